@@ -146,7 +146,7 @@ impl ReportOptions {
         json: bool,
         out: &mut dyn Write,
     ) -> Result<Vec<Failure>, Failure> {
-        let lone = [
+        let without_operands = [
             (self.holes, "--holes"),
             (self.usage, "--usage"),
             (self.shares, "--shares"),
@@ -154,56 +154,57 @@ impl ReportOptions {
             (self.cycles, "--cycles"),
             (self.pools, "--resources"),
         ];
-        if let Some((_, option)) = lone
+        if let Some((_, option)) = without_operands
             .iter()
             .find(|(given, _)| *given && !operands.is_empty())
         {
             return Err(Failure::usage(format!("{option} takes no operands")));
         }
         if self.cycles {
-            return written(out, cycles::shown(json)?, Vec::new());
+            return write_report(out, cycles::shown(json)?, Vec::new());
         }
-        let mut inquiry = ReportContext::open()?;
+        let mut context = ReportContext::open()?;
         if self.usage {
-            return written(out, usage::shown(&mut inquiry, json)?, Vec::new());
+            return write_report(out, usage::shown(&mut context, json)?, Vec::new());
         }
         if self.shares {
-            return written(out, shares::shown(&mut inquiry, json)?, Vec::new());
+            return write_report(out, shares::shown(&mut context, json)?, Vec::new());
         }
         if self.limits {
-            return written(out, limits::shown(&mut inquiry, users, json)?, Vec::new());
+            return write_report(out, limits::shown(&mut context, users, json)?, Vec::new());
         }
         if self.pools {
-            return written(out, resources::shown(&mut inquiry, json)?, Vec::new());
+            return write_report(out, resources::shown(&mut context, json)?, Vec::new());
         }
         if self.priority && operands.is_empty() {
-            return priority::queue(&mut inquiry, json, out).map(|()| Vec::new());
+            return priority::queue(&mut context, json, out).map(|()| Vec::new());
         }
         if self.holes {
-            let windows =
-                inquiry.ask(ForecastQuery::Windows(Box::new(imagined(&self.resources)?)))?;
-            let text = holes::shown(&inquiry, &windows, &self.resources, json)?;
-            return written(out, text, Vec::new());
+            let windows = context.ask(ForecastQuery::Windows(Box::new(trial_job(
+                &self.resources,
+            )?)))?;
+            let text = holes::shown(&context, &windows, &self.resources, json)?;
+            return write_report(out, text, Vec::new());
         }
-        let (ids, mut failures) = inquiry.named(operands);
+        let (ids, mut failures) = context.parse_ids(operands);
         if ids.is_empty() && (self.why || !operands.is_empty()) {
             if operands.is_empty() {
-                failures.push(Failure::usage("--why needs job ids"));
+                failures.push(Failure::usage("--why requires job ids"));
             }
             return Ok(failures);
         }
         let text = if self.why {
-            why::shown(&mut inquiry, &ids, json, self.verbose)?
+            why::shown(&mut context, &ids, json, self.verbose)?
         } else if self.priority {
-            priority::shown(&mut inquiry, &ids, json, &mut failures)?
+            priority::shown(&mut context, &ids, json, &mut failures)?
         } else {
-            starts::shown(&mut inquiry, &ids, json, &mut failures)?
+            starts::shown(&mut context, &ids, json, &mut failures)?
         };
-        written(out, text, failures)
+        write_report(out, text, failures)
     }
 }
 
-fn written(
+fn write_report(
     out: &mut dyn Write,
     text: Vec<u8>,
     mut failures: Vec<Failure>,
@@ -212,8 +213,9 @@ fn written(
     Ok(failures)
 }
 
-/// A job that is never submitted: its request is what `--holes` searches free resources for.
-fn imagined(resources: &[OsString]) -> Result<NewJob, Failure> {
+/// A job with the request of `--holes`, for which schedd searches free resources. It is never
+/// submitted.
+fn trial_job(resources: &[OsString]) -> Result<NewJob, Failure> {
     let job = job_options::JobOptions {
         resources: resources.to_vec(),
         ..Default::default()
@@ -262,11 +264,11 @@ impl ReportContext {
     }
 
     fn ask(&mut self, ahead: ForecastQuery) -> Result<Vec<ForecastAnswer>, Failure> {
-        ask(&mut self.client, ahead).map(|(_, told)| told)
+        ask(&mut self.client, ahead).map(|(_, answers)| answers)
     }
 
-    /// The ids of the jobs that the operands name, and failures for the other operands.
-    fn named(&self, words: &[OsString]) -> (Vec<JobId>, Vec<Failure>) {
+    /// The job ids that the operands name, and failures for the other operands.
+    fn parse_ids(&self, words: &[OsString]) -> (Vec<JobId>, Vec<Failure>) {
         let (mut ids, mut failures) = (Vec::new(), Vec::new());
         for word in words {
             let operand = match Operand::parse(word) {
@@ -333,18 +335,18 @@ fn unknown_job(id: &str) -> Failure {
     Failure::of_job("qstat", &Refusal::unknown_job(), id)
 }
 
-/// Queries schedd for a forecast.
+/// Queries schedd for a forecast. Returns the server facts, if sent, and the parts of the answer.
 pub(super) fn ask(
     client: &mut Client,
     ahead: ForecastQuery,
 ) -> Result<(Option<ServerFacts>, Vec<ForecastAnswer>), Failure> {
-    let (mut server, mut told) = (None, Vec::new());
+    let (mut server, mut answers) = (None, Vec::new());
     let mut reply = client.call(&ClientRequest::Ask(Question::Ahead(ahead)))?;
     loop {
         match reply {
             Reply::Part(ClientAnswer::Server(facts)) => server = Some(*facts),
-            Reply::Part(ClientAnswer::Ahead(part)) => told.push(part),
-            Reply::Done => return Ok((server, told)),
+            Reply::Part(ClientAnswer::Ahead(part)) => answers.push(part),
+            Reply::Done => return Ok((server, answers)),
             Reply::Refused(refusal) => return Err(refusal.into()),
             _ => return Err(exit::garbled()),
         }
@@ -352,7 +354,7 @@ pub(super) fn ask(
     }
 }
 
-/// `n1,n2 and 5 more`: the first 8 nodes.
+/// The first 8 names and the number of the others: `n1,n2 and 5 more`.
 fn nodes(names: &[String]) -> String {
     const MOST: usize = 8;
     let named = names

@@ -367,8 +367,7 @@ fn a_delayed_planned_start_is_reported_with_its_cause() {
     let output = sandbox.run("tracejob", &[&second]).ok();
     let start = promised["start_time"].as_str().unwrap();
     assert!(
-        output.contains(&format!("Promised start moved from {start} to "))
-            && output.contains(cause),
+        output.contains(&format!("Planned start moved from {start} to ")) && output.contains(cause),
         "{output}"
     );
     sandbox.kill("schedd");

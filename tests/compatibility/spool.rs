@@ -218,7 +218,7 @@ fn the_accounts_and_events_of_an_old_spool_are_shown_as_they_were() {
             [
                 "01:25:36  S    Job Queued at request of root@head",
                 "01:25:36  L    Job run, attempt 1, on exec_vnode (head:ncpus=2:mem=102400kb)",
-                "01:25:36  M    Ended by itself with exit code 3",
+                "01:25:36  M    Exited with code 3",
             ],
         ),
         (
@@ -226,7 +226,7 @@ fn the_accounts_and_events_of_an_old_spool_are_shown_as_they_were() {
             [
                 "01:25:38  S    Job to be suspended at request of root@head",
                 "01:25:38  M    Suspended, attempt 1",
-                "01:25:38  S    Resumed, attempt 1, on (head:ncpus=4)",
+                "01:25:38  S    Resumed, attempt 1, on exec_vnode (head:ncpus=4)",
             ],
         ),
     ] {

@@ -121,7 +121,7 @@ fn an_unauthorized_shove_is_refused_and_a_shoved_deferred_job_starts() {
     );
     let output = sandbox.run("tracejob", &[&waits]).out;
     assert_eq!(
-        output.matches("Job to be looked at now").count(),
+        output.matches("Job to be considered immediately").count(),
         2,
         "{output}"
     );

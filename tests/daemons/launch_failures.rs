@@ -151,7 +151,7 @@ fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
     assert!(starts[1].0 >= cancelled + slow, "before it was confirmed");
     let output = sandbox.run("tracejob", &[&id]).ok();
     assert!(
-        output.contains("Attempt 1 not begun within 1 s: cancelled"),
+        output.contains("Attempt 1 did not start within 1 s: cancelled"),
         "{output}"
     );
     played.is_free();

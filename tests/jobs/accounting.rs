@@ -607,7 +607,7 @@ fn a_job_that_runs_is_compared_too_and_advised_when_it_is_over() {
     sandbox.running(&id);
     let running = sandbox.run("qstat", &["--eff", &id]).ok();
     assert!(
-        running.contains("not over yet") && running.contains("24:00:00"),
+        running.contains("not finished") && running.contains("24:00:00"),
         "{running}"
     );
     std::thread::sleep(Duration::from_millis(1500));
@@ -624,7 +624,7 @@ fn a_job_that_runs_is_compared_too_and_advised_when_it_is_over() {
     }
     let unknown = sandbox.run("qstat", &["--eff", "99"]);
     assert!(
-        unknown.code != 0 && unknown.err.contains("nothing to compare"),
+        unknown.code != 0 && unknown.err.contains("no usage to compare"),
         "{unknown:?}"
     );
     assert_eq!(sandbox.run("qstat", &["--eff", "-f"]).code, 2);

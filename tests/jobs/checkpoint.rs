@@ -214,7 +214,8 @@ fn a_command_that_fails_leaves_the_next_action() {
     assert_eq!((begins(&sandbox), command.asked().len()), (vec![0, 0], 1));
     assert_eq!(sandbox.job(&low)["preempted"], 1);
     let told = sandbox.run("tracejob", &[&low]).ok();
-    let failed = "Job not checkpointed, it goes on: it ended with status 3; it complains: no disk";
+    let failed =
+        "Checkpoint failed, the job continues: it ended with status 3; it complains: no disk";
     assert!(told.contains(failed), "{told}");
     assert!(
         told.contains(&format!(
@@ -239,7 +240,7 @@ fn a_job_continues_if_its_checkpoint_fails_and_the_preemptor_is_gone() {
     let told = || sandbox.run("tracejob", &[&low]).ok();
     sandbox.until("the failure", || {
         told()
-            .contains("Job not checkpointed, it goes on")
+            .contains("Checkpoint failed, the job continues")
             .then_some(())
     });
     let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
@@ -449,7 +450,7 @@ fn a_directory_that_cannot_be_created_is_reported_and_the_job_continues() {
     sandbox.run("qhold", &[&id]).ok();
     let told = || sandbox.run("tracejob", &[&id]).ok();
     let failed =
-        format!("Job not checkpointed, it goes on: /dev/null/here/{id}.CK: Not a directory");
+        format!("Checkpoint failed, the job continues: /dev/null/here/{id}.CK: Not a directory");
     sandbox.until("the failure", || told().contains(&failed).then_some(()));
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(

@@ -226,7 +226,7 @@ fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
         "{attempts}"
     );
     let told = sandbox.run("tracejob", &[&failed]).ok();
-    assert!(told.contains("Job to be run once more"), "{told}");
+    assert!(told.contains("Job to be retried"), "{told}");
 }
 
 /// A retry passes the same checks as a new submission.

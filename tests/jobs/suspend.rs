@@ -178,7 +178,7 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
     let output = sandbox.run("tracejob", &[&id]).ok();
     for told in [
         "Job to be suspended at request of",
-        "no process of it runs",
+        "all processes stopped",
         "Job to be resumed at",
         "Resumed, attempt 1",
     ] {

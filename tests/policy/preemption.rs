@@ -58,7 +58,7 @@ fn a_victim_that_ends_on_sigterm_is_preempted_within_a_second() {
         told(&low)
     );
     assert!(
-        told(&high).contains(&format!("Room is made for it by job {low}")),
+        told(&high).contains(&format!("Preempted for this job: job {low}")),
         "{}",
         told(&high)
     );

@@ -26,18 +26,18 @@ const UNKNOWN_HOST: u8 = 160;
 pub struct Failure {
     /// The message without the command's name; empty prints nothing.
     pub text: String,
-    /// Prints the command's usage after the message.
+    /// Whether the command's usage is printed after the message.
     pub usage: bool,
     /// The exit status.
     pub code: u8,
     /// The server is unreachable or unknown; each command has its own message for this.
     pub away: Option<Away>,
-    /// The job that this server does not have.
+    /// The requested job, if it is unknown to this server.
     pub unknown: Option<JobId>,
 }
 
 impl Failure {
-    /// Prints `<command>: <text>` and exits with `code`.
+    /// A failure that prints `<command>: <text>`, with this exit status.
     pub fn new(code: u8, text: impl Into<String>) -> Failure {
         Failure {
             text: text.into(),
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// Prints `<command>: <text>` and the usage; exit status 2.
+    /// A failure that prints `<command>: <text>` and the usage, with exit status 2.
     pub fn usage(text: impl Into<String>) -> Failure {
         Failure {
             text: text.into(),
@@ -59,12 +59,12 @@ impl Failure {
         }
     }
 
-    /// Prints nothing and exits with `code`.
+    /// A failure that prints nothing, with this exit status.
     pub fn silent(code: u8) -> Failure {
         Failure::new(code, "")
     }
 
-    /// The server does not answer, because of `why`.
+    /// The failure for a server that does not answer; `why` is the cause.
     pub fn silent_server(why: &str) -> Failure {
         let text = format!("cannot connect to server: {why} (errno=15010)");
         Failure {
@@ -73,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// No known server has this name.
+    /// The failure for an unknown server `host`.
     pub fn unknown_host(host: &str) -> Failure {
         let text = format!("cannot connect to server {host} (errno=15008): Unknown Host.");
         Failure {
@@ -82,16 +82,16 @@ impl Failure {
         }
     }
 
-    /// A refused request for job `id` (displayed as `12.head`). As in PBS, the message ends with
-    /// the job id, with two exceptions: a message about a node names the node, and `Job has
-    /// finished` has no id except in `qdel`.
+    /// The failure for a refused request about job `id` (displayed as `12.head`). As in PBS, the
+    /// message ends with the job id, with two exceptions: a message about a node names the node,
+    /// and `Job has finished` has no id except in `qdel`.
     pub fn of_job(command: &str, refusal: &Refusal, id: &str) -> Failure {
         if let Some(failure) = illegal_priority(refusal) {
             return failure;
         }
         let is_about_a_node = refusal.code == Refusal::unknown_node().code;
-        let alone = is_about_a_node || *refusal == Refusal::finished() && command != "qdel";
-        let text = if alone {
+        let is_without_id = is_about_a_node || *refusal == Refusal::finished() && command != "qdel";
+        let text = if is_without_id {
             refusal.text.clone()
         } else {
             format!("{} {id}", refusal.text)
@@ -114,29 +114,29 @@ impl Failure {
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
         // PBS prints no blank before a text that begins with a tab.
         let blank = if self.text.starts_with('\t') { "" } else { " " };
-        let mut said = match &self.away {
+        let mut message = match &self.away {
             Some(away) => away.lines(command),
             None if self.text.is_empty() => String::new(),
             None => format!("{command}:{blank}{}\n", self.text),
         };
         if let Some(hint) = installation::hint(self.away.as_ref(), self.unknown) {
-            said.push_str(&format!("{command}: {hint}\n"));
+            message.push_str(&format!("{command}: {hint}\n"));
         }
         if self.usage {
-            said.push_str(&usage_text(command, usage()));
+            message.push_str(&usage_text(command, usage()));
         }
-        let _ = io::stderr().write_all(said.as_bytes());
+        let _ = io::stderr().write_all(message.as_bytes());
         self.code
     }
 }
 
 /// Prints notes on standard error that are not failures.
 pub fn remark(command: &str, notes: &[String]) {
-    let said: String = notes
+    let message: String = notes
         .iter()
         .map(|note| format!("{command}: {note}\n"))
         .collect();
-    let _ = io::stderr().write_all(said.as_bytes());
+    let _ = io::stderr().write_all(message.as_bytes());
 }
 
 /// The usage of a command, in a few lines.
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_job_is_named_except_when_it_has_finished() {
+    fn messages_name_the_job_unless_it_has_finished() {
         let text = |command, refusal| Failure::of_job(command, &refusal, "12.head").text;
         assert_eq!(
             text("qrls", Refusal::unknown_job()),
@@ -241,10 +241,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_gone_away_is_quiet() {
-        let gone = io::Error::from(io::ErrorKind::BrokenPipe);
-        assert_eq!(Failure::from(gone), Failure::silent(0));
-        let gone = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert_eq!(Failure::from(gone), Failure::silent(0));
+    fn a_closed_pipe_prints_no_failure() {
+        let closed = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(Failure::from(closed), Failure::silent(0));
+        let closed = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(Failure::from(closed), Failure::silent(0));
     }
 }

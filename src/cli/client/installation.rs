@@ -14,10 +14,10 @@ pub fn current() -> Option<String> {
     Home::find().ok().map(|home| home.to_string())
 }
 
-/// A hint that names the installation in use, the user's other one, and the environment setting
-/// that selects the other one. None if the user has no other one.
+/// A hint with the installation in use, the user's other one, and the shell command that selects
+/// the other. None if the user has no other installation.
 pub fn other() -> Option<String> {
-    let (home, other) = both()?;
+    let (home, other) = this_and_other()?;
     Some(format!(
         "this is the {home}; to use the {other}: {}",
         other.selection()
@@ -31,8 +31,8 @@ pub fn hint(away: Option<&Away>, unknown: Option<JobId>) -> Option<String> {
         return other();
     }
     let job = unknown?;
-    let (home, other) = both()?;
-    knows(&other, job).then(|| {
+    let (home, other) = this_and_other()?;
+    has_job(&other, job).then(|| {
         format!(
             "this is the {home}; job {job} is in the {other}: {}",
             other.selection()
@@ -40,14 +40,14 @@ pub fn hint(away: Option<&Away>, unknown: Option<JobId>) -> Option<String> {
     })
 }
 
-fn both() -> Option<(Home, Home)> {
+fn this_and_other() -> Option<(Home, Home)> {
     let home = Home::find().ok()?;
     let other = home.other()?;
     Some((home, other))
 }
 
 /// True if an installation has a job with this id, or an array with its number.
-fn knows(home: &Home, job: JobId) -> bool {
+fn has_job(home: &Home, job: JobId) -> bool {
     let question = Question::JobsById(vec![job, JobId::array(job.number)], Detail::Row);
     let answers = QuerySource::open(home).and_then(|mut source| source.ask(&question));
     answers.is_ok_and(|answers| !answers.rows.is_empty() || !answers.jobs.is_empty())

@@ -58,8 +58,8 @@ impl Server for LazySchedd {
 }
 
 /// Applies `act` to every operand, in one request if there are several. Failures are printed in the
-/// order of the operands; the exit status is that of the last one. Only an unreachable server ends
-/// the command early.
+/// order of the operands; the last one determines the exit status. Only a failure to communicate
+/// with the server ends the command early.
 pub fn act(
     command: &'static str,
     usage: fn() -> clap::Command,
@@ -85,7 +85,7 @@ pub fn act(
         let outcome = match target {
             Ok((operand, _)) => {
                 let outcome = outcomes.next().ok_or_else(exit::garbled)??;
-                told(command, server, &operand, outcome)
+                report_outcome(command, server, &operand, outcome)
             }
             Err(failure) => Err(failure),
         };
@@ -97,7 +97,7 @@ pub fn act(
 }
 
 /// Prints the notes about a job, or turns its refusal into a failure.
-fn told(
+fn report_outcome(
     command: &str,
     server: &mut dyn Server,
     operand: &Operand,
@@ -145,15 +145,15 @@ fn target(
     )))
 }
 
-/// The result of schedd for one job: notes or a refusal. The outer failure means that schedd was
-/// not reached; it is the last outcome.
+/// The reply for one job: notes or a refusal. The outer failure means that communication with
+/// schedd failed; it is the last outcome.
 type JobOutcome = Result<Result<Vec<String>, Refusal>, Failure>;
 
 fn request(server: &mut dyn Server, act: &Act, jobs: &[BatchTarget]) -> Vec<JobOutcome> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(batch::LARGEST) {
         match request_together(server, act, jobs) {
-            Ok(some) => outcomes.extend(some.into_iter().map(Ok)),
+            Ok(part) => outcomes.extend(part.into_iter().map(Ok)),
             Err(failure) => {
                 outcomes.push(Err(failure));
                 return outcomes;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operand_is_acted_on_and_the_last_failure_counts() {
+    fn every_operand_is_handled_and_the_last_failure_sets_the_exit_status() {
         assert_eq!(acted(&["1"]), (Ok(0), "1".into()));
         assert_eq!(acted(&["9.head", "2", "1"]), (Ok(35), "batch 9 2 1".into()));
         assert_eq!(
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_means_the_array_where_there_is_no_such_job() {
+    fn a_bare_number_selects_the_array_if_no_such_job_exists() {
         assert_eq!(acted(&["3"]), (Ok(0), "3 3[]".into()));
         assert_eq!(acted(&["3.head"]), (Ok(153), "3".into()));
         assert_eq!(acted(&["3[1]"]), (Ok(153), "3[1]".into()));

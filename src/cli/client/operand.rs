@@ -15,7 +15,7 @@ pub struct Operand {
     only: Option<Indices>,
     /// The server after `.` or `@`; if both are given, the one after `@`.
     server: Option<String>,
-    /// The server follows an `@`.
+    /// True if the server follows an `@`.
     is_at: bool,
 }
 
@@ -57,11 +57,11 @@ impl Operand {
 
     /// The job at `server`; None if the id names another server.
     pub fn job(&self, server: &str) -> Option<JobId> {
-        let ours = self
+        let is_here = self
             .server
             .as_deref()
             .is_none_or(|named| same_server(named, server));
-        ours.then_some(self.id)
+        is_here.then_some(self.id)
     }
 
     /// The failure for an id that names another server; `word` is the id as given. After a `.` the
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_other_servers_are_not_ours() {
+    fn jobs_of_other_servers_are_not_found() {
         for text in [
             "12.other",
             "12@other",
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_elements_and_ranges_of_them_are_told_apart() {
+    fn arrays_subjobs_and_ranges_are_distinguished() {
         assert_eq!(parse("12[]").unwrap().job("head"), Some(JobId::array(12)));
         assert_eq!(
             parse("12[3].head").unwrap().job("head"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_told_as_pbs_tells_it() {
+    fn illegal_ids_are_reported_as_in_pbs() {
         for text in [
             "",
             "abc",

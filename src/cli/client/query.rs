@@ -1,4 +1,4 @@
-//! Queries of the reading commands: to a [`QuerySource`], or in tests to handmade records.
+//! Queries of commands that only read: to a [`QuerySource`], or in tests to sample records.
 
 use super::exit::Failure;
 use super::source::{Answers, QuerySource};
@@ -21,7 +21,7 @@ pub type Feed<'a> = dyn FnMut(&Question, &mut TakePart) -> Result<(), Failure> +
 pub struct CommandOutput {
     /// For standard output.
     pub out: Vec<u8>,
-    /// For standard error, in this order; the exit status is that of the last one.
+    /// For standard error, in this order; the last one determines the exit status.
     pub failures: Vec<Failure>,
 }
 
@@ -33,10 +33,10 @@ pub fn feed(
         .and_then(|home| QuerySource::open(&home))
         .map_err(|error| failure(&format!("{error:#}")))?;
     Ok(move |question: &Question, part: &mut TakePart| {
-        let mut taken = Ok(());
+        let mut result = Ok(());
         let each = &mut |answer| {
-            taken = part(answer);
-            if taken.is_ok() {
+            result = part(answer);
+            if result.is_ok() {
                 Continue::Wanted
             } else {
                 Continue::Enough
@@ -45,7 +45,7 @@ pub fn feed(
         source
             .parts(question, each)
             .map_err(|error| failure(&format!("{error:#}")))?;
-        taken
+        result
     })
 }
 

@@ -9,14 +9,14 @@ use std::time::Duration;
 /// The pause between two attempts to connect.
 pub const PAUSE: Duration = Duration::from_millis(500);
 
-/// Connects as soon as schedd answers; reports once why it waits. Fails if schedd's protocol does
-/// not match.
+/// Connects as soon as schedd answers; prints the reason for the wait once. Fails if schedd's
+/// protocol does not match.
 pub fn connect(command: &str, home: &Home) -> Result<Client, ClientError> {
-    let mut told = false;
+    let mut is_reported = false;
     loop {
         match Client::connect(home) {
             Err(ClientError::Unreachable(why)) => {
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut is_reported, true) {
                     eprintln!("{command}: waiting for schedd: {why}");
                     if let Some(hint) = installation::other() {
                         eprintln!("{command}: {hint}");

@@ -1,5 +1,5 @@
-//! Source of the answers for reading commands: the spool if the caller owns it, else schedd. Both
-//! use the same query function.
+//! Source of the answers for commands that only read: the spool if the caller owns it, else
+//! schedd. Both use the same query function.
 
 use crate::config::Config;
 use crate::config::overrides::description::Described;
@@ -28,8 +28,8 @@ use std::time::Duration;
 /// The number of parts of an answer that are read ahead of the output.
 const PARTS_AHEAD: usize = 4;
 
-/// How long a spool query waits for slow output before it ends; the rest is queried later.
-const A_WHILE: Duration = Duration::from_millis(500);
+/// How long a query of a list waits for slow output before it ends; the rest is queried later.
+const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A source of answers.
 pub enum QuerySource {
@@ -44,7 +44,7 @@ pub enum QuerySource {
 /// All parts of an answer, assembled.
 #[derive(Debug)]
 pub struct Answers {
-    /// How to display ids and times; always present.
+    /// Server facts, such as its name and clock for the display of ids and times; always present.
     pub server: ServerFacts,
     /// For a question about jobs with [`crate::wire::message::Detail::Row`].
     pub rows: Vec<JobRow>,
@@ -58,7 +58,7 @@ pub struct Answers {
     pub reservations: Vec<Reservation>,
     /// For a question about the events of a job.
     pub events: Vec<(Time, Event)>,
-    /// The length of the longest id in characters, if the answer has it.
+    /// The length of the longest id in characters, if the answer contains it.
     pub longest: Option<u32>,
     /// For a question about totals of accounting entries.
     pub tallies: Vec<RequestTotals>,
@@ -101,7 +101,8 @@ impl QuerySource {
                 Ok(Some(reader)) => return Ok(QuerySource::Spool(Box::new(reader), home.clone())),
                 Ok(None) => {}
                 Err(error) => {
-                    // On a full disk SQLite cannot create the memory that reader and writer share.
+                    // On a full disk SQLite cannot create the shared-memory file of readers and
+                    // writer.
                     if matches!(error, SpoolError::Sqlite(_) | SpoolError::Full)
                         && let Ok(client) = Client::reach(home)
                     {
@@ -128,8 +129,8 @@ impl QuerySource {
     }
 
     /// Sends a question and passes each part of the answer to `each`, until `each` returns
-    /// [`Continue::Enough`]. The first part is the server's facts. The next part is read while one
-    /// is processed.
+    /// [`Continue::Enough`]. The first part contains the server facts. While a part is
+    /// processed, the next ones are read.
     pub fn parts(
         &mut self,
         question: &Question,
@@ -137,56 +138,54 @@ impl QuerySource {
     ) -> anyhow::Result<()> {
         thread::scope(|scope| {
             let (sender, parts) = mpsc::channel();
-            let (room, has_room) = mpsc::channel();
-            // A receiver that has everything it needs has closed: the results of send do not
-            // matter.
+            let (permit, permits) = mpsc::channel();
+            // A failed send means that the reading thread has ended, which is harmless.
             for _ in 0..PARTS_AHEAD {
-                let _ = room.send(());
+                let _ = permit.send(());
             }
-            let reading =
-                scope.spawn(move || self.read(question, &PartSender { sender, has_room }));
+            let reading = scope.spawn(move || self.read(question, &PartSender { sender, permits }));
             for part in &parts {
                 if each(part) == Continue::Enough {
                     break;
                 }
-                let _ = room.send(());
+                let _ = permit.send(());
             }
-            drop((parts, room));
+            drop((parts, permit));
             reading
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
-    /// Reads the answer to its end, or until the receiver closes. Slow output, as in a pager, must
-    /// not hold up the spool, which cannot checkpoint its log meanwhile: the query then ends, and
-    /// the rest is queried later.
-    fn read(&mut self, question: &Question, way: &PartSender) -> anyhow::Result<()> {
+    /// Reads the answer to its end, or until the receiver closes. If output is slow, as in a pager,
+    /// the query of a list ends and the rest is queried later: a long query would keep SQLite from
+    /// checkpointing its log.
+    fn read(&mut self, question: &Question, sender: &PartSender) -> anyhow::Result<()> {
         let mut rest = question.clone();
         loop {
             let is_rest = rest != *question;
-            let (mut last, mut left) = (None, None);
+            let (mut last, mut unsent) = (None, None);
             self.ask_once(&rest, &mut |part| {
                 if is_rest && matches!(part, ClientAnswer::Server(_) | ClientAnswer::Longest(_)) {
                     return Continue::Wanted;
                 }
                 last = last_id(&part).or(last);
-                let patience = if last.is_some() && is_list(question) {
-                    A_WHILE
+                let timeout = if last.is_some() && is_list(question) {
+                    OUTPUT_TIMEOUT
                 } else {
                     Duration::MAX
                 };
-                match way.hand_on(part, patience) {
-                    Handed::Over => return Continue::Wanted,
-                    Handed::Back(part) => left = Some(part),
-                    Handed::Unwanted => {}
+                match sender.send(part, timeout) {
+                    SendResult::Sent => return Continue::Wanted,
+                    SendResult::TimedOut(part) => unsent = Some(part),
+                    SendResult::Closed => {}
                 }
                 Continue::Enough
             })?;
             let next = last.and_then(|last| rest.after(last));
-            let taken = left.map(|part| way.hand_on(part, Duration::MAX));
-            match (taken, next) {
-                (Some(Handed::Over), Some(next)) => rest = next,
+            let sent = unsent.map(|part| sender.send(part, Duration::MAX));
+            match (sent, next) {
+                (Some(SendResult::Sent), Some(next)) => rest = next,
                 _ => return Ok(()),
             }
             if let QuerySource::Schedd(client) = self {
@@ -195,9 +194,9 @@ impl QuerySource {
         }
     }
 
-    /// Switches to schedd if the spool cannot have the answer yet. A personal installation without
-    /// a spool has no jobs, but it has queues, and nodes as soon as schedd reaches its noded.
-    /// Questions about jobs start no daemon.
+    /// Switches to schedd, which is started if necessary, if the spool cannot have the answer yet.
+    /// A personal installation without a spool has no jobs, but it has queues, and nodes as soon
+    /// as schedd reaches its noded. Questions about jobs never start schedd.
     fn prefer_schedd(&mut self, question: &Question) -> anyhow::Result<()> {
         let home = match self {
             QuerySource::Nothing(home) if !is_about_jobs(question) => home,
@@ -218,11 +217,11 @@ impl QuerySource {
         each: &mut dyn FnMut(ClientAnswer) -> Continue,
     ) -> anyhow::Result<()> {
         self.prefer_schedd(question)?;
-        let mut enough = false;
-        let answered = match self {
+        let mut is_enough = false;
+        let result = match self {
             QuerySource::Nothing(home) => {
                 each(ClientAnswer::Server(Box::new(ServerFacts {
-                    name: name_to_be(home),
+                    name: configured_name(home),
                     ..Answers::empty().server
                 })));
                 return Ok(());
@@ -233,32 +232,32 @@ impl QuerySource {
                 reader.answer(question, viewer, &mut |part| match each(part) {
                     Continue::Wanted => Ok(()),
                     Continue::Enough => {
-                        enough = true;
+                        is_enough = true;
                         Err(SpoolError::Io(ErrorKind::BrokenPipe.into()))
                     }
                 })
             }
         };
-        if enough { Ok(()) } else { Ok(answered?) }
+        if is_enough { Ok(()) } else { Ok(result?) }
     }
 }
 
-/// The name of this installation's server while it does not answer.
+/// The configured server name of this installation; schedd is not contacted.
 pub fn name_of_silent() -> String {
-    Home::find().map_or_else(|_| record::host(), |home| name_to_be(&home))
+    Home::find().map_or_else(|_| record::host(), |home| configured_name(&home))
 }
 
-/// The server's name from `lanai.toml`. Errors in that file are ignored: schedd reports them when
-/// it starts.
-fn name_to_be(home: &Home) -> String {
+/// The server name in `lanai.toml`, by default the host name. Errors in that file are ignored:
+/// schedd reports them when it starts.
+fn configured_name(home: &Home) -> String {
     let text = std::fs::read_to_string(&home.config).unwrap_or_default();
-    let named = Config::parse(&text)
+    let name = Config::parse(&text)
         .ok()
         .and_then(|config| config.server.name);
-    named.unwrap_or_else(record::host)
+    name.unwrap_or_else(record::host)
 }
 
-/// True if the answer is about jobs, or only about the server's name.
+/// True if a missing spool has the answer: no jobs and no accounting, or only server facts.
 fn is_about_jobs(question: &Question) -> bool {
     match question {
         Question::JobsById(..)
@@ -299,31 +298,31 @@ fn last_id(part: &ClientAnswer) -> Option<JobId> {
 struct PartSender {
     sender: Sender<ClientAnswer>,
     /// Receives one message for each part that may be sent.
-    has_room: Receiver<()>,
+    permits: Receiver<()>,
 }
 
 /// Result of sending a part.
-enum Handed {
-    Over,
-    /// The receiver was not ready for it in time.
-    Back(ClientAnswer),
+enum SendResult {
+    Sent,
+    /// The receiver was not ready in time; the part is returned.
+    TimedOut(ClientAnswer),
     /// The receiver has closed.
-    Unwanted,
+    Closed,
 }
 
 impl PartSender {
-    /// Sends a part as soon as the receiver is ready for it, waiting up to `patience`.
-    fn hand_on(&self, part: ClientAnswer, patience: Duration) -> Handed {
-        match self.has_room.recv_timeout(patience) {
-            Err(RecvTimeoutError::Timeout) => Handed::Back(part),
-            Err(RecvTimeoutError::Disconnected) => Handed::Unwanted,
-            Ok(()) if self.sender.send(part).is_ok() => Handed::Over,
-            Ok(()) => Handed::Unwanted,
+    /// Sends a part as soon as the receiver is ready for it, but waits no longer than `timeout`.
+    fn send(&self, part: ClientAnswer, timeout: Duration) -> SendResult {
+        match self.permits.recv_timeout(timeout) {
+            Err(RecvTimeoutError::Timeout) => SendResult::TimedOut(part),
+            Err(RecvTimeoutError::Disconnected) => SendResult::Closed,
+            Ok(()) if self.sender.send(part).is_ok() => SendResult::Sent,
+            Ok(()) => SendResult::Closed,
         }
     }
 }
 
-/// True if the spool belongs to this user; other users cannot read its files.
+/// True if the spool belongs to this user. Other users cannot read its files.
 fn is_own(home: &Home) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     std::fs::metadata(home.spool()).is_ok_and(|metadata| metadata.uid() == own)
@@ -366,7 +365,7 @@ impl Answers {
             ClientAnswer::Longest(longest) => self.longest = Some(longest),
             ClientAnswer::Tallies(tallies) => self.tallies.extend(tallies),
             ClientAnswer::Entries(entries) => self.entries.extend(entries),
-            ClientAnswer::Ahead(told) => self.ahead.push(told),
+            ClientAnswer::Ahead(answer) => self.ahead.push(answer),
             ClientAnswer::Objects(objects) => self.objects.extend(objects),
             ClientAnswer::Cycles(cycles) => self.cycles.extend(cycles),
             ClientAnswer::Offer(_) => {}

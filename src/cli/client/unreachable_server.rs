@@ -1,4 +1,4 @@
-//! Unreachable and unknown servers, in PBS's words, which differ by command.
+//! Messages about unreachable and unknown servers. As in PBS, they differ by command.
 
 use super::source;
 
@@ -27,7 +27,7 @@ impl Away {
         } else {
             ""
         };
-        let said = match command {
+        let message = match command {
             "qdel" => format!("Couldn't connect to cluster: {server}"),
             "qmgr" => format!("qmgr: cannot connect to server {named}"),
             "pbs_rstat" => format!("pbs_rstat: cannot connect to server (errno={number})"),
@@ -37,7 +37,7 @@ impl Away {
             }
             _ => format!("{command}: cannot connect to server {server} (errno={number})"),
         };
-        format!("{why}\n{said}\n")
+        format!("{why}\n{message}\n")
     }
 }
 
@@ -46,22 +46,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_command_has_its_own_words() {
-        let said = |command| Away::Unknown("other".into()).lines(command);
+    fn each_command_has_its_pbs_message() {
+        let message = |command| Away::Unknown("other".into()).lines(command);
         assert_eq!(
-            said("qalter"),
+            message("qalter"),
             "Unknown Host.\nqalter: cannot connect to server other (errno=15008)\n"
         );
         assert_eq!(
-            said("qdel"),
+            message("qdel"),
             "Unknown Host.\nCouldn't connect to cluster: other\n"
         );
         assert_eq!(
-            said("qenable"),
+            message("qenable"),
             "Unknown Host.\nqenable: could not connect to server other (15008)\n"
         );
         assert_eq!(
-            said("pbsnodes"),
+            message("pbsnodes"),
             "Unknown Host.\npbsnodes: cannot connect to server other, error=15008\n"
         );
         let silent = Away::Silent("/s: none".into()).lines("qrun");

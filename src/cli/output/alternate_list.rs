@@ -17,7 +17,7 @@ use std::fmt::Write;
 /// The cell of an unknown value.
 const NONE: &str = " -- ";
 
-/// Columns of heading and hosts before they are wrapped.
+/// The width of a line at which hosts are wrapped.
 const PAGE: usize = 78;
 
 /// Width of the columns for the requested and the elapsed time, also with `-w`.
@@ -98,7 +98,7 @@ impl AlternateList {
         for record in in_order(records, self.style) {
             row(out, record, server, &self.widths, self.style);
             hosts(out, record, self.style);
-            remark(out, record, server, self.style);
+            comment_line(out, record, server, self.style);
             out.push('\n');
         }
     }
@@ -153,7 +153,7 @@ fn row(
     widths: &AlternateWidths,
     style: AlternateStyle,
 ) {
-    let (job, asked) = (&record.job, &record.job.spec.request.list);
+    let (job, requested) = (&record.job, &record.job.spec.request.list);
     let [id, user, queue, name, session, nodes, tasks] = *widths;
     let run = if has_run(job.life.state) {
         job.life.run.as_ref()
@@ -163,8 +163,8 @@ fn row(
     let session_id = run
         .and_then(|run| run.session)
         .map_or(NONE.to_string(), |id| id.to_string());
-    let time = asked_time(asked).map_or(NONE.to_string(), |(_, span)| hours_minutes(span));
-    let (node_count, cpu_count) = (count(asked, "nodect"), count(asked, "ncpus"));
+    let time = requested_time(requested).map_or(NONE.to_string(), |(_, span)| hours_minutes(span));
+    let (node_count, cpu_count) = (count(requested, "nodect"), count(requested, "ncpus"));
     let columns = [
         Left(id),
         Left(user),
@@ -186,7 +186,7 @@ fn row(
         &cut(&session_id, session),
         &cut(&node_count, nodes),
         &cut(&cpu_count, tasks),
-        &memory(asked, style.unit),
+        &memory(requested, style.unit),
         &time,
         &job.life.state.letter().to_string(),
         &last_column(record, server, style),
@@ -195,8 +195,8 @@ fn row(
 }
 
 /// The requested amount of a resource.
-fn count(asked: &ResourceList, name: &str) -> String {
-    match long(asked, name) {
+fn count(requested: &ResourceList, name: &str) -> String {
+    match long(requested, name) {
         Some(number) if number > 0 => number.to_string(),
         _ => NONE.to_string(),
     }
@@ -206,18 +206,18 @@ fn has_run(state: JobState) -> bool {
     state.is_under_way() || matches!(state, JobState::Finished | JobState::Expired)
 }
 
-fn long(asked: &ResourceList, name: &str) -> Option<i64> {
-    match asked.get(name) {
+fn long(requested: &ResourceList, name: &str) -> Option<i64> {
+    match requested.get(name) {
         Some(ResourceValue::Long(number)) => Some(*number),
         _ => None,
     }
 }
 
 /// The requested processor time, or else walltime, with the resource's name.
-fn asked_time(asked: &ResourceList) -> Option<(&'static str, Span)> {
+fn requested_time(requested: &ResourceList) -> Option<(&'static str, Span)> {
     ["cput", "walltime"]
         .into_iter()
-        .find_map(|name| match asked.get(name) {
+        .find_map(|name| match requested.get(name) {
             Some(ResourceValue::Time(span)) => Some((name, *span)),
             _ => None,
         })
@@ -232,12 +232,12 @@ fn hours_minutes(span: Span) -> String {
 
 fn last_column(record: &JobRecord, server: &ServerFacts, style: AlternateStyle) -> String {
     match style.starts {
-        Some(now) => promised(record, server, now).unwrap_or_else(|| "--".to_string()),
+        Some(now) => planned_start(record, server, now).unwrap_or_else(|| "--".to_string()),
         None => elapsed(record).unwrap_or_else(|| NONE.to_string()),
     }
 }
 
-fn promised(record: &JobRecord, server: &ServerFacts, now: Wall) -> Option<String> {
+fn planned_start(record: &JobRecord, server: &ServerFacts, now: Wall) -> Option<String> {
     if record.job.life.state != JobState::Queued {
         return None;
     }
@@ -250,7 +250,10 @@ fn elapsed(record: &JobRecord) -> Option<String> {
     if life.run.is_none() || !has_run(life.state) {
         return None;
     }
-    let by_cput = matches!(asked_time(&record.job.spec.request.list), Some(("cput", _)));
+    let by_cput = matches!(
+        requested_time(&record.job.spec.request.list),
+        Some(("cput", _))
+    );
     Some(hours_minutes(if by_cput {
         life.used.cput
     } else {
@@ -259,8 +262,8 @@ fn elapsed(record: &JobRecord) -> Option<String> {
 }
 
 /// The requested memory, scaled to at most four digits and cut to five characters.
-fn memory(asked: &ResourceList, unit: MemoryUnit) -> String {
-    let Some(ResourceValue::Size(size)) = asked.get("mem") else {
+fn memory(requested: &ResourceList, unit: MemoryUnit) -> String {
+    let Some(ResourceValue::Size(size)) = requested.get("mem") else {
         return NONE.to_string();
     };
     let text = match unit {
@@ -333,8 +336,8 @@ fn wrapped_hosts(out: &mut String, text: &str) {
     }
 }
 
-/// Writes the comment of a job (`-s`); on the same line only if that has no hosts.
-fn remark(out: &mut String, record: &JobRecord, server: &ServerFacts, style: AlternateStyle) {
+/// Writes the comment of a job (`-s`); on the same line only with `-1` and without hosts.
+fn comment_line(out: &mut String, record: &JobRecord, server: &ServerFacts, style: AlternateStyle) {
     if !style.comment {
         return;
     }
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_alternate_list_is_laid_out_as_pbs_lays_it_out() {
+    fn the_alternate_list_has_the_layout_of_pbs() {
         let expected = "
 head: \n                                                            Req'd  Req'd   Elap
 Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
@@ -419,7 +422,7 @@ Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
     }
 
     #[test]
-    fn the_wide_list_with_promised_starts_is_laid_out_as_pbs_lays_it_out() {
+    fn the_wide_list_with_planned_starts_has_the_layout_of_pbs() {
         let style = AlternateStyle {
             wide: true,
             starts: Some(Wall(1_700_000_300)),
@@ -484,7 +487,7 @@ Job ID                         Username        Queue           Jobname         S
     }
 
     #[test]
-    fn hosts_and_comments_follow_the_line_or_stand_on_it() {
+    fn hosts_and_comments_are_below_or_on_the_line() {
         let style = AlternateStyle {
             hosts: true,
             comment: true,
@@ -521,11 +524,11 @@ Job ID                         Username        Queue           Jobname         S
     #[test]
     fn memory_is_scaled_to_five_columns() {
         let shown = |size: &str, unit| {
-            let asked = ResourceList::from([(
+            let requested = ResourceList::from([(
                 "mem".to_string(),
                 ResourceValue::Size(Size::parse(size).unwrap()),
             )]);
-            memory(&asked, unit)
+            memory(&requested, unit)
         };
         assert_eq!(shown("512mb", MemoryUnit::Gigabytes), "1gb");
         assert_eq!(shown("512mb", MemoryUnit::Megawords), "64mw");

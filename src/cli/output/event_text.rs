@@ -1,4 +1,4 @@
-//! Text of a job's events, as printed by `tracejob`: time, log, description.
+//! The events of a job as printed by `tracejob`: time, log, description.
 
 mod dependencies;
 mod preemption;
@@ -9,6 +9,7 @@ mod tests;
 
 use crate::model::job::Usage;
 use crate::model::job::event::Event;
+use crate::model::job::release::Division;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::signal;
@@ -16,7 +17,7 @@ use crate::model::time::{Time, Wall};
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::collections::BTreeSet;
 
-/// The PBS log that records such an event.
+/// The PBS log that would contain the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSource {
     /// The server log: requests.
@@ -41,14 +42,14 @@ impl LogSource {
     }
 }
 
-/// One line of output.
+/// A line of `tracejob` output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventLine {
     /// The time on schedd's clock.
     pub at: Time,
-    /// The log.
+    /// The log that the line is attributed to.
     pub source: LogSource,
-    /// PBS's word for this type of entry: `job`, `admin`, `sched`, `error`, `job_usage`.
+    /// PBS's type of log entry, for `tracejob -f`: `job`, `admin`, `sched`, `error`, `job_usage`.
     pub sort: &'static str,
     /// A stable name of the event, for scripts.
     pub event: &'static str,
@@ -73,10 +74,10 @@ pub fn of(
         writer.at = *at;
         match event {
             Event::Submitted => writer.submitted(events),
-            event => writer.tell(event),
+            event => writer.push_event(event),
         }
     }
-    writer.so_far(now);
+    writer.push_current_state(now);
     writer.lines
 }
 
@@ -90,7 +91,7 @@ struct EventWriter<'a> {
 use LogSource::{Accounting, Node, Scheduler, Server};
 
 impl EventWriter<'_> {
-    fn say(
+    fn push(
         &mut self,
         source: LogSource,
         sort: &'static str,
@@ -106,20 +107,20 @@ impl EventWriter<'_> {
         });
     }
 
-    /// Adds the line of a request by the user `by`.
-    fn asked(&mut self, event: &'static str, what: impl Into<String>, by: &str) {
-        self.say(
+    /// Adds a line for a request of the user `by`.
+    fn push_request(&mut self, event: &'static str, action: impl Into<String>, by: &str) {
+        self.push(
             Server,
             "admin",
             event,
-            format!("{} at request of {by}", what.into()),
+            format!("{} at request of {by}", action.into()),
         );
     }
 
     fn submitted(&mut self, events: &[(Time, Event)]) {
         let (job, spec) = (&self.record.job, &self.record.job.spec);
         let owner = format!("{}@{}", job.owner.user, spec.submit_host);
-        // The first queue: later moves are separate events.
+        // The queue at submission: each later move is an event of its own.
         let first = events.iter().find_map(|(_, event)| match event {
             Event::Moved { from, .. } => Some(from),
             _ => None,
@@ -129,66 +130,77 @@ impl EventWriter<'_> {
         let text = format!(
             "Job Queued at request of {owner}, owner = {owner}, job name = {name}, queue = {queue}"
         );
-        self.say(Server, "job", "submitted", text);
+        self.push(Server, "job", "submitted", text);
         if !spec.arguments.is_empty() {
-            let words = spec.arguments.lossy().into_owned();
-            self.say(
+            let arguments = spec.arguments.lossy().into_owned();
+            self.push(
                 Server,
                 "job",
                 "submitted_as",
-                format!("Submitted as: qsub {words}"),
+                format!("Submitted as: qsub {arguments}"),
             );
         }
-        self.say(
+        self.push(
             Accounting,
             "job_usage",
             "queued",
-            format!("{} {}", self.owner(), self.wanted()),
+            format!("{} {}", self.job_fields(), self.requested_resources()),
         );
     }
 
-    fn tell(&mut self, event: &Event) {
+    fn push_event(&mut self, event: &Event) {
         match event {
             Event::Submitted => {}
-            Event::Held { holds, by } => self.asked("held", format!("Holds {holds} set"), by),
-            Event::Released { holds, by } => {
-                self.asked("released", format!("Holds {holds} released"), by)
+            Event::Held { holds, by } => {
+                self.push_request("held", format!("Holds {holds} set"), by)
             }
-            Event::Due => self.say(Server, "sched", "due", "Its time has come: it may start"),
+            Event::Released { holds, by } => {
+                self.push_request("released", format!("Holds {holds} released"), by)
+            }
+            Event::Due => self.push(
+                Server,
+                "sched",
+                "due",
+                "Earliest start time reached: job may start",
+            ),
             Event::Altered { by, attributes } => self.altered(by, attributes),
             Event::Moved { by, from, to } => {
-                self.asked("moved", format!("Job moved from queue {from} to {to}"), by)
+                self.push_request("moved", format!("Job moved from queue {from} to {to}"), by)
             }
-            Event::Taken { by, to } => self.asked(
+            Event::Taken { by, to } => self.push_request(
                 "moved",
-                format!("Job moved to {to} of another instance"),
+                format!("Job moved to another installation as {to}"),
                 by,
             ),
             Event::Reordered { by, with } => self.reordered(by, *with),
-            Event::Shoved { by } => self.asked("shoved", "Job to be looked at now", by),
-            Event::RunWanted { by } => self.asked("run_wanted", "Job to be run at once", by),
+            Event::Shoved { by } => {
+                self.push_request("shoved", "Job to be considered immediately", by)
+            }
+            Event::RunWanted { by } => {
+                self.push_request("run_wanted", "Job to be run immediately", by)
+            }
             Event::Messaged { by, output, errors } => self.messaged(by, *output, *errors),
             Event::Signalled { by, signal } => {
-                self.asked(
+                self.push_request(
                     "signalled",
                     format!("Signal {} sent", signal::shown(*signal)),
                     by,
                 );
             }
             Event::DeleteWanted { by, force: false } => {
-                self.asked("delete_wanted", "Job to be deleted", by)
+                self.push_request("delete_wanted", "Job to be deleted", by)
             }
             Event::DeleteWanted { by, force: true } => {
-                self.asked(
+                self.push_request(
                     "delete_wanted",
-                    "Job to be deleted by force, whatever its node says,",
+                    "Job to be deleted by force, without waiting for its node,",
                     by,
                 );
             }
             Event::ElementsDeleted { by, indices } => {
-                self.asked(
+                self.push_request(
                     "elements_deleted",
-                    format!("Elements {indices} that had not started deleted"),
+                    format!("Waiting subjobs {indices} deleted"),
                     by,
                 );
             }
@@ -203,19 +215,11 @@ impl EventWriter<'_> {
             Event::Started {
                 attempt, shares, ..
             } => self.started(*attempt, shares),
-            Event::NodesReleased { by, division, .. } => {
-                let nodes: BTreeSet<&str> = division
-                    .released
-                    .iter()
-                    .map(|share| share.node.as_str())
-                    .collect();
-                let nodes = nodes.into_iter().collect::<Vec<_>>().join(" ");
-                self.asked("nodes_released", format!("Nodes {nodes} released"), by);
-            }
+            Event::NodesReleased { by, division, .. } => self.nodes_released(by, division),
             Event::Launched {
                 attempt, session, ..
             } => {
-                self.say(
+                self.push(
                     Node,
                     "job",
                     "launched",
@@ -242,22 +246,32 @@ impl EventWriter<'_> {
         }
     }
 
+    fn nodes_released(&mut self, by: &str, division: &Division) {
+        let nodes: BTreeSet<&str> = division
+            .released
+            .iter()
+            .map(|share| share.node.as_str())
+            .collect();
+        let nodes = nodes.into_iter().collect::<Vec<_>>().join(" ");
+        self.push_request("nodes_released", format!("Nodes {nodes} released"), by);
+    }
+
     fn messaged(&mut self, by: &str, output: bool, errors: bool) {
         let files = [(output, "standard output"), (errors, "standard error")];
         let files: Vec<&str> = files
             .into_iter()
-            .filter(|(is, _)| *is)
+            .filter(|(written, _)| *written)
             .map(|(_, file)| file)
             .collect();
-        self.asked(
+        self.push_request(
             "messaged",
-            format!("Message written to its {}", files.join(" and ")),
+            format!("Message written to the job's {}", files.join(" and ")),
             by,
         );
     }
 
     fn altered(&mut self, by: &str, attributes: &[String]) {
-        self.asked(
+        self.push_request(
             "altered",
             format!("Job Modified ({})", attributes.join(", ")),
             by,
@@ -266,33 +280,33 @@ impl EventWriter<'_> {
 
     fn reordered(&mut self, by: &str, with: JobId) {
         let other = with.full(&self.server.name);
-        self.asked(
+        self.push_request(
             "reordered",
-            format!("Place in the order changed for that of {other}"),
+            format!("Place in the queue exchanged with job {other}"),
             by,
         );
     }
 
     /// Adds a line for the job's current state.
-    fn so_far(&mut self, now: Time) {
+    fn push_current_state(&mut self, now: Time) {
         let life = &self.record.job.life;
         match (life.state, life.exit, &self.record.reason) {
             (JobState::Finished, Some(exit), _) => {
                 self.at = life.obittime.unwrap_or(life.mtime);
-                let spent = format!("Exit_status={} {}", exit.status, used(&life.used));
-                self.say(Server, "job", "finished", spent.clone());
-                let stamps = format!("{} end={} {spent}", self.owner(), self.epoch(self.at));
-                self.say(Accounting, "job_usage", "finished", stamps);
+                let result = format!("Exit_status={} {}", exit.status, used(&life.used));
+                self.push(Server, "job", "finished", result.clone());
+                let entry = format!("{} end={} {result}", self.job_fields(), self.epoch(self.at));
+                self.push(Accounting, "job_usage", "finished", entry);
             }
             (JobState::Queued, _, Some(reason)) => {
                 self.at = now;
-                self.say(Scheduler, "sched", "waits", reason.to_string());
+                self.push(Scheduler, "sched", "waits", reason.to_string());
             }
             _ => {}
         }
     }
 
-    fn owner(&self) -> String {
+    fn job_fields(&self) -> String {
         let (job, spec) = (&self.record.job, &self.record.job.spec);
         let account = spec
             .account
@@ -306,7 +320,7 @@ impl EventWriter<'_> {
         )
     }
 
-    fn wanted(&self) -> String {
+    fn requested_resources(&self) -> String {
         let list = self.record.job.spec.request.list.iter();
         list.map(|(name, value)| format!("Resource_List.{name}={value}"))
             .collect::<Vec<_>>()

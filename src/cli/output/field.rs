@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_is_one_number_in_every_format() {
+    fn a_value_has_a_form_for_each_format() {
         let fields = [
             ("user", Cell::Text("a,\"b\"\n".into())),
             ("jobs", Cell::Count(3)),

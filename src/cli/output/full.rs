@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_goes_on_after_column_79() {
+    fn a_long_value_continues_after_column_79() {
         let comment = "Job run at Fri Nov 20 at 10:20 on (head:ncpus=2:mem=524288kb) and terminated by alice@head";
         let expected = "    comment = Job run at Fri Nov 20 at 10:20 on (head:ncpus=2:mem=524288kb) and\n\t terminated by alice@head";
         assert_eq!(shown("comment", comment), expected);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_would_reach_column_78_stands_on_the_next_line() {
+    fn a_piece_that_would_reach_column_78_moves_to_the_next_line() {
         let fits = shown("A", &format!("x,{}", "y".repeat(67)));
         assert_eq!(fits, format!("    A = x,{}", "y".repeat(67)));
         let breaks = shown("A", &format!("x,{}", "y".repeat(68)));
@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values_of_variables_are_told_apart() {
+    fn separators_within_variables_are_escaped() {
         let pairs =
             [("A,B\\", "x,\"y\""), ("C", "")].map(|(name, value)| (name.into(), value.into()));
         assert_eq!(joined(&pairs), r#"A\,B\\=x\,\"y\",C="#);
     }
 
     #[test]
-    fn no_value_looks_like_a_further_attribute() {
+    fn no_value_can_imitate_another_attribute() {
         assert_eq!(
             shown("comment", "a\n    job_state = F"),
             "    comment = a\\n    job_state = F"

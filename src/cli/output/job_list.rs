@@ -156,11 +156,11 @@ pub fn time_used(cput: Option<Span>, state: JobState) -> String {
 
 /// `% done`: the used percentage of the job's processor time or walltime, whichever is higher.
 pub fn percent_done(spent: &[(Option<Span>, Span)], state: JobState) -> String {
-    let known = spent
-        .iter()
-        .filter_map(|(asked, used)| Some((asked.filter(|asked| asked.0 > 0)?, used)));
+    let known = spent.iter().filter_map(|(requested, used)| {
+        Some((requested.filter(|requested| requested.0 > 0)?, used))
+    });
     let percent = known
-        .map(|(asked, used)| used.0.saturating_mul(100) / asked.0)
+        .map(|(requested, used)| used.0.saturating_mul(100) / requested.0)
         .max();
     match (state, percent) {
         (
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_list_is_laid_out_as_pbs_lays_it_out() {
+    fn the_plain_list_has_the_layout_of_pbs() {
         let lines = [
             line("1001.head", "r1", "alice", "00:00:05", JobState::Running),
             line(
@@ -230,7 +230,7 @@ Job id            Name             User              Time Use S Queue
     }
 
     #[test]
-    fn the_wide_list_is_laid_out_as_pbs_lays_it_out() {
+    fn the_wide_list_has_the_layout_of_pbs() {
         let lines = [
             line("1001.head", "r1", "alice", "00:00:05", JobState::Running),
             line(

@@ -19,7 +19,7 @@ use std::ffi::{OsStr, OsString};
 pub struct JobQuery {
     /// The amount of detail of each job.
     pub detail: Detail,
-    /// Inclusion of finished jobs.
+    /// Whether finished jobs are included.
     pub history: History,
     /// States of the jobs; empty for all states.
     pub states: Vec<JobState>,
@@ -62,7 +62,8 @@ impl OwnerPattern {
         &self.user
     }
 
-    /// True if the job belongs to this owner: names match exactly, the host is that of `Job_Owner`.
+    /// True if the job belongs to this owner: the user name is equal and the host, if given, is
+    /// that of `Job_Owner`.
     pub fn owns(&self, record: &JobRecord) -> bool {
         let host = &record.job.spec.submit_host;
         self.user == record.job.owner.user && self.host.as_ref().is_none_or(|named| named == host)
@@ -80,10 +81,9 @@ pub enum FoundJobs {
 
 /// Receives jobs as they are found, in the order of display.
 pub trait Show {
-    /// Receives the facts of the server; called first.
+    /// Receives the server facts; called first.
     fn server(&mut self, server: &ServerFacts);
-    /// Receives the length of the longest id to come, without the server name; called if it is
-    /// known.
+    /// Receives the length of the longest following id, without the server name, if it is known.
     fn longest(&mut self, characters: usize);
     /// Receives the next jobs.
     fn found(&mut self, batch: FoundJobs) -> Result<(), Failure>;
@@ -108,12 +108,12 @@ pub fn find(
         });
         return Ok(failures.collect());
     }
-    let places: Vec<OperandTarget> = operands
+    let targets: Vec<OperandTarget> = operands
         .iter()
         .map(|word| OperandTarget::parse(word, &server.name))
         .collect();
-    let named = NamedJobs::ask(&places, wanted.detail, feed)?;
-    let shows_elements = places.iter().any(|place| place.shows_elements(wanted));
+    let named = NamedJobs::query(&targets, wanted.detail, feed)?;
+    let shows_elements = targets.iter().any(|target| target.shows_elements(wanted));
     if shows_elements && let Some(longest) = named.longest {
         show.longest(longest as usize);
     }
@@ -126,8 +126,8 @@ pub fn find(
         queues: None,
         failures: Vec::new(),
     };
-    for place in places {
-        search.visit(place)?;
+    for target in targets {
+        search.visit(target)?;
     }
     Ok(search.failures)
 }
@@ -204,7 +204,8 @@ enum OperandTarget {
     Job(JobId, Option<Indices>, String),
     /// A queue; None for all queues.
     Queue(Option<String>),
-    Nowhere(Failure),
+    /// An illegal id, or a job or queue of another server.
+    Unknown(Failure),
 }
 
 impl OperandTarget {
@@ -219,7 +220,7 @@ impl OperandTarget {
     fn job(word: &OsStr, server: &str) -> OperandTarget {
         let operand = match Operand::parse(word) {
             Ok(operand) => operand,
-            Err(failure) => return OperandTarget::Nowhere(failure),
+            Err(failure) => return OperandTarget::Unknown(failure),
         };
         match operand.job(server) {
             Some(id) => OperandTarget::Job(id, operand.only(), operand.full_here(server)),
@@ -228,7 +229,7 @@ impl OperandTarget {
                 if failure.away.is_some() {
                     failure.code = 255;
                 }
-                OperandTarget::Nowhere(failure)
+                OperandTarget::Unknown(failure)
             }
         }
     }
@@ -236,7 +237,7 @@ impl OperandTarget {
     fn destination(text: &str, server: &str) -> OperandTarget {
         let (queue, host) = text.split_once('@').unwrap_or((text, server));
         if !same_server(host, server) {
-            return OperandTarget::Nowhere(elsewhere(host));
+            return OperandTarget::Unknown(elsewhere(host));
         }
         OperandTarget::Queue(Some(queue.to_string()).filter(|queue| !queue.is_empty()))
     }
@@ -248,7 +249,7 @@ impl OperandTarget {
             OperandTarget::Job(id, only, _) => {
                 only.is_some() || (id.is_array() && wanted.arrays.shows_elements())
             }
-            OperandTarget::Queue(_) | OperandTarget::Nowhere(_) => false,
+            OperandTarget::Queue(_) | OperandTarget::Unknown(_) => false,
         }
     }
 }
@@ -275,14 +276,14 @@ struct NamedJobs {
 }
 
 impl NamedJobs {
-    fn ask(
-        places: &[OperandTarget],
+    fn query(
+        targets: &[OperandTarget],
         detail: Detail,
         feed: &mut Feed,
     ) -> Result<NamedJobs, Failure> {
-        let ids: BTreeSet<JobId> = places
+        let ids: BTreeSet<JobId> = targets
             .iter()
-            .filter_map(|place| match place {
+            .filter_map(|target| match target {
                 OperandTarget::Job(id, ..) => Some(*id),
                 _ => None,
             })
@@ -364,11 +365,11 @@ struct JobSearch<'a, 'f> {
 }
 
 impl JobSearch<'_, '_> {
-    fn visit(&mut self, place: OperandTarget) -> Result<(), Failure> {
-        match place {
+    fn visit(&mut self, target: OperandTarget) -> Result<(), Failure> {
+        match target {
             OperandTarget::Job(id, only, full) => self.job(id, only, &full),
             OperandTarget::Queue(queue) => self.queue(queue),
-            OperandTarget::Nowhere(failure) => {
+            OperandTarget::Unknown(failure) => {
                 self.failures.push(failure);
                 Ok(())
             }
@@ -376,17 +377,18 @@ impl JobSearch<'_, '_> {
     }
 
     fn job(&mut self, id: JobId, only: Option<Indices>, full: &str) -> Result<(), Failure> {
-        let unfolded = id.is_array() && (only.is_some() || self.wanted.arrays.shows_elements());
+        let shows_elements =
+            id.is_array() && (only.is_some() || self.wanted.arrays.shows_elements());
         match self.named.states.get(&id) {
             None => self.failures.push(unknown(full)),
             Some(JobState::Finished) if self.wanted.history == History::Live => {
                 self.failures.push(has_finished(full))
             }
             Some(_) => {
-                if only.is_none() && self.wanted.arrays != Arrays::ElementsOnly || !unfolded {
-                    self.itself(id)?;
+                if only.is_none() && self.wanted.arrays != Arrays::ElementsOnly || !shows_elements {
+                    self.show_job(id)?;
                 }
-                if unfolded {
+                if shows_elements {
                     self.elements(id, only, full)?;
                 }
             }
@@ -394,7 +396,7 @@ impl JobSearch<'_, '_> {
         Ok(())
     }
 
-    fn itself(&mut self, id: JobId) -> Result<(), Failure> {
+    fn show_job(&mut self, id: JobId) -> Result<(), Failure> {
         if self.shown.contains(id) {
             return Ok(());
         }
@@ -454,12 +456,12 @@ impl JobSearch<'_, '_> {
                     jobs.retain(|record| wanted.keeps(record));
                 }
                 batch.retain(|id| {
-                    let fresh = !shown.contains(id);
+                    let is_new = !shown.contains(id);
                     match id.parent() {
                         Some(array) => drop(arrays.insert(array)),
                         None => ids.push(id),
                     }
-                    fresh
+                    is_new
                 });
                 show.found(batch)
             },

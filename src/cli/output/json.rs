@@ -1,7 +1,7 @@
-//! `-F json`: one valid document, whatever names, environments and comments contain.
+//! `-F json`: one document, valid JSON for any content of names, environments and comments.
 //!
 //! The layout is that of PBS: a TAB per level, `"key":<TAB>value`. A value is a number only if its
-//! attribute has a numeric type. Text that is not UTF-8 has been converted to U+FFFD before.
+//! attribute has a numeric type. Invalid UTF-8 has been replaced by U+FFFD before.
 
 use crate::model::time::Wall;
 use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
@@ -187,12 +187,12 @@ impl Document {
 
     fn string(&mut self, text: &str) {
         serde_json::to_writer(&mut self.out, text)
-            .expect("a string always has a JSON form, and memory takes it");
+            .expect("a string can always be written to memory as JSON");
     }
 
     fn data(&mut self, data: &Value) {
         serde_json::to_writer(&mut self.out, data)
-            .expect("a JSON value always has a JSON form, and memory takes it");
+            .expect("a JSON value can always be written to memory as JSON");
     }
 }
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_laid_out_as_pbs_lays_it_out() {
+    fn a_document_has_the_layout_of_pbs() {
         let mut attributes = Attributes::default();
         attributes.text("Job_Name", "123");
         attributes.resource(
@@ -275,13 +275,13 @@ mod tests {
         pieces
             .list("Numbers", items.into_iter(), &mut text)
             .unwrap();
-        assert!(text.len() > PIECE, "some of it is out already");
+        assert!(text.len() > PIECE, "a part is already written");
         text.extend(pieces.end());
         assert_eq!(text, whole.end());
     }
 
     #[test]
-    fn nothing_found_leaves_the_section_out() {
+    fn an_empty_section_is_omitted() {
         let expected = "{\n\t\"timestamp\":\t1700000300,\n\t\"pbs_version\":\t\"23.06.06\",\n\t\"pbs_server\":\t\"head\"\n}\n";
         assert_eq!(document(vec![]), expected);
     }
@@ -301,7 +301,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_environment_and_comment_reads_back_as_it_was(
+        fn any_name_environment_and_comment_reads_back_unchanged(
             name in "\\PC*", comment in any::<String>(), arguments in prop::collection::vec(any::<u8>(), 0..40),
             entries in prop::collection::vec(entry(), 0..6),
         ) {

@@ -20,8 +20,7 @@ pub enum NodeFormat {
     Json,
 }
 
-/// One entry of the display: a node, or a host with all its nodes, of which the first has the
-/// host's name.
+/// One entry of the display: a node, or all nodes of a host, first the node with the host's name.
 #[derive(Clone, Debug)]
 pub struct NodeGroup<'a>(pub Vec<&'a NodeRecord>);
 
@@ -41,7 +40,7 @@ impl<'a> NodeGroup<'a> {
         nodes.iter().map(|node| NodeGroup(vec![node])).collect()
     }
 
-    /// Groups the nodes by host. Nodes stay separate on a host without a node of its name.
+    /// Groups the nodes by host. If no node has the name of a host, its nodes stay separate.
     pub fn by_host(nodes: &'a [NodeRecord]) -> Vec<NodeGroup<'a>> {
         let natural = nodes.iter().filter(|record| is_natural(record));
         let mut hosts: BTreeMap<&str, NodeGroup> = natural
@@ -89,7 +88,7 @@ impl<'a> NodeGroup<'a> {
             .fold(0, i64::saturating_add)
     }
 
-    /// The number of GPUs used only by processes outside the queue, not by jobs.
+    /// The number of GPUs that processes outside the queue use and no job holds.
     fn gpus_outside(&self) -> i64 {
         let mut count = 0;
         for record in &self.0 {
@@ -104,7 +103,7 @@ impl<'a> NodeGroup<'a> {
         count
     }
 
-    /// The amount of a consumable that is neither assigned nor used outside the queue.
+    /// The unassigned amount of a consumable, without GPUs used by processes outside the queue.
     fn free(&self, name: &str) -> i64 {
         let outside = if name == "ngpus" {
             self.gpus_outside()
@@ -145,7 +144,7 @@ fn assigned(record: &NodeRecord) -> BTreeMap<&str, i64> {
     sums
 }
 
-/// A node's state in PBS's words, joined by commas: `free`, `job-busy`, `offline,down`.
+/// A node's PBS states, joined by commas: `free`, `job-busy`, `offline,down`.
 pub fn state(record: &NodeRecord) -> String {
     let processors = amount(&record.node.facts.available, "ncpus");
     let busy = processors > 0
@@ -162,7 +161,7 @@ pub fn state(record: &NodeRecord) -> String {
     ];
     let words: Vec<&str> = words
         .into_iter()
-        .filter(|(is, _)| *is)
+        .filter(|(applies, _)| *applies)
         .map(|(_, word)| word)
         .collect();
     if words.is_empty() {
@@ -204,7 +203,7 @@ pub fn attributes<'a>(
     for (name, value) in &node.facts.available {
         out.resource("resources_available", name, value);
     }
-    held(&mut out, record, server, format);
+    assigned_resources(&mut out, record, server, format);
     load(&mut out, node);
     gpus(&mut out, record, server);
     out.text_if("comment", comment(record));
@@ -226,7 +225,8 @@ pub fn attributes<'a>(
     out
 }
 
-/// Adds the one-minute load average and the actual use of resources, as far as noded measures it.
+/// Adds the one-minute load average and the measured use of resources; nothing if noded does not
+/// measure.
 fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
     if node.facts.utilized.is_empty() {
         return;
@@ -240,7 +240,8 @@ fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
     }
 }
 
-/// Adds the numbers of the GPUs, the jobs that hold them, and the GPUs used outside the queue.
+/// Adds the numbers of the GPUs, the jobs that hold them, and the GPUs used by processes outside
+/// the queue.
 fn gpus(out: &mut Attributes, record: &NodeRecord, server: &ServerFacts) {
     let facts = &record.node.facts;
     if facts.gpus.is_empty() {
@@ -272,7 +273,7 @@ fn listed(numbers: &[u16]) -> String {
 }
 
 /// The reason why schedd refuses the noded, else the administrator's comment, else the GPUs that
-/// are unavailable to jobs.
+/// processes outside the queue use.
 fn comment(record: &NodeRecord) -> Option<String> {
     let node = &record.node;
     let comment = node.comment.as_ref().filter(|comment| !comment.is_empty());
@@ -291,7 +292,8 @@ fn comment(record: &NodeRecord) -> Option<String> {
     ))
 }
 
-/// The jobs on a node: in JSON each once, else once for each of its processors, with a slot number.
+/// The jobs on a node: in JSON each job once, else once for each of its processors, with a slot
+/// number.
 fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<String> {
     if format == NodeFormat::Json {
         let ids: BTreeSet<_> = record.jobs.iter().map(|(id, _)| *id).collect();
@@ -309,10 +311,11 @@ fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<St
         .collect()
 }
 
-/// The maximum number of slots displayed for one job: more than any node has processors.
+/// The maximum number of slots displayed for one job: above the processors of any node.
 const SLOTS_SHOWN: usize = 1 << 16;
 
-fn held<'a>(
+/// Adds the assigned amounts of consumable resources of nodes.
+fn assigned_resources<'a>(
     out: &mut Attributes<'a>,
     record: &NodeRecord,
     server: &'a ServerFacts,
@@ -427,7 +430,8 @@ pub fn job_summary<'a>(
     out
 }
 
-/// Bytes in the largest unit with a value of at least 1, rounded to the nearest as in PBS.
+/// Bytes in the largest of kb, mb and gb with a value of at least 1, rounded to the nearest as in
+/// PBS.
 fn rounded(bytes: i64) -> String {
     let kilobytes = u64::try_from(bytes).unwrap_or(0) / 1024;
     match kilobytes {

@@ -8,7 +8,7 @@ use crate::model::resource::Resources;
 use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
 use std::borrow::Cow;
 
-/// Attributes with text values, even if a value looks like a number.
+/// Attributes that are text even if the value looks like a number.
 const WORDS: [&str; 5] = [
     "comment",
     "default_queue",
@@ -40,19 +40,21 @@ impl<'a> Objects<'a> {
     pub fn joined(
         &self,
         target: &QmgrObject,
-        told: Attributes<'a>,
+        reported: Attributes<'a>,
         resources: &Resources,
     ) -> Attributes<'a> {
         let parts = self
             .lines(target)
-            .chunk_by(|one, next| (&one.name, &one.resource) == (&next.name, &next.resource));
-        let own: Vec<ShownAttribute> = parts.map(|lines| attribute(lines, resources)).collect();
-        let mut all = told.0;
-        all.retain(|told| {
-            !own.iter()
-                .any(|own| (own.name, own.resource) == (told.name, told.resource))
+            .chunk_by(|line, next| (&line.name, &line.resource) == (&next.name, &next.resource));
+        let configured: Vec<ShownAttribute> =
+            parts.map(|lines| attribute(lines, resources)).collect();
+        let mut all = reported.0;
+        all.retain(|attribute| {
+            !configured
+                .iter()
+                .any(|other| (other.name, other.resource) == (attribute.name, attribute.resource))
         });
-        all.extend(own);
+        all.extend(configured);
         all.sort_by_key(|attribute| place(target, attribute.name));
         Attributes(all)
     }
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_takes_the_place_of_what_is_told_in_pbss_order() {
+    fn configured_attributes_replace_reported_ones_in_the_order_of_pbs() {
         let workq = QmgrObject::Queue("workq".into());
         let lines = vec![
             line("enabled", None, "False"),
@@ -124,10 +126,10 @@ mod tests {
             lines,
         }];
         let objects = Objects(&described);
-        let mut told = Attributes::default();
-        told.number("total_jobs", 2);
-        told.boolean("enabled", true);
-        let all = objects.joined(&workq, told, &Resources::builtin());
+        let mut reported = Attributes::default();
+        reported.number("total_jobs", 2);
+        reported.boolean("enabled", true);
+        let all = objects.joined(&workq, reported, &Resources::builtin());
         let shown = |name: &str| {
             all.0
                 .iter()

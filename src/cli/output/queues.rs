@@ -236,7 +236,7 @@ Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
     out
 }
 
-/// The server's state in PBS's words: `Idle` if scheduling is off.
+/// The server's PBS state: `Idle` if scheduling is off.
 fn state(server: &ServerFacts) -> &'static str {
     if server.scheduling { "Active" } else { "Idle" }
 }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_are_listed_as_pbs_lists_them() {
+    fn the_list_of_queues_has_the_layout_of_pbs() {
         let mut queue = system().queue();
         let expected = "\
 Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
@@ -396,7 +396,7 @@ workq                0     3 yes yes     1     1     1     0     0     0 Exe*
     }
 
     #[test]
-    fn limits_are_listed_as_pbs_lists_them() {
+    fn the_list_of_limits_has_the_layout_of_pbs() {
         let expected = "
 server: head
 
@@ -410,7 +410,7 @@ workq              --      --       --     --      1     2   --   E R
     }
 
     #[test]
-    fn the_server_is_listed_as_pbs_lists_it() {
+    fn the_list_of_servers_has_the_layout_of_pbs() {
         let expected = "\
 Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
 ---------------- ----- ----- ----- ----- ----- ----- ----- ----- -----------

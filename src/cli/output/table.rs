@@ -95,9 +95,10 @@ fn widen(widths: &mut Vec<usize>, row: &[String]) {
     }
 }
 
-/// Writes any number of rows with equal numbers of cells. Cells from index `figures` on are
-/// right-justified; two blanks separate columns. `rows` is called twice, so that no row is stored.
-pub fn write<I>(rows: impl Fn() -> I, figures: usize, out: &mut dyn Write) -> io::Result<()>
+/// Writes any number of rows with equal numbers of cells. The first `text_columns` columns are
+/// left-justified, the others right-justified; two blanks separate columns. `rows` is called twice,
+/// so that no row is stored.
+pub fn write<I>(rows: impl Fn() -> I, text_columns: usize, out: &mut dyn Write) -> io::Result<()>
 where
     I: Iterator<Item = Vec<String>>,
 {
@@ -111,7 +112,7 @@ where
             if at > 0 {
                 line.push_str("  ");
             }
-            let column = if at < figures {
+            let column = if at < text_columns {
                 FixedColumn::Left(width)
             } else {
                 FixedColumn::Right(width)
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_to_the_left_and_figures_to_the_right() {
+    fn text_is_left_justified_and_numbers_right_justified() {
         let rows = [
             ["User", "Jobs", "Wait"],
             ["j\u{f6}rg", "12345", "--"],

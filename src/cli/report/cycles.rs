@@ -47,7 +47,7 @@ fn answer_of_schedd(home: &Home) -> Option<Answers> {
 
 fn text(server: &ServerFacts, cycles: &[CycleRecord]) -> String {
     if cycles.is_empty() {
-        return "No cycle is recorded.\n".to_string();
+        return "No cycles are recorded.\n".to_string();
     }
     let rows = cycles.iter().map(|cycle| {
         [
@@ -73,10 +73,14 @@ fn document(server: &ServerFacts, cycles: &[CycleRecord]) -> Vec<u8> {
 }
 
 fn data(server: &ServerFacts, cycle: &CycleRecord) -> Value {
+    let triggers = cycle.triggers.first.iter();
+    let triggers: Vec<_> = triggers
+        .map(|trigger| trigger_data(server, trigger))
+        .collect();
     json!({
         "cycle": cycle.number,
         "at": server.clock.wall(cycle.at).0,
-        "triggers": cycle.triggers.first.iter().map(|trigger| why(server, trigger)).collect::<Vec<_>>(),
+        "triggers": triggers,
         "more_triggers": cycle.triggers.more,
         "considered": cycle.considered,
         "started": cycle.started,
@@ -85,14 +89,14 @@ fn data(server: &ServerFacts, cycle: &CycleRecord) -> Value {
     })
 }
 
-fn why(server: &ServerFacts, trigger: &Trigger) -> Map<String, Value> {
-    let about = match trigger {
+fn trigger_data(server: &ServerFacts, trigger: &Trigger) -> Map<String, Value> {
+    let subject = match trigger {
         Trigger::Job(_, job) => Some(("job", job.full(&server.name))),
         other => other.about(),
     };
     let word = ("trigger".to_string(), json!(trigger.word()));
-    let about = about.map(|(kind, what)| (kind.to_string(), json!(what)));
-    std::iter::once(word).chain(about).collect()
+    let subject = subject.map(|(kind, what)| (kind.to_string(), json!(what)));
+    std::iter::once(word).chain(subject).collect()
 }
 
 #[cfg(test)]
@@ -103,7 +107,7 @@ mod tests {
     use crate::model::trigger::{JobChange, Triggers};
 
     #[test]
-    fn cycles_are_told_in_columns_and_in_json() {
+    fn cycles_are_shown_as_table_and_as_json() {
         let first = vec![
             Trigger::SlotFree("n1".into()),
             Trigger::Job(JobChange::Shove, JobId::job(3)),

@@ -11,7 +11,7 @@ use crate::wire::client::Client;
 use crate::wire::message::{NewJob, ServerFacts};
 use std::fmt::Write as _;
 
-/// Queries schedd and prints the prediction. Fails if the submission would be refused.
+/// Requests the prediction of schedd and prints it. Fails if the submission would be refused.
 pub fn run(submission: NewJob, home: &Home) -> Result<u8, Failure> {
     let mut client = Client::connect(home)?;
     let (server, answers) = ask(&mut client, ForecastQuery::Trial(Box::new(submission)))?;
@@ -30,7 +30,7 @@ fn ctime(time: Time, server: &ServerFacts) -> String {
 
 fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String {
     let mut out = "The job is valid; it was not submitted.\n".to_string();
-    let would = if held {
+    let subject = if held {
         "The job would be held; once released, it would"
     } else {
         "The job would"
@@ -48,17 +48,17 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
             };
             writeln!(
                 out,
-                "{would} start {start} on {}, until {} at the latest.",
+                "{subject} start {start} on {}, until {} at the latest.",
                 nodes(names),
                 ctime(*end, server)
             )
         }
-        Prospect::Waits(_) => writeln!(out, "{would} not start."),
+        Prospect::Waits(_) => writeln!(out, "{subject} not start."),
         Prospect::Beyond => {
             let horizon = explanation.horizon;
             writeln!(
                 out,
-                "{would} not start before {} ({} cycles simulated).",
+                "{subject} not start before {} ({} cycles simulated).",
                 ctime(horizon.until, server),
                 horizon.cycles
             )

@@ -1,4 +1,4 @@
-//! `qstat --eff`: the resources that jobs used of their requests, and advice for smaller requests.
+//! `qstat --eff`: used resources compared with the requested ones, and advice for the next request.
 //!
 //! The figures of finished jobs are from the accounting records, which include all processes of a
 //! job until their ends. Those of a running job are from the last reports of its nodes.
@@ -30,17 +30,17 @@ mod advice;
 
 mod percentiles;
 
-/// The period of the caller's jobs, in seconds.
+/// The period of the report without operands, in seconds.
 const WEEK: i64 = 7 * 24 * 3600;
 
-/// Resources requested and used by a job in its current attempt, or else its last one.
+/// Resources requested and used by the current or last attempt of a job.
 #[derive(Clone, Debug, PartialEq)]
 struct Use {
     job: JobId,
     name: String,
     /// `Exit_status`; None while the job runs or is queued for another run.
     status: Option<i32>,
-    asked: RequestedResources,
+    requested: RequestedResources,
     cores: u32,
     used: Usage,
 }
@@ -52,7 +52,7 @@ impl Use {
             job: entry.job,
             name: entry.name,
             status,
-            asked: entry.asked,
+            requested: entry.asked,
             cores,
             used: entry.used,
         }
@@ -65,7 +65,7 @@ impl Use {
             job: job.id,
             name: job.spec.name.clone(),
             status: job.life.exit.map(|exit| exit.status),
-            asked: RequestedResources::of(&job.spec.request),
+            requested: RequestedResources::of(&job.spec.request),
             cores: Held::of(&run.shares).cores,
             used: job.life.used,
         })
@@ -81,26 +81,30 @@ impl Use {
     }
 
     fn mem(&self) -> Option<f64> {
-        part(self.used.mem_kb as f64, self.asked.mem_kb? as f64)
+        part(self.used.mem_kb as f64, self.requested.mem_kb? as f64)
     }
 
     fn time(&self) -> Option<f64> {
-        part(self.used.walltime.0 as f64, self.asked.walltime?.0 as f64)
+        part(
+            self.used.walltime.0 as f64,
+            self.requested.walltime?.0 as f64,
+        )
     }
 
-    fn is_over(&self) -> bool {
+    fn has_finished(&self) -> bool {
         self.status.is_some()
     }
 }
 
-/// The subject of the report: one job, or many.
+/// A part of the report: about one job, or about many.
 #[derive(Debug)]
 enum EfficiencyReport {
     One(Box<Use>),
+    /// The description of the jobs, and their distributions.
     Many(String, Box<Spreads>),
 }
 
-/// Writes the use of these jobs; without operands, of the caller's jobs that ended in the last
+/// Writes the report on these jobs; without operands, of the caller's jobs that ended in the last
 /// week. Returns the failures for single operands.
 pub fn say(
     operands: &[OsString],
@@ -132,13 +136,13 @@ pub fn say(
 fn of_week(feed: &mut Feed, now: Wall) -> Result<EfficiencyReport, Failure> {
     let name = user::own().name;
     let from = Some(Wall(now.0 - WEEK));
-    let inquiry = AccountingFilter {
+    let filter = AccountingFilter {
         users: vec![name.clone()],
         from,
         ..AccountingFilter::default()
     };
     let mut spreads = Spreads::default();
-    each(inquiry, Vec::new(), feed, &mut |used| spreads.add(&used))?;
+    each(filter, Vec::new(), feed, &mut |used| spreads.add(&used))?;
     Ok(EfficiencyReport::Many(
         format!("jobs of {name} that ended in the last 7 days"),
         Box::new(spreads),
@@ -195,19 +199,19 @@ fn of_operand(
 fn nothing(full: &str) -> Failure {
     Failure::new(
         1,
-        format!("{full} has not run yet, or is not known: there is nothing to compare"),
+        format!("{full} has not run yet or is unknown: no usage to compare"),
     )
 }
 
 /// Passes the last attempt of each job in the accounting records to `take`.
 fn each(
-    inquiry: AccountingFilter,
+    filter: AccountingFilter,
     jobs: Vec<JobId>,
     feed: &mut Feed,
     take: &mut dyn FnMut(Use),
 ) -> Result<(), Failure> {
     let mut last: Option<AccountingEntry> = None;
-    feed(&Question::Entries(Box::new(inquiry), jobs), &mut |part| {
+    feed(&Question::Entries(Box::new(filter), jobs), &mut |part| {
         let ClientAnswer::Entries(entries) = part else {
             return Ok(());
         };
@@ -237,7 +241,7 @@ fn text(reports: &[EfficiencyReport], server: &ServerFacts) -> String {
             EfficiencyReport::One(used) => of_one(&mut out, used, server),
             EfficiencyReport::Many(what, spreads) => spreads.write(&mut out, what),
         }
-        if let Some(advice) = said(report) {
+        if let Some(advice) = advice_of(report) {
             let _ = writeln!(out, "{advice}");
         }
     }
@@ -245,18 +249,18 @@ fn text(reports: &[EfficiencyReport], server: &ServerFacts) -> String {
 }
 
 fn of_one(out: &mut String, used: &Use, server: &ServerFacts) {
-    let stands = used.status.map_or("not over yet".to_string(), |status| {
+    let status = used.status.map_or("not finished".to_string(), |status| {
         format!("exit status {status}")
     });
     let _ = writeln!(
         out,
-        "{} ({}), {stands}",
+        "{} ({}), {status}",
         used.job.full(&server.name),
         used.name
     );
-    let mem = used.asked.mem_kb.map(advice::size).unwrap_or_default();
+    let mem = used.requested.mem_kb.map(advice::size).unwrap_or_default();
     let walltime = used
-        .asked
+        .requested
         .walltime
         .map(|span| span.to_string())
         .unwrap_or_default();
@@ -289,20 +293,20 @@ fn of_one(out: &mut String, used: &Use, server: &ServerFacts) {
     );
 }
 
-fn line(out: &mut String, what: &str, used: &str, asked: &str, part: Option<f64>) {
+fn line(out: &mut String, what: &str, used: &str, requested: &str, part: Option<f64>) {
     let part = Cell::or_nothing(part, Cell::Part).shown();
-    let asked = if asked.is_empty() {
-        ", none asked for".to_string()
+    let requested = if requested.is_empty() {
+        ", none requested".to_string()
     } else {
-        format!(" of {asked}")
+        format!(" of {requested}")
     };
-    let _ = writeln!(out, "  {what:9} {part:>7}  {used}{asked}");
+    let _ = writeln!(out, "  {what:9} {part:>7}  {used}{requested}");
 }
 
 /// A line of advice; None if the request fits the use.
-fn said(report: &EfficiencyReport) -> Option<String> {
+fn advice_of(report: &EfficiencyReport) -> Option<String> {
     match report {
-        EfficiencyReport::One(used) if used.is_over() => advice(&Peak::of(used)),
+        EfficiencyReport::One(used) if used.has_finished() => advice(&Peak::of(used)),
         // A running job may still need all that it requested.
         EfficiencyReport::One(_) => None,
         EfficiencyReport::Many(_, spreads) => spreads.advice(),
@@ -316,7 +320,7 @@ fn document(reports: &[EfficiencyReport], server: &ServerFacts, now: Wall) -> Ve
             EfficiencyReport::One(used) => field::object(&fields(used, server)),
             EfficiencyReport::Many(what, spreads) => spreads.data(what),
         };
-        data["advice"] = said(report).map_or(Value::Null, Value::from);
+        data["advice"] = advice_of(report).map_or(Value::Null, Value::from);
         data
     });
     document.fact("Efficiency", &all.collect());
@@ -338,7 +342,7 @@ fn fields(used: &Use, server: &ServerFacts) -> Vec<Field> {
         ("mem_kb", Cell::Kilobytes(used.used.mem_kb)),
         (
             "asked_mem_kb",
-            Cell::or_nothing(used.asked.mem_kb, Cell::Kilobytes),
+            Cell::or_nothing(used.requested.mem_kb, Cell::Kilobytes),
         ),
         ("mem_efficiency", Cell::or_nothing(used.mem(), Cell::Part)),
         (
@@ -347,7 +351,10 @@ fn fields(used: &Use, server: &ServerFacts) -> Vec<Field> {
         ),
         (
             "asked_walltime_seconds",
-            Cell::or_nothing(used.asked.walltime.map(|span| span.0 as f64), Cell::Length),
+            Cell::or_nothing(
+                used.requested.walltime.map(|span| span.0 as f64),
+                Cell::Length,
+            ),
         ),
         (
             "walltime_efficiency",
@@ -361,11 +368,17 @@ mod tests {
     use super::*;
     use crate::cli::example;
 
-    pub(super) fn used(cores: u32, hours: f64, cput: f64, mem_gb: f64, asked: (u64, i64)) -> Use {
+    pub(super) fn used(
+        cores: u32,
+        hours: f64,
+        cput: f64,
+        mem_gb: f64,
+        requested: (u64, i64),
+    ) -> Use {
         let span = |hours: f64| Span((hours * 3_600_000.0) as i64);
-        let asked = RequestedResources {
-            mem_kb: Some(asked.0 << 20),
-            walltime: Some(Span::seconds(3600 * asked.1)),
+        let requested = RequestedResources {
+            mem_kb: Some(requested.0 << 20),
+            walltime: Some(Span::seconds(3600 * requested.1)),
             ..RequestedResources::default()
         };
         let used = Usage {
@@ -379,7 +392,7 @@ mod tests {
             job: JobId::job(7),
             name: "wave".into(),
             status: Some(0),
-            asked,
+            requested,
             cores,
             used,
         }
@@ -387,7 +400,7 @@ mod tests {
 
     /// Rule P11.
     #[test]
-    fn a_job_is_told_what_it_used_and_what_to_ask_for() {
+    fn one_job_is_shown_with_its_usage_and_advice() {
         let server = example::server();
         let one = used(8, 1.25, 1.25, 4.5, (64, 24));
         let expected = "\
@@ -395,7 +408,7 @@ mod tests {
   CPU time    12.5%  01:15:00 of 10:00:00 (8 processors)
   Memory       7.0%  4608mb of 64gb
   Walltime     5.2%  01:15:00 of 24:00:00
-Ask for mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 instead of 8 (used 1.0).
+Request mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 instead of 8 (used 1.0).
 ";
         assert_eq!(
             text(&[EfficiencyReport::One(Box::new(one.clone()))], &server),
@@ -409,16 +422,16 @@ Ask for mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 i
             &server,
         );
         assert!(
-            running.contains("not over yet") && !running.contains("Ask"),
+            running.contains("not finished") && !running.contains("Request"),
             "{running}"
         );
-        let unsaid = Use {
-            asked: RequestedResources::default(),
+        let without_request = Use {
+            requested: RequestedResources::default(),
             ..one.clone()
         };
         assert!(
-            text(&[EfficiencyReport::One(Box::new(unsaid))], &server)
-                .contains("--  4608mb, none asked for")
+            text(&[EfficiencyReport::One(Box::new(without_request))], &server)
+                .contains("--  4608mb, none requested")
         );
         let document: Value = serde_json::from_slice(&document(
             &[EfficiencyReport::One(Box::new(one))],
@@ -426,16 +439,16 @@ Ask for mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 i
             Wall(0),
         ))
         .unwrap();
-        let told = &document["Efficiency"][0];
+        let report = &document["Efficiency"][0];
         assert_eq!(
-            (&told["cpu_efficiency"], &told["asked_mem_kb"]),
+            (&report["cpu_efficiency"], &report["asked_mem_kb"]),
             (&0.125.into(), &(64 << 20).into())
         );
         assert!(
-            told["advice"]
+            report["advice"]
                 .as_str()
                 .unwrap()
-                .starts_with("Ask for mem=6gb")
+                .starts_with("Request mem=6gb")
         );
     }
 }

@@ -13,12 +13,12 @@ use std::fmt::Write as _;
 
 /// The free windows, as text or JSON.
 pub fn shown(
-    inquiry: &ReportContext,
-    told: &[ForecastAnswer],
+    context: &ReportContext,
+    answers: &[ForecastAnswer],
     request: &[OsString],
     json: bool,
 ) -> Result<Vec<u8>, Failure> {
-    let Some(ForecastAnswer::Windows(windows)) = told.first() else {
+    let Some(ForecastAnswer::Windows(windows)) = answers.first() else {
         return Err(exit::garbled());
     };
     let (windows, why) = match windows {
@@ -26,10 +26,10 @@ pub fn shown(
         Err(reason) => (&[][..], Some(reason.to_string())),
     };
     if json {
-        let mut document = inquiry.document();
+        let mut document = context.document();
         let all: Vec<_> = windows
             .iter()
-            .map(|window| data(window, request.is_empty(), inquiry.now))
+            .map(|window| data(window, request.is_empty(), context.now))
             .collect();
         document.fact("Windows", &all.into());
         if let Some(why) = why {
@@ -40,13 +40,13 @@ pub fn shown(
     let text = match (why, windows) {
         (Some(why), _) => format!("{why}\n"),
         (None, []) => "No unreserved resources are free.\n".to_string(),
-        (None, windows) => table(windows, request.is_empty(), inquiry.now),
+        (None, windows) => table(windows, request.is_empty(), context.now),
     };
     Ok(text.into_bytes())
 }
 
-fn end(lasts: Option<Span>, now: Wall) -> Option<Wall> {
-    lasts.map(|lasts| Wall(now.0.saturating_add(lasts.as_seconds())))
+fn end(duration: Option<Span>, now: Wall) -> Option<Wall> {
+    duration.map(|duration| Wall(now.0.saturating_add(duration.as_seconds())))
 }
 
 fn data(window: &FreeWindow, by_processors: bool, now: Wall) -> serde_json::Value {
@@ -79,13 +79,13 @@ fn table(windows: &[FreeWindow], by_processors: bool, now: Wall) -> String {
     let rule = [8, 10, 12, 0, 24].map(|width| "-".repeat(width));
     let _ = writeln!(out, "\n{}", rule.join(" "));
     for window in windows {
-        let lasts = window
+        let duration = window
             .lasts
-            .map_or("unlimited".to_string(), |lasts| lasts.to_string());
+            .map_or("unlimited".to_string(), |duration| duration.to_string());
         let until = end(window.lasts, now)
             .map_or("--".to_string(), |end| timestamp::ctime(end).to_string());
         let (nodes, copies) = (window.nodes.to_string(), window.copies.to_string());
-        push_line(&mut out, columns, [&*nodes, &copies, &lasts, "", &until]);
+        push_line(&mut out, columns, [&*nodes, &copies, &duration, "", &until]);
         out.push('\n');
     }
     out
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_told_in_columns_and_in_json() {
+    fn windows_are_shown_as_table_and_as_json() {
         let windows = [
             FreeWindow {
                 copies: 32,

@@ -26,58 +26,62 @@ const HEADS: [ColumnHead; 10] = [
 ];
 
 /// All system-wide resources, as text or JSON.
-pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
+pub fn shown(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
-    for told in inquiry.ask(ForecastQuery::Resources)? {
+    for answer in context.ask(ForecastQuery::Resources)? {
         if let ForecastAnswer::Resources {
-            at: moment,
+            at: time,
             resources,
-        } = told
+        } = answer
         {
-            at = moment;
+            at = time;
             all.extend(resources);
         }
     }
     Ok(if json {
-        document(inquiry, at, &all)
+        document(context, at, &all)
     } else {
-        text(inquiry, &all).into_bytes()
+        text(context, &all).into_bytes()
     })
 }
 
-fn text(inquiry: &ReportContext, all: &[PoolUse]) -> String {
+fn text(context: &ReportContext, all: &[PoolUse]) -> String {
     if all.is_empty() {
         return "There are no system-wide resources.\n".to_string();
     }
     let rows: Vec<[String; 10]> = all
         .iter()
-        .map(|one| row(one, &inquiry.server.resources, |time| inquiry.wall(time)))
+        .map(|pool_use| {
+            row(pool_use, &context.server.resources, |time| {
+                context.wall(time)
+            })
+        })
         .collect();
-    let faults = all.iter().filter_map(|one| {
+    let faults = all.iter().filter_map(|pool_use| {
         Some(format!(
             "{}: its command reports no value: {}\n",
-            one.name,
-            one.fault.as_ref()?
+            pool_use.name,
+            pool_use.fault.as_ref()?
         ))
     });
     table::with_heads(&HEADS, &rows) + &faults.collect::<String>()
 }
 
-fn row(one: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [String; 10] {
-    let reported = one.reported.as_ref();
-    let hosts = hosts(one).map_or("all".to_string(), |hosts| hosts.join(","));
-    let (pool, name) = (&one.pool, &one.name);
+fn row(pool_use: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [String; 10] {
+    let reported = pool_use.reported.as_ref();
+    let hosts = hosts(pool_use).map_or("all".to_string(), |hosts| hosts.join(","));
+    let (pool, name) = (&pool_use.pool, &pool_use.name);
     let [total, missing, jobs, elsewhere, free] = [
         pool.total,
         pool.missing,
-        one.jobs,
+        pool_use.jobs,
         pool.elsewhere,
-        one.free(),
+        pool_use.free(),
     ]
     .map(|amount| figure(resources, name, amount));
     [
         name.clone(),
-        one.kind().to_string(),
+        pool_use.kind().to_string(),
         total,
         missing,
         jobs,
@@ -91,7 +95,7 @@ fn row(one: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -> [St
     ]
 }
 
-/// An amount for users: a number, or a size in its largest unit.
+/// An amount as text for users; a size in its largest unit.
 fn figure(resources: &Resources, name: &str, amount: i64) -> String {
     match resources.get(name).map(|definition| definition.kind) {
         Some(ResourceType::Size) => {
@@ -102,8 +106,8 @@ fn figure(resources: &Resources, name: &str, amount: i64) -> String {
     }
 }
 
-fn hosts(one: &PoolUse) -> Option<Vec<String>> {
-    let hosts = one
+fn hosts(pool_use: &PoolUse) -> Option<Vec<String>> {
+    let hosts = pool_use
         .pool
         .scope
         .shown()
@@ -112,35 +116,35 @@ fn hosts(one: &PoolUse) -> Option<Vec<String>> {
     Some(hosts.split(',').map(String::from).collect())
 }
 
-fn document(inquiry: &ReportContext, at: Time, all: &[PoolUse]) -> Vec<u8> {
-    let mut document = inquiry.document();
-    document.fact("at", &inquiry.wall(at).0.into());
+fn document(context: &ReportContext, at: Time, all: &[PoolUse]) -> Vec<u8> {
+    let mut document = context.document();
+    document.fact("at", &context.wall(at).0.into());
     document.fact(
         "Resources",
         &all.iter()
-            .map(|one| data(one, |time| inquiry.wall(time)))
+            .map(|pool_use| data(pool_use, |time| context.wall(time)))
             .collect(),
     );
     document.end()
 }
 
-fn data(one: &PoolUse, wall: impl Fn(Time) -> Wall) -> Value {
-    let told = one
+fn data(pool_use: &PoolUse, wall: impl Fn(Time) -> Wall) -> Value {
+    let report = pool_use
         .reported
         .as_ref()
         .map(|reported| json!({"by": reported.by, "at": wall(reported.at).0}));
     json!({
-        "name": one.name,
-        "kind": one.kind(),
-        "total": one.pool.total,
-        "missing": one.pool.missing,
-        "by_jobs": one.jobs,
-        "elsewhere": one.pool.elsewhere,
-        "in_use": one.used(),
-        "free": one.free(),
-        "hosts": hosts(one),
-        "told": told,
-        "fault": one.fault,
+        "name": pool_use.name,
+        "kind": pool_use.kind(),
+        "total": pool_use.pool.total,
+        "missing": pool_use.pool.missing,
+        "by_jobs": pool_use.jobs,
+        "elsewhere": pool_use.pool.elsewhere,
+        "in_use": pool_use.used(),
+        "free": pool_use.free(),
+        "hosts": hosts(pool_use),
+        "told": report,
+        "fault": pool_use.fault,
     })
 }
 
@@ -150,7 +154,7 @@ mod tests {
     use crate::model::system_resource::{Pool, ReportedCount};
 
     #[test]
-    fn q21_what_the_whole_system_has_is_told_in_columns_and_in_json() {
+    fn q21_system_wide_resources_are_shown_as_table_and_as_json() {
         let reported = ReportedCount {
             total: Some(40),
             elsewhere: 10,
@@ -162,7 +166,7 @@ mod tests {
             scope: "hosts=n1,n2".parse().unwrap(),
             ..Pool::default()
         };
-        let one = PoolUse {
+        let pool_use = PoolUse {
             name: "nuke".to_string(),
             pool: pool.as_told(Some(&reported)),
             is_license: true,
@@ -171,7 +175,7 @@ mod tests {
             fault: None,
         };
         let wall = |time: Time| Wall(time.0 / 1000);
-        let cells = row(&one, &Resources::default(), wall);
+        let cells = row(&pool_use, &Resources::default(), wall);
         assert_eq!(
             cells[..9],
             [
@@ -179,16 +183,19 @@ mod tests {
             ]
             .map(String::from)
         );
-        let data = data(&one, wall);
+        let data = data(&pool_use, wall);
         assert_eq!(
             (&data["in_use"], &data["free"], &data["hosts"]),
             (&json!(23), &json!(27), &json!(["n1", "n2"]))
         );
-        let over = PoolUse { jobs: 45, ..one };
+        let over = PoolUse {
+            jobs: 45,
+            ..pool_use
+        };
         assert_eq!(
             (over.used(), over.free()),
             (65, 0),
-            "jobs keep what they have, and nothing is below zero"
+            "jobs keep their amounts, and the free amount is never negative"
         );
     }
 }

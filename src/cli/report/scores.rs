@@ -33,7 +33,7 @@ impl Scores {
         let named = ids
             .collect::<Option<Vec<JobId>>>()
             .filter(|ids| ids.len() <= MOST_NAMED);
-        let told = Home::find().ok().and_then(|home| {
+        let answers = Home::find().ok().and_then(|home| {
             let mut client = Client::reach(&home).ok()?;
             client.be_impatient(PATIENCE);
             report::ask(
@@ -42,7 +42,7 @@ impl Scores {
             )
             .ok()
         });
-        let parts = told.into_iter().flat_map(|(_, told)| told);
+        let parts = answers.into_iter().flat_map(|(_, answers)| answers);
         Scores(
             parts
                 .flat_map(|part| {

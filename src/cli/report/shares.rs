@@ -13,10 +13,10 @@ use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
 
 /// The fair-share tree, as text or JSON.
-pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
+pub fn shown(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut table, mut all): (Option<ShareDisplay>, Vec<FairShareReport>) = (None, Vec::new());
-    for told in inquiry.ask(ForecastQuery::Shares)? {
-        match told {
+    for answer in context.ask(ForecastQuery::Shares)? {
+        match answer {
             ForecastAnswer::Shares {
                 at,
                 method,
@@ -39,9 +39,9 @@ pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure
     }
     let table = table.ok_or_else(exit::garbled)?;
     if json {
-        return Ok(table.document(&all, inquiry));
+        return Ok(table.document(&all, context));
     }
-    Ok((table.text() + &fair_share::text(&all, &inquiry.server)).into_bytes())
+    Ok((table.text() + &fair_share::text(&all, &context.server)).into_bytes())
 }
 
 struct ShareDisplay {
@@ -66,7 +66,7 @@ const COLUMNS: [ShareColumn; 9] = [
     ("Balance", true, |share| balance(share.balance)),
 ];
 
-/// Columns for methods with levels and for targets.
+/// Optional columns: for methods with levels, and for targets.
 const LEVEL: ShareColumn = ("Level", true, |share| {
     share
         .level
@@ -105,16 +105,16 @@ impl ShareDisplay {
         )
     }
 
-    fn document(&self, all: &[FairShareReport], inquiry: &ReportContext) -> Vec<u8> {
-        let mut document = inquiry.document();
-        document.fact("at", &inquiry.wall(self.at).0.into());
+    fn document(&self, all: &[FairShareReport], context: &ReportContext) -> Vec<u8> {
+        let mut document = context.document();
+        document.fact("at", &context.wall(self.at).0.into());
         document.fact("method", &self.method.name().into());
         document.fact("subject", &self.subject.name().into());
         document.fact("Shares", &self.shares.iter().map(data).collect());
         document.fact(
             "FairShares",
             &all.iter()
-                .map(|report| fair_share::data(report, &inquiry.server))
+                .map(|report| fair_share::data(report, &context.server))
                 .collect(),
         );
         document.end()
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_is_told_in_columns_and_in_json() {
+    fn the_tree_is_shown_as_table_and_as_json() {
         let shares = vec![
             share_row("", None, TimeToBalance::After(Span::seconds(3723))),
             share_row("", Some("ann"), TimeToBalance::Never),

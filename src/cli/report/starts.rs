@@ -19,17 +19,17 @@ use std::fmt::Write as _;
 /// The starts of these jobs, or of all waiting jobs if `ids` is empty. Unknown jobs are added to
 /// the failures.
 pub fn shown(
-    inquiry: &mut ReportContext,
+    context: &mut ReportContext,
     ids: &[JobId],
     json: bool,
     failures: &mut Vec<Failure>,
 ) -> Result<Vec<u8>, Failure> {
-    let told = inquiry.ask(ForecastQuery::Starts(ids.to_vec()))?;
-    let horizon = told.iter().find_map(|told| match told {
+    let answers = context.ask(ForecastQuery::Starts(ids.to_vec()))?;
+    let horizon = answers.iter().find_map(|answer| match answer {
         ForecastAnswer::Horizon(horizon) => Some(*horizon),
         _ => None,
     });
-    let foreseen: Vec<Foreseen> = told.into_iter().flat_map(parts).collect();
+    let foreseen: Vec<Foreseen> = answers.into_iter().flat_map(parts).collect();
     let known: BTreeSet<JobId> = foreseen
         .iter()
         .flat_map(|foreseen| [Some(foreseen.job), foreseen.job.parent()])
@@ -41,12 +41,12 @@ pub fn shown(
         .copied()
         .collect();
     let unknown: BTreeSet<JobId> = others.iter().copied().collect();
-    let others = inquiry.records(&others)?;
+    let others = context.records(&others)?;
     let found: BTreeSet<JobId> = others.iter().map(|record| record.job.id).collect();
-    failures.extend(unknown.difference(&found).map(|id| inquiry.unknown(*id)));
+    failures.extend(unknown.difference(&found).map(|id| context.unknown(*id)));
     let table = StartTable {
-        owners: owners(inquiry)?,
-        inquiry,
+        owners: owners(context)?,
+        context,
         horizon,
         foreseen,
         others,
@@ -58,8 +58,8 @@ pub fn shown(
     })
 }
 
-fn parts(told: ForecastAnswer) -> Vec<Foreseen> {
-    if let ForecastAnswer::Foreseen(foreseen) = told {
+fn parts(answer: ForecastAnswer) -> Vec<Foreseen> {
+    if let ForecastAnswer::Foreseen(foreseen) = answer {
         foreseen
     } else {
         Vec::new()
@@ -67,8 +67,8 @@ fn parts(told: ForecastAnswer) -> Vec<Foreseen> {
 }
 
 /// The rows of unfinished jobs by job number, which contain the owners.
-fn owners(inquiry: &mut ReportContext) -> Result<BTreeMap<u64, JobRow>, Failure> {
-    let rows = inquiry
+fn owners(context: &mut ReportContext) -> Result<BTreeMap<u64, JobRow>, Failure> {
+    let rows = context
         .source
         .ask(&Question::Jobs(Filter::default(), Detail::Row))?
         .rows;
@@ -76,7 +76,7 @@ fn owners(inquiry: &mut ReportContext) -> Result<BTreeMap<u64, JobRow>, Failure>
 }
 
 struct StartTable<'a> {
-    inquiry: &'a ReportContext,
+    context: &'a ReportContext,
     owners: BTreeMap<u64, JobRow>,
     horizon: Option<Horizon>,
     foreseen: Vec<Foreseen>,
@@ -86,7 +86,7 @@ struct StartTable<'a> {
 
 impl StartTable<'_> {
     fn text(&self) -> String {
-        let name = &self.inquiry.server.name;
+        let name = &self.context.server.name;
         let mut rows = Vec::new();
         for foreseen in &self.foreseen {
             let (id, owner) = (foreseen.job.full(name), self.owner(foreseen.job));
@@ -119,7 +119,7 @@ impl StartTable<'_> {
     }
 
     fn moment(&self, time: Time) -> String {
-        timestamp::ctime(self.inquiry.wall(time)).to_string()
+        timestamp::ctime(self.context.wall(time)).to_string()
     }
 
     /// The start of a waiting job, and its end and nodes or why it does not start.
@@ -151,7 +151,7 @@ impl StartTable<'_> {
 
     /// The start of a job that is not waiting to be scheduled, and its comment.
     fn started(&self, record: &JobRecord) -> (String, String) {
-        let comment = comment::of(record, &self.inquiry.server).into_owned();
+        let comment = comment::of(record, &self.context.server).into_owned();
         match &record.job.life.run {
             Some(run) if record.job.life.state.is_under_way() => {
                 (self.moment(run.started), comment)
@@ -161,21 +161,26 @@ impl StartTable<'_> {
     }
 
     fn document(&self) -> Vec<u8> {
-        let inquiry = self.inquiry;
-        let mut document = inquiry.document();
+        let context = self.context;
+        let mut document = context.document();
         if let Some(horizon) = self.horizon {
-            let (from, until) = (inquiry.wall(horizon.from).0, inquiry.wall(horizon.until).0);
-            let fact = json!({"from": from, "until": until, "cycles": horizon.cycles, "whole": horizon.is_whole});
+            let (from, until) = (context.wall(horizon.from).0, context.wall(horizon.until).0);
+            let fact = json!({
+                "from": from,
+                "until": until,
+                "cycles": horizon.cycles,
+                "whole": horizon.is_whole,
+            });
             document.fact("horizon", &fact);
         }
-        let name = &inquiry.server.name;
+        let name = &context.server.name;
         for foreseen in &self.foreseen {
             document.thing("Jobs", &foreseen.job.full(name), &self.attributes(foreseen));
         }
         for record in &self.others {
             let mut attributes = Attributes::default();
             attributes.text("Job_Owner", record.job.owner.user.as_str());
-            attributes.text("comment", comment::of(record, &inquiry.server));
+            attributes.text("comment", comment::of(record, &context.server));
             document.thing("Jobs", &record.job.id.full(name), &attributes);
         }
         document.end()
@@ -187,7 +192,7 @@ impl StartTable<'_> {
         match &foreseen.prospect {
             Prospect::Starts { .. } => attributes.add(
                 "estimated",
-                AttributeDisplay::Data(data(&self.inquiry.server, &foreseen.prospect)),
+                AttributeDisplay::Data(data(&self.context.server, &foreseen.prospect)),
             ),
             Prospect::Waits(reason) => {
                 attributes.text("code", reason.code());

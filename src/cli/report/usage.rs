@@ -11,23 +11,23 @@ use serde_json::json;
 use std::fmt::Write as _;
 
 /// The usage of all accounts and users, as text or JSON.
-pub fn shown(inquiry: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
+pub fn shown(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
-    for told in inquiry.ask(ForecastQuery::Usage)? {
-        if let ForecastAnswer::Usage { at: moment, used } = told {
-            at = moment;
+    for answer in context.ask(ForecastQuery::Usage)? {
+        if let ForecastAnswer::Usage { at: time, used } = answer {
+            at = time;
             all.extend(used);
         }
     }
     Ok(if json {
-        document(inquiry, inquiry.wall(at), &all)
+        document(context, context.wall(at), &all)
     } else {
         table(&all).into_bytes()
     })
 }
 
-fn document(inquiry: &ReportContext, at: Wall, all: &[Used]) -> Vec<u8> {
-    let mut document = inquiry.document();
+fn document(context: &ReportContext, at: Wall, all: &[Used]) -> Vec<u8> {
+    let mut document = context.document();
     document.fact("at", &at.0.into());
     document.fact("Usage", &all.iter().map(data).collect::<Vec<_>>().into());
     document.end()
@@ -83,7 +83,7 @@ mod tests {
     use crate::model::account::member::Member;
 
     #[test]
-    fn usage_is_told_in_columns_and_in_json() {
+    fn usage_is_shown_as_table_and_as_json() {
         let used = |account: &str, user: &str| Used {
             member: Member {
                 account: account.into(),

@@ -26,18 +26,18 @@ use crate::wire::message::{JobRecord, Question, ServerFacts};
 
 /// The explanations of these jobs, as text or JSON.
 pub fn shown(
-    inquiry: &mut ReportContext,
+    context: &mut ReportContext,
     ids: &[JobId],
     json: bool,
     verbose: bool,
 ) -> Result<Vec<u8>, Failure> {
     let found = ids
         .iter()
-        .map(|id| ExplainedJob::ask(inquiry, *id))
+        .map(|id| ExplainedJob::ask(context, *id))
         .collect::<Result<Vec<ExplainedJob>, Failure>>()?;
     let views = found.iter().map(|found| JobView {
-        server: &inquiry.server,
-        now: inquiry.now,
+        server: &context.server,
+        now: context.now,
         found,
     });
     if !json {
@@ -47,7 +47,7 @@ pub fn shown(
             .join("\n")
             .into_bytes());
     }
-    let mut document = inquiry.document();
+    let mut document = context.document();
     for view in views {
         let mut attributes = Attributes::default();
         attributes.add("why", AttributeDisplay::Data(view.data()));
@@ -60,20 +60,20 @@ pub fn shown(
 struct ExplainedJob {
     record: JobRecord,
     events: Vec<(Time, Event)>,
-    /// None unless the job is held or waiting to be scheduled. For a held job it describes the case
-    /// of its release.
+    /// None unless the job is held or waiting to be scheduled. For a held job, it assumes that the
+    /// job is released now.
     explanation: Option<Box<Explanation>>,
 }
 
 impl ExplainedJob {
-    fn ask(inquiry: &mut ReportContext, id: JobId) -> Result<ExplainedJob, Failure> {
-        let answers = inquiry.source.ask(&Question::Trace(id))?;
+    fn ask(context: &mut ReportContext, id: JobId) -> Result<ExplainedJob, Failure> {
+        let answers = context.source.ask(&Question::Trace(id))?;
         let record = answers
             .jobs
             .into_iter()
             .next()
-            .ok_or_else(|| inquiry.unknown(id))?;
-        match inquiry.ask(ForecastQuery::Why(id))?.into_iter().next() {
+            .ok_or_else(|| context.unknown(id))?;
+        match context.ask(ForecastQuery::Why(id))?.into_iter().next() {
             Some(ForecastAnswer::Explained(explanation)) => Ok(ExplainedJob {
                 record,
                 events: answers.events,
@@ -84,7 +84,7 @@ impl ExplainedJob {
     }
 }
 
-/// A job, with the server and the time for which it is explained.
+/// An explained job, with the server and the current time.
 struct JobView<'a> {
     server: &'a ServerFacts,
     now: Wall,

@@ -22,7 +22,7 @@ const DELETED: u8 = 3;
 const INTERRUPTED: u8 = 2;
 
 enum BlockEvent {
-    Over(Result<Reply, ClientError>),
+    Ended(Result<Reply, ClientError>),
     Signal(Signal),
 }
 
@@ -31,17 +31,17 @@ pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> 
     let job = Operand::parse(OsStr::new(id))?.id();
     let signals = deadly_signals();
     signals.thread_block().map_err(std::io::Error::from)?;
-    let (said, heard) = mpsc::channel();
-    let over = said.clone();
-    let again = home.clone();
-    thread::spawn(move || over.send(BlockEvent::Over(wait(client, &again, job))));
+    let (sender, receiver) = mpsc::channel();
+    let end_sender = sender.clone();
+    let home_of_wait = home.clone();
+    thread::spawn(move || end_sender.send(BlockEvent::Ended(wait(client, &home_of_wait, job))));
     thread::spawn(move || {
         signals
             .wait()
-            .map(|signal| said.send(BlockEvent::Signal(signal)))
+            .map(|signal| sender.send(BlockEvent::Signal(signal)))
     });
-    match heard.recv() {
-        Ok(BlockEvent::Over(reply)) => ended(id, reply?),
+    match receiver.recv() {
+        Ok(BlockEvent::Ended(reply)) => ended(id, reply?),
         Ok(BlockEvent::Signal(signal)) => interrupted(home, job, id, signal),
         Err(_) => Err(exit::garbled()),
     }
@@ -60,11 +60,11 @@ pub fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, Client
 fn ended(id: &str, reply: Reply) -> Result<u8, Failure> {
     match reply {
         Reply::Ended {
-            deleted_by: Some(who),
+            deleted_by: Some(user),
             ..
         } => Err(Failure::new(
             DELETED,
-            format!("{id} Job to be deleted at request of {who}"),
+            format!("{id} Job to be deleted at request of {user}"),
         )),
         Reply::Ended {
             status,
@@ -77,16 +77,16 @@ fn ended(id: &str, reply: Reply) -> Result<u8, Failure> {
 
 fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, Failure> {
     let number = signal as i32;
-    let told = Failure::new(
+    let failure = Failure::new(
         INTERRUPTED,
         format!("wait for job {id} interrupted by signal {number}"),
     );
     exit::print(format!("Job {id} is being deleted\n"))?;
     delete(home, job)?;
-    Err(told)
+    Err(failure)
 }
 
-/// Deletes a job after a signal to the command that waits for it.
+/// Deletes a job after a signal interrupted its command, or the user left its session with `~.`.
 pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
     Client::connect(home)?.call(&ClientRequest::Delete {
         job,
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_jobs_status_becomes_ours() {
+    fn the_exit_status_is_that_of_the_job() {
         let ended = |status, deleted_by: Option<&str>| {
             ended(
                 "12.head",

@@ -3,7 +3,7 @@
 
 use super::block;
 use super::interactive_client::{self, SessionEnd};
-use super::waiting::{Came, WaitingQsub};
+use super::waiting::{WaitEnd, WaitingQsub};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
 use crate::cli::client::reconnect;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// How long to wait for schedd to record the end of the job.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Fails if standard input or output is not a terminal.
+/// Fails unless standard input and output are terminals.
 pub fn require_terminal() -> Result<(), Failure> {
     if stdin().is_terminal() && stdout().is_terminal() {
         Ok(())
@@ -64,17 +64,17 @@ pub fn run(
     let job = Operand::parse(OsStr::new(&id))?.id();
     // A closed terminal is detected by its signal, not here.
     let _ = exit::print(format!("qsub: waiting for job {id} to start\n"));
-    match WaitingQsub::new(home, &id, job, client, &caught).until_seated()? {
-        Came::Away(code) => Ok(code),
-        Came::Seated(connection) => {
+    match WaitingQsub::new(home, &id, job, client, &caught).until_connected()? {
+        WaitEnd::Exited(code) => Ok(code),
+        WaitEnd::Connected(connection) => {
             let _ = exit::print(format!("qsub: job {id} ready\n\n"));
             // Keep the connection open until schedd has recorded the end: closing it hangs up the
             // job's terminal.
-            let line = connection.try_clone()?;
-            let end = interactive_client::sit(connection, &caught)?;
+            let held_open = connection.try_clone()?;
+            let end = interactive_client::run_session(connection, &caught)?;
             let _ = mask.thread_unblock();
-            let code = depart(end, home, job);
-            drop(line);
+            let code = exit_status(end, home, job);
+            drop(held_open);
             let _ = exit::print(format!("\nqsub: job {id} completed\n"));
             code
         }
@@ -89,9 +89,9 @@ fn signals() -> SigSet {
     mask
 }
 
-fn depart(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> {
+fn exit_status(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> {
     let status = match end {
-        SessionEnd::Over(status) => settled(home, job).unwrap_or(status),
+        SessionEnd::Ended(status) => recorded_status(home, job).unwrap_or(status),
         SessionEnd::Left => {
             block::delete(home, job)?;
             DELETED
@@ -105,9 +105,9 @@ fn depart(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> {
     Ok(status.rem_euclid(256) as u8)
 }
 
-/// The job's exit status from schedd. Afterwards other commands find the job finished. None if
-/// schedd does not answer.
-fn settled(home: &Home, job: JobId) -> Option<i32> {
+/// The exit status that schedd has recorded. Other commands then find the job finished. None if
+/// schedd does not answer within `PATIENCE`.
+fn recorded_status(home: &Home, job: JobId) -> Option<i32> {
     let mut client = Client::reach(home).ok()?;
     client.be_impatient(PATIENCE);
     client.begin(&ClientRequest::Wait(job)).ok()?;

@@ -15,14 +15,14 @@ use std::io::{Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-/// The number of bytes read from the keyboard at once.
-const GULP: usize = 16 << 10;
+/// The maximum number of bytes read from the keyboard at once.
+const READ_SIZE: usize = 16 << 10;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     /// The job ended with this exit status.
-    Over(i32),
+    Ended(i32),
     /// The user typed `~.`.
     Left,
     /// The user's terminal closed, or a signal with this number arrived.
@@ -33,16 +33,16 @@ pub enum SessionEnd {
 
 /// Connects the terminal to `connection` until the session ends. The terminal is in raw mode
 /// meanwhile and is always restored.
-pub fn sit(connection: UnixStream, signals: &SignalFd) -> Result<SessionEnd, Failure> {
+pub fn run_session(connection: UnixStream, signals: &SignalFd) -> Result<SessionEnd, Failure> {
     let mut client = InteractiveClient {
         link: FrameSocket::new(connection)?,
         signals,
         keys: Keys::new(),
         raw: Some(Raw::enter()?),
     };
-    client.tell_window()?;
+    client.send_window()?;
     loop {
-        if let Some(end) = client.turn()? {
+        if let Some(end) = client.poll_once()? {
             return Ok(end);
         }
     }
@@ -56,7 +56,8 @@ struct InteractiveClient<'a> {
 }
 
 impl InteractiveClient<'_> {
-    fn turn(&mut self) -> Result<Option<SessionEnd>, Failure> {
+    /// Waits for signals, output or keys, and handles them. Returns the end of the session.
+    fn poll_once(&mut self) -> Result<Option<SessionEnd>, Failure> {
         let out = if self.link.wants_write() {
             PollFlags::POLLOUT
         } else {
@@ -97,30 +98,31 @@ impl InteractiveClient<'_> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = signal.ssi_signo as i32;
             match Signal::try_from(number) {
-                Ok(Signal::SIGWINCH) => self.tell_window()?,
+                Ok(Signal::SIGWINCH) => self.send_window()?,
                 Ok(Signal::SIGCONT) => {
-                    // Another program used the terminal meanwhile and may have changed its mode.
+                    // Another program used the terminal in the meantime and may have changed its
+                    // mode.
                     if let Some(raw) = &self.raw {
                         raw.renew();
                     }
-                    self.tell_window()?;
+                    self.send_window()?;
                 }
                 Ok(Signal::SIGTTOU) => {}
                 // Sent by another process with kill: in raw mode, Ctrl-C at the keyboard is input.
-                Ok(Signal::SIGINT) => self.say(&TerminalInput::Typed(vec![3]))?,
+                Ok(Signal::SIGINT) => self.send(&TerminalInput::Typed(vec![3]))?,
                 _ => return Ok(Some(SessionEnd::HungUp(number))),
             }
         }
         Ok(None)
     }
 
-    fn tell_window(&mut self) -> Result<(), Failure> {
+    fn send_window(&mut self) -> Result<(), Failure> {
         let window = terminal::window(stdin()).unwrap_or(TerminalSize::USUAL);
-        self.say(&TerminalInput::Window(window))
+        self.send(&TerminalInput::Window(window))
     }
 
-    /// Sends input. A broken connection is detected on reading.
-    fn say(&mut self, input: &TerminalInput) -> Result<(), Failure> {
+    /// Sends input. A broken connection is detected when output is read.
+    fn send(&mut self, input: &TerminalInput) -> Result<(), Failure> {
         match self.link.send(input) {
             Ok(()) | Err(FrameError::Io(_)) => Ok(()),
             Err(error) => Err(Failure::new(183, format!("the job's node: {error}"))),
@@ -137,7 +139,7 @@ impl InteractiveClient<'_> {
         let mut screen = stdout().lock();
         for output in outputs {
             match output {
-                TerminalOutput::Over { status } => return Ok(Some(SessionEnd::Over(status))),
+                TerminalOutput::Over { status } => return Ok(Some(SessionEnd::Ended(status))),
                 TerminalOutput::Shown(bytes) => {
                     if screen
                         .write_all(&bytes)
@@ -153,7 +155,7 @@ impl InteractiveClient<'_> {
     }
 
     fn type_in(&mut self) -> Result<Option<SessionEnd>, Failure> {
-        let mut buffer = [0; GULP];
+        let mut buffer = [0; READ_SIZE];
         let length = match nix::unistd::read(stdin(), &mut buffer) {
             Err(Errno::EINTR | Errno::EAGAIN) => return Ok(None),
             other => other.unwrap_or(0),
@@ -163,7 +165,7 @@ impl InteractiveClient<'_> {
         }
         for action in self.keys.read(&buffer[..length]) {
             match action {
-                KeyAction::Typed(bytes) => self.say(&TerminalInput::Typed(bytes))?,
+                KeyAction::Typed(bytes) => self.send(&TerminalInput::Typed(bytes))?,
                 KeyAction::Leave => return Ok(Some(SessionEnd::Left)),
                 KeyAction::Suspend => self.suspend()?,
             }
@@ -176,7 +178,7 @@ impl InteractiveClient<'_> {
         self.raw = None;
         let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
         self.raw = Some(Raw::enter()?);
-        self.tell_window()
+        self.send_window()
     }
 }
 
@@ -190,9 +192,9 @@ enum KeyAction {
 
 /// Finds the escape sequences for qsub among the keys.
 struct Keys {
-    /// The next key is the first of a line.
+    /// True if the next key is the first of a line.
     fresh: bool,
-    /// A `~` at the start of a line is not yet sent.
+    /// True if a `~` at the start of a line has not been sent yet.
     held: bool,
 }
 
@@ -247,16 +249,16 @@ mod tests {
             .iter()
             .flat_map(|keys| reader.read(keys.as_bytes()))
             .collect::<Vec<_>>();
-        let one = |action: &KeyAction| match action {
+        let text = |action: &KeyAction| match action {
             KeyAction::Typed(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             KeyAction::Leave => "LEAVE".into(),
             KeyAction::Suspend => "SUSPEND".into(),
         };
-        actions.iter().map(one).collect::<Vec<_>>().join("|")
+        actions.iter().map(text).collect::<Vec<_>>().join("|")
     }
 
     #[test]
-    fn only_at_the_start_of_a_line_a_tilde_is_for_qsub() {
+    fn a_tilde_is_an_escape_only_at_the_start_of_a_line() {
         for (keys, expected) in [
             (&["~."][..], "LEAVE"),
             (&["~", "."], "LEAVE"),

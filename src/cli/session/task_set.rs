@@ -1,8 +1,7 @@
-//! The tasks of one pbsdsh, and its messages to the noded of its host.
+//! The tasks of a pbsdsh process, and its messages to the noded of its host.
 //!
-//! Only this process has the list of its tasks, so it repeats requests that a receiver may have
-//! lost: after a restart of noded or schedd, or when a node was unreachable. A task requested twice
-//! runs once.
+//! Only pbsdsh has the list of its tasks, so it repeats requests that may have been lost: after a
+//! restart of noded or schedd, or when a node was unreachable. A task requested twice runs once.
 
 use super::block::deadly_signals;
 use crate::cli::client::exit::Failure;
@@ -21,13 +20,13 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 /// The time after which a request for a task that does not run is repeated.
-const AGAIN: Span = Span::seconds(2);
-/// The pause between two attempts to connect to noded. After `TELL` without a connection, a message
-/// is printed.
-const REDIAL: Span = Span(100);
-const TELL: Span = Span::seconds(5);
+const REPEAT_AFTER: Span = Span::seconds(2);
+/// The pause between two attempts to connect to noded.
+const RECONNECT_PAUSE: Span = Span(100);
+/// The time without a connection after which a message is printed.
+const REPORT_AFTER: Span = Span::seconds(5);
 
-/// This process's membership in a job, from its environment.
+/// The job and task that this process belongs to, from its environment.
 #[derive(Clone, Debug)]
 pub struct Membership {
     socket: PathBuf,
@@ -54,7 +53,7 @@ impl Membership {
         })
     }
 
-    fn greeting(&self) -> Plea {
+    fn hello(&self) -> Plea {
         Plea::Hello {
             job: self.job,
             attempt: self.attempt,
@@ -64,12 +63,12 @@ impl Membership {
     }
 }
 
-/// How pbsdsh runs the tasks.
+/// The options of pbsdsh.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskOptions {
     /// Print a line for each start and each end.
     pub verbose: bool,
-    /// Exit as soon as all tasks run.
+    /// Exit as soon as all tasks run, without waiting for their ends.
     pub leave: bool,
 }
 
@@ -78,9 +77,9 @@ pub struct TaskOptions {
 pub struct TaskSet {
     membership: Membership,
     program: TaskProgram,
-    manner: TaskOptions,
+    options: TaskOptions,
     members: Vec<TaskMember>,
-    line: NodeConnection,
+    connection: NodeConnection,
     signals: SignalFd,
     /// The exit status for the signal that ends this process; its tasks end first.
     interrupted: Option<u8>,
@@ -91,8 +90,8 @@ struct TaskMember {
     token: TaskToken,
     slot: u32,
     stage: Option<TaskStage>,
-    /// A request about the task has been sent and need not be repeated yet.
-    said: bool,
+    /// True if a request about the task has been sent and need not be repeated yet.
+    is_requested: bool,
 }
 
 impl TaskMember {
@@ -100,8 +99,8 @@ impl TaskMember {
         !matches!(self.stage, Some(TaskStage::Over(_)))
     }
 
-    fn is_unsaid(&self) -> bool {
-        self.is_open() && !self.said
+    fn needs_request(&self) -> bool {
+        self.is_open() && !self.is_requested
     }
 
     fn runs(&self) -> bool {
@@ -113,12 +112,13 @@ impl TaskMember {
 #[derive(Debug)]
 struct NodeConnection {
     link: Option<FrameSocket>,
-    dial_at: Span,
-    silent_since: Span,
-    told: bool,
-    /// A request is unanswered.
-    asked: bool,
-    again_at: Span,
+    connect_at: Span,
+    disconnected_since: Span,
+    is_reported: bool,
+    /// True if a request is unanswered.
+    awaits_reply: bool,
+    /// When requests without a result are repeated.
+    repeat_at: Span,
 }
 
 impl TaskSet {
@@ -126,27 +126,27 @@ impl TaskSet {
     pub fn new(
         membership: Membership,
         program: TaskProgram,
-        manner: TaskOptions,
+        options: TaskOptions,
     ) -> Result<TaskSet, Failure> {
         let deadly = deadly_signals();
         deadly.thread_block().map_err(io::Error::from)?;
         let signals = SignalFd::with_flags(&deadly, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
         let signals = signals.map_err(io::Error::from)?;
         let now = clock::monotonic();
-        let line = NodeConnection {
+        let connection = NodeConnection {
             link: None,
-            dial_at: now,
-            silent_since: now,
-            told: false,
-            asked: false,
-            again_at: now + AGAIN,
+            connect_at: now,
+            disconnected_since: now,
+            is_reported: false,
+            awaits_reply: false,
+            repeat_at: now + REPEAT_AFTER,
         };
         Ok(TaskSet {
             membership,
             program,
-            manner,
+            options,
             members: Vec::new(),
-            line,
+            connection,
             signals,
             interrupted: None,
         })
@@ -162,16 +162,16 @@ impl TaskSet {
                 token: random.max(1),
                 slot,
                 stage: None,
-                said: false,
+                is_requested: false,
             });
         }
-        self.tell_spawned(before);
-        while !self.settled() {
-            self.dial();
-            self.speak();
+        self.print_spawned(before);
+        while !self.is_complete() {
+            self.connect_if_due();
+            self.send_next_request();
             self.wait();
             self.take_signals();
-            self.hear()?;
+            self.receive()?;
         }
         self.release(before);
         Ok(self.interrupted.is_none())
@@ -190,8 +190,8 @@ impl TaskSet {
         failed.or(self.interrupted).unwrap_or(0)
     }
 
-    fn settled(&self) -> bool {
-        let leaves = self.manner.leave && self.interrupted.is_none();
+    fn is_complete(&self) -> bool {
+        let leaves = self.options.leave && self.interrupted.is_none();
         self.members
             .iter()
             .all(|member| !member.is_open() || leaves && member.runs())
@@ -199,25 +199,28 @@ impl TaskSet {
 
     // ------------------------------------------------------------------------- sending
 
-    fn dial(&mut self) {
+    fn connect_if_due(&mut self) {
         let now = clock::monotonic();
-        if self.line.link.is_some() || now < self.line.dial_at {
+        if self.connection.link.is_some() || now < self.connection.connect_at {
             return;
         }
         match self.connect() {
             Ok(link) => {
-                self.line.link = Some(link);
-                self.line.told = false;
-                self.forget_what_was_said(|_| true);
-                self.send(&self.membership.greeting());
+                self.connection.link = Some(link);
+                self.connection.is_reported = false;
+                self.reset_requests(|_| true);
+                self.send(&self.membership.hello());
             }
             Err(error) => {
-                self.line.dial_at = now + REDIAL;
-                if !self.line.told && now >= self.line.silent_since + TELL {
-                    self.line.told = true;
+                self.connection.connect_at = now + RECONNECT_PAUSE;
+                if !self.connection.is_reported
+                    && now >= self.connection.disconnected_since + REPORT_AFTER
+                {
+                    self.connection.is_reported = true;
                     let socket = self.membership.socket.display();
                     eprintln!(
-                        "pbsdsh: the noded of this host does not answer at {socket} ({error}): waiting for it"
+                        "pbsdsh: noded on this host does not respond at {socket} ({error}): \
+                         still trying"
                     );
                 }
             }
@@ -229,39 +232,40 @@ impl TaskSet {
         let server = peer::of(&stream)?.uid();
         if server != 0 && server != nix::unistd::geteuid().as_raw() {
             return Err(io::Error::other(format!(
-                "it is served by user {server}, who is not trusted"
+                "its server runs as user {server}, which is neither root nor you"
             )));
         }
         FrameSocket::new(stream)
     }
 
-    fn forget_what_was_said(&mut self, of: impl Fn(&TaskMember) -> bool) {
-        self.line.asked = false;
-        self.line.again_at = clock::monotonic() + AGAIN;
+    /// Marks these tasks as not requested, so that their requests are sent again.
+    fn reset_requests(&mut self, of: impl Fn(&TaskMember) -> bool) {
+        self.connection.awaits_reply = false;
+        self.connection.repeat_at = clock::monotonic() + REPEAT_AFTER;
         for member in &mut self.members {
             if of(member) {
-                member.said = false;
+                member.is_requested = false;
             }
         }
     }
 
     /// Sends the next request (start, end or status) for tasks without one. Only one request is
     /// unanswered at a time.
-    fn speak(&mut self) {
-        if self.line.again_at <= clock::monotonic() {
-            let unanswered = self.line.asked;
-            self.forget_what_was_said(|member| unanswered || !member.runs());
+    fn send_next_request(&mut self) {
+        if self.connection.repeat_at <= clock::monotonic() {
+            let unanswered = self.connection.awaits_reply;
+            self.reset_requests(|member| unanswered || !member.runs());
         }
-        if self.line.link.is_none() || self.line.asked {
+        if self.connection.link.is_none() || self.connection.awaits_reply {
             return;
         }
         let ends = self.interrupted.is_some();
-        let most = (LARGEST_TASK_SET / (self.program.size() + 1024)).clamp(1, MOST);
+        let limit = (LARGEST_TASK_SET / (self.program.size() + 1024)).clamp(1, MOST);
         let new = self
             .members
             .iter_mut()
-            .filter(|member| member.is_unsaid() && !member.runs() && !ends);
-        let tasks: Vec<(TaskToken, u32)> = new.take(most).map(said).collect();
+            .filter(|member| member.needs_request() && !member.runs() && !ends);
+        let tasks: Vec<(TaskToken, u32)> = new.take(limit).map(mark_requested).collect();
         if !tasks.is_empty() {
             return self.request(TaskRequestKind::Start(Box::new(TaskProgram {
                 tasks,
@@ -271,9 +275,9 @@ impl TaskSet {
         let tokens: Vec<TaskToken> = self
             .members
             .iter_mut()
-            .filter(|member| member.is_unsaid())
+            .filter(|member| member.needs_request())
             .take(MOST)
-            .map(|member| said(member).0)
+            .map(|member| mark_requested(member).0)
             .collect();
         if !tokens.is_empty() {
             if ends {
@@ -284,22 +288,22 @@ impl TaskSet {
     }
 
     fn request(&mut self, request: TaskRequestKind) {
-        self.line.asked = true;
+        self.connection.awaits_reply = true;
         self.send(&Plea::Request(request));
     }
 
     /// Sends a message. A broken connection is detected on reading, because noded may have sent the
     /// reason.
     fn send(&mut self, plea: &Plea) {
-        if let Some(link) = &mut self.line.link {
+        if let Some(link) = &mut self.connection.link {
             let _ = link.send(plea);
         }
     }
 
-    fn hang_up(&mut self) {
-        self.line.link = None;
-        self.line.silent_since = clock::monotonic();
-        self.line.dial_at = self.line.silent_since + REDIAL;
+    fn disconnect(&mut self) {
+        self.connection.link = None;
+        self.connection.disconnected_since = clock::monotonic();
+        self.connection.connect_at = self.connection.disconnected_since + RECONNECT_PAUSE;
     }
 
     /// Releases the tasks from index `from`. If the message is lost, noded removes them at the end
@@ -313,23 +317,23 @@ impl TaskSet {
             .map(|member| member.token)
             .collect();
         self.send(&Plea::Request(TaskRequestKind::Release(tokens)));
-        self.line.asked = false;
+        self.connection.awaits_reply = false;
     }
 
     // ------------------------------------------------------------------------- receiving
 
     fn wait(&self) {
         let now = clock::monotonic();
-        let link = self.line.link.as_ref();
+        let link = self.connection.link.as_ref();
         let launching = self
             .members
             .iter()
             .any(|member| member.is_open() && !member.runs());
         let until = match link {
-            None => Some(self.line.dial_at),
+            None => Some(self.connection.connect_at),
             Some(_) => {
-                if launching || self.line.asked {
-                    Some(self.line.again_at)
+                if launching || self.connection.awaits_reply {
+                    Some(self.connection.repeat_at)
                 } else {
                     None
                 }
@@ -363,35 +367,37 @@ impl TaskSet {
     fn interrupt(&mut self, status: u8) {
         self.interrupted = Some(status);
         self.members
-            .retain(|member| member.said || member.stage.is_some());
-        self.forget_what_was_said(|_| true);
+            .retain(|member| member.is_requested || member.stage.is_some());
+        self.reset_requests(|_| true);
     }
 
-    fn hear(&mut self) -> Result<(), Failure> {
-        let Some(link) = self.line.link.as_mut() else {
+    fn receive(&mut self) -> Result<(), Failure> {
+        let Some(link) = self.connection.link.as_mut() else {
             return Ok(());
         };
-        let (sent, heard) = (link.flush(), link.receive::<TaskNews>());
-        let heard = match sent {
-            Err(cut) if heard.as_ref().is_ok_and(Vec::is_empty) => Err(FrameError::from(cut)),
-            _ => heard,
+        let (sent, received) = (link.flush(), link.receive::<TaskNews>());
+        let received = match sent {
+            Err(error) if received.as_ref().is_ok_and(Vec::is_empty) => {
+                Err(FrameError::from(error))
+            }
+            _ => received,
         };
-        match heard {
-            Ok(news) => news.into_iter().try_for_each(|news| self.take(news)),
+        match received {
+            Ok(news) => news.into_iter().try_for_each(|news| self.handle(news)),
             Err(error @ FrameError::Version { .. }) => {
                 Err(Failure::new(1, format!("noded: {error}")))
             }
             Err(_) => {
-                self.hang_up();
+                self.disconnect();
                 Ok(())
             }
         }
     }
 
-    fn take(&mut self, news: TaskNews) -> Result<(), Failure> {
+    fn handle(&mut self, news: TaskNews) -> Result<(), Failure> {
         match news {
             TaskNews::Welcome => {}
-            TaskNews::Again => self.forget_what_was_said(|_| true),
+            TaskNews::Again => self.reset_requests(|_| true),
             TaskNews::Refused(why) => {
                 if self.interrupted.is_some() || !self.members.iter().any(TaskMember::runs) {
                     return Err(Failure::new(1, why));
@@ -400,43 +406,43 @@ impl TaskSet {
                 self.interrupt(1);
             }
             TaskNews::Stages(stages) => {
-                self.line.asked = false;
+                self.connection.awaits_reply = false;
                 for (token, stage) in stages {
-                    self.stands(token, stage);
+                    self.set_stage(token, stage);
                 }
             }
         }
         Ok(())
     }
 
-    fn stands(&mut self, token: TaskToken, stage: TaskStage) {
+    fn set_stage(&mut self, token: TaskToken, stage: TaskStage) {
         let Some(index) = self.members.iter().position(|member| member.token == token) else {
             return;
         };
         let member = &mut self.members[index];
         // A late, repeated message does not return a task to an earlier stage.
-        let later = match (member.stage, stage) {
+        let is_later = match (member.stage, stage) {
             (Some(TaskStage::Over(_)), _) | (Some(TaskStage::Running), TaskStage::Ordered) => false,
             (before, now) => before != Some(now),
         };
-        if !later {
+        if !is_later {
             return;
         }
         member.stage = Some(stage);
         if let TaskStage::Over(status) = stage
-            && (status != 0 || self.manner.verbose)
+            && (status != 0 || self.options.verbose)
         {
             eprintln!("pbsdsh: task 0x{index:08X} exit status {status}");
         }
-        if self.manner.verbose {
-            self.tell_waiting();
+        if self.options.verbose {
+            self.print_waiting();
         }
     }
 
     // ------------------------------------------------------------------------- printing
 
-    fn tell_spawned(&self, from: usize) {
-        if !self.manner.verbose {
+    fn print_spawned(&self, from: usize) {
+        if !self.options.verbose {
             return;
         }
         for (index, member) in self.members.iter().enumerate().skip(from) {
@@ -446,10 +452,10 @@ impl TaskSet {
                 index + 2
             );
         }
-        self.tell_waiting();
+        self.print_waiting();
     }
 
-    fn tell_waiting(&self) {
+    fn print_waiting(&self) {
         let spawned = self
             .members
             .iter()
@@ -462,8 +468,8 @@ impl TaskSet {
     }
 }
 
-fn said(member: &mut TaskMember) -> (TaskToken, u32) {
-    member.said = true;
+fn mark_requested(member: &mut TaskMember) -> (TaskToken, u32) {
+    member.is_requested = true;
     (member.token, member.slot)
 }
 
@@ -499,36 +505,36 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_of_one_who_hangs_up_is_heard_though_more_was_to_be_said() {
+    fn a_refusal_is_read_although_the_connection_is_closed() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         let listener = UnixListener::bind(&socket).unwrap();
         let refuse = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let _: Plea = frame::read(&mut stream).unwrap();
-            frame::write(&mut stream, &TaskNews::Refused("go away".into())).unwrap();
+            frame::write(&mut stream, &TaskNews::Refused("refused".into())).unwrap();
         });
         let mut tasks = task_set(socket);
         tasks.members.push(TaskMember {
             token: 1,
             slot: 0,
             stage: None,
-            said: false,
+            is_requested: false,
         });
-        tasks.dial();
+        tasks.connect_if_due();
         refuse.join().unwrap();
-        tasks.speak();
-        assert_eq!(tasks.hear().unwrap_err().text, "go away");
+        tasks.send_next_request();
+        assert_eq!(tasks.receive().unwrap_err().text, "refused");
     }
 
     #[test]
-    fn whoever_interrupts_twice_waits_for_none_of_those_that_were_left_to_themselves() {
+    fn after_a_second_signal_no_task_is_awaited() {
         let mut tasks = task_set("/nowhere".into());
         let member = |token, stage| TaskMember {
             token,
             slot: 0,
             stage,
-            said: true,
+            is_requested: true,
         };
         tasks.members = vec![
             member(1, Some(TaskStage::Running)),
@@ -540,6 +546,6 @@ mod tests {
             assert_eq!(tasks.members.len(), open);
         }
         tasks.release(1);
-        assert_eq!((tasks.settled(), tasks.status()), (true, 143));
+        assert_eq!((tasks.is_complete(), tasks.status()), (true, 143));
     }
 }

@@ -26,8 +26,8 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// The delay before the reason is displayed, in milliseconds: most jobs start at once.
-const UNTOLD: u16 = 250;
+/// The delay before the reason is displayed, in milliseconds: most jobs start immediately.
+const DISPLAY_DELAY: u16 = 250;
 
 /// The exit status if the user deletes the job before its start, or the job no longer exists.
 const GONE: u8 = 1;
@@ -37,11 +37,11 @@ const INTERRUPTED: u8 = 2;
 
 /// How the wait ended.
 #[derive(Debug)]
-pub enum Came {
-    /// With a connection to the job's terminal, held by its shepherd.
-    Seated(UnixStream),
-    /// Without a terminal; the exit status.
-    Away(u8),
+pub enum WaitEnd {
+    /// The job runs; this is the connection to its terminal, which its shepherd holds.
+    Connected(UnixStream),
+    /// A signal ended the wait; qsub exits with this status.
+    Exited(u8),
 }
 
 /// A waiting `qsub -I`.
@@ -60,7 +60,7 @@ pub struct WaitingQsub<'a> {
 enum WaitStage {
     Waits(String),
     Runs,
-    Over(Option<(Exit, String)>),
+    Ended(Option<(Exit, String)>),
 }
 
 impl<'a> WaitingQsub<'a> {
@@ -83,40 +83,40 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits until the job has its terminal, or can no longer get one.
-    pub fn until_seated(mut self) -> Result<Came, Failure> {
+    /// Waits until the job's terminal is connected, or the wait ends without it.
+    pub fn until_connected(mut self) -> Result<WaitEnd, Failure> {
         loop {
-            let came = match self.change()? {
-                Some(code) => Some(Came::Away(code)),
-                None => self.look()?,
+            let end = match self.wait_for_change()? {
+                Some(code) => Some(WaitEnd::Exited(code)),
+                None => self.try_connecting()?,
             };
-            if let Some(came) = came {
+            if let Some(end) = end {
                 self.line.clear();
-                return Ok(came);
+                return Ok(end);
             }
         }
     }
 
     /// Waits for a change of the job. Returns the exit status if a signal ends the wait.
-    fn change(&mut self) -> Result<Option<u8>, Failure> {
-        let of = WatchedJobs::Jobs(vec![self.job]);
-        let asked = self.client.begin(&ClientRequest::Watch {
-            of,
+    fn wait_for_change(&mut self) -> Result<Option<u8>, Failure> {
+        let jobs = WatchedJobs::Jobs(vec![self.job]);
+        let request = self.client.begin(&ClientRequest::Watch {
+            of: jobs,
             since: self.seen,
         });
         loop {
-            let Ok(()) = asked else {
+            let Ok(()) = request else {
                 return self.reconnect();
             };
             if let Some(code) = self.handle_signals()? {
                 return Ok(Some(code));
             }
-            let patience = if self.line.is_due {
-                PollTimeout::from(UNTOLD)
+            let timeout = if self.line.is_due {
+                PollTimeout::from(DISPLAY_DELAY)
             } else {
                 PollTimeout::NONE
             };
-            if self.is_ready(self.client.stream().as_fd(), patience) {
+            if self.is_ready(self.client.stream().as_fd(), timeout) {
                 match self.client.changed() {
                     Ok(now) => self.seen = now,
                     Err(ClientError::Unreachable(_)) => return self.reconnect(),
@@ -131,12 +131,12 @@ impl<'a> WaitingQsub<'a> {
     }
 
     /// Waits for this descriptor or a signal. True if the descriptor is readable.
-    fn is_ready(&self, fd: BorrowedFd, patience: PollTimeout) -> bool {
+    fn is_ready(&self, fd: BorrowedFd, timeout: PollTimeout) -> bool {
         let mut fds = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(fd, PollFlags::POLLIN),
         ];
-        poll(&mut fds, patience).is_ok() && fds[1].any() == Some(true)
+        poll(&mut fds, timeout).is_ok() && fds[1].any() == Some(true)
     }
 
     /// Reconnects to schedd, which keeps the job across restarts. Returns the exit status if a
@@ -175,14 +175,14 @@ impl<'a> WaitingQsub<'a> {
     }
 
     /// Checks the state of the job; connects to its terminal if it runs.
-    fn look(&mut self) -> Result<Option<Came>, Failure> {
+    fn try_connecting(&mut self) -> Result<Option<WaitEnd>, Failure> {
         loop {
             match self.stage() {
-                Ok(WaitStage::Waits(why)) => {
-                    self.line.show_soon(&why);
+                Ok(WaitStage::Waits(reason)) => {
+                    self.line.show_soon(&reason);
                     return Ok(None);
                 }
-                Ok(WaitStage::Over(end)) => return Err(self.vanished(end)),
+                Ok(WaitStage::Ended(end)) => return Err(self.early_end(end)),
                 Ok(WaitStage::Runs) => {}
                 // schedd may shut down while it answers.
                 Err(_) => {
@@ -190,7 +190,7 @@ impl<'a> WaitingQsub<'a> {
                         Some(code) => Some(code),
                         None => self.reconnect()?,
                     };
-                    return Ok(code.map(Came::Away));
+                    return Ok(code.map(WaitEnd::Exited));
                 }
             }
             match self
@@ -198,16 +198,20 @@ impl<'a> WaitingQsub<'a> {
                 .call_for_descriptor(&ClientRequest::Attach(self.job))
             {
                 Ok((Reply::Attached, Some(connection))) => {
-                    return Ok(Some(Came::Seated(connection.into())));
+                    return Ok(Some(WaitEnd::Connected(connection.into())));
                 }
-                Ok((Reply::Refused(why), _)) if !may_pass(&why) => return Err(why.into()),
-                Ok((Reply::Refused(why), _)) => self.line.show(&why.text),
-                Err(ClientError::Unreachable(_)) => return Ok(self.reconnect()?.map(Came::Away)),
+                Ok((Reply::Refused(refusal), _)) if !is_transient(&refusal) => {
+                    return Err(refusal.into());
+                }
+                Ok((Reply::Refused(refusal), _)) => self.line.show(&refusal.text),
+                Err(ClientError::Unreachable(_)) => {
+                    return Ok(self.reconnect()?.map(WaitEnd::Exited));
+                }
                 Ok(_) => return Err(exit::garbled()),
                 Err(error) => return Err(error.into()),
             }
             if let Some(code) = self.pause()? {
-                return Ok(Some(Came::Away(code)));
+                return Ok(Some(WaitEnd::Exited(code)));
             }
         }
     }
@@ -216,7 +220,7 @@ impl<'a> WaitingQsub<'a> {
         let question = Question::JobsById(vec![self.job], Detail::Whole);
         let answers = QuerySource::open(self.home).and_then(|mut source| source.ask(&question))?;
         let Some(record) = answers.jobs.into_iter().next() else {
-            return Ok(WaitStage::Over(None));
+            return Ok(WaitStage::Ended(None));
         };
         Ok(match record.job.life.state {
             state
@@ -230,21 +234,21 @@ impl<'a> WaitingQsub<'a> {
                 WaitStage::Runs
             }
             JobState::Finished => {
-                let said = comment::of(&record, &answers.server).into_owned();
-                WaitStage::Over(record.job.life.exit.map(|exit| (exit, said)))
+                let comment = comment::of(&record, &answers.server).into_owned();
+                WaitStage::Ended(record.job.life.exit.map(|exit| (exit, comment)))
             }
-            _ => WaitStage::Waits(why(&record, &answers.server)),
+            _ => WaitStage::Waits(wait_reason(&record, &answers.server)),
         })
     }
 
     /// The failure for a job that finished before the terminal was connected.
-    fn vanished(&self, end: Option<(Exit, String)>) -> Failure {
+    fn early_end(&self, end: Option<(Exit, String)>) -> Failure {
         match end {
-            Some((exit, why)) if !exit.deleted => Failure::new(
+            Some((exit, comment)) if !exit.deleted => Failure::new(
                 u8::try_from(exit.status.rem_euclid(256))
                     .unwrap_or(GONE)
                     .max(GONE),
-                why,
+                comment,
             ),
             _ => Failure::new(GONE, format!("job {} apparently deleted", self.id)),
         }
@@ -263,11 +267,11 @@ impl<'a> WaitingQsub<'a> {
                 }
                 _ => {
                     self.delete()?;
-                    let why = format!(
+                    let text = format!(
                         "wait for job {} interrupted by signal {}",
                         self.id, signal.ssi_signo
                     );
-                    return Err(Failure::new(INTERRUPTED, why));
+                    return Err(Failure::new(INTERRUPTED, text));
                 }
             }
         }
@@ -316,26 +320,26 @@ fn is_deadly(signal: u32) -> bool {
         .any(|&deadly| deadly as u32 == signal)
 }
 
-/// True for refusals that may go away: the node is unreachable, or the job has just changed.
-fn may_pass(refusal: &Refusal) -> bool {
+/// True for refusals that may be temporary: the node is unreachable, or the job has just changed.
+fn is_transient(refusal: &Refusal) -> bool {
     refusal.code == Refusal::no_terminal("").code || *refusal == Refusal::bad_state()
 }
 
-/// Why the job waits and, if it has a planned start, until when, in one line.
-fn why(record: &JobRecord, server: &ServerFacts) -> String {
-    let why = comment::of(record, server);
+/// The reason why the job waits and its planned start, if it has one, in one line.
+fn wait_reason(record: &JobRecord, server: &ServerFacts) -> String {
+    let comment = comment::of(record, server);
     let promise = if record.job.life.state == JobState::Queued {
         record.promise.as_ref()
     } else {
         None
     };
-    let booked = promise.map(|promise| server.clock.wall(promise.at));
-    match booked.and_then(|start| timestamp::start_column(start, wall())) {
+    let planned = promise.map(|promise| server.clock.wall(promise.at));
+    match planned.and_then(|start| timestamp::start_column(start, wall())) {
         Some(start) => format!(
             "{}; starts by {start}",
-            why.trim_start_matches("Not Running: ")
+            comment.trim_start_matches("Not Running: ")
         ),
-        None => why.into_owned(),
+        None => comment.into_owned(),
     }
 }
 
@@ -345,7 +349,7 @@ struct StatusLine {
     is_terminal: bool,
     text: String,
     is_shown: bool,
-    /// To be displayed after a short time without a change.
+    /// True if the text is to be displayed after `DISPLAY_DELAY` without a change.
     is_due: bool,
 }
 

@@ -131,7 +131,7 @@ fn a_subjob_started_by_qrun_begins_its_held_array() {
         "2[] H, 2[1] H, 2[2] R, 2[3] H"
     );
     let told = sandbox.run("tracejob", &["2[2]"]).ok();
-    assert!(told.contains("run at once at request of"), "{told}");
+    assert!(told.contains("run immediately at request of"), "{told}");
     let other = sandbox.submit(&["-h"], "true\n");
     for (program, arguments) in [
         ("qmove", vec!["workq", &id]),

@@ -9,13 +9,15 @@ use crate::model::job::event::Event;
 impl EventWriter<'_> {
     pub(super) fn dependency_event(&mut self, event: &Event) {
         match event {
-            Event::Bound { .. } => self.say(Server, "job", "bound", "Waits for further jobs"),
+            Event::Bound { .. } => {
+                self.push(Server, "job", "bound", "Dependencies on other jobs added")
+            }
             Event::Named { by, condition } => {
                 let edge = Edge {
                     kind: DependencyKind::After(*condition),
                     job: *by,
                 };
-                self.depends("named", "Waits for one more job:", edge);
+                self.push_dependency("named", "Dependency added:", edge);
             }
             Event::LabelMet {
                 condition,
@@ -26,42 +28,42 @@ impl EventWriter<'_> {
                     condition: *condition,
                     label: label.clone(),
                 };
-                let what = format!(
+                let text = format!(
                     "Dependency met: {awaited}, by {}",
                     by.full(&self.server.name)
                 );
-                self.say(Server, "job", "label_met", what);
+                self.push(Server, "job", "label_met", text);
             }
             Event::DependencyMet { edge } => {
-                self.depends("dependency_met", "Dependency met:", *edge)
+                self.push_dependency("dependency_met", "Dependency met:", *edge)
             }
             Event::DependencyBroken { why, .. } => {
-                self.say(Server, "job", "dependency_broken", why.as_str())
+                self.push(Server, "job", "dependency_broken", why.as_str())
             }
             Event::RivalBegan { job } => {
-                let what = format!(
-                    "Held: {} of its runone set has begun",
+                let text = format!(
+                    "Held: job {} of the same runone set has started",
                     job.full(&self.server.name)
                 );
-                self.say(Server, "job", "rival_began", what);
+                self.push(Server, "job", "rival_began", text);
             }
             Event::RivalReturned { job } => {
-                let what = format!(
-                    "Free again: {} of its runone set is back in its queue",
+                let text = format!(
+                    "Released: job {} of the same runone set is queued again",
                     job.full(&self.server.name)
                 );
-                self.say(Server, "job", "rival_returned", what);
+                self.push(Server, "job", "rival_returned", text);
             }
             _ => {}
         }
     }
 
-    fn depends(&mut self, event: &'static str, what: &str, edge: Edge) {
+    fn push_dependency(&mut self, event: &'static str, label: &str, edge: Edge) {
         let text = format!(
-            "{what} {}:{}",
+            "{label} {}:{}",
             edge.kind.name(),
             edge.job.full(&self.server.name)
         );
-        self.say(Server, "job", event, text);
+        self.push(Server, "job", event, text);
     }
 }

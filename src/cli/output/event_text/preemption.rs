@@ -11,20 +11,20 @@ impl EventWriter<'_> {
     pub(super) fn preemption_event(&mut self, event: &Event) {
         match event {
             Event::CheckpointWanted { by, .. } => {
-                self.asked(
+                self.push_request(
                     "checkpoint_wanted",
-                    "Job to be checkpointed and queued again",
+                    "Job to be checkpointed and requeued",
                     by,
                 );
             }
             Event::CheckpointFailed { why, .. } => {
-                let text = format!("Job not checkpointed, it goes on: {why}");
-                self.say(Node, "error", "checkpoint_failed", text);
+                let text = format!("Checkpoint failed, the job continues: {why}");
+                self.push(Node, "error", "checkpoint_failed", text);
             }
             Event::Preempted {
                 to, cause, action, ..
             } => self.preempted(*to, *cause, *action),
-            Event::RoomMade { by } => self.room_made(by),
+            Event::RoomMade { by } => self.preempted_others(by),
             _ => {}
         }
     }
@@ -35,7 +35,7 @@ impl EventWriter<'_> {
         cause: preemption::PreemptCause,
         action: PreemptAction,
     ) {
-        let told = JobPreemption {
+        let description = JobPreemption {
             attempt: None,
             to,
             cause,
@@ -43,21 +43,21 @@ impl EventWriter<'_> {
             at: Time(0),
         }
         .told(|job| job.full(&self.server.name));
-        self.say(
+        self.push(
             Server,
             "sched",
             "preempted",
-            format!("Job preempted: {told}"),
+            format!("Job preempted: {description}"),
         );
     }
 
-    fn room_made(&mut self, by: &[JobId]) {
+    fn preempted_others(&mut self, by: &[JobId]) {
         let jobs = shown_some(by, |job| job.full(&self.server.name));
-        self.say(
+        self.push(
             Server,
             "sched",
             "room_made",
-            format!("Room is made for it by {jobs}"),
+            format!("Preempted for this job: {jobs}"),
         );
     }
 }

@@ -14,7 +14,7 @@ use crate::shown::timestamp;
 impl EventWriter<'_> {
     pub(super) fn started(&mut self, attempt: u32, shares: &[NodeShare]) {
         let vnodes = exec_host::exec_vnode(shares);
-        self.say(
+        self.push(
             Scheduler,
             "sched",
             "started",
@@ -22,15 +22,19 @@ impl EventWriter<'_> {
         );
         let gpus =
             exec_host::exec_gpus(shares).map_or(String::new(), |gpus| format!(" exec_gpus={gpus}"));
-        let given = format!(
+        let allocation = format!(
             "exec_host={} exec_vnode={vnodes}{gpus}",
             exec_host::exec_host(shares)
         );
-        self.say(
+        self.push(
             Accounting,
             "job_usage",
             "given",
-            format!("{} start={} {given}", self.owner(), self.epoch(self.at)),
+            format!(
+                "{} start={} {allocation}",
+                self.job_fields(),
+                self.epoch(self.at)
+            ),
         );
     }
 
@@ -38,38 +42,32 @@ impl EventWriter<'_> {
         let from = timestamp::ctime(self.server.clock.wall(from));
         let to = timestamp::ctime(self.server.clock.wall(to));
         let cause = cause.told(|job| job.full(&self.server.name));
-        self.say(
+        self.push(
             Scheduler,
             "sched",
             "slipped",
-            format!("Promised start moved from {from} to {to}: {cause}"),
+            format!("Planned start moved from {from} to {to}: {cause}"),
         );
     }
 
     pub(super) fn rerun_event(&mut self, event: &Event) {
         match event {
             Event::FailedRerun { by, .. } => {
-                self.asked(
-                    "failed_rerun",
-                    "The elements that failed to be run again",
-                    by,
-                );
+                self.push_request("failed_rerun", "Failed subjobs to be rerun", by);
             }
             Event::Retried { by, only: None, .. } => {
-                self.asked("retried", "Job to be run once more", by)
+                self.push_request("retried", "Job to be retried", by)
             }
             Event::Retried {
                 by,
                 only: Some(only),
                 ..
             } => {
-                self.asked(
-                    "retried",
-                    format!("Elements {only} to be run once more"),
-                    by,
-                );
+                self.push_request("retried", format!("Subjobs {only} to be retried"), by);
             }
-            Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
+            Event::RerunWanted { by } => {
+                self.push_request("rerun_wanted", "Job to be requeued", by)
+            }
             _ => {}
         }
     }
@@ -77,7 +75,7 @@ impl EventWriter<'_> {
     pub(super) fn node_event(&mut self, event: &Event) {
         match event {
             Event::StartRefused { hook, why } => {
-                self.say(
+                self.push(
                     Server,
                     "sched",
                     "start_refused",
@@ -86,13 +84,13 @@ impl EventWriter<'_> {
             }
             Event::StartTimedOut { attempt, after } => {
                 let text = format!(
-                    "Attempt {attempt} not begun within {} s: cancelled",
+                    "Attempt {attempt} did not start within {} s: cancelled",
                     after.as_seconds()
                 );
-                self.say(Server, "error", "start_timed_out", text);
+                self.push(Server, "error", "start_timed_out", text);
             }
             Event::Vanished { attempt, why } => {
-                self.say(
+                self.push(
                     Node,
                     "error",
                     "vanished",
@@ -100,18 +98,18 @@ impl EventWriter<'_> {
                 );
             }
             Event::ContactLost { node } => {
-                self.say(
+                self.push(
                     Server,
                     "error",
                     "contact_lost",
-                    format!("Node {node} does not answer: nothing is known of the job"),
+                    format!("Node {node} does not respond: the state of the job is unknown"),
                 );
             }
-            Event::ContactRegained => self.say(
+            Event::ContactRegained => self.push(
                 Server,
                 "job",
                 "contact_regained",
-                "Its node answers again: it runs",
+                "Node responds again: the job is still running",
             ),
             _ => {}
         }
@@ -120,33 +118,35 @@ impl EventWriter<'_> {
     pub(super) fn suspension_event(&mut self, event: &Event) {
         match event {
             Event::SuspendWanted { by, manner, .. } => {
-                let what = match manner {
+                let action = match manner {
                     SuspendMode::UntilTold { .. } => "Job to be suspended".to_string(),
                     SuspendMode::For { job, .. } => {
                         format!("Job to be suspended for {}", job.full(&self.server.name))
                     }
                     SuspendMode::Maintenance => {
-                        "Job to be suspended, its nodes to be maintained,".to_string()
+                        "Job to be suspended for maintenance of its nodes".to_string()
                     }
                 };
-                self.asked("suspend_wanted", what, by);
+                self.push_request("suspend_wanted", action, by);
             }
             Event::Suspended { attempt } => {
-                self.say(
+                self.push(
                     Node,
                     "job",
                     "suspended",
-                    format!("Suspended, attempt {attempt}: no process of it runs"),
+                    format!("Suspended, attempt {attempt}: all processes stopped"),
                 );
             }
-            Event::ResumeWanted { by } => self.asked("resume_wanted", "Job to be resumed", by),
+            Event::ResumeWanted { by } => {
+                self.push_request("resume_wanted", "Job to be resumed", by)
+            }
             Event::Resumed { attempt, shares } => {
-                let on = exec_host::exec_vnode(shares);
-                self.say(
+                let vnodes = exec_host::exec_vnode(shares);
+                self.push(
                     Server,
                     "sched",
                     "resumed",
-                    format!("Resumed, attempt {attempt}, on {on}"),
+                    format!("Resumed, attempt {attempt}, on exec_vnode {vnodes}"),
                 );
             }
             _ => {}
@@ -154,15 +154,21 @@ impl EventWriter<'_> {
     }
 
     pub(super) fn ended(&mut self, attempt: u32, outcome: &AttemptOutcome) {
-        let (sort, what) = match &outcome.how {
-            How::Exited(code) => ("job", format!("Ended by itself with exit code {code}")),
-            How::Signaled(signal) => ("job", format!("Ended by signal {}", signal::shown(*signal))),
+        let (sort, end) = match &outcome.how {
+            How::Exited(code) => ("job", format!("Exited with code {code}")),
+            How::Signaled(signal) => (
+                "job",
+                format!("Terminated by signal {}", signal::shown(*signal)),
+            ),
             how @ (How::Overran { .. } | How::Exceeded { .. }) => (
                 "job",
-                format!("Ended at its limit: {}", how.excess().unwrap_or_default()),
+                format!(
+                    "Terminated at a limit: {}",
+                    how.excess().unwrap_or_default()
+                ),
             ),
-            How::CannotStart { why, .. } => ("error", format!("Could not be started: {why}")),
-            How::NodeFault(why) => ("error", format!("Start failed on its node: {why}")),
+            How::CannotStart { why, .. } => ("error", format!("Could not start: {why}")),
+            How::NodeFault(why) => ("error", format!("Start failed because of the node: {why}")),
             How::AwaitsFiles(files) => (
                 "job",
                 format!("Not started: files to stage in are missing: {files}"),
@@ -170,12 +176,12 @@ impl EventWriter<'_> {
             How::Cancelled => ("job", "Cancelled before it started".to_string()),
             How::ShepherdLost => (
                 "error",
-                "Its shepherd was killed: how it ended is not known".to_string(),
+                "The job's shepherd was killed: the exit status is unknown".to_string(),
             ),
         };
-        self.say(Node, sort, "ended", format!("{what} (attempt {attempt})"));
+        self.push(Node, sort, "ended", format!("{end} (attempt {attempt})"));
         if outcome.used != Usage::default() {
-            self.say(Node, "job_usage", "used", used(&outcome.used));
+            self.push(Node, "job_usage", "used", used(&outcome.used));
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::model::job::{AttemptOutcome, How};
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 
-fn told(record: &JobRecord, events: Vec<Event>) -> Vec<String> {
+fn trace(record: &JobRecord, events: Vec<Event>) -> Vec<String> {
     let events: Vec<_> = events.into_iter().map(|event| (SUBMITTED, event)).collect();
     let lines = of(record, &events, &example::server(), SUBMITTED);
     lines
@@ -17,7 +17,7 @@ fn told(record: &JobRecord, events: Vec<Event>) -> Vec<String> {
 }
 
 #[test]
-fn what_people_did_is_told_with_their_names() {
+fn requests_are_shown_with_their_users() {
     let record = queued(1, "a", "ncpus=1");
     let by = || "bob@head".to_string();
     let events = vec![
@@ -51,12 +51,12 @@ fn what_people_did_is_told_with_their_names() {
     let wanted = [
         "S Holds u set at request of bob@head",
         "S Job moved from queue workq to night at request of bob@head",
-        "S Job moved to 7.job1.head of another instance at request of bob@head",
-        "S Place in the order changed for that of 7.head at request of bob@head",
-        "S Message written to its standard output and standard error at request of bob@head",
+        "S Job moved to another installation as 7.job1.head at request of bob@head",
+        "S Place in the queue exchanged with job 7.head at request of bob@head",
+        "S Message written to the job's standard output and standard error at request of bob@head",
         "S Signal 10 (USR1) sent at request of bob@head",
     ];
-    assert_eq!(told(&record, events), wanted);
+    assert_eq!(trace(&record, events), wanted);
 }
 
 #[test]
@@ -77,14 +77,14 @@ fn node_server_and_accounting_report_the_end_of_a_job() {
         unfit: None,
         on_its_own: false,
     };
-    let lines = told(
+    let lines = trace(
         &record,
         vec![Event::Ended {
             attempt: 1,
             outcome,
         }],
     );
-    assert_eq!(lines[0], "M Ended by itself with exit code 3 (attempt 1)");
+    assert_eq!(lines[0], "M Exited with code 3 (attempt 1)");
     assert!(
         lines[1].starts_with("M resources_used.cpupercent=0 resources_used.cput=00:00:02"),
         "{lines:?}"
@@ -100,27 +100,27 @@ fn node_server_and_accounting_report_the_end_of_a_job() {
 }
 
 #[test]
-fn a_job_is_told_where_it_was_put_first_and_a_withheld_command_line_is_not_told() {
+fn submission_has_the_first_queue_and_no_withheld_command_line() {
     let mut record = queued(1, "a", "ncpus=1");
     let moved = Event::Moved {
         by: "b@h".into(),
         from: "early".into(),
         to: "workq".into(),
     };
-    let lines = told(&record, vec![Event::Submitted, moved.clone()]);
+    let lines = trace(&record, vec![Event::Submitted, moved.clone()]);
     assert!(
         lines[0].ends_with("job name = a, queue = early"),
         "{lines:?}"
     );
     record = example::with(record, |spec| spec.arguments = "".into());
     assert!(
-        told(&record, vec![Event::Submitted])
+        trace(&record, vec![Event::Submitted])
             .iter()
             .all(|line| !line.contains("Submitted as"))
     );
     record = example::with(record, |spec| spec.arguments = "-N a x".into());
     assert_eq!(
-        told(&record, vec![Event::Submitted, moved])[1],
+        trace(&record, vec![Event::Submitted, moved])[1],
         "S Submitted as: qsub -N a x"
     );
 }

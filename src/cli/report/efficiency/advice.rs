@@ -8,12 +8,12 @@ use crate::model::time::Span;
 
 const MB: u64 = 1 << 10;
 const GB: u64 = 1 << 20;
-/// A smaller request is recommended only below this fraction of the present one.
-const MUCH_LESS: f64 = 0.75;
-/// Requests up to this amount of memory, in kilobytes, get no advice.
-const LITTLE: u64 = 256 * MB;
+/// A smaller request is recommended only up to this fraction of the present one.
+const WORTHWHILE: f64 = 0.75;
+/// Requests of up to this amount of memory, in kilobytes, are never advised to be smaller.
+const SMALL_MEMORY: u64 = 256 * MB;
 /// From this fraction on, a resource counts as exhausted.
-const ALL: f64 = 0.98;
+const EXHAUSTED: f64 = 0.98;
 
 /// The requested and the highest used amounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,11 +26,11 @@ pub struct Peak {
     pub time: Option<(Span, Span)>,
 }
 
-/// The larger of the amounts requested, and of the amounts used.
-fn most_known<T: Ord>(one: Option<(T, T)>, other: Option<(T, T)>) -> Option<(T, T)> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some((one.0.max(other.0), one.1.max(other.1))),
-        (one, other) => one.or(other),
+/// The maximum requested and the maximum used amount.
+fn maximum<T: Ord>(first: Option<(T, T)>, second: Option<(T, T)>) -> Option<(T, T)> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some((first.0.max(second.0), first.1.max(second.1))),
+        (first, second) => first.or(second),
     }
 }
 
@@ -46,49 +46,55 @@ impl Peak {
         };
         Peak {
             cores: (cores, busy),
-            mem: used.asked.mem_kb.map(|asked| (asked, used.used.mem_kb)),
-            time: used.asked.walltime.map(|asked| (asked, used.used.walltime)),
+            mem: used
+                .requested
+                .mem_kb
+                .map(|requested| (requested, used.used.mem_kb)),
+            time: used
+                .requested
+                .walltime
+                .map(|requested| (requested, used.used.walltime)),
         }
     }
 
-    /// The maximum of both, for each amount.
+    /// The maxima of both peaks.
     pub fn and(self, other: Peak) -> Peak {
         Peak {
             cores: (
                 self.cores.0.max(other.cores.0),
                 self.cores.1.max(other.cores.1),
             ),
-            mem: most_known(self.mem, other.mem),
-            time: most_known(self.time, other.time),
+            mem: maximum(self.mem, other.mem),
+            time: maximum(self.time, other.time),
         }
     }
 }
 
 /// A recommendation for the next request; None if the present one is adequate.
 pub fn advice(peak: &Peak) -> Option<String> {
-    let short = [short_of_memory(peak), short_of_time(peak)];
-    let mut sentences: Vec<String> = short.into_iter().flatten().collect();
+    let exhausted = [short_of_memory(peak), short_of_time(peak)];
+    let mut sentences: Vec<String> = exhausted.into_iter().flatten().collect();
     let less = [less_memory(peak), less_time(peak), fewer_processors(peak)];
     let less: Vec<String> = less.into_iter().flatten().collect();
     if !less.is_empty() {
-        sentences.push(format!("Ask for {}.", less.join(", ")));
+        sentences.push(format!("Request {}.", less.join(", ")));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 fn less_memory(peak: &Peak) -> Option<String> {
-    let (asked, used) = peak
+    let (requested, used) = peak
         .mem
-        .filter(|(asked, used)| *used > 0 && *asked > LITTLE)?;
+        .filter(|(requested, used)| *used > 0 && *requested > SMALL_MEMORY)?;
     let wanted = used.saturating_add(used / 5);
     let step = if wanted <= GB { 64 * MB } else { GB };
     let wanted = wanted.div_ceil(step).saturating_mul(step);
-    (wanted as f64 <= MUCH_LESS * asked as f64)
-        .then(|| format!("mem={} instead of {}", size(wanted), size(asked)))
+    (wanted as f64 <= WORTHWHILE * requested as f64)
+        .then(|| format!("mem={} instead of {}", size(wanted), size(requested)))
 }
 
 fn less_time(peak: &Peak) -> Option<String> {
-    let (asked, used) = peak.time?;
+    let (requested, used) = peak.time?;
     let wanted = used
         .as_seconds()
         .saturating_add(used.as_seconds() / 2)
@@ -99,27 +105,31 @@ fn less_time(peak: &Peak) -> Option<String> {
         _ => 3600,
     };
     let wanted = Span::seconds(wanted.saturating_add(step - 1) / step * step);
-    (wanted.0 as f64 <= MUCH_LESS * asked.0 as f64)
-        .then(|| format!("walltime={} instead of {}", clock(wanted), clock(asked)))
+    (wanted.0 as f64 <= WORTHWHILE * requested.0 as f64)
+        .then(|| format!("walltime={} instead of {}", clock(wanted), clock(requested)))
 }
 
 fn fewer_processors(peak: &Peak) -> Option<String> {
-    let (asked, busy) = peak.cores;
+    let (requested, busy) = peak.cores;
     let wanted = (busy - 0.1).ceil().max(1.0);
-    (wanted <= MUCH_LESS * f64::from(asked))
-        .then(|| format!("ncpus={wanted} instead of {asked} (used {busy:.1})"))
+    (wanted <= WORTHWHILE * f64::from(requested))
+        .then(|| format!("ncpus={wanted} instead of {requested} (used {busy:.1})"))
 }
 
 fn short_of_memory(peak: &Peak) -> Option<String> {
-    let (asked, used) = peak.mem?;
-    (used as f64 >= ALL * asked as f64)
-        .then(|| format!("All of mem={} was used: ask for more.", size(asked)))
+    let (requested, used) = peak.mem?;
+    (used as f64 >= EXHAUSTED * requested as f64)
+        .then(|| format!("All of mem={} was used: request more.", size(requested)))
 }
 
 fn short_of_time(peak: &Peak) -> Option<String> {
-    let (asked, used) = peak.time?;
-    (used.0 as f64 >= ALL * asked.0 as f64)
-        .then(|| format!("All of walltime={} was used: ask for more.", clock(asked)))
+    let (requested, used) = peak.time?;
+    (used.0 as f64 >= EXHAUSTED * requested.0 as f64).then(|| {
+        format!(
+            "All of walltime={} was used: request more.",
+            clock(requested)
+        )
+    })
 }
 
 /// A time without the leading zero of the hours, as users write it.
@@ -145,63 +155,68 @@ mod tests {
     use super::super::tests::used;
     use super::*;
 
-    fn said(cores: u32, hours: f64, cput: f64, mem_gb: f64, asked: (u64, i64)) -> String {
-        advice(&Peak::of(&used(cores, hours, cput, mem_gb, asked))).unwrap_or_default()
+    fn advise(cores: u32, hours: f64, cput: f64, mem_gb: f64, requested: (u64, i64)) -> String {
+        advice(&Peak::of(&used(cores, hours, cput, mem_gb, requested))).unwrap_or_default()
     }
 
     /// Rule P11.
     #[test]
-    fn advice_leaves_room_and_is_given_only_where_it_pays() {
-        assert_eq!(said(8, 8.0, 60.0, 50.0, (64, 12)), "", "all well asked for");
+    fn advice_has_a_margin_and_needs_considerable_savings() {
         assert_eq!(
-            said(8, 8.0, 24.0, 50.0, (64, 12)),
-            "Ask for ncpus=3 instead of 8 (used 3.0)."
+            advise(8, 8.0, 60.0, 50.0, (64, 12)),
+            "",
+            "the request fits the usage"
         );
         assert_eq!(
-            said(8, 8.0, 0.8, 50.0, (64, 12)),
-            "Ask for ncpus=1 instead of 8 (used 0.1)."
+            advise(8, 8.0, 24.0, 50.0, (64, 12)),
+            "Request ncpus=3 instead of 8 (used 3.0)."
         );
         assert_eq!(
-            said(1, 8.0, 0.1, 0.05, (64, 12)),
-            "Ask for mem=64mb instead of 64gb."
+            advise(8, 8.0, 0.8, 50.0, (64, 12)),
+            "Request ncpus=1 instead of 8 (used 0.1)."
         );
         assert_eq!(
-            said(1, 8.0, 8.0, 39.5, (64, 12)),
-            "Ask for mem=48gb instead of 64gb."
-        );
-        assert_eq!(said(1, 8.0, 8.0, 40.5, (64, 12)), "");
-        assert_eq!(
-            said(1, 0.01, 0.01, 40.5, (64, 12)),
-            "Ask for walltime=0:01:00 instead of 12:00:00."
+            advise(1, 8.0, 0.1, 0.05, (64, 12)),
+            "Request mem=64mb instead of 64gb."
         );
         assert_eq!(
-            said(1, 1.0, 1.0, 40.5, (64, 100)),
-            "Ask for walltime=1:30:00 instead of 100:00:00."
+            advise(1, 8.0, 8.0, 39.5, (64, 12)),
+            "Request mem=48gb instead of 64gb."
         );
-        let short = "All of mem=64gb was used: ask for more. All of walltime=12:00:00 was used: ask for more.";
-        assert_eq!(said(1, 12.0, 12.0, 64.0, (64, 12)), short);
+        assert_eq!(advise(1, 8.0, 8.0, 40.5, (64, 12)), "");
         assert_eq!(
-            said(4, 0.0001, 0.0, 0.0, (64, 1)),
-            "Ask for walltime=0:01:00 instead of 1:00:00."
+            advise(1, 0.01, 0.01, 40.5, (64, 12)),
+            "Request walltime=0:01:00 instead of 12:00:00."
+        );
+        assert_eq!(
+            advise(1, 1.0, 1.0, 40.5, (64, 100)),
+            "Request walltime=1:30:00 instead of 100:00:00."
+        );
+        let short = "All of mem=64gb was used: request more. \
+                     All of walltime=12:00:00 was used: request more.";
+        assert_eq!(advise(1, 12.0, 12.0, 64.0, (64, 12)), short);
+        assert_eq!(
+            advise(4, 0.0001, 0.0, 0.0, (64, 1)),
+            "Request walltime=0:01:00 instead of 1:00:00."
         );
     }
 
     #[test]
-    fn many_are_advised_by_those_that_used_most() {
+    fn advice_for_many_jobs_uses_the_highest_usage() {
         let (a, b) = (
             Peak::of(&used(8, 1.0, 1.0, 4.5, (64, 12))),
             Peak::of(&used(8, 7.0, 56.0, 1.0, (64, 12))),
         );
         assert_eq!(
             advice(&a.and(b)).unwrap(),
-            "Ask for mem=6gb instead of 64gb."
+            "Request mem=6gb instead of 64gb."
         );
         assert_eq!(Peak::default().and(a).mem, a.mem);
         assert_eq!(advice(&Peak::default()), None);
     }
 
     #[test]
-    fn sizes_are_told_in_a_unit_that_fits() {
+    fn sizes_have_the_largest_suitable_unit() {
         assert_eq!(
             [0, 5, 2 * MB, 3 * GB, 200 * MB + 7].map(size),
             ["0kb", "5kb", "2mb", "3gb", "200mb"]

@@ -11,14 +11,15 @@ use std::fmt::Write as _;
 
 /// The largest counted fraction, in thousandths of the request.
 const MOST: f64 = 10_000.0;
-/// If half of the jobs use less than this fraction, they request too much.
-const LITTLE: f64 = 0.5;
+/// If half of the jobs use less than this fraction of a resource, advice is given.
+const WASTEFUL: f64 = 0.5;
 
 /// The distribution of the fractions that jobs used of one requested resource.
 #[derive(Clone, Debug, Default)]
 struct Percentiles {
     /// The number of jobs by thousandths used.
     counts: BTreeMap<u32, u64>,
+    /// The number of counted jobs.
     all: u64,
 }
 
@@ -63,7 +64,7 @@ impl Percentiles {
     }
 }
 
-/// The distributions of a set of jobs, and their highest use.
+/// The distributions of a set of jobs, and their maxima.
 #[derive(Clone, Debug, Default)]
 pub struct Spreads {
     jobs: u64,
@@ -72,8 +73,9 @@ pub struct Spreads {
     time: Percentiles,
     peak: Peak,
     /// The request of the first job.
-    alike: Option<(u32, Option<u64>, Option<i64>)>,
-    differ: bool,
+    first_request: Option<(u32, Option<u64>, Option<i64>)>,
+    /// True if another job has a different request.
+    requests_differ: bool,
 }
 
 impl Spreads {
@@ -84,17 +86,17 @@ impl Spreads {
         self.mem.add(used.mem());
         self.time.add(used.time());
         self.peak = self.peak.and(Peak::of(used));
-        let asked = (
+        let requested = (
             used.cores,
-            used.asked.mem_kb,
-            used.asked.walltime.map(|span| span.0),
+            used.requested.mem_kb,
+            used.requested.walltime.map(|span| span.0),
         );
-        self.differ |= *self.alike.get_or_insert(asked) != asked;
+        self.requests_differ |= *self.first_request.get_or_insert(requested) != requested;
     }
 
-    /// Adds a job if it is selected.
-    pub fn add_if(&mut self, is_meant: bool, used: &Use) {
-        if is_meant {
+    /// Adds a job if `is_selected`.
+    pub fn add_if(&mut self, is_selected: bool, used: &Use) {
+        if is_selected {
             self.add(used);
         }
     }
@@ -111,7 +113,7 @@ impl Spreads {
             return;
         }
         let columns = [Left(11), Right(7), Right(7), Right(7), Right(7), Rest];
-        let heads = ["", "p10", "p50", "p90", "max", " of what was asked for"];
+        let heads = ["", "p10", "p50", "p90", "max", " of the request"];
         push_line(out, columns, heads);
         out.push('\n');
         for (name, spread) in [
@@ -139,7 +141,7 @@ impl Spreads {
 
     /// A line of advice. Only jobs with equal requests get a concrete recommendation.
     pub fn advice(&self) -> Option<String> {
-        if !self.differ {
+        if !self.requests_differ {
             return advice(&self.peak);
         }
         let wasted = [
@@ -147,20 +149,20 @@ impl Spreads {
             ("memory", &self.mem),
             ("walltime", &self.time),
         ];
-        let mut little = Vec::new();
+        let mut low = Vec::new();
         for (what, spread) in wasted {
             if let Some(half) = spread.percentile(50)
-                && half < LITTLE
+                && half < WASTEFUL
             {
-                little.push(format!("{:.0}% of the {what}", (100.0 * half).ceil()));
+                low.push(format!("{:.0}% of the {what}", (100.0 * half).ceil()));
             }
         }
-        if little.is_empty() {
+        if low.is_empty() {
             return None;
         }
-        let little = little.join(", ");
+        let low = low.join(", ");
         Some(format!(
-            "Half of them used at most {little} they asked for: ask for less."
+            "Half of the jobs used at most {low} they requested: request less."
         ))
     }
 }
@@ -172,7 +174,7 @@ mod tests {
 
     /// Rule P11.
     #[test]
-    fn many_are_told_by_percentiles() {
+    fn many_jobs_are_summarized_by_percentiles() {
         let mut spreads = Spreads::default();
         (1..=10).for_each(|n| {
             spreads.add(&used(
@@ -187,7 +189,7 @@ mod tests {
         spreads.write(&mut out, "subjobs");
         let expected = "\
 10 subjobs
-                p10     p50     p90     max  of what was asked for
+                p10     p50     p90     max  of the request
   CPU time    10.0%   50.0%   90.0%  100.0%
   Memory       5.0%   25.0%   45.0%   50.0%
   Walltime    50.0%   50.0%   50.0%   50.0%
@@ -197,21 +199,22 @@ mod tests {
             spreads.data("x")["mem_efficiency"],
             json!({ "jobs": 10, "p10": 0.05, "p50": 0.25, "p90": 0.45, "max": 0.5 })
         );
-        let said = spreads.advice().unwrap();
+        let advice = spreads.advice().unwrap();
         assert_eq!(
-            said,
-            "Ask for mem=48gb instead of 80gb, walltime=6:00:00 instead of 8:00:00."
+            advice,
+            "Request mem=48gb instead of 80gb, walltime=6:00:00 instead of 8:00:00."
         );
     }
 
     #[test]
-    fn jobs_that_asked_for_different_things_are_advised_together() {
+    fn jobs_with_different_requests_get_general_advice() {
         let mut spreads = Spreads::default();
         spreads.add(&used(8, 4.0, 4.0, 1.0, (80, 5)));
         spreads.add(&used(4, 4.0, 15.0, 2.0, (10, 5)));
         assert_eq!(
             spreads.advice().unwrap(),
-            "Half of them used at most 13% of the processor time, 2% of the memory they asked for: ask for less."
+            "Half of the jobs used at most 13% of the processor time, 2% of the memory \
+             they requested: request less."
         );
         let empty = Spreads::default();
         assert_eq!((empty.advice(), empty.cpu.percentile(50)), (None, None));
