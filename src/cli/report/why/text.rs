@@ -17,6 +17,7 @@ use crate::model::time::Wall;
 use crate::shown::comment;
 use crate::shown::timestamp;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Printed first while scheduling is off.
 const IS_OFF: &str = "Scheduling is off: only qrun starts jobs. \
@@ -72,10 +73,11 @@ impl JobView<'_> {
             JobState::Held => format!("is held; it was submitted at {}", self.moment(life.ctime)),
             JobState::Waiting => "is waiting for its begin time".to_string(),
             JobState::Begun => "has started; some of its subjobs are waiting".to_string(),
-            _ => format!(
-                "has been waiting since {}",
-                self.moment(life.etime.unwrap_or(life.qtime))
-            ),
+            _ => {
+                let since = life.etime.unwrap_or(life.qtime);
+                let elapsed = elapsed(self.wall(since), self.now);
+                format!("has been waiting since {} ({elapsed})", self.moment(since))
+            }
         }
     }
 
@@ -389,8 +391,32 @@ fn named(names: &[String], count: u64) -> String {
     }
 }
 
+/// The time between two moments, as `16m` or `2days 3h`: in seconds below a minute, in minutes below
+/// a day, else in hours.
+fn elapsed(since: Wall, now: Wall) -> String {
+    let seconds = u64::try_from(now.0.saturating_sub(since.0)).unwrap_or(0);
+    let unit = match seconds {
+        0..60 => 1,
+        60..86_400 => 60,
+        _ => 3600,
+    };
+    humantime::format_duration(Duration::from_secs(seconds / unit * unit)).to_string()
+}
+
 /// The time as `10:30` if today, else the full date.
 fn clock_of(wall: Wall, now: Wall) -> String {
     let short = timestamp::start_column(wall, now).filter(|text| text.contains(':'));
     short.unwrap_or_else(|| timestamp::ctime(wall).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elapsed_times_have_at_most_two_units() {
+        let after = |seconds: i64| elapsed(Wall(1000), Wall(1000 + seconds));
+        let expected = ["0s", "59s", "16m", "23h 59m", "2days 3h"];
+        assert_eq!([-5, 59, 999, 86_399, 184_000].map(after), expected);
+    }
 }
