@@ -78,7 +78,7 @@ impl<'a> Section<'a> {
         let DeValue::Table(table) = value.get_ref() else {
             return Err(self.error(
                 value,
-                format!("`{name}` is a table and stands once: write {title}"),
+                format!("`{name}` must be a single table: write {title}"),
             ));
         };
         Ok(Some(Section {
@@ -95,8 +95,12 @@ impl<'a> Section<'a> {
             return Ok(Vec::new());
         };
         let title = format!("[[{name}]]");
-        let refusal =
-            |value| self.error(value, format!("there may be many `{name}`: write {title}"));
+        let refusal = |value| {
+            self.error(
+                value,
+                format!("`{name}` must be a list of tables: write {title}"),
+            )
+        };
         let DeValue::Array(array) = value.get_ref() else {
             return Err(refusal(value));
         };
@@ -182,7 +186,7 @@ impl<'a> Section<'a> {
 
     /// The error for a required key that is not set.
     pub fn missing(&self, key: &str, wanted: &str) -> ConfigError {
-        self.wrong(format!("{} has no `{key}`: add one, {wanted}", self.title))
+        self.wrong(format!("{} has no `{key}`: set it to {wanted}", self.title))
     }
 
     /// The error for the value of `key`; `wanted` describes the valid values.

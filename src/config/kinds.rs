@@ -72,14 +72,14 @@ pub trait Word: Sized + Clone + 'static {
     fn show(&self) -> String;
 }
 
-/// Words in a range.
+/// A word from a valid range.
 #[derive(Clone, Copy)]
 pub struct Scalar<V> {
     wanted: &'static str,
     accepts: fn(&V) -> bool,
 }
 
-/// The words that `accepts` accepts; `wanted` describes them.
+/// The words that satisfy `accepts`; `wanted` describes them.
 pub const fn scalar<V: Word>(wanted: &'static str, accepts: fn(&V) -> bool) -> Scalar<V> {
     Scalar { wanted, accepts }
 }
@@ -108,14 +108,14 @@ impl<V: Word> Kind for Scalar<V> {
     }
 }
 
-/// Whole numbers in a range.
+/// A whole number from a valid range.
 #[derive(Clone, Copy)]
 pub struct WholeNumber<N> {
     wanted: &'static str,
     accepts: fn(&N) -> bool,
 }
 
-/// The whole numbers that `accepts` accepts; `wanted` describes them.
+/// The whole numbers that satisfy `accepts`; `wanted` describes them.
 pub const fn whole<N>(wanted: &'static str, accepts: fn(&N) -> bool) -> WholeNumber<N> {
     WholeNumber { wanted, accepts }
 }
@@ -494,8 +494,9 @@ impl Kind for Formula {
             return Ok(None);
         };
         let read = Expression::parse(&text);
-        read.map(|formula| Some(Some(formula)))
-            .map_err(|fault| section.wrong_at(key, format!("`{key}` cannot be read: {fault}")))
+        read.map(|formula| Some(Some(formula))).map_err(|fault| {
+            section.wrong_at(key, format!("`{key}` is not a valid expression: {fault}"))
+        })
     }
 }
 
@@ -504,7 +505,7 @@ impl Kind for Formula {
 /// True or false.
 pub const BOOLEAN: Scalar<bool> = scalar("true or false", |_| true);
 /// Any text.
-pub const TEXT: Scalar<String> = scalar("a text", |_| true);
+pub const TEXT: Scalar<String> = scalar("a string", |_| true);
 /// Any number.
 pub const NUMBER: Scalar<f64> = scalar("a number", |_| true);
 /// A fraction.
@@ -512,14 +513,14 @@ pub const FROM_0_TO_1: Scalar<f64> =
     scalar("a number from 0 to 1", |part| (0.0..=1.0).contains(part));
 /// A timeout or an interval of the daemons.
 pub const A_SECOND_OR_MORE: Scalar<Span> = scalar(
-    "a time of a second or more, as \"10m\" or \"1:00:00\"",
+    "a time of at least a second, such as \"10m\" or \"1:00:00\"",
     |span| *span >= Span::seconds(1),
 );
 /// A program's path.
 pub const PROGRAM: Scalar<PathBuf> =
     scalar("the absolute path of a program", |path| path.is_absolute());
 /// The number of subjobs of an array.
-pub const ELEMENTS: WholeNumber<u32> = whole("a number of elements from 1 on", |count| *count > 0);
+pub const ELEMENTS: WholeNumber<u32> = whole("a number of subjobs, at least 1", |count| *count > 0);
 
 /// Any duration; `wanted` describes it.
 pub const fn time(wanted: &'static str) -> Scalar<Span> {
@@ -706,12 +707,12 @@ pub fn read_by_name<K: Kind>(
 /// The description of valid values of a resource type.
 pub fn wanted_of(kind: resource::ResourceType) -> &'static str {
     match kind {
-        resource::ResourceType::Time => "a time, as \"1:00:00\"",
-        resource::ResourceType::Size => "a size, as \"8gb\"",
-        resource::ResourceType::Long => "a whole number from 0 on",
-        resource::ResourceType::Float => "a number from 0 on",
+        resource::ResourceType::Time => "a time, such as \"1:00:00\"",
+        resource::ResourceType::Size => "a size, such as \"8gb\"",
+        resource::ResourceType::Long => "a whole number of at least 0",
+        resource::ResourceType::Float => "a number of at least 0",
         resource::ResourceType::Boolean => "true or false",
-        resource::ResourceType::String => "a text",
+        resource::ResourceType::String => "a string",
     }
 }
 

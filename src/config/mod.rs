@@ -350,8 +350,7 @@ pub struct Reserving {
     pub number: u32,
     /// The longest duration of a reservation.
     pub duration: Span,
-    /// The most processors that a user's reservations hold at any time, as a fraction of all, 0 to
-    /// 1.
+    /// The largest fraction of all processors that a user may reserve at a time, 0 to 1.
     pub share: f64,
 }
 
@@ -446,7 +445,7 @@ impl Config {
         all
     }
 
-    /// The configuration without comments and attributes without effect.
+    /// The configuration without comments of queues and without attributes that have no effect.
     pub fn without_remarks(&self) -> Config {
         let queues = self.queues.iter().map(|queue| Queue {
             comment: None,
@@ -488,7 +487,7 @@ impl Config {
         }
     }
 
-    /// The administrators' message to all who list jobs.
+    /// The administrators' message to users who list jobs.
     pub fn comment(&self) -> Option<&String> {
         self.kept
             .get(&(QmgrObject::Server, AttributeKey::plain("comment")))
@@ -497,18 +496,18 @@ impl Config {
     /// The queues in the order given, always including the default queue. The server's resource
     /// settings apply to what a queue does not set.
     pub fn queues(&self) -> Vec<Queue> {
-        let mut queues = self.stated_queues();
+        let mut queues = self.configured_queues();
         let server = &self.server;
         for queue in &mut queues {
-            lay_under(&mut queue.defaults, &server.defaults);
-            lay_under(&mut queue.chunk_defaults, &server.chunk_defaults);
-            lay_under(&mut queue.most, &server.most);
+            add_missing(&mut queue.defaults, &server.defaults);
+            add_missing(&mut queue.chunk_defaults, &server.chunk_defaults);
+            add_missing(&mut queue.most, &server.most);
         }
         queues
     }
 
     /// The queues with their own settings only.
-    pub fn stated_queues(&self) -> Vec<Queue> {
+    pub fn configured_queues(&self) -> Vec<Queue> {
         let mut queues = self.queues.clone();
         if !queues
             .iter()
@@ -520,7 +519,7 @@ impl Config {
     }
 }
 
-fn lay_under(list: &mut ResourceList, below: &ResourceList) {
+fn add_missing(list: &mut ResourceList, below: &ResourceList) {
     for (name, value) in below {
         list.entry(name.clone()).or_insert_with(|| value.clone());
     }

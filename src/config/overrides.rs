@@ -138,13 +138,13 @@ impl QmgrOverrides {
     }
 
     /// Whether qmgr set or unset this attribute.
-    pub fn says(&self, target: &QmgrObject, key: &AttributeKey) -> bool {
+    pub fn sets(&self, target: &QmgrObject, key: &AttributeKey) -> bool {
         self.of(target)
             .is_some_and(|change| change.values.contains_key(key))
     }
 
     /// Whether qmgr set or unset an attribute, or any resource of it. Ignores case.
-    pub fn says_of(&self, target: &QmgrObject, attribute: &str) -> bool {
+    pub fn sets_attribute(&self, target: &QmgrObject, attribute: &str) -> bool {
         let is_meant = |key: &AttributeKey| key.attribute.eq_ignore_ascii_case(attribute);
         self.of(target)
             .is_some_and(|change| change.values.keys().any(is_meant))

@@ -1,5 +1,5 @@
-//! The settings in effect: every key with its value and origin. They are written as a `lanai.toml`
-//! with the same meaning, whatever the presets are.
+//! The settings in effect: every key with its value and origin. Written as a `lanai.toml`, they
+//! have the same meaning under any preset.
 
 mod objects;
 
@@ -120,7 +120,7 @@ impl Source<'_> {
         entry.pbs.iter().any(|name| {
             targets
                 .iter()
-                .any(|target| self.overrides.says_of(target, name))
+                .any(|target| self.overrides.sets_attribute(target, name))
         })
     }
 
@@ -167,8 +167,8 @@ impl fmt::Display for Written<'_> {
         for (setting, line) in self.0.iter().zip(&lines) {
             if (setting.section, setting.name.as_deref()) != section {
                 section = (setting.section, setting.name.as_deref());
-                // A file that lists the default qualities of service would thereby exclude all
-                // others.
+                // The defaults are comments: a file that lists a quality of service allows only
+                // those that it lists.
                 let is_default =
                     setting.section == "qos" && setting.origin == SettingOrigin::Preset;
                 mark = if is_default { "# " } else { "" };

@@ -13,7 +13,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn an_empty_file_is_the_defaults() {
+fn an_empty_file_gives_the_defaults() {
     assert_eq!(Config::parse("").unwrap(), Config::default());
     assert_eq!(
         Config::parse("[server]\n[launch]\n[cycle]\n").unwrap(),
@@ -130,7 +130,7 @@ fn response(action: LimitAction, after: i64) -> Response {
 }
 
 #[test]
-fn what_is_done_when_a_job_goes_wrong_is_read() {
+fn failure_responses_are_read() {
     let config = Config::parse(
         r#"
         [launch]
@@ -174,7 +174,7 @@ fn what_is_done_when_a_job_goes_wrong_is_read() {
 }
 
 #[test]
-fn what_is_done_about_failures_is_the_presets_unless_said() {
+fn failure_responses_default_to_the_preset() {
     let launch = |text| Config::parse(text).unwrap().launch;
     assert_eq!(launch("preset = \"maui\"\n").rules.retries, Retries::MAUI);
     let own = launch("preset = \"maui\"\n[launch]\nretry = \"5m\"\nstart_timeout = \"none\"\n");
@@ -217,7 +217,7 @@ fn what_is_done_about_failures_is_the_presets_unless_said() {
 }
 
 #[test]
-fn gpus_are_chosen_ordered_and_left_out() {
+fn gpus_can_be_selected_ordered_and_excluded() {
     let config = "[launch]\ngpu_tool = \"/opt/smi\"\ngpu_look = \"5s\"\n\
                   [[node]]\nname = \"n1\"\ngpus = [3, 1, 0]\nexclude_gpus = [1]\n\
                   [[node]]\nname = \"n2\"\nexclude_gpus = [0]\n";
@@ -232,13 +232,13 @@ fn gpus_are_chosen_ordered_and_left_out() {
         .unwrap_err()
         .to_string();
     assert!(
-        twice.contains("gpus") && twice.contains("each once"),
+        twice.contains("gpus") && twice.contains("distinct"),
         "{twice}"
     );
 }
 
 #[test]
-fn persons_may_be_bound_to_a_host() {
+fn operators_may_be_limited_to_a_host() {
     let config =
         Config::parse("[server]\noperators = [\"ann@head\", \"bob\", \"*@desk\"]").unwrap();
     let is_operator = |user, host| {
@@ -254,7 +254,7 @@ fn persons_may_be_bound_to_a_host() {
 }
 
 #[test]
-fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
+fn an_unknown_key_is_reported_with_its_line_and_the_nearest_key() {
     let cases = [
         (
             "[sevrer]\n",
@@ -273,17 +273,17 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
             "line 3: unknown key `ncpu` in [[node]]; the nearest known one is `ncpus`",
         ),
     ];
-    for (text, said) in cases {
-        assert_eq!(refusal(text), said);
+    for (text, expected) in cases {
+        assert_eq!(refusal(text), expected);
     }
 }
 
 #[test]
-fn a_bad_value_is_named_with_its_line_and_what_to_write() {
+fn an_invalid_value_is_reported_with_its_line_and_valid_values() {
     let cases = [
         (
             "[server]\nhistory = 90",
-            "line 2: `history` in [server] must be a time, as \"90d\", not 90",
+            "line 2: `history` in [server] must be a time, such as \"90d\", not 90",
         ),
         (
             "[launch]\nprologue = \"p\"",
@@ -291,7 +291,7 @@ fn a_bad_value_is_named_with_its_line_and_what_to_write() {
         ),
         (
             "[server]\nmin_uid = -1",
-            "line 2: `min_uid` in [server] must be a user number from 0 on, not -1",
+            "line 2: `min_uid` in [server] must be a user id of at least 0, not -1",
         ),
         (
             "[launch]\nlogin = \"yes\"",
@@ -303,19 +303,19 @@ fn a_bad_value_is_named_with_its_line_and_what_to_write() {
         ),
         (
             "[[node]]\nname = \"a\"\nmem = \"much\"",
-            "line 3: `mem` in [[node]] must be a size, as \"8gb\", not \"much\"",
+            "line 3: `mem` in [[node]] must be a size, such as \"8gb\", not \"much\"",
         ),
         (
             "[[node]]\nname = \"a\"\nncpus = -2",
-            "line 3: `ncpus` in [[node]] must be a whole number from 0 on, not -2",
+            "line 3: `ncpus` in [[node]] must be a whole number of at least 0, not -2",
         ),
         (
             "[queue]\nname = \"a\"",
-            "line 1: there may be many `queue`: write [[queue]]",
+            "line 1: `queue` must be a list of tables: write [[queue]]",
         ),
         (
             "[[server]]",
-            "line 1: `server` is a table and stands once: write [server]",
+            "line 1: `server` must be a single table: write [server]",
         ),
         (
             "[[resource]]\nname = \"ncpus\"\ntype = \"long\"",
@@ -326,13 +326,13 @@ fn a_bad_value_is_named_with_its_line_and_what_to_write() {
             "line 4: there are two [[queue]] named `a`: remove one or rename it",
         ),
     ];
-    for (text, said) in cases {
-        assert_eq!(refusal(text), said);
+    for (text, expected) in cases {
+        assert_eq!(refusal(text), expected);
     }
 }
 
 #[test]
-fn what_would_break_later_is_refused_now() {
+fn unusable_values_are_refused() {
     let script = "[server]\njobscript_max_size = \"17mb\"";
     let queue = "[[queue]]\nname = \"a_name_of_sixteen\"";
     let poll = "[cycle]\npoll_interval = \"0s\"";
@@ -361,7 +361,7 @@ fn what_would_break_later_is_refused_now() {
 }
 
 #[test]
-fn what_usage_counts_is_the_presets_unless_said() {
+fn usage_settings_default_to_the_preset() {
     let usage = |text: &str| Config::parse(text).unwrap().effective_policy().usage;
     let week = Decay::WEEK;
     for (preset, decay) in [
@@ -407,7 +407,7 @@ fn what_usage_counts_is_the_presets_unless_said() {
         (0.01, 1.0),
         "F13"
     );
-    for (given, said) in [
+    for (given, expected) in [
         ("{ watts = 1 }", "unknown key `watts` in [usage.weights]"),
         ("{ ncpus = 1 }", "unknown key `ncpus` in [usage.weights]"),
         (
@@ -420,7 +420,7 @@ fn what_usage_counts_is_the_presets_unless_said() {
         let error = Config::parse(&format!("{site}{given}\n"))
             .unwrap_err()
             .to_string();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     let window = usage(
         "[usage]\ndecay = \"window\"\nwindow = \"1h\"\nwindows = 4\nfactor = 0.5\nreset = \"never\"\n",

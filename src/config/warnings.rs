@@ -9,8 +9,8 @@ use crate::model::policy::{Preset, PriorityOrder, UserPriority};
 use crate::model::queue::Queue;
 use std::collections::BTreeSet;
 
-/// The least safe difference between queue priorities. In IT4I's formula fair share can equal one
-/// step of queue priority, and waiting time adds to it.
+/// The smallest safe difference between queue priorities. In IT4I's formula fair share can equal
+/// one step of queue priority, and waiting time adds to it.
 const NEAREST: i32 = 2;
 
 /// Returns one sentence per warning. `settings` are those of `config`.
@@ -25,7 +25,7 @@ pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
         let is_it4i = rule.formula == Preset::It4i.policy().precedence.formula;
         all.extend(near_queues(config.queues(), is_it4i));
     }
-    all.extend(idle(config, settings));
+    all.extend(ineffective(config, settings));
     all.extend(unused_priorities(config));
     all
 }
@@ -42,12 +42,11 @@ fn unused_priorities(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// Settings of the file that have no effect. Of the keys of a section with the same cause only the
-/// first is listed.
-fn idle(config: &Config, settings: &[KeySetting]) -> Vec<String> {
+/// Settings of the file that have no effect. Lists only the first key of a section for each cause.
+fn ineffective(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     let preset = Config::with_preset(config.preset);
     let preset = effective(&preset, "", &QmgrOverrides::default());
-    let mut said = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let sentence = |(setting, preset): (&KeySetting, &KeySetting)| {
         let SettingOrigin::Line(line) = setting.origin else {
             return None;
@@ -55,10 +54,11 @@ fn idle(config: &Config, settings: &[KeySetting]) -> Vec<String> {
         if setting.value.is_some() && setting.value == preset.value {
             return None;
         }
-        let need = need(config, setting).filter(|need| said.insert((setting.section, *need)))?;
+        let need =
+            need(config, setting).filter(|need| reported.insert((setting.section, *need)))?;
         let (key, section) = (&setting.key, setting.section);
         Some(format!(
-            "line {line}: `{key}` in [{section}] does not count: that needs {need}"
+            "line {line}: `{key}` in [{section}] has no effect without {need}"
         ))
     };
     settings.iter().zip(&preset).filter_map(sentence).collect()
@@ -101,26 +101,28 @@ fn need(config: &Config, setting: &KeySetting) -> Option<&'static str> {
     missing.then_some(need)
 }
 
-/// Queues with different priorities that are too close for the higher one to always precede (I2b).
+/// Queues with priorities so close that a job of the lower queue can come first (I2b).
 fn near_queues(mut queues: Vec<Queue>, is_it4i: bool) -> Vec<String> {
     queues.sort_by(|one, other| (one.priority, &one.name).cmp(&(other.priority, &other.name)));
     let is_near =
         |low: &Queue, high: &Queue| (1..NEAREST).contains(&(high.priority - low.priority));
-    let said = |pair: &[Queue]| {
+    let warning = |pair: &[Queue]| {
         let [low, high] = pair else { return None };
+        let difference = if is_it4i {
+            "2"
+        } else {
+            "more than the rest of the formula can add"
+        };
         is_near(low, high).then(|| {
             format!(
-                "queues `{}` ({}) and `{}` ({}) are so near that fair-share and waiting can put a job of the lower \
-                 one first: let their priorities differ by {}, or set [order] lexicographic = true",
-                low.name,
-                low.priority,
-                high.name,
-                high.priority,
-                if is_it4i { "2" } else { "more than all else can add to the formula" }
+                "queues `{}` (priority {}) and `{}` (priority {}) are so close that fair share and \
+                 waiting time can put a job of the lower queue first: let the priorities differ \
+                 by {difference}, or set [order] lexicographic = true",
+                low.name, low.priority, high.name, high.priority,
             )
         })
     };
-    queues.windows(2).filter_map(said).collect()
+    queues.windows(2).filter_map(warning).collect()
 }
 
 #[cfg(test)]
@@ -128,7 +130,7 @@ mod tests {
     use super::*;
     use crate::config::settings::Written;
 
-    fn said(text: &str) -> Vec<String> {
+    fn warnings_of(text: &str) -> Vec<String> {
         let config = Config::parse(text).unwrap();
         warnings(
             &config,
@@ -138,41 +140,43 @@ mod tests {
 
     /// I2b.
     #[test]
-    fn queues_that_are_too_near_are_named_where_priorities_are_summed_up() {
+    fn queue_priorities_that_are_too_close_for_a_formula_are_reported() {
         let queues = "[[queue]]\nname = \"low\"\npriority = 100\n[[queue]]\nname = \"high\"\npriority = 101\n\
                       [[queue]]\nname = \"top\"\npriority = 103\n[[queue]]\nname = \"also\"\npriority = 103\n";
-        let said = |head: &str| said(&format!("{head}\n{queues}"));
-        let warned = said("preset = \"it4i\"");
+        let warnings_of = |head: &str| warnings_of(&format!("{head}\n{queues}"));
+        let warned = warnings_of("preset = \"it4i\"");
         assert_eq!(warned.len(), 1, "{warned:?}");
         assert!(
-            warned[0].starts_with("queues `low` (100) and `high` (101) are so near"),
+            warned[0]
+                .starts_with("queues `low` (priority 100) and `high` (priority 101) are so close"),
             "{warned:?}"
         );
         assert!(warned[0].contains("differ by 2, or"), "{warned:?}");
-        assert!(said("preset = \"it4i\"\norder = { lexicographic = true }").is_empty());
-        let unused = said("preset = \"it4i\"\norder = { formula = \"fairshare\" }");
+        assert!(warnings_of("preset = \"it4i\"\norder = { lexicographic = true }").is_empty());
+        let unused = warnings_of("preset = \"it4i\"\norder = { formula = \"fairshare\" }");
         assert!(
-            unused.iter().all(|said| !said.contains("are so near")),
-            "they do not count: {unused:?}"
+            unused.iter().all(|text| !text.contains("are so close")),
+            "the formula ignores queue priority: {unused:?}"
         );
-        let other =
-            said("preset = \"it4i\"\norder = { formula = \"queue_priority + eligible_time\" }");
+        let other = warnings_of(
+            "preset = \"it4i\"\norder = { formula = \"queue_priority + eligible_time\" }",
+        );
         assert!(
-            other[0].contains("differ by more than all else can add"),
+            other[0].contains("differ by more than the rest of the formula can add"),
             "{other:?}"
         );
-        assert!(said("preset = \"hybrid\"").is_empty());
+        assert!(warnings_of("preset = \"hybrid\"").is_empty());
     }
 
     #[test]
-    fn a_queue_priority_without_effect_is_named() {
+    fn a_queue_priority_without_effect_is_reported() {
         let queues = "[[queue]]\nname = \"short\"\npriority = 50\n[[queue]]\nname = \"plain\"\n";
-        let said = |head: &str, more: &str| said(&format!("{head}\n{queues}{more}"));
-        assert!(said("", "").is_empty());
+        let warnings_of = |head: &str, more: &str| warnings_of(&format!("{head}\n{queues}{more}"));
+        assert!(warnings_of("", "").is_empty());
         let by_fcfs =
             "the priority of queue `short` has no effect: [order] by = \"fcfs\" does not use it";
-        assert_eq!(said("order = { by = \"fcfs\" }", ""), [by_fcfs]);
-        let factor = said(
+        assert_eq!(warnings_of("order = { by = \"fcfs\" }", ""), [by_fcfs]);
+        let factor = warnings_of(
             "",
             "[[queue]]\nname = \"long\"\npriority = 5\nfactor = 0.5\n",
         );
@@ -183,7 +187,7 @@ mod tests {
             ]
         );
         assert!(
-            said(
+            warnings_of(
                 "[preemption]\ntriggers = [\"levels\"]\n[order]\nby = \"fcfs\"",
                 ""
             )
@@ -192,11 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_named_with_its_line_and_what_it_needs() {
+    fn settings_without_effect_are_reported_with_their_line_and_condition() {
         let expected =
-            "line 2: `formula` in [order] does not count: that needs [order] by = \"formula\"";
-        assert_eq!(said("[order]\nformula = \"ncpus\"\n"), [expected]);
-        assert!(said("[order]\nby = \"formula\"\nformula = \"ncpus\"\n").is_empty());
+            "line 2: `formula` in [order] has no effect without [order] by = \"formula\"";
+        assert_eq!(warnings_of("[order]\nformula = \"ncpus\"\n"), [expected]);
+        assert!(warnings_of("[order]\nby = \"formula\"\nformula = \"ncpus\"\n").is_empty());
         for (text, idle) in [
             (
                 "preset = \"it4i\"\n[order.weights]\nqos = 1\nqueue = 2\n",
@@ -213,13 +217,13 @@ mod tests {
             ),
             ("[usage]\nwindow = \"1d\"\n", "window"),
         ] {
-            let said = said(text);
+            let found = warnings_of(text);
             assert!(
-                matches!(&said[..], [one] if one.contains(&format!(": `{idle}` in [")) ),
-                "{text}: {said:?}"
+                matches!(&found[..], [one] if one.contains(&format!(": `{idle}` in [")) ),
+                "{text}: {found:?}"
             );
         }
-        assert!(said("[order.weights]\nqos = 1\n[usage]\nhalf_life = \"1d\"\n").is_empty());
+        assert!(warnings_of("[order.weights]\nqos = 1\n[usage]\nhalf_life = \"1d\"\n").is_empty());
         for (name, _) in Preset::ALL {
             let text = format!("preset = \"{name}\"\n");
             let written = Written(&effective(
@@ -229,9 +233,9 @@ mod tests {
             ))
             .to_string();
             assert_eq!(
-                said(&written),
+                warnings_of(&written),
                 [""; 0],
-                "{name}: what is as the preset has it is nobody's mistake"
+                "{name}: the preset's own values give no warning"
             );
         }
     }

@@ -41,8 +41,8 @@ pub fn subtract(amounts: &mut [i64], less: &[i64]) {
     }
 }
 
-/// The interned names of the consumable resources: first those of nodes, then those of the whole
-/// system. A node has an array of the former only; a job has one of all.
+/// The interned names of the consumable resources: first those of nodes, then the system-wide ones.
+/// An array of a node has elements for the former only, an array of a job for all.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     /// Sorted within each of the two groups.
@@ -50,12 +50,12 @@ pub struct Catalog {
     kinds: Vec<ResourceType>,
     /// The number of node resources.
     of_nodes: usize,
-    /// The names of all resources, sorted, counted or not.
+    /// The names of all resources, consumable or not, sorted.
     known: Vec<String>,
 }
 
 impl Catalog {
-    /// The consumables of `resources`, in their order there.
+    /// The consumables of `resources`, in the same order.
     pub fn new(resources: &Resources) -> Catalog {
         let of_nodes = resources.consumables();
         let (count, pooled) = (of_nodes.len(), resources.pooled());
@@ -78,35 +78,35 @@ impl Catalog {
         }
     }
 
-    /// Whether this resource exists: after a restart of schedd, jobs may request resources that no
-    /// longer do.
+    /// Whether this resource is defined. After a restart of schedd, jobs may request resources that
+    /// no longer exist.
     pub fn is_known(&self, name: &str) -> bool {
         position(&self.known, name).is_some()
     }
 
-    /// Zero of each node resource.
+    /// An amount of 0 for each node resource.
     pub fn no_room(&self) -> Amounts {
         vec![0; self.of_nodes].into()
     }
 
-    /// The indexes of the resources of the whole system.
+    /// The indexes of the system-wide resources.
     pub fn pooled(&self) -> std::ops::Range<usize> {
         self.of_nodes..self.names.len()
     }
 
-    /// Zero of each resource.
+    /// An amount of 0 for each resource.
     pub fn nothing(&self) -> Amounts {
         vec![0; self.names.len()].into()
     }
 
-    /// The index of a consumable.
+    /// The index of a consumable; None if the name is unknown or not consumable.
     pub fn index(&self, name: &str) -> Option<usize> {
         let (of_nodes, pooled) = self.names.split_at(self.of_nodes);
         position(of_nodes, name)
             .or_else(|| position(pooled, name).map(|place| self.of_nodes + place))
     }
 
-    /// The index of a consumable of nodes.
+    /// The index of a node consumable; None also for a system-wide one.
     pub fn index_on_node(&self, name: &str) -> Option<usize> {
         self.index(name).filter(|index| *index < self.of_nodes)
     }
@@ -151,7 +151,7 @@ mod tests {
     use crate::sched::fixture::resources;
 
     #[test]
-    fn what_nodes_have_comes_before_what_the_whole_system_has() {
+    fn node_resources_come_before_system_wide_ones() {
         let mut resources = resources();
         let global = Definition {
             kind: ResourceType::Long,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_count_in_thousandths_and_never_for_less_than_they_are() {
+    fn fractions_count_in_thousandths_rounded_up() {
         let mut resources = resources();
         let share = Definition {
             kind: ResourceType::Float,

@@ -54,14 +54,9 @@ pub fn run(state: &ClusterState, policy: &Policy, now: Time) -> Plan {
 
 /// Returns the same plan as [`run`] in less time: reuses the cache of an earlier cycle of this
 /// state. The queue must be in order ([`ClusterState::prioritise`]).
-pub fn run_again(
-    state: &ClusterState,
-    policy: &Policy,
-    now: Time,
-    memory: &mut CycleCache,
-) -> Plan {
+pub fn run_again(state: &ClusterState, policy: &Policy, now: Time, cache: &mut CycleCache) -> Plan {
     let resolved = Resolved::new(state, policy, now);
-    let decided = close(decide(state, policy, &resolved, now, memory));
+    let decided = close(decide(state, policy, &resolved, now, cache));
     debug_assert!(
         decided
             == close(decide(
@@ -71,17 +66,17 @@ pub fn run_again(
                 now,
                 &mut CycleCache::default()
             )),
-        "the memory of earlier cycles changes the plan"
+        "the cycle cache changes the plan"
     );
-    memory.conclude(state, policy, &decided);
+    cache.conclude(state, policy, &decided);
     decided
 }
 
 /// Whether a new cycle could decide anything that the last one with this cache did not: the state
-/// has changed, the last cycle decided something, its time for another cycle has come, or the order
-/// of the queue has changed.
-pub fn is_due(state: &ClusterState, policy: &Policy, now: Time, memory: &CycleCache) -> bool {
-    !memory.concludes(state, policy, now) || !state.is_in_order(policy, now)
+/// has changed, the last cycle decided something, the time for another cycle that it set has come,
+/// or the order of the queue has changed.
+pub fn is_due(state: &ClusterState, policy: &Policy, now: Time, cache: &CycleCache) -> bool {
+    !cache.concludes(state, policy, now) || !state.is_in_order(policy, now)
 }
 
 /// Runs all passes of a cycle and returns its final state.
@@ -90,7 +85,7 @@ pub(super) fn decide<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
     now: Time,
-    memory: &mut CycleCache,
+    cache: &mut CycleCache,
 ) -> CycleState<'s> {
     let mut cycle = CycleState::open(state, policy, resolved, now);
     let eligible = eligibility::list(policy, resolved, &mut cycle);
@@ -99,12 +94,7 @@ pub(super) fn decide<'s>(
         cluster_distance::start_near(ranking::rank(state, near), resolved, &mut cycle);
     }
     let suspended = ResumeOrder::of(&cycle, policy);
-    start_all(
-        ranking::rank(state, resolved),
-        suspended,
-        &mut cycle,
-        memory,
-    );
+    start_all(ranking::rank(state, resolved), suspended, &mut cycle, cache);
     soft_limits::start_over_soft(resolved, &mut cycle);
     expansion::start_over_limit(resolved, &mut cycle);
     preemption::run(resolved, &mut cycle);
@@ -132,7 +122,7 @@ fn start_all<'s>(
     mut ranking: Ranking<'s>,
     mut suspended: ResumeOrder,
     cycle: &mut CycleState<'s>,
-    memory: &mut CycleCache,
+    cache: &mut CycleCache,
 ) {
     let mut is_backfilling = false;
     while let Some(job) = ranking.next() {
@@ -155,7 +145,7 @@ fn start_all<'s>(
                 }
                 if !is_backfilling && cycle.is_fully_planned() {
                     is_backfilling = true;
-                    backfill_order::reorder(&mut ranking, cycle, memory);
+                    backfill_order::reorder(&mut ranking, cycle, cache);
                 }
             }
         }

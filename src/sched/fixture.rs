@@ -41,9 +41,9 @@ use std::sync::Arc;
 pub struct TestCluster {
     /// The snapshot.
     pub state: ClusterState,
-    /// First come first served with EASY backfill, unless changed.
+    /// First come, first served with EASY backfill, unless changed.
     pub policy: Policy,
-    /// 0, unless changed.
+    /// The time of the cycle: 0, unless changed.
     pub now: Time,
     resources: Resources,
     classes: BTreeMap<u64, ClassId>,
@@ -52,8 +52,8 @@ pub struct TestCluster {
     user: String,
 }
 
-/// PBS's resources and some of a site: `lic` counted, `big` Boolean, `color` text, `speed` a number
-/// that is compared, `site_lic` counted for the whole system.
+/// PBS's resources and five of a site: `lic` is consumable, `big` is Boolean, `color` is text,
+/// `speed` is a number that is only compared, and `site_lic` is consumable and system-wide.
 pub fn resources() -> Resources {
     let mut resources = Resources::builtin();
     let custom = [
@@ -135,11 +135,11 @@ impl TestCluster {
 
     fn with_nodes(mut self, text: &str, host: impl Fn(&str) -> String) -> TestCluster {
         for group in text.split(", ").filter(|group| !group.is_empty()) {
-            let (count, what) = group.split_once(" x ").expect("'COUNT x resources'");
+            let (count, available) = group.split_once(" x ").expect("'COUNT x resources'");
             for _ in 0..count.parse::<usize>().expect("a count") {
                 self.nodes += 1;
                 let name = format!("n{}", self.nodes);
-                let facts = facts(&self.resources, &name, &host(&name), what);
+                let facts = facts(&self.resources, &name, &host(&name), available);
                 self.state.set_node(&facts, true);
             }
         }
@@ -147,46 +147,52 @@ impl TestCluster {
     }
 
     /// Replaces a node.
-    pub fn node(mut self, name: &str, what: &str, usable: bool) -> TestCluster {
+    pub fn node(mut self, name: &str, available: &str, usable: bool) -> TestCluster {
         self.state
-            .set_node(&facts(&self.resources, name, name, what), usable);
+            .set_node(&facts(&self.resources, name, name, available), usable);
         self
     }
 
     /// Replaces a node; processes outside the queue use these GPUs.
-    pub fn used_outside(mut self, name: &str, what: &str, gpus: &[u16]) -> TestCluster {
+    pub fn used_outside(mut self, name: &str, available: &str, gpus: &[u16]) -> TestCluster {
         let facts = NodeFacts {
             gpus_outside: gpus.to_vec(),
-            ..facts(&self.resources, name, name, what)
+            ..facts(&self.resources, name, name, available)
         };
         self.state.set_node(&facts, true);
         self
     }
 
     /// Replaces a node, with these terms.
-    pub fn terms(self, name: &str, what: &str, terms: NodeTerms) -> TestCluster {
-        self.loaded(name, what, terms, 0)
+    pub fn terms(self, name: &str, available: &str, terms: NodeTerms) -> TestCluster {
+        self.loaded(name, available, terms, 0)
     }
 
     /// Replaces a node, with these terms and this load in thousandths.
-    pub fn loaded(mut self, name: &str, what: &str, terms: NodeTerms, load: u32) -> TestCluster {
+    pub fn loaded(
+        mut self,
+        name: &str,
+        available: &str,
+        terms: NodeTerms,
+        load: u32,
+    ) -> TestCluster {
         let facts = NodeFacts {
             terms,
             load,
-            ..facts(&self.resources, name, name, what)
+            ..facts(&self.resources, name, name, available)
         };
         self.state.set_node(&facts, true);
         self
     }
 
     /// Replaces a node with measured use: `"ncpus=5:mem=1gb"`, or nothing.
-    pub fn measured(mut self, name: &str, what: &str, used: &str, load: u32) -> TestCluster {
+    pub fn measured(mut self, name: &str, available: &str, used: &str, load: u32) -> TestCluster {
         let words = used.split(':').filter(|word| !word.is_empty());
         let utilized = words.map(|word| resource(&self.resources, word)).collect();
         let facts = NodeFacts {
             utilized,
             load,
-            ..facts(&self.resources, name, name, what)
+            ..facts(&self.resources, name, name, available)
         };
         self.state.set_node(&facts, true);
         self
@@ -200,7 +206,7 @@ impl TestCluster {
 
     /// Adds a waiting job: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
     /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `failed_on=HOST`, `rank=N`, `array=X-Y:Z%M`,
-    /// `site_lic=N` and the placement requirements of `-W`.
+    /// `expand=N`, `site_lic=N`, `preempt_targets=TEXT` and the placement requirements of `-W`.
     pub fn queued(mut self, id: u64, text: &str) -> TestCluster {
         let job = self.job(id, text);
         self.state.enqueue(&job);
@@ -212,7 +218,8 @@ impl TestCluster {
         self
     }
 
-    /// Adds a running job with its chunks on these nodes (`"n1,n1,n2"`), until this second.
+    /// Adds a running job with its chunks on these nodes (`"n1,n1,n2"`). Its walltime ends at this
+    /// second.
     pub fn running(mut self, id: u64, text: &str, nodes: &str, until: i64) -> TestCluster {
         let job = self.job(id, text);
         let chunks = job
@@ -354,7 +361,7 @@ impl TestCluster {
         resumes.collect::<Vec<_>>().join("; ")
     }
 
-    /// Marks subjobs of a waiting array as started, by position, on any nodes.
+    /// Marks subjobs of a waiting array as started, by position, without giving them nodes.
     pub fn begun(mut self, id: u64, first: u32, last: u32) -> TestCluster {
         self.begin(id, first, last);
         self
@@ -471,7 +478,7 @@ impl TestCluster {
             .unwrap_or_default()
     }
 
-    /// A job of user `ann` that was just queued.
+    /// A queued job of the current user (`ann`, unless changed by `owned`).
     pub fn job(&self, id: u64, text: &str) -> Job {
         let mut words: BTreeMap<&str, &str> = text
             .split(' ')
@@ -500,7 +507,7 @@ impl TestCluster {
         let mut placement = PlacementRequirements::default();
         for name in placement_requirements::ATTRIBUTES {
             if let Some(text) = words.remove(name) {
-                placement.set(name, text).expect("a wish");
+                placement.set(name, text).expect("a placement requirement");
             }
         }
         let request = Request {
@@ -608,8 +615,8 @@ fn resource(resources: &Resources, word: &str) -> (String, ResourceValue) {
 }
 
 /// A node with these resources; CPUs and GPUs are numbered from 0.
-fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts {
-    let available: ResourceList = what
+fn facts(resources: &Resources, name: &str, host: &str, available: &str) -> NodeFacts {
+    let available: ResourceList = available
         .split(':')
         .map(|word| resource(resources, word))
         .collect();
@@ -652,7 +659,7 @@ fn share_of(chunk: &Chunk, node: &str) -> NodeShare {
     }
 }
 
-/// An event context this many seconds after the start, with default rules.
+/// An event context at this second, with default rules.
 pub fn moment(seconds: i64) -> EventContext {
     let (rules, accrual) = (Default::default(), Default::default());
     EventContext {
@@ -664,7 +671,7 @@ pub fn moment(seconds: i64) -> EventContext {
     }
 }
 
-/// An account with these shares, in another or at the top.
+/// An account with these shares, below `parent` or at the top.
 pub fn pool(name: &str, parent: Option<&str>, shares: f64) -> Account {
     let parent = parent.map(str::to_string);
     Account {

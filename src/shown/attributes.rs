@@ -189,7 +189,7 @@ impl<'a> AttributeBuilder<'a> {
 
     /// Whether this is a subjob that has started. PBS then omits attributes inherited from the
     /// array.
-    fn is_begun_element(&self) -> bool {
+    fn is_started_subjob(&self) -> bool {
         self.record.job.id.index().is_some() && self.attempt().is_some()
     }
 
@@ -238,7 +238,7 @@ impl<'a> AttributeBuilder<'a> {
         self.out.text("queue", spec.queue.as_str());
         self.out.text("server", self.server.name.as_str());
         self.out.text_if("Account_Name", spec.account.as_deref());
-        if !self.is_begun_element() {
+        if !self.is_started_subjob() {
             self.given_or("Checkpoint", "u");
         }
         self.moment("ctime", self.record.job.life.ctime);
@@ -272,9 +272,9 @@ impl<'a> AttributeBuilder<'a> {
 
     /// The requested path, or the default `host:<workdir>/<name>.<letter><number>`. An array's path
     /// contains a placeholder for the subjob index.
-    fn path(&self, asked: &'a Option<Text>, letter: char) -> Cow<'a, str> {
+    fn path(&self, requested: &'a Option<Text>, letter: char) -> Cow<'a, str> {
         let (spec, id) = (&self.record.job.spec, self.record.job.id);
-        let path = asked.as_ref().map(Text::lossy).unwrap_or_else(|| {
+        let path = requested.as_ref().map(Text::lossy).unwrap_or_else(|| {
             let folder = spec.workdir.lossy();
             let each = if id.part == IdPart::Whole {
                 String::new()
@@ -295,7 +295,7 @@ impl<'a> AttributeBuilder<'a> {
 
     fn holds_and_mail(&mut self) {
         let job = &self.record.job;
-        if !self.is_begun_element() {
+        if !self.is_started_subjob() {
             self.out
                 .text("Hold_Types", job.life.shown_holds().to_string());
         }
@@ -488,7 +488,7 @@ impl<'a> AttributeBuilder<'a> {
 
     fn command(&mut self) {
         let spec = &self.record.job.spec;
-        if !self.is_begun_element() {
+        if !self.is_started_subjob() {
             self.out.text("Submit_arguments", spec.arguments.lossy());
         }
         let given = spec

@@ -96,17 +96,17 @@ pub fn dependency(record: &JobRecord, server: &str) -> String {
                 more => format!(", and {more} more"),
             };
             format!(
-                "Job held by dependency: {}, which no job{} has met yet{more}",
+                "Job held by dependency: {}, not met by any job{} yet{more}",
                 awaits[0],
                 of_group(&record.job)
             )
         }
         (_, Some(rival)) => format!(
-            "Job held by dependency: runone:{}, which has begun",
+            "Job held by dependency: runone:{}, which has started",
             rival.full(server)
         ),
         _ => format!(
-            "Job held by dependency: on:{}, for as many jobs to name it in a before...",
+            "Job held by dependency: on:{0}, until {0} jobs name it in a before dependency",
             bars.on
         ),
     }
@@ -123,7 +123,7 @@ fn dependency_text(link: &DependencyView) -> &'static str {
     match link.state {
         Some(JobState::Queued) => ", which is queued",
         Some(JobState::Held) => ", which is held",
-        Some(JobState::Waiting) => ", which waits for its time",
+        Some(JobState::Waiting) => ", which waits for its start time",
         Some(JobState::Running | JobState::Begun) => ", which is running",
         Some(JobState::Suspended) => ", which is suspended",
         Some(JobState::Finished | JobState::Expired) | None => "",
@@ -146,7 +146,7 @@ fn suspended(job: &Job, run: Option<&Run>, clock: &ClockTable, server: &str) -> 
             other.full(server)
         ),
         None => format!(
-            "Job suspended at {at} by {}, to go on as soon as there is room",
+            "Job suspended at {at} by {} until resources are free",
             suspension.by
         ),
     }
@@ -176,14 +176,14 @@ fn failing(job: &Job) -> String {
 fn waiting(job: &Job) -> String {
     match job.spec.begin {
         Some(begin) => format!("Not Running: Waiting until {}", timestamp::ctime(begin)),
-        None => "Not Running: Waiting for its time".to_string(),
+        None => "Not Running: Waiting for its start time".to_string(),
     }
 }
 
-fn started(said: &str, run: &Run, clock: &ClockTable) -> String {
+fn started(action: &str, run: &Run, clock: &ClockTable) -> String {
     let at = timestamp::comment_time(clock.wall(run.started));
     format!(
-        "Job {said} at {at} on {}",
+        "Job {action} at {at} on {}",
         exec_host::exec_vnode(&run.shares)
     )
 }
@@ -264,7 +264,7 @@ mod tests {
         record.job.life.bars.on = 2;
         assert_eq!(
             shown(&record),
-            "Job held by dependency: on:2, for as many jobs to name it in a before..."
+            "Job held by dependency: on:2, until 2 jobs name it in a before dependency"
         );
         let edge = Edge {
             kind: DependencyKind::from_name("afterok").unwrap(),
@@ -302,14 +302,14 @@ mod tests {
         };
         assert_eq!(
             shown(&record),
-            "Job held by dependency: runone:1.head, which has begun"
+            "Job held by dependency: runone:1.head, which has started"
         );
         record.job.life.holds = crate::model::job::state::Holds::USER;
         assert_eq!(shown(&record), "Job held: su");
     }
 
     #[test]
-    fn an_array_says_when_it_began_and_how_it_ended() {
+    fn the_comment_of_an_array_has_its_begin_and_end() {
         let began = timestamp::comment_time(example::server().clock.wall(example::SUBMITTED));
         let mut record = example::array(queued(1, "a", ""), "1-3");
         let never = JobRecord {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_counts_while_the_job_is_queued_and_an_own_comment_always() {
+    fn a_reason_is_shown_only_while_queued_and_a_set_comment_always() {
         let mut record = queued(1, "a", "");
         assert!(shown(&record).starts_with("Not Running: "));
         record.reason = Some(Reason::QueueStopped);

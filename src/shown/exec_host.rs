@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_told_node_by_node() {
+    fn gpus_are_listed_by_node() {
         let with = |node: &str, gpus: &[u16]| NodeShare {
             gpus: gpus.to_vec(),
             ..share(node, node, &[])
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_vnodes_are_written_as_pbs_writes_them() {
+    fn hosts_and_vnodes_have_the_format_of_pbs() {
         let mem = ResourceValue::Size(Size::parse("100mb").unwrap());
         let chunk = |node| {
             share(

@@ -70,7 +70,7 @@ mod tests {
     use crate::cli::example::{queued, running, server, share};
 
     #[test]
-    fn a_job_is_told_with_the_names_and_types_of_qstat() {
+    fn a_job_has_the_names_and_types_of_qstat() {
         let record = running(
             queued(7, "a", "ncpus=2 walltime=01:00:00"),
             vec![share(2, None)],

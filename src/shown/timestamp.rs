@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_written_as_ctime_writes_them() {
+    fn dates_have_the_format_of_ctime() {
         assert_eq!(
             ctime(wall("2016-11-11 17:57:05")).to_string(),
             "Fri Nov 11 17:57:05 2016"
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn reservations_name_the_day_as_far_as_need_be() {
+    fn reservation_times_have_the_day_only_if_needed() {
         let shown = |text| day_and_time(wall(text), wall("2026-11-20 10:20:30"));
         assert_eq!(shown("2026-11-20 17:57:00"), "Today 17:57");
         assert_eq!(shown("2026-11-21 09:00:00"), "Sat 09:00");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promised_start_fits_five_columns() {
+    fn a_planned_start_fits_five_columns() {
         let now = wall("2026-11-20 10:20:30");
         let column = |text| start_column(wall(text), now);
         assert_eq!(column("2026-11-20 17:57:00").as_deref(), Some("17:57"));

@@ -2,7 +2,7 @@
 
 use super::expectation::comparison::Course;
 use super::expectation::{Difference, Expectation};
-use super::scenario::{Done, Planned, Scenario};
+use super::scenario::{PlannedSubmission, Scenario, ScenarioEvent};
 use super::schedule;
 use super::world::World;
 use crate::model::time::{Span, Time};
@@ -21,8 +21,8 @@ pub struct CheckReport {
 pub fn play(scenario: &Scenario) -> CheckReport {
     let mut play = Play::new(scenario);
     while play.step() {}
-    play.judge(None);
-    play.judge_whole();
+    play.check_before(None);
+    play.check_rest();
     let schedule = schedule::table(&play.world, scenario.zero);
     CheckReport {
         differences: play.differences,
@@ -34,8 +34,8 @@ struct Play<'a> {
     scenario: &'a Scenario,
     world: World,
     /// The remaining submissions and events, the next one last.
-    jobs: Vec<&'a (Span, Planned)>,
-    events: Vec<&'a (Span, Done)>,
+    jobs: Vec<&'a (Span, PlannedSubmission)>,
+    events: Vec<&'a (Span, ScenarioEvent)>,
     /// The remaining expectations with a time.
     timed: Vec<&'a Expectation>,
     /// The messages that refused submissions, by job number.
@@ -52,8 +52,8 @@ impl<'a> Play<'a> {
             .iter()
             .filter(|expectation| expectation.at.is_some())
             .collect();
-        // Stable: entries of one time keep the file's order. Reversed, as entries are taken from
-        // the end.
+        // The sort is stable: entries of the same time keep the file's order. The lists are
+        // reversed because entries are taken from the end.
         jobs.sort_by_key(|(at, _)| *at);
         events.sort_by_key(|(at, _)| *at);
         timed.sort_by_key(|expectation| expectation.at);
@@ -75,13 +75,13 @@ impl<'a> Play<'a> {
     /// Advances to the next instant with an event. Returns false if there is none.
     fn step(&mut self) -> bool {
         let Some(now) = self.next() else { return false };
-        self.judge(Some(now));
+        self.check_before(Some(now));
         self.world.reach(now);
-        while let Some((_, done)) = self
+        while let Some((_, event)) = self
             .events
             .pop_if(|(at, _)| self.scenario.zero + *at <= now)
         {
-            self.carry_out(done);
+            self.carry_out(event);
         }
         while let Some((_, planned)) = self.jobs.pop_if(|(at, _)| self.scenario.zero + *at <= now) {
             self.submit(planned);
@@ -95,8 +95,8 @@ impl<'a> Play<'a> {
         let job = self.jobs.last().map(|(at, _)| zero + *at);
         let event = self.events.last().map(|(at, _)| zero + *at);
         let ahead = job.is_some() || event.is_some() || !self.timed.is_empty();
-        // Recurring reservations have events without end: they count only while something else is
-        // left.
+        // Recurring reservations have infinitely many events, which count only while something
+        // else is left.
         let own = if ahead || !self.world.is_over() {
             self.world.next()
         } else {
@@ -118,10 +118,10 @@ impl<'a> Play<'a> {
         false
     }
 
-    fn carry_out(&mut self, done: &Done) {
-        let mut deeds = done.deeds.iter();
-        let result = deeds.try_for_each(|deed| self.world.act(done.user.as_deref(), deed));
-        let (expected, found) = match (&done.refused, result) {
+    fn carry_out(&mut self, event: &ScenarioEvent) {
+        let mut actions = event.actions.iter();
+        let result = actions.try_for_each(|deed| self.world.act(event.user.as_deref(), deed));
+        let (expected, found) = match (&event.refused, result) {
             (None, Ok(())) => return,
             (Some(part), Err(why)) if why.contains(part.as_str()) => return,
             (Some(part), Err(why)) => (
@@ -132,14 +132,14 @@ impl<'a> Play<'a> {
             (None, Err(why)) => ("done".to_string(), format!("refused: {why}")),
         };
         self.differences.push(Difference {
-            line: done.line,
-            what: format!("event `{}`", done.text),
+            line: event.line,
+            what: format!("event `{}`", event.text),
             expected,
             found,
         });
     }
 
-    fn submit(&mut self, planned: &Planned) {
+    fn submit(&mut self, planned: &PlannedSubmission) {
         let submitted = planned.submission.clone();
         let submitted =
             submitted.and_then(|job| self.world.submit(job).map_err(|refusal| refusal.text));
@@ -148,8 +148,8 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Checks the expectations of times before this one; None stands for the end.
-    fn judge(&mut self, before: Option<Time>) {
+    /// Checks the expectations for times before this one; all with a time if None.
+    fn check_before(&mut self, before: Option<Time>) {
         let zero = self.scenario.zero;
         let is_past = |expectation: &mut &Expectation| {
             let at = zero + expectation.at.unwrap_or_default();
@@ -161,7 +161,8 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn judge_whole(&mut self) {
+    /// Checks the expectations without a time, and that the other submissions were accepted.
+    fn check_rest(&mut self) {
         for expectation in self
             .scenario
             .expectations

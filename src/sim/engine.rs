@@ -25,9 +25,9 @@ pub struct SimulatedCluster {
     now: Time,
     ends: BinaryHeap<Reverse<(Time, JobId)>>,
     waiting: usize,
-    /// The next time the scheduler requested a cycle even without an event.
-    look: Option<Time>,
-    memory: CycleCache,
+    /// The time of the next cycle that the scheduler requested.
+    next_cycle: Option<Time>,
+    cache: CycleCache,
 }
 
 impl SimulatedCluster {
@@ -43,8 +43,8 @@ impl SimulatedCluster {
             now: Time(i64::MIN),
             ends,
             waiting: 0,
-            look: None,
-            memory: CycleCache::default(),
+            next_cycle: None,
+            cache: CycleCache::default(),
         }
     }
 
@@ -61,8 +61,12 @@ impl SimulatedCluster {
     /// The time of the next event, submissions aside; None if there is none.
     pub fn next(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((end, _))| *end);
-        let look = if self.waiting > 0 { self.look } else { None };
-        end.into_iter().chain(look).min()
+        let next_cycle = if self.waiting > 0 {
+            self.next_cycle
+        } else {
+            None
+        };
+        end.into_iter().chain(next_cycle).min()
     }
 
     /// Advances time to `now`, and ends the jobs that finish by then.
@@ -101,7 +105,7 @@ impl SimulatedCluster {
             return None;
         }
         self.state.prioritise(&self.policy, self.now);
-        let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
+        let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.cache);
         self.state.take_over(&plan);
         for start in &plan.starts {
             self.charge(start);
@@ -111,11 +115,11 @@ impl SimulatedCluster {
                 .push(Reverse((self.now + run(start.job), start.job)));
         }
         self.waiting -= plan.starts.len();
-        self.look = plan.next.filter(|next| *next > self.now);
+        self.next_cycle = plan.next.filter(|next| *next > self.now);
         Some(plan)
     }
 
-    /// Charges a job for what it has from now on.
+    /// Starts charging a job for its resources.
     fn charge(&mut self, start: &Start) {
         if let Some(charge) = self
             .state

@@ -47,11 +47,11 @@ pub enum Assertion {
     /// A part of the comment.
     Comment(String),
     /// The planned start; None for no planned start.
-    Booked(Option<Span>),
+    PlannedStart(Option<Span>),
     /// The nodes of the planned start.
-    BookedOn(Vec<String>),
+    PlannedNodes(Vec<String>),
     /// The start that `qstat --start` predicts; None for no prediction.
-    Foreseen(Option<Span>),
+    PredictedStart(Option<Span>),
     /// The eligible time.
     EligibleTime(Span),
     /// The priority, compared to as many digits as are given.
@@ -59,11 +59,11 @@ pub enum Assertion {
     /// The number of preemptions of the job.
     Preempted(u32),
     /// The job that preempted it last; None if it was preempted for no job.
-    MadeWayFor(Option<JobId>),
+    Preemptor(Option<JobId>),
     /// The action of the last preemption.
-    MadeWayBy(PreemptAction),
+    PreemptionAction(PreemptAction),
     /// The cause of the last preemption.
-    MadeWayBecause(PreemptCause),
+    PreemptionCause(PreemptCause),
     /// Whether the job is backfilled: it starts before a job with a planned start.
     Backfilled(bool),
     /// The exit status.

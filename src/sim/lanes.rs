@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_lie_side_by_side_and_in_pieces_where_they_must() {
+    fn jobs_get_adjacent_processors_or_several_pieces() {
         let outcomes = [
             outcome(0, 10, 2),
             outcome(0, 5, 1),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_shares_a_processor() {
+    fn no_two_jobs_share_a_processor() {
         let outcomes: Vec<Outcome> = (0..500)
             .map(|step| outcome(step, 1 + step * 7 % 13, 1 + (step * 5 % 7) as u32))
             .collect();

@@ -31,12 +31,14 @@ impl fmt::Display for NodeBatch {
 pub enum NoMachine {
     /// Neither the header nor the options give a size.
     #[error(
-        "its header has neither MaxProcs nor MaxNodes: say with --nodes and --cores-per-node how large the machine is"
+        "its header has neither MaxProcs nor MaxNodes: give the machine size with --nodes and \
+         --cores-per-node"
     )]
     Unknown,
     /// The header's processors are not divisible by the given number.
     #[error(
-        "{processors} processors do not divide by {parts}: give both --nodes and --cores-per-node"
+        "{processors} processors are not divisible by {parts}: give both --nodes and \
+         --cores-per-node"
     )]
     Uneven {
         /// The processors in the header.

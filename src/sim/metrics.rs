@@ -7,7 +7,7 @@ use super::replay::{Outcome, Via};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The least run time in a slowdown, in seconds.
+/// Shorter run times count as this in slowdowns, in seconds.
 const SHORTEST_RUN: i64 = 10;
 
 /// The metrics of a schedule. Times are in seconds.
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_are_those_of_their_definitions() {
+    fn metrics_follow_their_definitions() {
         // 4 processors; submissions from 0 to 100.
         let outcomes = [
             outcome(1, 0, 0, 100, 2),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn no_jobs_and_one_moment_give_zeros_and_no_nonsense() {
+    fn metrics_of_no_jobs_and_of_a_single_instant_are_finite() {
         let none = Metrics::new(&[], 4);
         assert_eq!(
             (none.jobs, none.wait, none.utilization, none.user_wait.gini),

@@ -24,8 +24,7 @@ const CELLS: (usize, usize) = (360, 100);
 /// The number of time steps in the utilization plot.
 const STEPS: usize = 540;
 
-/// Job widths, as fractions of the machine, and their colors, which color-blind people can tell
-/// apart.
+/// Job widths, as fractions of the machine, with colors that color-blind people can distinguish.
 const WIDTHS: [(f64, RGBColor); 4] = [
     (1.0 / 32.0, RGBColor(0x44, 0x77, 0xaa)),
     (1.0 / 8.0, RGBColor(0x22, 0x88, 0x33)),
@@ -398,13 +397,13 @@ mod tests {
     }
 
     #[test]
-    fn time_is_told_in_a_unit_that_reads_well() {
+    fn the_time_axis_has_a_suitable_unit() {
         let names = [60, 3600, 86_400, 86_400 * 30].map(|seconds| Unit::of(seconds).name);
         assert_eq!(names, ["seconds", "minutes", "hours", "days"]);
     }
 
     #[test]
-    fn a_picture_of_many_jobs_is_bounded_and_one_of_none_is_no_failure() {
+    fn plots_have_a_bounded_size_and_may_be_empty() {
         let outcomes: Vec<_> = (0..30_000).map(|at| outcome(at, 50, 1)).collect();
         let picture = svg("many", &outcomes, 64).unwrap();
         assert!(picture.contains("paler: partly idle") && picture.contains("utilization (%)"));
@@ -427,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn the_legend_tells_the_widths_a_machine_can_have() {
+    fn the_legend_lists_the_possible_job_widths() {
         let names = |processors| {
             let schedule = Schedule::new("", &[], processors);
             legend(&schedule)

@@ -37,7 +37,7 @@ pub enum Fault {
     Io(#[from] io::Error),
     /// A line that is not part of a recording.
     #[error(
-        "line {line}: not a line of a recording ({why}): it is written by schedd, with record = in [cycle]"
+        "line {line}: not part of a recording ({why}): schedd writes one if [cycle] sets record"
     )]
     Malformed {
         /// The line number.
@@ -46,13 +46,13 @@ pub enum Fault {
         why: String,
     },
     /// Changes before the first `Begin`.
-    #[error("line {line}: the recording has no beginning: its first line is missing")]
+    #[error("line {line}: the first line of the recording is missing")]
     NoBeginning {
         /// The line number.
         line: usize,
     },
     /// A recording without cycles.
-    #[error("there is no cycle in it")]
+    #[error("the recording has no cycles")]
     Empty,
 }
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_gives_the_same_plans_and_an_altered_one_does_not() {
+    fn an_altered_recording_gives_a_deviation() {
         let text = recording();
         assert_eq!(
             replay(text.as_bytes()).unwrap(),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn another_policy_counts_from_its_line_on() {
+    fn a_changed_policy_applies_from_its_line_on() {
         let text = recording();
         let walltime = |seconds| Policy {
             default_walltime: crate::model::time::Span::seconds(seconds),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_a_killed_schedd_left_half_ends_its_part_of_the_recording() {
+    fn an_incomplete_line_ends_a_part_of_the_recording() {
         let text = recording();
         let half = &text[..text.len() - 9];
         for (recording, cycles) in [
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_told_with_its_line() {
+    fn an_invalid_recording_is_reported_with_its_line() {
         let text = recording();
         let rest = text.split_once('\n').unwrap().1;
         assert_eq!(
@@ -211,7 +211,7 @@ mod tests {
             replay(&b"\xff\n"[..])
                 .unwrap_err()
                 .to_string()
-                .contains("not a line of a recording")
+                .contains("not part of a recording")
         );
         assert!(matches!(replay(&b""[..]), Err(Fault::Empty)));
     }

@@ -170,7 +170,7 @@ impl Replay<'_> {
                 .verdict(plan, JobId::job(first as u64 + 1))
         });
         let reason = verdict.map_or_else(
-            || "nothing is said of it".to_string(),
+            || "the last cycle gave no reason".to_string(),
             |reason| reason.to_string(),
         );
         Err(StuckTrace::Waiting {

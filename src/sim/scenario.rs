@@ -2,7 +2,7 @@
 //! file.
 //!
 //! ```toml
-//! name = "a filler may not delay the booked job"
+//! name = "a backfilled job does not delay a planned start"
 //!
 //! [[node]]
 //! name = "n1"
@@ -20,7 +20,7 @@
 //! Times are seconds from the beginning of the scenario, or texts such as "1h" and "1:30:00". An
 //! error refuses the whole file and names the line and the remedy.
 
-mod deeds;
+mod events;
 
 mod jobs;
 
@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 use toml::de::DeTable;
 
 /// The actions of a command line, or the error in it.
-pub type Deeds = Result<Vec<Deed>, String>;
+pub type ParsedActions = Result<Vec<Deed>, String>;
 
 /// The parsers for PBS commands. The second argument is the wall-clock time of the command.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub struct Grammar {
     /// Parses the arguments of `qsub`.
     pub qsub: fn(&str, Wall) -> Result<Vec<AttributeSetting>, String>,
     /// Parses a command line that acts on jobs or nodes; None for an unknown command.
-    pub act: fn(&str, Wall) -> Option<Deeds>,
+    pub act: fn(&str, Wall) -> Option<ParsedActions>,
 }
 
 /// A parsed scenario.
@@ -66,11 +66,11 @@ pub struct Scenario {
     /// The nodes, with their states at the beginning.
     pub nodes: Vec<ScenarioNode>,
     /// The submissions, by time from the beginning, then in the order of the file.
-    pub jobs: Vec<(Span, Planned)>,
+    pub jobs: Vec<(Span, PlannedSubmission)>,
     /// The numbers of the submitting groups.
     pub groups: BTreeMap<String, u32>,
     /// The other events, in the same order.
-    pub events: Vec<(Span, Done)>,
+    pub events: Vec<(Span, ScenarioEvent)>,
     /// The expectations.
     pub expectations: Vec<Expectation>,
 }
@@ -88,7 +88,7 @@ pub struct ScenarioNode {
 
 /// A submission, or the error in its command line.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub struct PlannedSubmission {
     /// The line in the file.
     pub line: usize,
     /// The number of the job.
@@ -99,7 +99,7 @@ pub struct Planned {
 
 /// An event.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct ScenarioEvent {
     /// The line in the file.
     pub line: usize,
     /// The command line as written.
@@ -107,7 +107,7 @@ pub struct Done {
     /// The acting user; None for an operator.
     pub user: Option<String>,
     /// The actions.
-    pub deeds: Vec<Deed>,
+    pub actions: Vec<Deed>,
     /// The expected refusal: a part of its message. None if the event must succeed.
     pub refused: Option<String>,
 }
@@ -129,13 +129,17 @@ impl Scenario {
         let table = DeTable::parse(text).map_err(|error| ConfigError::syntax(text, &error))?;
         let root = Section::root(text, table.get_ref());
         root.only(KEYS)?;
-        let name = root.read("name", "a text that says what is shown", values::words)?;
+        let name = root.read(
+            "name",
+            "a sentence that describes the scenario",
+            values::words,
+        )?;
         let name = name.ok_or_else(|| {
-            root.wrong("a scenario has a `name`: say in a sentence what it shows".into())
+            root.wrong("the scenario has no `name`: describe it in a sentence".into())
         })?;
         let zero = root.read(
             "clock",
-            "a local date and time, as \"2024-01-31 17:30\"",
+            "a local date and time, such as \"2024-01-31 17:30\"",
             clock,
         )?;
         let zero = zero.or_else(|| local(CLOCK)).unwrap_or(Time(0));
@@ -148,7 +152,7 @@ impl Scenario {
             zero,
         };
         let (jobs, groups) = reader.read()?;
-        let events = deeds::ActionReader {
+        let events = events::ActionReader {
             root: &root,
             machines: &machines,
             grammar,

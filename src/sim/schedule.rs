@@ -1,7 +1,7 @@
 //! The schedule of a scenario as a table: one line per attempt, and one per job without attempts.
 
 use super::expectation::comparison::seconds;
-use super::world::{Past, World};
+use super::world::{PastAttempt, World};
 use crate::model::job::{Job, NodeShare};
 use crate::model::time::Time;
 
@@ -15,7 +15,7 @@ pub fn table(world: &World, zero: Time) -> String {
     let jobs = world.jobs().filter(|job| !job.id.is_array());
     let mut rows: Vec<[String; 7]> = Vec::new();
     for job in jobs {
-        let past: Vec<&Past> = world
+        let past: Vec<&PastAttempt> = world
             .past()
             .iter()
             .filter(|past| past.job == job.id)
@@ -40,7 +40,7 @@ fn shown(time: Time, zero: Time) -> String {
     seconds(time.since(zero))
 }
 
-fn attempt(job: &Job, past: &Past, zero: Time) -> [String; 7] {
+fn attempt(job: &Job, past: &PastAttempt, zero: Time) -> [String; 7] {
     [
         job.id.to_string(),
         job.owner.user.clone(),

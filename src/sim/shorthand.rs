@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shorthand_sets_backfill_and_leaves_the_rest() {
+    fn a_shorthand_changes_only_order_and_backfill() {
         let mut policy = Policy::default();
         policy.default_walltime.0 = 7;
         let set = |name| applied(name, policy.clone());

@@ -48,21 +48,21 @@ impl Classes {
         job: &trace::TraceJob,
         state: &ClusterState,
     ) -> Result<&ClassKey, Refusal> {
-        let alike = (job.processors, job.estimate, job.user);
-        if !self.known.contains_key(&alike) {
+        let key = (job.processors, job.estimate, job.user);
+        if !self.known.contains_key(&key) {
             let class = state.class_key(&submitted(self.spec(job)?, job.user));
-            self.known.insert(alike, class);
+            self.known.insert(key, class);
         }
-        Ok(&self.known[&alike])
+        Ok(&self.known[&key])
     }
 
     fn spec(&mut self, job: &trace::TraceJob) -> Result<Arc<Spec>, Refusal> {
-        let alike = (job.processors, job.estimate);
-        if let Some(spec) = self.specs.get(&alike) {
+        let key = (job.processors, job.estimate);
+        if let Some(spec) = self.specs.get(&key) {
             return Ok(spec.clone());
         }
         let select = self.machine.select(job.processors);
-        let asked = [
+        let settings = [
             AttributeSetting::resource("select", select),
             AttributeSetting::resource("walltime", job.estimate.to_string()),
         ];
@@ -76,8 +76,8 @@ impl Classes {
             policy: &policy,
             is_member: &|_| false,
         };
-        let spec = Arc::new(attribute::submit(&asked, origin(), &context)?.spec);
-        self.specs.insert(alike, spec.clone());
+        let spec = Arc::new(attribute::submit(&settings, origin(), &context)?.spec);
+        self.specs.insert(key, spec.clone());
         Ok(spec)
     }
 }

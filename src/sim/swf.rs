@@ -13,7 +13,7 @@ pub const FIELDS: usize = 18;
 /// The longest accepted line, in bytes. Other kinds of files are refused before they fill memory.
 const LONGEST_LINE: u64 = 1 << 16;
 
-/// Numbers from here on are refused: below it, a number of seconds in milliseconds fits in 64 bits.
+/// Numbers of this size or more are refused, so that times in milliseconds fit in 64 bits.
 const TOO_LARGE: u64 = 1 << 43;
 
 /// The used fields of a line, as written: -1 means unknown.
@@ -69,7 +69,7 @@ pub enum SwfError {
         error: io::Error,
     },
     /// A line with a wrong number of fields.
-    #[error("line {line}: {found} fields where the format has {FIELDS}")]
+    #[error("line {line}: {found} fields instead of {FIELDS}")]
     Fields {
         /// The line number.
         line: usize,
@@ -77,7 +77,7 @@ pub enum SwfError {
         found: usize,
     },
     /// A field that is not a number, or a too large one.
-    #[error("line {line}: field {field} is `{text}`, which is no number or one too large")]
+    #[error("line {line}: field {field} is `{text}`, which is not a number or is too large")]
     Number {
         /// The line number.
         line: usize,
@@ -88,7 +88,8 @@ pub enum SwfError {
     },
     /// A line that is too long for a trace.
     #[error(
-        "line {line} is longer than {LONGEST_LINE} bytes: this is no file of the Standard Workload Format"
+        "line {line} is longer than {LONGEST_LINE} bytes: this is not a file in the Standard \
+         Workload Format"
     )]
     Long {
         /// The line number.
@@ -258,27 +259,27 @@ mod tests {
     }
 
     #[test]
-    fn without_processors_the_nodes_count() {
+    fn without_max_procs_the_header_uses_max_nodes() {
         let log = read("; MaxProcs: -1\n; MaxNodes: 16\n".as_bytes()).unwrap();
         assert_eq!(log.processors(), Some(16));
         assert_eq!(read("".as_bytes()).unwrap().processors(), None);
     }
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn an_invalid_line_is_reported_with_its_number() {
         let good = "1 0 -1 30 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\n";
         assert_eq!(
             error(&format!("{good}1 2 3\n")),
-            "line 2: 3 fields where the format has 18"
+            "line 2: 3 fields instead of 18"
         );
         assert_eq!(
             error(&good.replace("\n", " 19\n")),
-            "line 1: 19 fields where the format has 18"
+            "line 1: 19 fields instead of 18"
         );
         let bad = good.replace("30", "half\u{fffd}");
         assert_eq!(
             error(&format!(";\n{bad}")),
-            "line 2: field 4 is `half\u{fffd}`, which is no number or one too large"
+            "line 2: field 4 is `half\u{fffd}`, which is not a number or is too large"
         );
         for word in ["nan", "inf", "1e40", "99999999999999", "0x10", "--1"] {
             assert!(
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_and_plain_say_the_same_also_in_several_members() {
+    fn compressed_and_plain_files_give_the_same_log() {
         let (one, two) = (
             "; MaxProcs: 4\n",
             "1 0 -1 30 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\n",
@@ -307,7 +308,7 @@ mod tests {
         let cut = &both[..both.len() - 12];
         assert!(
             read(cut).unwrap_err().to_string().starts_with("line "),
-            "a file cut off is no shorter trace"
+            "a truncated file is an error"
         );
     }
 }

@@ -59,7 +59,7 @@ pub struct Trace {
 
 /// Two lines with the same job number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("lines {first} and {second} both have job number {id}: numbers must differ")]
+#[error("lines {first} and {second} both have job number {id}: job numbers must be unique")]
 pub struct SameNumber {
     /// The job number.
     pub id: i64,
@@ -117,14 +117,14 @@ fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
 /// rule.
 fn job(record: &Record, most: u32, summary: &mut TraceSummary) -> Option<TraceJob> {
     summary.fractions_cut += usize::from(record.truncated);
-    let asked = if record.requested > 0 {
+    let requested = if record.requested > 0 {
         record.requested
     } else {
         record.allocated
     };
-    let dropped = match asked {
+    let dropped = match requested {
         ..=0 => Some(&mut summary.without_processors),
-        _ if asked > i64::from(most) => Some(&mut summary.larger_than_machine),
+        _ if requested > i64::from(most) => Some(&mut summary.larger_than_machine),
         _ if record.run <= 0 => Some(&mut summary.without_run_time),
         _ if record.submit < 0 => Some(&mut summary.submitted_before_zero),
         _ => None,
@@ -147,7 +147,7 @@ fn job(record: &Record, most: u32, summary: &mut TraceSummary) -> Option<TraceJo
         submit: record.submit,
         run,
         estimate,
-        processors: asked as u32,
+        processors: requested as u32,
         user: record.user,
     })
 }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_drops_or_mends_and_is_counted() {
+    fn each_rule_drops_or_corrects_records_and_is_counted() {
         let trace = trace(&[
             [1, 5, 10, 2, 4, 20],
             [2, 6, 10, 2, -1, 20],
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_one_second_stay_in_the_order_of_the_file() {
+    fn jobs_of_the_same_second_keep_the_order_of_the_file() {
         let trace = trace(&[[3, 7, 1, 1, 1, 1], [1, 7, 1, 1, 1, 1], [2, 6, 1, 1, 1, 1]]).unwrap();
         assert_eq!(
             trace.jobs.iter().map(|job| job.id).collect::<Vec<_>>(),
@@ -234,17 +234,17 @@ mod tests {
     }
 
     #[test]
-    fn equal_numbers_are_refused_and_both_lines_named() {
+    fn equal_job_numbers_are_refused_with_both_lines() {
         let error =
             trace(&[[4, 0, 1, 1, 1, 1], [5, 0, 1, 1, 1, 1], [4, 9, 0, 1, 1, 1]]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "lines 1 and 3 both have job number 4: numbers must differ"
+            "lines 1 and 3 both have job number 4: job numbers must be unique"
         );
     }
 
     #[test]
-    fn a_window_is_cut_out_by_place() {
+    fn a_window_selects_jobs_by_position() {
         let lines: Vec<[i64; 6]> = (0..10).map(|id| [id, id, 1, 1, 1, 1]).collect();
         let window = |from, to| {
             let mut trace = trace(&lines).unwrap();

@@ -10,7 +10,7 @@ pub mod act;
 
 mod attempts;
 
-mod fate;
+mod behavior;
 
 mod history;
 
@@ -36,7 +36,7 @@ use crate::server::setup::{Installation, Setup};
 use crate::server::state::{ServerState, StoredState};
 use crate::update::Update;
 use accounts::WorldAccounts;
-pub use fate::{Fate, OverLimitPeriod};
+pub use behavior::{JobBehavior, OverLimitPeriod};
 use history::WorldHistory;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ const MOST_CYCLES: usize = 10_000;
 
 /// The record of an attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Past {
+pub struct PastAttempt {
     /// The job.
     pub job: JobId,
     /// The start time.
@@ -66,17 +66,17 @@ pub struct Past {
     pub is_backfilled: bool,
 }
 
-/// The server, and what only the simulation has: the future of jobs, and the record of attempts.
+/// The server, with data of the simulation: the behavior of jobs and the record of attempts.
 pub struct World {
     server: ServerState,
     history: WorldHistory,
-    fates: BTreeMap<u64, Fate>,
+    behaviors: BTreeMap<u64, JobBehavior>,
     users: BTreeMap<String, Owner>,
     /// The number of reservations made so far.
     reservations: u64,
     plan: Plan,
-    memory: CycleCache,
-    past: Vec<Past>,
+    cache: CycleCache,
+    past: Vec<PastAttempt>,
     /// The messages of the last submission or alteration of each job.
     notes: BTreeMap<JobId, Vec<String>>,
     /// All charges. After a change of the usage policy the usage is recomputed from them.
@@ -111,17 +111,17 @@ impl World {
         let mut server = ServerState::new(setup, None, Clock::new(&reading(now)), stored);
         server.begin(&reading(now));
         server.load_usage(usage);
-        // The beginning is no reason for a cycle: there is nothing yet.
+        // An empty cluster needs no cycle.
         server.take_triggers();
         server.take_cycle_due();
         World {
             server,
             history: WorldHistory::default(),
-            fates: BTreeMap::new(),
+            behaviors: BTreeMap::new(),
             users: BTreeMap::new(),
             reservations: 0,
             plan: Plan::new(now),
-            memory: CycleCache::default(),
+            cache: CycleCache::default(),
             past: Vec::new(),
             notes: BTreeMap::new(),
             charges: Vec::new(),
@@ -175,7 +175,7 @@ impl World {
     }
 
     /// All attempts, in the order of their starts.
-    pub fn past(&self) -> &[Past] {
+    pub fn past(&self) -> &[PastAttempt] {
         &self.past
     }
 
@@ -195,7 +195,7 @@ impl World {
     }
 
     /// The start of a waiting job as `qstat --start` predicts it.
-    pub fn foreseen(&self, id: JobId) -> Option<Time> {
+    pub fn predicted_start(&self, id: JobId) -> Option<Time> {
         let outlook = forecast::run(
             self.server.cluster().clone(),
             &self.server.setup.policy,
@@ -214,7 +214,7 @@ impl World {
     }
 
     /// The name of the reason for which a job waits before the scheduler considers it (M3).
-    pub fn barred_by(&self, id: JobId) -> Option<&'static str> {
+    pub fn ineligible_reason(&self, id: JobId) -> Option<&'static str> {
         let life = &self.find(id)?.life;
         match life.state {
             JobState::Waiting => Some("begin_time"),
@@ -226,15 +226,15 @@ impl World {
         }
     }
 
-    /// The eligible time of a job at a moment since the last change. A subjob that has not started
-    /// has the eligible time of its array.
+    /// The eligible time of a job at `at`, after the last change. A subjob that has not started has
+    /// the eligible time of its array.
     pub fn eligible_time(&self, id: JobId, at: Time) -> Option<Span> {
         let job = self.history.job_or_subjob(id)?;
         Some(job.life.eligibility.at(at))
     }
 
-    /// The priority of a waiting job at a moment since the last change, or that of a running job
-    /// when it started (F9); None for a job that never had a priority.
+    /// The priority of a waiting job at `at`, after the last change, or of a running job at its
+    /// start (F9); None for a job that never had a priority.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
         let policy = &self.server.setup.policy;
         match self.server.cluster().report(policy, at, id) {
@@ -285,11 +285,11 @@ impl World {
         self.commit();
     }
 
-    /// Runs the scheduler, and again after each cycle that changed more than it decided. The error
-    /// is a plan that cannot be carried out, or an endless loop.
+    /// Runs the scheduler, and again while failed starts or freed resources require another cycle.
+    /// The error is a plan that cannot be carried out, or an endless loop.
     pub fn decide(&mut self) -> Result<(), String> {
         reservations::attend(&mut self.server);
-        self.obey();
+        self.carry_out_orders();
         routing::attend(&mut self.server);
         self.commit();
         for _ in 0..MOST_CYCLES {
@@ -298,7 +298,7 @@ impl World {
             }
             self.server.dependencies.stirred = false;
             let triggers = self.server.take_triggers();
-            let plan = self.server.plan(&mut self.memory);
+            let plan = self.server.plan(&mut self.cache);
             plan.audit(self.server.cluster())?;
             self.server.take_over(&plan, &triggers);
             self.cycles.push((self.server.now, triggers));
@@ -313,13 +313,15 @@ impl World {
             }
         }
         let second = self.server.now.0 / 1000;
-        Err(format!("the scheduler looks for ever at second {second}"))
+        Err(format!(
+            "the scheduler repeats cycles without end at second {second}"
+        ))
     }
 
     /// Returns true if a start has failed, or jobs were preempted at once.
     fn carry_out(&mut self, plan: &Plan) -> bool {
         let is_new = self.server.take_preempts(plan);
-        self.obey();
+        self.carry_out_orders();
         self.server.take_resumes(&plan.resumes);
         let mut freed = is_new && plan.preempts.iter().any(|p| !p.action.waits_for_end());
         for id in self.server.take_starts(plan) {

@@ -50,8 +50,8 @@ impl Spool {
     }
 }
 
-/// Writes the record of an attempt that ended at `at`, unless it exists. Its eligible time is at
-/// least the end of the job's earlier attempts.
+/// Writes the record of an attempt that ended at `at`, unless it exists. The attempt is eligible
+/// from the end of the job's earlier attempts on, at the earliest.
 pub(super) fn write(
     transaction: &Transaction,
     at: Time,
@@ -119,7 +119,7 @@ type ExtraColumns = (
 );
 
 /// Parses the JSON column. Records of earlier versions do not name the preempting job.
-fn told(more: &str) -> Result<ExtraColumns, serde_json::Error> {
+fn extra_columns(more: &str) -> Result<ExtraColumns, serde_json::Error> {
     serde_json::from_str(more).or_else(|_| {
         let (asked, held, places) = serde_json::from_str(more)?;
         Ok((asked, held, places, None))
@@ -145,7 +145,7 @@ pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), Spoo
 pub(super) fn entry(row: &Row) -> Result<AccountingEntry, SpoolError> {
     let (number, index): (u64, i64) = (row.get(0)?, row.get(1)?);
     let more = row.get_ref(23)?.as_str().map_err(rusqlite::Error::from)?;
-    let (asked, held, places, made_way) = told(more)?;
+    let (asked, held, places, made_way) = extra_columns(more)?;
     let (status, deleted) = (row.get::<_, Option<i32>>(14)?, row.get(15)?);
     Ok(AccountingEntry {
         job: u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index)),
@@ -192,14 +192,14 @@ mod tests {
     use crate::model::job::preemption::{PreemptAction, PreemptCause};
 
     #[test]
-    fn entries_of_earlier_versions_are_read() {
+    fn records_of_earlier_versions_are_read() {
         let (asked, held, places) = (
             RequestedResources::default(),
             Held::default(),
             vec![("n1".to_string(), 2)],
         );
         let before = serde_json::to_string(&(&asked, &held, &places)).unwrap();
-        assert_eq!(told(&before).unwrap().3, None);
+        assert_eq!(extra_columns(&before).unwrap().3, None);
         let preemption = JobPreemption {
             attempt: None,
             to: None,
@@ -208,7 +208,7 @@ mod tests {
             at: Time(5),
         };
         let now = serde_json::to_string(&(asked, held, &places, Some(&preemption))).unwrap();
-        assert_eq!(told(&now).unwrap().3.as_deref(), Some(&preemption));
-        assert_eq!(told(&now).unwrap().2, places);
+        assert_eq!(extra_columns(&now).unwrap().3.as_deref(), Some(&preemption));
+        assert_eq!(extra_columns(&now).unwrap().2, places);
     }
 }

@@ -145,7 +145,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_charge_is_written_once_for_each_attempt_and_kept_until_it_is_too_old() {
+    fn a_charge_is_written_once_for_each_attempt_and_expires() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let amounts = BTreeMap::from([("power".to_string(), 250.0)]);
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(
             kept(&spool),
             [*of("bob", 5), *of("eve", 6), *of("ann", 7), *of("ann", 9)],
-            "a part given back"
+            "a part for released nodes"
         );
         spool
             .commit(&[Update::Charge((job, 1, 1), of("ann", 8))])

@@ -101,7 +101,9 @@ fn write(transaction: &Transaction, change: &Update) -> Result<(), SpoolError> {
         Update::QmgrOverrides(all) => overrides::write(transaction, all)?,
         Update::Reservation(reservation) => reservations::write(transaction, reservation)?,
         Update::ReservationGone(id) => reservations::remove(transaction, id)?,
-        Update::ReservationEvent(at, id, event) => reservations::tell(transaction, *at, id, event)?,
+        Update::ReservationEvent(at, id, event) => {
+            reservations::write_event(transaction, *at, id, event)?
+        }
         Update::ClockStep(since, ahead) => {
             transaction.execute(
                 "INSERT INTO clock (since, ahead) VALUES (?1, ?2)",

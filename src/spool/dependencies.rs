@@ -53,13 +53,17 @@ impl Spool {
         Ok(dependencies)
     }
 
-    /// The most recently submitted job with a label, other than `but`; finished jobs count too.
-    pub fn labelled(&self, mark: &Mark, but: Option<JobId>) -> Result<Option<JobId>, SpoolError> {
+    /// The most recently submitted job with a label, other than `except`; finished jobs count too.
+    pub fn labelled(
+        &self,
+        mark: &Mark,
+        except: Option<JobId>,
+    ) -> Result<Option<JobId>, SpoolError> {
         let sql = "SELECT id, is_array FROM job \
                    WHERE uid = ?1 AND label = ?2 AND id <> ?3 ORDER BY id DESC LIMIT 1";
-        let but = but.map_or(-1, super::load::number);
+        let except = except.map_or(-1, super::load::number);
         let mut statement = self.connection.prepare_cached(sql)?;
-        let found = statement.query_row((mark.uid, &mark.text, but), |row| {
+        let found = statement.query_row((mark.uid, &mark.text, except), |row| {
             Ok(named(row.get(0)?, row.get(1)?))
         });
         Ok(found.optional()?)

@@ -41,8 +41,8 @@ pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolEr
     Ok(())
 }
 
-/// Purges all jobs that finished before a time. Jobs and arrays with open subjobs stay until their
-/// nodes have reported.
+/// Purges all jobs that finished before a time. Jobs with open attempts, and their arrays, stay
+/// until the nodes have reported.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     super::reservations::purge(transaction, before)?;
     let old = "INSERT OR IGNORE INTO remains SELECT id FROM job WHERE state = 'F' AND ended < ?1
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_array_is_gone_at_once_and_its_rows_by_and_by() {
+    fn a_large_array_disappears_at_once_and_its_rows_in_portions() {
         let folder = tempfile::tempdir().unwrap();
         let count = PORTION as u32 + 10;
         let (mut spool, _) = spool(&folder, count);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_stays_until_nodes_have_reported_all_its_elements() {
+    fn an_array_stays_until_nodes_have_reported_all_its_subjobs() {
         let folder = tempfile::tempdir().unwrap();
         let (mut spool, mut last) = spool(&folder, 3);
         last.life.run = Some(Run::new(2, Vec::new(), Time(1)));

@@ -1,4 +1,4 @@
-//! Queries of schedd: everything unfinished at its start, and single records later.
+//! Queries of schedd: all unfinished jobs at its start, and single records later.
 
 use super::{Spool, SpoolError};
 use crate::model::job::array::{Elements, SubjobState};
@@ -276,7 +276,7 @@ fn subjob_states(connection: &Connection, number: u64) -> Result<Elements, Spool
     while let Some(row) = rows.next()? {
         let word: String = row.get(2)?;
         let Some(state) = subjob_state(&word) else {
-            let text = format!("damaged standings of array {number}[]");
+            let text = format!("damaged subjob states of array {number}[]");
             return Err(SpoolError::Io(std::io::Error::other(text)));
         };
         runs.push((row.get(0)?, row.get(1)?, state));

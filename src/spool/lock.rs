@@ -21,8 +21,8 @@ pub enum LockError {
     Held(PathBuf),
     /// A schedd of another host held it last and has not exited.
     #[error(
-        "the spool {} is in use by schedd on host {host}. One spool serves one host: \
-         give this one a folder of its own, e.g. export LANAI_HOME={remedy}; if that host is gone for good, \
+        "the spool {} is in use by schedd on host {host}. A spool serves one host: use another \
+         directory here, such as export LANAI_HOME={remedy}; if host {host} no longer exists, \
          remove {}", folder.display(), record.display()
     )]
     OtherHost {
@@ -37,8 +37,8 @@ pub enum LockError {
     },
     /// A network file system.
     #[error(
-        "the spool {} lies on a network file system ({kind}), where neither locks nor the log can be trusted. \
-         Use a folder on a local disk: export LANAI_HOME={remedy}", folder.display()
+        "the spool {} is on a network file system ({kind}), where locks and the database log are \
+         unreliable. Use a directory on a local disk: export LANAI_HOME={remedy}", folder.display()
     )]
     Network {
         /// The spool's directory.
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spool_has_one_holder() {
+    fn a_spool_is_locked_by_one_process() {
         let folder = tempfile::tempdir().unwrap();
         let home = home(folder.path());
         let first = Lock::take(&home).unwrap();

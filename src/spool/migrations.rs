@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spool_of_any_older_schema_takes_the_steps_it_lacks() {
+    fn a_spool_of_any_older_schema_is_migrated() {
         for version in 0..STEPS.len() {
             let mut connection = Connection::open_in_memory().unwrap();
             STEPS[..version]

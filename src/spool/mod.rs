@@ -38,13 +38,11 @@ pub enum SpoolError {
     /// No file descriptor is left.
     #[error("no file descriptor is left: raise the limit (ulimit -n, LimitNOFILE= of the service)")]
     Descriptors,
-    /// A SQLite database of another program.
-    #[error("it is not a Lanai spool: move that file away, or set LANAI_HOME to another folder")]
+    /// An SQLite database of another program.
+    #[error("not a Lanai spool: move this file away, or set LANAI_HOME to another directory")]
     Foreign,
     /// Written by a newer Lanai.
-    #[error(
-        "a newer Lanai has written it (schema {version}, this one knows {current}): run that version"
-    )]
+    #[error("written by a newer Lanai (schema {version}, supported {current}): run that version")]
     Newer {
         /// The schema of the file.
         version: i64,
@@ -52,9 +50,7 @@ pub enum SpoolError {
         current: usize,
     },
     /// The schema is older; only schedd migrates it.
-    #[error(
-        "it is of an older schema ({version}, current {current}): start schedd once to upgrade it"
-    )]
+    #[error("its schema is older ({version}, current {current}): start schedd once to upgrade it")]
     Older {
         /// The schema of the file.
         version: usize,
@@ -209,23 +205,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_newer_and_older_files_are_told_apart() {
+    fn foreign_newer_and_older_files_are_distinguished() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("spool.db");
-        let says = |file: &Path| Spool::open(file).map(|_| ()).unwrap_err().to_string();
+        let error = |file: &Path| Spool::open(file).map(|_| ()).unwrap_err().to_string();
         Connection::open(&file)
             .unwrap()
             .execute_batch("CREATE TABLE cats (name TEXT)")
             .unwrap();
-        assert!(says(&file).contains("not a Lanai spool"));
+        assert!(error(&file).contains("not a Lanai spool"));
         std::fs::write(&file, "x".repeat(5000)).unwrap();
-        assert!(says(&file).contains("not a Lanai spool"));
+        assert!(error(&file).contains("not a Lanai spool"));
         std::fs::remove_file(&file).unwrap();
         Spool::open(&file)
             .unwrap()
             .connection
             .pragma_update(None, "user_version", 999)
             .unwrap();
-        assert!(says(&file).contains("newer Lanai"));
+        assert!(error(&file).contains("newer Lanai"));
     }
 }

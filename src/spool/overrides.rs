@@ -27,10 +27,11 @@ fn all(connection: &Connection) -> Result<QmgrOverrides, SpoolError> {
     let mut rows = statement.query([])?;
     let mut overrides = QmgrOverrides::default();
     while let Some(row) = rows.next()? {
-        let (target, said): (String, String) = (row.get(0)?, row.get(1)?);
-        overrides
-            .all
-            .push((serde_json::from_str(&target)?, serde_json::from_str(&said)?));
+        let (target, change): (String, String) = (row.get(0)?, row.get(1)?);
+        overrides.all.push((
+            serde_json::from_str(&target)?,
+            serde_json::from_str(&change)?,
+        ));
     }
     Ok(overrides)
 }
@@ -40,8 +41,11 @@ pub(super) fn write(
     overrides: &QmgrOverrides,
 ) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM amendment", [])?;
-    for (target, said) in &overrides.all {
-        let row = params![serde_json::to_string(target)?, serde_json::to_string(said)?];
+    for (target, change) in &overrides.all {
+        let row = params![
+            serde_json::to_string(target)?,
+            serde_json::to_string(change)?
+        ];
         transaction
             .prepare_cached("INSERT INTO amendment (target, said) VALUES (?1, ?2)")?
             .execute(row)?;

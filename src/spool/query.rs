@@ -1,5 +1,5 @@
-//! The one query function behind `qstat`, `qselect` and `pbsnodes`. The owner of the spool runs it
-//! in the command itself; for other users schedd runs it on a reader thread.
+//! The queries of `qstat`, `qselect`, `pbsnodes` and other clients. The owner of the spool runs
+//! them in the command itself; for other users schedd runs them on a reader thread.
 
 use super::{SpoolError, SpoolReader, load};
 use crate::config::overrides::QmgrObject;
@@ -25,7 +25,7 @@ const PART: usize = 500;
 /// Approximate maximum size of one part in bytes, since answers travel in frames of limited size.
 const PART_BYTES: usize = 1 << 20;
 
-/// The user who sends a query, and this user's rights.
+/// The user who sends a query, with the user's rights.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     /// The user.
@@ -122,7 +122,7 @@ impl SpoolReader {
                 let is_shown = sees_others || search.shown(*id)?.is_some();
                 search.by_id(&[*id], each)?;
                 if is_shown {
-                    super::trace::tell(&connection, *id, each)
+                    super::trace::answer(&connection, *id, each)
                 } else {
                     Ok(())
                 }
@@ -133,7 +133,7 @@ impl SpoolReader {
                     queue,
                     except,
                 };
-                offer::tell(&connection, &wanted, &viewer, each)
+                offer::answer(&connection, &wanted, &viewer, each)
             }
             Question::Elements(id, only, detail) => {
                 SpoolSearch::new(&connection, *detail, viewer, visible)?
@@ -146,7 +146,7 @@ impl SpoolReader {
 fn server(connection: &Connection, viewer: &Viewer) -> Result<ServerFacts, SpoolError> {
     let facts: Option<ServerFacts> = load::meta(connection, "server")?;
     let facts = facts.ok_or_else(|| {
-        std::io::Error::other("the spool is new: no schedd has finished its start yet")
+        std::io::Error::other("the spool is new: schedd has not finished its first start")
     })?;
     let table = load::clock(connection)?;
     let saved: Option<Saved> = load::meta(connection, "clock")?;

@@ -44,7 +44,7 @@ pub(super) fn remove(transaction: &Transaction, id: &str) -> Result<(), SpoolErr
     Ok(())
 }
 
-pub(super) fn tell(
+pub(super) fn write_event(
     transaction: &Transaction,
     at: Time,
     id: &str,
@@ -58,7 +58,7 @@ pub(super) fn tell(
     Ok(())
 }
 
-/// Deletes events before this time of reservations that no longer exist.
+/// Deletes the events of reservations that no longer exist, up to this time.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     let sql =
         "DELETE FROM reservation_event WHERE at < ?1 AND id NOT IN (SELECT id FROM reservation)";
@@ -74,7 +74,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_reservation_is_kept_until_it_is_gone_and_its_history_for_longer() {
+    fn the_history_of_a_reservation_outlives_it() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let reservation = reservation(2);

@@ -87,8 +87,7 @@ impl ScriptFolder {
         }
     }
 
-    /// Removes scripts without a job in the database, except for those that `is_kept` selects, and
-    /// incomplete files.
+    /// Removes incomplete files, and scripts without a job in the database unless `is_kept`.
     pub fn remove_unused<F>(&self, database: &Path, is_kept: F) -> Result<(), SpoolError>
     where
         F: Fn(Digest) -> bool,
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_script_is_private_and_read_back_to_the_byte() {
+    fn a_stored_script_is_private_and_read_back_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let scripts = ScriptFolder::of(folder.path());
         let bytes: Vec<u8> = (0..=255).cycle().take(SMALLEST).collect();

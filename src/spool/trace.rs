@@ -11,7 +11,7 @@ use rusqlite::Connection;
 const PART: usize = 500;
 
 /// Passes the events of a job in parts.
-pub(super) fn tell(
+pub(super) fn answer(
     connection: &Connection,
     id: JobId,
     each: &mut dyn FnMut(ClientAnswer) -> Result<(), SpoolError>,

@@ -549,7 +549,7 @@ fn a_runone_set_waits_for_its_running_job_and_chooses_again_after_a_requeue() {
     );
     assert_eq!(
         sandbox.job(&other)["comment"],
-        format!("Job held by dependency: runone:{runs}, which has begun")
+        format!("Job held by dependency: runone:{runs}, which has started")
     );
     sandbox.run("qhold", &[&runs]).ok();
     sandbox.run("qrerun", &[&runs]).ok();

@@ -308,7 +308,7 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     let comment = job["comment"].as_str().unwrap();
     assert_eq!(
         comment,
-        "Job held by dependency: afterok:@sim, which no job of group show1 has met yet"
+        "Job held by dependency: afterok:@sim, not met by any job of group show1 yet"
     );
     sandbox.kill("schedd");
     let sim = sandbox.submit(

@@ -141,7 +141,7 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
         job["comment"]
             .as_str()
             .unwrap()
-            .contains("to go on as soon as there is room"),
+            .contains("until resources are free"),
         "{job}"
     );
     let foreseen = sandbox.run("qstat", &["--start", &id]).ok();

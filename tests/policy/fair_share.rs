@@ -379,7 +379,7 @@ fn schedd_shows_how_shares_are_divided() {
     let sandbox = Sandbox::configured(config);
     let said = sandbox.run("schedd", &["--check"]).ok();
     let expected = "# fairshare: classic, by user@account\n#   a: shares 3, 75.00% of all: ann 1\n#   \
-                      b: shares 1, 25.00% of all: whoever charges it\n";
+                      b: shares 1, 25.00% of all: any user\n";
     assert!(said.ends_with(expected), "{said}");
 }
 

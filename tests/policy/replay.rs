@@ -232,17 +232,15 @@ fn qsim_reports_errors_in_a_trace_with_their_position() {
     let job = "1 0 -1 30 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\n";
     let head = "; MaxProcs: 8\n";
     let wanted =
-        format!("qsim: {path}: lines 2 and 3 both have job number 1: numbers must differ\n");
+        format!("qsim: {path}: lines 2 and 3 both have job number 1: job numbers must be unique\n");
     assert_eq!(told(&format!("{head}{job}{job}"), &[]), wanted);
     assert_eq!(
         told(&format!("{head}1 2\n"), &[]),
-        format!("qsim: {path}: line 2: 2 fields where the format has 18\n")
+        format!("qsim: {path}: line 2: 2 fields instead of 18\n")
     );
-    assert!(
-        told(job, &[]).contains("say with --nodes and --cores-per-node how large the machine is")
-    );
+    assert!(told(job, &[]).contains("give the machine size with --nodes and --cores-per-node"));
     let wanted = format!(
-        "qsim: {path}: 8 processors do not divide by 3: give both --nodes and --cores-per-node\n"
+        "qsim: {path}: 8 processors are not divisible by 3: give both --nodes and --cores-per-node\n"
     );
     assert_eq!(told(&format!("{head}{job}"), &["--nodes", "3"]), wanted);
     let (code, _, err) = qsim(&["replay", &path, "--policy", "sjf"]);

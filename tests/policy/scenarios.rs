@@ -209,7 +209,7 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
     for (text, told) in [
         (
             format!("{NODE}{JOB}"),
-            "line 1: this scenario expects nothing, so it shows nothing: add an [[expect]]",
+            "line 1: this scenario has no expectation: add an [[expect]]",
         ),
         (
             format!("{NODE}{JOB}[[expect]]\njob = 1\nstrat = 0"),
@@ -217,15 +217,15 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ),
         (
             format!("{NODE}{JOB}[[expect]]\njob = 1"),
-            "this [[expect]] claims nothing",
+            "this [[expect]] has no expected value",
         ),
         (
             format!("{NODE}{JOB}[[expect]]\nstart = 0"),
-            "`start` is of a job: say which",
+            "`start` requires a job",
         ),
         (
             format!("{NODE}{JOB}[[expect]]\njob = 1\nreason = \"busy\""),
-            "`reason` is of a moment: say which",
+            "`reason` requires a time",
         ),
         (
             format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = -1"),
@@ -233,7 +233,7 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ),
         (
             format!("{NODE}{JOB}{JOB}{expect}"),
-            "there are two jobs 1, the other at line 6",
+            "job 1 exists already (line 6)",
         ),
         (
             format!("{NODE}[[job]]\nid = 1\nqsub = \"-l ncpus=1\"\n{expect}"),
@@ -245,11 +245,11 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ),
         (
             format!("{NODE}[[node]]\nname = \"n2\"\n{expect}"),
-            "there are two nodes `n2`",
+            "two nodes are named `n2`",
         ),
         (
             format!("{NODE}[[event]]\nat = 1\ndo = \"qhodl 1\"\n{expect}"),
-            "`qhodl` is nothing that an event can do; the nearest known one is `qhold`",
+            "unknown command `qhodl`; the nearest known one is `qhold`",
         ),
         (
             format!("{NODE}[[event]]\nat = 1\ndo = \"node-down\"\n{expect}"),
@@ -257,13 +257,13 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ),
         (
             format!("{NODE}[[event]]\nat = 1\n{expect}"),
-            "this event does nothing",
+            "this event has no action",
         ),
         (
             format!("config = {{ preset = \"slurm\" }}\n{NODE}{expect}"),
             "in `config`: `preset` in the file must be",
         ),
-        (expect.to_string(), "a scenario has a `name`"),
+        (expect.to_string(), "the scenario has no `name`"),
         ("name = \"x\"\nname = \"y\"".to_string(), "duplicate key"),
     ] {
         let found = refusal(&text);

@@ -35,10 +35,10 @@ impl fmt::Display for Conflict {
 impl Config {
     /// The configuration with these overrides, and the overrides that were ignored.
     pub fn with_overrides(&self, overrides: &QmgrOverrides) -> (Config, Vec<Conflict>) {
-        let mut misfits = Vec::new();
+        let mut conflicts = Vec::new();
         // Keeps the default queue as a queue when another one becomes the default.
         let mut config = Config {
-            queues: self.stated_queues(),
+            queues: self.configured_queues(),
             ..self.clone()
         };
         let mut all: Vec<&(QmgrObject, QmgrOverride)> = overrides.all.iter().collect();
@@ -47,10 +47,10 @@ impl Config {
             std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE)
         });
         for (target, change) in all {
-            lay_over(&mut config, target, change, &mut misfits);
+            apply_override(&mut config, target, change, &mut conflicts);
         }
-        config.queues = config.stated_queues();
-        (config, misfits)
+        config.queues = config.configured_queues();
+        (config, conflicts)
     }
 
     /// Whether the site defines a resource.
@@ -94,14 +94,14 @@ impl Config {
 
 const RESOURCE: QmgrObject = QmgrObject::Resource(String::new());
 
-fn lay_over(
+fn apply_override(
     config: &mut Config,
     target: &QmgrObject,
     change: &QmgrOverride,
-    misfits: &mut Vec<Conflict>,
+    conflicts: &mut Vec<Conflict>,
 ) {
-    let mut misfit = |key: Option<&AttributeKey>, why| {
-        misfits.push(Conflict {
+    let mut conflict = |key: Option<&AttributeKey>, why| {
+        conflicts.push(Conflict {
             target: target.clone(),
             key: key.cloned(),
             why,
@@ -112,13 +112,13 @@ fn lay_over(
         Existence::Created => create(config, target),
         Existence::Filed => {
             if let Err(why) = exists(config, target) {
-                return misfit(None, why);
+                return conflict(None, why);
             }
         }
     }
     for (key, text) in in_order(target, change) {
         if let Err(why) = write(config, target, key, text) {
-            misfit(Some(key), why);
+            conflict(Some(key), why);
         }
     }
 }
@@ -164,7 +164,7 @@ pub(super) fn exists(config: &Config, target: &QmgrObject) -> Result<(), Refusal
         QmgrObject::Server | QmgrObject::Sched | QmgrObject::Node(_) => Ok(()),
         QmgrObject::Queue(name) => {
             let is_there = config
-                .stated_queues()
+                .configured_queues()
                 .iter()
                 .any(|queue| queue.name == *name);
             if is_there {

@@ -112,8 +112,8 @@ fn check_text(text: &str) -> Result<(), Refusal> {
 }
 
 impl QmgrOverrides {
-    /// Adds a command to these overrides of `file`. Returns an error if the object does not exist,
-    /// or already does, or if a value is invalid.
+    /// Adds a command to these overrides of `file`. Returns an error for a missing object, a new
+    /// object that exists already, or an invalid value.
     pub fn with(&self, command: &QmgrCommand, file: &Config) -> Result<QmgrOverrides, Refusal> {
         command.check_size()?;
         let (mut config, _) = file.with_overrides(self);
@@ -128,8 +128,8 @@ impl QmgrOverrides {
         }
         for edit in &command.edits {
             check_edit(target, edit)?;
-            next.say(
-                &keeper(target, &edit.key.attribute),
+            next.edit(
+                &storing_object(target, &edit.key.attribute),
                 command.verb,
                 edit,
                 &mut config,
@@ -138,7 +138,7 @@ impl QmgrOverrides {
         next.check(target, &command.edits, file)?;
         let default = file.with_overrides(&next).0.server.default_queue;
         if config
-            .stated_queues()
+            .configured_queues()
             .iter()
             .any(|queue| queue.name == default)
         {
@@ -157,7 +157,7 @@ impl QmgrOverrides {
     ) -> Result<(), Refusal> {
         if matches!(target, QmgrObject::Queue(_))
             && self.of(target).is_none()
-            && is_unspoken(file, target)
+            && is_implicit(file, target)
         {
             self.entry(target);
             return Ok(());
@@ -177,7 +177,7 @@ impl QmgrOverrides {
             QmgrObject::Queue(_) | QmgrObject::Resource(_) | QmgrObject::Hook(_)
                 if self.all.len() >= MOST =>
             {
-                return Err(Refusal::more_than(MOST, "objects of qmgr"));
+                return Err(Refusal::more_than(MOST, "objects with qmgr settings"));
             }
             QmgrObject::Queue(_) | QmgrObject::Resource(_) | QmgrObject::Hook(_) => {}
             QmgrObject::Node(_) => return Err(Refusal::unknown_node()),
@@ -188,8 +188,8 @@ impl QmgrOverrides {
         Ok(())
     }
 
-    /// Deletes an object. If the file defines it, a deletion is stored, or it would return with the
-    /// next start.
+    /// Deletes an object. If the file defines it, the deletion is stored; otherwise the object
+    /// would reappear at the next start.
     fn delete(
         &mut self,
         target: &QmgrObject,
@@ -216,7 +216,7 @@ impl QmgrOverrides {
         Ok(())
     }
 
-    fn say(
+    fn edit(
         &mut self,
         target: &QmgrObject,
         verb: Verb,
@@ -256,8 +256,8 @@ impl QmgrOverrides {
     ) -> Result<String, Refusal> {
         let known = known(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
         let illegal = || Refusal::illegal_value(&key.to_string());
-        let said = self.of(target).and_then(|change| change.values.get(key));
-        let before = said
+        let value = self.of(target).and_then(|change| change.values.get(key));
+        let before = value
             .cloned()
             .unwrap_or_else(|| Some(current(config, target, key)).filter(|text| !text.is_empty()));
         let before = before.unwrap_or_default();
@@ -296,23 +296,23 @@ impl QmgrOverrides {
 
     /// Checks that the file accepts the new overrides.
     fn check(&self, target: &QmgrObject, edits: &[Edit], file: &Config) -> Result<(), Refusal> {
-        let (config, misfits) = file.with_overrides(self);
+        let (config, conflicts) = file.with_overrides(self);
         let is_new = |key: &AttributeKey| {
             edits
                 .iter()
                 .any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute))
         };
         // If both styles of limits are used, the error names the later one.
-        let is_mixed = |misfit: &Conflict| misfit.why == Refusal::mixed_limits();
-        let is_own = |misfit: &Conflict| {
-            let attribute = misfit.key.as_ref().map_or("", |key| &key.attribute);
-            misfit.target == keeper(target, attribute)
+        let is_mixed = |conflict: &Conflict| conflict.why == Refusal::mixed_limits();
+        let is_own = |conflict: &Conflict| {
+            let attribute = conflict.key.as_ref().map_or("", |key| &key.attribute);
+            conflict.target == storing_object(target, attribute)
         };
-        let is_about = |misfit: &&Conflict| {
-            is_own(misfit) && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit))
+        let is_about = |conflict: &&Conflict| {
+            is_own(conflict) && (conflict.key.as_ref().is_none_or(is_new) || is_mixed(conflict))
         };
-        if let Some(misfit) = misfits.iter().find(is_about) {
-            return Err(misfit.why.clone());
+        if let Some(conflict) = conflicts.iter().find(is_about) {
+            return Err(conflict.why.clone());
         }
         match forms::queue(&config, target) {
             Some(queue) => self.check_type(target, edits, queue),
@@ -327,39 +327,42 @@ impl QmgrOverrides {
         edits: &[Edit],
         queue: &Queue,
     ) -> Result<(), Refusal> {
-        let said = self.of(target).and_then(|said| {
-            said.values
+        let queue_type = self.of(target).and_then(|change| {
+            change
+                .values
                 .get(&AttributeKey::plain("queue_type"))?
                 .as_deref()
         });
         let is_new = self
             .of(target)
-            .is_some_and(|said| said.being == Existence::Created);
-        if queue.enabled && is_new && said.is_none() {
+            .is_some_and(|change| change.being == Existence::Created);
+        if queue.enabled && is_new && queue_type.is_none() {
             return Err(Refusal::no_queue_type());
         }
-        let is_said = edits
+        let is_edited = edits
             .iter()
             .any(|edit| edit.key.attribute.eq_ignore_ascii_case("queue_type"));
-        let wants_to_run = said.is_some_and(|said| said.starts_with(['e', 'E']));
-        if is_said && wants_to_run && queue.route.is_some() {
-            let why = "what was said of its routes makes it a routing queue; unset route_destinations and the like first";
+        let is_execution = queue_type.is_some_and(|text| text.starts_with(['e', 'E']));
+        if is_edited && is_execution && queue.route.is_some() {
+            let why =
+                "the queue has routing attributes: unset route_destinations and the like first";
             return Err(Refusal::illegal_value("queue_type").because(why));
         }
         Ok(())
     }
 
     /// Whether qmgr set an attribute to a value.
-    pub(super) fn says_value(&self, target: &QmgrObject, attribute: &str) -> bool {
-        self.of(target).is_some_and(|said| {
-            said.values
+    pub(super) fn sets_value(&self, target: &QmgrObject, attribute: &str) -> bool {
+        self.of(target).is_some_and(|change| {
+            change
+                .values
                 .get(&AttributeKey::plain(attribute))
                 .is_some_and(Option::is_some)
         })
     }
 }
 
-fn is_unspoken(file: &Config, target: &QmgrObject) -> bool {
+fn is_implicit(file: &Config, target: &QmgrObject) -> bool {
     file.server.default_queue == target.name()
         && !file.queues.iter().any(|queue| queue.name == target.name())
 }
@@ -417,7 +420,7 @@ fn check_edit(target: &QmgrObject, edit: &Edit) -> Result<(), Refusal> {
 }
 
 /// The object that stores an attribute: the server stores those that the scheduler shares with it.
-fn keeper(target: &QmgrObject, attribute: &str) -> QmgrObject {
+fn storing_object(target: &QmgrObject, attribute: &str) -> QmgrObject {
     let is_shared = *target == QmgrObject::Sched && known(&QmgrObject::Server, attribute).is_some();
     if is_shared {
         QmgrObject::Server

@@ -32,7 +32,7 @@ pub fn described(config: &Config, overrides: &QmgrOverrides) -> Vec<Described> {
         .iter()
         .map(|(name, _)| resource(config, name));
     let queues = config
-        .stated_queues()
+        .configured_queues()
         .into_iter()
         .map(|queue| QmgrObject::Queue(queue.name));
     let nodes = config
@@ -55,7 +55,7 @@ pub fn described(config: &Config, overrides: &QmgrOverrides) -> Vec<Described> {
 }
 
 fn resource(config: &Config, name: &str) -> Described {
-    let told = resources::described(config, name)
+    let values = resources::described(config, name)
         .into_iter()
         .filter(|(_, text)| !text.is_empty());
     let line = |(name, value): (&str, String)| AttributeValue {
@@ -65,15 +65,15 @@ fn resource(config: &Config, name: &str) -> Described {
     };
     Described {
         target: QmgrObject::Resource(name.to_string()),
-        lines: told.map(line).collect(),
+        lines: values.map(line).collect(),
     }
 }
 
 fn object(config: &mut Config, overrides: &QmgrOverrides, target: QmgrObject) -> Described {
     let mut lines = Vec::new();
     for attribute in attributes::all(&target) {
-        let is_said = overrides.says_value(&target, attribute.name);
-        if !is_said
+        let is_set = overrides.sets_value(&target, attribute.name);
+        if !is_set
             && (is_of_a_new_queue(overrides, &target, attribute.name)
                 || is_default(config, &target, attribute.name))
         {
@@ -109,7 +109,7 @@ fn entries(text: &str) -> Vec<String> {
 fn is_of_a_new_queue(overrides: &QmgrOverrides, target: &QmgrObject, attribute: &str) -> bool {
     let is_created = overrides
         .of(target)
-        .is_some_and(|said| said.being == Existence::Created);
+        .is_some_and(|change| change.being == Existence::Created);
     is_created && matches!(target, QmgrObject::Queue(_)) && OF_A_NEW_QUEUE.contains(&attribute)
 }
 

@@ -366,7 +366,7 @@ fn set_total(config: &mut Config, key: &AttributeKey, text: Option<&str>) -> Res
     let definition = definition(config, key)?;
     if definition.host_level || !definition.consumable {
         return Err(Refusal::unsupported(&format!(
-            "{key}: only what has the flag q is counted by the server"
+            "{key}: only resources with the flag q have a total on the server"
         )));
     }
     let total = resource(config, key, text)?

@@ -258,7 +258,7 @@ fn quantity(config: &Config, key: &AttributeKey) -> Result<Quantity, Refusal> {
     }
 }
 
-/// The resource of a quantity, None inside for jobs; None if PBS cannot express it.
+/// The resource of a quantity, `Some(None)` for jobs; None if PBS cannot express the quantity.
 fn resource_of(quantity: &Quantity) -> Option<Option<String>> {
     match quantity {
         Quantity::Jobs => Some(None),

@@ -48,7 +48,7 @@ pub(super) fn write(
     text: Option<&str>,
 ) -> Result<(), Refusal> {
     let illegal = || Refusal::illegal_value("");
-    let (mut kind, mut flags) = (told(config, name, TYPE), told(config, name, FLAG));
+    let (mut kind, mut flags) = (displayed(config, name, TYPE), displayed(config, name, FLAG));
     match key.attribute.as_str() {
         TYPE => kind = text.unwrap_or("string").to_string(),
         _ => flags = text.unwrap_or_default().to_string(),
@@ -105,13 +105,13 @@ fn keep(config: &mut Config, name: &str, what: &str, text: &str) {
 /// A site's resource in PBS's terms: its type and its flags.
 pub(super) fn described(config: &Config, name: &str) -> [(&'static str, String); 2] {
     [
-        (TYPE, told(config, name, TYPE)),
-        (FLAG, told(config, name, FLAG)),
+        (TYPE, displayed(config, name, TYPE)),
+        (FLAG, displayed(config, name, FLAG)),
     ]
 }
 
 /// The type or flags as set with qmgr, else as PBS would name the file's definition.
-fn told(config: &Config, name: &str, what: &str) -> String {
+fn displayed(config: &Config, name: &str, what: &str) -> String {
     let kept = config.kept.get(&(
         QmgrObject::Resource(name.to_string()),
         AttributeKey::plain(what),

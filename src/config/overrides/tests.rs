@@ -42,40 +42,40 @@ fn queue(name: &str) -> QmgrObject {
 /// A file, and the overrides over it.
 struct Site {
     file: Config,
-    said: QmgrOverrides,
+    overrides: QmgrOverrides,
 }
 
 impl Site {
     fn of(file: &str) -> Site {
         Site {
             file: Config::parse(file).unwrap(),
-            said: QmgrOverrides::default(),
+            overrides: QmgrOverrides::default(),
         }
     }
 
-    fn say(&mut self, verb: Verb, target: QmgrObject, edits: &[&str]) -> Result<(), Refusal> {
+    fn run(&mut self, verb: Verb, target: QmgrObject, edits: &[&str]) -> Result<(), Refusal> {
         let command = QmgrCommand {
             verb,
             target,
             edits: edits.iter().map(|text| edit(text)).collect(),
         };
-        self.said = self.said.with(&command, &self.file)?;
+        self.overrides = self.overrides.with(&command, &self.file)?;
         Ok(())
     }
 
     fn set(&mut self, target: QmgrObject, edits: &[&str]) -> Result<(), Refusal> {
-        self.say(Verb::Set, target, edits)
+        self.run(Verb::Set, target, edits)
     }
 
     fn config(&self) -> Config {
-        let (config, misfits) = self.file.with_overrides(&self.said);
-        assert_eq!(misfits, []);
+        let (config, conflicts) = self.file.with_overrides(&self.overrides);
+        assert_eq!(conflicts, []);
         config
     }
 
-    fn told(&self, target: &QmgrObject) -> Vec<String> {
+    fn shown(&self, target: &QmgrObject) -> Vec<String> {
         let config = self.config();
-        let all = description::described(&config, &self.said);
+        let all = description::described(&config, &self.overrides);
         let lines = all
             .into_iter()
             .filter(|one| one.target == *target)
@@ -93,10 +93,10 @@ impl Site {
 }
 
 #[test]
-fn a_queue_is_created_closed_and_opened_once_it_has_a_type() {
+fn a_new_queue_is_closed_and_can_be_opened_once_it_has_a_type() {
     let mut site = Site::of("");
-    site.say(Verb::Create, queue("gpu"), &[]).unwrap();
-    assert_eq!(site.told(&queue("gpu")), [""; 0]);
+    site.run(Verb::Create, queue("gpu"), &[]).unwrap();
+    assert_eq!(site.shown(&queue("gpu")), [""; 0]);
     assert_eq!(
         site.set(queue("gpu"), &["enabled=t"]),
         Err(Refusal::no_queue_type())
@@ -107,7 +107,7 @@ fn a_queue_is_created_closed_and_opened_once_it_has_a_type() {
     )
     .unwrap();
     assert_eq!(
-        site.told(&queue("gpu")),
+        site.shown(&queue("gpu")),
         [
             "queue_type=Execution",
             "Priority=7",
@@ -124,43 +124,44 @@ fn a_queue_is_created_closed_and_opened_once_it_has_a_type() {
     assert!(made.enabled && made.started && made.priority == 7);
     site.set(queue("gpu"), &["priority=0"]).unwrap();
     assert!(
-        site.told(&queue("gpu")).contains(&"Priority=0".to_string()),
-        "a stated 0 is shown, as in PBS"
+        site.shown(&queue("gpu"))
+            .contains(&"Priority=0".to_string()),
+        "an explicit 0 is shown, as in PBS"
     );
     assert_eq!(
-        site.say(Verb::Create, queue("gpu"), &[]),
+        site.run(Verb::Create, queue("gpu"), &[]),
         Err(Refusal::queue_exists())
     );
-    site.say(Verb::Delete, queue("gpu"), &[]).unwrap();
+    site.run(Verb::Delete, queue("gpu"), &[]).unwrap();
     assert_eq!(
-        site.say(Verb::Delete, queue("gpu"), &[]),
+        site.run(Verb::Delete, queue("gpu"), &[]),
         Err(Refusal::unknown_queue())
     );
     assert_eq!(
-        site.said,
+        site.overrides,
         QmgrOverrides::default(),
-        "nothing is left of what was made and taken away"
+        "deleting the queue removes its override"
     );
 }
 
 #[test]
-fn the_default_queue_may_be_spoken_of_and_stays() {
+fn the_default_queue_can_be_changed_and_not_deleted() {
     let mut site = Site::of("");
-    site.say(Verb::Create, queue("workq"), &[]).unwrap();
-    assert!(site.config().queues()[0].enabled, "it was there before");
+    site.run(Verb::Create, queue("workq"), &[]).unwrap();
+    assert!(site.config().queues()[0].enabled, "it existed implicitly");
     assert_eq!(
-        site.say(Verb::Create, queue("workq"), &[]),
+        site.run(Verb::Create, queue("workq"), &[]),
         Err(Refusal::queue_exists())
     );
     assert_eq!(
-        site.say(Verb::Delete, queue("workq"), &[]),
+        site.run(Verb::Delete, queue("workq"), &[]),
         Err(Refusal::busy())
     );
     assert_eq!(
         site.set(QmgrObject::Server, &["default_queue=nosuch"]),
         Err(Refusal::unknown_queue())
     );
-    site.say(Verb::Create, queue("other"), &["queue_type=e"])
+    site.run(Verb::Create, queue("other"), &["queue_type=e"])
         .unwrap();
     site.set(QmgrObject::Server, &["default_queue=other"])
         .unwrap();
@@ -171,7 +172,7 @@ fn the_default_queue_may_be_spoken_of_and_stays() {
         .map(|queue| queue.name)
         .collect();
     assert_eq!(names, ["workq", "other"]);
-    site.say(Verb::Delete, queue("workq"), &[]).unwrap();
+    site.run(Verb::Delete, queue("workq"), &[]).unwrap();
     assert_eq!(site.config().queues().len(), 1);
 }
 
@@ -241,16 +242,16 @@ fn a_refused_command_changes_nothing() {
             .code,
         15002
     );
-    assert_eq!(site.said, QmgrOverrides::default());
+    assert_eq!(site.overrides, QmgrOverrides::default());
 }
 
 /// I20: the attributes of `[preemption]`.
 #[test]
-fn preemption_is_said_in_the_words_of_pbs() {
+fn preemption_attributes_use_the_syntax_of_pbs() {
     let mut site = Site::of("[preemption]\nexpress = 200\naction = \"suspend\"\n");
     let shown = |site: &Site, name: &str| {
         let head = format!("{name}=");
-        site.told(&QmgrObject::Sched)
+        site.shown(&QmgrObject::Sched)
             .iter()
             .find_map(|line| line.strip_prefix(&head).map(String::from))
     };
@@ -301,7 +302,7 @@ fn preemption_is_said_in_the_words_of_pbs() {
 
 /// PBS's limits become those of `[[limit]]`, and limits of any origin are displayed.
 #[test]
-fn limits_are_said_in_the_language_of_pbs() {
+fn limit_attributes_use_the_syntax_of_pbs() {
     let mut site = Site::of(
         "[[limit]]\nqueue = \"workq\"\ngroup = \"phys\"\nrunning = { jobs = 9, mem = \"2gb\" }\n",
     );
@@ -319,7 +320,7 @@ fn limits_are_said_in_the_language_of_pbs() {
     )
     .unwrap();
     assert_eq!(
-        site.told(&queue("workq"))
+        site.shown(&queue("workq"))
             .split_last_chunk::<2>()
             .unwrap()
             .0,
@@ -336,13 +337,13 @@ fn limits_are_said_in_the_language_of_pbs() {
     let each = limits.iter().find(|limit| limit.soft == Some(1)).unwrap();
     assert_eq!((each.hard, each.stage), (Some(4), LimitStage::Running));
     site.set(queue("workq"), &["max_run-=[g:phys=9]"]).unwrap();
-    site.say(
+    site.run(
         Verb::Unset,
         queue("workq"),
         &["max_run_soft", "max_run_res"],
     )
     .unwrap();
-    let left = site.told(&queue("workq"));
+    let left = site.shown(&queue("workq"));
     assert_eq!(
         left[1..3],
         ["max_run=[u:PBS_GENERIC=4]", "max_run=[u:ann=2]"]
@@ -354,7 +355,7 @@ fn limits_are_said_in_the_language_of_pbs() {
 }
 
 #[test]
-fn limits_in_the_old_style_are_shown_in_it() {
+fn limits_in_the_old_style_are_displayed_in_it() {
     let mut site = Site::of("");
     site.set(
         queue("workq"),
@@ -362,14 +363,14 @@ fn limits_in_the_old_style_are_shown_in_it() {
     )
     .unwrap();
     assert_eq!(
-        site.told(&queue("workq"))[1..4],
+        site.shown(&queue("workq"))[1..4],
         ["max_running=4", "max_user_run=2", "max_group_res.ncpus=8"]
     );
     assert_eq!(
         site.set(queue("workq"), &["max_run=[o:PBS_ALL=1]"]),
         Err(Refusal::mixed_limits())
     );
-    site.say(
+    site.run(
         Verb::Unset,
         queue("workq"),
         &["max_running", "max_user_run", "max_group_res"],
@@ -381,55 +382,55 @@ fn limits_in_the_old_style_are_shown_in_it() {
 }
 
 #[test]
-fn what_does_not_fit_a_changed_file_is_kept_and_told() {
+fn overrides_that_do_not_fit_the_file_are_kept_and_reported() {
     let with = "[[queue]]\nname = \"fast\"\n";
     let mut site = Site::of(with);
     site.set(queue("fast"), &["Priority=3"]).unwrap();
-    let (config, misfits) = Config::parse("").unwrap().with_overrides(&site.said);
-    assert_eq!(misfits.len(), 1);
-    assert_eq!(misfits[0].to_string(), "queue fast: Unknown queue");
+    let (config, conflicts) = Config::parse("").unwrap().with_overrides(&site.overrides);
+    assert_eq!(conflicts.len(), 1);
+    assert_eq!(conflicts[0].to_string(), "queue fast: Unknown queue");
     assert_eq!(config.queues().len(), 1);
-    let text = serde_json::to_string(&site.said).unwrap();
-    site.said = serde_json::from_str(&text).unwrap();
+    let text = serde_json::to_string(&site.overrides).unwrap();
+    site.overrides = serde_json::from_str(&text).unwrap();
     assert_eq!(
         site.config().queues()[0].priority,
         3,
-        "it counts again with the old file"
+        "it applies again with the old file"
     );
 }
 
 #[test]
-fn resources_are_made_with_types_and_flags() {
+fn resources_are_created_with_types_and_flags() {
     let mut site = Site::of("");
     let lic = || QmgrObject::Resource("lic".to_string());
-    site.say(Verb::Create, lic(), &["type=long", "flag=q"])
+    site.run(Verb::Create, lic(), &["type=long", "flag=q"])
         .unwrap();
     site.set(QmgrObject::Server, &["resources_available.lic=5"])
         .unwrap();
     assert_eq!(site.config().pools[0].1.total, 5);
     let definition = site.config().resources().get("lic").cloned().unwrap();
     assert!(definition.consumable && !definition.host_level);
-    assert_eq!(site.told(&lic()), ["type=long", "flag=q"]);
+    assert_eq!(site.shown(&lic()), ["type=long", "flag=q"]);
     assert_eq!(
-        site.say(Verb::Create, lic(), &[]),
+        site.run(Verb::Create, lic(), &[]),
         Err(Refusal::duplicate())
     );
     let ncpus = || QmgrObject::Resource("ncpus".to_string());
     assert_eq!(
-        site.say(Verb::Create, ncpus(), &[]),
+        site.run(Verb::Create, ncpus(), &[]),
         Err(Refusal::duplicate())
     );
     assert_eq!(
-        site.say(Verb::Delete, ncpus(), &[]),
+        site.run(Verb::Delete, ncpus(), &[]),
         Err(Refusal::invalid_request())
     );
-    let bad = site.say(
+    let bad = site.run(
         Verb::Create,
         QmgrObject::Resource("bad".to_string()),
         &["type=xx"],
     );
     assert_eq!(bad, Err(Refusal::illegal_value("")));
-    site.say(
+    site.run(
         Verb::Create,
         QmgrObject::Resource("ngpus".to_string()),
         &["type=long", "flag=hn"],
@@ -442,7 +443,7 @@ fn resources_are_made_with_types_and_flags() {
 }
 
 #[test]
-fn the_server_says_what_queues_leave_open_and_how_jobs_are_ordered() {
+fn server_attributes_set_queue_defaults_and_the_order_of_jobs() {
     let mut site = Site::of("[[queue]]\nname = \"workq\"\nresources_default = { ncpus = 2 }\n");
     site.set(
         QmgrObject::Server,
@@ -450,16 +451,16 @@ fn the_server_says_what_queues_leave_open_and_how_jobs_are_ordered() {
     )
     .unwrap();
     let config = site.config();
-    let told = |list: &crate::model::resource::ResourceList| {
+    let texts = |list: &crate::model::resource::ResourceList| {
         list.iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect::<Vec<String>>()
     };
     assert_eq!(
-        told(&config.queues()[0].defaults),
+        texts(&config.queues()[0].defaults),
         ["ncpus=2", "walltime=00:01:00"]
     );
-    assert_eq!(told(&config.stated_queues()[0].defaults), ["ncpus=2"]);
+    assert_eq!(texts(&config.configured_queues()[0].defaults), ["ncpus=2"]);
     site.set(
         QmgrObject::Server,
         &["job_sort_formula=eligible_time * 2", "scheduling=f"],
@@ -470,9 +471,9 @@ fn the_server_says_what_queues_leave_open_and_how_jobs_are_ordered() {
         PriorityOrder::Formula
     );
     assert!(!site.config().cycle.scheduling);
-    site.say(Verb::Unset, QmgrObject::Sched, &["scheduling"])
+    site.run(Verb::Unset, QmgrObject::Sched, &["scheduling"])
         .unwrap();
-    site.say(Verb::Unset, QmgrObject::Server, &["job_sort_formula"])
+    site.run(Verb::Unset, QmgrObject::Server, &["job_sort_formula"])
         .unwrap();
     assert_eq!(
         (
@@ -503,12 +504,12 @@ fn the_server_says_what_queues_leave_open_and_how_jobs_are_ordered() {
     assert_eq!(
         site.config().server.history.as_seconds(),
         0,
-        "it is off, however long it was to be"
+        "the history is disabled, whatever its duration"
     );
 }
 
 #[test]
-fn a_node_of_which_the_file_says_nothing_gets_no_place_in_the_order_of_the_nodes() {
+fn a_node_missing_in_the_file_has_no_position_in_the_order_of_nodes() {
     let mut site = Site::of("[[node]]\nname = \"b\"\n");
     site.set(
         QmgrObject::Node("a".to_string()),
@@ -534,7 +535,7 @@ fn a_node_of_which_the_file_says_nothing_gets_no_place_in_the_order_of_the_nodes
 }
 
 #[test]
-fn what_grows_command_by_command_has_an_end() {
+fn values_have_a_maximum_size() {
     let mut site = Site::of("");
     let entry = |number: usize| format!("[u:a-user-of-a-long-name-{number:0>60}=1]");
     let entries: Vec<String> = (0..720).map(entry).collect();
@@ -567,14 +568,14 @@ fn what_grows_command_by_command_has_an_end() {
     assert!(
         site.set(QmgrObject::Server, &["comment=a\u{1b}[2Jb"])
             .is_err(),
-        "no value plays with a terminal"
+        "control characters are refused"
     );
 }
 
 #[test]
-fn a_resource_of_which_the_formula_speaks_is_needed() {
+fn a_resource_used_in_the_formula_is_in_use() {
     let mut site = Site::of("");
-    site.say(
+    site.run(
         Verb::Create,
         QmgrObject::Resource("gold".into()),
         &["type=long"],
@@ -587,10 +588,10 @@ fn a_resource_of_which_the_formula_speaks_is_needed() {
 }
 
 #[test]
-fn a_group_name_with_a_blank_can_be_limited_and_is_shown() {
+fn a_group_name_with_a_blank_can_be_limited() {
     let mut site = Site::of("[[limit]]\ngroup = \"domain users\"\nrunning = { jobs = 3 }\n");
     assert!(
-        site.told(&QmgrObject::Server)
+        site.shown(&QmgrObject::Server)
             .iter()
             .any(|line| line.contains("[g:\"domain users\"=3]"))
     );

@@ -18,7 +18,7 @@ use toml::de::DeValue;
 const MOST_SHARES: f64 = 1e9;
 const LEAST_SHARES: f64 = 1e-9;
 
-const NAME: Scalar<String> = scalar("a name without blanks and without any of , / : @", |name| {
+const NAME: Scalar<String> = scalar("a name without blanks, commas, `/`, `:` and `@`", |name| {
     is_name(name)
 });
 const PARENT: Scalar<String> = scalar("the name of another account", |name| is_name(name));
@@ -30,8 +30,8 @@ const SHARES: Custom<Shares> = custom(
 /// A fraction of all usage, with its kind of target.
 pub const TARGET: Custom<UsageTarget> = custom(
     || {
-        "percent of all usage, as 25 or \"25\", as \"25+\" (at least), \"25-\" (at most), \
-         \"25%\" (never more), or \"86400^\" (never more seconds)"
+        "percent of all usage: 25 or \"25\" (target), \"25+\" (at least), \"25-\" (at most), \
+         \"25%\" (hard limit), or \"86400^\" (hard limit in seconds)"
             .to_string()
     },
     read_target,
@@ -39,8 +39,8 @@ pub const TARGET: Custom<UsageTarget> = custom(
 );
 const USERS: Custom<Vec<(String, Shares)>> = custom(
     || {
-        "a list of users, each once, as [\"ann\", \"bob\"], or a table of their shares, \
-         as { ann = 1, bob = \"parent\" }"
+        "a list of distinct users, such as [\"ann\", \"bob\"], or a table of their shares, \
+         such as { ann = 1, bob = \"parent\" }"
             .to_string()
     },
     read_users,
@@ -69,30 +69,32 @@ pub static ACCOUNT: Table<Account> = Table::new(
     &[
         &key("name", NAME, |a| &mut a.name)
             .required()
-            .text("The account name, without blanks and without any of \",\", \"/\", \":\" and \"@\".")
+            .text("The name of the account, without blanks, commas, \"/\", \":\" or \"@\".")
             .example("\"physics\""),
         &key("parent", Optional(PARENT), |a| &mut a.parent)
             .text("The parent account in the fair-share tree.")
             .default("none")
             .example("\"science\""),
         &key("shares", SHARES, |a| &mut a.shares)
-            .text("The account's shares: a number from 0 on, or \"parent\" for members that share with its siblings."),
+            .text("The account's shares; \"parent\" if its members share with its siblings."),
         &key("target", Optional(TARGET), |a| &mut a.target)
-            .text("The usage target of method = \"target\": percent of all usage, as 25 or \"25\".")
-            .default("what its shares give it")
+            .text("The target for method = \"target\": percent of all usage, such as \"25+\".")
+            .default("its part according to shares")
             .example("\"25+\""),
         &key("users", Optional(USERS), |a| &mut a.users)
             .text("The account's users: a list, or a table with the shares of each.")
-            .default("every user who charges it, with one share each")
+            .default("all users who charge it, with one share each")
             .example("{ ann = 1, bob = 2 }"),
         &key("guarantee", AmountTable, |a| &mut a.pool.guarantee)
-            .text("Resources that the account gets before the rest is divided by shares, up to the demand of its jobs.")
+            .text("Resources that the account gets before shares apply, up to its demand.")
             .default("none")
             .example("{ ncpus = 16 }"),
-        &key("max_share", Optional(LARGEST_PART), |a| &mut a.pool.max_share)
-            .text("The largest part of the cluster that its fair share may reach, above 0 and at most 1.")
-            .default("all of it")
-            .example("0.5"),
+        &key("max_share", Optional(LARGEST_PART), |a| {
+            &mut a.pool.max_share
+        })
+        .text("The largest part of the cluster that its fair share may reach, up to 1.")
+        .default("the whole cluster")
+        .example("0.5"),
         &Key::<Account, _>::computed(
             "mode",
             OneOf(PoolMode::ALL),
@@ -106,43 +108,60 @@ pub static ACCOUNT: Table<Account> = Table::new(
             .text("The sort keys of mode = \"fifo\".")
             .default("[\"start_time\"]")
             .example("[\"weight\", \"start_time\"]"),
-        &key("tolerance", Optional(FROM_0_TO_1), |a| &mut a.pool.starvation.tolerance)
-            .text("Replaces tolerance of [preemption.starvation] for the account and those below it.")
-            .default(INHERITED)
-            .example("0.8"),
-        &key("starvation_timeout", Optional(TIME), |a| &mut a.pool.starvation.timeout)
-            .text("Replaces timeout of [preemption.starvation] for the account and those below it.")
-            .default(INHERITED)
-            .example("\"30s\""),
-        &key("aggressive_starvation_timeout", Optional(TIME), |a| &mut a.pool.starvation.aggressive_timeout)
-            .text("Replaces aggressive_timeout of [preemption.starvation] for the account and those below it.")
-            .default(INHERITED)
-            .example("\"2m\""),
-        &key("enable_aggressive_starvation", Optional(BOOLEAN), |a| &mut a.pool.starvation.enable_aggressive)
-            .text("Replaces enable_aggressive of [preemption.starvation] for the account and those below it.")
-            .default(INHERITED)
-            .example("false"),
-        &key("allow_aggressive_preemption", Optional(BOOLEAN), |a| &mut a.pool.starvation.allow_aggressive)
-            .text("Replaces allow_aggressive of [preemption.starvation] for the account and those below it.")
-            .default(INHERITED)
-            .example("true"),
-        &key("aggressive_preemption_threshold", Optional(THRESHOLD), |a| &mut a.pool.starvation.aggressive_threshold)
-            .text("Replaces aggressive_threshold of [preemption.starvation] for the account and those below it.")
-            .default(INHERITED)
-            .example("0.2"),
-        &key("preemption_threshold", Optional(THRESHOLD), |a| &mut a.pool.starvation.preemption_threshold)
-            .text("Replaces preemption_threshold of [preemption.starvation] for the account and those below it.")
-            .default(INHERITED)
-            .example("1.0"),
-        &key("non_preemptible_threshold", AmountTable, |a| &mut a.pool.non_preemptible_threshold)
-            .text("Replaces non_preemptible_threshold of [preemption.starvation] for the account and those below it.")
-            .default(INHERITED)
-            .example("{ ncpus = 4 }"),
+        &key("tolerance", Optional(FROM_0_TO_1), |a| {
+            &mut a.pool.starvation.tolerance
+        })
+        .text("Overrides [preemption.starvation] tolerance in this subtree.")
+        .default(INHERITED)
+        .example("0.8"),
+        &key("starvation_timeout", Optional(TIME), |a| {
+            &mut a.pool.starvation.timeout
+        })
+        .text("Overrides [preemption.starvation] timeout in this subtree.")
+        .default(INHERITED)
+        .example("\"30s\""),
+        &key("aggressive_starvation_timeout", Optional(TIME), |a| {
+            &mut a.pool.starvation.aggressive_timeout
+        })
+        .text("Overrides [preemption.starvation] aggressive_timeout in this subtree.")
+        .default(INHERITED)
+        .example("\"2m\""),
+        &key("enable_aggressive_starvation", Optional(BOOLEAN), |a| {
+            &mut a.pool.starvation.enable_aggressive
+        })
+        .text("Overrides [preemption.starvation] enable_aggressive in this subtree.")
+        .default(INHERITED)
+        .example("false"),
+        &key("allow_aggressive_preemption", Optional(BOOLEAN), |a| {
+            &mut a.pool.starvation.allow_aggressive
+        })
+        .text("Overrides [preemption.starvation] allow_aggressive in this subtree.")
+        .default(INHERITED)
+        .example("true"),
+        &key(
+            "aggressive_preemption_threshold",
+            Optional(THRESHOLD),
+            |a| &mut a.pool.starvation.aggressive_threshold,
+        )
+        .text("Overrides [preemption.starvation] aggressive_threshold in this subtree.")
+        .default(INHERITED)
+        .example("0.2"),
+        &key("preemption_threshold", Optional(THRESHOLD), |a| {
+            &mut a.pool.starvation.preemption_threshold
+        })
+        .text("Overrides [preemption.starvation] preemption_threshold in this subtree.")
+        .default(INHERITED)
+        .example("1.0"),
+        &key("non_preemptible_threshold", AmountTable, |a| {
+            &mut a.pool.non_preemptible_threshold
+        })
+        .text("Overrides [preemption.starvation] non_preemptible_threshold in this subtree.")
+        .default(INHERITED)
+        .example("{ ncpus = 4 }"),
     ],
 );
 
-const INHERITED: &str =
-    "that of the nearest account above it, else that of [preemption.starvation]";
+const INHERITED: &str = "inherited from the parent account, else from [preemption.starvation]";
 
 /// Reads all accounts of the file. Returns an error if they do not form a tree.
 pub fn read_accounts(root: &Section, resources: &Resources) -> Result<Vec<Account>, ConfigError> {
@@ -302,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preset_says_how_usage_counts() {
+    fn the_preset_sets_the_fair_share_method() {
         let policy = |text: &str| Config::parse(text).unwrap().effective_policy().fair_share;
         assert_eq!(policy(""), FairShare::default());
         assert_eq!(policy("").method, Method::Classic);
@@ -320,28 +339,28 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_tree_is_refused_with_its_line() {
-        let said = refusal("[[account]]\nname = \"a\"\nparent = \"b\"");
+    fn accounts_that_form_no_tree_are_refused_with_their_line() {
+        let message = refusal("[[account]]\nname = \"a\"\nparent = \"b\"");
         assert_eq!(
-            said,
+            message,
             "line 3: there is no [[account]] named `b`: add one, or correct the parent of `a`"
         );
-        let said = refusal(
+        let message = refusal(
             "[[account]]\nname = \"a\"\nparent = \"b\"\n[[account]]\nname = \"b\"\nparent = \"a\"",
         );
         assert_eq!(
-            said,
+            message,
             "line 3: `a` is its own ancestor: remove one of the parents in a -> b -> a"
         );
-        let said = refusal("[[account]]\nname = \"a\"\n[[account]]\nname = \"a\"");
+        let message = refusal("[[account]]\nname = \"a\"\n[[account]]\nname = \"a\"");
         assert_eq!(
-            said,
+            message,
             "line 4: there are two [[account]] named `a`: remove one or rename it"
         );
         assert_eq!(
             refusal("[[account]]\nshares = 1"),
             format!(
-                "line 1: [[account]] has no `name`: add one, {}",
+                "line 1: [[account]] has no `name`: set it to {}",
                 NAME.wanted()
             )
         );
@@ -350,9 +369,9 @@ mod tests {
     #[test]
     fn shares_and_names_out_of_bounds_are_refused() {
         let of = |more: &str| refusal(&format!("[[account]]\nname = \"a\"\n{more}"));
-        let said = "line 3: `shares` in [[account]] must be a number from 0 to 1000000000, \
+        let message = "line 3: `shares` in [[account]] must be a number from 0 to 1000000000, \
                     or \"parent\", not -1";
-        assert_eq!(of("shares = -1"), said);
+        assert_eq!(of("shares = -1"), message);
         for shares in ["inf", "nan", "1e-30", "1e10", "\"10\"", "true"] {
             assert!(
                 of(&format!("shares = {shares}")).contains("must be a number from 0"),
@@ -368,7 +387,7 @@ mod tests {
             "[\"\"]",
         ] {
             assert!(
-                of(&format!("users = {users}")).contains("must be a list of users"),
+                of(&format!("users = {users}")).contains("must be a list of distinct users"),
                 "{users}"
             );
         }

@@ -17,17 +17,17 @@ use toml::de::DeValue;
 
 /// A number of jobs; `"all"` for no limit.
 pub const DEPTH: Custom<u32> = Custom {
-    wanted: || "a whole number from 0 on, or \"all\"".to_string(),
+    wanted: || "a whole number of at least 0, or \"all\"".to_string(),
     read: read_depth,
     write: |depth| Some(write_depth(*depth)),
     parse: |text| text.parse().ok(),
     show: |depth| Some(depth.to_string()),
 };
 const CONSIDER: WholeNumber<u32> = whole("a whole number, 0 for all", |_| true);
-const CHUNK_SIZE: WholeNumber<u32> = whole("a number of processors from 1 on", |size| *size > 0);
+const CHUNK_SIZE: WholeNumber<u32> = whole("a number of processors, at least 1", |size| *size > 0);
 const GROUPS: List<Custom<BookingGroup>> = list(
     custom(String::new, read_group, write_group),
-    "a list of groups, as [{ qos = [\"high\"], depth = 1 }]",
+    "a list of groups, such as [{ qos = [\"high\"], depth = 1 }]",
 );
 
 /// `[backfill]`.
@@ -45,11 +45,11 @@ pub static BACKFILL: Table<Config> = Table::new(
         &key("metric", OneOf(Metric::ALL), |c| {
             &mut c.policy.backfill.metric
         })
-        .text("The measure of a job for policy \"bestfit\" and \"greedy\"."),
+        .text("The measure of job size for the policies \"bestfit\" and \"greedy\"."),
         &key("depth", DEPTH, |c| &mut c.policy.backfill.depth)
             .pbs(&["backfill_depth"])
             .unset("1")
-            .text("The number of blocked jobs with a planned start, from 0 on, or \"all\"."),
+            .text("The number of blocked jobs that get a planned start, at least 0, or \"all\"."),
         &key("keep", OneOf(BookingRetention::ALL), |c| {
             &mut c.policy.backfill.keep
         })
@@ -71,7 +71,7 @@ pub static BACKFILL: Table<Config> = Table::new(
             |c| c.policy.backfill.chunk.map(|chunk| chunk.duration),
             |c, duration| chunk(c).duration = duration,
         )
-        .text("The time for which freed resources are kept for the jobs of chunk_size, at least a second.")
+        .text("How long freed resources are kept for jobs of chunk_size, at least a second.")
         .default("none")
         .example("\"5m\""),
         &key("groups", GROUPS, |c| &mut c.policy.backfill.groups)
@@ -96,7 +96,7 @@ fn finish(_: &mut Config, section: &Section, _: &Resources) -> Result<(), Config
         ["chunk_duration", "chunk_size"],
     ] {
         if section.has(key) && !section.has(other) {
-            return Err(section.wrong_at(key, format!("`{key}` needs a `{other}`")));
+            return Err(section.wrong_at(key, format!("`{key}` requires `{other}`: set both")));
         }
     }
     Ok(())
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preset_holds_where_nothing_is_said() {
+    fn unset_keys_have_the_values_of_the_preset() {
         let policy = |text: &str| Config::parse(text).unwrap().effective_policy();
         assert_eq!(policy("preset = \"qube\"").backfill.policy, Filling::Skip);
         assert_eq!(
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_with_what_is() {
+    fn unknown_values_are_refused_with_the_valid_ones() {
         let refusal = |text: &str| Config::parse(text).unwrap_err().to_string();
         assert_eq!(
             refusal("[backfill]\npolicy = \"best\""),
@@ -236,7 +236,7 @@ mod tests {
         );
         assert_eq!(
             refusal("[backfill]\nchunk_size = 4"),
-            "line 2: `chunk_size` needs a `chunk_duration`"
+            "line 2: `chunk_size` requires `chunk_duration`: set both"
         );
         assert!(
             refusal("preset = \"slurm\"")

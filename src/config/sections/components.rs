@@ -17,7 +17,7 @@ use toml::Value;
 use toml::de::DeValue;
 
 const COUNT: Custom<WeightAndCap> = custom(
-    || "a number, or a table as { weight = 1, cap = 30 }".to_string(),
+    || "a number, or a table such as { weight = 1, cap = 30 }".to_string(),
     read_count,
     write_count,
 );
@@ -41,10 +41,10 @@ pub const ABOVE_ONE: Scalar<f64> = scalar("a number above 1", |number| *number >
 pub static COMPONENTS: Table<Config> = Table::new(
     "order.components",
     &[
-        &key("min_walltime", time("a time, as \"10m\""), |c| {
+        &key("min_walltime", time("a time, such as \"10m\""), |c| {
             &mut c.policy.precedence.components.min_walltime
         })
-        .text("The shortest walltime in expansion factors; a shorter one counts as this."),
+        .text("The minimum walltime in expansion factors; shorter walltimes count as this."),
         &key("enable_negative", BOOLEAN, |c| {
             &mut c.policy.precedence.components.enable_negative
         })
@@ -52,7 +52,7 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &Nested::new(
             "credential",
             &CREDENTIAL,
-            "The component of the job's user, group, account, quality of service and queue, a table.",
+            "The component of the job's user, group, account, QoS and queue, a table.",
         ),
         &Nested::new(
             "fair_share",
@@ -92,7 +92,7 @@ static CREDENTIAL: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Credential).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The upper limit of the sum of the component's parts.")
         .default("none")
         .example("1000"),
         &key("user", COUNT, |c| {
@@ -155,19 +155,27 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
 static FAIR_SHARE: Table<Config> = Table::new(
     "order.components.fair_share",
     &[
-        &key("weight", NUMBER, |c| &mut whole(c, ComponentKind::FairShare).weight)
-            .text("The weight of the component."),
-        &key("cap", Optional(NUMBER), |c| &mut whole(c, ComponentKind::FairShare).cap)
-            .text("The largest sum of the component's parts that counts.")
-            .default("none")
-            .example("1000"),
+        &key("weight", NUMBER, |c| {
+            &mut whole(c, ComponentKind::FairShare).weight
+        })
+        .text("The weight of the component."),
+        &key("cap", Optional(NUMBER), |c| {
+            &mut whole(c, ComponentKind::FairShare).cap
+        })
+        .text("The upper limit of the sum of the component's parts.")
+        .default("none")
+        .example("1000"),
         &key("user", COUNT, |c| part(c, ComponentKind::FairShare, "user"))
             .text("The weight of the user's distance from the fair-share target."),
-        &key("account", COUNT, |c| part(c, ComponentKind::FairShare, "account"))
-            .text("The weight of the account's distance from its target in [[account]]."),
-        &key("users", USERS, |c| &mut c.policy.precedence.components.users)
-            .text("Targets of users, as { john = 50, \"*\" = \"25-\" }, in the form of an account's target.")
-            .example("{ john = 50, \"*\" = \"25-\" }"),
+        &key("account", COUNT, |c| {
+            part(c, ComponentKind::FairShare, "account")
+        })
+        .text("The weight of the account's distance from its target in [[account]]."),
+        &key("users", USERS, |c| {
+            &mut c.policy.precedence.components.users
+        })
+        .text("Targets of users, in the form of an account's target; \"*\" for all others.")
+        .example("{ john = 50, \"*\" = \"25-\" }"),
     ],
 );
 
@@ -181,7 +189,7 @@ static RESOURCE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Resource).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The upper limit of the sum of the component's parts.")
         .default("none")
         .example("1000"),
         &key("nodes", COUNT, |c| {
@@ -227,7 +235,7 @@ static SERVICE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Service).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The upper limit of the sum of the component's parts.")
         .default("none")
         .example("1000"),
         &key("queue_time", COUNT, |c| {
@@ -242,9 +250,7 @@ static SERVICE: Table<Config> = Table::new(
         &key("bypass", COUNT, |c| {
             part(c, ComponentKind::Service, "bypass")
         })
-        .text(
-            "The weight of the number of jobs with a lower priority that started before the job.",
-        ),
+        .text("The weight of the number of jobs with lower priority that started before it."),
     ],
 );
 
@@ -258,17 +264,17 @@ static TARGETS: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Target).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The upper limit of the sum of the component's parts.")
         .default("none")
         .example("1000"),
         &key("queue_time", COUNT, |c| {
             part(c, ComponentKind::Target, "queue_time")
         })
-        .text("The weight of the nearness to the target queue time, with the distance in minutes, at least a second."),
+        .text("The weight of the nearness to the target queue time, in minutes."),
         &key("xfactor", COUNT, |c| {
             part(c, ComponentKind::Target, "xfactor")
         })
-        .text("The weight of the nearness to the target expansion factor, with the distance at least a thousandth."),
+        .text("The weight of the nearness to the target expansion factor."),
         &key("qos", GOALS, |c| &mut c.policy.precedence.components.goals)
             .text("The targets of each quality of service, as a table."),
     ],
@@ -280,12 +286,12 @@ pub static GOAL: Table<Goal> = Table::new(
     &[
         &Key::<Goal, _>::new(
             "queue_time",
-            Optional(above_zero("a time above zero, as \"1h\"")),
+            Optional(above_zero("a time above zero, such as \"1h\"")),
             |goal| &mut goal.queue_time,
         )
-        .text("The longest time that jobs of the quality of service should wait, above zero."),
+        .text("The longest time that its jobs should wait, above zero."),
         &Key::<Goal, _>::new("xfactor", Optional(ABOVE_ONE), |goal| &mut goal.xfactor)
-            .text("The highest expansion factor that jobs of the quality of service should have, above 1."),
+            .text("The highest expansion factor that its jobs should have, above 1."),
     ],
 );
 
@@ -299,7 +305,7 @@ static USAGE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut whole(c, ComponentKind::Usage).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The upper limit of the sum of the component's parts.")
         .default("none")
         .example("1000"),
         &key("consumed", COUNT, |c| {
@@ -471,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place_and_the_remedy() {
+    fn invalid_components_are_refused_with_place_and_remedy() {
         for (text, wanted) in [
             (
                 "[order.components]\nservise = { bypass = 1 }",
@@ -483,7 +489,7 @@ mod tests {
             ),
             (
                 "[order.components.service]\nbypass = { weigth = 1 }",
-                "line 2: `bypass` in [order.components.service] must be a number, or a table as { weight = 1, cap = 30 }, \
+                "line 2: `bypass` in [order.components.service] must be a number, or a table such as { weight = 1, cap = 30 }, \
                  not { weigth = 1 }",
             ),
             (
@@ -496,7 +502,7 @@ mod tests {
             ),
             (
                 "[order.components.target]\nqos = { hi = 5 }",
-                "line 2: `hi` is a table and stands once: write [order.components.target.qos.hi]",
+                "line 2: `hi` must be a single table: write [order.components.target.qos.hi]",
             ),
         ] {
             assert_eq!(refusal(text), wanted);

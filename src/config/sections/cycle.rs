@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const RECORD: Scalar<PathBuf> = scalar("the absolute path of a file, or \"\" for none", |path| {
     path.is_absolute() || path.as_os_str().is_empty()
 });
-const RECORD_SIZE: Scalar<Size> = scalar("a size, as \"64mb\"", |_| true);
+const RECORD_SIZE: Scalar<Size> = scalar("a size, such as \"64mb\"", |_| true);
 
 /// `[cycle]`.
 pub static CYCLE: Table<Config> = Table::new(
@@ -19,19 +19,23 @@ pub static CYCLE: Table<Config> = Table::new(
             .pbs(&["scheduling"])
             .unset("True")
             .text("Whether scheduling cycles start jobs; if not, only qrun does."),
-        &key("poll_interval", A_SECOND_OR_MORE, |c| &mut c.cycle.poll_interval)
-            .pbs(&["scheduler_iteration"])
-            .unset("600")
-            .text("The longest time between two scheduling cycles without an event, at least a second."),
-        &key("default_walltime", A_SECOND_OR_MORE, |c| &mut c.policy.default_walltime)
-            .text("The walltime that the scheduler assumes for a job without one, at least a second."),
+        &key("poll_interval", A_SECOND_OR_MORE, |c| {
+            &mut c.cycle.poll_interval
+        })
+        .pbs(&["scheduler_iteration"])
+        .unset("600")
+        .text("The longest time between two scheduling cycles, at least a second."),
+        &key("default_walltime", A_SECOND_OR_MORE, |c| {
+            &mut c.policy.default_walltime
+        })
+        .text("The walltime that the scheduler assumes for a job without one."),
         &computed(
             "record",
             RECORD,
             |c| Some(c.cycle.record.clone().unwrap_or_default()),
             |c, path| c.cycle.record = Some(path).filter(|path| path.is_absolute()),
         )
-        .text("The absolute path of the file that records the input and the plan of every cycle, for \"qsim check --recorded\"; \"\" for none."),
+        .text("The absolute path of the recording for \"qsim check --recorded\"; \"\" for none."),
         &key("record_size", RECORD_SIZE, |c| &mut c.cycle.record_size)
             .text("The size at which recording stops; the last line of the file reports this."),
     ],

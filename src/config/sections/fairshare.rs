@@ -15,11 +15,11 @@ pub static FAIR_SHARE: Table<Config> = Table::new(
         &key("method", OneOf(Method::ALL), |c| {
             &mut c.policy.fair_share.method
         })
-        .text("How shares and usage give the fair-share factor, from 0 (over-served) to 1 (unserved)."),
+        .text("How the fair-share factor is computed from shares and usage."),
         &key("subject", OneOf(UsageSubject::ALL), |c| {
             &mut c.policy.fair_share.subject
         })
-        .text("The owner of the usage that counts for a job: a user, an account, a user in an account, or a pool."),
+        .text("The subject of usage: a user, an account, a user in an account, or a pool."),
         &key("ties", OneOf(TieRule::ALL), |c| {
             &mut c.policy.fair_share.tie_rule
         })
@@ -31,7 +31,7 @@ pub static FAIR_SHARE: Table<Config> = Table::new(
         &key("default_account", Optional(ACCOUNT), |c| {
             &mut c.policy.fair_share.default_account
         })
-        .text("The [[account]] below which users without an account each get a separate one.")
+        .text("The parent [[account]] of users without an account.")
         .default("none")
         .example("\"physics\""),
     ],
@@ -46,9 +46,8 @@ pub fn check_default_account(root: &Section, config: &Config) -> Result<(), Conf
     if accounts.iter().any(|account| account.name == *name) {
         return Ok(());
     }
-    let text = format!(
-        "there is no [[account]] named `{name}`: add one, or name another as `default_account`"
-    );
+    let text =
+        format!("there is no [[account]] named `{name}`: add it, or change `default_account`");
     let section = root.section("fairshare")?;
     let section = section.as_ref().unwrap_or(root);
     Err(section.wrong_at("default_account", text))

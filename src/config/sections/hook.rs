@@ -16,7 +16,7 @@ const NAME: Scalar<String> = scalar("a name: letters, digits, `-`, `_` and `.`",
     is_host_name(name)
 });
 const EVENTS: Custom<BTreeSet<HookEvent>> = Custom {
-    wanted: || format!("{}, one or a list of these", one_of(HookEvent::ALL)),
+    wanted: || format!("{}, or a list of these", one_of(HookEvent::ALL)),
     read: read_events,
     write: |events| {
         let names = events.iter().map(|event| event.name().into());
@@ -90,11 +90,11 @@ pub static HOOK: Table<Hook> = Table::new(
         &key("user", OneOf(RunsAs::ALL), |h| &mut h.runs_as)
             .pbs(&["user"])
             .unset("pbsadmin")
-            .text("The user that runs the hook on nodes: \"pbsadmin\" for noded's user, \"pbsuser\" for the job's owner."),
+            .text("Its user on nodes: \"pbsadmin\" (noded's) or \"pbsuser\" (the job's owner)."),
         &key("fail_action", OneOf(FailAction::ALL), |h| &mut h.on_failure)
             .pbs(&["fail_action"])
             .unset("none")
-            .text("What happens to a node on which the hook fails: \"none\" or \"offline_vnodes\"."),
+            .text("What happens to a node if the hook fails: \"none\" or \"offline_vnodes\"."),
     ],
 );
 
@@ -124,7 +124,7 @@ mod tests {
     use crate::model::time::Span;
 
     #[test]
-    fn a_hook_says_when_it_is_asked_and_what_is_run() {
+    fn events_and_commands_of_hooks_are_read() {
         let text = "[[hook]]\nname = \"a\"\nevent = [\"queuejob\", \"modifyjob\"]\n\
                     command = [\"/bin/a\", \"-x\"]\n\
                     [[hook]]\nname = \"b\"\nevent = \"exechost_periodic\"\n\
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_hook_is_refused_with_its_line() {
+    fn invalid_hooks_are_refused_with_their_line() {
         for (wrong, named) in [
             ("event = \"queue\"\ncommand = \"/bin/a\"", "queuejob"),
             ("event = []\ncommand = \"/bin/a\"", "event"),

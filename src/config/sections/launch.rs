@@ -15,19 +15,20 @@ use toml::de::DeValue;
 const TIMEOUT: OrWord<Scalar<Span>> = OrWord {
     word: "none",
     kind: A_SECOND_OR_MORE,
-    wanted: "a time of a second or more, as \"10m\", or \"none\"",
+    wanted: "a time of at least a second, such as \"10m\", or \"none\"",
 };
 const GPU_TOOL: Scalar<PathBuf> = scalar(
     "the absolute path of a program, the name of one in PATH, or \"none\"",
     |path| is_program(path),
 );
-const FOLDER: Scalar<PathBuf> = scalar("the absolute path of a folder", |path| path.is_absolute());
-const RETRY: Scalar<Span> = above_zero("a time above zero, as \"60s\"");
+const FOLDER: Scalar<PathBuf> = scalar("the absolute path of a directory", |path| {
+    path.is_absolute()
+});
+const RETRY: Scalar<Span> = above_zero("a time above zero, such as \"60s\"");
 const LIMITS: Custom<Responses> = custom(
     || {
-        "a table of what is done about a job over mem, pmem, vmem or cput: \"cancel\" or \
-         \"requeue\", or that \"after\" a time, as { mem = \"cancel after 5m\", \
-         cput = \"requeue\" }"
+        "a table of actions for jobs over mem, pmem, vmem or cput: \"cancel\" or \"requeue\", \
+         optionally \"after\" a time, such as { mem = \"cancel after 5m\", cput = \"requeue\" }"
             .to_string()
     },
     read_limits,
@@ -40,58 +41,92 @@ pub static LAUNCH: Table<Config> = Table::new(
     &[
         &key("login", BOOLEAN, |c| &mut c.launch.login)
             .text("Whether the owner's login shell reads its profile before a script runs."),
-        &key("grace", time("a time, as \"10s\""), |c| &mut c.launch.grace)
-            .text("The time between TERM and KILL for a job that is deleted or exceeds its walltime."),
-        &key("overrun", time("a time, as \"30s\""), |c| &mut c.launch.overrun)
-            .text("The time for which a job may run past its walltime before it is ended."),
-        &key("walltime_action", OneOf(LimitAction::ALL), |c| &mut c.launch.rules.walltime)
-            .text("What happens to a job that exceeds its walltime."),
+        &key("grace", time("a time, such as \"10s\""), |c| {
+            &mut c.launch.grace
+        })
+        .text("The time between TERM and KILL for jobs deleted or over their walltime."),
+        &key("overrun", time("a time, such as \"30s\""), |c| {
+            &mut c.launch.overrun
+        })
+        .text("The time for which a job may run past its walltime before it is ended."),
+        &key("walltime_action", OneOf(LimitAction::ALL), |c| {
+            &mut c.launch.rules.walltime
+        })
+        .text("What happens to a job that exceeds its walltime."),
         &key("limits", LIMITS, |c| &mut c.launch.rules.limits)
-            .text("What happens to a job that exceeds another limit, as { mem = \"cancel after 5m\", cput = \"requeue\" }."),
-        &key("max_processes", whole("a number of processes, 0 for any", |_| true), |c| &mut c.launch.max_processes)
-            .text("The most processes and threads on a host of a job's script or of each of its tasks; 0 for no limit."),
+            .text("What happens to jobs over a limit, such as { mem = \"cancel after 5m\" }."),
+        &key(
+            "max_processes",
+            whole("a number of processes, 0 for no limit", |_| true),
+            |c| &mut c.launch.max_processes,
+        )
+        .text("The most processes and threads of a task on one host; 0 for no limit."),
         &key("start_timeout", TIMEOUT, |c| &mut c.launch.start_timeout)
-            .text("The time in which a node must report a job's start, at least a second; \"none\" for no limit."),
-        &key("staging_timeout", A_SECOND_OR_MORE, |c| &mut c.launch.staging_timeout)
-            .text("The longest time for staging files in, and for staging files out with the output, at least a second."),
-        &key("max_failed_starts", whole("a whole number from 1 on", |count| *count > 0), |c| &mut c.launch.rules.retries.most)
-            .text("The number of failed starts in a row after which a job is held."),
+            .text("The time in which a node must report a job's start; \"none\" for no limit."),
+        &key("staging_timeout", A_SECOND_OR_MORE, |c| {
+            &mut c.launch.staging_timeout
+        })
+        .text("The time limit for staging in, and for staging out with the output."),
+        &key(
+            "max_failed_starts",
+            whole("a whole number of at least 1", |count| *count > 0),
+            |c| &mut c.launch.rules.retries.most,
+        )
+        .text("The number of failed starts in a row after which a job is held."),
         &key("retry", RETRY, |c| &mut c.launch.rules.retries.first)
             .text("The delay after a failed start; it doubles with each further failure in a row."),
-        &key("retry_max", above_zero("a time above zero, as \"1h\""), |c| &mut c.launch.rules.retries.longest)
-            .text("The longest delay after a failed start."),
-        &key("stage_in", OneOf(Missing::ALL), |c| &mut c.launch.rules.stage_in.missing)
-            .text("What a job does when a file to stage in is missing."),
-        &key("stage_in_retry", RETRY, |c| &mut c.launch.rules.stage_in.retry)
-            .text("The time until a missing file is checked for again."),
+        &key(
+            "retry_max",
+            above_zero("a time above zero, such as \"1h\""),
+            |c| &mut c.launch.rules.retries.longest,
+        )
+        .text("The longest delay after a failed start."),
+        &key("stage_in", OneOf(Missing::ALL), |c| {
+            &mut c.launch.rules.stage_in.missing
+        })
+        .text("What happens to a job when a file to stage in is missing."),
+        &key("stage_in_retry", RETRY, |c| {
+            &mut c.launch.rules.stage_in.retry
+        })
+        .text("The time until a missing file is checked for again."),
         &key("gpu_tool", GPU_TOOL, |c| &mut c.launch.gpu_tool)
-            .text("The program that lists which processes use which GPUs: an absolute path, a name in PATH, or \"none\"."),
+            .text("The program that lists GPU processes: a path, a name in PATH, or \"none\"."),
         &key("gpu_look", A_SECOND_OR_MORE, |c| &mut c.launch.gpu_look)
             .text("The interval between runs of gpu_tool, at least a second."),
-        &key("prologue", Optional(PROGRAM), |c| &mut c.launch.scripts.prologue)
-            .text("The absolute path of the program that noded runs before each job, on its first node.")
-            .default("none")
-            .example("\"/etc/lanai/prologue\""),
-        &key("epilogue", Optional(PROGRAM), |c| &mut c.launch.scripts.epilogue)
-            .text("The absolute path of the program that noded runs after each job that began, on its first node.")
-            .default("none")
-            .example("\"/etc/lanai/epilogue\""),
-        &key("script_timeout", A_SECOND_OR_MORE, |c| &mut c.launch.scripts.timeout)
-            .text("The longest run time of the prologue, and of the epilogue, at least a second."),
-        &key("checkpoint", Optional(PROGRAM), |c| &mut c.launch.checkpoint.program)
-            .text("The absolute path of the program that checkpoints a running job.")
-            .default("none")
-            .example("\"/etc/lanai/checkpoint\""),
-        &key("checkpoint_timeout", A_SECOND_OR_MORE, |c| &mut c.launch.checkpoint.timeout)
-            .text("The longest time for a checkpoint, at least a second."),
+        &key("prologue", Optional(PROGRAM), |c| {
+            &mut c.launch.scripts.prologue
+        })
+        .text("The absolute path of the program that noded runs before a job.")
+        .default("none")
+        .example("\"/etc/lanai/prologue\""),
+        &key("epilogue", Optional(PROGRAM), |c| {
+            &mut c.launch.scripts.epilogue
+        })
+        .text("The absolute path of the program that noded runs after a job.")
+        .default("none")
+        .example("\"/etc/lanai/epilogue\""),
+        &key("script_timeout", A_SECOND_OR_MORE, |c| {
+            &mut c.launch.scripts.timeout
+        })
+        .text("The longest run time of the prologue, and of the epilogue, at least a second."),
+        &key("checkpoint", Optional(PROGRAM), |c| {
+            &mut c.launch.checkpoint.program
+        })
+        .text("The absolute path of the program that checkpoints a running job.")
+        .default("none")
+        .example("\"/etc/lanai/checkpoint\""),
+        &key("checkpoint_timeout", A_SECOND_OR_MORE, |c| {
+            &mut c.launch.checkpoint.timeout
+        })
+        .text("The longest time for a checkpoint, at least a second."),
         &computed(
             "checkpoint_path",
             FOLDER,
             |c| Some(c.launch.checkpoint.folders.clone()).filter(|path| path.is_absolute()),
             |c, path| c.launch.checkpoint.folders = path,
         )
-        .text("The absolute path of the directory with the checkpoint directories of jobs, JOBID.CK.")
-        .default("checkpoints, in the folder of noded's state")
+        .text("The absolute path of the directory for checkpoints (JOBID.CK).")
+        .default("checkpoints in noded's state directory")
         .example("\"/scratch/checkpoints\""),
     ],
 );

@@ -30,7 +30,7 @@ pub struct LimitConfig {
 }
 
 const SELECTOR: Custom<Selector> = custom(
-    || "a name, or \"*\" for each".to_string(),
+    || "a name, or \"*\" for each separately".to_string(),
     read_selector,
     write_selector,
 );
@@ -57,23 +57,23 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
     "limit",
     &[
         &key("queue", SELECTOR, |l| &mut l.scope.queue)
-            .text("Counts the jobs of a queue: a name, or \"*\" for each queue separately.")
+            .text("Counts the jobs of a queue: a name, or \"*\" for each separately.")
             .default("all")
             .example("\"workq\""),
         &key("user", SELECTOR, |l| &mut l.scope.user)
-            .text("Counts the jobs of a user: a name, or \"*\" for each user separately.")
+            .text("Counts the jobs of a user: a name, or \"*\" for each separately.")
             .default("all")
             .example("\"*\""),
         &key("group", SELECTOR, |l| &mut l.scope.group)
-            .text("Counts the jobs of a primary group: a name, or \"*\" for each group separately.")
+            .text("Counts the jobs of a primary group: a name, or \"*\" for each separately.")
             .default("all")
             .example("\"staff\""),
         &key("project", SELECTOR, |l| &mut l.scope.project)
-            .text("Counts the jobs of a project: a name, or \"*\" for each project separately.")
+            .text("Counts the jobs of a project: a name, or \"*\" for each separately.")
             .default("all")
             .example("\"wave\""),
         &key("account", SELECTOR, |l| &mut l.scope.account)
-            .text("Counts the jobs of an account and those below it: a name, or \"*\" for each account separately.")
+            .text("Counts the jobs of an account and those below: a name, or \"*\" for each.")
             .default("all")
             .example("\"physics\""),
         &key("qos", SELECTOR, |l| &mut l.scope.qos)
@@ -81,7 +81,7 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             .default("all")
             .example("\"expedite\""),
         &key("running", QUANTITIES, |l| &mut l.running)
-            .text("The most that may run, as { jobs = 4, ncpus = 128, mem = \"1tb\" }.")
+            .text("The most that may run, such as { jobs = 4, ncpus = 128, mem = \"1tb\" }.")
             .default("no limit")
             .example("{ jobs = 8, ncpus = 128 }"),
         &key("running_soft", QUANTITIES, |l| &mut l.running_soft)
@@ -114,7 +114,7 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             |l| l.overrides.then_some(true),
             |l, overrides| l.overrides = overrides,
         )
-        .text("Whether the limit replaces all limits on the same quantity without a quality of service.")
+        .text("Whether this limit replaces limits of the same quantity without a QoS.")
         .default("false")
         .example("true"),
     ],
@@ -124,24 +124,26 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
 fn finish(row: &mut LimitConfig, section: &Section, _: &Resources) -> Result<(), ConfigError> {
     if row.scope.account == Selector::Named(ROOT_NAME.to_string()) {
         let text = format!(
-            "`{ROOT_NAME}` is the whole system: for a limit on all jobs leave `account` out"
+            "`{ROOT_NAME}` is the root of the share tree: omit `account` to limit all jobs"
         );
         return Err(section.wrong_at("account", text));
     }
     if row.overrides && !matches!(row.scope.qos, Selector::Named(_)) {
-        return Err(section.wrong_at("override", "`override` needs a `qos` by name".to_string()));
+        return Err(section.wrong_at(
+            "override",
+            "`override` requires `qos` with a name".to_string(),
+        ));
     }
     for (name, hard) in [("queued", &row.queued), ("waiting", &row.waiting)] {
         if hard.contains_key(Quantity::Equivalents.name()) {
             let text = format!(
-                "`pe` is measured against the nodes there are: limit what runs by it, \
-                 not what is {name}"
+                "`pe` depends on the nodes of the cluster: use it in `running`, not in `{name}`"
             );
             return Err(section.wrong_at(name, text));
         }
     }
     if row.limits().is_empty() {
-        let text = "a [[limit]] limits something: say `running = { jobs = 4 }`";
+        let text = "this [[limit]] has no limit: add one, such as running = { jobs = 4 }";
         return Err(section.wrong(text.to_string()));
     }
     Ok(())
@@ -268,7 +270,7 @@ fn read_quantities(section: &Section, resources: &Resources) -> Result<Quantitie
                 let number = integer(value.get_ref()).filter(|number| *number >= 0);
                 (
                     number.map(resource::ResourceValue::Long),
-                    "a whole number from 0 on",
+                    "a whole number of at least 0",
                 )
             }
         };
@@ -289,12 +291,12 @@ mod tests {
                     running = { jobs = 8, mem = \"1gb\" }\n\
                     running_soft = { jobs = 2, nodes = 3 }\nidle = { jobs = 9 }\n";
         let limits = Config::parse(text).unwrap().effective_policy().limits.all;
-        let told: Vec<_> = limits
+        let found: Vec<_> = limits
             .iter()
             .map(|limit| (limit.stage, limit.quantity.name(), limit.soft, limit.hard))
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 (LimitStage::Running, "jobs", Some(2), Some(8)),
                 (LimitStage::Running, "nodes", Some(3), None),
@@ -314,23 +316,23 @@ mod tests {
     }
 
     #[test]
-    fn what_limits_nothing_or_an_unknown_thing_is_refused() {
+    fn empty_limits_and_unknown_quantities_are_refused() {
         let refusal = |text: &str| Config::parse(text).unwrap_err().to_string();
-        assert!(refusal("[[limit]]\nuser = \"*\"\n").contains("limits something"));
+        assert!(refusal("[[limit]]\nuser = \"*\"\n").contains("has no limit"));
         let unknown = refusal("[[limit]]\nrunning = { job = 4 }\n");
         assert!(
             unknown.contains("`job`") && unknown.contains("jobs"),
             "{unknown}"
         );
-        assert!(refusal("[[limit]]\nrunning = { jobs = -1 }\n").contains("from 0 on"));
+        assert!(refusal("[[limit]]\nrunning = { jobs = -1 }\n").contains("of at least 0"));
         let root = refusal("[[limit]]\naccount = \"root\"\nrunning = { jobs = 1 }\n");
         assert!(
-            root.contains("line 2") && root.contains("leave `account` out"),
+            root.contains("line 2") && root.contains("omit `account`"),
             "{root}"
         );
         assert!(
             refusal("[[limit]]\noverride = true\nrunning = { jobs = 1 }\n")
-                .contains("needs a `qos`")
+                .contains("requires `qos`")
         );
     }
 }

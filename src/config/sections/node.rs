@@ -21,24 +21,24 @@ const NAME: Scalar<String> = scalar("a node name: letters, digits, `-`, `_` and 
 });
 const SOCKET: Scalar<PathBuf> = scalar("the absolute path of a socket", |path| path.is_absolute());
 const NUMBERS: Custom<Vec<u16>> = custom(
-    || "a list of numbers from 0 on, each once, as [0, 1]".to_string(),
+    || "a list of distinct GPU numbers, such as [0, 1]".to_string(),
     read_numbers,
     |numbers| write_numbers(numbers),
 );
-const JOBS: WholeNumber<u32> = whole("a number of jobs from 1 on", |count| *count > 0);
+const JOBS: WholeNumber<u32> = whole("a number of jobs, at least 1", |count| *count > 0);
 const LOAD: Custom<u32> = custom(
-    || "a load above 0, as 8 or 7.5".to_string(),
+    || "a load above 0, such as 8 or 7.5".to_string(),
     read_load,
     |thousandths| Some((f64::from(*thousandths) / 1000.0).into()),
 );
 const CLUSTER: Custom<ClusterPath> = custom(
-    || "a cluster, as \"/film/shot3\"".to_string(),
+    || "a cluster, such as \"/film/shot3\"".to_string(),
     |value| value.as_str()?.parse().ok(),
     |path| (*path != ClusterPath::default()).then(|| path.to_string().into()),
 );
-const GROUPS: List<Scalar<String>> = list_if_any(TEXT, "a list of names, as [\"gpu\"]");
+const GROUPS: List<Scalar<String>> = list_if_any(TEXT, "a list of names, such as [\"gpu\"]");
 const RESTRICTIONS: Custom<Restriction> = custom(
-    || "clusters, as \"/a/+ || /b\"".to_string(),
+    || "an expression over clusters, such as \"/a/+ || /b\"".to_string(),
     |value| value.as_str()?.parse().ok(),
     |clusters| Some(clusters.to_string().into()),
 );
@@ -89,7 +89,7 @@ pub static NODE: Table<NodeConfig> = Table::new(
             .alias("max_running")
             .pbs(&["max_running"])
             .text("The most jobs on the node at once.")
-            .default("any number")
+            .default("no limit")
             .example("32"),
         &key("max_user_jobs", Optional(JOBS), |n| {
             &mut n.terms.max_user_jobs
@@ -97,26 +97,26 @@ pub static NODE: Table<NodeConfig> = Table::new(
         .alias("max_user_run")
         .pbs(&["max_user_run"])
         .text("The most jobs of one user on the node at once.")
-        .default("any number")
+        .default("no limit")
         .example("8"),
         &key("max_load", Optional(LOAD), |n| &mut n.terms.max_load)
-            .text("The load at which the node accepts no more jobs, as 7.5.")
+            .text("The load at which the node accepts no more jobs, such as 7.5.")
             .default("none")
             .example("7.5"),
         &key("adjust", OneOf(Adjust::ALL), |n| &mut n.terms.adjust)
             .text("How max_load limits new jobs."),
         &key("cluster", CLUSTER, |n| &mut n.terms.cluster)
-            .text("The node's position in the tree of clusters, as \"/film/shot3\".")
+            .text("The node's position in the tree of clusters, such as \"/film/shot3\".")
             .default("\"/\"")
             .example("\"/\""),
         &key("groups", GROUPS, |n| &mut n.terms.groups)
-            .text("The host groups of the node, as [\"gpu\"].")
+            .text("The host groups of the node, such as [\"gpu\"].")
             .default("none")
             .example("[\"gpu\"]"),
         &key("restrictions", Optional(RESTRICTIONS), |n| {
             &mut n.terms.restrictions
         })
-        .text("The clusters of the jobs that the node accepts, as \"/film/+ || /promo\".")
+        .text("The clusters of the jobs that the node accepts, such as \"/film/+ || /promo\".")
         .default("all")
         .example("\"/film/+ || /promo\""),
         &key("priority", PRIORITY, |n| &mut n.terms.priority)
@@ -192,7 +192,7 @@ mod tests {
     use crate::model::time::Span;
 
     #[test]
-    fn the_terms_of_a_node_are_read() {
+    fn the_settings_of_a_node_are_read() {
         let config = Config::parse(
             r#"
             [[node]]
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_whole_system_has_is_read() {
+    fn system_wide_resources_are_read() {
         let resource = |more: &str| {
             Config::parse(&format!(
                 "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\n{more}"
@@ -257,15 +257,15 @@ mod tests {
         let refusal = |more: &str| resource(more).unwrap_err().to_string();
         assert_eq!(
             refusal("host_level = false"),
-            "line 5: jobs take `nuke` of what the whole system has: say how much, as total = 50"
+            "line 5: `nuke` is a system-wide consumable: set its amount, such as total = 50"
         );
-        let said = "line 5: `total` is for what the whole system has: \
+        let expected = "line 5: `total` requires a system-wide resource: \
                     consumable = true and host_level = false";
-        assert_eq!(refusal("total = 5"), said);
+        assert_eq!(refusal("total = 5"), expected);
     }
 
     #[test]
-    fn who_is_asked_what_there_is_of_a_resource_is_read() {
+    fn commands_that_report_amounts_are_read() {
         let resource = |more: &str| {
             Config::parse(&format!(
                 "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\n{more}"
@@ -292,7 +292,10 @@ mod tests {
                 .unwrap_err()
         };
         assert!(refusal(pooled("command = \"free\"")).contains("absolute"));
-        assert!(refusal(pooled("interval = \"5s\"")).contains("there is none"));
-        assert!(refusal(resource("command = \"/bin/free\"")).contains("what the whole system has"));
+        assert!(refusal(pooled("interval = \"5s\"")).contains("requires `command`"));
+        assert!(
+            refusal(resource("command = \"/bin/free\""))
+                .contains("requires a system-wide resource")
+        );
     }
 }

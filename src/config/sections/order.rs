@@ -20,49 +20,83 @@ use crate::model::spelling::nearest;
 use crate::model::time::Span;
 use toml::Value;
 
-const PRIORITY: WholeNumber<i32> = whole("a priority, from -1024 to 1023", |_| true);
+const PRIORITY: WholeNumber<i32> = whole("a priority from -1024 to 1023", |_| true);
 
 /// `[order]`.
 pub static ORDER: Table<Config> = Table::new(
     "order",
     &[
-        &key("by", OneOf(PriorityOrder::ALL), |c| &mut c.policy.precedence.order)
-            .pbs(&["job_sort_formula"])
-            .text("The order of the waiting jobs."),
-        &key("formula", Formula("an expression over what is known of a job"), |c| &mut c.policy.precedence.formula)
-            .pbs(&["job_sort_formula"])
-            .text("The expression for the priority of a job with by = \"formula\", in the language of requirements.")
-            .default("none")
-            .example("\"queue_priority * 1000 + eligible_time / 3600\""),
-        &key("formula_threshold", Optional(NUMBER), |c| &mut c.policy.precedence.threshold)
-            .pbs(&["job_sort_formula_threshold"])
-            .text("The priority at or below which a job does not start, in orders that compute priorities.")
-            .default("none")
-            .example("0"),
+        &key("by", OneOf(PriorityOrder::ALL), |c| {
+            &mut c.policy.precedence.order
+        })
+        .pbs(&["job_sort_formula"])
+        .text("The order of the waiting jobs."),
+        &key(
+            "formula",
+            Formula("an expression over attributes of a job"),
+            |c| &mut c.policy.precedence.formula,
+        )
+        .pbs(&["job_sort_formula"])
+        .text("The expression that computes the priority of a job with by = \"formula\".")
+        .default("none")
+        .example("\"queue_priority * 1000 + eligible_time / 3600\""),
+        &key("formula_threshold", Optional(NUMBER), |c| {
+            &mut c.policy.precedence.threshold
+        })
+        .pbs(&["job_sort_formula_threshold"])
+        .text("The priority at or below which a job does not start.")
+        .default("none")
+        .example("0"),
         &key("accrual", OneOf(Accrual::ALL), |c| &mut c.policy.accrual)
             .text("Which waiting time counts as eligible time, shown by qstat -f."),
-        &key("update_period", time("a time, as \"60s\""), |c| &mut c.policy.precedence.update_period)
-            .text("The time for which a computed priority is kept; 0 computes priorities in each cycle."),
-        &key("lexicographic", BOOLEAN, |c| &mut c.policy.precedence.lexicographic)
-            .text("Whether jobs of queues with a higher priority come first, regardless of their own priorities."),
-        &key("turns", OneOf(TurnPolicy::ALL), |c| &mut c.policy.precedence.tiers.turns)
-            .text("How the jobs of several queues are merged."),
-        &key("max_starve", Optional(above_zero("a time above 0, as \"24h\"")), |c| &mut c.policy.precedence.tiers.max_starve)
-            .text("The eligible time beyond which a job comes before all others; above 0.")
-            .default("none")
-            .example("\"24h\""),
-        &Nested::new("weights", &WEIGHTS, "The weights of the factors with by = \"multifactor\", the table [order.weights]."),
-        &key("user_priority", OneOf(UserPriority::ALL), |c| &mut c.policy.precedence.own_say.user_priority)
-            .text("How far users other than operators may raise the priority of a job with qsub -p and qalter -p."),
-        &key("highest_user_priority", Optional(PRIORITY), |c| &mut c.policy.precedence.own_say.highest_user_priority)
-            .text("The best priority that users may set with user_priority = \"clamp\".")
-            .default("none")
-            .example("100"),
-        &key("lowest_is_best", BOOLEAN, |c| &mut c.policy.precedence.own_say.lowest_is_best)
-            .text("Whether priorities are Qube's: from 1, the best, to 9999, the worst and the default."),
-        &key("user_factor_ratchet", BOOLEAN, |c| &mut c.policy.precedence.own_say.user_factor_ratchet)
-            .text("Whether owners may only lower --user-factor; operators may raise it."),
-        &Nested::new("components", &COMPONENTS, "The components of the priority with by = \"components\", the table [order.components]."),
+        &key("update_period", time("a time, such as \"60s\""), |c| {
+            &mut c.policy.precedence.update_period
+        })
+        .text("How long a computed priority is kept; 0 computes it in each cycle."),
+        &key("lexicographic", BOOLEAN, |c| {
+            &mut c.policy.precedence.lexicographic
+        })
+        .text("Whether jobs of queues with higher priority always come first."),
+        &key("turns", OneOf(TurnPolicy::ALL), |c| {
+            &mut c.policy.precedence.tiers.turns
+        })
+        .text("How the jobs of several queues are merged."),
+        &key(
+            "max_starve",
+            Optional(above_zero("a time above 0, such as \"24h\"")),
+            |c| &mut c.policy.precedence.tiers.max_starve,
+        )
+        .text("The eligible time beyond which a job comes before all others; above 0.")
+        .default("none")
+        .example("\"24h\""),
+        &Nested::new(
+            "weights",
+            &WEIGHTS,
+            "The weights of factors with by = \"multifactor\": [order.weights].",
+        ),
+        &key("user_priority", OneOf(UserPriority::ALL), |c| {
+            &mut c.policy.precedence.own_say.user_priority
+        })
+        .text("How far users may raise the priority of a job with qsub -p and qalter -p."),
+        &key("highest_user_priority", Optional(PRIORITY), |c| {
+            &mut c.policy.precedence.own_say.highest_user_priority
+        })
+        .text("The best priority that users may set with user_priority = \"clamp\".")
+        .default("none")
+        .example("100"),
+        &key("lowest_is_best", BOOLEAN, |c| {
+            &mut c.policy.precedence.own_say.lowest_is_best
+        })
+        .text("Whether priorities are Qube's: from 1 (best) to 9999 (worst, the default)."),
+        &key("user_factor_ratchet", BOOLEAN, |c| {
+            &mut c.policy.precedence.own_say.user_factor_ratchet
+        })
+        .text("Whether owners may only lower --user-factor; operators may raise it."),
+        &Nested::new(
+            "components",
+            &COMPONENTS,
+            "The components of priority with by = \"components\": [order.components].",
+        ),
     ],
 )
 .finish(finish);
@@ -156,7 +190,7 @@ fn finish(
         return Err(section.wrong_at("formula", unknown));
     }
     if rule.order == PriorityOrder::Formula && rule.formula.is_none() {
-        return Err(section.wrong_at("by", "`by = \"formula\"` needs a `formula`".to_string()));
+        return Err(section.wrong_at("by", "`by = \"formula\"` requires `formula`".to_string()));
     }
     check_user_priority(config, section)
 }
@@ -171,13 +205,14 @@ fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), Con
         own_say.highest_user_priority = None;
     }
     let range = own_say.range();
-    let wanted = format!("a priority, from {} to {}", range.start(), range.end());
+    let wanted = format!("a priority from {} to {}", range.start(), range.end());
     let bound = own_say.highest_user_priority;
     if bound.is_some_and(|priority| !range.contains(&priority)) {
         return Err(section.refuse_key("highest_user_priority", &wanted));
     }
     if own_say.user_priority == UserPriority::Clamp && bound.is_none() {
-        let text = format!("`user_priority = \"clamp\"` needs a `highest_user_priority`, {wanted}");
+        let text =
+            format!("`user_priority = \"clamp\"` requires `highest_user_priority`, {wanted}");
         return Err(section.wrong_at("user_priority", text));
     }
     Ok(())
@@ -199,7 +234,7 @@ fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
     let unknown = names.find(|name| !known.contains(name))?;
     let near = nearest(unknown, &known).unwrap_or_default();
     Some(format!(
-        "`{unknown}` is nothing known of a job; the nearest known name is `{near}`"
+        "unknown name `{unknown}`: the nearest attribute of a job is `{near}`"
     ))
 }
 
@@ -211,12 +246,12 @@ mod tests {
     use crate::model::policy::{Tiers, TurnPolicy};
     use crate::model::time::Span;
 
-    fn said(text: &str) -> String {
+    fn refusal(text: &str) -> String {
         Config::parse(text).unwrap_err().to_string()
     }
 
     #[test]
-    fn who_goes_first_is_said_by_name() {
+    fn the_priority_order_is_read() {
         let config =
             Config::parse("[order]\nby = \"formula\"\nformula = \"ncpus * 10 + job_priority\"\n")
                 .unwrap();
@@ -270,33 +305,32 @@ mod tests {
             "slowdown_cap = 1.0",
             "favor = \"wide\"",
         ] {
-            let said = said(&format!("[order.weights]\n{wrong}\n"));
-            assert!(said.contains("line 2"), "{wrong}: {said}");
+            let refusal = refusal(&format!("[order.weights]\n{wrong}\n"));
+            assert!(refusal.contains("line 2"), "{wrong}: {refusal}");
         }
     }
 
     /// I15.
     #[test]
-    fn a_formula_that_cannot_be_read_is_refused_with_its_place() {
-        let said_of = |formula: &str| {
-            said(&format!(
+    fn an_invalid_formula_is_refused_with_its_position() {
+        let formula_refusal = |formula: &str| {
+            refusal(&format!(
                 "[order]\nby = \"formula\"\nformula = \"{formula}\"\n"
             ))
         };
-        let syntax = said_of("ncpus * * 2");
+        let syntax = formula_refusal("ncpus * * 2");
         assert!(
             syntax.contains("line 3") && syntax.contains("column 9"),
             "{syntax}"
         );
-        let unknown = said_of("elegible_time");
+        let unknown = formula_refusal("elegible_time");
         assert!(
-            unknown.contains("`elegible_time` is nothing known")
-                && unknown.contains("`eligible_time`"),
+            unknown.contains("unknown name `elegible_time`") && unknown.contains("`eligible_time`"),
             "{unknown}"
         );
-        let none = said("[order]\nby = \"formula\"\n");
-        assert!(none.contains("needs a `formula`"), "{none}");
-        let name = said("[order]\nby = \"formulae\"\n");
+        let none = refusal("[order]\nby = \"formula\"\n");
+        assert!(none.contains("requires `formula`"), "{none}");
+        let name = refusal("[order]\nby = \"formulae\"\n");
         assert!(name.contains("formula"), "{name}");
     }
 
@@ -306,7 +340,7 @@ mod tests {
 
     /// X9: the preset's value applies if the file has none.
     #[test]
-    fn what_counts_as_eligible_time_is_said_by_name() {
+    fn the_definition_of_eligible_time_is_read() {
         assert_eq!(accrual(""), Accrual::Pbs);
         assert_eq!(accrual("preset = \"maui\""), Accrual::QueuePolicy);
         assert_eq!(accrual("preset = \"flux\""), Accrual::Always);
@@ -340,10 +374,10 @@ mod tests {
             }
         );
         for wrong in ["turns = \"robin\"", "max_starve = \"0s\""] {
-            let said = Config::parse(&format!("[order]\n{wrong}\n"))
+            let refusal = Config::parse(&format!("[order]\n{wrong}\n"))
                 .unwrap_err()
                 .to_string();
-            assert!(said.contains("line 2"), "{wrong}: {said}");
+            assert!(refusal.contains("line 2"), "{wrong}: {refusal}");
         }
     }
 }

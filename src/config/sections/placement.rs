@@ -21,7 +21,7 @@ type Availabilities = (Availability, BTreeMap<String, Availability>);
 const AVAILABILITY: Custom<Availabilities> = custom(
     || {
         "\"dedicated\", \"utilized\" or \"combined\", or a table of these by resource, \
-         with \"default\" for the others, as { default = \"dedicated\", mem = \"combined\" }"
+         with \"default\" for the others, such as { default = \"dedicated\", mem = \"combined\" }"
             .to_string()
     },
     read_availability,
@@ -30,7 +30,7 @@ const AVAILABILITY: Custom<Availabilities> = custom(
 const PROGRAM: Scalar<PathBuf> = scalar("the absolute path of a program", |path| is_program(path));
 const SETS: Custom<NodeSets> = custom(
     || {
-        "a table, as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], \
+        "a table, such as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], \
          delay = \"10m\" }"
             .to_string()
     },
@@ -65,7 +65,7 @@ pub static PLACEMENT: Table<Config> = Table::new(
         .text("How the nodes of a job are chosen among the suitable ones."),
         &key(
             "rank",
-            Formula("an expression over what is known of a node"),
+            Formula("an expression over attributes of a node"),
             |c| &mut c.policy.placement.rank,
         )
         .text("The expression that ranks nodes for \"priority\", the highest first.")
@@ -99,7 +99,7 @@ pub static PLACEMENT: Table<Config> = Table::new(
             ),
         &key(
             "veto",
-            Formula("an expression over a node and a job"),
+            Formula("an expression over attributes of a node and a job"),
             |c| &mut c.policy.placement.veto,
         )
         .text("The expression over host.* and job.* that excludes a node from a job if true.")

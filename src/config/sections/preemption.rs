@@ -19,8 +19,8 @@ const TRIGGERS: List<OneOf<PreemptTrigger>> = list(OneOf(PreemptTrigger::ALL), "
 const ACTIONS: Custom<Actions> = Custom {
     wanted: || {
         format!(
-            "{}, a list of them in the order in which they are tried, \
-             or PBS's letters with percents of the walltime left, as \"SCR 80 SC 50 S\"",
+            "{}, a list of these, tried in this order, or PBS's letters with percentages \
+             of the remaining walltime, such as \"SCR 80 SC 50 S\"",
             one_of(&PreemptAction::configurable())
         )
     },
@@ -31,9 +31,9 @@ const ACTIONS: Custom<Actions> = Custom {
 };
 const LEVELS: Custom<Vec<Vec<LevelCondition>>> = Custom {
     wanted: || {
-        "a list of levels, the highest first, as [\"express_queue\", \"normal_jobs\"]; \
-         of express_queue, starving_jobs, fairshare, queue_softlimits, \
-         server_softlimits and normal_jobs, joined by `+`"
+        "a list of levels, the highest first, such as [\"express_queue\", \"normal_jobs\"]; \
+         a level is express_queue, starving_jobs, fairshare, queue_softlimits, \
+         server_softlimits or normal_jobs, or several of these joined by `+`"
             .to_string()
     },
     read: read_levels,
@@ -56,17 +56,17 @@ const VICTIMS: Custom<Victims> = Custom {
     },
 };
 const NEWEST: &str = "min_time_since_start";
-const EXPRESS: WholeNumber<i32> = whole("a priority of queues, as 150", |_| true);
-const RELEASES: List<Scalar<String>> = list(TEXT, "a list of names of resources, as [\"ncpus\"]");
+const EXPRESS: WholeNumber<i32> = whole("a queue priority, such as 150", |_| true);
+const RELEASES: List<Scalar<String>> = list(TEXT, "a list of resources, such as [\"ncpus\"]");
 
 /// `[preemption]`.
 pub static PREEMPTION: Table<Config> = Table::new(
     "preemption",
     &[
         &key("triggers", TRIGGERS, |c| &mut c.policy.preemption.triggers)
-            .text("The conditions for a waiting job to preempt running ones, in the order of their checks."),
+            .text("The triggers of preemption, in the order of their checks."),
         &key("repair", BOOLEAN, |c| &mut c.policy.preemption.repair)
-            .text("Whether jobs are preempted on a node, or under a limit, that has become too small for them."),
+            .text("Whether to preempt jobs for which nodes or limits have become too small."),
         &key("mode", OneOf(PreemptMode::ALL), |c| {
             &mut c.policy.preemption.mode
         })
@@ -74,7 +74,9 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
             &mut c.policy.preemption.no_agenda
         })
-        .text("When a preempted job other than an array ends: \"now\", or \"wait\" for its own end."),
+        .text(
+            "When a preempted job other than an array ends: \"now\", or at its own end (\"wait\").",
+        ),
         &key("victims", VICTIMS, |c| &mut c.policy.preemption.victims)
             .pbs(&["preempt_sort"])
             .unset_by(Config::of_preset)
@@ -83,24 +85,24 @@ pub static PREEMPTION: Table<Config> = Table::new(
             .pbs(&["preempt_order"])
             .unset_by(Config::of_preset)
             .text("How jobs are preempted: an action, a list of actions, or PBS's letters."),
-        &key("grace", Optional(time("a time, as \"10s\"")), |c| {
+        &key("grace", Optional(time("a time, such as \"10s\"")), |c| {
             &mut c.policy.preemption.grace
         })
         .text("The time between TERM and KILL for a preempted job.")
         .default("as [launch] grace")
         .example("\"10s\""),
-        &key("interruption", time("a time, as \"10s\""), |c| {
+        &key("interruption", time("a time, such as \"10s\""), |c| {
             &mut c.policy.preemption.interruption
         })
         .text("The time that a job with an interrupt signal (qsub -W interrupt=) has to end."),
-        &key("exempt", time("a time, as \"60s\""), |c| {
+        &key("exempt", time("a time, such as \"60s\""), |c| {
             &mut c.policy.preemption.exempt
         })
         .text("The time after its start in which a job is not preempted."),
         &key("preempted_boost", BOOLEAN, |c| {
             &mut c.policy.preemption.boost
         })
-        .text("Whether a preempted job precedes all jobs of the same priority when it waits again."),
+        .text("Whether a preempted job comes before waiting jobs of the same priority."),
         &key("levels", LEVELS, |c| &mut c.policy.preemption.levels)
             .pbs(&["preempt_prio"])
             .unset_by(Config::of_preset)
@@ -135,9 +137,9 @@ fn finish(
     let mut seen = BTreeSet::new();
     for name in &config.policy.preemption.releases {
         let fault = if !counted.contains(name.as_str()) {
-            format!("`{name}` is no resource that is counted: name such as ncpus, ngpus or mem")
+            format!("`{name}` is not a consumable resource, such as ncpus, ngpus or mem")
         } else if !seen.insert(name.as_str()) {
-            format!("`{name}` is named twice: once is enough")
+            format!("`{name}` is listed twice: remove one")
         } else {
             continue;
         };
@@ -208,7 +210,7 @@ mod tests {
     use crate::model::time::Span;
 
     #[test]
-    fn who_makes_way_is_said_by_name() {
+    fn preemption_settings_are_read() {
         let text = "[preemption]\ntriggers = [\"qos\", \"levels\"]\nmode = \"aggressive\"\n\
                     victims = \"cheapest\"\naction = [\"suspend\", \"cancel\"]\ngrace = \"2s\"\n\
                     exempt = \"1m\"\nrepair = false\n\
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_do_is_refused_with_its_line() {
+    fn invalid_preemption_settings_are_refused_with_their_line() {
         let wrong = [
             "triggers = [\"rank\"]",
             "action = \"finish\"",
@@ -264,10 +266,10 @@ mod tests {
             "grace = 3",
             "harsh = true",
         ]) {
-            let said = Config::parse(&format!("[preemption]\n{wrong}\n"))
+            let error = Config::parse(&format!("[preemption]\n{wrong}\n"))
                 .unwrap_err()
                 .to_string();
-            assert!(said.contains("line 2"), "{wrong}: {said}");
+            assert!(error.contains("line 2"), "{wrong}: {error}");
         }
     }
 }

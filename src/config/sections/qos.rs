@@ -13,12 +13,12 @@ use toml::Value;
 use toml::de::DeValue;
 
 const NAME: Scalar<String> = scalar(
-    "a name without blanks and any of / [ ] \" ; : | < > + , ? *",
+    "a name without blanks and without any of / [ ] \" ; : | < > + , ? *",
     |name| !name.is_empty() && value_syntax::project(name) && !name.contains(char::is_whitespace),
 );
 const NAMES: List<Scalar<String>> = list(
     TEXT,
-    "a list of names, as [\"ann\", \"bob\"]; \"*\" is everybody, [] is nobody",
+    "a list of names, such as [\"ann\", \"bob\"]; \"*\" for all, [] for none",
 );
 const PRIORITY: WholeNumber<i64> = whole("a whole number", |number| i32::try_from(*number).is_ok());
 const FLAGS: List<Custom<Flag>> = list_if_any(
@@ -35,7 +35,7 @@ const DEFAULT_FOR: TableOf<JobOwners> = TableOf {
 };
 /// The fraction of the usage of jobs that is charged to their owners (X24).
 pub const CHARGE: Custom<f64> = custom(
-    || "true, false or a number from 0 on".to_string(),
+    || "true, false or a number of at least 0".to_string(),
     read_charge,
     |charge| Some((*charge).into()),
 );
@@ -65,16 +65,14 @@ pub static QOS: Table<Quality> = Table::new(
             .text("The name of the quality of service, without blanks.")
             .example("\"expedite\""),
         &key("factor", FROM_0_TO_1, |q| &mut q.factor)
-            .text("The factor for the weight qos in [order.weights], from 0 to 1."),
+            .text("The priority factor of its jobs, 0 to 1, with weight qos in [order.weights]."),
         &names(
             "users",
             |q| Some(listed(q)?.users.clone()),
             |q, users| grant(q, |named| named.users = users),
         )
-        .text(
-            "Users who may request it, besides operators and managers; \"*\" for all, [] for none.",
-        )
-        .default(ANYBODY)
+        .text("Users, besides operators and managers, who may request it; \"*\" for all.")
+        .default(ALL_IF_UNSET)
         .example("[\"ann\"]"),
         &names(
             "groups",
@@ -82,7 +80,7 @@ pub static QOS: Table<Quality> = Table::new(
             |q, groups| grant(q, |named| named.groups = groups),
         )
         .text("Groups whose members may request it; \"*\" for all.")
-        .default(ANYBODY)
+        .default(ALL_IF_UNSET)
         .example("[\"staff\"]"),
         &names(
             "accounts",
@@ -90,7 +88,7 @@ pub static QOS: Table<Quality> = Table::new(
             |q, accounts| grant(q, |named| named.accounts = accounts),
         )
         .text("Accounts (-A) whose jobs may request it; \"*\" for all.")
-        .default(ANYBODY)
+        .default(ALL_IF_UNSET)
         .example("[\"paying\"]"),
         &names(
             "queues",
@@ -98,27 +96,26 @@ pub static QOS: Table<Quality> = Table::new(
             |q, queues| grant(q, |named| named.queues = queues),
         )
         .text("Queues whose jobs may request it; \"*\" for all.")
-        .default(ANYBODY)
+        .default(ALL_IF_UNSET)
         .example("[\"night\"]"),
         &key("exempt", BOOLEAN, |q| &mut q.exempt)
             .text("Whether its jobs are exempt from resources_min and resources_max of queues."),
         &key("priority", PRIORITY, |q| &mut q.priority)
-            .text("The priority of its jobs in the component credential of [order.components]; a whole number."),
+            .text("The priority of its jobs in the component credential of [order.components]."),
         &key("flags", FLAGS, |q| &mut q.flags)
-            .text("Special rules for its jobs, as [\"NOBF\", \"IGNMAXJOB\"].")
+            .text("Special rules for its jobs, such as [\"NOBF\", \"IGNMAXJOB\"].")
             .default("none")
             .example("[\"NOBF\", \"IGNMAXJOB\"]"),
         &key("default_for", DEFAULT_FOR, |q| &mut q.default_for)
             .text("Jobs that have it by default, by users, groups, accounts or queues.")
             .default("none")
             .example("{ queues = [\"night\"] }"),
-        &key("charge", CHARGE, |q| &mut q.charge).text(
-            "The part of its jobs' usage that is charged: 1 or true for all, 0 or false for none.",
-        ),
+        &key("charge", CHARGE, |q| &mut q.charge)
+            .text("The charged part of its jobs' usage: a number, true (1) or false (0)."),
     ],
 );
 
-const ANYBODY: &str = "everybody, if none of users, groups, accounts and queues is set";
+const ALL_IF_UNSET: &str = "all, if none of users, groups, accounts and queues is set";
 
 /// Reads the qualities of service. Without any in the file, those of the preset apply.
 pub fn read_qualities(
@@ -207,7 +204,7 @@ mod tests {
     use crate::config::Config;
     use crate::model::policy::{OwnSay, UserPriority};
 
-    fn said(text: &str) -> String {
+    fn refusal(text: &str) -> String {
         Config::parse(text).expect_err(text).to_string()
     }
 
@@ -254,7 +251,7 @@ mod tests {
 
     /// M27.
     #[test]
-    fn flags_and_who_has_a_quality_without_asking_are_read() {
+    fn flags_and_default_owners_of_a_quality_are_read() {
         let text = "[[qos]]\nname = \"a\"\nflags = [\"NOBF\", \"IGNMAXJOB\"]\n\
                     queues = [\"night\"]\ndefault_for = { users = [\"ann\"] }\n[[limit]]\n\
                     user = \"*\"\nrunning = { jobs = 2, nodes = 3 }\nqueued = { jobs = 9 }\n";
@@ -284,46 +281,46 @@ mod tests {
         assert_eq!(
             none.len(),
             2,
-            "of jobs that run and that are queued, not of nodes: {none:?}"
+            "for running and queued jobs, not for nodes: {none:?}"
         );
         assert!(
             none.iter()
                 .all(|limit| limit.bounds().soft_limit().is_none()
                     && limit.quantity.name() == "jobs")
         );
-        let said = said("[[qos]]\nname = \"a\"\nflags = [\"PREEMPT\"]\n");
-        assert!(said.contains("a list of DEDICATED, NOBF"), "{said}");
+        let refusal = refusal("[[qos]]\nname = \"a\"\nflags = [\"PREEMPT\"]\n");
+        assert!(refusal.contains("a list of DEDICATED, NOBF"), "{refusal}");
     }
 
     #[test]
-    fn what_is_no_quality_of_service_is_refused_with_its_line() {
-        assert!(said("[[qos]]\nfactor = 1").contains("[[qos]] has no `name`"));
+    fn invalid_qualities_of_service_are_refused_with_their_line() {
+        assert!(refusal("[[qos]]\nfactor = 1").contains("[[qos]] has no `name`"));
         for (wrong, expected) in [
             ("factor = 1.5", "must be a number from 0 to 1, not 1.5"),
             ("users = \"ann\"", "must be a list of names"),
             ("user = [\"ann\"]", "the nearest known one is `users`"),
             (
                 "charge = -1",
-                "must be true, false or a number from 0 on, not -1",
+                "must be true, false or a number of at least 0, not -1",
             ),
             ("priority = 1.5", "must be a whole number"),
         ] {
-            let said = said(&format!("[[qos]]\nname = \"a\"\n{wrong}\n"));
+            let refusal = refusal(&format!("[[qos]]\nname = \"a\"\n{wrong}\n"));
             assert!(
-                said.starts_with("line 3: ") && said.contains(expected),
-                "{wrong}: {said}"
+                refusal.starts_with("line 3: ") && refusal.contains(expected),
+                "{wrong}: {refusal}"
             );
         }
-        assert!(said("[[qos]]\nname = \"a b\"").contains("must be a name without blanks"));
+        assert!(refusal("[[qos]]\nname = \"a b\"").contains("must be a name without blanks"));
         assert!(
-            said("[[qos]]\nname = \"a\"\n[[qos]]\nname = \"a\"")
+            refusal("[[qos]]\nname = \"a\"\n[[qos]]\nname = \"a\"")
                 .contains("there are two [[qos]] named `a`")
         );
     }
 
     /// X22, Q18.
     #[test]
-    fn what_owners_may_say_is_read() {
+    fn rules_for_the_priorities_of_users_are_read() {
         let own_say = |text: &str| {
             Config::parse(text)
                 .unwrap()
@@ -350,15 +347,17 @@ mod tests {
             own_say("preset = \"it4i\"").user_priority,
             UserPriority::Free
         );
-        let said_of = |text: &str| said(&format!("[order]\n{text}\n"));
+        let order_refusal = |text: &str| refusal(&format!("[order]\n{text}\n"));
         assert!(
-            said_of("user_priority = \"clamp\"")
-                .contains("needs a `highest_user_priority`, a priority, from -1024")
+            order_refusal("user_priority = \"clamp\"")
+                .contains("requires `highest_user_priority`, a priority from -1024")
         );
-        assert!(said_of("highest_user_priority = 1024").contains("a priority, from -1024 to 1023"));
         assert!(
-            said_of("highest_user_priority = 0\nlowest_is_best = true")
-                .contains("a priority, from 1 to 9999")
+            order_refusal("highest_user_priority = 1024").contains("a priority from -1024 to 1023")
+        );
+        assert!(
+            order_refusal("highest_user_priority = 0\nlowest_is_best = true")
+                .contains("a priority from 1 to 9999")
         );
     }
 }

@@ -25,7 +25,7 @@ pub struct QueueConfig {
 }
 
 const NAME: Scalar<String> = scalar(
-    "the name of a queue: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15",
+    "a queue name: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15",
     |name| Queue::is_name(name),
 );
 const PRIORITY: WholeNumber<i32> = whole("a whole number from -1024 to 1023", |number| {
@@ -34,7 +34,7 @@ const PRIORITY: WholeNumber<i32> = whole("a whole number from -1024 to 1023", |n
 const DESTINATIONS: List<Scalar<String>> = list(NAME, "a list of queues");
 const NAMES: List<Scalar<String>> = list(
     TEXT,
-    "a list of names, each as \"ann\", \"-ann\" to keep out, or \"+\" for everybody",
+    "a list of names: \"ann\" admits, \"-ann\" refuses, \"+\" admits all",
 );
 
 /// A duration, or none, which PBS writes as 0.
@@ -119,12 +119,11 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             &mut q.queue.backfill_depth
         })
         .pbs(&["backfill_depth"])
-        .text("The number of the queue's blocked jobs with a planned start, from 0 on, or \"all\".")
+        .text("The number of the queue's blocked jobs that get a planned start, or \"all\".")
         .default("none")
         .example("1"),
-        &key("charge", CHARGE, |q| &mut q.queue.charge).text(
-            "The part of its jobs' usage that is charged: 1 or true for all, 0 or false for none.",
-        ),
+        &key("charge", CHARGE, |q| &mut q.queue.charge)
+            .text("The charged part of its jobs' usage: a number, true (1) or false (0)."),
         &key("factor", Optional(FROM_0_TO_1), |q| &mut q.factor)
             .text("The queue's factor with by = \"multifactor\", 0 to 1.")
             .default("its priority divided by 1024")
@@ -136,9 +135,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, queues| route(q).destinations = queues,
         )
         .pbs(&["route_destinations"])
-        .text(
-            "Makes the queue a routing queue: a job goes to the first of these queues that accepts it.",
-        )
+        .text("The queues of a routing queue: a job goes to the first that accepts it.")
         .default("none")
         .example("[\"workq\"]"),
         &computed(
@@ -162,7 +159,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         .pbs(&["route_waiting_jobs"])
         .unset("False")
         .hidden_by_default()
-        .text("Whether the routing queue also routes jobs that wait for their start time (qsub -a).")
+        .text("Whether the queue also routes jobs that wait for their start time.")
         .default("false")
         .example("false"),
         &computed(
@@ -172,8 +169,8 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, time| route(q).lifetime = time,
         )
         .pbs(&["route_lifetime"])
-        .text("The time in a routing queue after which a job is deleted, as \"2h\".")
-        .default("for ever")
+        .text("The time in a routing queue after which a job is deleted, such as \"2h\".")
+        .default("no limit")
         .example("\"2h\""),
         &computed(
             "route_retry_time",
@@ -202,8 +199,8 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, users| (q.queue.access.users, q.queue.access.by_user) = (users, true),
         )
         .pbs(&["acl_users", "acl_user_enable"])
-        .text("Users who may submit to the queue, as [\"-eve\", \"ann\", \"bob@head\"].")
-        .default("everybody")
+        .text("Users who may submit to the queue, such as [\"-eve\", \"ann\", \"bob@head\"].")
+        .default("all")
         .example("[\"-eve\", \"+\"]"),
         &computed(
             "acl_groups",
@@ -218,7 +215,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         )
         .pbs(&["acl_groups", "acl_group_enable"])
         .text("Primary groups whose users may submit to the queue.")
-        .default("everybody")
+        .default("all")
         .example("[\"staff\"]"),
         &computed(
             "acl_hosts",
@@ -227,29 +224,29 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, hosts| (q.queue.access.hosts, q.queue.access.by_host) = (hosts, true),
         )
         .pbs(&["acl_hosts", "acl_host_enable"])
-        .text("Hosts from which jobs may be submitted; \"*.example.org\" for all hosts of a domain.")
-        .default("everywhere")
+        .text("Hosts that may submit jobs; \"*.example.org\" for all hosts of a domain.")
+        .default("all")
         .example("[\"*.example.org\", \"head\"]"),
         &key("resources_min", AmountTable, |q| &mut q.queue.least)
             .pbs(&["resources_min"])
-            .text("The least that a job must request, as { ncpus = 2 }.")
+            .text("The least that a job must request, such as { ncpus = 2 }.")
             .default("none")
             .example("{ ncpus = 1 }"),
         &key("resources_max", AmountTable, |q| &mut q.queue.most)
             .pbs(&["resources_max"])
-            .text("The most that a job may request, as { walltime = \"24:00:00\" }.")
+            .text("The most that a job may request, such as { walltime = \"24:00:00\" }.")
             .default("none")
             .example("{ ncpus = 64, walltime = \"24:00:00\" }"),
         &key("resources_default", AmountTable, |q| &mut q.queue.defaults)
             .pbs(&["resources_default"])
-            .text("Resources of a job that requests none of these, as { walltime = \"1:00:00\" }.")
+            .text("Default resources of jobs, such as { walltime = \"1:00:00\" }.")
             .default("those of [server]")
             .example("{ walltime = \"1:00:00\" }"),
         &key("default_chunk", AmountTable, |q| {
             &mut q.queue.chunk_defaults
         })
         .pbs(&["default_chunk"])
-        .text("Resources of each chunk that requests none of these, as { mem = \"1gb\" }.")
+        .text("Default resources of chunks, such as { mem = \"1gb\" }.")
         .default("that of [server]")
         .example("{ mem = \"1gb\" }"),
         &key("max_array_size", Optional(ELEMENTS), |q| {

@@ -24,17 +24,17 @@ const NAME: Scalar<String> = scalar("a name: letters, digits, `-` and `_`", |nam
     is_window_name(name)
 });
 const NAMES: List<Scalar<String>> = list_if_any(TEXT, "a list of names");
-const SELECT: Scalar<String> = scalar("chunks, as \"2:ncpus=4\"", |_| true);
+const SELECT: Scalar<String> = scalar("chunks, such as \"2:ncpus=4\"", |_| true);
 const DATE: Custom<NaiveDateTime> = custom(
-    || "a date and time, as \"2026-12-24 18:00\"".to_string(),
+    || "a date and time, such as \"2026-12-24 18:00\"".to_string(),
     read_date,
     |date| Some(date.format("%Y-%m-%d %H:%M:%S").to_string().into()),
 );
 const TIME_OF_WEEK: Scalar<Span> = scalar(TIME_OF_DAY_TEXT, |time| *time <= A_WEEK);
 const TIME_OF_DAY: Scalar<Span> = scalar(TIME_OF_DAY_TEXT, |time| *time <= A_DAY);
-const TIME_OF_DAY_TEXT: &str = "a time from the beginning of the period on, as \"8:00:00\"";
+const TIME_OF_DAY_TEXT: &str = "an offset from the beginning of the period, such as \"8:00:00\"";
 const DAYS: Custom<Vec<Weekday>> = custom(
-    || "a list of weekdays, as [\"mon\", \"tue\"]".to_string(),
+    || "a list of weekdays, such as [\"mon\", \"tue\"]".to_string(),
     read_days,
     |days| write_days(days),
 );
@@ -83,11 +83,11 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             .text("The name by which jobs request the reservation, -W resv=NAME.")
             .example("\"office\""),
         &key("nodes", NAMES, |r| &mut r.nodes)
-            .text("The nodes to reserve as a whole, as [\"n1\", \"n2\"].")
+            .text("The nodes to reserve as a whole, such as [\"n1\", \"n2\"].")
             .default("none")
             .example("[\"n1\"]"),
         &key("select", Optional(SELECT), |r| &mut r.select)
-            .text("The chunks to reserve, wherever they fit, instead of whole nodes, as \"2:ncpus=4\".")
+            .text("The chunks to reserve instead of whole nodes, such as \"2:ncpus=4\".")
             .default("none")
             .example("\"2:ncpus=4\""),
         &key("from", Optional(DATE), |r| &mut r.from)
@@ -99,7 +99,7 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             .default("none")
             .example("\"2026-12-01 17:00\""),
         &key("period", Optional(OneOf(PERIODS)), |r| &mut r.period)
-            .text("The period of a recurring reservation: \"day\", \"week\" (from Sunday) or \"infinity\" (no repetition).")
+            .text("The period: \"day\", \"week\" (from Sunday) or \"infinity\" (no repetition).")
             .default("\"day\"")
             .example("\"day\""),
         &key("start", Optional(TIME_OF_WEEK), |r| &mut r.start)
@@ -107,7 +107,7 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             .default("\"0:00:00\"")
             .example("\"8:00:00\""),
         &key("end", Optional(TIME_OF_WEEK), |r| &mut r.end)
-            .text("The end in each period; one not later than the start is in the next period.")
+            .text("The end in each period; if not later than the start, in the next period.")
             .default("the end of the period")
             .example("\"17:00:00\""),
         &Key::<ReservationRow, _>::computed(
@@ -116,7 +116,7 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             |r| Some(r.days.clone()).filter(|days| !days.is_empty()),
             |r, days| r.days = days,
         )
-        .text("The weekdays on which a daily reservation begins, as [\"mon\", \"tue\"].")
+        .text("The weekdays on which a daily reservation begins, such as [\"mon\", \"tue\"].")
         .default("all")
         .example("[\"mon\", \"tue\", \"wed\", \"thu\", \"fri\"]"),
         &key("depth", Optional(DEPTH), |r| &mut r.depth)
@@ -162,11 +162,11 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
         &key("time_limit_for", Optional(OneOf(BOUND)), |r| {
             &mut r.binds_all
         })
-        .text("The jobs that time_limit applies to: \"others\", without access, or \"all\".")
+        .text("The jobs that time_limit applies to: \"others\" (without access) or \"all\".")
         .default("\"others\"")
         .example("\"others\""),
         &key("flags", NAMES, |r| &mut r.flags)
-            .text("Special rules: \"byname\" (jobs must request it), \"ownerpreempt\" (jobs with access may preempt others).")
+            .text("\"byname\" (only for jobs that request it), \"ownerpreempt\" (may preempt).")
             .default("none")
             .example("[\"byname\"]"),
     ],
@@ -175,12 +175,12 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
 
 fn finish(row: &mut ReservationRow, section: &Section, _: &Resources) -> Result<(), ConfigError> {
     if row.nodes.is_empty() == row.select.is_none() {
-        let text = "[[reservation]] needs `nodes` or `select`, one of them";
+        let text = "[[reservation]] requires either `nodes` or `select`";
         return Err(section.wrong(text.to_string()));
     }
     let is_known = |flag: &&String| ["byname", "ownerpreempt"].contains(&flag.as_str());
     if let Some(flag) = row.flags.iter().find(|flag| !is_known(flag)) {
-        let text = format!("unknown flag `{flag}`: `byname` and `ownerpreempt` are known");
+        let text = format!("unknown flag `{flag}`: use `byname` or `ownerpreempt`");
         return Err(section.wrong_at("flags", text));
     }
     match (row.from, row.to, row.period) {
@@ -190,7 +190,8 @@ fn finish(row: &mut ReservationRow, section: &Section, _: &Resources) -> Result<
         }
         (None, None, _) => check_period(row, section),
         _ => {
-            let text = "[[reservation]] comes once, by `from` and `to`, or again, by `period`";
+            let text =
+                "[[reservation]] is single, with `from` and `to`, or recurring, with `period`";
             Err(section.wrong(text.to_string()))
         }
     }
@@ -313,7 +314,7 @@ pub static PRIME_TIME: Table<PrimeHours> = Table::new(
             .example("[\"mon\", \"tue\", \"wed\", \"thu\", \"fri\"]"),
         &Key::<PrimeHours, _>::new("from", TIME_OF_DAY, |p| &mut p.from)
             .required()
-            .text("The start of prime time on these days, as \"6:00:00\".")
+            .text("The start of prime time on these days, such as \"6:00:00\".")
             .example("\"6:00:00\""),
         &Key::<PrimeHours, _>::new("to", TIME_OF_DAY, |p| &mut p.to)
             .required()
@@ -329,7 +330,7 @@ pub static PRIME_TIME: Table<PrimeHours> = Table::new(
     if hours.from < hours.to {
         return Ok(());
     }
-    let text = "`to` must be later than `from`, on the same day";
+    let text = "`to` must be later than `from` on the same day";
     Err(section.wrong_at("to", text.to_string()))
 });
 
@@ -404,14 +405,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_remedy() {
+    fn invalid_periods_are_refused_with_the_remedy() {
         let refused = |text: &str| Config::parse(text).unwrap_err().to_string();
         let reservation = |rest: &str| refused(&format!("[[reservation]]\nname = \"a\"\n{rest}\n"));
-        assert!(reservation("").contains("needs `nodes` or `select`"));
+        assert!(reservation("").contains("requires either `nodes` or `select`"));
         assert!(reservation("nodes = [\"n\"]\nflags = [\"x\"]").contains("unknown flag `x`"));
         assert!(
             reservation("nodes = [\"n\"]\nfrom = \"2026-01-01 10:00\"")
-                .contains("by `from` and `to`")
+                .contains("with `from` and `to`")
         );
         assert!(reservation("nodes = [\"n\"]\nname2 = 1").contains("unknown key `name2`"));
         assert!(refused("[[reservation]]\nname = \"R12\"\nnodes = [\"n\"]").contains("`name`"));

@@ -29,9 +29,10 @@ pub struct ResourceConfig {
     timeout: Option<Span>,
 }
 
-const NAME: Scalar<String> = scalar("a letter, then letters, digits, `-` and `_`", |name| {
-    Resources::is_name(name)
-});
+const NAME: Scalar<String> = scalar(
+    "a name: a letter, then letters, digits, `-` and `_`",
+    |name| Resources::is_name(name),
+);
 const TYPES: &[(&str, resource::ResourceType)] = &[
     ("long", resource::ResourceType::Long),
     ("size", resource::ResourceType::Size),
@@ -40,7 +41,7 @@ const TYPES: &[(&str, resource::ResourceType)] = &[
     ("boolean", resource::ResourceType::Boolean),
     ("string", resource::ResourceType::String),
 ];
-const HOSTS: List<Scalar<String>> = list(TEXT, "a list of hosts, as [\"n1\", \"n2\"]");
+const HOSTS: List<Scalar<String>> = list(TEXT, "a list of hosts, such as [\"n1\", \"n2\"]");
 
 /// A total: a size if the resource's type is size.
 struct Total;
@@ -49,7 +50,7 @@ impl Kind for Total {
     type Value = resource::ResourceValue;
 
     fn wanted(&self) -> String {
-        "how much there is, as 50 or \"10tb\"".to_string()
+        "the total amount, such as 50 or \"10tb\"".to_string()
     }
 
     fn read(&self, _: &DeValue) -> Option<resource::ResourceValue> {
@@ -90,19 +91,17 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
         &key("name", NAME, |r| &mut r.name)
             .required()
             .text("The name of the resource: a letter, then letters, digits, \"-\" and \"_\".")
-            .example("\"licence\""),
+            .example("\"license\""),
         &key("type", OneOf(TYPES), |r| &mut r.definition.kind)
             .required()
             .pbs(&["type"])
-            .text("The type of the values: \"long\", \"size\", \"time\", \"float\", \"boolean\" or \"string\".")
+            .text("The type: \"long\", \"size\", \"time\", \"float\", \"boolean\" or \"string\".")
             .example("\"long\""),
         &key("consumable", BOOLEAN, |r| &mut r.definition.consumable)
             .text("Whether a running job uses up a part of the resource, like ncpus.")
             .example("true"),
         &key("host_level", BOOLEAN, |r| &mut r.definition.host_level)
-            .text(
-                "Whether the resource belongs to nodes and may be requested in a chunk, or to the job as a whole.",
-            )
+            .text("Whether nodes have the resource and chunks request it, not whole jobs.")
             .example("false"),
         &Key::<ResourceConfig, _>::computed(
             "total",
@@ -118,21 +117,21 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
             },
             |r, total| r.total = total.amount(),
         )
-        .text("The system-wide amount of a consumable that is not host_level, such as licenses.")
+        .text("The total of a system-wide consumable, such as licenses.")
         .default("none")
         .example("50"),
         &key("per_host", Optional(BOOLEAN), |r| &mut r.per_host)
-            .text("Whether a job takes the amount once for each of its hosts, and not once in total.")
+            .text("Whether a job takes the amount on each of its hosts instead of once.")
             .default("false")
             .example("false"),
         &key("hosts", Optional(HOSTS), |r| &mut r.hosts)
-            .text("The only hosts on which the resource can be used, as [\"n1\", \"n2\"].")
+            .text("The only hosts on which the resource can be used, such as [\"n1\", \"n2\"].")
             .default("all")
             .example("[\"hut\", \"porch\"]"),
         &key("command", Optional(COMMAND), |r| &mut r.command)
-            .text("The program that prints the available amount, for example from a license server; may be a list with arguments.")
+            .text("The program that prints the available amount, or a list with arguments.")
             .default("none")
-            .example("[\"/usr/local/sbin/licences-free\", \"nuke\"]"),
+            .example("[\"/usr/local/sbin/licenses-free\", \"nuke\"]"),
         &key("interval", Optional(A_SECOND_OR_MORE), |r| &mut r.interval)
             .text("The time between two runs of the command, at least a second.")
             .default("\"30s\"")
@@ -230,8 +229,8 @@ fn finish(row: &mut ResourceConfig, section: &Section, _: &Resources) -> Result<
     );
     if row.definition.consumable && !can_be_counted {
         let text = format!(
-            "only `long`, `float` and `size` can be counted: give `{name}` one of them, \
-             or consumable = false"
+            "a consumable has the type `long`, `float` or `size`: set the type of `{name}` to one \
+             of these, or consumable = false"
         );
         return Err(section.wrong_at("consumable", text));
     }
@@ -246,7 +245,7 @@ fn check_pool(row: &ResourceConfig, section: &Section) -> Result<(), ConfigError
     if row.total.is_none() {
         let name = &row.name;
         let text =
-            format!("jobs take `{name}` of what the whole system has: say how much, as total = 50");
+            format!("`{name}` is a system-wide consumable: set its amount, such as total = 50");
         return Err(section.wrong_at("host_level", text));
     }
     if row.pool().is_none() {
@@ -264,7 +263,7 @@ fn check_no_pool(row: &ResourceConfig, section: &Section) -> Result<(), ConfigEr
         ("command", row.command.is_some()),
     ];
     if let Some((key, _)) = keys.into_iter().find(|(_, is_set)| *is_set) {
-        let text = "is for what the whole system has: consumable = true and host_level = false";
+        let text = "requires a system-wide resource: consumable = true and host_level = false";
         return Err(section.wrong_at(key, format!("`{key}` {text}")));
     }
     check_command(row, section)
@@ -278,7 +277,7 @@ fn check_command(row: &ResourceConfig, section: &Section) -> Result<(), ConfigEr
     match keys.into_iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) if row.command.is_none() => Err(section.wrong_at(
             key,
-            format!("`{key}` is for a `command`, and there is none"),
+            format!("`{key}` requires `command`: set it, or remove `{key}`"),
         )),
         _ => Ok(()),
     }

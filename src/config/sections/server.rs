@@ -20,17 +20,17 @@ const HOST_NAME: Scalar<String> =
         is_host_name(name)
     });
 const PEOPLE: List<Scalar<Person>> = list(
-    scalar("a person", |_| true),
+    scalar("a user", |_| true),
     "a list of \"user\", \"user@host\" or \"*\"",
 );
 const QUEUE_NAME: Scalar<String> = scalar(
-    "the name of a queue: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15",
+    "a queue name: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15",
     |name| Queue::is_name(name),
 );
-const SCRIPT_SIZE: Scalar<Size> = scalar("a size, as \"1mb\", of at most 16mb", |size| {
+const SCRIPT_SIZE: Scalar<Size> = scalar("a size of at most 16mb, such as \"1mb\"", |size| {
     size.bytes() <= Size::megabytes(LARGEST_SCRIPT_MB).bytes()
 });
-const OPTIONS: Scalar<String> = scalar("options on one line, as \"-r n -m n\"", |text| {
+const OPTIONS: Scalar<String> = scalar("options on one line, such as \"-r n -m n\"", |text| {
     value_syntax::is_line(text)
 });
 /// A path, empty for no mail. qmgr does not accept the empty path.
@@ -45,7 +45,7 @@ const MAILER: Custom<PathBuf> = Custom {
     show: |path| Some(path.show()),
 };
 const SENDER: Scalar<String> = scalar(
-    "a name without blanks, as \"lanai\" or \"lanai@head\"",
+    "a name without blanks, such as \"lanai\" or \"lanai@head\"",
     |name| {
         let is_other = |c: char| c.is_whitespace() || c.is_control();
         !name.is_empty() && !name.starts_with('-') && !name.contains(is_other)
@@ -64,66 +64,92 @@ pub static SERVER: Table<Config> = Table::new(
         &key("default_queue", QUEUE_NAME, |c| &mut c.server.default_queue)
             .pbs(&["default_queue"])
             .text("The queue of a job submitted without -q."),
-        &key("query_other_jobs", BOOLEAN, |c| &mut c.server.query_other_jobs)
-            .pbs(&["query_other_jobs"])
-            .unset("True")
-            .text("Whether users see the jobs of others with qstat, qselect and tracejob."),
-        &key("default_qsub_arguments", OPTIONS, |c| &mut c.server.default_qsub_arguments)
-            .pbs(&["default_qsub_arguments"])
-            .unset("")
-            .hidden_by_default()
-            .text("Options of qsub that apply where neither the command line nor the script sets them."),
+        &key("query_other_jobs", BOOLEAN, |c| {
+            &mut c.server.query_other_jobs
+        })
+        .pbs(&["query_other_jobs"])
+        .unset("True")
+        .text("Whether users see the jobs of others with qstat, qselect and tracejob."),
+        &key("default_qsub_arguments", OPTIONS, |c| {
+            &mut c.server.default_qsub_arguments
+        })
+        .pbs(&["default_qsub_arguments"])
+        .unset("")
+        .hidden_by_default()
+        .text("Options of qsub for what neither the command line nor the script sets."),
         &key("operators", PEOPLE, |c| &mut c.server.operators)
             .pbs(&["operators"])
-            .text("Users who may act on the jobs of others: a list of \"user\", \"user@host\" or \"*\".")
+            .text("Users who may act on the jobs of others: \"user\", \"user@host\" or \"*\".")
             .default("only root")
             .example("[\"ann\", \"bob@head\"]"),
         &key("managers", PEOPLE, |c| &mut c.server.managers)
             .pbs(&["managers"])
-            .text("Users with all rights: a list of \"user\", \"user@host\" or \"*\".")
+            .text("Users with all rights: \"user\", \"user@host\" or \"*\".")
             .default("only root")
             .example("[\"ann@head\"]"),
-        &key("history", time("a time, as \"90d\""), |c| &mut c.server.history)
-            .pbs(&["job_history_duration", "job_history_enable"])
-            .text("The time for which finished jobs are kept for qstat -x and tracejob."),
-        &key("accounting", time("a time, as \"400d\""), |c| &mut c.server.accounting)
-            .text("The time for which the accounting records of qacct(1) are kept."),
+        &key("history", time("a time, such as \"90d\""), |c| {
+            &mut c.server.history
+        })
+        .pbs(&["job_history_duration", "job_history_enable"])
+        .text("The time for which finished jobs are kept for qstat -x and tracejob."),
+        &key("accounting", time("a time, such as \"400d\""), |c| {
+            &mut c.server.accounting
+        })
+        .text("The time for which the accounting records of qacct(1) are kept."),
         &key("workdir", OneOf(WORKDIRS), |c| &mut c.server.workdir)
             .text("The directory in which a job starts."),
-        &key("jobscript_max_size", SCRIPT_SIZE, |c| &mut c.server.jobscript_max_size)
-            .text("The largest job script accepted, at most 16mb."),
-        &key("max_array_size", Optional(ELEMENTS), |c| &mut c.server.max_array_size)
-            .pbs(&["max_array_size"])
-            .text("The most subjobs of an array.")
-            .default("any number")
-            .example("10000"),
+        &key("jobscript_max_size", SCRIPT_SIZE, |c| {
+            &mut c.server.jobscript_max_size
+        })
+        .text("The largest job script accepted, at most 16mb."),
+        &key("max_array_size", Optional(ELEMENTS), |c| {
+            &mut c.server.max_array_size
+        })
+        .pbs(&["max_array_size"])
+        .text("The most subjobs of an array.")
+        .default("no limit")
+        .example("10000"),
         &key("resv_users", PEOPLE, |c| &mut c.server.reserving.users)
             .pbs(&["resv_users"])
             .unset("*")
-            .text("Users who may make reservations: a list of \"user\", \"user@host\" or \"*\"; empty for none."),
-        &key("resv_max_number", whole("a number from 0 on", |_| true), |c| &mut c.server.reserving.number)
-            .pbs(&["resv_max_number"])
-            .unset("10")
-            .text("The most reservations of one user."),
-        &key("resv_max_duration", A_SECOND_OR_MORE, |c| &mut c.server.reserving.duration)
-            .pbs(&["resv_max_duration"])
-            .text("The longest duration of a user's reservation."),
-        &key("resv_max_share", FROM_0_TO_1, |c| &mut c.server.reserving.share)
-            .pbs(&["resv_max_share"])
-            .unset("0.5")
-            .text("The largest part of all processors that one user's reservations hold at any time, 0 to 1."),
-        &key("refuse_impossible", BOOLEAN, |c| &mut c.server.refuse_impossible)
-            .text("Whether qsub refuses a job that the configured nodes could never run."),
+            .text(
+                "Users who may make reservations: \"user\", \"user@host\" or \"*\"; [] for none.",
+            ),
+        &key(
+            "resv_max_number",
+            whole("a number of at least 0", |_| true),
+            |c| &mut c.server.reserving.number,
+        )
+        .pbs(&["resv_max_number"])
+        .unset("10")
+        .text("The most reservations of one user."),
+        &key("resv_max_duration", A_SECOND_OR_MORE, |c| {
+            &mut c.server.reserving.duration
+        })
+        .pbs(&["resv_max_duration"])
+        .text("The longest duration of a user's reservation."),
+        &key("resv_max_share", FROM_0_TO_1, |c| {
+            &mut c.server.reserving.share
+        })
+        .pbs(&["resv_max_share"])
+        .unset("0.5")
+        .text("The largest part of all processors that a user may reserve at a time, 0 to 1."),
+        &key("refuse_impossible", BOOLEAN, |c| {
+            &mut c.server.refuse_impossible
+        })
+        .text("Whether qsub refuses a job that the configured nodes could never run."),
         &key("resources_default", AmountTable, |c| &mut c.server.defaults)
             .pbs(&["resources_default"])
-            .text("Resources of a job if neither the job nor its queue sets them, as { ncpus = 1, walltime = \"1:00:00\" }.")
+            .text("Default resources of jobs, if their queue has none, such as { ncpus = 1 }.")
             .default("none")
             .example("{ ncpus = 1 }"),
-        &key("default_chunk", AmountTable, |c| &mut c.server.chunk_defaults)
-            .pbs(&["default_chunk"])
-            .text("Resources of each chunk if neither the job nor its queue sets them, as { ncpus = 1 }.")
-            .default("none")
-            .example("{ ncpus = 1 }"),
+        &key("default_chunk", AmountTable, |c| {
+            &mut c.server.chunk_defaults
+        })
+        .pbs(&["default_chunk"])
+        .text("Default resources of chunks, if the queue has none, such as { ncpus = 1 }.")
+        .default("none")
+        .example("{ ncpus = 1 }"),
         &key("resources_max", AmountTable, |c| &mut c.server.most)
             .pbs(&["resources_max"])
             .text("The most that a job may request of resources that its queue does not limit.")
@@ -132,12 +158,16 @@ pub static SERVER: Table<Config> = Table::new(
         &key("shared", BOOLEAN, |c| &mut c.server.shared)
             .text("Whether several users share the installation."),
         &key("idle", A_SECOND_OR_MORE, |c| &mut c.server.idle)
-            .text("The time without work after which the daemons of a personal installation exit, at least a second."),
-        &key("min_uid", whole("a user number from 0 on", |_| true), |c| &mut c.server.min_uid)
-            .text("The lowest user id whose jobs run in a shared installation."),
+            .text("The time without work after which the daemons of a personal installation exit."),
+        &key("min_uid", whole("a user id of at least 0", |_| true), |c| {
+            &mut c.server.min_uid
+        })
+        .text("The lowest user id whose jobs run in a shared installation."),
         &key("mailer", Optional(MAILER), |c| &mut c.server.mailer)
             .pbs(&["mailer"])
-            .text("The absolute path of the program that sends mail (qsub -m, -M), or \"\" for none.")
+            .text(
+                "The absolute path of the program that sends mail (qsub -m, -M), or \"\" for none.",
+            )
             .default("\"/usr/sbin/sendmail\" if it exists, else none")
             .example("\"/usr/sbin/sendmail\""),
         &key("mail_from", Optional(SENDER), |c| &mut c.server.mail_from)
@@ -146,7 +176,7 @@ pub static SERVER: Table<Config> = Table::new(
             .default("the user that schedd runs as")
             .example("\"lanai\""),
         &key("notify", Optional(PROGRAM), |c| &mut c.server.notify)
-            .text("The absolute path of the program that schedd runs when a job begins, ends or is aborted.")
+            .text("The path of the program that schedd runs when a job begins, ends or is aborted.")
             .default("none")
             .example("\"/etc/lanai/notify\""),
     ],

@@ -11,9 +11,9 @@ use crate::model::resource::Resources;
 use crate::model::time::Span;
 
 /// A fraction of a fair share.
-pub const THRESHOLD: Scalar<f64> = scalar("a number from 0 on", |number| *number >= 0.0);
+pub const THRESHOLD: Scalar<f64> = scalar("a number of at least 0", |number| *number >= 0.0);
 /// A duration.
-pub const TIME: Scalar<Span> = time("a time, as \"30s\"");
+pub const TIME: Scalar<Span> = time("a time, such as \"30s\"");
 
 /// `[preemption.starvation]`.
 pub static STARVATION: Table<Config> = Table::new(
@@ -22,7 +22,7 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("tolerance", FROM_0_TO_1, |c| {
             &mut c.policy.starvation.patience.tolerance
         })
-        .text("The part of its fair share below which an operation counts as below it, 0 to 1."),
+        .text("The part of its fair share below which an operation can starve, 0 to 1."),
         &key("timeout", TIME, |c| {
             &mut c.policy.starvation.patience.timeout
         })
@@ -30,7 +30,7 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("aggressive_timeout", TIME, |c| {
             &mut c.policy.starvation.patience.aggressive_timeout
         })
-        .text("The time below its fair share after which an operation starves aggressively, if enabled."),
+        .text("The time below its fair share after which an operation starves aggressively."),
         &key("enable_aggressive", BOOLEAN, |c| {
             &mut c.policy.starvation.patience.enable_aggressive
         })
@@ -38,15 +38,15 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("allow_aggressive", BOOLEAN, |c| {
             &mut c.policy.starvation.patience.allow_aggressive
         })
-        .text("Whether aggressively starving operations preempt allocations between the two thresholds."),
+        .text("Whether aggressive starvation preempts between the two thresholds."),
         &key("aggressive_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.aggressive_threshold
         })
-        .text("The part of its fair share up to which an operation's allocations are never preempted."),
+        .text("The part of its fair share up to which an operation is never preempted."),
         &key("preemption_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.preemption_threshold
         })
-        .text("The part of its fair share beyond which an operation's allocations are preempted first."),
+        .text("The part of its fair share above which an operation is preempted first."),
         &key("boundary", OneOf(Boundary::ALL), |c| {
             &mut c.policy.starvation.boundary
         })
@@ -54,7 +54,7 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("non_preemptible_threshold", AmountTable, |c| {
             &mut c.policy.starvation.non_preemptible_threshold
         })
-        .text("The use of each resource below which an operation is not preempted, as { ncpus = 4 }.")
+        .text("The use of resources below which an operation is not preempted.")
         .default("none")
         .example("{ ncpus = 4 }"),
         &key("backoff", TIME, |c| &mut c.policy.starvation.backoff)
@@ -62,7 +62,7 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("update_period", TIME, |c| {
             &mut c.policy.starvation.update_period
         })
-        .text("The least time between two computations of fair shares while operations and nodes do not change."),
+        .text("The least interval of fair-share computations without changes of jobs or nodes."),
     ],
 )
 .finish(finish);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terms_of_starvation_are_read() {
+    fn starvation_settings_are_read() {
         let text = r#"
             [preemption.starvation]
             tolerance = 0.5
@@ -193,7 +193,7 @@ mod tests {
 
     /// Y18, Y19, Y23, Y26, Y29.
     #[test]
-    fn accounts_say_what_they_are_as_pools() {
+    fn pool_settings_of_accounts_are_read() {
         let text = r#"
             [[account]]
             name = "prod"
@@ -250,7 +250,7 @@ mod tests {
 
     /// Y2, Y5.
     #[test]
-    fn pairs_that_contradict_each_other_are_refused_with_both_values() {
+    fn contradictory_settings_are_refused_with_both_values() {
         let of = |more: &str| refusal(&format!("[preemption.starvation]\n{more}"));
         assert_eq!(
             of("aggressive_threshold = 0.9\npreemption_threshold = 0.8"),
@@ -265,35 +265,35 @@ mod tests {
             of("timeout = \"3m\""),
             "line 2: `aggressive_timeout` is 00:02:00 and `timeout` is 00:03:00: raise the first or lower the second"
         );
-        let said = refusal(
+        let message = refusal(
             "[[account]]\nname = \"a\"\nstarvation_timeout = \"3m\"\n[[account]]\nname = \"b\"\nparent = \"a\"\n\
              aggressive_starvation_timeout = \"1m\"",
         );
         assert!(
-            said.starts_with(
+            message.starts_with(
                 "line 3: `aggressive_starvation_timeout` is 00:02:00 and `starvation_timeout`"
             ),
-            "{said}"
+            "{message}"
         );
-        let said = refusal(
+        let message = refusal(
             "[[account]]\nname = \"a\"\nstarvation_timeout = \"2m\"\n[[account]]\nname = \"b\"\nparent = \"a\"\n\
              aggressive_starvation_timeout = \"1m\"",
         );
-        assert!(said.starts_with("line 7: "), "{said}");
-        let said = refusal(
+        assert!(message.starts_with("line 7: "), "{message}");
+        let message = refusal(
             "[[account]]\nname = \"a\"\naggressive_preemption_threshold = 0.9\n[[account]]\nname = \"b\"\n\
              parent = \"a\"\npreemption_threshold = 0.5",
         );
         assert!(
-            said.starts_with(
+            message.starts_with(
                 "line 7: `aggressive_preemption_threshold` is 0.9 and `preemption_threshold` is 0.5"
             ),
-            "{said}"
+            "{message}"
         );
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_its_line() {
+    fn invalid_starvation_settings_are_refused_with_their_line() {
         for wrong in [
             "tolerance = 1.5",
             "tolerance = -1",

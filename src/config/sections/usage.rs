@@ -23,7 +23,7 @@ const FACTOR: Scalar<f64> = scalar("a number from 0 to 1", |part| (0.0..=1.0).co
 const RESET: OrWord<Scalar<Span>> = OrWord {
     word: "never",
     kind: A_SECOND_OR_MORE,
-    wanted: "a time of a second or more, as \"365d\", or \"never\"",
+    wanted: "a time of at least a second, such as \"365d\", or \"never\"",
 };
 const WEIGHT: Scalar<f64> = scalar("a number from 0 to 1e9", |weight| {
     (0.0..=1e9).contains(weight)
@@ -58,7 +58,7 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The length of a window, at least a second; for \"window\".")
+        .text("The length of a window, at least a second, with decay = \"window\".")
         .default("\"24h\"")
         .example("\"24h\""),
         &computed(
@@ -71,7 +71,7 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The number of windows that count, including the current one, at most 1000; for \"window\".")
+        .text("The number of windows that count, at most 1000, with decay = \"window\".")
         .default("7")
         .example("7"),
         &computed(
@@ -84,14 +84,13 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The weight of a window relative to the next younger one, 0 to 1; for \"window\".")
+        .text("The weight of a window relative to the next newer one, 0 to 1.")
         .default("1")
         .example("1.0"),
         &key("reset", RESET, |c| &mut c.policy.usage.reset)
             .text("The period at the end of which earlier usage is discarded, or \"never\"."),
-        &key("weights", WEIGHTS, |c| &mut c.policy.usage.weights).text(
-            "The weight of a second of each resource, as { cores = 1, gpus = 10, power = 0.01 }.",
-        ),
+        &key("weights", WEIGHTS, |c| &mut c.policy.usage.weights)
+            .text("The weight of each resource per second, such as { cores = 1, gpus = 10 }."),
     ],
 );
 

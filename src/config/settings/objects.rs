@@ -19,7 +19,7 @@ use toml::de::DeTable;
 pub(super) fn settings(config: &Config, source: &Source) -> Vec<KeySetting> {
     let mut all = Vec::new();
     resources(config, source, &mut all);
-    for queue in config.stated_queues() {
+    for queue in config.configured_queues() {
         let factor = config.policy.precedence.queues.get(&queue.name).copied();
         let object = source.named("queue", &queue.name);
         let target = QmgrObject::Queue(queue.name.clone());
@@ -138,7 +138,11 @@ impl Object<'_> {
 fn is_overridden(source: &Source, target: &QmgrObject, key: &Entry) -> bool {
     let overrides = source.overrides;
     let made = overrides.of(target).map(|known| known.being);
-    made == Some(Existence::Created) || key.pbs.iter().any(|name| overrides.says_of(target, name))
+    made == Some(Existence::Created)
+        || key
+            .pbs
+            .iter()
+            .any(|name| overrides.sets_attribute(target, name))
 }
 
 fn resources(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
@@ -149,7 +153,9 @@ fn resources(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
         let mut row = ResourceConfig::of(name, definition, pool, meter);
         let target = QmgrObject::Resource(name.clone());
         let server = &QmgrObject::Server;
-        let has_totals = source.overrides.says_of(server, "resources_available");
+        let has_totals = source
+            .overrides
+            .sets_attribute(server, "resources_available");
         source.named("resource", name).rows(
             &RESOURCE,
             &mut row,
@@ -177,7 +183,7 @@ fn nodes(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
                 attribute: "resources_available".to_string(),
                 resource: Some(name.clone()),
             };
-            let by_qmgr = source.overrides.says(&target, &key);
+            let by_qmgr = source.overrides.sets(&target, &key);
             let value = resource_word(value);
             all.push(object.setting(name.clone().into(), value, &[Some(name)], by_qmgr));
         }

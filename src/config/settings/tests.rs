@@ -15,7 +15,7 @@ fn written(text: &str) -> String {
 }
 
 #[test]
-fn what_is_written_means_the_same_again() {
+fn written_settings_are_read_back_unchanged() {
     let mut texts: Vec<String> = Preset::ALL
         .iter()
         .map(|(name, _)| format!("preset = \"{name}\""))
@@ -57,7 +57,7 @@ fn what_is_written_means_the_same_again() {
 }
 
 #[test]
-fn queues_limits_and_resources_are_written_with_their_origins_and_mean_the_same_again() {
+fn queues_limits_and_resources_are_written_with_their_origins() {
     use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
     use crate::config::overrides::{AttributeKey, QmgrObject};
     let text = "[[resource]]\nname = \"lic\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 3\n\
@@ -77,9 +77,9 @@ fn queues_limits_and_resources_are_written_with_their_origins_and_mean_the_same_
         target: QmgrObject::Queue("fast".into()),
         edits,
     };
-    let said = QmgrOverrides::default().with(&command, &file).unwrap();
-    let (config, _) = file.with_overrides(&said);
-    let again = Written(&effective(&config, text, &said)).to_string();
+    let overrides = QmgrOverrides::default().with(&command, &file).unwrap();
+    let (config, _) = file.with_overrides(&overrides);
+    let again = Written(&effective(&config, text, &overrides)).to_string();
     let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
     assert_eq!(
         (read.queues(), read.effective_policy(), read.pools.clone()),
@@ -233,11 +233,11 @@ const ALL_KEYS: &str = r#"
     "#;
 
 #[test]
-fn every_key_is_told_with_its_line_and_means_the_same_again() {
+fn every_key_is_written_with_its_line() {
     let config = Config::parse(ALL_KEYS).unwrap();
     let settings = effective(&config, ALL_KEYS, &QmgrOverrides::default());
     let line = |setting: &&KeySetting| matches!(setting.origin, SettingOrigin::Line(_));
-    let told: BTreeSet<(&str, &str)> = settings
+    let with_lines: BTreeSet<(&str, &str)> = settings
         .iter()
         .filter(line)
         .map(|setting| (setting.section, &*setting.key))
@@ -261,35 +261,38 @@ fn every_key_is_told_with_its_line_and_means_the_same_again() {
         let own = keys
             .iter()
             .filter(|key| !["max_running", "max_user_run"].contains(key));
-        let missing: Vec<_> = own.filter(|key| !told.contains(&(section, *key))).collect();
+        let missing: Vec<_> = own
+            .filter(|key| !with_lines.contains(&(section, *key)))
+            .collect();
         assert!(missing.is_empty(), "[{section}] {missing:?}");
     }
-    assert!(told.contains(&("node", "ncpus")) && told.contains(&("node", "mem")));
+    assert!(with_lines.contains(&("node", "ncpus")) && with_lines.contains(&("node", "mem")));
     let again = Written(&settings).to_string();
     let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
     let config = Config {
-        queues: config.stated_queues(),
+        queues: config.configured_queues(),
         ..config
     };
     assert_eq!(read, config, "{again}");
 }
 
 #[test]
-fn qualities_of_service_that_are_there_anyway_are_told_in_remarks() {
-    let said = written("");
+fn default_qualities_of_service_are_commented_out() {
+    let output = written("");
     assert!(
-        said.contains("\n# [[qos]]\n# name = \"expedite\"  "),
-        "{said}"
+        output.contains("\n# [[qos]]\n# name = \"expedite\"  "),
+        "{output}"
     );
-    let said = written("[[qos]]\nname = \"high\"\n");
+    let output = written("[[qos]]\nname = \"high\"\n");
     assert!(
-        said.contains("\n[[qos]]\nname = \"high\"  ") && said.contains("\n# name = \"normal\"  "),
-        "{said}"
+        output.contains("\n[[qos]]\nname = \"high\"  ")
+            && output.contains("\n# name = \"normal\"  "),
+        "{output}"
     );
 }
 
 #[test]
-fn what_qmgr_says_of_nodes_is_told_apart_from_what_the_file_does() {
+fn node_settings_of_qmgr_and_of_the_file_are_distinguished() {
     use crate::config::overrides::AttributeKey;
     use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
     let text = "[[node]]\nname = \"n1\"\npriority = 3\nmem = \"4gb\"\n";
@@ -311,13 +314,18 @@ fn what_qmgr_says_of_nodes_is_told_apart_from_what_the_file_does() {
         target: QmgrObject::Node(name.into()),
         edits: edits.clone(),
     };
-    let said = QmgrOverrides::default()
+    let overrides = QmgrOverrides::default()
         .with(&command("n1"), &file)
         .unwrap()
         .with(&command("n2"), &file)
         .unwrap();
-    let told = Written(&effective(&file.with_overrides(&said).0, text, &said)).to_string();
-    let (first, second) = told
+    let output = Written(&effective(
+        &file.with_overrides(&overrides).0,
+        text,
+        &overrides,
+    ))
+    .to_string();
+    let (first, second) = output
         .split_once("\n[[node]]\n")
         .unwrap()
         .1
@@ -352,11 +360,12 @@ fn what_qmgr_says_of_nodes_is_told_apart_from_what_the_file_does() {
 #[test]
 fn every_value_has_its_origin() {
     let text = "preset = \"it4i\"\n\n[order]\naccrual = \"always\"\n[order.weights]\nqos = 3\n";
-    let said = written(text);
+    let output = written(text);
     let remark = |key: &str| {
-        said.lines()
+        output
+            .lines()
             .find(|line| line.starts_with(key))
-            .unwrap_or(&said)
+            .unwrap_or(&output)
             .split("  #")
             .nth(1)
     };
@@ -367,7 +376,7 @@ fn every_value_has_its_origin() {
         (Some(" line 6"), Some(" preset"))
     );
     assert!(
-        said.contains("\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"),
-        "{said}"
+        output.contains("\npoll_interval = \"10m\"  ") && output.contains("\n# rank is not set\n"),
+        "{output}"
     );
 }

@@ -536,7 +536,7 @@ mod tests {
         elsewhere.resumes[0].shares[0].node = "n2".into();
         assert_eq!(
             elsewhere.audit(&fixture.state),
-            Err("job 1: goes on elsewhere".to_string())
+            Err("job 1: resumes on other nodes".to_string())
         );
         let full = fixture.clone().running(2, "select=1:ncpus=1", "n1", 60);
         assert_eq!(

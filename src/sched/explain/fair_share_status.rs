@@ -16,8 +16,8 @@ use crate::sched::view::snapshot::ClusterState;
 use crate::sched::view::starvation::{ShareParty, StarvationSubject};
 use std::collections::BTreeMap;
 
-/// The reports of all, each pool before its operations; empty if the policy has no starvation
-/// trigger.
+/// The reports of all pools and operations, each pool before its operations; empty if the policy
+/// has no starvation trigger.
 pub fn reports(state: &ClusterState, policy: &Policy, now: Time) -> Vec<FairShareReport> {
     if !policy.preemption.has(PreemptTrigger::Starvation) {
         return Vec::new();
@@ -25,12 +25,12 @@ pub fn reports(state: &ClusterState, policy: &Policy, now: Time) -> Vec<FairShar
     let state = &*state.prioritised(policy, now);
     let resolved = Resolved::new(state, policy, now);
     let cycle = cycle::decide(state, policy, &resolved, now, &mut CycleCache::default());
-    let look = FairShareView::of(&cycle);
-    let mut all: Vec<FairShareReport> = look.pools();
+    let view = FairShareView::of(&cycle);
+    let mut all: Vec<FairShareReport> = view.pools();
     all.extend(
-        look.shares
+        view.shares
             .rows()
-            .map(|(party, number)| look.of_party(party, number)),
+            .map(|(party, number)| view.of_party(party, number)),
     );
     all.sort_by(|a, b| {
         path(a)
@@ -46,14 +46,14 @@ pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<FairShareReport> 
     if !cycle.preemption().has(PreemptTrigger::Starvation) {
         return None;
     }
-    let look = FairShareView::of(cycle);
-    let party = look.shares.party(job, cycle.state.class_of(job))?;
-    let number = look
+    let view = FairShareView::of(cycle);
+    let party = view.shares.party(job, cycle.state.class_of(job))?;
+    let number = view
         .shares
         .rows()
         .find(|(other, _)| *other == party)
         .map_or(1, |(_, number)| number);
-    Some(look.of_party(party, number))
+    Some(view.of_party(party, number))
 }
 
 /// The pools from the top down, ending with a pool's own name.
@@ -150,7 +150,7 @@ impl<'l, 's> FairShareView<'l, 's> {
         }
     }
 
-    /// The usage of a party, if it has any.
+    /// The usage of a party, if it has running jobs.
     fn has(&self, party: ShareParty) -> Option<&[i64]> {
         match party {
             ShareParty::Operation(job) => Some(&self.cycle.state.operations.get(job)?.taken),
@@ -158,7 +158,7 @@ impl<'l, 's> FairShareView<'l, 's> {
         }
     }
 
-    /// The request of each of its jobs.
+    /// The request of each job of a party.
     fn wants(&self, party: ShareParty) -> Option<&[i64]> {
         match party {
             ShareParty::Operation(job) => Some(&self.cycle.state.waiting_class(job)?.shape.total),
@@ -198,7 +198,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster, pool};
     use std::sync::Arc;
 
-    fn told(fixture: &TestCluster) -> Vec<(ShareHolder, i64, i64, FairShareStatus, Option<Time>)> {
+    fn rows(fixture: &TestCluster) -> Vec<(ShareHolder, i64, i64, FairShareStatus, Option<Time>)> {
         let percent = |part: f64| (part * 100.0).round() as i64;
         let row = |report: FairShareReport| {
             (
@@ -215,10 +215,10 @@ mod tests {
             .collect()
     }
 
-    /// Y1, Y2: job 1 uses 8 of 10 CPUs with a fair share of 5; jobs 2 and 3 are similar and have as
-    /// much together.
+    /// Y1, Y2: job 1 uses 8 of 10 CPUs, and the fair share of each of the three jobs is a third.
+    /// Jobs 2 and 3 are similar and share one row.
     #[test]
-    fn who_has_less_is_told_since_when_and_what_that_makes_of_it() {
+    fn parties_below_their_fair_share_are_reported_with_status_and_time() {
         let mut fixture = cluster("1 x ncpus=10").running(1, "select=1:ncpus=8", "n1", 1000);
         let one =
             crate::sched::view::holdings::RunningOwner::of(&fixture.job(1, "select=1:ncpus=8"));
@@ -229,7 +229,7 @@ mod tests {
             })
             .queued(2, "select=1:ncpus=5")
             .queued(3, "select=1:ncpus=5");
-        assert!(told(&fixture).is_empty(), "nobody is looked at");
+        assert!(rows(&fixture).is_empty(), "no reports without the trigger");
         fixture.policy.preemption.triggers = vec![PreemptTrigger::Starvation];
         fixture.policy.starvation.patience.timeout = Span::seconds(30);
         let one = (
@@ -239,7 +239,7 @@ mod tests {
             FairShareStatus::Normal,
             None,
         );
-        let alike = |status| {
+        let similar = |status| {
             (
                 ShareHolder::Alike(JobId::job(2), 2),
                 33,
@@ -248,7 +248,10 @@ mod tests {
                 Some(Time(0)),
             )
         };
-        assert_eq!(told(&fixture), [one.clone(), alike(FairShareStatus::Below)]);
+        assert_eq!(
+            rows(&fixture),
+            [one.clone(), similar(FairShareStatus::Below)]
+        );
         let resolved = Resolved::new(&fixture.state, &fixture.policy, fixture.now);
         let cycle = cycle::decide(
             &fixture.state,
@@ -268,7 +271,7 @@ mod tests {
         let plan = cycle::run(&fixture.state, &fixture.policy, fixture.now);
         fixture.state.take_over(&plan);
         let fixture = fixture.at(30);
-        assert_eq!(told(&fixture)[1], alike(FairShareStatus::Starving));
+        assert_eq!(rows(&fixture)[1], similar(FairShareStatus::Starving));
         let all = reports(&fixture.state, &fixture.policy, fixture.now);
         assert_eq!(
             (all[0].resource.as_deref(), all[1].resource.as_deref()),
@@ -286,7 +289,7 @@ mod tests {
 
     /// Y24: each pool precedes its operations, and operations are in order of submission.
     #[test]
-    fn pools_are_told_from_the_top_down_with_what_is_in_them() {
+    fn pools_are_reported_top_down_with_their_operations() {
         let mut fixture = cluster("1 x ncpus=10");
         fixture.policy.fair_share.accounts = vec![
             pool("b", None, 1.0),
@@ -300,7 +303,7 @@ mod tests {
         let fixture = of_account(fixture, 2, "x", "select=1:ncpus=11");
         let fixture = of_account(fixture, 3, "x", "select=1:ncpus=2 array=1-2");
         let fixture = of_account(fixture, 6, "x", "select=1:ncpus=3 array=1-2");
-        let spelt = |report: FairShareReport| {
+        let shown = |report: FairShareReport| {
             let who = match report.who {
                 ShareHolder::Pool(name) => name,
                 ShareHolder::Operation(job) => job.to_string(),
@@ -310,7 +313,7 @@ mod tests {
         };
         let all: Vec<String> = reports(&fixture.state, &fixture.policy, fixture.now)
             .into_iter()
-            .map(spelt)
+            .map(shown)
             .collect();
         let in_x = [
             "1 from 2 on in x a",
@@ -332,11 +335,11 @@ mod tests {
             &mut CycleCache::default(),
         );
         assert_eq!(
-            of_job(JobId::job(5), &cycle).map(spelt).as_deref(),
+            of_job(JobId::job(5), &cycle).map(shown).as_deref(),
             Some("5 in x a")
         );
         assert_eq!(
-            of_job(JobId::job(1), &cycle).map(spelt).as_deref(),
+            of_job(JobId::job(1), &cycle).map(shown).as_deref(),
             Some("1 in b")
         );
     }

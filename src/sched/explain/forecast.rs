@@ -1,5 +1,5 @@
-//! The forecast: runs the real cycle forward on a copy of the state, from one end of a job to the
-//! next. Jobs end at their walltimes; an overdue job ends at once.
+//! The forecast: runs the real cycle on a copy of the state, from one event to the next. Jobs end
+//! at their walltimes; an overdue job ends at once.
 
 use crate::model::job::NodeShare;
 use crate::model::job::array::SubjobState;
@@ -39,9 +39,9 @@ impl Default for Budget {
 /// The result of a forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlook {
-    /// The starts in order; their prospects are [`Prospect::Starts`].
+    /// The starts in order; each prospect is [`Prospect::Starts`].
     pub starts: Vec<Foreseen>,
-    /// All jobs that still wait, by id; an array with waiting subjobs once.
+    /// All jobs that still wait, by id; an array with waiting subjobs is one entry.
     pub rest: Vec<Foreseen>,
     /// The end of the forecast.
     pub horizon: Horizon,
@@ -49,14 +49,14 @@ pub struct Outlook {
 
 impl Outlook {
     /// The forecast of a job: for an array, its first start; for a subjob without a start, the
-    /// forecast of its array. None if it is no candidate.
+    /// forecast of its array. None if the job is no candidate.
     pub fn of(&self, id: JobId) -> Option<&Foreseen> {
-        let is_meant = |foreseen: &&Foreseen| {
+        let is_of_job = |foreseen: &&Foreseen| {
             foreseen.job == id || (id.is_array() && foreseen.job.parent() == Some(id))
         };
         self.starts
             .iter()
-            .find(is_meant)
+            .find(is_of_job)
             .or_else(|| self.not_started(id))
             .or_else(|| self.not_started(id.parent()?))
     }
@@ -93,30 +93,31 @@ fn foresee(
     budget: Budget,
     is_last: impl Fn(&Start) -> bool,
 ) -> Outlook {
-    let mut course = ForecastRun {
+    let mut forecast = ForecastRun {
         state,
         starts: Vec::new(),
         looks: 0,
         backfilled: BTreeMap::new(),
         stopped: BTreeSet::new(),
     };
-    let (mut at, mut cycles, mut memory) = (now, 0, CycleCache::default());
+    let (mut at, mut cycles, mut cache) = (now, 0, CycleCache::default());
     loop {
-        // The further ahead, the less accurate priorities need to be.
-        course
+        // Priorities may be older, the further ahead the cycle is.
+        forecast
             .state
             .prioritise_within(policy, at, Span(at.since(now).0 / 10));
-        let plan = cycle::run_again(&course.state, policy, at, &mut memory);
+        let plan = cycle::run_again(&forecast.state, policy, at, &mut cache);
         cycles += 1;
-        course.carry_out(policy, &plan);
-        let next = course.next_moment(&plan);
-        let is_seen = next.is_none() || course.state.is_idle() || plan.starts.iter().any(&is_last);
+        forecast.carry_out(policy, &plan);
+        let next = forecast.next_moment(&plan);
+        let is_seen =
+            next.is_none() || forecast.state.is_idle() || plan.starts.iter().any(&is_last);
         let is_spent = cycles >= budget.cycles
-            || course.starts.len() >= budget.starts
-            || course.looks >= budget.looks;
+            || forecast.starts.len() >= budget.starts
+            || forecast.looks >= budget.looks;
         at = match next {
             Some(moment) if !is_seen && !is_spent => {
-                course.end_jobs(moment);
+                forecast.end_jobs(moment);
                 moment
             }
             _ => {
@@ -127,8 +128,8 @@ fn foresee(
                     is_whole: is_seen,
                 };
                 return Outlook {
-                    rest: course.rest(&plan, is_seen),
-                    starts: course.starts,
+                    rest: forecast.rest(&plan, is_seen),
+                    starts: forecast.starts,
                     horizon,
                 };
             }
@@ -141,9 +142,11 @@ struct ForecastRun {
     state: ClusterState,
     starts: Vec<Foreseen>,
     looks: usize,
-    /// Backfilled jobs on resources of planned starts, each with its rank, class and waiting time.
+    /// Backfilled jobs on resources of planned starts, each with its rank, its class and the start
+    /// of its wait.
     backfilled: BTreeMap<JobId, (u64, ClassKey, Time)>,
-    /// Jobs that ran at first and are suspended since: they are not counted as starts.
+    /// Jobs that ran at the beginning and were suspended. Their resumption does not count as a
+    /// start.
     stopped: BTreeSet<JobId>,
 }
 
@@ -151,19 +154,23 @@ impl ForecastRun {
     fn carry_out(&mut self, policy: &Policy, plan: &Plan) {
         self.looks += plan.considered;
         self.state.take_over(plan);
-        for way in &plan.preempts {
-            if way.action.keeps_memory() {
-                self.state
-                    .stand_still(way.job, &policy.preemption.releases, way.by, plan.now);
-                self.stopped.insert(way.job);
-            } else if way.action.ends_attempt() {
-                self.make_way(way.job);
+        for victim in &plan.preempts {
+            if victim.action.keeps_memory() {
+                self.state.predict_suspension(
+                    victim.job,
+                    &policy.preemption.releases,
+                    victim.by,
+                    plan.now,
+                );
+                self.stopped.insert(victim.job);
+            } else if victim.action.ends_attempt() {
+                self.requeue_or_end(victim.job);
             }
         }
         for resume in &plan.resumes {
             self.state
                 .occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
-            self.state.note_still(resume.job, false);
+            self.state.note_suspended(resume.job, false);
             let nodes = distinct(&resume.shares);
             let prospect = Prospect::Starts {
                 at: plan.now,
@@ -187,7 +194,7 @@ impl ForecastRun {
             if let Some(candidate) = candidate {
                 self.state.set_candidate(start.job, candidate);
             }
-            self.state.element_stands(start.job, SubjobState::Begun);
+            self.state.set_subjob_state(start.job, SubjobState::Begun);
             let prospect = Prospect::Starts {
                 at: plan.now,
                 end: start.until,
@@ -200,7 +207,7 @@ impl ForecastRun {
         }
     }
 
-    /// Notes a preemptible backfilled job: it may be requeued later.
+    /// Notes a preemptible backfilled job, which may be requeued later.
     fn note_backfilled(&mut self, job: JobId) {
         let rank = [Some(job), job.parent()]
             .into_iter()
@@ -215,21 +222,21 @@ impl ForecastRun {
         );
     }
 
-    /// Requeues a preempted job if the forecast has started it; otherwise it ends.
-    fn make_way(&mut self, job: JobId) {
+    /// Requeues a preempted job that the forecast has backfilled; any other preempted job ends.
+    fn requeue_or_end(&mut self, job: JobId) {
         self.state.vacate(job);
         if let Some((rank, class, since)) = self.backfilled.remove(&job) {
             self.state.enqueue_as(job, rank, &class, since);
         }
     }
 
-    /// The time of the next event, later than the plan.
+    /// The time of the next event after the plan; None if nothing more happens.
     fn next_moment(&self, plan: &Plan) -> Option<Time> {
         let soonest = plan.now + Span(1);
         let end = self.state.ends.first().map(|&(end, _)| end.max(soonest));
         // Preempted jobs have released resources.
-        let room = plan.preempts.first().map(|_| soonest);
-        [end, room, plan.next.filter(|&next| next >= soonest)]
+        let released = plan.preempts.first().map(|_| soonest);
+        [end, released, plan.next.filter(|&next| next >= soonest)]
             .into_iter()
             .flatten()
             .min()
@@ -240,11 +247,11 @@ impl ForecastRun {
             && end <= moment
         {
             self.state.vacate(job);
-            self.state.element_stands(job, SubjobState::Ended(0));
+            self.state.set_subjob_state(job, SubjobState::Ended(0));
         }
     }
 
-    /// The jobs that still wait, with their reason if nothing can change it.
+    /// The jobs that still wait, with their reason if no later event can change it.
     fn rest(&self, last: &Plan, is_seen: bool) -> Vec<Foreseen> {
         let reasons: BTreeMap<_, &Reason> = last
             .verdicts
@@ -302,8 +309,8 @@ mod tests {
     }
 
     /// `1 at 0 on n1; 2 at 60 on n1,n2; 3 unsatisfiable`.
-    fn told(outlook: &Outlook) -> String {
-        let told =
+    fn text(outlook: &Outlook) -> String {
+        let text =
             outlook
                 .starts
                 .iter()
@@ -315,11 +322,11 @@ mod tests {
                     Prospect::Waits(reason) => format!("{} {}", foreseen.job, reason.code()),
                     Prospect::Beyond => format!("{} beyond", foreseen.job),
                 });
-        told.collect::<Vec<_>>().join("; ")
+        text.collect::<Vec<_>>().join("; ")
     }
 
     #[test]
-    fn every_job_is_told_its_start_also_behind_the_first_blocked_one() {
+    fn every_job_gets_a_start_also_behind_the_first_blocked_one() {
         let fixture = cluster("2 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 100)
             .queued(2, "select=2:ncpus=4 walltime=50")
@@ -329,11 +336,12 @@ mod tests {
             .queued(6, "select=1:ncpus=99")
             .queued(7, "queue=night");
         let outlook = foreseen(&fixture, Budget::default());
-        let expected = "3 at 0 on n2; 2 at 100 on n1,n2; 4 at 150 on n1; 5 at 650 on n1,n2; 6 unsatisfiable; 7 queue_stopped";
-        assert_eq!(told(&outlook), expected);
+        let expected = "3 at 0 on n2; 2 at 100 on n1,n2; 4 at 150 on n1; 5 at 650 on n1,n2; \
+                        6 unsatisfiable; 7 queue_stopped";
+        assert_eq!(text(&outlook), expected);
         assert!(outlook.horizon.is_whole);
         assert_eq!(outlook.of(JobId::job(5)).unwrap().job, JobId::job(5));
-        assert_eq!(outlook.of(JobId::job(1)), None, "it runs");
+        assert_eq!(outlook.of(JobId::job(1)), None, "the job runs");
         let until = run_until(
             fixture.state.clone(),
             &fixture.policy,
@@ -342,19 +350,20 @@ mod tests {
             JobId::job(2),
         );
         assert_eq!(
-            told(&until).split("; ").take(3).collect::<Vec<_>>(),
+            text(&until).split("; ").take(3).collect::<Vec<_>>(),
             ["3 at 0 on n2", "2 at 100 on n1,n2", "4 amount.ncpus"]
         );
     }
 
     #[test]
-    fn the_elements_of_an_array_follow_each_other_within_its_limit() {
+    fn subjobs_start_within_the_limit_of_their_array() {
         let fixture = cluster("1 x ncpus=8")
             .queued(1, "array=1-5%2 walltime=10")
             .queued(2, "walltime=5");
         let outlook = foreseen(&fixture, Budget::default());
-        let expected = "1[1] at 0 on n1; 1[2] at 0 on n1; 2 at 0 on n1; 1[3] at 10 on n1; 1[4] at 10 on n1; 1[5] at 20 on n1";
-        assert_eq!(told(&outlook), expected);
+        let expected = "1[1] at 0 on n1; 1[2] at 0 on n1; 2 at 0 on n1; 1[3] at 10 on n1; \
+                        1[4] at 10 on n1; 1[5] at 20 on n1";
+        assert_eq!(text(&outlook), expected);
         assert_eq!(
             outlook.of(JobId::array(1)).unwrap().job,
             JobId::element(1, 1)
@@ -370,15 +379,15 @@ mod tests {
         fixture.policy.backfill.policy = Filling::Preempt;
         let outlook = foreseen(&fixture, Budget::default());
         assert_eq!(
-            told(&outlook),
+            text(&outlook),
             "3 at 0 on n1; 2 at 100 on n1; 3 at 150 on n1"
         );
     }
 
-    /// M45: it releases only its CPUs, resumes when the other job has ended, and keeps its memory
-    /// until it ends.
+    /// M45: job 1 releases only its CPUs, resumes when job 2 has ended, and keeps its memory until
+    /// it ends.
     #[test]
-    fn who_stands_still_for_another_keeps_its_memory_and_goes_on() {
+    fn a_suspended_job_keeps_its_memory_and_resumes() {
         let mut fixture =
             cluster("1 x ncpus=4:mem=8gb").running(1, "select=1:ncpus=4:mem=6gb", "n1", 100);
         fixture.policy.precedence = Precedence {
@@ -399,29 +408,29 @@ mod tests {
         let fixture = fixture.queued(2, "select=1:ncpus=4:mem=1gb walltime=50");
         let fixture = fixture.queued(3, "select=1:ncpus=1:mem=4gb walltime=5");
         assert_eq!(
-            told(&foreseen(&fixture, Budget::default())),
+            text(&foreseen(&fixture, Budget::default())),
             "2 at 10 on n1; 3 at 150 on n1"
         );
     }
 
     #[test]
-    fn a_job_put_off_starts_when_its_time_has_come() {
+    fn a_deferred_job_starts_after_its_time() {
         let fixture = cluster("1 x ncpus=1")
             .queued(1, "not_before=60 walltime=10")
             .queued(2, "walltime=100");
         assert_eq!(
-            told(&foreseen(&fixture, Budget::default())),
+            text(&foreseen(&fixture, Budget::default())),
             "2 at 0 on n1; 1 at 100 on n1"
         );
         let fixture = cluster("1 x ncpus=1").queued(1, "not_before=60 walltime=10");
         assert_eq!(
-            told(&foreseen(&fixture, Budget::default())),
+            text(&foreseen(&fixture, Budget::default())),
             "1 at 60 on n1"
         );
     }
 
     #[test]
-    fn one_that_is_overdue_is_taken_to_end_at_once() {
+    fn an_overdue_job_is_assumed_to_end_at_once() {
         let fixture = cluster("1 x ncpus=1")
             .running(1, "select=1:ncpus=1", "n1", 10)
             .queued(2, "walltime=5")
@@ -436,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forecast_stops_where_its_budget_ends_and_says_so() {
+    fn a_forecast_ends_with_its_budget_and_reports_it() {
         let mut fixture = cluster("1 x ncpus=1").queued(99, "select=1:ncpus=2");
         for job in 1..=9 {
             fixture = fixture.queued(job, "walltime=10");
@@ -463,27 +472,28 @@ mod tests {
                 is_whole: false,
             };
             assert_eq!(outlook.horizon, horizon, "{budget:?}");
-            assert!(told(&outlook).ends_with(
-                "3 at 20 on n1; 4 beyond; 5 beyond; 6 beyond; 7 beyond; 8 beyond; 9 beyond; 99 unsatisfiable"
+            assert!(text(&outlook).ends_with(
+                "3 at 20 on n1; 4 beyond; 5 beyond; 6 beyond; 7 beyond; 8 beyond; 9 beyond; \
+                 99 unsatisfiable"
             ));
         }
     }
 
     #[test]
-    fn what_waits_for_a_job_without_end_waits_for_ever() {
+    fn a_job_behind_a_job_without_end_never_starts() {
         let fixture = cluster("1 x ncpus=1")
             .running(1, "select=1:ncpus=1", "n1", i64::MAX)
             .queued(2, "walltime=5");
         let outlook = foreseen(&fixture, Budget::default());
         assert_eq!(
-            (told(&outlook).as_str(), outlook.horizon.is_whole),
+            (text(&outlook).as_str(), outlook.horizon.is_whole),
             ("2 amount.ncpus", true)
         );
     }
 
     /// F9: the forecast uses kept priorities, like the next cycle.
     #[test]
-    fn what_is_held_still_is_foreseen_as_it_is_held() {
+    fn a_forecast_uses_kept_priorities() {
         let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "walltime=60")
             .queued(2, "walltime=600");

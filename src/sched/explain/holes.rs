@@ -1,8 +1,8 @@
-//! Free windows: how many resources are free for a new job beside all planned starts, and for how
-//! long, widest first.
+//! Free windows: the resources that are free for a new job without a delay of planned starts, and
+//! for how long; the widest first.
 //!
-//! Uses the final state of a cycle: tries more and more copies of a request, for longer and longer
-//! times.
+//! They are found in the final state of a cycle, by trying more and more copies of a request for
+//! longer and longer times.
 
 use crate::model::job::Job;
 use crate::model::policy::Policy;
@@ -29,12 +29,12 @@ const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 /// The maximum number of windows.
 const MOST: usize = 100;
 
-/// The maximum number of copies of a request.
+/// The maximum number of copies of a request in a window.
 const MOST_COPIES: u32 = 1 << 20;
 
-/// M29: the windows for a job like this one, regardless of its walltime: how many copies of its
-/// request fit now, and for how long. Empty if nothing fits. The error is the reason why no such
-/// job may start at all.
+/// M29: the windows for a job like this one with any walltime: the number of copies of its request
+/// that fit now, and for how long. Empty if none fits. The error is the reason why no such job can
+/// start.
 pub fn windows(
     state: &ClusterState,
     policy: &Policy,
@@ -122,8 +122,8 @@ impl Probe<'_> {
         Some((fits, nodes.len() as u64))
     }
 
-    /// The longest time for which these copies, which fit for `walltime`, fit, in whole seconds;
-    /// None if it is unlimited.
+    /// The longest time for which these copies fit, in whole seconds; None if it is unlimited. They
+    /// must fit for `walltime`.
     fn longest(&mut self, copies: u32, walltime: Span) -> Option<Span> {
         if self.fit(copies, EVER).is_some() {
             return None;
@@ -150,14 +150,14 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     /// `4 on 4 for 3600; 1 on 1 for ever`.
-    fn told(fixture: &TestCluster, request: &str) -> String {
+    fn text(fixture: &TestCluster, request: &str) -> String {
         let windows = windows(
             &fixture.state,
             &fixture.policy,
             fixture.now,
             &fixture.job(999, request),
         );
-        let told = windows.unwrap().into_iter().map(
+        let text = windows.unwrap().into_iter().map(
             |FreeWindow {
                  copies,
                  nodes,
@@ -168,7 +168,7 @@ mod tests {
                 format!("{copies} on {nodes} for {lasts}")
             },
         );
-        told.collect::<Vec<_>>().join("; ")
+        text.collect::<Vec<_>>().join("; ")
     }
 
     /// M29: of 8 nodes 4 are idle, and 3 of these have a planned start in an hour.
@@ -180,26 +180,26 @@ mod tests {
         }
         let fixture = fixture.queued(5, "select=7:ncpus=1 walltime=100");
         assert_eq!(
-            told(&fixture, "select=1:ncpus=1"),
+            text(&fixture, "select=1:ncpus=1"),
             "4 on 4 for 3600; 1 on 1 for ever"
         );
     }
 
     #[test]
-    fn a_window_is_for_the_request_that_was_asked_for() {
+    fn a_window_counts_copies_of_the_request() {
         let fixture = cluster("3 x ncpus=8:mem=8gb").running(1, "select=1:ncpus=6", "n1", 60);
-        assert_eq!(told(&fixture, "select=1:ncpus=1"), "18 on 3 for ever");
-        assert_eq!(told(&fixture, "select=1:ncpus=3"), "4 on 2 for ever");
+        assert_eq!(text(&fixture, "select=1:ncpus=1"), "18 on 3 for ever");
+        assert_eq!(text(&fixture, "select=1:ncpus=3"), "4 on 2 for ever");
         assert_eq!(
-            told(&fixture, "select=1:ncpus=1 place=scatter"),
+            text(&fixture, "select=1:ncpus=1 place=scatter"),
             "3 on 3 for ever"
         );
         assert_eq!(
-            told(&fixture, "select=1:ncpus=4:mem=6gb+1:ncpus=1"),
+            text(&fixture, "select=1:ncpus=4:mem=6gb+1:ncpus=1"),
             "2 on 3 for ever"
         );
         assert_eq!(
-            told(
+            text(
                 &fixture.running(2, "select=2:ncpus=8", "n2,n3", 60),
                 "select=1:ncpus=3"
             ),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_run_or_may_not_start_has_no_windows_but_a_reason() {
+    fn a_job_that_cannot_start_has_a_reason_instead_of_windows() {
         let fixture = cluster("1 x ncpus=1");
         let windows = |text: &str| {
             windows(
@@ -226,12 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_starts_in_a_window_and_not_when_it_is_larger() {
+    fn a_job_starts_if_it_fits_in_a_window() {
         let fixture = cluster("1 x ncpus=16")
             .running(1, "select=1:ncpus=8", "n1", 3600)
             .queued(2, "select=1:ncpus=14 walltime=1:00:00");
         assert_eq!(
-            told(&fixture, "select=1:ncpus=1"),
+            text(&fixture, "select=1:ncpus=1"),
             "8 on 1 for 3600; 2 on 1 for ever"
         );
         for (request, starts) in [

@@ -13,8 +13,8 @@ use crate::sched::view::eligible::Eligible;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 
-/// Every limit for each owner with waiting or running jobs, in the order configured; a limit for
-/// named owners is included even without such jobs.
+/// Every limit for each owner with waiting or running jobs, in the order of the configuration. A
+/// limit for named owners is included even without such jobs.
 ///
 /// Waiting jobs are those that a cycle may consider: held or deferred jobs and jobs with
 /// dependencies are not included, though `queued` and `waiting` limits count them at submission.
@@ -27,7 +27,7 @@ pub fn limits_in_force(state: &ClusterState, policy: &Policy, now: Time) -> Vec<
     let mut all = Vec::new();
     for (_, stage) in LimitStage::ALL {
         if let Some(in_force) = InForce::new((state, policy, &resolved), stage, now) {
-            all.extend(in_force.told());
+            all.extend(in_force.uses());
         }
     }
     all.sort_by(|a, b| (a.place, &a.key).cmp(&(b.place, &b.key)));
@@ -80,7 +80,7 @@ impl<'s> InForce<'s> {
         })
     }
 
-    fn told(mut self) -> Vec<LimitUse> {
+    fn uses(mut self) -> Vec<LimitUse> {
         for (place, limit) in self
             .policy
             .limits
@@ -95,7 +95,7 @@ impl<'s> InForce<'s> {
         }
         let counts = self.waits();
         let used = (0..self.counters.accounts().len())
-            .map(|account| told(&self.counters, self.state, self.policy, account));
+            .map(|account| use_of(&self.counters, self.state, self.policy, account));
         used.zip(counts)
             .map(|(used, (waiting, barred))| LimitUse {
                 waiting,
@@ -105,7 +105,7 @@ impl<'s> InForce<'s> {
             .collect()
     }
 
-    /// For each counter, the number of waiting jobs, and how many of them it refuses.
+    /// For each counter, the number of waiting jobs, and the number of those that it refuses.
     fn waits(&mut self) -> Vec<(u64, u64)> {
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for class in self.state.classes.values() {
@@ -151,7 +151,7 @@ fn enter(class: &Class, counters: &mut LimitCounters) {
     counters.enter_many(&class.key, waiting(class), (&jobs, more as u64));
 }
 
-/// The key of a limit for named owners only.
+/// The key of a limit for named owners or for all owners together; None for a limit on each owner.
 fn named(limit: &Limit) -> Option<LimitKey> {
     let selectors = limit.scope.selectors().into_iter();
     selectors
@@ -167,7 +167,7 @@ fn waiting(class: &Class) -> u64 {
     class.jobs().map(|(_, waiting)| waiting.count()).sum()
 }
 
-fn told(
+fn use_of(
     counters: &LimitCounters,
     state: &ClusterState,
     policy: &Policy,
@@ -202,7 +202,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     /// `running jobs ann: 2 of 1/2 by 1,2, 1 of 1 barred`, as far as it applies.
-    fn told(fixture: &TestCluster) -> Vec<String> {
+    fn lines(fixture: &TestCluster) -> Vec<String> {
         let all = limits_in_force(&fixture.state, &fixture.policy, fixture.now);
         let one = |one: &LimitUse| {
             let (stage, quantity, key) = (
@@ -258,39 +258,39 @@ mod tests {
             "queued jobs ann: 11 of -/30 by 1,2,3,4,5[], 0/9",
             "running nodes night: 0 of -/4 by , 0/0",
         ];
-        assert_eq!(told(&fixture), expected);
+        assert_eq!(lines(&fixture), expected);
         let many = (10..60).fold(limited(limits), |fixture, id| {
             fixture.queued(id, "select=1:ncpus=1")
         });
         assert!(
-            told(&many)[0].starts_with("running jobs ann: 0 of 2/3 by , 0/50"),
+            lines(&many)[0].starts_with("running jobs ann: 0 of 2/3 by , 0/50"),
             "{:?}",
-            told(&many)
+            lines(&many)
         );
         assert!(
-            told(&many).iter().any(
-                |told| told.starts_with("queued jobs ann: 50 of") && told.contains("+30, 0/50")
+            lines(&many).iter().any(
+                |line| line.starts_with("queued jobs ann: 50 of") && line.contains("+30, 0/50")
             )
         );
     }
 
     /// M24: of the waiting jobs, only the considered ones count.
     #[test]
-    fn a_limit_on_idle_jobs_is_used_by_those_that_are_considered() {
+    fn considered_jobs_count_towards_a_limit_on_idle_jobs() {
         let fixture = limited("[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n")
             .queued(1, "select=1:ncpus=99");
         let fixture = (2..6).fold(fixture, |fixture, id| {
             fixture.queued(id, "select=1:ncpus=1")
         });
-        assert_eq!(told(&fixture), ["idle jobs ann: 2 of -/2 by 2,3, 2/5"]);
+        assert_eq!(lines(&fixture), ["idle jobs ann: 2 of -/2 by 2,3, 2/5"]);
         let fixture =
             limited("[[limit]]\nidle = { ncpus = 5 }\n").queued(1, "select=1:ncpus=2 array=1-9");
-        assert_eq!(told(&fixture), ["idle ncpus : 4 of -/5 by 1[1],1[2], 7/9"]);
+        assert_eq!(lines(&fixture), ["idle ncpus : 4 of -/5 by 1[1],1[2], 7/9"]);
     }
 
     /// M21: a job past its end has no remaining use.
     #[test]
-    fn what_is_left_of_running_jobs_becomes_less() {
+    fn remaining_use_of_running_jobs_decreases() {
         let limits =
             "[[limit]]\nuser = \"*\"\nrunning = { procseconds = 57600, seconds = 30000, pe = 7 }\n";
         let fixture = limited(limits)

@@ -1,5 +1,5 @@
-//! Why each node does not fit a job: computed for one job on demand, node by node. A cycle only
-//! counts.
+//! Why each node does not fit a job: computed on demand for one job, node by node. A cycle only
+//! counts nodes.
 
 use crate::model::reason::Mismatch;
 use crate::model::report::outlook::{Rejection, Survey};
@@ -13,8 +13,9 @@ use crate::sched::view::shape::{ChunkShape, ClassKey, Shape};
 use std::collections::BTreeMap;
 
 /// Checks a chunk of a class against every node in the final state of a cycle. Of several kinds of
-/// chunks, takes the first with too few places. `heeds_promises` if planned starts count.
-pub fn of(class: &ClassKey, cycle: &CycleState, heeds_promises: bool) -> Option<Survey> {
+/// chunks, takes the first with too few places. `counts_planned_starts`: whether planned starts are
+/// obstacles. None for a request without chunks.
+pub fn of(class: &ClassKey, cycle: &CycleState, counts_planned_starts: bool) -> Option<Survey> {
     let (space, shape) = (&cycle.space, &*class.shape);
     let number = (0..shape.chunks.len())
         .find(|&chunk| {
@@ -29,7 +30,7 @@ pub fn of(class: &ClassKey, cycle: &CycleState, heeds_promises: bool) -> Option<
         .as_ref()
         .or_else(|| windows.left(class, until))
         .unwrap_or(space);
-    let poll = Poll {
+    let checks = NodeChecks {
         space,
         beside,
         shape,
@@ -39,7 +40,7 @@ pub fn of(class: &ClassKey, cycle: &CycleState, heeds_promises: bool) -> Option<
     };
     let mut tally = SurveyCounts {
         survey: Survey {
-            chunk: poll.asked(),
+            chunk: checks.requested_chunk(),
             ..Survey::default()
         },
         groups: BTreeMap::new(),
@@ -50,16 +51,18 @@ pub fn of(class: &ClassKey, cycle: &CycleState, heeds_promises: bool) -> Option<
         .filter(|&ix| space.cluster.node(ix).kind.is_some())
     {
         let name = &space.cluster.node(ix).name;
-        let is_promised = heeds_promises && space.next_promise(ix).is_some_and(|at| at < until);
+        let is_planned =
+            counts_planned_starts && space.next_promise(ix).is_some_and(|at| at < until);
         let objection = if windows.encloses(class, name) {
-            poll.objection(ix)
-                .or_else(|| is_promised.then(Objection::promised))
+            checks
+                .objection(ix)
+                .or_else(|| is_planned.then(Objection::planned))
         } else {
             Some(Objection::outside())
         };
-        tally.note(name, objection, &poll);
+        tally.note(name, objection, &checks);
     }
-    Some(tally.close(&poll))
+    Some(tally.close(&checks))
 }
 
 /// Why a node does not fit the chunk.
@@ -68,28 +71,28 @@ struct Objection {
     /// The resource by name, and the free amount of the node; None for attributes that are only
     /// compared.
     resource: Option<(String, Option<i64>)>,
-    said: Option<String>,
+    text: Option<String>,
     never: bool,
 }
 
 impl Objection {
-    fn said(code: &'static str, said: impl Into<String>) -> Objection {
+    fn with_text(code: &'static str, text: impl Into<String>) -> Objection {
         Objection {
             code,
             resource: None,
-            said: Some(said.into()),
+            text: Some(text.into()),
             never: false,
         }
     }
 
     fn outside() -> Objection {
-        Objection::said("window_acl", "not a node of its reservation")
+        Objection::with_text("window_acl", "not in the job's reservation")
     }
 
-    fn promised() -> Objection {
-        Objection::said(
+    fn planned() -> Objection {
+        Objection::with_text(
             "would_delay_booking",
-            "there is room, but another job is promised the node",
+            "resources are free, but kept for the planned start of another job",
         )
     }
 
@@ -121,8 +124,8 @@ impl Objection {
 const AMOUNT: &str = "amount";
 
 /// The input of the checks.
-struct Poll<'a> {
-    /// The free resources, and those that reservations leave.
+struct NodeChecks<'a> {
+    /// The free resources, without and with reservations subtracted.
     space: &'a AvailabilityMap<'a>,
     beside: &'a AvailabilityMap<'a>,
     shape: &'a Shape,
@@ -131,9 +134,9 @@ struct Poll<'a> {
     trial: TentativePlacement<'a>,
 }
 
-impl Poll<'_> {
+impl NodeChecks<'_> {
     /// The requested chunk as text.
-    fn asked(&self) -> String {
+    fn requested_chunk(&self) -> String {
         let catalog = &self.space.cluster.catalog;
         let given = self
             .chunk
@@ -152,11 +155,11 @@ impl Poll<'_> {
     /// resources.
     fn objection(&self, ix: NodeIx) -> Option<Objection> {
         self.attribute(ix)
-            .or_else(|| self.screened(ix))
+            .or_else(|| self.filtered(ix))
             .or_else(|| self.too_small(ix))
             .or_else(|| {
                 (!self.space.is_open(ix))
-                    .then(|| Objection::said("node_state", "down, offline or silent"))
+                    .then(|| Objection::with_text("node_state", "down, offline or not responding"))
             })
             .or_else(|| self.access(ix))
             .or_else(|| self.amount(ix))
@@ -173,22 +176,22 @@ impl Poll<'_> {
         let found = cluster
             .value(cluster.node(ix), &need.resource)
             .map_or("unset".to_string(), |v| v.to_string());
-        let said = Some(format!("{} is {found}, not {}", need.resource, need.value));
+        let text = Some(format!("{} is {found}, not {}", need.resource, need.value));
         let resource = Some((need.resource.clone(), None));
         Some(Objection {
             code: "attribute",
             resource,
-            said,
+            text,
             never: true,
         })
     }
 
-    fn screened(&self, ix: NodeIx) -> Option<Objection> {
-        let (bar, said) = filter::objection(self.space, self.shape, ix)?;
-        let never = matches!(bar, Mismatch::Restriction | Mismatch::Hosts);
+    fn filtered(&self, ix: NodeIx) -> Option<Objection> {
+        let (mismatch, text) = filter::objection(self.space, self.shape, ix)?;
+        let never = matches!(mismatch, Mismatch::Restriction | Mismatch::Hosts);
         Some(Objection {
             never,
-            ..Objection::said(bar.name(), said)
+            ..Objection::with_text(mismatch.name(), text)
         })
     }
 
@@ -208,9 +211,9 @@ impl Poll<'_> {
             .get(&ix)
             .is_some_and(|in_use| in_use.is_closed)
         {
-            return Some(Objection::said(
+            return Some(Objection::with_text(
                 "in_use",
-                "its load average is as high as it may be",
+                "the load average has reached its maximum",
             ));
         }
         let is_taken = self.chunk.wants_idle() && room.tenants > 0;
@@ -220,21 +223,21 @@ impl Poll<'_> {
         let is_full =
             room.tenants >= room.bounds.jobs || room.barred().contains(&self.shape.owner().user);
         let (code, text) = if room.alone > 0 {
-            ("access_policy", "one job has it for itself")
+            ("access_policy", "a job has exclusive access")
         } else if is_full {
-            ("node_limit", "as many jobs are there as it takes")
+            ("node_limit", "the node's limit on jobs is reached")
         } else if self.shape.access.is_exclusive() || is_taken {
             (
                 "access_policy",
-                "the job wants it for itself, and others are there",
+                "the job needs exclusive access, but other jobs run there",
             )
         } else {
             (
                 "access_policy",
-                "who is there does not share it with this job",
+                "the jobs there do not share the node with this job",
             )
         };
-        Some(Objection::said(code, text))
+        Some(Objection::with_text(code, text))
     }
 
     fn amount(&self, ix: NodeIx) -> Option<Objection> {
@@ -255,7 +258,7 @@ impl Poll<'_> {
             .resource
             .as_ref()
             .is_some_and(|(name, _)| name == "ngpus");
-        let would_do = objection
+        let would_fit = objection
             .resource
             .as_ref()
             .and_then(|(_, found)| *found)
@@ -266,7 +269,7 @@ impl Poll<'_> {
                     .iter()
                     .any(|&(i, amount)| Some(i) == index && amount <= free + outside)
             });
-        Some(if is_gpus && outside > 0 && would_do {
+        Some(if is_gpus && outside > 0 && would_fit {
             Objection {
                 code: "used_outside",
                 ..objection
@@ -276,7 +279,7 @@ impl Poll<'_> {
         })
     }
 
-    /// The first resource of which these amounts are too small.
+    /// The first resource of which `free` is less than the chunk requests.
     fn lacking(&self, free: &[i64]) -> Option<Objection> {
         let &(index, _) = self
             .chunk
@@ -287,17 +290,17 @@ impl Poll<'_> {
         Some(Objection {
             code: AMOUNT,
             resource: Some((name, Some(free[index].max(0)))),
-            said: None,
+            text: None,
             never: false,
         })
     }
 
-    /// Checks what reservations leave of a node with enough resources.
+    /// Checks the resources that reservations leave on a node that has enough of them.
     fn window(&self, ix: NodeIx) -> Option<Objection> {
         let left = self.beside.room(ix);
         let is_left = self.lacking(&left.free).is_none() && left.admits(self.shape.owner());
         (!is_left || self.trial.times(ix, self.number) == 0)
-            .then(|| Objection::said("window_acl", "set aside by a reservation"))
+            .then(|| Objection::with_text("window_acl", "reserved for other jobs"))
     }
 
     fn shown(&self, resource: &str, amount: i64) -> Option<String> {
@@ -324,14 +327,14 @@ impl Poll<'_> {
 /// permanent.
 type ObjectionKey = (usize, Option<String>, bool);
 
-/// The results so far.
+/// The results of the nodes so far.
 struct SurveyCounts {
     survey: Survey,
     groups: BTreeMap<ObjectionKey, (Rejection, Option<(i64, i64)>)>,
 }
 
 impl SurveyCounts {
-    fn note(&mut self, name: &str, objection: Option<Objection>, poll: &Poll) {
+    fn note(&mut self, name: &str, objection: Option<Objection>, checks: &NodeChecks) {
         let Some(objection) = objection else {
             self.survey.fitting += 1;
             if self.survey.named.len() < Survey::MOST {
@@ -343,11 +346,11 @@ impl SurveyCounts {
             .resource
             .clone()
             .map_or((None, None), |(name, found)| (Some(name), found));
-        let alike = (objection.place(), resource, objection.never);
+        let key = (objection.place(), resource, objection.never);
         let (rejection, range) = self
             .groups
-            .entry(alike)
-            .or_insert_with(|| (Rejection::first(objection, poll), None));
+            .entry(key)
+            .or_insert_with(|| (Rejection::first(objection, checks), None));
         rejection.nodes += 1;
         if rejection.named.len() < Survey::MOST {
             rejection.named.push(name.to_string());
@@ -358,12 +361,15 @@ impl SurveyCounts {
         }
     }
 
-    fn close(self, poll: &Poll) -> Survey {
+    fn close(self, checks: &NodeChecks) -> Survey {
         let rejections =
             self.groups.into_values().map(|(rejection, range)| {
                 let found = rejection.resource.as_deref().zip(range).and_then(
                     |(resource, (least, most))| {
-                        Some((poll.shown(resource, least)?, poll.shown(resource, most)?))
+                        Some((
+                            checks.shown(resource, least)?,
+                            checks.shown(resource, most)?,
+                        ))
                     },
                 );
                 Rejection { found, ..rejection }
@@ -376,8 +382,8 @@ impl SurveyCounts {
 }
 
 impl Rejection {
-    /// The first of a group, without nodes.
-    fn first(objection: Objection, poll: &Poll) -> Rejection {
+    /// The first rejection of a group, without nodes.
+    fn first(objection: Objection, checks: &NodeChecks) -> Rejection {
         let resource = objection.resource.map(|(name, _)| name);
         let code = match (&resource, objection.code) {
             (Some(name), AMOUNT) => format!("{AMOUNT}.{name}"),
@@ -385,10 +391,10 @@ impl Rejection {
         };
         Rejection {
             code,
-            requested: resource.as_deref().and_then(|name| poll.requested(name)),
+            requested: resource.as_deref().and_then(|name| checks.requested(name)),
             resource,
             found: None,
-            said: objection.said,
+            said: objection.text,
             never: objection.never,
             nodes: 0,
             named: Vec::new(),
@@ -428,13 +434,14 @@ mod tests {
         .unwrap()
     }
 
-    /// `amount.ncpus 2 n1,n2 asked 4 has 1..3; fits 1 n3`.
-    fn told(fixture: &TestCluster, request: &str) -> String {
+    /// `amount.ncpus 2 n1,n2 requested 4 has 1..3; fits 1 n3`.
+    fn text(fixture: &TestCluster, request: &str) -> String {
         let survey = survey(fixture, request);
         let rejections = survey.rejections.iter().map(|rejection| {
             let amounts = rejection.found.as_ref().zip(rejection.requested.as_ref());
-            let amounts =
-                amounts.map(|((least, most), asked)| format!(" asked {asked} has {least}..{most}"));
+            let amounts = amounts.map(|((least, most), requested)| {
+                format!(" requested {requested} has {least}..{most}")
+            });
             let never = if rejection.never { " ever" } else { "" };
             let named = rejection.named.join(",");
             format!(
@@ -450,18 +457,22 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_counted_by_what_keeps_the_job_from_them() {
-        let fixture =
-            cluster("4 x ncpus=8:mem=8gb:arch=linux, 1 x ncpus=8:mem=8gb:arch=aix, 2 x ncpus=2:mem=8gb:arch=linux")
-                .node("n8", "ncpus=8:mem=8gb:arch=linux", false)
-                .running(1, "select=1:ncpus=6", "n1", 600)
-                .running(2, "select=1:ncpus=7", "n2", 600)
-                .running(3, "select=1:ncpus=1 place=excl", "n3", 600)
-                .running(4, "select=1:ncpus=1:mem=6gb", "n4", 600);
-        let expected = "attribute 1 n5 ever; access_policy 1 n3; node_state 1 n8; amount.mem 1 n4 asked 4gb has 2gb..2gb; \
-                        amount.ncpus 2 n1,n2 asked 4 has 1..2; amount.ncpus 2 n6,n7 asked 4 has 2..2 ever";
+    fn nodes_are_counted_by_objection() {
+        let fixture = cluster(
+            "4 x ncpus=8:mem=8gb:arch=linux, 1 x ncpus=8:mem=8gb:arch=aix, \
+             2 x ncpus=2:mem=8gb:arch=linux",
+        )
+        .node("n8", "ncpus=8:mem=8gb:arch=linux", false)
+        .running(1, "select=1:ncpus=6", "n1", 600)
+        .running(2, "select=1:ncpus=7", "n2", 600)
+        .running(3, "select=1:ncpus=1 place=excl", "n3", 600)
+        .running(4, "select=1:ncpus=1:mem=6gb", "n4", 600);
+        let expected = "attribute 1 n5 ever; access_policy 1 n3; node_state 1 n8; \
+                        amount.mem 1 n4 requested 4gb has 2gb..2gb; \
+                        amount.ncpus 2 n1,n2 requested 4 has 1..2; \
+                        amount.ncpus 2 n6,n7 requested 4 has 2..2 ever";
         assert_eq!(
-            told(&fixture, "select=1:ncpus=4:mem=4gb:arch=linux"),
+            text(&fixture, "select=1:ncpus=4:mem=4gb:arch=linux"),
             expected
         );
         assert_eq!(
@@ -471,13 +482,13 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_a_node_alone_is_told_where_others_are() {
+    fn a_job_for_exclusive_nodes_sees_nodes_with_other_jobs() {
         let fixture = cluster("3 x ncpus=8").running(1, "select=2:ncpus=1", "n1,n2", 600);
         let survey = survey(&fixture, "select=2:ncpus=1 place=scatter:excl");
         let said = survey.rejections[0].said.as_deref();
         assert_eq!(
             said,
-            Some("the job wants it for itself, and others are there")
+            Some("the job needs exclusive access, but other jobs run there")
         );
         assert_eq!(
             (survey.rejections[0].nodes, survey.fitting, survey.named),
@@ -486,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_as_many_jobs_as_it_takes_says_so() {
+    fn a_node_at_its_job_limit_is_reported() {
         let terms = NodeTerms {
             max_jobs: Some(1),
             ..NodeTerms::default()
@@ -494,21 +505,21 @@ mod tests {
         let fixture = cluster("1 x ncpus=8")
             .terms("n1", "ncpus=8", terms)
             .running(1, "select=1:ncpus=1", "n1", 60);
-        assert_eq!(told(&fixture, "select=1:ncpus=1"), "node_limit 1 n1");
+        assert_eq!(text(&fixture, "select=1:ncpus=1"), "node_limit 1 n1");
     }
 
     #[test]
-    fn gpus_in_use_from_outside_are_told_apart() {
+    fn gpus_used_from_outside_have_their_own_code() {
         let fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
         assert_eq!(
-            told(&fixture, "select=1:ngpus=2"),
-            "used_outside 1 n1 asked 2 has 1..1"
+            text(&fixture, "select=1:ngpus=2"),
+            "used_outside 1 n1 requested 2 has 1..1"
         );
     }
 
-    /// Of several kinds of chunks, the one with too few places is examined.
+    /// Of several kinds of chunks, the kind with too few places is examined.
     #[test]
-    fn the_chunk_that_lacks_places_is_asked_about() {
+    fn the_chunk_that_lacks_places_is_examined() {
         let fixture = cluster("2 x ncpus=4")
             .running(1, "select=1:ncpus=3", "n1", 60)
             .running(2, "select=1:ncpus=3", "n2", 60);
@@ -517,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_nodes_are_named_than_fit_in_a_line() {
+    fn the_number_of_named_nodes_is_limited() {
         let fixture = cluster("20 x ncpus=1");
         let survey = survey(&fixture, "select=1:ncpus=2");
         assert_eq!(
@@ -527,27 +538,27 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_others_are_promised_says_so_only_where_that_is_in_the_way() {
+    fn a_planned_start_is_an_objection_only_if_it_blocks_the_job() {
         let fixture = cluster("1 x ncpus=8")
             .running(1, "select=1:ncpus=4", "n1", 3600)
             .queued(2, "select=1:ncpus=8 walltime=3600");
         assert_eq!(
-            told(&fixture, "select=1:ncpus=4 walltime=7200"),
+            text(&fixture, "select=1:ncpus=4 walltime=7200"),
             "would_delay_booking 1 n1"
         );
         assert_eq!(
-            told(&fixture, "select=1:ncpus=4 walltime=60 queue=night"),
+            text(&fixture, "select=1:ncpus=4 walltime=60 queue=night"),
             "fits 1 n1"
         );
         // Its own planned start is no obstacle.
         let half = cluster("2 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60);
-        let expected = "amount.ncpus 1 n1 asked 4 has 0..0; fits 1 n2";
-        assert_eq!(told(&half, "select=2:ncpus=4 walltime=600"), expected);
+        let expected = "amount.ncpus 1 n1 requested 4 has 0..0; fits 1 n2";
+        assert_eq!(text(&half, "select=2:ncpus=4 walltime=600"), expected);
     }
 
-    /// M39: reserved nodes report that to excluded jobs, and other nodes to jobs for a reservation.
+    /// M39: reserved nodes reject excluded jobs, and other nodes reject jobs for the reservation.
     #[test]
-    fn nodes_of_a_reservation_say_so_to_others_and_other_nodes_to_who_asks_for_it() {
+    fn reservations_are_objections_inside_and_outside() {
         let mut fixture = cluster("3 x ncpus=4");
         fixture.state.set_window(Window {
             id: "R1".into(),
@@ -563,7 +574,7 @@ mod tests {
             owner_preempts: false,
         });
         assert_eq!(
-            told(&fixture, "select=3:ncpus=4 walltime=60"),
+            text(&fixture, "select=3:ncpus=4 walltime=60"),
             "window_acl 1 n1; fits 2 n2,n3"
         );
         let mut job = fixture.job(5, "select=1:ncpus=3 walltime=60");

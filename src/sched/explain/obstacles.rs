@@ -1,5 +1,5 @@
-//! All obstacles to a job's start: checks each stage after a cycle, which itself stops at the first
-//! refusal.
+//! All obstacles to a job's start. A cycle stops at the first refusal; this module checks each
+//! stage afterwards.
 
 use crate::model::job_id::JobId;
 use crate::model::reason::{CycleStage, Reason};
@@ -15,7 +15,7 @@ const ROUNDS: usize = 32;
 /// Longer than any planned start.
 const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 
-/// All refusals of a job after a cycle, the earliest stage first. Of the stages that look for
+/// All refusals of a job after a cycle, the earliest stage first. Of the stages that search for
 /// resources, only the first refusal is known.
 pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     let mut objections: Vec<Reason> = feasibility::check(&job.class.shape, cycle)
@@ -24,22 +24,24 @@ pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
         .collect();
     let could_run = objections.is_empty();
     objections.extend(throttling::objections(job, cycle));
-    let room = could_run.then(|| cycle.match_now(job).err()).flatten();
-    objections.extend(room.map(|reason| as_its_own(&reason, job.job)));
+    let refusal = could_run.then(|| cycle.match_now(job).err()).flatten();
+    objections.extend(refusal.map(|reason| as_its_own(&reason, job.job)));
     in_order(objections)
 }
 
-/// Puts the verdict of the cycle in place of refusals with its code or, if it is about resources,
-/// of all refusals about resources.
-pub fn led_by(said: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reason> {
-    let Some(said) = said.map(|said| as_its_own(said, job)) else {
+/// Puts the verdict of the cycle first. It replaces refusals with the same code and, if it is about
+/// resources, all refusals about resources.
+pub fn led_by(verdict: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reason> {
+    let Some(verdict) = verdict.map(|verdict| as_its_own(verdict, job)) else {
         return found;
     };
-    let is_of_room = |reason: &Reason| reason.stage() >= CycleStage::Match || reason.is_blocked();
+    let is_about_resources =
+        |reason: &Reason| reason.stage() >= CycleStage::Match || reason.is_blocked();
     let others = found.into_iter().filter(|reason| {
-        reason.code() != said.code() && !(is_of_room(reason) && is_of_room(&said))
+        reason.code() != verdict.code()
+            && !(is_about_resources(reason) && is_about_resources(&verdict))
     });
-    in_order(std::iter::once(said.clone()).chain(others).collect())
+    in_order(std::iter::once(verdict.clone()).chain(others).collect())
 }
 
 fn in_order(mut objections: Vec<Reason>) -> Vec<Reason> {
@@ -47,7 +49,7 @@ fn in_order(mut objections: Vec<Reason>) -> Vec<Reason> {
     objections
 }
 
-/// A job that conflicts with its own planned start waits for that.
+/// A job that conflicts only with its own planned start waits for that start.
 fn as_its_own(reason: &Reason, job: JobId) -> Reason {
     match *reason {
         Reason::WouldDelayBooking { holder, at }
@@ -59,8 +61,8 @@ fn as_its_own(reason: &Reason, job: JobId) -> Reason {
     }
 }
 
-/// The longest walltime with which the job would start now, if only its walltime prevents that.
-/// Each candidate is tried, so that the result is exact.
+/// The longest walltime with which the job would start now, if only its walltime prevents the
+/// start. Each walltime is tried, so that the result is exact.
 pub fn shorter(job: Candidate, cycle: &mut CycleState, first: &Reason) -> Option<Span> {
     let mut walltime = before(first, cycle.now)?;
     for _ in 0..ROUNDS {
@@ -79,7 +81,7 @@ pub fn shorter(job: Candidate, cycle: &mut CycleState, first: &Reason) -> Option
     None
 }
 
-/// The longest time for a job until its obstacle, in whole seconds.
+/// The time until the obstacle, in whole seconds; None if a shorter walltime does not avoid it.
 fn before(reason: &Reason, now: Time) -> Option<Span> {
     let at = match *reason {
         Reason::WouldDelayBooking { at, .. } | Reason::Reserved { from: at, .. } => at,
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_in_the_way_is_told_the_earliest_stage_first() {
+    fn all_obstacles_are_reported_the_earliest_stage_first() {
         let fixture = promised();
         assert_eq!(codes(&fixture, 2), ["amount.ncpus"]);
         let more = fixture
@@ -152,17 +154,17 @@ mod tests {
 
     /// The verdict of the cycle is kept with its numbers.
     #[test]
-    fn the_word_of_the_cycle_counts() {
+    fn the_verdict_of_the_cycle_takes_precedence() {
         let fixture = promised()
             .queued(3, "select=1:ncpus=4 walltime=60")
             .queued(4, "select=1:ncpus=2 walltime=60");
-        let said = fixture.reason(4).unwrap();
-        assert_eq!(explained(&fixture, 4).objections, [said]);
+        let verdict = fixture.reason(4).unwrap();
+        assert_eq!(explained(&fixture, 4).objections, [verdict]);
         assert_eq!(codes(&fixture, 3), [""; 0]);
     }
 
     #[test]
-    fn who_would_only_take_his_own_promised_room_waits_for_his_promise() {
+    fn a_job_blocked_by_its_own_planned_start_waits_for_it() {
         let promise = Reason::WouldDelayBooking {
             holder: JobId::job(2),
             at: Time(5),
@@ -176,7 +178,7 @@ mod tests {
 
     /// With the reported walltime the job starts, and with a second more it does not.
     #[test]
-    fn a_shorter_walltime_that_is_told_lets_the_job_start() {
+    fn the_reported_shorter_walltime_lets_the_job_start() {
         let fixture = promised().queued(3, "select=1:ncpus=4 walltime=7200");
         let shorter = explained(&fixture, 3).shorter.unwrap();
         assert_eq!(shorter, Span::seconds(3600));
@@ -190,7 +192,7 @@ mod tests {
         assert_eq!(
             explained(&fixture, 2).shorter,
             None,
-            "a shorter one would not make room"
+            "a shorter walltime would not help"
         );
         let endless = promised().queued(3, "select=1:ncpus=4");
         assert_eq!(codes(&endless, 3), ["would_delay_booking"]);
@@ -209,7 +211,7 @@ mod tests {
 
     /// X4.
     #[test]
-    fn a_job_without_walltime_is_told_with_which_it_would_start() {
+    fn a_job_without_walltime_gets_one_with_which_it_would_start() {
         let mut fixture = promised();
         fixture.policy = Policy {
             default_walltime: Span(i64::MAX),
@@ -220,9 +222,10 @@ mod tests {
         assert_eq!(explained(&fixture, 3).shorter, Some(Span::seconds(3600)));
     }
 
-    /// Two planned starts, and a reservation before both: the shortest of three counts.
+    /// Two planned starts, and a reservation before both: the shortest of the three walltimes
+    /// counts.
     #[test]
-    fn a_walltime_short_enough_for_one_thing_in_the_way_is_shortened_for_the_next() {
+    fn a_walltime_is_shortened_for_each_obstacle() {
         let mut fixture = cluster("1 x ncpus=8")
             .running(1, "select=1:ncpus=4", "n1", 3600)
             .queued(2, "select=1:ncpus=8 walltime=3600")

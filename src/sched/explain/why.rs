@@ -1,5 +1,5 @@
-//! Explains why a job waits: the verdict of the cycle, and the forecast. Nothing is stored; the
-//! functions that decide compute it again.
+//! Explains why a job waits: the verdict of the cycle, and the forecast. Nothing is stored: a new
+//! cycle computes the verdict again.
 
 use super::forecast::Outlook;
 use super::{fair_share_status, node_survey, obstacles};
@@ -22,7 +22,7 @@ use crate::sched::view::snapshot::ClusterState;
 const MOST_COUNTED: u64 = 500_000;
 
 /// Explains a waiting job; None for a job that is no candidate. `outlook` is a forecast from the
-/// same state and time. Jobs that passed the job are not known here.
+/// same state and time. The jobs that have passed the job (`overtakers`) are not known here.
 pub fn explain(
     state: &ClusterState,
     policy: &Policy,
@@ -65,9 +65,9 @@ pub fn explain(
     })
 }
 
-/// Whether a job is `meant`, or one of its subjobs.
-fn is_of(id: JobId, meant: JobId) -> bool {
-    id == meant || (meant.is_array() && id.parent() == Some(meant))
+/// Whether a job is `other`, or a subjob of it.
+fn is_of(id: JobId, other: JobId) -> bool {
+    id == other || (other.is_array() && id.parent() == Some(other))
 }
 
 /// The obstacles to a job's start.
@@ -76,7 +76,8 @@ struct Obstacles {
     objections: Vec<Reason>,
     survey: Option<Survey>,
     shorter: Option<Span>,
-    /// The number of running subjobs of an array with a limit of its own.
+    /// The number of running subjobs that count towards the limit of the job's array, including
+    /// those that the cycle starts.
     begun: u32,
     way: Option<PreemptionOutlook>,
     fair_share: Option<FairShareReport>,
@@ -91,10 +92,10 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     let candidate = Candidate::element(job, key, class.begun());
     let found = obstacles::of(candidate, &mut cycle);
     let begun = cycle.running_of(candidate);
-    let heeds_promises = found
+    let counts_planned_starts = found
         .iter()
         .any(|reason| matches!(reason, Reason::WouldDelayBooking { .. }));
-    let mut survey = node_survey::of(key, &cycle, heeds_promises);
+    let mut survey = node_survey::of(key, &cycle, counts_planned_starts);
     let mut shorter = found
         .first()
         .and_then(|first| obstacles::shorter(candidate, &mut cycle, first));
@@ -108,7 +109,7 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     }
     let objections = objections
         .into_iter()
-        .map(|reason| pointed(reason, survey.as_ref()))
+        .map(|reason| more_specific(reason, survey.as_ref()))
         .collect();
     Some(Obstacles {
         objections,
@@ -120,9 +121,9 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     })
 }
 
-/// Replaces "too few places" by the reason of all possible nodes if they agree: counting does not
-/// find the reason.
-fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
+/// Replaces "too few places", which results from counting, by the reason of all possible nodes if
+/// they have the same.
+fn more_specific(reason: Reason, survey: Option<&Survey>) -> Reason {
     let is_counted = matches!(reason, Reason::Scattered { .. });
     let Some(survey) = survey.filter(|survey| is_counted && survey.fitting == 0) else {
         return reason;
@@ -135,21 +136,21 @@ fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
         (
             Some(Rejection {
                 code,
-                said: Some(said),
+                said: Some(text),
                 nodes,
                 ..
             }),
             None,
         ) => Reason::Nowhere {
             code: code.clone(),
-            said: said.clone(),
+            said: text.clone(),
             nodes: *nodes,
         },
         _ => reason,
     }
 }
 
-/// The limit behind a reason.
+/// The limit that a reason is about, if any.
 fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     match reason {
         Reason::ArrayLimit { limit, .. } => Some(bare(
@@ -240,7 +241,7 @@ fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRa
     }
 }
 
-/// The number of jobs that start before the one at this place, or in all if it has none.
+/// The number of jobs that start before the job at this place; all starts if the job has no place.
 fn ahead(starts: &[Foreseen], place: Option<usize>) -> u64 {
     place.unwrap_or(starts.len()) as u64
 }
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_starts_now_has_no_reason_and_one_that_never_does_no_start() {
+    fn a_job_that_starts_now_has_no_reason() {
         let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=9");
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_nodes_that_could_do_agree_that_is_the_reason() {
+    fn a_reason_that_all_possible_nodes_share_is_reported() {
         let fixture = cluster("2 x ncpus=2, 1 x ncpus=4")
             .node("n3", "ncpus=4", false)
             .queued(1, "select=1:ncpus=4");
@@ -376,7 +377,7 @@ mod tests {
         assert_eq!(
             why.reason.unwrap().code(),
             "amount.ncpus",
-            "nothing is free for such a job"
+            "no resources are free for such a job"
         );
         let half = alone.running(3, "select=1:ncpus=2", "n1", 60);
         assert_eq!(
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_jobs_are_named_than_fit_on_a_screen() {
+    fn the_number_of_named_jobs_is_limited() {
         let mut fixture = cluster("1 x ncpus=30");
         for job in 1..=30 {
             fixture = fixture.running(job, "select=1:ncpus=1", "n1", 100);
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_explained_by_the_first_of_its_elements() {
+    fn an_array_is_explained_by_its_first_subjob() {
         let fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=2 walltime=60");
         let fixture = fixture.queued(2, "select=1:ncpus=2 walltime=60 array=1-2");
         let outlook = forecast::run(

@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl MemberPlaces {
-    /// Keeps the former places if they still hold.
+    /// The former places if they are still valid; otherwise new ones.
     fn after(
         before: Option<MemberPlaces>,
         state: &ClusterState,
         policy: &FairShare,
     ) -> MemberPlaces {
-        let kept = before.filter(|indices| indices.do_for(state, policy));
+        let kept = before.filter(|indices| indices.are_valid(state, policy));
         kept.and_then(|indices| indices.joined(state))
             .unwrap_or_else(|| MemberPlaces::new(state, policy))
     }
@@ -61,8 +61,9 @@ impl MemberPlaces {
         }
     }
 
-    /// Whether no member has left the tree.
-    fn do_for(&self, state: &ClusterState, policy: &FairShare) -> bool {
+    /// Whether the places are still valid: the policy and the members with usage are the same, and
+    /// all owners without usage still have waiting jobs.
+    fn are_valid(&self, state: &ClusterState, policy: &FairShare) -> bool {
         self.share_index.is_of(policy)
             && state
                 .usage()
@@ -87,8 +88,8 @@ impl MemberPlaces {
 }
 
 impl FairShareFactors {
-    /// The factors at a time, from the usage until then, including running jobs. `before` only
-    /// saves time.
+    /// The factors at `now`, from the usage until then, including running jobs. The former factors
+    /// (`before`) only save time.
     pub fn of(
         state: &ClusterState,
         policy: &Policy,
@@ -126,7 +127,7 @@ impl FairShareFactors {
         shares
     }
 
-    /// Adds the owners of new jobs; all other factors stay.
+    /// Adds the owners of new jobs. All other factors stay as they were `before`.
     pub fn joined(
         state: &ClusterState,
         policy: &Policy,
@@ -147,7 +148,8 @@ impl FairShareFactors {
         }
     }
 
-    /// The entry of the owner of a class; None if the owner had no waiting jobs.
+    /// The entry of the owner of a class; None if the owner had no waiting jobs at the last
+    /// computation.
     pub fn entry(&self, class: &ClassKey) -> Option<FairShareEntry> {
         let of_user = self.entries.get(&class.user)?;
         of_user
@@ -170,7 +172,7 @@ impl FairShareFactors {
         })
     }
 
-    /// The factor of the owner of a class; 0 if shares do not count.
+    /// The factor of the owner of a class; 0 without an entry.
     pub fn factor(&self, class: &ClassKey) -> f64 {
         self.entry(class).map_or(0.0, |entry| entry.factor)
     }

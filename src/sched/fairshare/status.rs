@@ -17,8 +17,8 @@ impl ClusterState {
         share_tree::entries(&tree, policy, self.usage(), &decayed(self, &tree, now), now)
     }
 
-    /// The last fair-share priorities of waiting jobs, by requested account (I3); empty unless the
-    /// method is linear.
+    /// The fair-share priorities, as last computed, of members with waiting or running jobs, by
+    /// requested account (I3); empty unless the method is linear.
     pub fn fair_share_priorities(&self, policy: &FairShare) -> Vec<(Member, f64)> {
         if policy.method != Method::Linear {
             return Vec::new();
@@ -52,7 +52,7 @@ mod tests {
 
     /// P1, P2 and P3 of I2 have used 6000, 3000 and 1000.
     #[test]
-    fn i7_the_fair_share_priorities_are_those_by_which_jobs_were_rated() {
+    fn i7_fair_share_priorities_are_those_last_computed() {
         let mut fixture = cluster("1 x ncpus=1")
             .owned("p2")
             .queued(1, "select=1")
@@ -82,21 +82,21 @@ mod tests {
         fixture.policy.fair_share.method = Method::Linear;
         let mut fixture = fixture.at(1000);
         fixture.state.prioritise(&fixture.policy, fixture.now);
-        let told = fixture
+        let priorities = fixture
             .state
             .fair_share_priorities(&fixture.policy.fair_share);
         let expected =
             [("new", 1e6), ("p2", 7e5)].map(|(user, priority)| (Member::new("", user), priority));
-        assert_eq!(told, expected);
+        assert_eq!(priorities, expected);
         let entries = fixture
             .state
             .share_rows(&fixture.policy.fair_share, fixture.now);
-        let told: Vec<_> = entries
+        let usage: Vec<_> = entries
             .iter()
             .map(|entry| (entry.user.as_deref().unwrap_or_default(), entry.raw))
             .collect();
         assert_eq!(
-            told,
+            usage,
             [("new", 0.0), ("p1", 6000.0), ("p2", 3000.0), ("p3", 1000.0)]
         );
         // All jobs of p3 have started: their priority is still shown.
@@ -117,10 +117,10 @@ mod tests {
             .charge(crate::model::job_id::JobId::job(9), &charge);
         let mut fixture = fixture.at(2000);
         fixture.state.prioritise(&fixture.policy, fixture.now);
-        let told = fixture
+        let priorities = fixture
             .state
             .fair_share_priorities(&fixture.policy.fair_share);
-        let users: Vec<&str> = told
+        let users: Vec<&str> = priorities
             .iter()
             .map(|(member, _)| member.user.as_str())
             .collect();

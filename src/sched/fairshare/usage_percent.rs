@@ -21,7 +21,8 @@ impl UsagePercents {
         }
     }
 
-    /// How far the user and the account of a class are below their targets; 0 without a target.
+    /// The distance by which the user and the account of a class are below their targets; 0 without
+    /// a target.
     pub fn distances(&self, rule: &Components, policy: &FairShare, class: &ClassKey) -> [f64; 2] {
         let Some(known) = &self.known else {
             return [0.0; 2];

@@ -1,6 +1,6 @@
-//! The priority cache in the snapshot. A new job gets its priority at once; all priorities are
-//! computed again at the start of a pass, or as rarely as the policy says (F9). In between, a cycle
-//! finds the queue in order.
+//! The priority cache in the snapshot. A new job gets its priority at the next cycle. All
+//! priorities are computed again when they may have changed, at most once per update period of the
+//! policy (F9).
 
 use super::calculator::PriorityCalculator;
 use super::round_robin;
@@ -49,7 +49,7 @@ impl PriorityRule {
 /// The jobs that need a new priority.
 #[derive(Debug, PartialEq)]
 enum Recalculation {
-    Nobody,
+    NoJobs,
     New,
     All,
 }
@@ -60,25 +60,25 @@ impl PriorityCache {
             return Recalculation::All;
         };
         let is_held = now >= self.at && now.since(self.at) < hold;
-        let is_over = if rule.precedence.moves() {
+        let is_outdated = if rule.precedence.moves() {
             !is_held && (now != self.at || self.is_stale || self.has_used)
         } else {
             self.is_stale
         };
         // A job's turn depends on all other jobs.
-        let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
-        if is_over || is_one_of_many {
+        let has_new_turns = !self.new.is_empty() && rule.precedence.takes_turns();
+        if is_outdated || has_new_turns {
             Recalculation::All
         } else if self.new.is_empty() {
-            Recalculation::Nobody
+            Recalculation::NoJobs
         } else {
             Recalculation::New
         }
     }
 }
 
-/// The period for which priorities are kept: as the policy sets it, and at least so long that
-/// computing them (about 0.05 s for 100,000 jobs) takes at most a twentieth of the time.
+/// The period for which priorities are kept: as the policy sets it, but long enough that computing
+/// them (about 0.05 s for 100,000 jobs) takes at most a twentieth of the time.
 fn hold(policy: &Policy, waiting: usize) -> Span {
     policy
         .precedence
@@ -98,7 +98,7 @@ impl ClusterState {
             .ranks
             .due(policy, now, hold(policy, self.jobs.len()).max(ago))
         {
-            Recalculation::Nobody => (),
+            Recalculation::NoJobs => (),
             Recalculation::New => self.rate_new(policy, now),
             Recalculation::All => self.rate_all(policy, now),
         }
@@ -106,10 +106,10 @@ impl ClusterState {
 
     /// Whether all priorities are valid for the policy at this time.
     pub(in crate::sched) fn is_in_order(&self, policy: &Policy, now: Time) -> bool {
-        self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Recalculation::Nobody
+        self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Recalculation::NoJobs
     }
 
-    /// The first error of the formula; the job's value counts as 0 (I15).
+    /// The first error of the formula. A job for which the formula fails has score 0 (I15).
     pub fn formula_fault(&self) -> Option<&EvaluationFault> {
         self.ranks.fault.as_ref()
     }
@@ -138,7 +138,7 @@ impl ClusterState {
         &self.ranks.shares
     }
 
-    /// Computes the priority of new jobs with the inputs of the last full computation, so a
+    /// Computes the priority of new jobs with the inputs of the last full computation, so that a
     /// reloaded job keeps its priority (F9).
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);
@@ -209,7 +209,8 @@ impl ClusterState {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let calculator = PriorityCalculator::new(self, policy, now, self.ranks.shares.clone());
-        // One walk for both: with as many classes as jobs, memory access dominates.
+        // One walk computes both priorities and first jobs: with as many classes as jobs, memory
+        // access dominates.
         let rated = classes.values_mut().filter_map(|class| {
             let class = Arc::make_mut(class);
             class.rate(&calculator);
@@ -218,7 +219,7 @@ impl ClusterState {
         let mut heads: Vec<(RequestGroup, QueuePosition, ClassId)> = rated.collect();
         let are_held_back = !self.hold_back(&mut classes, &policy.precedence).is_empty();
         if policy.precedence.takes_turns() {
-            round_robin::deal(&mut classes, &calculator.inputs);
+            round_robin::assign_turns(&mut classes, &calculator.inputs);
         }
         if are_held_back || policy.precedence.takes_turns() {
             heads = classes.values().filter_map(|class| head(class)).collect();
@@ -249,14 +250,14 @@ mod tests {
     use crate::sched::share_tree::usage::UsageTable;
     use crate::sched::view::change::Change;
 
-    const HELD: &[(i64, &str)] = &[
+    const JOBS: &[(i64, &str)] = &[
         (1, "walltime=600"),
         (2, "walltime=60"),
         (3, "walltime=600"),
         (4, "walltime=6000"),
     ];
 
-    /// Jobs that arrive together and differ in walltime; the order in which they would start.
+    /// The numbers of the waiting jobs, in the order in which a cycle considers them.
     fn order(fixture: &TestCluster) -> Vec<u64> {
         let resolved = crate::sched::placement::resolution::Resolved::new(
             &fixture.state,
@@ -275,7 +276,7 @@ mod tests {
     fn by(formula: &str) -> TestCluster {
         let mut fixture = cluster("1 x ncpus=1");
         fixture.policy.precedence = Precedence::by_formula(formula);
-        HELD.iter().fold(fixture, |fixture, (id, text)| {
+        JOBS.iter().fold(fixture, |fixture, (id, text)| {
             fixture.queued(*id as u64, &format!("select=1:ncpus=1 {text}"))
         })
     }
@@ -301,13 +302,13 @@ mod tests {
         assert_eq!(
             put_in_order(&mut fixture),
             [4, 1, 3, 5, 2],
-            "another rule holds at once"
+            "a new rule applies at once"
         );
     }
 
     /// F9: altering a job in between does not improve its priority.
     #[test]
-    fn a_job_read_again_keeps_its_priority() {
+    fn a_reloaded_job_keeps_its_priority() {
         let mut fixture = by("eligible_time");
         fixture.policy.precedence.update_period = Span::seconds(60);
         assert_eq!(put_in_order(&mut fixture), [1, 2, 3, 4]);
@@ -329,14 +330,14 @@ mod tests {
         assert_eq!(
             put_in_order(&mut fixture),
             [5, 1, 2, 3, 4],
-            "it has waited before it ran"
+            "the job had waited before it ran"
         );
     }
 
     /// Ann has all the usage, and her factor does not change when bob, who shares with her,
     /// arrives.
     #[test]
-    fn who_comes_in_between_changes_nothing_for_those_who_were_there() {
+    fn a_new_user_does_not_change_the_factors_of_others() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         let mut usage = UsageTable::default();
         usage.add(&Charge {
@@ -387,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn another_policy_holds_though_it_goes_by_who_came_first() {
+    fn a_change_to_submission_order_applies_at_once() {
         let mut fixture = by("walltime");
         assert_eq!(put_in_order(&mut fixture), [4, 1, 3, 2]);
         fixture.policy.precedence = Precedence::fcfs();
@@ -396,11 +397,11 @@ mod tests {
 
     /// Q16: usage does not affect an order by priority, and triggers no computation.
     #[test]
-    fn what_is_used_makes_nobody_be_rated_where_it_does_not_count() {
+    fn usage_triggers_no_computation_where_it_does_not_count() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         let charged = Change::Charged(JobId::job(9), Cow::Owned(charge()));
         for (order, due) in [
-            (PriorityOrder::Priority, Recalculation::Nobody),
+            (PriorityOrder::Priority, Recalculation::NoJobs),
             (PriorityOrder::Multifactor, Recalculation::All),
         ] {
             fixture.policy.precedence.order = order;
@@ -420,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_without_time_rates_nobody_twice_but_heeds_what_has_changed() {
+    fn a_rule_without_time_is_computed_again_only_after_changes() {
         let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1 queue=night");
@@ -435,7 +436,7 @@ mod tests {
                 .state
                 .ranks
                 .due(&fixture.policy, Time(9_000_000), Span(0)),
-            Recalculation::Nobody
+            Recalculation::NoJobs
         );
         let mut night = crate::model::queue::Queue::named("night");
         night.priority = 5;
@@ -449,7 +450,7 @@ mod tests {
 
     /// M11.
     #[test]
-    fn who_an_operator_puts_first_is_first_though_nothing_else_is_rated() {
+    fn a_system_priority_comes_first_under_fcfs() {
         let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1");
@@ -464,7 +465,7 @@ mod tests {
         assert_eq!(
             put_in_order(&mut fixture),
             [3, 1, 2],
-            "also when all are rated anew"
+            "also when all priorities are computed again"
         );
         Arc::make_mut(&mut first.spec).system_priority = None;
         fixture.state.enqueue(&first);
@@ -473,7 +474,7 @@ mod tests {
 
     /// Q6: a queue kept in order has the same order as one sorted from scratch.
     #[test]
-    fn an_order_that_is_kept_is_that_of_a_look_at_everybody() {
+    fn a_kept_order_equals_one_sorted_from_scratch() {
         let mut dice = 7_u64;
         let mut roll = |sides: u64| {
             dice = dice
@@ -514,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_jobs_are_rated_anew_every_hundredth_of_a_second_at_most() {
+    fn the_period_grows_with_the_number_of_jobs() {
         assert_eq!(
             (
                 hold(&Policy::default(), 1_000),
@@ -524,7 +525,7 @@ mod tests {
         );
     }
 
-    fn ordered(fixture: &TestCluster, id: u64, number: i32) -> Job {
+    fn with_system_priority(fixture: &TestCluster, id: u64, number: i32) -> Job {
         let mut job = fixture.job(id, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).system_priority = Some(number);
         job
@@ -532,27 +533,25 @@ mod tests {
 
     /// M11.
     #[test]
-    fn who_an_operator_puts_first_is_first_whoever_else_comes_or_does_not() {
+    fn a_system_priority_comes_first_whatever_else_waits() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
-        fixture.state.enqueue(&ordered(&fixture, 2, 5));
+        fixture.state.enqueue(&with_system_priority(&fixture, 2, 5));
         assert_eq!(put_in_order(&mut fixture), [2, 1]);
         let mut fixture = fixture.queued(3, "select=1:ncpus=1");
-        fixture.state.enqueue(&ordered(&fixture, 4, 7));
+        fixture.state.enqueue(&with_system_priority(&fixture, 4, 7));
         assert_eq!(put_in_order(&mut fixture), [4, 2, 1, 3]);
         let mut fixture = cluster("1 x ncpus=1");
         for (id, number) in [(1, 3), (2, 5)] {
-            fixture.state.enqueue(&ordered(&fixture, id, number));
+            fixture
+                .state
+                .enqueue(&with_system_priority(&fixture, id, number));
         }
-        assert_eq!(
-            put_in_order(&mut fixture),
-            [2, 1],
-            "where nobody else waits"
-        );
+        assert_eq!(put_in_order(&mut fixture), [2, 1], "without other jobs");
     }
 
     /// F9: fair-share factors are kept too, except for new users.
     #[test]
-    fn who_comes_in_between_has_the_share_that_is_theirs() {
+    fn a_new_user_gets_a_factor_at_once() {
         let one = "select=1:ncpus=1";
         let mut fixture = cluster("1 x ncpus=1").queued(1, one);
         let mut usage = UsageTable::default();
@@ -580,7 +579,7 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [1, 2]);
         assert!(
             Arc::ptr_eq(&before, &fixture.state.ranks.shares),
-            "who is known stands as before"
+            "known users keep their factors"
         );
         let mut fixture = fixture.at(40).queued(3, one).owned("bob").queued(4, one);
         assert_eq!(put_in_order(&mut fixture), [4, 1, 2, 3]);
@@ -588,7 +587,7 @@ mod tests {
 
     /// I22: a turn depends on all other jobs, including new ones.
     #[test]
-    fn turns_are_dealt_anew_for_who_comes() {
+    fn turns_are_assigned_again_for_new_jobs() {
         let text = |queue| format!("select=1:ncpus=1 queue={queue}");
         let mut fixture = cluster("1 x ncpus=1");
         let tiers = Tiers {
@@ -612,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_rated_anew_when_the_clock_is_set_back() {
+    fn all_priorities_are_computed_again_when_the_clock_is_set_back() {
         let mut fixture = by("eligible_time").at(100);
         put_in_order(&mut fixture);
         let due = |at: i64| {
@@ -625,8 +624,8 @@ mod tests {
             [50, 100, 159, 160].map(due),
             [
                 Recalculation::All,
-                Recalculation::Nobody,
-                Recalculation::Nobody,
+                Recalculation::NoJobs,
+                Recalculation::NoJobs,
                 Recalculation::All
             ]
         );
@@ -635,14 +634,14 @@ mod tests {
         let (policy, now) = (&fixture.policy, fixture.now);
         assert_eq!(
             fixture.state.ranks.due(policy, now, Span::seconds(60)),
-            Recalculation::Nobody,
-            "who came has gone again"
+            Recalculation::NoJobs,
+            "the new job is gone again"
         );
     }
 
     /// I15.
     #[test]
-    fn a_value_that_makes_no_sense_is_told_and_counts_as_nothing() {
+    fn a_formula_error_is_recorded_and_counts_as_0() {
         let mut fixture = by("1 / (walltime - 600)");
         assert_eq!(put_in_order(&mut fixture), [4, 1, 3, 2]);
         assert!(fixture.state.formula_fault().is_some());
@@ -655,7 +654,7 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [1, 3, 4, 5, 2]);
         assert!(
             fixture.state.formula_fault().is_some(),
-            "also of who comes in between"
+            "also for a job that arrives later"
         );
     }
 }

@@ -45,7 +45,7 @@ enum Basis<'y> {
     /// The factors of a job that has not waited yet.
     Factors(Factors),
     Components(Common<'y>),
-    /// An operator has set the order (`qorder`), with this number.
+    /// The system priority that an operator has set (`qalter --system-priority`).
     Ordered(i32),
 }
 
@@ -88,7 +88,7 @@ impl<'s> PriorityCalculator<'s> {
             }
             PriorityOrder::Components => Basis::Components(Common::of(&self.inputs, class)),
         };
-        // M11: a number set by an operator precedes any order.
+        // M11: a system priority precedes any order.
         let basis = class.system_priority.map_or(basis, Basis::Ordered);
         Rating {
             calculator: self,
@@ -106,13 +106,13 @@ impl<'s> PriorityCalculator<'s> {
         }
     }
 
-    /// The first error of the formula among the jobs computed so far; such a job has score 0.
+    /// The first error of the formula so far. A job for which the formula fails has score 0.
     pub fn fault(&self) -> Option<&EvaluationFault> {
         self.fault.get()
     }
 
-    /// The parts of a score if pools take turns: the satisfaction of its pool at its turn, which is
-    /// the negated score, and the satisfaction of its operation within the pool.
+    /// The parts of a job's score if pools take turns: the satisfaction of its pool at its turn,
+    /// which is the negated score, and the sort key of its operation within the pool.
     fn pool_parts(&self, job: JobId, class: &ClassKey, score: f64) -> Vec<ScorePart> {
         let PriorityInputs {
             state, policy, now, ..
@@ -121,7 +121,7 @@ impl<'s> PriorityCalculator<'s> {
         let pools = self
             .pools
             .get_or_init(|| PoolTurns::new(state, policy, classes, now));
-        let (pool, operation) = (pools.pool_of(class), pools.place(job, class));
+        let (pool, operation) = (pools.pool_of(class), pools.key_in_pool(job, class));
         vec![
             ScorePart {
                 input: pool,
@@ -195,7 +195,7 @@ impl Rating<'_> {
         }
     }
 
-    /// An erroneous formula counts as 0.
+    /// Records the error of a formula, which counts as 0.
     fn fail(&self, fault: EvaluationFault) -> f64 {
         self.calculator.fault.get_or_init(|| fault);
         0.0
@@ -214,7 +214,7 @@ impl ClusterState {
         state.report_by(&state.rated_by(policy), job)
     }
 
-    /// Reports by an existing calculator.
+    /// Reports the priority of a candidate with an existing calculator.
     pub(super) fn report_by(
         &self,
         calculator: &PriorityCalculator,

@@ -1,7 +1,7 @@
 //! The priority as a sum of components (M11): credentials, fair share, requested resources, service
 //! so far, and nearness to a service target.
 //!
-//! All but the last two are equal for all jobs of a class.
+//! All except the last two are equal for all jobs of a class.
 
 mod credential;
 
@@ -33,7 +33,7 @@ pub struct Common<'y> {
 }
 
 impl<'y> Common<'y> {
-    /// Computes them for a class.
+    /// Computes the common components of a class.
     pub fn of(inputs: &'y PriorityInputs, class: &ClassKey) -> Common<'y> {
         let rule = &inputs.policy.precedence.components;
         let credential = credential::values(rule, class, inputs.queue_priority(class));
@@ -60,7 +60,7 @@ impl<'y> Common<'y> {
         }
     }
 
-    /// The score of a job that has waited this long.
+    /// The score of a job of the class with this wait; `waited` is the time that counts.
     pub(super) fn score(&self, waited: Span, wait: &Wait) -> f64 {
         let (service, target) = self.service(waited, wait);
         let served = self.rule.value(ComponentKind::Service, &service)

@@ -22,7 +22,8 @@ pub struct FactorContext<'a> {
 /// The computation of a factor.
 struct FactorMeasure {
     value: fn(&FactorContext) -> f64,
-    /// The value depends on the waiting time. Other factors are equal for all jobs of a class.
+    /// Whether the value depends on the waiting time. Other factors are equal for all jobs of a
+    /// class.
     grows: bool,
     /// The input of the computation, for `qstat --priority`.
     input: fn(&FactorContext) -> String,
@@ -81,15 +82,20 @@ impl FactorContext<'_> {
         self.computed(Factors::NONE, |_| true)
     }
 
-    /// The factors after a wait; `factors` are those of another job of the class.
+    /// The factors of this job, from those of another job of the class: computes only the factors
+    /// that depend on the waiting time.
     pub fn after(&self, factors: Factors) -> Factors {
         self.computed(factors, |measure| measure.grows)
     }
 
-    fn computed(&self, mut factors: Factors, is_meant: impl Fn(&FactorMeasure) -> bool) -> Factors {
+    fn computed(
+        &self,
+        mut factors: Factors,
+        is_computed: impl Fn(&FactorMeasure) -> bool,
+    ) -> Factors {
         for row in FACTORS {
             let measure = measure(row.factor);
-            if is_meant(&measure) {
+            if is_computed(&measure) {
                 factors[row.factor] = (measure.value)(self);
             }
         }
@@ -143,24 +149,24 @@ fn qos(rule: &Precedence, name: Option<&str>) -> f64 {
     factor.copied().unwrap_or(0.0)
 }
 
-/// F5: the configured factor, else the priority of the queue as a part of the highest possible one,
-/// from -1 to 1.
+/// F5: the configured factor; otherwise the priority of the queue divided by the maximum, from -1
+/// to 1.
 fn queue(job: &FactorContext) -> f64 {
     let factor = job.rule().queues.get(&job.class.who.queue).copied();
     factor.unwrap_or_else(|| job.inputs.queue_priority(job.class) as f64 / Queue::PRIORITY_SCALE)
 }
 
-/// F6: the size factor of a job that needs `asked` of all nodes.
-fn size(asked: u64, nodes: usize, favor: Favor) -> f64 {
-    let (asked, nodes) = ((asked as f64).min(nodes as f64), nodes as f64);
+/// F6: the size factor of a job that needs `requested` of `nodes` nodes.
+fn size(requested: u64, nodes: usize, favor: Favor) -> f64 {
+    let (requested, nodes) = ((requested as f64).min(nodes as f64), nodes as f64);
     match favor {
-        Favor::Small if nodes > 1.0 => 1.0 - part((asked - 1.0).max(0.0), nodes - 1.0),
+        Favor::Small if nodes > 1.0 => 1.0 - part((requested - 1.0).max(0.0), nodes - 1.0),
         Favor::Small => 1.0,
-        Favor::Large => part(asked, nodes.max(1.0)),
+        Favor::Large => part(requested, nodes.max(1.0)),
     }
 }
 
-/// 0 for a job that would have started at once, 1 from the cap on.
+/// The slowdown, from 0 for a job that has not waited to 1 at the cap.
 fn slowdown(waited: Span, walltime: Span, cap: f64) -> f64 {
     let least = Span::seconds(1).0 as f64;
     part(waited.0 as f64 / (walltime.0 as f64).max(least), cap - 1.0)
@@ -174,10 +180,10 @@ mod tests {
 
     const HOUR: i64 = 3600;
 
-    /// F1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes, factor 1 of its user. F7:
-    /// with factor .2 of its user.
+    /// F1: 12 h of 168 h, a share of .5, normal quality, queue factor 1, 4 of 16 nodes, user factor
+    /// 1. F7: with user factor .2.
     #[test]
-    fn the_sum_is_that_of_the_text() {
+    fn the_weighted_sum_equals_the_example_of_the_specification() {
         let mut fixture = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
         fixture.policy.precedence = Precedence {
             weights: Factors::FLUX,
@@ -215,13 +221,13 @@ mod tests {
 
     /// F2.
     #[test]
-    fn a_wait_counts_no_more_than_the_longest() {
+    fn a_wait_counts_up_to_the_maximum() {
         assert_eq!((part(200.0, 168.0), part(84.0, 168.0)), (1.0, 0.5));
     }
 
     /// F4.
     #[test]
-    fn who_says_nothing_of_quality_has_the_normal_one() {
+    fn a_job_without_a_quality_of_service_has_the_normal_one() {
         let rule = Precedence::default();
         assert_eq!(
             [Some("expedite"), None, Some("normal"), Some("standby")].map(|name| qos(&rule, name)),
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slowdown_is_counted_from_none_to_the_cap() {
+    fn a_slowdown_counts_up_to_the_cap() {
         let hours = |hours: i64| Span::seconds(hours * HOUR);
         assert_eq!(
             (

@@ -1,4 +1,5 @@
-//! The names that a formula can use (I15): those of PBS, and the total request of each resource.
+//! The names that a formula can use (I15): the names of PBS, and each resource with the total
+//! request.
 
 use super::inputs::PriorityInputs;
 use crate::model::expression::{EvaluationFault, Expression, ExpressionValue, NameScope};

@@ -19,7 +19,7 @@ pub struct PriorityInputs<'s> {
 }
 
 impl PriorityInputs<'_> {
-    /// The walltime with which a job of the class is planned.
+    /// The walltime of a job of the class, or the default.
     pub(super) fn walltime(&self, class: &ClassKey) -> Span {
         class.walltime.unwrap_or(self.policy.default_walltime)
     }
@@ -32,12 +32,13 @@ impl PriorityInputs<'_> {
             .map_or(0, |queue| i64::from(queue.priority))
     }
 
-    /// The waiting time that counts.
+    /// The waiting time that counts: the eligible time until now.
     pub(super) fn waited(&self, wait: &Wait) -> Span {
         wait.eligibility.at(self.now).max(Span(0))
     }
 
-    /// The total request of a class for a resource: bytes, seconds or a plain number.
+    /// The total request of a class for a resource in bytes, seconds or as a plain number; None if
+    /// the resource is not consumable.
     pub(super) fn amount(&self, class: &ClassKey, resource: &str) -> Option<f64> {
         let catalog = &self.state.cluster.catalog;
         let index = catalog.index(resource)?;

@@ -18,7 +18,7 @@ const MOST: f64 = 1e9;
 /// The pools while turns are assigned.
 pub struct PoolTurns {
     tree: Tree,
-    /// By pool: its usage plus the jobs that had their turn.
+    /// By pool: its usage, plus the requests of the jobs that had their turn.
     served: BTreeMap<String, Amounts>,
     shares: FairShares,
 }
@@ -66,7 +66,7 @@ impl PoolTurns {
 
     /// The sort key of a waiting job's operation within its pool, lowest first: its satisfaction
     /// (Y22), or its place in line (Y23).
-    pub fn place(&self, job: JobId, class: &ClassKey) -> f64 {
+    pub fn key_in_pool(&self, job: JobId, class: &ClassKey) -> f64 {
         self.shares
             .party(job, Some(class.id))
             .map_or(MOST, |party| self.shares.turn(party))
@@ -79,8 +79,8 @@ impl PoolTurns {
             .account
     }
 
-    /// The satisfaction of a pool before a job of a class had its turn; an array takes one turn
-    /// with all its subjobs.
+    /// Returns the satisfaction of a pool before the turn of a job, and counts the job as served.
+    /// An array takes one turn with all its subjobs.
     pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &WaitingJob) -> f64 {
         let Some(served) = self.served.get(pool) else {
             return MOST;

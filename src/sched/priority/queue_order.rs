@@ -11,7 +11,7 @@ use crate::sched::view::sort_key::SortKey;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// All waiting jobs in the order in which a cycle considers them, an array once.
+/// All waiting jobs in the order in which a cycle considers them; an array is one entry.
 pub struct QueueOrder<'s> {
     state: Cow<'s, ClusterState>,
     policy: &'s Policy,
@@ -60,7 +60,7 @@ impl<'s> QueueOrder<'s> {
         self.entries.is_empty()
     }
 
-    /// The places, first to last.
+    /// The turns of all waiting jobs, first to last.
     pub fn turns(&self) -> impl Iterator<Item = QueueTurn> {
         let calculator = self.calculator();
         (0..self.len()).filter_map(move |at| self.turn(at, &calculator))
@@ -74,13 +74,13 @@ impl<'s> QueueOrder<'s> {
             .iter()
             .filter(|job| self.state.class_of(**job).is_some())
         {
-            let seated = if self.state.jobs.contains_key(&job) {
+            let entry = if self.state.jobs.contains_key(&job) {
                 Some(job)
             } else {
                 job.parent()
             };
-            if let Some(seated) = seated {
-                wanted.entry(seated).or_default().push(job);
+            if let Some(entry) = entry {
+                wanted.entry(entry).or_default().push(job);
             }
         }
         let calculator = &self.calculator();
@@ -127,7 +127,7 @@ impl<'s> QueueOrder<'s> {
             queue: who.queue.clone(),
             is_reserved: !entry.is_unreserved,
             cluster: is_by_cluster.then(|| key.cluster().to_string()),
-            precedence: tiers::told(priority.tier),
+            precedence: tiers::describe(priority.tier),
             priority,
         })
     }
@@ -138,8 +138,8 @@ impl<'s> QueueOrder<'s> {
 }
 
 impl ClusterState {
-    /// The last computed priority of a candidate, which it keeps when it starts (F9). A subjob has
-    /// the priority of its array.
+    /// The last computed priority of a candidate, which the job keeps when it starts (F9). A subjob
+    /// has the priority of its array.
     pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
         match policy.precedence.order {
             PriorityOrder::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
@@ -209,7 +209,7 @@ mod tests {
 
     /// I12.
     #[test]
-    fn the_queue_is_told_in_the_order_in_which_a_cycle_starts_jobs() {
+    fn the_queue_is_reported_in_the_order_in_which_a_cycle_starts_jobs() {
         for by in [
             PriorityOrder::Fcfs,
             PriorityOrder::Cluster,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_and_worths_are_those_of_the_jobs() {
+    fn turns_have_the_ranks_and_priorities_of_the_jobs() {
         let fixture = fixture(PriorityOrder::Multifactor);
         for (at, turn) in QueueOrder::of(&fixture.state, &fixture.policy, fixture.now)
             .turns()
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_told_with_who_is_next_to_it_and_what_differs() {
+    fn a_job_is_reported_with_its_neighbours_and_the_differences() {
         let fixture = fixture(PriorityOrder::Formula);
         let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         let jobs = [
@@ -258,19 +258,19 @@ mod tests {
             JobId::job(2),
             JobId::job(77),
         ];
-        let told: Vec<_> = queue.places_of(&jobs);
+        let reported: Vec<_> = queue.places_of(&jobs);
         let ids = |turn: &Option<QueueTurn>| {
             turn.as_ref()
                 .map(|turn| (turn.rank, turn.priority.job.number))
         };
-        let shown: Vec<_> = told
+        let shown: Vec<_> = reported
             .iter()
-            .map(|told| {
+            .map(|place| {
                 (
-                    ids(&told.above),
-                    told.own.priority.job,
-                    told.own.rank,
-                    ids(&told.below),
+                    ids(&place.above),
+                    place.own.priority.job,
+                    place.own.rank,
+                    ids(&place.below),
                 )
             })
             .collect();
@@ -282,7 +282,9 @@ mod tests {
                 (Some((4, 5)), JobId::job(3), 5, None),
             ]
         );
-        let differences = told[2].own.differences(told[2].above.as_ref().unwrap());
+        let differences = reported[2]
+            .own
+            .differences(reported[2].above.as_ref().unwrap());
         assert!(
             matches!(&differences[..], [OrderDifference::Part(own, other)]
             if (own.name.as_str(), own.factor, other.factor) == ("walltime", 9.0, 60.0)),
@@ -331,10 +333,9 @@ mod tests {
         assert_eq!(more(PriorityOrder::Formula, 1, 77), None);
     }
 
-    /// F14, M11: the first job has the highest score, except for jobs that an operator has put
-    /// first.
+    /// F14, M11: the first job has the highest score, except for jobs with a system priority.
     #[test]
-    fn submission_order_gives_a_rank_and_qorder_a_number() {
+    fn fcfs_scores_follow_the_rank_below_any_system_priority() {
         let mut fixture = fixture(PriorityOrder::Fcfs);
         let mut job = fixture.job(9, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).system_priority = Some(5);
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_told_and_nothing_where_nothing_does() {
+    fn the_parts_are_those_of_the_order() {
         let parts = |order| {
             let fixture = fixture(order);
             let priority = fixture
@@ -399,35 +400,37 @@ mod tests {
         fixture.policy.precedence.tiers.turns = TurnPolicy::RoundRobin;
         let fixture = fixture.queued(3, "select=1:ncpus=1 queue=night");
         let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
-        let told: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
-        assert_eq!(told, ["", "", "2 turns before it"]);
+        let reported: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
+        assert_eq!(reported, ["", "", "2 turns ahead of it"]);
     }
 
     /// M1.
     #[test]
-    fn who_asks_for_a_reservation_is_told_first() {
+    fn jobs_for_a_reservation_come_first() {
         let mut fixture = fixture(PriorityOrder::Fcfs);
         let mut job = fixture.job(9, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).reservation = Some("R1".to_string());
         fixture.state.enqueue(&job);
         assert_eq!(order(&fixture)[0], 9);
         let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
-        let told: Vec<(bool, String)> = queue
+        let reported: Vec<(bool, String)> = queue
             .turns()
             .map(|turn| (turn.is_reserved, turn.precedence))
             .collect();
         assert_eq!(
-            (told[0].0, told.iter().filter(|told| told.0).count()),
+            (reported[0].0, reported.iter().filter(|turn| turn.0).count()),
             (true, 1)
         );
-        assert!(told.iter().all(|told| told.1.is_empty()) && queue.len() == 6 && !queue.is_empty());
+        assert!(
+            reported.iter().all(|turn| turn.1.is_empty()) && queue.len() == 6 && !queue.is_empty()
+        );
         let empty = cluster("1 x ncpus=1");
         assert!(QueueOrder::of(&empty.state, &empty.policy, empty.now).is_empty());
     }
 
     /// F9: the report shows the priorities of the last cycle.
     #[test]
-    fn what_is_held_still_is_told_as_it_is_held() {
+    fn kept_priorities_are_reported_as_kept() {
         let mut fixture = fixture(PriorityOrder::Multifactor);
         fixture.policy.precedence.update_period = crate::model::time::Span::seconds(3600);
         fixture.state.prioritise(&fixture.policy, fixture.now);

@@ -1,6 +1,6 @@
 //! Walks the waiting jobs in order without sorting them: a heap holds the first job of each shape,
 //! then of its classes as needed, then their jobs one after another. Jobs of one class differ only
-//! in their place in the queue, and classes of one shape share refusals for want of resources.
+//! in their place in the queue, and classes of one shape share refusals for lack of resources.
 
 use crate::model::job_id::JobId;
 use crate::sched::placement::resolution::Resolved;
@@ -19,7 +19,7 @@ pub struct Candidate<'s> {
     pub job: JobId,
     /// Its class, as the policy resolves it.
     pub class: &'s ClassKey,
-    /// The number of running subjobs, if the class is an array with a limit of its own.
+    /// The number of started, unfinished subjobs, if the class is an array with a limit of its own.
     pub begun: u32,
     line: usize,
 }
@@ -30,7 +30,7 @@ pub struct Ranking<'s> {
     resolved: &'s Resolved,
     lines: Vec<ClassJobs<'s>>,
     rows: Vec<ShapeClasses<'s>>,
-    /// The best job of each row that is still of interest.
+    /// The best job of each row that is still considered.
     heads: BinaryHeap<Reverse<(SortPlace, usize)>>,
 }
 
@@ -40,7 +40,7 @@ type SortPlace = (i64, QueuePosition);
 /// The classes of a shape.
 struct ShapeClasses<'s> {
     members: &'s Members,
-    /// The classes without a drawn job, by their best jobs.
+    /// The classes of which no job has been drawn, by their best jobs.
     fresh: Peekable<btree_set::Iter<'s, (QueuePosition, ClassId)>>,
     /// The key that precedes their priorities.
     ahead: i64,
@@ -69,9 +69,13 @@ pub fn rank<'s>(state: &'s ClusterState, resolved: &'s Resolved) -> Ranking<'s> 
     ranking
 }
 
-/// Jobs for a reservation come before all others (M1): they take nothing from these.
-fn ahead_of(asks_for_window: bool, ahead: i64) -> i64 {
-    if asks_for_window { i64::MAX } else { ahead }
+/// Jobs for a reservation come before all others (M1): they use no resources of the others.
+fn ahead_of(requests_reservation: bool, ahead: i64) -> i64 {
+    if requests_reservation {
+        i64::MAX
+    } else {
+        ahead
+    }
 }
 
 impl<'s> Candidate<'s> {
@@ -85,7 +89,7 @@ impl<'s> Candidate<'s> {
         }
     }
 
-    /// A subjob of an array with a limit of its own, of which `begun` subjobs run.
+    /// A subjob of an array with a limit of its own and `begun` started, unfinished subjobs.
     pub fn element(job: JobId, class: &'s ClassKey, begun: u32) -> Candidate<'s> {
         Candidate {
             begun,
@@ -100,7 +104,7 @@ impl<'s> Candidate<'s> {
 }
 
 impl<'s> Ranking<'s> {
-    /// The best job left. Others of its shape come only after [`Ranking::follow`] or
+    /// The best remaining job. Other jobs of its shape come only after [`Ranking::follow`] or
     /// [`Ranking::pass`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
         let (place, line) = loop {
@@ -118,33 +122,29 @@ impl<'s> Ranking<'s> {
         })
     }
 
-    /// Goes on with the next job of the class, and with all classes of the same request.
+    /// Continues with the next job of the class, and with all classes of the same request.
     pub fn follow(&mut self, candidate: Candidate) {
         self.advance(candidate.line);
         self.pass(candidate);
     }
 
-    /// Goes on with the other classes of the same request: this class was refused for a reason of
+    /// Continues with the other classes of the same request: this class was refused for a reason of
     /// its own.
     pub fn pass(&mut self, candidate: Candidate) {
         let head = self.head(self.lines[candidate.line].row);
         self.heads.extend(head);
     }
 
-    /// Drops the requests for which this is true. Calls it in the order of the requests.
-    pub fn dismiss(&mut self, mut is_over: impl FnMut(&'s Members) -> bool) {
-        let mut goes_on = vec![false; self.rows.len()];
+    /// Drops the request groups for which `is_done` is true. Calls it in the order of the groups.
+    pub fn dismiss(&mut self, mut is_done: impl FnMut(&'s Members) -> bool) {
+        let mut stays = vec![false; self.rows.len()];
         for &Reverse((_, row)) in &self.heads {
-            goes_on[row] = true;
+            stays[row] = true;
         }
-        for (row, goes_on) in goes_on
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, goes_on)| **goes_on)
-        {
-            *goes_on = !is_over(self.rows[row].members);
+        for (row, stays) in stays.iter_mut().enumerate().filter(|(_, stays)| **stays) {
+            *stays = !is_done(self.rows[row].members);
         }
-        self.heads.retain(|&Reverse((_, row))| goes_on[row]);
+        self.heads.retain(|&Reverse((_, row))| stays[row]);
     }
 
     /// From here on, jobs of the classes with the highest priority come first; equals keep their
@@ -156,7 +156,7 @@ impl<'s> Ranking<'s> {
         });
     }
 
-    /// From here on, this number of jobs of these classes comes first, and the others after them.
+    /// From here on, these numbers of jobs of the classes come first, and all others after them.
     pub fn choose(&mut self, counts: &BTreeMap<ClassId, usize>) {
         self.reorder(|line| line.chosen = counts.get(&line.class.key.id).copied().unwrap_or(0));
     }
@@ -189,7 +189,7 @@ impl<'s> Ranking<'s> {
             self.open_all(row);
             for Reverse(((_, head), line)) in std::mem::take(&mut self.rows[row].begun).into_vec() {
                 change(&mut self.lines[line]);
-                let turn = (self.lines[line].spend(), head);
+                let turn = (self.lines[line].take_key(), head);
                 self.rows[row].begun.push(Reverse((turn, line)));
             }
             let head = self.head(row);
@@ -239,14 +239,14 @@ impl<'s> Ranking<'s> {
 
     fn advance(&mut self, line: usize) {
         if let Some(head) = self.lines[line].next() {
-            let turn = (self.lines[line].spend(), head);
+            let turn = (self.lines[line].take_key(), head);
             self.rows[self.lines[line].row]
                 .begun
                 .push(Reverse((turn, line)));
         }
     }
 
-    /// A row's place among the rows.
+    /// The heap entry of a row: its best job. None if it has none left.
     fn head(&mut self, row: usize) -> Option<Reverse<(SortPlace, usize)>> {
         let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
         let best = self.rows[row]
@@ -260,7 +260,7 @@ impl<'s> Ranking<'s> {
 
 impl<'s> ShapeClasses<'s> {
     fn new(group: &RequestGroup, members: &'s Members) -> ShapeClasses<'s> {
-        let ahead = ahead_of(group.asks_for_window, 0);
+        let ahead = ahead_of(group.requests_reservation, 0);
         ShapeClasses {
             members,
             fresh: members.classes.iter().peekable(),
@@ -285,7 +285,8 @@ struct ClassJobs<'s> {
     /// The class as the policy resolves it.
     key: &'s ClassKey,
     jobs: InOrder<'s>,
-    /// The array of the next subjobs, with its position in the queue and the index to go on from.
+    /// The array of the next subjobs, with its position in the queue and the position to continue
+    /// from.
     array: Option<(QueuePosition, &'s Array, u32)>,
     /// The key that precedes the priority.
     ahead: i64,
@@ -294,8 +295,8 @@ struct ClassJobs<'s> {
 }
 
 impl ClassJobs<'_> {
-    /// The key that precedes the priority of its next job, lowest first.
-    fn spend(&mut self) -> i64 {
+    /// Takes the key that precedes the priority of the next job, lowest first.
+    fn take_key(&mut self) -> i64 {
         let is_chosen = self.chosen > 0;
         self.chosen -= usize::from(is_chosen);
         if is_chosen {
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_elements_of_an_array_come_in_its_place_by_index() {
+    fn subjobs_come_at_the_place_of_their_array_by_index() {
         let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1 array=1-5:2")
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_of_which_all_elements_have_begun_hides_nobody() {
+    fn an_array_without_waiting_subjobs_hides_no_job() {
         let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1 array=1-2")
             .queued(2, "select=1:ncpus=3");
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_elements_are_not_looked_at_one_by_one() {
+    fn a_million_subjobs_are_not_considered_one_by_one() {
         let fixture = cluster("1 x ncpus=2")
             .queued(1, "select=1:ncpus=1 array=0-999999")
             .queued(2, "select=1:ncpus=1");
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_stands_above_the_number_within_a_class_and_between_classes() {
+    fn a_rank_precedes_the_job_number() {
         let fixture = |rank: &str| {
             cluster("1 x ncpus=1")
                 .queued(1, "select=1:ncpus=1")
@@ -392,7 +393,7 @@ mod tests {
         assert_eq!(
             fixture("rank=1").starts(),
             "1 on n1",
-            "ties go by the number"
+            "the job number breaks ties"
         );
         let mut fixture = fixture("rank=0");
         fixture.state.withdraw(JobId::job(3));
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_ask_for_the_same_share_a_refusal_for_want_of_room() {
+    fn classes_with_the_same_request_share_a_refusal() {
         let mut fixture = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
         for job in 1..=100 {
             fixture = fixture.queued(job, &format!("select=1:ncpus=1 walltime={}", 60 + job));
@@ -430,13 +431,13 @@ mod tests {
         assert_eq!(
             (plan.considered, plan.verdicts.len()),
             (1, 1),
-            "the one that is promised a start speaks for all"
+            "the verdict of the job with a planned start holds for all"
         );
         assert_eq!(fixture.reason(100).unwrap().code(), "amount.ncpus");
     }
 
     #[test]
-    fn those_that_ask_for_the_same_are_told_why_also_behind_one_that_was_told_before() {
+    fn a_class_gets_a_reason_behind_planned_starts_of_the_same_request() {
         let mut fixture = cluster("1 x ncpus=1")
             .running(9000, "select=1:ncpus=1", "n1", 60)
             .queued(1, "select=1:ncpus=1 walltime=60")
@@ -448,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_refused_for_itself_lets_others_pass_that_ask_for_the_same() {
+    fn a_refusal_of_one_class_does_not_block_others_with_the_same_request() {
         let fixture = cluster("1 x ncpus=2")
             .running(9000, "select=1:ncpus=1", "n1", 60)
             .queued(1, "select=1:ncpus=2")

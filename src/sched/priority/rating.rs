@@ -33,7 +33,7 @@ impl Class {
 
 impl Suspended {
     /// The sort key of the job: its priority at its start, in its current tier, or its current
-    /// priority if that is higher. So no later job overtakes it by waiting.
+    /// priority if that is higher. A later job therefore cannot overtake it by waiting.
     pub(in crate::sched) fn sort_key(&self, calculator: &PriorityCalculator) -> SortKey {
         let now = calculator.rate(&self.key).sort_key(&self.wait);
         self.score

@@ -28,8 +28,8 @@ struct InLine<'a> {
 }
 
 impl InLine<'_> {
-    /// Its turn with this sort key. A job put first by an operator keeps its own key (M11).
-    fn dealt(&self, sort_key: SortKey) -> ((ClassId, QueuePlace), SortKey) {
+    /// The job's entry with this sort key. A job with a system priority keeps its own key (M11).
+    fn assigned(&self, sort_key: SortKey) -> ((ClassId, QueuePlace), SortKey) {
         let is_ordered = self.class.system_priority.is_some();
         (
             (self.class.id, self.place),
@@ -39,7 +39,7 @@ impl InLine<'_> {
 }
 
 /// Assigns the turns.
-pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) {
+pub fn assign_turns(classes: &mut BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) {
     let turns = match inputs.policy.precedence.order {
         PriorityOrder::Pool => by_pool(classes, inputs),
         _ => by_queue(classes, &inputs.state.served),
@@ -54,7 +54,7 @@ pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs
     }
 }
 
-type Dealt = BTreeMap<(ClassId, QueuePlace), SortKey>;
+type AssignedTurns = BTreeMap<(ClassId, QueuePlace), SortKey>;
 
 /// The lines by name, each in order.
 fn in_lines<'a>(
@@ -77,47 +77,49 @@ fn in_lines<'a>(
     lines
 }
 
-/// The first job of each queue, then the second of each; the queue served longest ago first.
-fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Dealt {
+/// The first job of each queue, then the second of each; the queue that was served longest ago
+/// comes first.
+fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> AssignedTurns {
     let lines = in_lines(classes, |class| class.who.queue.clone());
-    let mut dealt = Dealt::new();
+    let mut assigned = AssignedTurns::new();
     for (queue, line) in &lines {
         let before = served.before(queue, lines.keys().map(String::as_str));
         for (turn, job) in line.iter().enumerate() {
             let behind = (turn * lines.len()) as i64 + before;
             let key = SortKey::of(job.sort_key.tier() - behind, job.sort_key.score());
-            dealt.extend([job.dealt(key)]);
+            assigned.extend([job.assigned(key)]);
         }
     }
-    dealt
+    assigned
 }
 
 /// The minimum difference between successive jobs of a pool.
 const STEP: f64 = 1e-9;
 
-/// The pool with the lowest satisfaction first, after the turns before; within a pool by operation:
-/// satisfaction (Y22) or place in line (Y23).
-fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> Dealt {
+/// The pool with the lowest satisfaction first, counting the turns so far; within a pool by
+/// operation: satisfaction (Y22) or place in line (Y23).
+fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> AssignedTurns {
     let all = classes.values().map(|class| &**class);
     let mut pools = PoolTurns::new(inputs.state, inputs.policy, all, inputs.now);
     let lines = in_lines(classes, |class| pools.pool_of(class));
-    let mut dealt = Dealt::new();
+    let mut assigned = AssignedTurns::new();
     for (pool, line) in lines {
         let mut line: Vec<(f64, InLine)> = line
             .into_iter()
-            .map(|job| (pools.place(job.place.1, job.class), job))
+            .map(|job| (pools.key_in_pool(job.place.1, job.class), job))
             .collect();
         // A stable sort: equals keep their order.
         line.sort_by(|(a, one), (b, other)| one.sort_key.cmp(&other.sort_key).then(a.total_cmp(b)));
-        // A job further back in line comes later, whatever the satisfaction of the pool was.
+        // A job further back in line comes later, even if the satisfaction of its pool is not
+        // higher.
         let mut least = f64::NEG_INFINITY;
-        dealt.extend(line.iter().map(|(_, job)| {
+        assigned.extend(line.iter().map(|(_, job)| {
             let satisfaction = pools.serve(&pool, job.class, job.waiting);
             least = f64::max(least + STEP, satisfaction);
-            job.dealt(SortKey::of(job.sort_key.tier(), -least))
+            job.assigned(SortKey::of(job.sort_key.tier(), -least))
         }));
     }
-    dealt
+    assigned
 }
 
 #[cfg(test)]
@@ -159,9 +161,9 @@ mod tests {
         order.turns().map(|turn| turn.priority.job.number).collect()
     }
 
-    /// X10: the fair share of a covers its hundred subjobs, and its turn satisfies all of it.
+    /// X10: the turn of array 1 counts all its hundred subjobs, so that pool b comes before job 2.
     #[test]
-    fn an_array_wants_and_takes_as_much_as_its_elements() {
+    fn an_array_counts_with_all_its_subjobs() {
         let fixture = queued(
             by_pool(&["a", "b"]),
             1,

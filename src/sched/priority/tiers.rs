@@ -6,7 +6,8 @@ use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::sort_key::SortKey;
 
-/// Steps so large that no lower criterion exceeds them: queues, then starvation.
+/// The steps of queue priorities and of starvation (`max_starve`): so large that no lower criterion
+/// exceeds them.
 const QUEUE: i64 = 1 << 36;
 const STARVING: i64 = 1 << 52;
 
@@ -38,15 +39,15 @@ pub fn of_job(inputs: &PriorityInputs, tier: i64, wait: &Wait, score: f64) -> So
 }
 
 /// A tier in words; empty for the default tier.
-pub fn told(tier: i64) -> String {
+pub fn describe(tier: i64) -> String {
     let starves = (tier + STARVING / 2).div_euclid(STARVING);
     let rest = tier - starves * STARVING;
     let queue = (rest + QUEUE / 2).div_euclid(QUEUE);
     let turn = queue * QUEUE - rest;
     let words = [
-        (starves != 0).then(|| "has waited too long".to_string()),
+        (starves != 0).then(|| "waited longer than max_starve".to_string()),
         (queue != 0).then(|| format!("queue priority {queue}")),
-        (turn != 0).then(|| format!("{turn} turns before it")),
+        (turn != 0).then(|| format!("{turn} turns ahead of it")),
     ];
     words
         .into_iter()
@@ -60,16 +61,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tier_says_what_it_is_made_of() {
-        assert_eq!(told(0), "");
-        assert_eq!(told(150 * QUEUE), "queue priority 150");
+    fn a_tier_is_described_by_its_parts() {
+        assert_eq!(describe(0), "");
+        assert_eq!(describe(150 * QUEUE), "queue priority 150");
         assert_eq!(
-            told(-1024 * QUEUE - 3),
-            "queue priority -1024, 3 turns before it"
+            describe(-1024 * QUEUE - 3),
+            "queue priority -1024, 3 turns ahead of it"
         );
         assert_eq!(
-            told(STARVING + QUEUE),
-            "has waited too long, queue priority 1"
+            describe(STARVING + QUEUE),
+            "waited longer than max_starve, queue priority 1"
         );
     }
 }

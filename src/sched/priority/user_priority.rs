@@ -1,4 +1,5 @@
-//! `-p` under an order by factors: it only orders the waiting jobs of one owner in one queue.
+//! The priority of the owner (`-p`) under an order by factors: it only orders the waiting jobs of
+//! one owner in one queue.
 //!
 //! A job is held back behind the owner's jobs with a higher priority. No score is ever raised, so
 //! no user gains over others; equal priorities change no score.
@@ -135,8 +136,8 @@ pub(super) fn part(
         return None;
     }
     let difference = score - parts.iter().filter_map(ScorePart::product).sum::<f64>();
-    let is_said = class.priority != rule.own_say.unsaid();
-    (is_said || difference != 0.0)
+    let is_set = class.priority != rule.own_say.unsaid();
+    (is_set || difference != 0.0)
         .then(|| ScorePart::weighed(PART, class.priority.to_string(), difference, 1.0))
 }
 
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn no_score_is_raised_and_nobody_elses_changes() {
+    fn no_score_is_raised_and_other_users_keep_theirs() {
         let mut plain = fixture([0; 5]);
         order(&mut plain);
         let before = scores(&plain);
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_jobs_of_one_queue_are_ordered_and_what_an_operator_says_stands() {
+    fn only_jobs_of_one_queue_are_ordered_and_a_system_priority_comes_first() {
         let fixture = with(
             fixture([0, 0, 0, 0, 0]).owned("ann"),
             6,
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_takes_its_place_at_once() {
+    fn a_new_job_takes_its_place_at_once() {
         let mut first = fixture([0; 5]);
         order(&mut first);
         let mut second = with(first.clone().owned("ann"), 6, "walltime=90000", 9);
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_a_score_come_to_it() {
+    fn the_parts_of_a_score_add_up() {
         let mut fixture = fixture([0, 0, 5, 0, 0]);
         order(&mut fixture);
         for job in 1..=5 {

@@ -1,9 +1,9 @@
-//! How long a member above its share must stay idle until it is back at its share, while all others
-//! go on at their present rate. If no other member has usage, all usage decays equally and nothing
-//! changes.
+//! The time that a member above its share must stay idle to be back at its share, while all others
+//! continue at their present rate. If no other member has usage, all usage decays equally and
+//! nothing changes.
 //!
-//! Usage may decay in steps and windows, so there is no closed formula: samples times further and
-//! further ahead, and interpolates linearly between them.
+//! Usage may decay in steps and windows, so that there is no closed formula. The usage is computed
+//! for times further and further ahead, and interpolated linearly between them.
 
 use super::charged::{Charged, ratio};
 use super::tree::ROOT;
@@ -14,8 +14,9 @@ use crate::model::report::share_status::TimeToBalance;
 use crate::model::time::{Span, Time};
 use crate::sched::share_tree::usage::UsageTable;
 
-/// The horizon if usage never decays to zero, and the maximum horizon.
+/// The horizon if usage never expires.
 const FAR: Span = Span::seconds(10 * 365 * 24 * 3600);
+/// The maximum horizon.
 const FARTHEST: Span = Span::seconds(100 * 365 * 24 * 3600);
 
 /// The ratio of successive sample times.
@@ -30,22 +31,22 @@ pub struct UsageTrend<'a> {
     pub policy: &'a FairShare,
     pub usage: &'a UsageTable,
     /// The place of each member, in the order of the usage table.
-    pub seats: &'a [Option<usize>],
+    pub places: &'a [Option<usize>],
     pub now: Time,
 }
 
 /// The decayed usage of each place after a while, including all places below.
 struct DecayedSums {
-    /// If nothing runs there.
+    /// If no jobs run there.
     idle: Vec<f64>,
-    /// If all running jobs go on.
-    going: Vec<f64>,
+    /// If all running jobs continue.
+    continuing: Vec<f64>,
 }
 
 impl DecayedSums {
-    /// The usage of a place if nothing runs at `idle` while all others go on.
+    /// The usage of a place if no jobs run at the place `idle` while all others continue.
     fn usage(&self, place: usize, idle: usize) -> f64 {
-        (self.going[place] - self.going[idle] + self.idle[idle]).max(0.0)
+        (self.continuing[place] - self.continuing[idle] + self.idle[idle]).max(0.0)
     }
 
     fn used(&self, place: usize, idle: usize) -> f64 {
@@ -95,19 +96,19 @@ impl UsageTrend<'_> {
     fn excesses(&self, after: Span, entitlements: &[f64]) -> Vec<f64> {
         let mut sums = DecayedSums {
             idle: vec![0.0; entitlements.len()],
-            going: vec![0.0; entitlements.len()],
+            continuing: vec![0.0; entitlements.len()],
         };
-        for (entry, (idle, going)) in self
-            .seats
+        for (entry, (idle, continuing)) in self
+            .places
             .iter()
             .zip(self.usage.ahead(self.now, self.now + after))
         {
             let Some(entry) = *entry else { continue };
             sums.idle[entry] += idle;
-            sums.going[entry] += going;
+            sums.continuing[entry] += continuing;
         }
         self.charged.tree.sum_up(&mut sums.idle);
-        self.charged.tree.sum_up(&mut sums.going);
+        self.charged.tree.sum_up(&mut sums.continuing);
         let places = self
             .charged
             .places()
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn between_two_moments_a_straight_line_is_drawn() {
+    fn the_crossing_is_interpolated_linearly() {
         let from_100 = |high, low| crossing((Span(100), high), (Span(200), low)).0;
         assert_eq!(
             [from_100(0.5, -0.5), from_100(0.3, -0.1), from_100(0.3, 0.0)],

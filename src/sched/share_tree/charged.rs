@@ -15,9 +15,9 @@ const MOST: f64 = 1e200;
 pub struct Charged {
     pub(super) tree: Tree,
     usage: Vec<f64>,
-    /// The place that each shares with its siblings.
+    /// For each place, the ancestor whose part it divides with its siblings.
     above: Vec<usize>,
-    /// The sum of shares below each.
+    /// The sum of the shares that divide each place.
     sums: Vec<f64>,
     is_leaf: Vec<bool>,
 }
@@ -42,7 +42,7 @@ impl Charged {
         };
         let mut own: BTreeMap<usize, f64> = BTreeMap::new();
         for (member, usage) in usage {
-            *own.entry(place(&mut tree, subject, member)).or_default() += sound(*usage);
+            *own.entry(place(&mut tree, subject, member)).or_default() += clamped(*usage);
         }
         let mut usage = vec![0.0; tree.nodes.len()];
         for (place, own) in own {
@@ -55,7 +55,7 @@ impl Charged {
     pub(super) fn recharge(&mut self, own: impl Iterator<Item = (usize, f64)>) {
         self.usage.fill(0.0);
         for (place, usage) in own {
-            self.usage[place] += sound(usage);
+            self.usage[place] += clamped(usage);
         }
         self.tree.sum_up(&mut self.usage);
     }
@@ -110,12 +110,13 @@ impl Charged {
         1..self.usage.len()
     }
 
-    /// The place that this one shares with its siblings.
+    /// The ancestor whose part a place divides with its siblings.
     pub fn above(&self, place: usize) -> usize {
         self.above[place]
     }
 
-    /// The part of [`above`](Self::above), from 0 to 1; None with the parent's shares.
+    /// The part that a place has of [`above`](Self::above), from 0 to 1; None with the parent's
+    /// shares.
     pub fn part(&self, place: usize) -> Option<f64> {
         match self.tree.nodes[place].shares {
             Shares::Of(shares) => Some(ratio(shares, self.sums[self.above[place]])),
@@ -133,12 +134,13 @@ impl Charged {
         ratio(self.usage[place], self.usage[ROOT])
     }
 
-    /// Whether it is ranked: a user, or an account without accounts below if only accounts count.
+    /// Whether the place is ranked: a user, or an account without accounts below if only accounts
+    /// count.
     pub fn is_leaf(&self, place: usize) -> bool {
         self.is_leaf[place]
     }
 
-    /// Its configured usage target.
+    /// The configured usage target of a place.
     pub fn target(&self, place: usize) -> Option<UsageTarget> {
         self.tree.nodes[place].target
     }
@@ -164,8 +166,8 @@ fn place(tree: &mut Tree, subject: UsageSubject, member: &Member) -> usize {
     }
 }
 
-/// The usage clamped to 0 or more; NaN counts as 0.
-fn sound(usage: f64) -> f64 {
+/// Clamps usage to finite values of 0 or more; NaN counts as 0.
+fn clamped(usage: f64) -> f64 {
     if usage.is_nan() {
         0.0
     } else {
@@ -173,7 +175,7 @@ fn sound(usage: f64) -> f64 {
     }
 }
 
-/// The key of a member: without accounts, the requested account does not count.
+/// The key of a member. In a tree without accounts, the requested account does not count.
 pub fn key(is_flat: bool, member: &Member) -> Member {
     Member::new(if is_flat { "" } else { account_of(member) }, &member.user)
 }

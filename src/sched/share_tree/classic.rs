@@ -1,9 +1,9 @@
 //! Halves the factor for each share used: 1 without usage, 0.5 at exactly the share, 0.25 at twice
 //! the share (F3, F11; PBS's is the same, I16).
 //!
-//! The usage of an account affects its users: the effective usage of a child is its own, plus the
-//! child's part of the excess of its parent's. So an idle user in a busy account comes after an
-//! idle user in an idle one.
+//! The usage of an account affects its users: the effective usage of a child is its own usage, plus
+//! its part of the difference to the parent's effective usage. An idle user in a busy account
+//! therefore comes after an idle user in an idle account.
 
 use super::charged::{Charged, Weighed};
 use super::tree::ROOT;

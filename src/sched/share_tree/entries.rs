@@ -22,13 +22,13 @@ pub fn entries(
 ) -> Vec<ShareStatus> {
     let all = usage.all(now);
     let charged = &Charged::new(tree, policy.subject, decayed);
-    let seats: Vec<Option<usize>> = usage
+    let places: Vec<Option<usize>> = usage
         .members()
         .map(|member| charged.entry_of(policy.subject, &tree.named(member)))
         .collect();
     let mut raw = vec![0.0; charged.places().end];
     let mut in_use = raw.clone();
-    for (entry, used) in seats.iter().zip(&all) {
+    for (entry, used) in places.iter().zip(&all) {
         if let Some(entry) = *entry {
             raw[entry] += used.raw;
             in_use[entry] += used.now;
@@ -40,7 +40,7 @@ pub fn entries(
         charged,
         policy,
         usage,
-        seats: &seats,
+        places: &places,
         now,
     }
     .balances();
@@ -53,7 +53,7 @@ pub fn entries(
         below: vec![Vec::new(); charged.places().end],
         out: Vec::new(),
     };
-    rows.sort_in();
+    rows.sort_children();
     rows.add_below(ROOT, 0);
     rows.out
 }
@@ -77,7 +77,7 @@ enum EntryName<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn sort_in(&mut self) {
+    fn sort_children(&mut self) {
         let tree = &self.charged.tree;
         let accounts = tree
             .accounts

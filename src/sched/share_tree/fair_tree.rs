@@ -1,11 +1,11 @@
-//! A walk through the tree, the least served first: a user in a better served account comes later,
-//! however low the user's own usage is (F12).
+//! A walk through the tree, the least served place first. A user in a better served account comes
+//! later, however low the user's own usage is (F12).
 //!
 //! At each level, accounts and users are sorted by shares over usage, both as parts of the
-//! siblings' sums. Without usage the ratio is infinite; without shares it is last. The walk ranks a
-//! user when it reaches it and descends into accounts; equal accounts are visited as one. The
-//! factor is the rank, counted from below, over the number of users. 0.5 does not mean exactly the
-//! share.
+//! siblings' sums. The ratio is infinite without usage, and 0 without shares. The walk ranks users
+//! as it reaches them and descends into accounts; equal accounts are visited as one. The factor is
+//! the rank, counted from below, over the number of users. A factor of 0.5 does not mean that the
+//! usage equals the share.
 
 use super::charged::{Charged, Weighed, ratio};
 use super::tree::ROOT;
@@ -63,7 +63,7 @@ struct Walk<'a> {
     count: usize,
     /// The rank, from below, of the last ranked place.
     rank: usize,
-    /// The rank of the next place that is not equal to it.
+    /// The rank of the next place that is not equal to the last ranked one.
     next: usize,
     factors: Vec<f64>,
 }
@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Visits equal accounts as one. They get the rank of the first of their users.
+    /// Visits equal accounts as one. They get the rank of their first user.
     fn open(&mut self, accounts: Vec<usize>, tied: bool) {
         let rank = if tied { self.rank } else { self.next };
         let mut children = Vec::new();

@@ -16,7 +16,7 @@ pub struct ShareIndex {
     charged: Charged,
 }
 
-/// A place in the tree. Several members may share one.
+/// A place in the tree. Several members may have the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeIndex(usize);
 
@@ -57,7 +57,7 @@ impl ShareIndex {
             .map(TreeIndex)
     }
 
-    /// The place of a member, as the usage records name it.
+    /// The place of a member as named in the usage records.
     pub fn index_of(&self, member: &Member) -> Option<TreeIndex> {
         self.charged
             .entry_of(self.policy.subject, &self.tree.named(member))
@@ -65,17 +65,17 @@ impl ShareIndex {
     }
 
     /// Computes the factors for this usage, in seconds of weighted resources.
-    pub fn weigh(&mut self, usage: impl Iterator<Item = (TreeIndex, f64)>) -> Dues {
+    pub fn weigh(&mut self, usage: impl Iterator<Item = (TreeIndex, f64)>) -> FairShareEntries {
         self.charged
             .recharge(usage.map(|(TreeIndex(place), used)| (place, used)));
-        Dues(weigh(&self.charged, &self.policy))
+        FairShareEntries(weigh(&self.charged, &self.policy))
     }
 }
 
 /// The results by place.
-pub struct Dues(Vec<Weighed>);
+pub struct FairShareEntries(Vec<Weighed>);
 
-impl Dues {
+impl FairShareEntries {
     /// The entry of a place.
     pub fn of(&self, TreeIndex(place): TreeIndex) -> FairShareEntry {
         let Weighed {

@@ -1,5 +1,5 @@
-//! IT4I's rule: the less of all usage a member has, the higher its priority. Shares do not count,
-//! and a new member has the maximum (I3).
+//! IT4I's rule: the smaller a member's part of all usage, the higher its priority. Shares do not
+//! count, and a new member has the maximum (I3).
 
 use super::charged::{Charged, Weighed, ratio};
 

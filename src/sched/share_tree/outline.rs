@@ -41,7 +41,7 @@ struct Outline<'a> {
 }
 
 impl Outline<'_> {
-    /// Writes what is right below `parent`, indented by `depth` levels.
+    /// Writes the accounts directly below `parent`, indented by `depth` levels.
     fn below(&mut self, parent: usize, depth: usize) {
         let accounts = &self.tree.tree.accounts;
         let below: Vec<(&String, usize)> = accounts
@@ -71,7 +71,7 @@ impl Outline<'_> {
             .iter()
             .any(|account| account.name == ROOT_NAME)
         {
-            self.line("  beside the accounts", ROOT_NAME);
+            self.line("  at the level of the accounts", ROOT_NAME);
         }
     }
 
@@ -81,7 +81,7 @@ impl Outline<'_> {
             .and_then(|account| account.target)
             .map(|target| format!(", target {target}"));
         let users = match account.and_then(|account| account.users.as_ref()) {
-            None => "whoever charges it".to_string(),
+            None => "any user".to_string(),
             Some(users) => users
                 .iter()
                 .map(|(user, shares)| format!("{user} {shares}"))

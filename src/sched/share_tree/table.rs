@@ -12,26 +12,26 @@ use std::collections::BTreeMap;
 /// The row of an account, or of a user under an account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareRow {
-    /// As configured.
+    /// The configured shares.
     pub shares: Shares,
-    /// The entitlement, from 0 to 1: to the whole machine, or with `fairtree` to what the siblings
-    /// share.
+    /// The entitlement, from 0 to 1: a part of the whole machine, or with `fairtree` of the part
+    /// that the siblings divide.
     pub normalised: f64,
     /// Seconds of weighted resources; for an account, including all places below.
     pub usage: f64,
     /// The usage as a part of all usage, from 0 to 1.
     pub used: f64,
-    /// The effective usage, from 0 to 1: with `classic` including a part of the siblings' usage,
-    /// with `fairtree` as a part of it.
+    /// The effective usage, from 0 to 1: with `classic` including a part of the parent's effective
+    /// usage, with `fairtree` as a part of the siblings' usage.
     pub effective: f64,
     /// The value before scaling: with `linear` 0 to 1,000,000; with `fairtree` shares over usage
     /// among siblings, infinite without usage; with `target` the distance.
     pub level: Option<f64>,
-    /// Among members, or among accounts: 1 comes first, equals share a rank.
+    /// The rank among members, or among accounts: 1 comes first, and equal rows have the same rank.
     pub rank: usize,
     /// From 0 (far above its share) to 1 (no usage).
     pub factor: f64,
-    /// Whether it is above a cap, so that its jobs may not start; this changes no factor (M12).
+    /// Whether the usage is above a cap, so that jobs may not start. A cap changes no factor (M12).
     pub is_capped: bool,
 }
 

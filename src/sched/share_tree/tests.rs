@@ -77,7 +77,7 @@ const HIERARCHY: &[&str] = &[
 ];
 
 #[test]
-fn f10_children_divide_what_their_parent_has() {
+fn f10_children_divide_the_part_of_their_parent() {
     let table = table(Method::Classic, HIERARCHY, &[]);
     let entitlement = |name: &str| six(table.accounts[name].normalised);
     assert_eq!(
@@ -93,7 +93,7 @@ fn f10_children_divide_what_their_parent_has() {
 }
 
 #[test]
-fn f10_a_user_may_be_in_several_accounts_and_stands_in_each() {
+fn f10_a_user_may_be_in_several_accounts() {
     let table = table(
         Method::Classic,
         &["a:1 ann=1", "b:1 ann=1 bob=1"],
@@ -121,7 +121,7 @@ fn f11_the_classic_numbers_to_the_digit() {
 }
 
 #[test]
-fn f3_one_half_is_served_perfectly() {
+fn f3_a_factor_of_one_half_means_exactly_the_share() {
     let accounts = ["a:1 ann=1", "b:3 bob=1"];
     let of = |ann: f64, bob: f64| {
         factor(
@@ -224,14 +224,14 @@ fn i3_linear_is_of_the_project_and_shared_by_its_members() {
 }
 
 #[test]
-fn i16_pbs_comes_to_the_same_as_the_classic_numbers() {
+fn i16_pbs_has_the_classic_numbers() {
     let group = classic::effective(0.45, 0.45, 1.0);
     let held = classic::effective(0.2, group, 0.75);
     assert_eq!(six(classic::factor(held, 0.3)), "0.408479");
 }
 
 #[test]
-fn m12_distances_weigh_up_to_the_component() {
+fn m12_distances_add_up_to_the_component() {
     let delta = |text: &str, percent: f64| {
         target::delta(
             UsageTarget::parse(text).unwrap(),
@@ -270,7 +270,7 @@ fn m12_distances_weigh_up_to_the_component() {
 }
 
 #[test]
-fn m12_a_cap_forbids_and_changes_no_factor() {
+fn m12_a_cap_changes_no_factor() {
     let mut capped = accounts(&["a:1", "b:1", "c:1"]);
     capped[0].target = UsageTarget::parse("20%");
     capped[1].target = UsageTarget::parse("10^");
@@ -319,7 +319,7 @@ fn f20_accounts_of_one_parent_differ_by_their_usage() {
 }
 
 #[test]
-fn nothing_used_at_all_leaves_everybody_first() {
+fn without_usage_all_members_come_first() {
     for method in [Method::Classic, Method::Linear, Method::Tree] {
         let table = table(method, HIERARCHY, &[]);
         assert!(
@@ -340,7 +340,7 @@ fn nothing_used_at_all_leaves_everybody_first() {
 }
 
 #[test]
-fn without_accounts_naming_one_gains_nothing() {
+fn without_accounts_a_requested_account_does_not_count() {
     let table = table(
         Method::Classic,
         &[],
@@ -358,7 +358,7 @@ fn without_accounts_naming_one_gains_nothing() {
 }
 
 #[test]
-fn with_accounts_strangers_come_last_and_are_told_from_nobody() {
+fn with_accounts_unlisted_users_come_last() {
     let used = [
         ("a/ann", 90.0),
         ("a/eve", 0.0),
@@ -386,7 +386,7 @@ fn with_accounts_strangers_come_last_and_are_told_from_nobody() {
 }
 
 #[test]
-fn users_of_the_root_stand_beside_the_accounts() {
+fn users_of_the_root_are_at_the_level_of_the_accounts() {
     let table = table(
         Method::Classic,
         &["a:3 ann=1", "root:1 bob=1"],
@@ -454,7 +454,7 @@ fn x5_accounts_alone_are_ranked_in_the_walk_too() {
 }
 
 #[test]
-fn numbers_that_are_none_do_no_harm() {
+fn invalid_numbers_do_no_harm() {
     for method in [
         Method::Classic,
         Method::Linear,
@@ -480,7 +480,7 @@ fn numbers_that_are_none_do_no_harm() {
 }
 
 #[test]
-fn off_makes_everybody_alike() {
+fn off_gives_all_members_the_same_factor() {
     let table = table(Method::Off, &[], &[("a", 10.0), ("b", 0.0)]);
     assert!(
         table
@@ -504,24 +504,29 @@ fn the_outline_shows_the_tree() {
         ..FairShare::default()
     };
     let expected = "fairshare: classic, by user@account\n  \
-                      art: shares 60, 59.41% of all: whoever charges it\n  \
-                      physics: shares 40, 39.60% of all: whoever charges it\n    \
+                      art: shares 60, 59.41% of all: any user\n  \
+                      physics: shares 40, 39.60% of all: any user\n    \
                         crystals: shares 30, 39.60% of all, target 25+: ann 1, bob 2\n  \
-                      beside the accounts: eve 1\n";
+                      at the level of the accounts: eve 1\n";
     assert_eq!(outline(&policy), expected);
     let policy = FairShare {
         accounts: accounts(&["art:60"]),
         ..policy
     };
-    let expected = "fairshare: classic, by user@account\n  art: shares 60, 100.00% of all: whoever charges it\n";
-    assert_eq!(outline(&policy), expected, "nobody is beside the accounts");
+    let expected =
+        "fairshare: classic, by user@account\n  art: shares 60, 100.00% of all: any user\n";
+    assert_eq!(
+        outline(&policy),
+        expected,
+        "no users at the level of the accounts"
+    );
     let none = "fairshare: classic, by user@account\n  no accounts: every user has one share\n";
     assert_eq!(outline(&FairShare::default()), none);
 }
 
 /// An account with its parent's shares adds no level: x and y share with b the part of a.
 #[test]
-fn f10_an_account_that_stands_where_its_parent_stands_leaves_no_level() {
+fn f10_an_account_with_its_parents_shares_adds_no_level() {
     let all = ["a:1", "sub<a:parent x=1 y=1", "b<a:2 z=1", "c:1"];
     let used = [
         ("sub/x", 10.0),
@@ -555,7 +560,7 @@ fn f10_an_account_that_stands_where_its_parent_stands_leaves_no_level() {
     );
 }
 
-/// F12: `flux` treats levels as equal within rounding, `slurm` only if computed equal.
+/// F12: `flux` treats levels as equal within rounding, `slurm` only if they are exactly equal.
 #[test]
 fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
     let accounts = accounts(&["a:1", "b:1", "c:1"]);
@@ -579,7 +584,7 @@ fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
 }
 
 #[test]
-fn m12_the_factor_goes_down_from_one_half_by_the_distance() {
+fn m12_the_factor_falls_from_one_half_with_the_distance() {
     let of = |distance, name: &str| {
         let policy = FairShare {
             method: Method::Target,
@@ -602,7 +607,7 @@ fn m12_the_factor_goes_down_from_one_half_by_the_distance() {
 }
 
 #[test]
-fn m12_who_has_had_just_what_a_cap_allows_is_not_above_it() {
+fn m12_usage_equal_to_a_cap_is_not_above_it() {
     let is_capped = |text: &str, usage, percent| {
         target::is_capped(UsageTarget::parse(text).unwrap(), usage, percent)
     };

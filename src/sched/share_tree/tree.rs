@@ -27,7 +27,7 @@ pub(super) struct TreeNode {
     pub parent: usize,
     pub shares: Shares,
     pub target: Option<UsageTarget>,
-    /// Whether new users or accounts right below it get a share.
+    /// Whether new users or accounts directly below it get a share.
     pub is_open: bool,
     pub is_user: bool,
 }
@@ -98,10 +98,11 @@ impl Tree {
         self.is_flat
     }
 
-    /// The member that a job of `user` is charged to: with the requested account (`-A`), else with
-    /// the first account in the file that lists the user, else without account.
-    pub fn member(&self, user: &str, asked: Option<&str>) -> Member {
-        let account = asked
+    /// The member to which a job of `user` is charged: under the requested account (`-A`),
+    /// otherwise under the first account in the file that lists the user, otherwise without
+    /// account.
+    pub fn member(&self, user: &str, requested: Option<&str>) -> Member {
+        let account = requested
             .or_else(|| self.defaults.get(user).map(String::as_str))
             .filter(|account| *account != ROOT_NAME);
         Member::new(account.unwrap_or_default(), user)
@@ -167,7 +168,7 @@ impl Tree {
         let parent = above.copied().unwrap_or(ROOT);
         let place = self.push(TreeNode {
             parent,
-            shares: self.strangers_shares(parent),
+            shares: self.default_shares(parent),
             ..TreeNode::root(true)
         });
         self.accounts.insert(name.to_string(), place);
@@ -184,11 +185,11 @@ impl Tree {
         } else {
             self.account(&member.account)
         };
-        self.add_user(member.clone(), parent, self.strangers_shares(parent))
+        self.add_user(member.clone(), parent, self.default_shares(parent))
     }
 
     /// The shares of a new member or account below `parent`.
-    fn strangers_shares(&self, parent: usize) -> Shares {
+    fn default_shares(&self, parent: usize) -> Shares {
         Shares::Of(if self.nodes[parent].is_open { 1.0 } else { 0.0 })
     }
 

@@ -1,9 +1,9 @@
-//! The usage of members: one decaying sum each, including running jobs.
+//! The usage of members: a decaying sum for each, including running jobs.
 //!
-//! A sum is brought forward by a multiplication, so that it costs the same for a day and a year of
-//! charges. It equals the sum over all raw charges in any order; after a restart, or under new
-//! rules, it is recomputed from them. A member has two numbers (X6): the decayed usage, and what is
-//! in use now.
+//! A sum is advanced in time without its charges, so that it costs the same for a day and a year of
+//! charges. The sum equals the sum over all raw charges in any order; after a restart, or under new
+//! rules, it is recomputed from them. A member has two numbers (X6): the decayed usage, and the
+//! resources in use now.
 
 mod balance;
 
@@ -31,19 +31,19 @@ struct MemberUsage {
     /// Ended charges.
     ended: DecayingSum,
     charges: u64,
-    /// Ended charges without decay.
+    /// Ended charges, not decayed.
     total: f64,
     /// Running charges until the time of the sum.
     running: DecayingSum,
     jobs: u64,
-    /// The increase per second from then on.
+    /// The increase per second from the time of that sum on.
     rate: f64,
 }
 
 impl MemberUsage {
     fn open(&mut self, charge: &Charge, rules: &UsageRules) {
         let begun = self.running.at().max(charge.from);
-        self.go_on(begun, rules);
+        self.advance(begun, rules);
         let stretch = rules.stretch(charge, begun);
         self.running.add(stretch, 1.0, rules);
         self.rate += stretch.rate;
@@ -63,7 +63,7 @@ impl MemberUsage {
         }
     }
 
-    fn go_on(&mut self, until: Time, rules: &UsageRules) {
+    fn advance(&mut self, until: Time, rules: &UsageRules) {
         let stretch = self.running.stretch_until(until, self.rate);
         self.running.add(stretch, 1.0, rules);
     }
@@ -79,22 +79,22 @@ impl MemberUsage {
         self.left(now, now, rules)
     }
 
-    /// The usage `until` a time, as decayed by `then`.
+    /// The usage until `until`, decayed to the time `then`.
     fn left(&self, until: Time, then: Time, rules: &UsageRules) -> f64 {
-        let going_on = rules.counted(self.running.stretch_until(until, self.rate), then);
+        let continuing = rules.counted(self.running.stretch_until(until, self.rate), then);
         let left = self.ended.left(then, rules)
             + self.running.left(then, rules)
-            + rules.decay.left(going_on, then);
+            + rules.decay.left(continuing, then);
         left.max(0.0)
     }
 
-    fn is_nothing(&self) -> bool {
+    fn is_unused(&self) -> bool {
         self.charges == 0 && self.jobs == 0
     }
 }
 
 impl UsageTable {
-    /// Without usage.
+    /// A table without usage.
     pub fn new(rules: UsageRules) -> UsageTable {
         UsageTable {
             rules,
@@ -136,7 +136,7 @@ impl UsageTable {
         };
         tally.add(charge, -1.0, &self.rules);
         tally.charges -= 1;
-        self.drop_if_nothing(&charge.member);
+        self.drop_if_unused(&charge.member);
     }
 
     /// Replaces the running charge of a job by this charge, running or ended.
@@ -161,15 +161,11 @@ impl UsageTable {
         if let Some(tally) = self.members.get_mut(&charge.member) {
             tally.close(charge, &self.rules);
         }
-        self.drop_if_nothing(&charge.member);
+        self.drop_if_unused(&charge.member);
     }
 
-    fn drop_if_nothing(&mut self, member: &Member) {
-        if self
-            .members
-            .get(member)
-            .is_some_and(MemberUsage::is_nothing)
-        {
+    fn drop_if_unused(&mut self, member: &Member) {
+        if self.members.get(member).is_some_and(MemberUsage::is_unused) {
             self.members.remove(member);
         }
     }
@@ -212,8 +208,8 @@ impl UsageTable {
     }
 
     /// The decayed usage of each member at a later time `then`, in the order of
-    /// [`UsageTable::members`]: first without running jobs from `now` on, then with the present
-    /// ones.
+    /// [`UsageTable::members`]: first if no jobs run from `now` on, then if the present jobs
+    /// continue.
     pub fn ahead(&self, now: Time, then: Time) -> impl Iterator<Item = (f64, f64)> {
         self.members.values().map(move |tally| {
             (
@@ -223,7 +219,7 @@ impl UsageTable {
         })
     }
 
-    /// All numbers of each member.
+    /// The raw, the decayed and the present usage of each member.
     pub fn all(&self, now: Time) -> Vec<Used> {
         let mut running: BTreeMap<&Member, f64> = BTreeMap::new();
         for charge in self.open.values() {
@@ -261,11 +257,11 @@ impl From<UsageTable> for StoredUsage {
 }
 
 impl From<StoredUsage> for UsageTable {
-    fn from(written: StoredUsage) -> UsageTable {
+    fn from(stored: StoredUsage) -> UsageTable {
         UsageTable {
-            rules: written.rules,
-            members: written.members.into_iter().collect(),
-            open: written.open.into_iter().collect(),
+            rules: stored.rules,
+            members: stored.members.into_iter().collect(),
+            open: stored.open.into_iter().collect(),
         }
     }
 }

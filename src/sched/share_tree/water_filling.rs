@@ -1,5 +1,5 @@
-//! Fair shares of the present resources: divided by weight among demands; amounts that a demand
-//! does not need go to the others (Y20).
+//! Fair shares of the present resources. They are divided by weight among demands; amounts that a
+//! demand does not need go to the others (Y20).
 
 use super::charged::{Charged, account_of};
 use super::tree::{ROOT, Tree};
@@ -48,74 +48,73 @@ impl Demand {
 /// The guaranteed and the maximum part of an account.
 pub type MinAndMax = (f64, f64);
 
-/// No guarantee and no maximum.
+/// No guarantee, and the whole cluster as maximum.
 pub const UNBOUNDED: MinAndMax = (0.0, 1.0);
 
 /// A demand in a pool.
 #[derive(Clone, Copy, Debug)]
-pub struct Drinker {
-    /// The account, as an index into those given.
+pub struct PoolClaim {
+    /// The pool, as an index into the pools given to [`divide`].
     pub pool: usize,
-    /// The sum of its similar demands.
+    /// The demand, or the sum of several similar demands.
     pub demand: Demand,
 }
 
 /// The result, as parts of the whole.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Poured {
-    /// By account. Jobs without account share what the root has beside the accounts, under the
-    /// empty name.
+pub struct DividedParts {
+    /// By account. The empty name stands for the jobs without account.
     pub pools: BTreeMap<String, f64>,
     /// By demand, in the order given.
-    pub drinkers: Vec<f64>,
+    pub claims: Vec<f64>,
 }
 
 /// Divides the whole from the root down to the accounts and their demands. In a FIFO account, each
 /// demand is met before the next gets anything, in the order given.
-pub fn pour(
+pub fn divide(
     tree: &Tree,
-    (pools, drinkers): (&[&str], &[Drinker]),
+    (pools, claims): (&[&str], &[PoolClaim]),
     bounds: impl Fn(&str) -> MinAndMax,
-    is_in_line: impl Fn(&str) -> bool,
-) -> Poured {
+    is_fifo: impl Fn(&str) -> bool,
+) -> DividedParts {
     // Unknown accounts are added to the tree.
     let named: BTreeMap<Member, f64> = pools
         .iter()
         .map(|pool| (Member::new(pool, ""), 0.0))
         .collect();
     let charged = Charged::new(tree, UsageSubject::Account, &named);
-    let basin = Basin::new(&charged, (pools, drinkers), &bounds);
-    let lined: Vec<usize> = charged
+    let demand_tree = DemandTree::new(&charged, (pools, claims), &bounds);
+    let fifo_places: Vec<usize> = charged
         .tree
         .accounts
         .iter()
-        .filter(|(name, _)| is_in_line(name))
+        .filter(|(name, _)| is_fifo(name))
         .map(|(_, at)| *at)
         .collect();
     let mut entitlements = BTreeMap::from([(ROOT, 1.0)]);
-    let mut parts = vec![0.0; drinkers.len()];
+    let mut parts = vec![0.0; claims.len()];
     // Parents come before their children.
     for place in std::iter::once(ROOT).chain(charged.places()) {
         let Some(amount) = entitlements.get(&place).copied() else {
             continue;
         };
-        let (children, here) = (&basin.children[place], &basin.drinkers[place]);
-        if lined.contains(&place) && children.is_empty() {
+        let (children, here) = (&demand_tree.children[place], &demand_tree.claims[place]);
+        if fifo_places.contains(&place) && children.is_empty() {
             let mut left = amount;
-            for &drinker in here {
-                parts[drinker] = drinkers[drinker].demand.most.min(left);
-                left -= parts[drinker];
+            for &claim in here {
+                parts[claim] = claims[claim].demand.most.min(left);
+                left -= parts[claim];
             }
             continue;
         }
-        let of_children = children.iter().map(|&child| basin.demands[child]);
+        let of_children = children.iter().map(|&child| demand_tree.demands[child]);
         let demands: Vec<Demand> = of_children
-            .chain(here.iter().map(|&drinker| drinkers[drinker].demand))
+            .chain(here.iter().map(|&claim| claims[claim].demand))
             .collect();
         let split = split(amount, &demands);
         entitlements.extend(children.iter().copied().zip(split.iter().copied()));
-        for (&drinker, part) in here.iter().zip(&split[children.len()..]) {
-            parts[drinker] = *part;
+        for (&claim, part) in here.iter().zip(&split[children.len()..]) {
+            parts[claim] = *part;
         }
     }
     let mut pools: BTreeMap<String, f64> = BTreeMap::new();
@@ -128,30 +127,30 @@ pub fn pour(
         pools.insert(name.clone(), part.unwrap_or(0.0));
     }
     pools.entry(String::new()).or_insert(1.0);
-    Poured {
+    DividedParts {
         pools,
-        drinkers: parts,
+        claims: parts,
     }
 }
 
 /// The tree with the demands at each place.
-struct Basin {
+struct DemandTree {
     /// The total demand of each place and all places below.
     demands: Vec<Demand>,
     /// The sharing children of each place.
     children: Vec<Vec<usize>>,
-    /// The demands at each place itself.
-    drinkers: Vec<Vec<usize>>,
+    /// The demands at each place, as indexes into the claims.
+    claims: Vec<Vec<usize>>,
 }
 
-impl Basin {
+impl DemandTree {
     fn new(
         charged: &Charged,
-        (pools, drinkers): (&[&str], &[Drinker]),
+        (pools, claims): (&[&str], &[PoolClaim]),
         bounds: impl Fn(&str) -> MinAndMax,
-    ) -> Basin {
+    ) -> DemandTree {
         let count = charged.places().end;
-        let mut basin = Basin {
+        let mut demand_tree = DemandTree {
             demands: vec![
                 Demand {
                     weight: 0.0,
@@ -161,11 +160,11 @@ impl Basin {
                 count
             ],
             children: vec![Vec::new(); count],
-            drinkers: vec![Vec::new(); count],
+            claims: vec![Vec::new(); count],
         };
-        let seats: Vec<usize> = pools.iter().map(|pool| entry(charged, pool)).collect();
-        for (number, drinker) in drinkers.iter().enumerate() {
-            basin.drinkers[seats[drinker.pool]].push(number);
+        let entries: Vec<usize> = pools.iter().map(|pool| entry_of(charged, pool)).collect();
+        for (number, claim) in claims.iter().enumerate() {
+            demand_tree.claims[entries[claim.pool]].push(number);
         }
         let names: BTreeMap<usize, &String> = charged
             .tree
@@ -178,14 +177,14 @@ impl Basin {
             .rev()
             .filter(|&place| charged.part(place).is_some())
         {
-            basin.children[charged.above(place)].push(place);
-            let of_children = basin.children[place]
+            demand_tree.children[charged.above(place)].push(place);
+            let of_children = demand_tree.children[place]
                 .iter()
-                .map(|&child| basin.demands[child]);
+                .map(|&child| demand_tree.demands[child]);
             let all = of_children.chain(
-                basin.drinkers[place]
+                demand_tree.claims[place]
                     .iter()
-                    .map(|&drinker| drinkers[drinker].demand),
+                    .map(|&claim| claims[claim].demand),
             );
             let (least, most) = all.fold((0.0, 0.0), |(least, most), demand| {
                 (least + demand.least, most + demand.most)
@@ -196,18 +195,19 @@ impl Basin {
                 Shares::Of(shares) => shares,
                 Shares::Parent => 0.0,
             };
-            basin.demands[place] = Demand {
+            demand_tree.demands[place] = Demand {
                 weight,
                 least: own_least.max(least).min(most),
                 most,
             };
         }
-        basin
+        demand_tree
     }
 }
 
-/// The place at which a pool's demands compete: its parent's if it has no part of its own.
-fn entry(charged: &Charged, pool: &str) -> usize {
+/// The place at which the demands of a pool compete: that of its parent if the pool has no part of
+/// its own.
+fn entry_of(charged: &Charged, pool: &str) -> usize {
     let place = charged
         .tree
         .accounts
@@ -246,25 +246,25 @@ pub fn split(amount: f64, demands: &[Demand]) -> Vec<f64> {
 /// The water level for this amount above all guarantees. Each demand begins to rise when the level
 /// times its weight reaches its guarantee, and stops at its maximum.
 fn level(mut left: f64, demands: &[Demand]) -> f64 {
-    let weighty = demands
+    let rising = demands
         .iter()
         .filter(|demand| demand.weight > 0.0 && demand.most > demand.least);
-    let turns = weighty.flat_map(|demand| {
+    let steps = rising.flat_map(|demand| {
         [
             (demand.least / demand.weight, demand.weight),
             (demand.most / demand.weight, -demand.weight),
         ]
     });
-    let mut turns: Vec<(f64, f64)> = turns.collect();
-    turns.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut steps: Vec<(f64, f64)> = steps.collect();
+    steps.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut level, mut slope) = (0.0, 0.0);
-    for (turn, change) in turns {
-        let room = slope * (turn - level);
-        if slope > 0.0 && room >= left {
+    for (step, change) in steps {
+        let rise = slope * (step - level);
+        if slope > 0.0 && rise >= left {
             return level + left / slope;
         }
-        left -= room;
-        level = turn;
+        left -= rise;
+        level = step;
         slope += change;
     }
     // All demands are met; the rest stays unassigned.
@@ -295,7 +295,7 @@ mod tests {
 
     /// Y20.
     #[test]
-    fn what_somebody_does_not_want_goes_to_the_others() {
+    fn unused_parts_go_to_the_others() {
         let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &demands(all)));
         assert_eq!(
             split(&[(1.0, 0.0, 0.1), (1.0, 0.0, 1.0), (1.0, 0.0, 1.0)]),
@@ -308,7 +308,7 @@ mod tests {
 
     /// Y20: A is guaranteed .6, B .2.
     #[test]
-    fn what_is_guaranteed_is_there_before_anything_is_shared() {
+    fn guarantees_are_met_first() {
         let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &demands(all)));
         assert_eq!(split(&[(1.0, 0.6, 1.0), (1.0, 0.2, 1.0)]), [0.6, 0.4]);
         assert_eq!(split(&[(3.0, 0.6, 1.0), (1.0, 0.2, 1.0)]), [0.75, 0.25]);
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(
             split(&[(1.0, 0.6, 0.1), (1.0, 0.0, 1.0)]),
             [0.1, 0.9],
-            "nobody gets more than they want"
+            "no demand gets more than its maximum"
         );
         assert_eq!(split(&[(0.0, 0.3, 1.0), (1.0, 0.0, 1.0)]), [0.3, 0.7]);
     }
@@ -351,46 +351,46 @@ mod tests {
     }
 
     /// Demands by pool; the results of pools and of demands.
-    fn poured(
-        drinkers: &[(&str, f64)],
+    fn divided(
+        claims: &[(&str, f64)],
         bounds: impl Fn(&str) -> MinAndMax,
         line: &str,
     ) -> (Vec<f64>, Vec<f64>) {
         let pools = ["e", "d", "c", "b", "a"];
         let place = |pool: &str| pools.iter().position(|known| *known == pool).unwrap();
-        let drinker = |&(pool, most): &(&str, f64)| Drinker {
+        let claim = |&(pool, most): &(&str, f64)| PoolClaim {
             pool: place(pool),
             demand: Demand::wanting(most),
         };
-        let drinkers: Vec<Drinker> = drinkers.iter().map(drinker).collect();
-        let poured = pour(&tree(), (&pools, &drinkers), bounds, |name| name == line);
+        let claims: Vec<PoolClaim> = claims.iter().map(claim).collect();
+        let division = divide(&tree(), (&pools, &claims), bounds, |name| name == line);
         (
-            rounded(["a", "b", "c", "d"].map(|name| poured.pools[name]).into()),
-            rounded(poured.drinkers),
+            rounded(["a", "b", "c", "d"].map(|name| division.pools[name]).into()),
+            rounded(division.claims),
         )
     }
 
     /// A pool's part is divided among the pools below it.
     #[test]
-    fn pools_below_pools_share_what_these_have() {
+    fn child_pools_divide_the_part_of_their_parent() {
         let all = [("b", 1.0), ("c", 1.0), ("d", 1.0)];
-        assert_eq!(poured(&all, |_| UNBOUNDED, "").0, [0.75, 0.25, 0.25, 0.5]);
+        assert_eq!(divided(&all, |_| UNBOUNDED, "").0, [0.75, 0.25, 0.25, 0.5]);
     }
 
     /// Y20: operations share the part of their pool; an account with its parent's shares is no
     /// pool.
     #[test]
-    fn operations_share_what_their_pool_has() {
+    fn operations_divide_the_part_of_their_pool() {
         let all = [("b", 1.0), ("b", 0.05), ("c", 1.0), ("d", 1.0), ("e", 1.0)];
         assert_eq!(
-            poured(&all, |_| UNBOUNDED, "").1,
+            divided(&all, |_| UNBOUNDED, "").1,
             [0.2, 0.05, 0.25, 0.25, 0.25]
         );
         let beside = [("a", 1.0), ("c", 1.0), ("d", 1.0)];
         assert_eq!(
-            poured(&beside, |_| UNBOUNDED, "").1,
+            divided(&beside, |_| UNBOUNDED, "").1,
             [0.25, 0.25, 0.5],
-            "who drinks beside pools counts for one"
+            "a demand beside pools has weight 1"
         );
     }
 
@@ -399,27 +399,27 @@ mod tests {
     fn pools_have_bounds() {
         let all = [("b", 1.0), ("c", 1.0), ("d", 1.0)];
         let capped = |name: &str| if name == "a" { (0.0, 0.3) } else { UNBOUNDED };
-        assert_eq!(poured(&all, capped, "").0, [0.3, 0.7, 0.1, 0.2]);
+        assert_eq!(divided(&all, capped, "").0, [0.3, 0.7, 0.1, 0.2]);
         let bounds = |name: &str| if name == "b" { (0.6, 1.0) } else { UNBOUNDED };
         assert_eq!(
-            rounded(poured(&all, bounds, "").0),
+            rounded(divided(&all, bounds, "").0),
             [0.4, 0.6, 0.133333, 0.266667]
         );
         let deep = |name: &str| if name == "c" { (0.9, 1.0) } else { UNBOUNDED };
         assert_eq!(
-            poured(&all, deep, "").0,
+            divided(&all, deep, "").0,
             [0.9, 0.1, 0.9, 0.0],
-            "what is guaranteed below is so above"
+            "a guarantee of a child counts for its parent"
         );
     }
 
     /// Y23.
     #[test]
-    fn in_line_the_first_has_all_it_wants() {
+    fn in_a_fifo_pool_the_first_demand_is_met_first() {
         let all = [("b", 0.1), ("b", 0.1), ("b", 0.1), ("c", 1.0)];
-        assert_eq!(poured(&all, |_| UNBOUNDED, "b").1, [0.1, 0.1, 0.05, 0.75]);
+        assert_eq!(divided(&all, |_| UNBOUNDED, "b").1, [0.1, 0.1, 0.05, 0.75]);
         assert_eq!(
-            poured(&all, |_| UNBOUNDED, "").1,
+            divided(&all, |_| UNBOUNDED, "").1,
             [0.083333, 0.083333, 0.083333, 0.75]
         );
     }

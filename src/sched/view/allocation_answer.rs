@@ -6,7 +6,7 @@ use super::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Places by the names of nodes, the best first.
+/// The places of nodes by name; the best node has place 0.
 pub type NodePlaces = Arc<BTreeMap<String, usize>>;
 
 /// The answer of the allocation script for a class.
@@ -26,7 +26,7 @@ impl ClusterState {
         self.classes.get(&class).map(|class| &class.key)
     }
 
-    /// Notes that the script has been asked about a class: its jobs wait for the answer.
+    /// Notes that the script runs for a class. Its jobs wait for the answer.
     pub fn await_answer(&mut self, class: ClassId) {
         self.edition += 1;
         if self.classes.contains_key(&class) {
@@ -34,12 +34,12 @@ impl ClusterState {
         }
     }
 
-    /// Whether the script has been asked about a class and has not answered.
+    /// Whether the script has yet to answer for a class.
     pub fn is_awaited(&self, class: ClassId) -> bool {
         matches!(self.answers.get(&class), Some(AllocationAnswer::Awaited))
     }
 
-    /// Whether the script has answered every question.
+    /// Whether no answer of the script is outstanding.
     pub(in crate::sched) fn awaits_nothing(&self) -> bool {
         !self
             .answers
@@ -47,9 +47,9 @@ impl ClusterState {
             .any(|answer| matches!(answer, AllocationAnswer::Awaited))
     }
 
-    /// Keeps the answer for a class: node names, the best first, or None for no choice. Returns
-    /// false if it names an unknown node; the answer then counts as empty. Nothing is kept for a
-    /// class without waiting jobs.
+    /// Stores the answer for a class: node names, the best first, or None for no choice. Returns
+    /// false if the answer names an unknown node; it then counts as unusable. Ignores a class
+    /// without waiting jobs.
     pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
         self.edition += 1;
         let is_known =
@@ -70,14 +70,14 @@ impl ClusterState {
         is_known
     }
 
-    /// Drops the answers, which are about other nodes. Awaited answers still come.
+    /// Drops all answers, because the nodes have changed. Outstanding answers stay outstanding.
     pub(in crate::sched) fn forget_answers(&mut self) {
         self.edition += 1;
         self.answers
             .retain(|_, answer| matches!(answer, AllocationAnswer::Awaited));
     }
 
-    /// For a forecast: no class waits for the script.
+    /// Drops outstanding answers, so that in a forecast no class waits for the script.
     pub fn expect_no_answers(&mut self) {
         self.edition += 1;
         self.answers

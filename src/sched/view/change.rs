@@ -1,5 +1,5 @@
-//! Changes of the snapshot. schedd and the simulator apply them, and a recorder writes them down
-//! for a replay.
+//! Changes of the snapshot. schedd and the simulator apply them, and recordings store them for
+//! replay.
 
 use super::holdings::RunningOwner;
 use super::preemption_candidate::PreemptionCandidate;
@@ -70,7 +70,7 @@ pub enum Change<'a> {
         owner: JobOwner,
         /// The end of its walltime.
         until: Time,
-        /// The reservation inside of which it runs and uses resources.
+        /// The reservation in which it runs.
         inside: Option<String>,
         /// The owner and the request, for limits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ pub enum Change<'a> {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waits: Option<Box<Cow<'a, Job>>>,
     },
-    /// The allocation script is asked about a class (M8i).
+    /// The allocation script is run for a class (M8i).
     Asked(ClassId),
     /// The script's answer for a class: nodes, best first, or None.
     Answered(ClassId, Option<Vec<String>>),
@@ -98,7 +98,7 @@ pub enum Change<'a> {
         /// The planned duration.
         span: Span,
     },
-    /// A job holds no resources and is no candidate.
+    /// A job neither holds resources nor is a candidate.
     Gone(JobId),
     /// The limits of an array on its running subjobs; None if the array no longer exists.
     Bounds(JobId, Option<SubjobLimit>),
@@ -121,8 +121,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The change that brings a job up to date; `Gone` if it no longer exists. The policy supplies
-    /// what the job does not specify.
+    /// The change that brings a job in the snapshot up to date; `Gone` if the job neither holds
+    /// resources nor is a candidate. The policy supplies defaults.
     pub fn of(id: JobId, job: Option<&'a Job>, policy: &Policy) -> Change<'a> {
         let Some(job) = job else {
             return Change::Gone(id);
@@ -153,8 +153,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The limit of an array on its running subjobs, if the state does not have it yet. None for an
-    /// array without a limit.
+    /// The change of an array's limit on its running subjobs; None if the state has this limit
+    /// already.
     pub fn of_limit(id: JobId, job: Option<&Job>, state: &ClusterState) -> Option<Change<'a>> {
         let known = state.subjob_limit(id.number);
         let array = job.filter(|job| id.is_array() && job.life.state != JobState::Finished);
@@ -167,7 +167,8 @@ impl<'a> Change<'a> {
         (id.is_array() && limit != known).then_some(Change::Bounds(id, limit))
     }
 
-    /// Puts the job inside a reservation, which ends it when the reservation ends.
+    /// Puts the job inside a reservation that ends at `closes`. The job ends at that time at the
+    /// latest.
     pub fn inside(mut self, reservation: Option<String>, closes: Option<Time>) -> Change<'a> {
         if let Change::Holds { inside, until, .. } = &mut self {
             *inside = reservation;
@@ -177,7 +178,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The end of a job's walltime; NEVER for a suspended job.
+/// The end of a job's walltime, extended by its pauses; NEVER for a suspended job.
 fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
     if run.is_still() {
         Time::NEVER
@@ -240,7 +241,7 @@ impl ClusterState {
                     self.enclose(*job, reservation);
                 }
                 if let Some(waiting) = waits {
-                    self.stand_by(waiting);
+                    self.record_suspended(waiting);
                 }
             }
             Change::Asked(class) => self.await_answer(*class),
@@ -300,7 +301,7 @@ pub enum RecordedEntry<'a> {
         /// The policy.
         policy: Cow<'a, Policy>,
     },
-    /// The policy from now on.
+    /// The policy has changed.
     Policy(Cow<'a, Policy>),
     /// The snapshot has changed.
     Change(Change<'a>),
@@ -332,7 +333,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster, moment, resources};
 
     #[test]
-    fn a_view_follows_a_job_from_the_queue_to_its_nodes_and_out() {
+    fn changes_follow_a_job_from_the_queue_to_its_nodes_and_its_end() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
         let mut job = fixture.job(1, "select=1:ncpus=3 walltime=60");
         let start = fixture.plan().starts.remove(0);
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_job_is_inside_of_the_open_reservation_that_admits_it_where_it_runs() {
+    fn a_running_job_is_in_the_open_reservation_that_admits_it_on_its_nodes() {
         let mut fixture = cluster("3 x ncpus=4");
         for (id, users, node, hours) in [
             ("a.1", "bob", "n2", (0, 9)),
@@ -451,7 +452,7 @@ mod tests {
 
     /// M37: a job in a reservation ends with it at the latest.
     #[test]
-    fn a_job_inside_of_a_reservation_ends_with_it_or_before() {
+    fn a_job_in_a_reservation_ends_no_later_than_the_reservation() {
         let until = |closes: Option<i64>| {
             let held = Change::Holds {
                 job: JobId::job(1),
@@ -509,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_the_same_after_it_was_written_down() {
+    fn a_change_survives_serialization() {
         let fixture = cluster("");
         let job = fixture.job(7, "select=2:ncpus=1 array=0-9:3%2");
         let promise = PromisedStart {

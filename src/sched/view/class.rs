@@ -18,11 +18,11 @@ pub type QueuePosition = (SortKey, QueuePlace);
 /// A class of interchangeable waiting jobs.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct Class {
-    /// The properties that they share.
+    /// The properties that all its jobs share.
     pub key: ClassKey,
     /// The jobs by place; an array is one entry, with its subjobs.
     pub(in crate::sched) jobs: BTreeMap<QueuePlace, WaitingJob>,
-    /// The order of starts, where it differs from the order of places.
+    /// The order of starts, if it differs from the order of places.
     sequence: Option<BTreeSet<QueuePosition>>,
 }
 
@@ -40,7 +40,7 @@ pub(in crate::sched) struct WaitingJob {
 /// The wait of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::sched) struct Wait {
-    /// The time since which it waits.
+    /// The start of the wait.
     pub since: Time,
     /// Its eligible time.
     pub eligibility: Eligibility,
@@ -175,8 +175,8 @@ impl Class {
         self.sequence = (!is_in_turn).then(|| self.heads().collect());
     }
 
-    /// The number of running subjobs, if the class is an array with a limit of its own; otherwise
-    /// 0.
+    /// The number of started, unfinished subjobs, if the class is an array with a limit of its own;
+    /// otherwise 0.
     pub fn begun(&self) -> u32 {
         self.limited()
             .map_or(0, |(_, array)| array.elements.begun().len())
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
     use crate::sched::fixture::cluster;
 
-    fn nobody() -> Class {
+    fn class_without_jobs() -> Class {
         let fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         Class::new(fixture.state.waiting_class(JobId::job(1)).unwrap().clone())
     }
@@ -249,7 +249,7 @@ mod tests {
 
     /// The places are ranks and also the jobs' numbers.
     fn with(scores: &[(u64, f64)]) -> Class {
-        let mut class = nobody();
+        let mut class = class_without_jobs();
         scores.iter().for_each(|&(rank, score)| {
             class.insert((rank, JobId::job(rank)), waiting_with_score(score))
         });
@@ -258,7 +258,7 @@ mod tests {
 
     /// X18: the highest priority starts first, whenever its job is added.
     #[test]
-    fn a_new_job_starts_by_its_priority() {
+    fn a_new_job_starts_in_order_of_priority() {
         assert_eq!(
             started(&with(&[(1, 5.0), (2, 7.0)])),
             [2, 1],
@@ -272,12 +272,12 @@ mod tests {
         assert_eq!(
             started(&with(&[(1, 7.0), (3, 5.0), (2, 4.0)])),
             [1, 3, 2],
-            "between those worth more"
+            "between jobs of higher priority"
         );
         assert_eq!(
             started(&with(&[(1, 7.0), (3, 5.0), (2, 8.0)])),
             [2, 1, 3],
-            "between those worth less"
+            "between jobs of lower priority"
         );
         let mut class = with(&[(1, 5.0), (2, 7.0), (3, 7.0), (4, 5.0)]);
         assert_eq!(started(&class), [2, 3, 1, 4]);
@@ -296,16 +296,16 @@ mod tests {
     }
 
     #[test]
-    fn no_order_of_its_own_is_kept_where_that_of_the_queue_will_do() {
-        let keeps_one = |scores: &[(u64, f64)]| with(scores).sequence.is_some();
-        assert!(!keeps_one(&[
+    fn a_class_keeps_an_order_only_if_it_differs_from_the_queue() {
+        let keeps_order = |scores: &[(u64, f64)]| with(scores).sequence.is_some();
+        assert!(!keeps_order(&[
             (1, 7.0),
             (2, 7.0),
             (4, 5.0),
             (3, 6.0),
             (5, 5.0)
         ]));
-        assert!(keeps_one(&[(1, 7.0), (2, 7.5)]));
+        assert!(keeps_order(&[(1, 7.0), (2, 7.5)]));
         let mut class = with(&[(1, 7.0), (2, 7.5)]);
         class.rate_by(|_, _| SortKey::default());
         assert!(class.sequence.is_none());

@@ -1,8 +1,8 @@
 //! The nodes of the cluster, grouped into classes of interchangeable nodes.
 //!
-//! A *kind* is what a node is: its capacity and its attributes. A *room* is what is free on a node.
-//! Nodes of one kind with equal rooms form a *class* (bucket), and requests are compared with
-//! classes. Host and node names are not part of a kind, since they differ for all nodes.
+//! A *kind* is the capacity and the attributes of a node. Nodes of one kind with equal free
+//! resources (`room`) form a *class*, and requests are compared with classes instead of nodes. Host
+//! and node names are not part of a kind, because every node has its own.
 
 pub use super::free_resources::{FreeResources, Joinable};
 use super::node_access::{AccessPolicy, JobCountLimits, JobOwner, User};
@@ -29,18 +29,18 @@ pub struct KindIx(pub(in crate::sched) u32);
 /// The fixed properties of a node.
 #[derive(Clone, Debug)]
 pub struct NodeKind {
-    /// The free resources without jobs: its capacity.
+    /// Its capacity: the free resources of a node without jobs.
     pub empty: FreeResources,
     /// Attributes that are only compared, without `host` and `vnode`.
     pub attributes: ResourceList,
-    /// The terms on which jobs may use it.
+    /// The terms on which jobs may use its nodes.
     pub terms: NodeTerms,
     pub(super) key: Vec<u8>,
     /// The number of nodes of this kind.
     pub nodes: usize,
 }
 
-/// The properties by which nodes are interchangeable now.
+/// The properties that interchangeable nodes share at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeClassKey {
     /// Their kind.
@@ -58,7 +58,7 @@ pub struct NodeClassKey {
 /// The resources of one job on one node.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// Consumables, including those of the whole system.
+    /// Consumables, including system-wide ones.
     pub taken: Amounts,
     /// The owner of the job, and which jobs may share the node.
     pub owner: JobOwner,
@@ -75,7 +75,7 @@ pub struct ClusterNode {
     pub name: String,
     /// Its host.
     pub host: String,
-    /// Its kind; None after removal, or before it is set.
+    /// Its kind; None before it is set, and after its removal.
     pub kind: Option<KindIx>,
     /// Whether it accepts jobs: up and not offline.
     pub usable: bool,
@@ -95,15 +95,15 @@ pub struct ClusterNode {
     pub load: u32,
 }
 
-/// The nodes of a cluster. A name keeps its slot for ever, so that the jobs on a removed node are
-/// still known when it returns.
+/// The nodes of a cluster. A name keeps its slot forever, so that the jobs on a removed node are
+/// still known when the node returns.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// The interned resources.
     pub catalog: Catalog,
-    /// The resources of the whole system.
+    /// The system-wide resources.
     pub pools: Pools,
-    /// Where arrays use per-host resources, and which of their subjobs.
+    /// Per-host resources that arrays use, with the subjobs that share each.
     pub(in crate::sched) shared: BTreeMap<SharedPlace, Sharers>,
     /// The names of users.
     pub users: BTreeMap<User, String>,
@@ -141,18 +141,18 @@ impl Need {
     /// false, text must be equal.
     pub fn is_met_by(&self, found: Option<&ResourceValue>) -> bool {
         match (&self.value, found) {
-            (ResourceValue::Boolean(asked), None) => !asked,
+            (ResourceValue::Boolean(requested), None) => !requested,
             (ResourceValue::String(_) | ResourceValue::Boolean(_), Some(found)) => {
                 self.value == *found
             }
-            (asked, Some(found)) => {
-                matches!((counted(asked), counted(found)), (Some(a), Some(f)) if a <= f)
+            (requested, Some(found)) => {
+                matches!((counted(requested), counted(found)), (Some(a), Some(f)) if a <= f)
             }
             (_, None) => false,
         }
     }
 
-    /// Whether it names one host or one node, which no other node matches.
+    /// Whether the need is for one host or one node by name.
     pub fn is_pinned(&self) -> bool {
         matches!(self.resource.as_str(), "host" | "vnode")
     }
@@ -209,7 +209,7 @@ impl Cluster {
             .map(|kind| &self.kind(kind).terms.cluster)
     }
 
-    /// The number of nodes that were ever named.
+    /// The number of slots: of all node names so far.
     pub fn slots(&self) -> usize {
         self.nodes.len()
     }
@@ -232,17 +232,17 @@ impl Cluster {
         all.map(|(place, kind)| (KindIx(place as u32), kind))
     }
 
-    /// The nodes in order, including those that are not set.
+    /// The indexes of all slots, in order, including nodes that are not set.
     pub fn indices(&self) -> impl Iterator<Item = NodeIx> + use<> {
         (0..self.nodes.len() as u32).map(NodeIx)
     }
 
-    /// The total of all nodes, including those that are down, and of the whole system.
+    /// The total of each resource: of all nodes that are set, even if down, and system-wide.
     pub fn capacity(&self) -> &[i64] {
         &self.capacity
     }
 
-    /// The edition of the nodes: changes with the kinds and with the nodes of each kind.
+    /// The edition of the nodes. It changes with the kinds and with the nodes of each kind.
     pub fn edition(&self) -> u64 {
         self.edition
     }
@@ -264,7 +264,7 @@ impl Cluster {
             .filter_map(|host| self.hosts.get(host))
     }
 
-    /// Whether a job of this owner may get exclusive hosts on some node.
+    /// Whether a job of this owner gets exclusive hosts on some kind of node.
     pub fn gives_whole_hosts(&self, owner: JobOwner) -> bool {
         owner.access == AccessPolicy::Hosts
             || self
@@ -318,7 +318,7 @@ impl Cluster {
         need.is_met_by(self.kind(kind).attributes.get(&need.resource))
     }
 
-    /// Whether a node has all these values, including its names.
+    /// Whether a node meets all needs, including those for its host and its name.
     pub fn node_meets(&self, ix: NodeIx, needs: &[Need]) -> bool {
         let node = self.node(ix);
         needs
@@ -337,11 +337,11 @@ impl Cluster {
         }
     }
 
-    /// Adds or changes a node; the jobs on it stay. False if nothing changes.
+    /// Adds or changes a node; the jobs on it stay. Returns false if nothing changes.
     pub fn set(&mut self, facts: &NodeFacts, usable: bool) -> bool {
         let ix = self.slot(&facts.name, &facts.host);
         self.measure(ix, facts);
-        if self.is_as_told(ix, facts, usable) {
+        if self.is_as_reported(ix, facts, usable) {
             return false;
         }
         self.unfile(ix);
@@ -362,7 +362,7 @@ impl Cluster {
     }
 
     /// Whether the report changes nothing, like most reports.
-    fn is_as_told(&self, ix: NodeIx, facts: &NodeFacts, usable: bool) -> bool {
+    fn is_as_reported(&self, ix: NodeIx, facts: &NodeFacts, usable: bool) -> bool {
         let node = self.node(ix);
         let same_parts = node.cpus == sorted(&facts.cpus) && node.gpus == once_each(&facts.gpus);
         let same_parts = same_parts && node.gpus_outside == facts.gpus_outside;
@@ -384,7 +384,7 @@ impl Cluster {
     /// Adds a job with its resources to a node, known or not.
     pub fn occupy(&mut self, ix: NodeIx, job: JobId, hold: Hold) {
         self.unfile_bucket(ix);
-        self.yield_outside(ix);
+        self.restore_outside(ix);
         self.pools.take(&hold.taken);
         let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
         node.room.admit(&hold.taken, hold.owner);
@@ -399,7 +399,7 @@ impl Cluster {
     /// Removes a job from a node.
     pub fn vacate(&mut self, ix: NodeIx, job: JobId) {
         self.unfile_bucket(ix);
-        self.yield_outside(ix);
+        self.restore_outside(ix);
         let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
         if let Some(hold) = node.tenants.remove(&job) {
             node.room.dismiss(&hold.taken, hold.owner);
@@ -511,7 +511,7 @@ impl Cluster {
     /// Divides resources into counted ones and those that are only compared.
     fn sort_out(&self, available: &ResourceList) -> (Amounts, ResourceList) {
         let mut capacity = self.catalog.no_room();
-        // Virtual memory is not bounded by hardware: a node that sets no bound has none.
+        // Hardware does not bound virtual memory: without a configured amount, it is unlimited.
         if !available.contains_key("vmem")
             && let Some(index) = self.catalog.index("vmem")
         {
@@ -528,7 +528,7 @@ impl Cluster {
         (capacity, attributes)
     }
 
-    /// Recomputes the free resources of a node.
+    /// Recomputes the free resources of a node from its capacity and its jobs.
     fn settle(&mut self, ix: NodeIx) {
         let Some(kind) = self.node(ix).kind else {
             return;
@@ -541,7 +541,7 @@ impl Cluster {
         self.withhold_outside(ix);
     }
 
-    /// All nodes of the hosts that a job on some nodes has exclusively.
+    /// All nodes of the hosts that a job of this owner on `nodes` has exclusively.
     pub fn neighbours<'a>(
         &self,
         owner: JobOwner,

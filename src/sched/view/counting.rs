@@ -16,7 +16,7 @@ pub(in crate::sched) enum QuantityKind {
     Jobs,
     /// Chunks.
     Nodes,
-    /// In thousandths.
+    /// Processor equivalents, in thousandths.
     Equivalents,
     /// CPUs times remaining milliseconds.
     ProcessorTime,
@@ -59,7 +59,7 @@ impl QuantityKind {
         limit.saturating_mul(self.scale())
     }
 
-    /// What a job of a class with this walltime adds.
+    /// The amount that a job of a class with this walltime adds.
     pub fn asked(self, class: &ClassKey, span: Span, cluster: &Cluster) -> i64 {
         match self {
             QuantityKind::Jobs => 1,
@@ -75,7 +75,7 @@ impl QuantityKind {
         }
     }
 
-    /// The decrease of that per millisecond while the job runs.
+    /// The decrease of the amount per millisecond while the job runs.
     pub fn weight(self, class: &ClassKey, cluster: &Cluster) -> i64 {
         match self {
             QuantityKind::ProcessorTime => cluster
@@ -87,7 +87,7 @@ impl QuantityKind {
         }
     }
 
-    /// The decrease for a job with this many CPUs.
+    /// The decrease per millisecond for a job with this many CPUs.
     pub fn weight_of(self, processors: i64) -> i64 {
         match self {
             QuantityKind::ProcessorTime => processors,
@@ -96,12 +96,12 @@ impl QuantityKind {
         }
     }
 
-    /// The amount of a holding, except for what decreases with time.
+    /// The amount of a holding, without the part that decreases with time.
     pub fn held(self, holding: &Holding, state: &ClusterState) -> i64 {
         match self {
             QuantityKind::Jobs => holding.jobs.len() as i64,
             QuantityKind::Nodes => i64::try_from(holding.chunks).unwrap_or(i64::MAX),
-            // The total changes with the nodes, so no sum is kept.
+            // Equivalents change with the nodes, so that no sum is kept.
             QuantityKind::Equivalents => {
                 let holders = holding
                     .jobs
@@ -129,7 +129,7 @@ impl QuantityKind {
     pub fn figure(self, amount: i64, catalog: &Catalog) -> Figure {
         let whole = amount / self.scale() + i64::from(amount % self.scale() > 0);
         let shown = match self {
-            _ if amount == i64::MAX => "without end".to_string(),
+            _ if amount == i64::MAX => "unlimited".to_string(),
             QuantityKind::Amount(index) => catalog.value(index, amount).to_string(),
             QuantityKind::Equivalents if amount % 1000 != 0 => {
                 format!("{:.3}", amount as f64 / 1000.0)

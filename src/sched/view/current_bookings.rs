@@ -11,24 +11,24 @@ use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job past its walltime is assumed to end this long after now: as early as possible, but later.
+/// A job past its walltime is assumed to end this long after now: the shortest possible time.
 pub const OVERDUE: Span = Span(1);
 
 /// The planned starts of the last plan, and the events since.
 #[derive(Clone, Debug, Default)]
 pub struct CurrentBookings {
     promises: BTreeMap<JobId, Booking>,
-    /// The latest planned end among jobs that have ended since, or have released resources.
+    /// The latest planned end of the jobs that have ended or released resources since.
     released: Option<Time>,
-    /// Waiting jobs that are not rerunnable; arrays once.
-    lasting: BTreeSet<JobId>,
+    /// Waiting jobs that are not rerunnable; an array is one entry.
+    not_rerunnable: BTreeSet<JobId>,
     /// Running jobs that are preempted when a planned start is due (M34).
     backfilled: BTreeSet<JobId>,
     /// Running jobs that are being preempted, each with its preemptor and the action.
     preempted: BTreeMap<JobId, (Option<JobId>, PreemptAction)>,
     /// Running subjobs above their array's own limit, with that limit (Q15).
     over_limit: BTreeMap<JobId, u32>,
-    /// When resources were last freed, as far as plans show.
+    /// When resources were last freed, as of the last plan.
     freed: Option<Time>,
 }
 
@@ -46,7 +46,7 @@ impl CurrentBookings {
         self.promises.get(&job)
     }
 
-    /// Whether resources are free now that were expected to be in use.
+    /// Whether resources are free at `now` that were expected to be in use.
     pub fn is_loose(&self, now: Time) -> bool {
         self.released.is_some_and(|until| until > now)
     }
@@ -64,18 +64,18 @@ impl CurrentBookings {
     /// Notes whether a job is rerunnable.
     pub fn note_rerunnable(&mut self, job: JobId, rerunnable: bool) {
         if rerunnable {
-            self.lasting.remove(&job)
+            self.not_rerunnable.remove(&job)
         } else {
-            self.lasting.insert(job)
+            self.not_rerunnable.insert(job)
         };
     }
 
     /// Whether a job may use resources of planned starts: only if it is rerunnable (M34).
     pub fn may_borrow(&self, job: JobId) -> bool {
-        !self.lasting.contains(&job.parent().unwrap_or(job))
+        !self.not_rerunnable.contains(&job.parent().unwrap_or(job))
     }
 
-    /// Notes the end of a job that could have run until then.
+    /// Notes the end of a job that could have run until `until`.
     pub fn note_end(&mut self, job: JobId, until: Time) {
         self.backfilled.remove(&job);
         self.preempted.remove(&job);
@@ -83,7 +83,7 @@ impl CurrentBookings {
         self.note_release(until);
     }
 
-    /// Notes that a job that could have run until then has released resources earlier.
+    /// Notes that a job that could have run until `until` has released resources.
     pub fn note_release(&mut self, until: Time) {
         self.released = self.released.max(Some(until));
     }
@@ -93,20 +93,23 @@ impl CurrentBookings {
         self.backfilled.iter().copied()
     }
 
-    /// Notes whether a running job is being preempted.
-    pub fn note_told(&mut self, job: JobId, told: Option<&JobPreemption>) {
-        match told {
-            Some(told) => drop(self.preempted.insert(job, (told.to, told.action))),
+    /// Notes whether a running job is being preempted, and for which job.
+    pub fn note_told(&mut self, job: JobId, preemption: Option<&JobPreemption>) {
+        match preemption {
+            Some(preemption) => drop(
+                self.preempted
+                    .insert(job, (preemption.to, preemption.action)),
+            ),
             None => drop(self.preempted.remove(&job)),
         }
     }
 
-    /// Whether a running job is being preempted. A job that may finish first is not if its
-    /// preemptor has started elsewhere or no longer waits.
+    /// Whether a running job is being preempted. If it may run to its end, the preemption is void
+    /// once the preemptor has started elsewhere or no longer waits.
     pub fn is_preempted(&self, job: JobId) -> bool {
         self.preempted
             .get(&job)
-            .is_some_and(|way| self.is_awaited(*way))
+            .is_some_and(|preemption| self.is_awaited(*preemption))
     }
 
     fn is_awaited(&self, (to, action): (Option<JobId>, PreemptAction)) -> bool {
@@ -122,15 +125,18 @@ impl CurrentBookings {
         let awaited = self
             .preempted
             .iter()
-            .filter(|(_, way)| self.is_awaited(**way));
+            .filter(|(_, preemption)| self.is_awaited(**preemption));
         awaited.map(|(&job, &(_, action))| (job, action))
     }
 
-    /// The running jobs that are preempted for these jobs.
-    pub fn preempted_for(&self, is_meant: impl Fn(JobId) -> bool) -> impl Iterator<Item = JobId> {
+    /// The running jobs that are being preempted for the jobs that `is_preemptor` selects.
+    pub fn preempted_for(
+        &self,
+        is_preemptor: impl Fn(JobId) -> bool,
+    ) -> impl Iterator<Item = JobId> {
         self.preempted
             .iter()
-            .filter(move |(_, (to, _))| to.is_some_and(&is_meant))
+            .filter(move |(_, (to, _))| to.is_some_and(&is_preemptor))
             .map(|(job, _)| *job)
     }
 
@@ -140,25 +146,26 @@ impl CurrentBookings {
     }
 
     /// Removes the planned start of a job that has started.
-    pub fn redeem(&mut self, job: JobId) {
+    pub fn remove_promise(&mut self, job: JobId) {
         self.promises.remove(&job);
     }
 }
 
 impl ClusterState {
     /// The time at which the resources of a running job are expected to be free, as of `now`: its
-    /// planned end, or the next moment if it is overdue or can be preempted.
+    /// planned end, or [`OVERDUE`] from now if it is overdue or [counts as
+    /// ending](Self::counts_as_ending).
     pub(in crate::sched) fn planned_end(&self, job: JobId, until: Time, now: Time) -> Time {
         let soonest = now + OVERDUE;
-        if self.makes_way(job) {
+        if self.counts_as_ending(job) {
             soonest
         } else {
             until.max(soonest)
         }
     }
 
-    /// The running jobs with resources that count as free from the next moment on: preemptible
-    /// backfilled jobs, and preempted jobs.
+    /// The running jobs that [count as ending](Self::counts_as_ending): preemptible backfilled
+    /// jobs, and jobs that are being preempted.
     pub(in crate::sched) fn making_way(&self) -> impl Iterator<Item = JobId> + '_ {
         let preempted = self
             .bookings
@@ -170,13 +177,14 @@ impl ClusterState {
             .iter()
             .chain(preempted)
             .copied()
-            .filter(|job| self.makes_way(*job))
+            .filter(|job| self.counts_as_ending(*job))
     }
 
-    /// Whether a job's resources become free before its end. A job that may finish ends at the end
-    /// of its walltime; without a walltime it counts as ending now, so that its preemptor gets a
-    /// planned start and the resources are held.
-    fn makes_way(&self, job: JobId) -> bool {
+    /// Whether the resources of a running job count as free from the next moment on: the job is
+    /// preemptible backfill or is being preempted. A preempted job that may run to its end counts
+    /// only if it has no walltime, so that its preemptor gets a planned start and the resources are
+    /// held.
+    fn counts_as_ending(&self, job: JobId) -> bool {
         if self.bookings.backfilled.contains(&job) {
             return true;
         }
@@ -225,8 +233,8 @@ impl ClusterState {
             .count() as u32
     }
 
-    /// Stores the planned starts of a plan. Call this for each plan, before or after its starts are
-    /// carried out, but before any other change.
+    /// Stores the planned starts of a plan. To be called for each plan, before or after its starts
+    /// are carried out, but before any other change.
     pub fn take_over(&mut self, plan: &Plan) {
         self.count_bypasses(plan);
         self.starvation = plan.starving.clone().unwrap_or_default();
@@ -244,7 +252,7 @@ impl ClusterState {
         self.bookings.preempted.extend(
             plan.preempts
                 .iter()
-                .map(|way| (way.job, (way.by, way.action))),
+                .map(|victim| (victim.job, (victim.by, victim.action))),
         );
         let over_limit = plan
             .starts
@@ -255,24 +263,25 @@ impl ClusterState {
         self.bookings.released = None;
     }
 
-    /// The time until which resources are held for a preemptor: until all its victims have ended,
-    /// and a while longer.
+    /// The time until which resources are held for a preemptor: up to [`KEPT`] after all its
+    /// victims have ended.
     pub(in crate::sched) fn held_until(&self, job: JobId, now: Time) -> Option<Time> {
         let booking = self.bookings.promise(job)?;
         let until = booking.held_until?;
-        // Extended only after half of it has passed, because each extension is written to disk.
-        let goes_on = until.since(now).0 < KEPT.0 / 2 && self.is_made_way_for(booking);
-        let until = if goes_on { now + KEPT } else { until };
+        // Extended only after half of the time has passed, because each extension is written to
+        // disk.
+        let is_extended = until.since(now).0 < KEPT.0 / 2 && self.has_ending_victims(booking);
+        let until = if is_extended { now + KEPT } else { until };
         (until > now).then_some(until)
     }
 
-    /// Whether jobs are still being preempted for a booking: for its job, or on its nodes for a job
+    /// Whether jobs are still being preempted for the job of a booking, or on its nodes for a job
     /// that has started elsewhere, perhaps on resources freed for this one.
-    fn is_made_way_for(&self, booking: &Booking) -> bool {
-        self.bookings.preempted.iter().any(|(leaver, (to, _))| {
+    fn has_ending_victims(&self, booking: &Booking) -> bool {
+        self.bookings.preempted.iter().any(|(victim, (to, _))| {
             to.is_some_and(|to| {
                 to == booking.job
-                    || (self.bookings.promise(to).is_none() && self.is_on(*leaver, &booking.nodes))
+                    || (self.bookings.promise(to).is_none() && self.is_on(*victim, &booking.nodes))
             })
         })
     }
@@ -330,7 +339,7 @@ mod tests {
 
     /// M32: job 2 got the planned start 600 before job 3 came ahead of it; then schedd restarts.
     #[test]
-    fn what_an_earlier_scheduler_promised_is_kept_and_comes_forward_when_something_is_free() {
+    fn a_restored_planned_start_is_kept_and_moves_forward_when_resources_are_free() {
         let fixture = || {
             let fixture = cluster("1 x ncpus=4")
                 .queued(2, "select=1:ncpus=4 walltime=100")
@@ -374,7 +383,7 @@ mod tests {
 
     /// A cycle relies on the results of the last one unless the edition has changed.
     #[test]
-    fn what_is_said_of_jobs_later_is_counted_as_a_change() {
+    fn later_facts_of_jobs_increment_the_edition() {
         let fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=2", "n1", 60)
             .queued(2, "select=1:ncpus=4");
@@ -384,7 +393,10 @@ mod tests {
             last = fixture.state.edition;
             fixture
         };
-        let fixture = is_counted(fixture.candidate(JobId::job(1), 0, 5.0, |_| ()), "tenure");
+        let fixture = is_counted(
+            fixture.candidate(JobId::job(1), 0, 5.0, |_| ()),
+            "preemption candidate",
+        );
         let mut fixture = is_counted(
             fixture.suspended(3, "select=1:ncpus=1", "n1", 10, 0.0),
             "a suspended job",
@@ -398,7 +410,7 @@ mod tests {
         fixture
             .state
             .recall(JobId::job(2), &promise, Span::seconds(100));
-        is_counted(fixture, "a promise");
+        is_counted(fixture, "a planned start");
     }
 
     /// M34.
@@ -423,7 +435,7 @@ mod tests {
     /// M34: resources of a backfilled job can be planned for at any time, once, whether the job has
     /// an end or not.
     #[test]
-    fn room_of_backfilled_jobs_is_booked_at_once_for_one_job() {
+    fn resources_of_backfilled_jobs_can_be_booked_at_once_for_one_job() {
         for (until, other) in [
             (i64::MAX, "place=excl"),
             (50, "place=excl"),
@@ -441,8 +453,8 @@ mod tests {
                 100,
             );
             fixture.state.bookings.backfilled.insert(JobId::job(1));
-            for is_told in [false, true] {
-                let way = JobPreemption {
+            for is_preempted in [false, true] {
+                let preemption = JobPreemption {
                     attempt: None,
                     to: None,
                     cause: PreemptCause::Promise,
@@ -452,8 +464,8 @@ mod tests {
                 fixture
                     .state
                     .bookings
-                    .note_told(JobId::job(1), Some(&way).filter(|_| is_told));
-                let case = format!("{until} {other} {is_told}");
+                    .note_told(JobId::job(1), Some(&preemption).filter(|_| is_preempted));
+                let case = format!("{until} {other} {is_preempted}");
                 assert_eq!(
                     fixture.clone().queued(2, "select=1:ncpus=2").booked(),
                     "2 at 0 on n1",
@@ -470,7 +482,7 @@ mod tests {
 
     /// Q11: a finishing job is no longer preempted once its preemptor does not wait any more.
     #[test]
-    fn who_may_finish_makes_way_for_nobody_who_does_not_wait() {
+    fn a_finishing_job_is_not_preempted_for_a_job_that_does_not_wait() {
         let (job, mut bookings) = (JobId::job(1), CurrentBookings::default());
         let to = Some(JobId::job(2));
         bookings.note_told(
@@ -505,7 +517,7 @@ mod tests {
     /// M34: resources of preempted backfilled jobs are held for the planned start; without such
     /// jobs, none are.
     #[test]
-    fn room_of_preempted_backfill_is_held_for_the_preemptor() {
+    fn resources_of_preempted_backfill_are_held_for_the_preemptor() {
         for (job, kept) in [(JobId::job(1), Some(Time(60_000))), (JobId::job(9), None)] {
             let mut fixture = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 100);
             fixture.policy.backfill.policy = Filling::Preempt;

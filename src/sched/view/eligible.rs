@@ -6,16 +6,16 @@ use crate::model::reason::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The classes of which the cycle considers only some jobs.
+/// The classes that the cycle considers only in part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Eligible(pub(in crate::sched) BTreeMap<ClassId, Few>);
 
-/// The jobs of a class that the cycle considers.
+/// The considered jobs of such a class.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::sched) struct Few {
-    /// The jobs; for an array, its subjobs and the array itself.
+    /// The jobs; for an array, the considered subjobs and the array itself.
     pub jobs: BTreeSet<JobId>,
-    /// Why the other jobs of the class are not.
+    /// Why the other jobs of the class are not considered.
     pub why: Arc<Reason>,
 }
 

@@ -4,7 +4,7 @@
 use super::cluster::{Cluster, NodeIx};
 
 impl Cluster {
-    /// The number of a node's GPUs that processes outside the queue use, without those of its jobs.
+    /// The number of a node's GPUs that processes outside the queue use and no job holds.
     pub fn outside(&self, ix: NodeIx) -> i64 {
         let node = self.node(ix);
         node.gpus_outside
@@ -33,7 +33,8 @@ impl Cluster {
         };
     }
 
-    /// Subtracts those GPUs from the free ones. Undo it before the node's jobs or GPUs change.
+    /// Subtracts the GPUs used from outside from the free ones. Must be undone before the node's
+    /// jobs or GPUs change.
     pub fn withhold_outside(&mut self, ix: NodeIx) {
         let outside = self.outside(ix);
         if outside > 0
@@ -43,8 +44,8 @@ impl Cluster {
         }
     }
 
-    /// Undoes [`withhold_outside`](Self::withhold_outside).
-    pub fn yield_outside(&mut self, ix: NodeIx) {
+    /// Adds them to the free ones again: undoes [`withhold_outside`](Self::withhold_outside).
+    pub fn restore_outside(&mut self, ix: NodeIx) {
         let outside = self.outside(ix);
         if outside > 0
             && let Some(index) = self.catalog.index("ngpus")

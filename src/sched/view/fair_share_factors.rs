@@ -34,20 +34,20 @@ pub(in crate::sched) struct FairShareFactors {
 /// The places of members in the share tree.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct MemberPlaces {
-    /// The index that gives them.
+    /// The index of the share tree.
     pub share_index: ShareIndex,
     /// The members with usage, as the usage names them, and their places.
     pub used: Vec<(Member, TreeIndex)>,
     /// The owners of jobs that wait or have waited.
     pub waiting: BTreeMap<ClassOwner, TreeIndex>,
-    /// The owners among them without usage: if they leave, the others have larger shares.
+    /// The owners among `waiting` without usage. Once they are gone, the others have larger shares.
     pub new: Vec<ClassOwner>,
 }
 
 /// The usage of users and accounts as parts of all usage.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct UsagePercents {
-    /// None where the order does not need it.
+    /// None if the order does not need the percentages.
     pub known: Option<UsageTables>,
 }
 

@@ -38,11 +38,11 @@ pub struct FreeResources {
     pub tenants: u32,
     /// The number of jobs that have it exclusively.
     pub alone: u32,
-    /// The number of jobs that share it only with jobs of their own user.
+    /// The number of jobs that share it only with jobs of their owner.
     personal: u32,
-    /// That user.
+    /// The owner of these jobs.
     owner: Option<User>,
-    /// The number of jobs of each user, if that is limited.
+    /// The number of jobs of each user, if the node limits it.
     users: BTreeMap<User, u32>,
     /// The limits on its jobs.
     pub bounds: JobCountLimits,
@@ -84,11 +84,11 @@ impl FreeResources {
 
     /// Whether a job may use it, regardless of amounts.
     pub fn admits(&self, owner: JobOwner) -> bool {
-        let has_had_enough = self
+        let is_at_limit = self
             .users
             .get(&owner.user)
             .is_some_and(|&jobs| jobs >= self.bounds.user_jobs);
-        !has_had_enough && self.condition().admits(owner.on(self.bounds), owner.user)
+        !is_at_limit && self.condition().admits(owner.on(self.bounds), owner.user)
     }
 
     /// Adds a job with these amounts.
@@ -138,7 +138,7 @@ impl FreeResources {
         self.alone += 1;
     }
 
-    /// Keeps the minimum of both in each respect.
+    /// Merges with `other`: keeps the lower amounts and the stricter conditions.
     pub fn narrow(&mut self, other: &FreeResources) {
         for (free, other) in self.free.iter_mut().zip(&other.free) {
             *free = (*free).min(*other);
@@ -154,7 +154,7 @@ impl FreeResources {
     }
 }
 
-/// The measured use of a node beyond what its jobs were given (M6).
+/// The measured use of a node beyond the resources allocated to its jobs (M6).
 #[derive(Clone, Debug)]
 pub struct InUse {
     /// Amounts by resource, none below zero.
@@ -164,7 +164,7 @@ pub struct InUse {
 }
 
 impl InUse {
-    /// The free resources without that use.
+    /// The free resources as they would be without this use.
     pub fn given_back(&self, room: &FreeResources) -> FreeResources {
         let mut room = room.clone();
         add(&mut room.free, &self.amounts);
@@ -186,7 +186,7 @@ mod tests {
 
     /// M46.
     #[test]
-    fn a_node_of_one_user_takes_that_users_jobs_and_is_shared_again_at_the_end() {
+    fn a_single_user_node_is_shared_again_after_its_last_job() {
         let mut room = FreeResources::empty([8].into(), JobCountLimits::default());
         let (single, ann, bob) = (
             of("ann", AccessPolicy::User),
@@ -210,7 +210,7 @@ mod tests {
 
     /// M48.
     #[test]
-    fn a_node_bears_so_many_jobs_and_so_many_of_one_user() {
+    fn a_node_limits_its_jobs_and_the_jobs_of_a_user() {
         let mut room = FreeResources::empty(
             [8].into(),
             JobCountLimits {
@@ -237,7 +237,7 @@ mod tests {
 
     /// M46.
     #[test]
-    fn a_node_is_a_users_until_the_last_of_the_jobs_that_want_it_so_ends() {
+    fn a_node_stays_single_user_until_its_last_single_user_job_ends() {
         let mut room = FreeResources::empty([8].into(), JobCountLimits::default());
         let (single, bob) = (
             of("ann", AccessPolicy::User),
@@ -253,7 +253,7 @@ mod tests {
 
     /// M48.
     #[test]
-    fn the_end_of_one_users_job_bars_and_admits_no_other_user() {
+    fn the_end_of_a_job_does_not_change_the_limit_of_another_user() {
         let mut room = FreeResources::empty(
             [8].into(),
             JobCountLimits {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tighter_of_two_rooms_is_the_tighter_in_each_respect() {
+    fn merged_free_resources_are_the_stricter_in_each_respect() {
         let (ann, bob) = (
             of("ann", AccessPolicy::Unsaid),
             of("bob", AccessPolicy::User),

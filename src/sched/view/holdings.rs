@@ -1,5 +1,5 @@
-//! Running jobs by owner, for limits. Kept up to date as jobs start and end, so that the time to
-//! begin a cycle depends on the number of owners, not jobs.
+//! Running jobs by owner, for limits. They are updated as jobs start and end, so that the time to
+//! begin a cycle depends on the number of owners, not of jobs.
 
 use super::shape::ClassKey;
 use crate::model::credentials::Credentials;
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The owner and the request of a running job, for a schedd that has not seen it wait.
+/// The owner and the request of a running job, for a schedd that has not seen the job waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningOwner {
     who: Credentials,
     chunks: u64,
     /// The total request of its chunks, by resource.
     asked: BTreeMap<String, i64>,
-    /// Its job-wide request, which may be for resources of the whole system.
+    /// Its job-wide requests, which may be for system-wide resources.
     besides: BTreeMap<String, i64>,
 }
 
@@ -133,8 +133,8 @@ impl Holder {
     }
 }
 
-/// The remaining use of running jobs: each decreases by its weight per millisecond until its end,
-/// so that two sums give the total at any time.
+/// The remaining use of running jobs. The use of each job decreases by its weight per millisecond
+/// until its end, so that two sums give the total at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sched) struct Pledge {
     /// The weights of jobs with an end.
@@ -146,7 +146,7 @@ pub(in crate::sched) struct Pledge {
 }
 
 impl Pledge {
-    /// Adds a weight until this end.
+    /// Adds the weight of a job with this end.
     pub fn enter(&mut self, weight: i64, until: Time) {
         match until {
             Time::NEVER => self.endless += weight,
@@ -159,12 +159,12 @@ impl Pledge {
         }
     }
 
-    /// Removes a weight.
+    /// Removes the weight of a job with this end.
     pub fn leave(&mut self, weight: i64, until: Time) {
         self.enter(-weight, until);
     }
 
-    /// The sum of two.
+    /// The sum of both.
     pub fn plus(self, other: Pledge) -> Pledge {
         Pledge {
             rate: self.rate + other.rate,
@@ -194,9 +194,9 @@ pub(in crate::sched) struct Holding {
     pub chunks: u64,
     /// Their request.
     pub asked: Amounts,
-    /// Their CPUs until they end.
+    /// Their remaining CPU time.
     pub processors: Pledge,
-    /// Their number until they end.
+    /// Their remaining run time.
     pub times: Pledge,
 }
 
@@ -247,7 +247,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::change::Change;
 
-    fn told(fixture: &TestCluster) -> Vec<String> {
+    fn lines(fixture: &TestCluster) -> Vec<String> {
         let ncpus = fixture.state.cluster.catalog.index("ncpus").unwrap();
         let of = |(who, holding): (&Arc<Credentials>, &Holding)| {
             let jobs: Vec<String> = holding.jobs.iter().map(ToString::to_string).collect();
@@ -273,17 +273,17 @@ mod tests {
             .queued(3, "select=1 walltime=10");
         let plan = fixture.plan();
         fixture.apply(&plan);
-        assert_eq!(told(&fixture), ["ann 1,2: 5 7 550", "bob 3: 1 0 0"]);
+        assert_eq!(lines(&fixture), ["ann 1,2: 5 7 550", "bob 3: 1 0 0"]);
         fixture.state.vacate(JobId::job(3));
         let mut fixture = fixture.at(20);
-        assert_eq!(told(&fixture), ["ann 1,2: 5 7 410"]);
+        assert_eq!(lines(&fixture), ["ann 1,2: 5 7 410"]);
         fixture.state.vacate(JobId::job(1));
-        assert_eq!(told(&fixture), ["ann 2: 3 3 90"]);
+        assert_eq!(lines(&fixture), ["ann 2: 3 3 90"]);
     }
 
     /// A restarted schedd gets the same result.
     #[test]
-    fn a_job_that_was_never_seen_to_wait_counts_as_it_would_else() {
+    fn a_job_never_seen_waiting_counts_as_any_other() {
         for request in [
             "select=2:ncpus=2:mem=1gb+1:ncpus=1 site_lic=3 walltime=60",
             "select=1 walltime=60",
@@ -296,23 +296,24 @@ mod tests {
                     ..Default::default()
                 },
             );
-            let mut anew = seen.clone();
+            let mut restarted = seen.clone();
             seen = seen.queued(1, request);
             let plan = seen.plan();
             let job = seen.job(1, request);
             seen.apply(&plan);
-            anew.apply(&plan);
-            assert_eq!(anew.state.holdings.all().count(), 0);
-            anew.state.belongs_to(job.id, &RunningOwner::of(&job));
-            assert_eq!(anew.state.holdings, seen.state.holdings);
-            anew.state
+            restarted.apply(&plan);
+            assert_eq!(restarted.state.holdings.all().count(), 0);
+            restarted.state.belongs_to(job.id, &RunningOwner::of(&job));
+            assert_eq!(restarted.state.holdings, seen.state.holdings);
+            restarted
+                .state
                 .make(&Change::of(job.id, None, &Policy::default()));
-            assert_eq!(anew.state.holdings, Holdings::default());
+            assert_eq!(restarted.state.holdings, Holdings::default());
         }
     }
 
     #[test]
-    fn of_jobs_without_an_end_there_is_always_something_left() {
+    fn a_job_without_an_end_exceeds_any_remaining_time() {
         let mut pledge = Pledge::default();
         pledge.enter(4, Time(3_600_000));
         pledge.enter(2, Time(21_600_000));

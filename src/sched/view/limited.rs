@@ -1,8 +1,9 @@
-//! Which candidates a limit of their own refuses, by the last plan: under most policies they accrue
-//! no eligible time (I13, M17).
+//! The candidates that a limit of their own refuses, by the last plan: a limit on their array,
+//! owner, group or project, or the priority threshold. Under most policies they accrue no eligible
+//! time (I13, M17).
 //!
-//! Verdicts apply to classes and last for many cycles, so only possible changes are examined:
-//! classes with another verdict than in the last plan, and new jobs.
+//! Verdicts apply to classes and last for many cycles. Only possible changes are examined: classes
+//! with another verdict than in the last plan, and new jobs.
 
 use super::plan::Plan;
 use super::shape::ClassId;
@@ -35,8 +36,9 @@ impl Limited {
 }
 
 impl ClusterState {
-    /// The candidates for which a plan may change whether a limit of their own refuses them, with
-    /// the limit if one does. Call once for each plan. An array is one entry.
+    /// The candidates for which this plan may change whether a limit of their own refuses them,
+    /// each with that limit, or None if none does. An array is one entry. To be called once for
+    /// each plan.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         let listed: BTreeSet<(ClassId, JobId)> = plan
             .eligible
@@ -44,7 +46,8 @@ impl ClusterState {
             .filter(|(_, job)| self.jobs.contains_key(job))
             .collect();
         let left = std::mem::replace(&mut self.limited.listed, listed);
-        // Such a limit applies to a class or to one job, never to all jobs with the same request.
+        // A limit of their own applies to a class or to one job, never to all jobs with the same
+        // request.
         let limits = plan
             .verdicts
             .iter()
@@ -106,7 +109,7 @@ mod tests {
     const RUNNING: Option<OwnLimit> = Some(OwnLimit::Running);
 
     #[test]
-    fn only_what_may_be_news_is_judged() {
+    fn only_possible_changes_are_judged() {
         let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=8")
             .queued(2, "select=1:ncpus=8");
@@ -143,7 +146,7 @@ mod tests {
 
     /// I6: eligible time grows without further events; a subjob has the eligible time of its array.
     #[test]
-    fn eligible_time_runs_while_it_is_accrued_and_stands_still_else() {
+    fn eligible_time_grows_only_while_it_is_accrued() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8 array=0-9");
         let (array, element) = (JobId::array(1), JobId::element(1, 3));
         let eligible = Eligibility {

@@ -21,19 +21,19 @@ impl User {
     }
 }
 
-/// The other jobs that may be on the nodes of a job, the least restrictive policy first.
+/// The other jobs that may be on the nodes of a job, from the least to the most restrictive policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum AccessPolicy {
-    /// As the node is configured.
+    /// Unspecified: as the node is configured.
     #[default]
     Unsaid,
     /// Jobs that share nodes.
     Shared,
     /// Jobs of the same user (M46).
     User,
-    /// None: `place=excl`.
+    /// No other jobs: `place=excl`.
     Nodes,
-    /// None, and none on the other nodes of their hosts: `place=exclhost`.
+    /// No other jobs, also on the other nodes of their hosts: `place=exclhost`.
     Hosts,
 }
 
@@ -47,7 +47,7 @@ impl AccessPolicy {
     pub fn asked(place: &Place, placement: &PlacementRequirements) -> AccessPolicy {
         match (AccessPolicy::from(place), placement.access) {
             (AccessPolicy::Unsaid, Some(access)) => AccessPolicy::from(access),
-            (said, _) => said,
+            (policy, _) => policy,
         }
     }
 }
@@ -83,7 +83,7 @@ impl From<NodeAccess> for AccessPolicy {
     }
 }
 
-/// What a node needs to know of a job.
+/// The owner of a job, and which jobs may share its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobOwner {
     /// Which other jobs may share its nodes.
@@ -96,9 +96,9 @@ pub struct JobOwner {
 impl JobOwner {
     /// The owner of a job, with `access` as the default policy.
     pub fn of(job: &Job, access: NodeAccess) -> JobOwner {
-        let asked = AccessPolicy::asked(&job.spec.request.place, &job.spec.placement);
+        let requested = AccessPolicy::asked(&job.spec.request.place, &job.spec.placement);
         JobOwner {
-            access: asked,
+            access: requested,
             user: User::of(&job.owner.user),
         }
         .by_default(access)
@@ -118,13 +118,13 @@ impl JobOwner {
 
     /// The access policy in effect on a node with these limits; never `Unsaid`.
     pub fn on(self, bounds: JobCountLimits) -> AccessPolicy {
-        let asked = match self.access {
+        let requested = match self.access {
             AccessPolicy::Unsaid | AccessPolicy::User => Sharing::Default,
             AccessPolicy::Shared => Sharing::Shared,
             AccessPolicy::Nodes => Sharing::Excl,
             AccessPolicy::Hosts => Sharing::Exclhost,
         };
-        let resolved = match bounds.sharing.resolve(asked) {
+        let resolved = match bounds.sharing.resolve(requested) {
             Sharing::Exclhost => AccessPolicy::Hosts,
             Sharing::Excl => AccessPolicy::Nodes,
             Sharing::Default | Sharing::Shared => AccessPolicy::Shared,
@@ -150,7 +150,7 @@ impl<T: Into<AccessPolicy>> From<T> for JobOwner {
 /// A node's policy on the number and kind of its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobCountLimits {
-    /// Whether jobs without a request share the node.
+    /// Whether jobs share the node, and whether their requests may override that.
     pub sharing: NodeSharing,
     /// Which jobs may share the node with a job.
     pub access: NodeAccess,
@@ -183,7 +183,7 @@ mod tests {
 
     /// PBS's table of a node's `sharing` against a job's place.
     #[test]
-    fn a_node_may_overrule_what_a_job_says() {
+    fn the_sharing_of_a_node_may_override_the_place_of_a_job() {
         use AccessPolicy::{Hosts, Nodes, Shared, Unsaid};
         let on = |sharing| {
             [Unsaid, Shared, Nodes, Hosts].map(|t| {
@@ -207,12 +207,11 @@ mod tests {
         assert_eq!(on(NodeSharing::ForceExclhost), [Hosts; 4]);
     }
 
-    /// M46: the site's policy applies to jobs without a request, and `shared` leaves it to the
-    /// nodes.
+    /// M46: with the site's policy `shared`, the nodes decide.
     #[test]
-    fn the_sites_access_is_for_those_that_say_nothing() {
+    fn the_site_policy_applies_to_jobs_without_a_request() {
         let by_default =
-            |said: AccessPolicy, access| JobOwner::from(said).by_default(access).access;
+            |policy: AccessPolicy, access| JobOwner::from(policy).by_default(access).access;
         assert_eq!(
             by_default(AccessPolicy::Unsaid, NodeAccess::Shared),
             AccessPolicy::Unsaid

@@ -3,8 +3,8 @@
 use super::cluster::Cluster;
 use super::shape::{ChunkShape, Shape};
 
-/// The fewest nodes that hold a request when no job runs: a lower bound that needs no search. For a
-/// request that these nodes cannot hold, the number of its chunks.
+/// The minimum number of nodes for a request on an idle cluster: a lower bound that needs no
+/// search. If the cluster cannot hold the request, the number of its chunks.
 pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
     if shape.instances <= 1 || shape.is_spread() || shape.is_single_task {
         return shape.instances;
@@ -54,8 +54,8 @@ fn for_amount(shape: &Shape, index: usize, cluster: &Cluster) -> Option<u64> {
     largest_first(sizes, shape.total[index].max(0).unsigned_abs())
 }
 
-/// How many nodes hold this amount, the largest first, from (size, number of nodes); None if all of
-/// them are too few.
+/// The number of nodes that hold this amount, with the largest nodes first; `sizes` are pairs of
+/// (size, number of nodes). None if all nodes together are too small.
 fn largest_first(mut sizes: Vec<(u64, u64)>, needed: u64) -> Option<u64> {
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let (mut left, mut count) = (needed, 0);
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(
             nodes("4 x ncpus=4", "select=3:ncpus=3"),
             3,
-            "a node holds one of them"
+            "a node holds one chunk"
         );
         assert_eq!(nodes("4 x ncpus=4", "select=1:ncpus=4+1:ncpus=4"), 2);
         assert_eq!(nodes("4 x ncpus=4", "select=1:ncpus=1+2:ncpus=1"), 1);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_nodes_hold_counts_its_chunks() {
+    fn a_request_that_does_not_fit_counts_its_chunks() {
         assert_eq!(nodes("2 x ncpus=2", "select=6:ncpus=1"), 6);
     }
 }

@@ -1,4 +1,4 @@
-//! Terms of a job for nodes beyond its chunks: a filter, and node sets.
+//! Conditions of a job on nodes beyond its chunks: a filter, and node sets.
 
 use super::job_facts::{JobFacts, facts};
 use crate::model::credentials::Credentials;
@@ -9,7 +9,7 @@ use crate::model::request::cluster_path::{ClusterPath, Restriction};
 use crate::model::request::host_list::HostList;
 use std::collections::BTreeSet;
 
-/// The terms of a job for nodes beyond its chunks, and the terms of the site.
+/// The conditions of a job on nodes beyond its chunks, and the site's condition.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFilter {
     /// The job's place in the tree of clusters.
@@ -18,7 +18,7 @@ pub struct NodeFilter {
     pub restriction: Option<Restriction>,
     /// The hosts that the job accepts.
     pub hosts: HostList,
-    /// The hosts on which starts of the job failed, while it should start elsewhere.
+    /// The hosts on which starts of the job failed, as long as the job should start elsewhere.
     pub failed_hosts: BTreeSet<String>,
     /// The condition that a node must meet.
     pub requirement: Option<Expression>,
@@ -29,13 +29,13 @@ pub struct NodeFilter {
 }
 
 impl NodeFilter {
-    /// The filter of a job; None for one that only requests chunks.
+    /// The filter of a job; None for a job that only requests chunks.
     pub fn of(job: &Job) -> Option<NodeFilter> {
         let placement = &job.spec.placement;
-        let is_silent = placement.hosts.is_empty()
+        let has_no_condition = placement.hosts.is_empty()
             && placement.requirements.is_none()
             && placement.restrictions.is_none();
-        if is_silent && placement.cluster.is_none() {
+        if has_no_condition && placement.cluster.is_none() {
             return None;
         }
         Some(NodeFilter {
@@ -59,6 +59,6 @@ impl NodeFilter {
 pub struct AllowedSets {
     /// The sets of the site, and how many a job may span.
     pub sets: NodeSets,
-    /// Whether the job may span sets: it has waited long enough for one, or need not wait.
+    /// Whether the job may span sets: it has waited long enough for a single set, or need not wait.
     pub may_span: bool,
 }

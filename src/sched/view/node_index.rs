@@ -56,7 +56,7 @@ impl Cluster {
             .copied()
     }
 
-    /// Adds a node that is set to all indexes.
+    /// Adds a node to all indexes; does nothing if the node is not set.
     pub(super) fn file(&mut self, ix: NodeIx) {
         let Some(kind) = self.node(ix).kind else {
             return;

@@ -1,15 +1,15 @@
-//! The order of the nodes: as the `[[node]]` tables in the configuration, then by name, with
-//! numbers in names by their value (n2 before n10). It breaks ties of every policy, and is
-//! independent of the order of reports.
+//! The order of the nodes: first those of `[[node]]` tables, in the order of the configuration,
+//! then the others by name, with numbers in names by their value (n2 before n10). This order breaks
+//! the ties of every policy and does not depend on the order of reports.
 
 use super::cluster::{Cluster, NodeIx};
 use std::collections::BTreeMap;
 
-/// Configured places, by name.
+/// The order of the nodes.
 #[derive(Clone, Debug, Default)]
 pub struct NodeOrder {
     listed: BTreeMap<String, usize>,
-    /// The number of nodes in order; later ones are new.
+    /// The number of nodes that are in order; the nodes after them are new.
     sorted: usize,
 }
 
@@ -59,7 +59,7 @@ impl Moves {
 }
 
 impl Cluster {
-    /// Gives these names the first places.
+    /// Gives these names the first places, in this order.
     pub fn list(&mut self, names: &[String]) {
         let listed = names
             .iter()
@@ -69,8 +69,8 @@ impl Cluster {
         self.order = NodeOrder { listed, sorted: 0 };
     }
 
-    /// Sorts the nodes; None if they are in order. Takes time in the number of nodes, once for each
-    /// new node that does not come last.
+    /// Sorts the nodes; None if they are in order. A new node that does not come last costs time
+    /// proportional to the number of nodes.
     pub fn put_in_order(&mut self) -> Option<Moves> {
         let order = &self.order;
         let new = self
@@ -130,7 +130,7 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
-    fn nodes_come_as_configured_then_as_people_count() {
+    fn nodes_come_in_configured_order_then_in_natural_order() {
         let fixture = ["n10", "n2", "b", "n1", "a"]
             .iter()
             .fold(cluster(""), |s, name| s.node(name, "ncpus=1", true));

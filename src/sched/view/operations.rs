@@ -7,8 +7,8 @@ use crate::sched::amounts::{Amounts, add, subtract};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The start time and the id of a running job of an operation. A subjob that gets the resources of
-/// another starts then (Y4).
+/// The start time and the id of a running job of an operation. A subjob that takes over the
+/// resources of another counts from its own start (Y4).
 pub type Age = (Time, JobId);
 
 /// The operation of a job: for a subjob, its array.
@@ -21,7 +21,7 @@ pub fn operation_of(job: JobId) -> JobId {
 pub struct Operation {
     /// The owner.
     pub who: Arc<Credentials>,
-    /// Their total resources.
+    /// The total resources of its running jobs.
     pub taken: Amounts,
     /// Its allocations, the oldest first (Y4).
     pub allocations: BTreeSet<Age>,

@@ -22,13 +22,15 @@ pub struct Start {
     pub job: JobId,
     /// Its shares, chunk by chunk; the first share's node runs the script.
     pub shares: Vec<NodeShare>,
-    /// The owner, and which jobs may share the nodes. Pass it to `ClusterState::occupy` unchanged.
+    /// The owner, and which jobs may share the nodes. To be passed to `ClusterState::occupy`
+    /// unchanged.
     pub exclusive: JobOwner,
     /// The end of its walltime.
     pub until: Time,
     /// The first job in queue order that waits while this one starts.
     pub passed: Option<JobId>,
-    /// The number of planned starts given before it: the job passes those jobs.
+    /// The number of planned starts decided before this start. The job passes the jobs that have
+    /// them.
     pub behind: usize,
     /// The job uses resources of planned starts, and is preempted when one is due (M34).
     pub preemptible: bool,
@@ -41,8 +43,8 @@ pub struct Start {
 pub struct Resume {
     /// The job.
     pub job: JobId,
-    /// Its shares, with their new CPU and GPU numbers. Pass them to `ClusterState::occupy`, like
-    /// the rest.
+    /// Its shares, with their new CPU and GPU numbers. To be passed to `ClusterState::occupy`, like
+    /// the fields below.
     pub shares: Vec<NodeShare>,
     /// The owner, and which jobs may share the nodes.
     pub exclusive: JobOwner,
@@ -76,9 +78,9 @@ pub struct Booking {
     pub until: Time,
     /// The nodes, chunk by chunk, as far as they are known now.
     pub nodes: Arc<[String]>,
-    /// The former planned start, if it was another.
+    /// The former start time, if it was different.
     pub was: Option<Time>,
-    /// Why it is later than before.
+    /// Why the start is later than before.
     pub cause: Option<SlipCause>,
     /// For a preemptor, the time until which the resources are held for it (G8).
     pub held_until: Option<Time>,
@@ -112,15 +114,15 @@ pub struct Plan {
     pub asks: Vec<(JobId, Vec<String>)>,
     /// The planned starts in force.
     pub bookings: Vec<Booking>,
-    /// Why a class, or the rest of it, does not start; or all classes of a shape.
+    /// Why the remaining jobs of a class, or of all classes of a shape, wait.
     pub verdicts: Vec<(ClassId, Arc<Reason>)>,
-    /// The classes of which only some jobs are considered (M24).
+    /// The classes that are considered only in part (M24).
     pub eligible: Eligible,
-    /// The time of the next cycle, if nothing happens before.
+    /// The time of the next cycle, if no event triggers one before.
     pub next: Option<Time>,
-    /// The number of considered jobs; the others share a refusal.
+    /// The number of jobs that the cycle considered; the others share their refusals.
     pub considered: usize,
-    /// The parties below their fair share and since when, if the policy uses that.
+    /// The parties below their fair share and since when, if the policy uses starvation.
     pub starving: Option<Starving>,
     /// Resources that may be overcommitted, because only measured use counts (M7).
     pub by_use: Vec<usize>,
@@ -153,7 +155,7 @@ impl Plan {
         })
     }
 
-    /// Why a job of a class waits; it may differ from the other jobs of the class.
+    /// Why a job of a class waits. The reason may differ from that of the class.
     pub fn verdict_on(&self, class: &ClassKey, job: JobId) -> Option<&Reason> {
         let of_class = self.verdict(class)?;
         if !of_class.is_of_list() || self.eligible.refusal(class.id, job).is_some() {
@@ -162,20 +164,24 @@ impl Plan {
         let own = ClassId(reason::own_name(job));
         self.verdicts
             .iter()
-            .find(|(preemptor, _)| *preemptor == own)
+            .find(|(id, _)| *id == own)
             .map(|(_, reason)| &**reason)
     }
 
     /// The preemptors with their victims; an array stands for its subjobs.
     pub fn rooms_made(&self) -> BTreeMap<JobId, Vec<JobId>> {
-        let mut rooms: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
-        for (way, by) in self.preempts.iter().filter_map(|way| Some((way, way.by?))) {
-            rooms
+        let mut victims: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
+        for (preemption, by) in self
+            .preempts
+            .iter()
+            .filter_map(|each| Some((each, each.by?)))
+        {
+            victims
                 .entry(by.parent().unwrap_or(by))
                 .or_default()
-                .push(way.job);
+                .push(preemption.job);
         }
-        rooms
+        victims
     }
 
     /// Requests another cycle at this time.
@@ -269,7 +275,7 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
-    fn a_plan_reads_line_by_line() {
+    fn a_plan_is_shown_line_by_line() {
         let fixture = cluster("2 x ncpus=4")
             .queued(1, "select=3:ncpus=2 walltime=1:00:00")
             .queued(2, "select=2:ncpus=4 walltime=1:00:00");
@@ -300,24 +306,24 @@ mod tests {
         let full = fixture.clone().running(2, "select=1:ncpus=1", "n1", 60);
         assert_eq!(
             plan.audit(&full.state),
-            Err("job 1: n1 is over-committed".to_string())
+            Err("job 1: n1 is overcommitted".to_string())
         );
         let barred = fixture
             .clone()
             .running(2, "select=1:ncpus=0 place=excl", "n1", 60);
         assert_eq!(
             plan.audit(&barred.state),
-            Err("job 1: n1 is not free to join".to_string())
+            Err("job 1: n1 does not admit the job".to_string())
         );
         fixture.apply(&plan);
         assert_eq!(
             plan.audit(&fixture.state),
-            Err("job 1: is no candidate".to_string())
+            Err("job 1: not a candidate".to_string())
         );
     }
 
     #[test]
-    fn the_audit_finds_faults_in_where_a_job_was_put() {
+    fn the_audit_finds_faults_of_placements() {
         let fixture = cluster("2 x ncpus=4")
             .queued(1, "select=2:ncpus=1 place=pack")
             .queued(2, "select=1:ncpus=1");
@@ -335,17 +341,20 @@ mod tests {
         let twice = |plan: &mut super::Plan| {
             plan.starts[1].shares[0].cpus = plan.starts[0].shares[0].cpus.clone()
         };
-        assert_eq!(audited(&twice), "job 2: number 0 of n1 is given twice");
+        assert_eq!(
+            audited(&twice),
+            "job 2: CPU or GPU 0 of n1 is allocated twice"
+        );
         let down = fixture.node("n1", "ncpus=4", false);
         assert_eq!(
             plan.audit(&down.state),
-            Err("job 1: n1 takes no jobs".to_string())
+            Err("job 1: n1 does not accept jobs".to_string())
         );
     }
 
     /// A job with an exclusive host closes its nodes to others, even nodes that are down.
     #[test]
-    fn the_audit_lets_a_job_have_nothing_of_a_node_that_is_down() {
+    fn the_audit_accepts_an_exclusive_host_with_a_node_that_is_down() {
         let mut fixture = cluster("")
             .on_host("h", "2 x ncpus=4")
             .queued(1, "select=1:ncpus=1 place=exclhost");
@@ -359,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_finds_who_takes_more_than_the_system_has() {
+    fn the_audit_finds_excess_use_of_a_system_wide_resource() {
         let pool = |total| crate::model::system_resource::Pool {
             total,
             ..Default::default()
@@ -372,18 +381,18 @@ mod tests {
         fixture.state.set_pool("site_lic", pool(1));
         assert_eq!(
             plan.audit(&fixture.state),
-            Err("job 1: takes more than the system has".to_string())
+            Err("job 1: exceeds a system-wide resource".to_string())
         );
         let fixture = fixture.running(9, "select=1:ncpus=1 site_lic=2", "n1", 60);
         assert_eq!(
             fixture.starts(),
             "2 on n1",
-            "who takes nothing of it may start"
+            "a job that does not use the resource may start"
         );
     }
 
     #[test]
-    fn a_promise_that_slips_is_shown_with_its_cause() {
+    fn a_delayed_planned_start_is_shown_with_its_cause() {
         let mut fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 60)
             .queued(2, "select=1:ncpus=4");

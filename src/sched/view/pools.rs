@@ -1,5 +1,5 @@
-//! Resources of the whole system, such as licenses (Q21). Jobs use them while they run; their use
-//! elsewhere is reported by a site program.
+//! System-wide resources, such as licenses (Q21). Jobs use them while they run; a site program
+//! reports their use elsewhere.
 
 use super::cluster::Cluster;
 pub use crate::model::system_resource::Pool;
@@ -115,7 +115,7 @@ mod tests {
 
     /// Q21: `license.X`, partly used elsewhere.
     #[test]
-    fn what_is_used_elsewhere_is_not_free() {
+    fn resources_used_elsewhere_are_not_free() {
         let mut fixture = fixture(50, false);
         let shown = |fixture: &TestCluster| fixture.state.pool("site_lic").unwrap();
         fixture.state.set_total("site_lic", 50, 10);
@@ -131,13 +131,13 @@ mod tests {
         assert_eq!(
             fixture.queued(2, "site_lic=1").starts(),
             "",
-            "what is over-committed never goes further"
+            "no job gets an overcommitted resource"
         );
     }
 
     /// Q21: `global_host.X`.
     #[test]
-    fn what_is_counted_by_host_is_taken_once_on_each() {
+    fn a_per_host_resource_is_taken_once_per_host() {
         let fixture = fixture(2, true);
         let mut one = fixture.clone().queued(1, "select=4:ncpus=1 site_lic=1");
         assert_eq!(one.starts(), "1 on n1,n1,n1,n1");
@@ -159,9 +159,9 @@ mod tests {
         );
     }
 
-    /// Q21: unless it is counted per host.
+    /// Q21: also on several hosts, unless the resource is counted per host.
     #[test]
-    fn a_job_takes_what_it_asks_for_once_however_many_its_hosts_are() {
+    fn a_job_takes_a_system_wide_resource_once() {
         let mut fixture = fixture(2, false).queued(1, "select=3:ncpus=1 place=scatter site_lic=1");
         let plan = fixture.plan();
         fixture.apply(&plan);
@@ -170,7 +170,7 @@ mod tests {
 
     /// Q21: a resource of some hosts only.
     #[test]
-    fn what_is_bound_to_hosts_draws_its_jobs_there() {
+    fn a_resource_of_some_hosts_binds_its_jobs_to_them() {
         let mut fixture = cluster("3 x ncpus=4")
             .queued(1, "select=1:ncpus=1 site_lic=1")
             .queued(2, "select=1:ncpus=1");
@@ -186,9 +186,9 @@ mod tests {
         assert_eq!(fixture.starts(), "1 on n3; 2 on n1");
     }
 
-    /// Q21: with all chunks on one host, too.
+    /// Q21: also with all chunks on one host.
     #[test]
-    fn who_asks_for_one_host_and_a_licence_gets_both() {
+    fn a_packed_job_gets_its_license() {
         let fixture = fixture(2, false).queued(1, "select=2:ncpus=2 place=pack site_lic=1");
         assert_eq!(fixture.starts(), "1 on n1,n1");
         let fixture = fixture.queued(2, "select=3:ncpus=3 place=pack site_lic=1");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_counts_what_comes_back() {
+    fn a_planned_start_counts_released_resources() {
         let fixture = fixture(2, false)
             .running(9, "select=1:ncpus=1 site_lic=2", "n1", 600)
             .queued(1, "site_lic=1");

@@ -1,5 +1,5 @@
-//! Suspended jobs in a forecast: derives from the snapshot what they keep, what they need again,
-//! and their priority.
+//! Suspension of running jobs in a forecast. The resources that such a job keeps or needs again,
+//! and its priority, are derived from the snapshot.
 
 use super::class::Wait;
 use super::cluster::NodeIx;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 impl ClusterState {
     /// Suspends a running job: it releases these resources, keeps the rest, and waits to resume
-    /// (M45). If too little is known about the job, it ends.
-    pub(in crate::sched) fn stand_still(
+    /// (M45). A job with unknown owner or preemption facts ends instead.
+    pub(in crate::sched) fn predict_suspension(
         &mut self,
         id: JobId,
         releases: &[String],
@@ -25,8 +25,8 @@ impl ClusterState {
         now: Time,
     ) {
         let running = self.running.get(&id).cloned();
-        let still = running.and_then(|running| self.still(id, &running, releases, now));
-        let Some((suspended, owner)) = still else {
+        let suspended = running.and_then(|running| self.as_suspended(id, &running, releases, now));
+        let Some((suspended, owner)) = suspended else {
             return self.vacate(id);
         };
         let kept: Vec<NodeShare> = suspended
@@ -42,11 +42,11 @@ impl ClusterState {
                 ..suspended
             }),
         );
-        self.note_still(id, true);
+        self.note_suspended(id, true);
     }
 
     /// Marks a running job as suspended or not: a suspended job is not preempted.
-    pub(in crate::sched) fn note_still(&mut self, id: JobId, is_still: bool) {
+    pub(in crate::sched) fn note_suspended(&mut self, id: JobId, is_suspended: bool) {
         let candidate = self
             .running
             .get(&id)
@@ -56,15 +56,15 @@ impl ClusterState {
                 id,
                 PreemptionCandidate {
                     told: None,
-                    suspended: is_still,
+                    suspended: is_suspended,
                     ..candidate
                 },
             )
         }
     }
 
-    /// A running job as a suspended one, and which jobs may share its nodes.
-    fn still(
+    /// A running job as a suspended job, with its owner; None if its facts are unknown.
+    fn as_suspended(
         &self,
         id: JobId,
         running: &RunningJob,
@@ -124,18 +124,19 @@ impl ClusterState {
         Some((suspended, owner))
     }
 
-    /// The share of a job on a node.
+    /// The share of a job on a node; None if the job is not on it.
     fn share_on(&self, ix: NodeIx, id: JobId) -> Option<NodeShare> {
         let node = self.cluster.node(ix);
         let hold = node.tenants.get(&id)?;
         let catalog = &self.cluster.catalog;
         let amounts = |indices: std::ops::Range<usize>| {
-            let some = indices.filter(|&index| hold.taken[index] != 0);
-            some.map(|index| {
-                let value = catalog.value(index, hold.taken[index]);
-                (catalog.names()[index].clone(), value)
-            })
-            .collect()
+            let taken = indices.filter(|&index| hold.taken[index] != 0);
+            taken
+                .map(|index| {
+                    let value = catalog.value(index, hold.taken[index]);
+                    (catalog.names()[index].clone(), value)
+                })
+                .collect()
         };
         Some(NodeShare {
             node: node.name.clone(),
@@ -151,7 +152,7 @@ impl ClusterState {
 }
 
 fn is_in(names: &[String], name: &str) -> bool {
-    names.iter().any(|one| one == name)
+    names.iter().any(|listed| listed == name)
 }
 
 /// The request that equals these shares.

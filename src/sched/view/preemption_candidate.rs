@@ -1,5 +1,5 @@
-//! What preemption needs to know of a running job: start time, priority, possible actions, and
-//! whether it is being preempted.
+//! Facts of a running job for preemption: start time, priority, possible actions, and whether it is
+//! being preempted.
 
 use crate::model::job::attempt::CheckpointProgress;
 use crate::model::job::held::Held;
@@ -29,11 +29,11 @@ pub struct PreemptionCandidate {
     /// Whether it may be checkpointed from outside.
     #[serde(default)]
     pub may_be_checkpointed: bool,
-    /// Its eligible time.
+    /// Its eligible time at its start.
     pub waited: Span,
     /// Its walltime.
     pub walltime: Option<Span>,
-    /// Its requests for values that are not amounts.
+    /// Its requests for text and Boolean values.
     #[serde(default)]
     pub asked: Vec<(String, ResourceValue)>,
     /// The number of its CPUs.
@@ -83,14 +83,16 @@ impl PreemptionCandidate {
                 .preemption
                 .as_deref()
                 .cloned()
-                .filter(|told| told.concerns(run.attempt, run.started) && is_awaited(told, run)),
+                .filter(|preemption| {
+                    preemption.concerns(run.attempt, run.started) && is_awaited(preemption, run)
+                }),
             suspended: run.suspension.is_some(),
             can_stop: job.can_be_suspended(),
         })
     }
 
-    /// Its progress.
-    pub fn course(&self, now: Time) -> RunProgress {
+    /// The progress of the job at `now`.
+    pub fn progress(&self, now: Time) -> RunProgress {
         RunProgress {
             ran: Span(now.since(self.started).0.max(0)),
             walltime: self.walltime,
@@ -129,9 +131,10 @@ fn uncounted(job: &Job) -> Vec<(String, ResourceValue)> {
         .collect()
 }
 
-/// Whether a preemption is still in progress: a suspension ends it once the job is suspended.
-fn is_awaited(told: &JobPreemption, run: &Run) -> bool {
-    !told.action.keeps_memory() || (run.suspension.is_some() && !run.is_still())
+/// Whether a preemption is still in progress. A preemption by suspension ends once the job is
+/// suspended.
+fn is_awaited(preemption: &JobPreemption, run: &Run) -> bool {
+    !preemption.action.keeps_memory() || (run.suspension.is_some() && !run.is_still())
 }
 
 #[cfg(test)]
@@ -146,13 +149,13 @@ mod tests {
 
     /// The forecast of a candidate equals the candidate of the running job.
     #[test]
-    fn of_a_candidate_is_known_what_others_ask_of_it_once_it_runs() {
+    fn a_predicted_candidate_equals_that_of_the_running_job() {
         let mut fixture = cluster("1 x ncpus=4").at(30);
         let mut job = fixture.job(1, "select=1:ncpus=2 walltime=90");
         Arc::make_mut(&mut job.spec).rerunnable = true;
         fixture.state.enqueue(&job);
         let plan = fixture.plan();
-        let to_be = fixture
+        let predicted = fixture
             .state
             .future_candidate(&fixture.policy, &plan.starts[0], fixture.now)
             .unwrap();
@@ -176,25 +179,29 @@ mod tests {
             can_stop: false,
             ..once_it_runs
         };
-        assert_eq!(to_be, known);
+        assert_eq!(predicted, known);
         assert_eq!(
-            (to_be.processors, to_be.walltime, to_be.rerunnable),
+            (
+                predicted.processors,
+                predicted.walltime,
+                predicted.rerunnable
+            ),
             (2, Some(Span::seconds(90)), true)
         );
     }
 
     #[test]
-    fn a_job_that_is_told_to_stand_still_has_done_so_once_it_does() {
+    fn a_suspension_is_in_progress_until_the_job_is_suspended() {
         let mut job = cluster("").job(1, "select=1:ncpus=1");
         let manner = SuspendMode::For {
             job: JobId::job(2),
             releases: vec!["ncpus".into()],
         };
-        let told = |job: &Job| {
+        let action_of = |job: &Job| {
             PreemptionCandidate::of(job)
                 .unwrap()
                 .told
-                .map(|told| told.action)
+                .map(|preemption| preemption.action)
         };
         let (to, by) = (Some(JobId::job(2)), "s@h".to_string());
         job.apply(
@@ -214,7 +221,7 @@ mod tests {
             },
             moment(0),
         );
-        assert_eq!(told(&job), None);
+        assert_eq!(action_of(&job), None);
         let action = PreemptAction::Suspend;
         job.apply(
             &Event::Preempted {
@@ -234,8 +241,8 @@ mod tests {
             },
             moment(5),
         );
-        assert_eq!(told(&job), Some(PreemptAction::Suspend));
+        assert_eq!(action_of(&job), Some(PreemptAction::Suspend));
         job.apply(&Event::Suspended { attempt: 1 }, moment(6));
-        assert_eq!(told(&job), None);
+        assert_eq!(action_of(&job), None);
     }
 }

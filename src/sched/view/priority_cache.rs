@@ -11,19 +11,19 @@ use std::sync::Arc;
 /// The priorities computed last, with their rule and time, and the changes since.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct PriorityCache {
-    /// The rule they follow.
+    /// The rule by which they were computed.
     pub rule: Option<Arc<PriorityRule>>,
     /// When all priorities were last computed.
     pub at: Time,
-    /// A change since then may affect every priority.
+    /// Whether a change since then may affect every priority.
     pub is_stale: bool,
-    /// Usage has grown since then. It counts where priorities change with time.
+    /// Whether usage has grown since then. Relevant if priorities change with time.
     pub has_used: bool,
     /// Jobs added since then, without a priority.
     pub new: BTreeSet<JobId>,
     /// The fair-share factors at that time.
     pub shares: Arc<FairShareFactors>,
-    /// The error of the formula for one of the jobs.
+    /// The first error of the formula.
     pub fault: Option<EvaluationFault>,
 }
 

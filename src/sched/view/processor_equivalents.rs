@@ -3,8 +3,8 @@
 use super::cluster::Cluster;
 use super::shape::Shape;
 
-/// The largest share of any requested resource, times all CPUs: a quarter of the CPUs and half of
-/// the memory of a cluster with 128 CPUs are 64.
+/// The largest fraction of any resource of the cluster that the shape requests, times all CPUs.
+/// Example: a quarter of the CPUs and half of the memory of a cluster with 128 CPUs count as 64.
 pub fn equivalents(shape: &Shape, cluster: &Cluster) -> f64 {
     of_amounts(&shape.total, cluster)
 }
@@ -18,7 +18,7 @@ pub fn of_amounts(amounts: &[i64], cluster: &Cluster) -> f64 {
     amounts
         .iter()
         .zip(cluster.capacity())
-        .map(|(asked, all)| *asked as f64 / (*all).max(1) as f64)
+        .map(|(requested, all)| *requested as f64 / (*all).max(1) as f64)
         .fold(0.0, f64::max)
         * all as f64
 }

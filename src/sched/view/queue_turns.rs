@@ -16,7 +16,7 @@ impl QueueTurns {
         }
     }
 
-    /// The number of these queues that had their last turn earlier.
+    /// The number of queues in `all` that had their last turn before the last turn of `queue`.
     pub fn before<'q>(&self, queue: &str, all: impl Iterator<Item = &'q str>) -> i64 {
         let last = self.0.get(queue);
         all.filter(|other| self.0.get(*other) < last).count() as i64

@@ -1,6 +1,6 @@
-//! The waiting classes by request: if one fits, all of them do, and they share refusals for want of
-//! resources. On a busy cluster nearly every job has a class of its own, because walltimes and
-//! owners differ; requests differ much less.
+//! The waiting classes by request: if a class fits, all classes with the same request fit, and they
+//! share refusals for lack of resources. On a busy cluster nearly every job has a class of its own,
+//! because walltimes and owners differ; requests differ much less.
 
 use super::class::{Class, QueuePosition};
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
@@ -15,7 +15,7 @@ pub type OrderedClasses = BTreeSet<(QueuePosition, ClassId)>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestGroup {
     /// Whether they request a reservation.
-    pub asks_for_window: bool,
+    pub requests_reservation: bool,
     shape: ShapeId,
 }
 
@@ -23,7 +23,7 @@ impl RequestGroup {
     /// The group of a class.
     pub fn of(class: &ClassKey) -> RequestGroup {
         RequestGroup {
-            asks_for_window: class.asks_for.is_some(),
+            requests_reservation: class.asks_for.is_some(),
             shape: class.shape.id,
         }
     }
@@ -57,9 +57,9 @@ impl RequestGroups {
 
     /// The shape of a waiting group.
     pub(super) fn shape(&self, shape: ShapeId) -> Option<&Arc<Shape>> {
-        [false, true].into_iter().find_map(|asks_for_window| {
+        [false, true].into_iter().find_map(|requests_reservation| {
             let group = RequestGroup {
-                asks_for_window,
+                requests_reservation,
                 shape,
             };
             Some(&self.0.get(&group)?.shape)
@@ -82,7 +82,8 @@ impl RequestGroups {
             .unwrap_or(default)
     }
 
-    /// Updates a class after a change of its jobs; `before` was its first position.
+    /// Updates a class after a change of its jobs; `before` is the former position of its first
+    /// job.
     pub fn refile(&mut self, class: &Class, before: Option<QueuePosition>) {
         let (group, key, now) = (RequestGroup::of(&class.key), &class.key, class.first());
         if before == now {
@@ -108,7 +109,7 @@ impl RequestGroups {
 }
 
 impl RequestGroups {
-    /// Sorts all classes by their first jobs; `heads` contains all of them.
+    /// Sorts all classes by their first jobs, which `heads` contains.
     pub fn file(&mut self, mut heads: Vec<(RequestGroup, QueuePosition, ClassId)>) {
         heads.sort_unstable();
         for of_group in heads.chunk_by(|a, b| a.0 == b.0) {
@@ -147,7 +148,7 @@ impl Members {
         self.particular -= usize::from(is_particular(class));
     }
 
-    /// Whether only want of resources, or their queues, can keep their jobs from starting.
+    /// Whether only lack of resources, or their queues, can prevent their jobs from starting.
     pub fn wait_for_room_alone(&self) -> bool {
         self.particular == 0
     }
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_of_those_that_ask_for_the_same_is_the_shortest_that_still_waits() {
+    fn the_shortest_walltime_of_a_group_follows_its_waiting_jobs() {
         let job =
             |id: u64, walltime: &str| format!("select=1:ncpus={} walltime={walltime}", 1 + id / 10);
         let waiting = [(1, "90"), (2, "60"), (3, "60"), (4, "120"), (11, "5")];
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(
             shortest(&fixture),
             30,
-            "one without walltime runs for the default"
+            "a job without walltime counts with the default"
         );
     }
 }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub struct ShapeId(u64);
 
 impl ShapeId {
-    /// The shape of a job.
+    /// The id of a job's shape.
     pub fn of(job: &Job) -> ShapeId {
         let id = match array(job) {
             None => stable_hash(&shape_key(job)),
@@ -48,7 +48,7 @@ impl ShapeId {
 pub struct ChunkShape {
     /// The number of chunks.
     pub count: u64,
-    /// The amounts of each: (resource index, amount above zero).
+    /// The amounts that each chunk requests: (resource index, amount above zero).
     pub asked: Vec<(usize, i64)>,
     /// The values that its node must have.
     pub needs: Vec<Need>,
@@ -56,13 +56,13 @@ pub struct ChunkShape {
     pub given: Vec<(usize, ResourceValue)>,
     /// The number of lines in the node file.
     pub mpiprocs: u32,
-    /// Amounts that grow with what is free on the node (Q22): (resource index, amount).
+    /// Amounts that grow with the free resources of the node (Q22): (resource index, amount).
     pub growing: Vec<(usize, Amount)>,
 }
 
 impl ChunkShape {
     /// The maximum number of chunks without a request on one node, which bounds the size of a plan.
-    pub const MOST_EMPTY_ON_A_NODE: u64 = 1024;
+    pub const MAX_EMPTY_PER_NODE: u64 = 1024;
 
     fn new(chunk: &Chunk, catalog: &Catalog) -> ChunkShape {
         let (mut asked, mut needs, mut given) = (Vec::new(), Vec::new(), Vec::new());
@@ -99,14 +99,14 @@ impl ChunkShape {
         }
     }
 
-    /// Whether it needs hosts without jobs.
+    /// Whether the chunk needs hosts without jobs.
     pub fn wants_idle(&self) -> bool {
         self.growing
             .iter()
             .any(|(_, amount)| amount.needs_idle_host())
     }
 
-    /// A chunk that equals `count` of these together.
+    /// One chunk as large as `count` of these.
     fn joined(&self, count: u64) -> ChunkShape {
         ChunkShape {
             count: 1,
@@ -139,7 +139,7 @@ impl ChunkShape {
             .iter()
             .map(|&(index, amount)| (free[index] / amount).unsigned_abs())
             .min();
-        times.unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE)
+        times.unwrap_or(ChunkShape::MAX_EMPTY_PER_NODE)
     }
 
     /// The amounts of `count` chunks.
@@ -176,22 +176,22 @@ pub struct Shape {
     pub arrangement: Arrangement,
     /// Which jobs may share the nodes.
     pub access: AccessPolicy,
-    /// The user, if it decides where the job fits; otherwise the default, so that users share one
-    /// shape.
+    /// The user, if the user decides where the job fits; otherwise the default, so that users share
+    /// one shape.
     pub user: User,
     /// At most one chunk goes on a node (M46, `singletask`).
     pub is_single_task: bool,
     /// All nodes must have the same value of this resource.
     pub group: Option<String>,
-    /// The node sets of the site, if it has some (M47).
+    /// The node sets of the site, if it has any (M47).
     pub sets: Option<Arc<AllowedSets>>,
     /// Only nodes of these kinds, if any are named.
     pub kinds: Option<Arc<BTreeSet<KindIx>>>,
-    /// The job's other terms for nodes.
+    /// The job's other conditions on nodes.
     pub node_filter: Option<Arc<NodeFilter>>,
     /// The hosts on which starts failed; None if none did.
     pub failed_hosts: Option<Arc<BTreeSet<String>>>,
-    /// Ignore restrictions of nodes, to find out what would be free without them.
+    /// Whether to ignore restrictions of nodes, to compute the free resources without them.
     pub is_welcome_anywhere: bool,
     /// The node allocation policy that the job requests.
     pub allocation: Option<NodeAllocation>,
@@ -203,11 +203,12 @@ pub struct Shape {
     pub geometry: Option<Arc<Geometry>>,
     /// The end of the job if it started now; set if a policy uses it.
     pub end: Option<Time>,
-    /// The array of the job, if its subjobs may share resources of the whole system.
+    /// The array of the job, if its subjobs may share system-wide resources.
     pub array: Option<u64>,
     /// Its request of system-wide resources, once or per host: (index, amount).
     pub pooled: Vec<(usize, i64)>,
-    /// The total of all chunks, and the minimum of system-wide resources.
+    /// The total of all chunks, and the system-wide resources, counted once even if they count per
+    /// host.
     pub total: Amounts,
     /// The total number of chunks.
     pub instances: u64,
@@ -221,7 +222,7 @@ impl Shape {
             node_filter: NodeFilter::of(job).map(Arc::new),
             array: array(job),
             failed_hosts: job.life.avoided_hosts().cloned().map(Arc::new),
-            ..Shape::asked(&job.spec.request, &job.spec.placement, catalog)
+            ..Shape::from_request(&job.spec.request, &job.spec.placement, catalog)
         }
     }
 
@@ -236,11 +237,15 @@ impl Shape {
         );
         Shape {
             id: ShapeId(stable_hash(&key)),
-            ..Shape::asked(request, &PlacementRequirements::default(), catalog)
+            ..Shape::from_request(request, &PlacementRequirements::default(), catalog)
         }
     }
 
-    fn asked(request: &Request, placement: &PlacementRequirements, catalog: &Catalog) -> Shape {
+    fn from_request(
+        request: &Request,
+        placement: &PlacementRequirements,
+        catalog: &Catalog,
+    ) -> Shape {
         let mut chunks: Vec<ChunkShape> = request
             .select
             .chunks
@@ -302,7 +307,7 @@ impl Shape {
         }
     }
 
-    /// The owner as nodes need to know it.
+    /// The owner and the access policy of the shape's jobs.
     pub fn owner(&self) -> JobOwner {
         JobOwner {
             access: self.access,
@@ -315,7 +320,7 @@ impl Shape {
         self.node_filter.is_none() && self.failed_hosts.is_none()
     }
 
-    /// Whether it has no terms for nodes beyond its chunks and its place.
+    /// Whether the shape has no conditions on nodes beyond its chunks and its place.
     pub fn is_unbound(&self) -> bool {
         let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
         is_fixed
@@ -453,7 +458,7 @@ impl Shape {
     }
 }
 
-/// `bytes` in the unit of `size` if it is a multiple, else in kilobytes, rounded down.
+/// `bytes` in the unit of `size` if they are a multiple of it, else in kilobytes, rounded down.
 fn in_unit_of(size: Size, bytes: i64) -> String {
     let bytes = bytes.max(0).unsigned_abs();
     let shown = size.to_string();
@@ -474,11 +479,11 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
         .filter(|(name, value)| is_job_wide(name, value, request))
         .map(|(name, value)| (name.as_str(), value))
         .collect();
-    let asks_job = placement
+    let uses_job = placement
         .requirements
         .as_ref()
         .is_some_and(|text| text.names().iter().any(|name| name.starts_with("job.")));
-    let job = asks_job.then(|| (Credentials::of(job), job.spec.walltime(), &job.spec.name));
+    let job = uses_job.then(|| (Credentials::of(job), job.spec.walltime(), &job.spec.name));
     (
         (
             &request.select.chunks,
@@ -492,7 +497,7 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
     )
 }
 
-/// The array of a job or subjob, if it may request resources of the whole system.
+/// The array of a job or subjob that may request system-wide resources; otherwise None.
 fn array(job: &Job) -> Option<u64> {
     let request = &job.spec.request;
     let is_array = job.elements.is_some() || job.id.index().is_some();
@@ -504,7 +509,7 @@ fn array(job: &Job) -> Option<u64> {
     is_shared.then_some(job.id.number)
 }
 
-/// Whether a value of the list may be a resource of the whole system.
+/// Whether a value of the list may be a request for a system-wide resource.
 fn is_job_wide(name: &str, value: &ResourceValue, request: &Request) -> bool {
     let is_amount = matches!(value, ResourceValue::Long(_) | ResourceValue::Size(_));
     is_amount
@@ -516,7 +521,7 @@ fn is_job_wide(name: &str, value: &ResourceValue, request: &Request) -> bool {
             .any(|chunk| chunk.get(name).is_some())
 }
 
-/// Requests for resources that no longer exist: no node has them, so the job waits and its reason
+/// Requests for resources that no longer exist. No node has them, so the job waits and its reason
 /// names them.
 fn gone(request: &Request, catalog: &Catalog) -> Vec<Need> {
     let gone = request

@@ -1,8 +1,9 @@
 //! The snapshot: everything that a cycle can use, that is, nodes, queues, waiting and running jobs.
+//! A *candidate* is a waiting job, or an array with waiting subjobs, that a cycle may start.
 //!
-//! schedd updates it change by change, and never rebuilds it for a cycle. Waiting jobs are kept by
-//! class, nodes by node class, and ends of running jobs in order, so that the time of a cycle
-//! depends on the number of classes.
+//! schedd updates the snapshot change by change, and never rebuilds it for a cycle. Waiting jobs
+//! are kept by class, nodes by node class, and ends of running jobs in order, so that the time of a
+//! cycle depends on the number of classes.
 
 mod running;
 mod sharing;
@@ -57,7 +58,7 @@ pub struct ClusterState {
     pub(in crate::sched) running: BTreeMap<JobId, Arc<RunningJob>>,
     /// The ends of the running jobs, soonest first, without jobs of unknown end.
     pub(in crate::sched) ends: BTreeSet<(Time, JobId)>,
-    /// The resources that they release, by time.
+    /// The resources that running jobs release at their ends, by time.
     pub(in crate::sched) releases: BTreeMap<Time, Amounts>,
     /// The planned starts, and the events since.
     pub(in crate::sched) bookings: CurrentBookings,
@@ -90,7 +91,7 @@ pub struct ClusterState {
     /// The jobs that the site's hooks allow to start: only these preempt others. None without such
     /// hooks.
     pub(in crate::sched) permits: Option<BTreeSet<JobId>>,
-    /// The candidates that a limit of their own refuses.
+    /// The candidates that a limit of their own refuses (`OwnLimit`).
     pub(super) limited: Limited,
     /// The running jobs by owner.
     pub(in crate::sched) holdings: Holdings,
@@ -107,7 +108,7 @@ pub struct ClusterState {
 pub struct Assigned {
     /// `resources_assigned`: the amount of each consumable, sizes in kilobytes.
     pub taken: ResourceList,
-    /// The jobs on it, including those that only close it to others.
+    /// The jobs on it, including jobs without resources there that only close it to others.
     pub jobs: Vec<JobId>,
     /// Whether one job has it exclusively.
     pub exclusive: bool,
@@ -208,8 +209,8 @@ impl ClusterState {
         }
     }
 
-    /// Sets a resource of the whole system (Q21). Ignores a resource that is not consumable, or
-    /// that belongs to nodes.
+    /// Sets a system-wide resource (Q21). Ignores a resource that is not consumable, or that
+    /// belongs to nodes.
     pub fn set_pool(&mut self, resource: &str, pool: Pool) {
         self.note_change();
         let catalog = &self.cluster.catalog;
@@ -221,8 +222,8 @@ impl ClusterState {
         }
     }
 
-    /// Sets the reported total of a system-wide resource and its use elsewhere; the configured
-    /// amount stays. Jobs that use it keep it.
+    /// Sets the total of a system-wide resource and its use elsewhere, as a site program reports
+    /// them. The configured amount stays, and jobs keep the amounts that they use.
     pub fn set_total(&mut self, resource: &str, total: i64, elsewhere: i64) {
         self.note_change();
         let index = self.cluster.catalog.index(resource);
@@ -269,7 +270,7 @@ impl ClusterState {
         ))
     }
 
-    /// The number of a user; expressions can use the name from now on.
+    /// Returns the number of a user, and records the name for expressions.
     pub fn user(&mut self, name: &str) -> User {
         let user = User::of(name);
         self.cluster
@@ -279,7 +280,7 @@ impl ClusterState {
         user
     }
 
-    /// Removes a node. Jobs on it stay known and are there again when it returns.
+    /// Removes a node. Its jobs stay known, and are on it again when the node returns.
     pub fn remove_node(&mut self, name: &str) {
         self.note_change();
         self.forget_answers();
@@ -448,7 +449,7 @@ impl ClusterState {
         self.answers.extend(answer.map(|answer| (class, answer)));
     }
 
-    /// Withdraws a candidate: held, deleted, or altered and to be enqueued again.
+    /// Withdraws a candidate that is held, deleted, or changed and about to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
         self.edition += 1;
         self.limited.forget(id);
@@ -472,7 +473,7 @@ impl ClusterState {
         }
     }
 
-    /// Counts one class less for an owner.
+    /// Counts one class fewer for an owner.
     fn disown(&mut self, owner: ClassOwner) {
         if let Entry::Occupied(mut owned) = self.owners.entry(owner) {
             owned.get_mut().0 -= 1;
@@ -482,8 +483,8 @@ impl ClusterState {
         }
     }
 
-    /// Sets the state of a subjob of a waiting array, where the array itself is not available.
-    pub(in crate::sched) fn element_stands(&mut self, id: JobId, state: SubjobState) {
+    /// Sets the state of a subjob of a waiting array, without the job of the array.
+    pub(in crate::sched) fn set_subjob_state(&mut self, id: JobId, state: SubjobState) {
         self.edition += 1;
         let Some((parent, index)) = id.parent().zip(id.index()) else {
             return;
@@ -511,7 +512,7 @@ impl ClusterState {
         self.jobs.is_empty() && self.suspended.is_empty()
     }
 
-    /// The class of a candidate; None for a job that is not one.
+    /// The class of a candidate; None for any other job.
     pub fn class_of(&self, id: JobId) -> Option<ClassId> {
         self.class_and_rank(id).map(|(class, _)| class)
     }
@@ -540,7 +541,7 @@ impl ClusterState {
             .is_some_and(|(array, position)| array.elements.waiting().contains(position))
     }
 
-    /// The requests of the waiting jobs.
+    /// The shapes of the waiting jobs, each once.
     pub(in crate::sched) fn shapes(&self) -> impl Iterator<Item = &Shape> {
         self.alike.groups().map(|(_, members)| &*members.shape)
     }

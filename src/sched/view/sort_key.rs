@@ -1,4 +1,4 @@
-//! Sort keys of jobs: the highest priority comes first (X18), and the earlier place among equals.
+//! Sort keys of jobs: the highest priority comes first (X18).
 
 /// A sort key, highest priority first: the tier, and within it the score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,15 +71,15 @@ mod tests {
 
     #[test]
     fn the_highest_comes_first() {
-        let merits: Vec<SortKey> = VALUES.iter().map(|&value| SortKey::of(0, value)).collect();
-        assert!(merits.is_sorted_by(|a, b| a < b));
+        let keys: Vec<SortKey> = VALUES.iter().map(|&value| SortKey::of(0, value)).collect();
+        assert!(keys.is_sorted_by(|a, b| a < b));
         assert_eq!(SortKey::of(0, -0.0), SortKey::of(0, 0.0));
         assert_eq!(SortKey::of(0, 0.0), SortKey::default());
     }
 
     /// X18.
     #[test]
-    fn a_tier_goes_before_every_score() {
+    fn a_higher_tier_precedes_any_score() {
         assert!(
             SortKey::of(1, -5.0) < SortKey::of(0, f64::MAX)
                 && SortKey::of(-1, f64::MAX) > SortKey::of(0, f64::MIN)
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_below_comes_after_and_nothing_is_between() {
+    fn the_next_lower_key_follows_directly() {
         for value in [900.0, 1.0, 0.0, -2.0] {
             let sort_key = SortKey::of(3, value);
             let next = sort_key.next_below();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_can_be_read_again() {
+    fn tier_and_score_can_be_read_back() {
         for value in VALUES {
             assert_eq!(
                 (

@@ -17,7 +17,8 @@ pub struct Starving {
     pub time_below: TimeBelow,
     /// The fair shares computed last.
     pub held: Option<Arc<HeldShares>>,
-    /// Nodes on which jobs were preempted, and the end of their exemption (Y11).
+    /// Nodes on which jobs were preempted, and the end of their exemption from further preemption
+    /// (Y11).
     pub backoff: BTreeMap<String, Time>,
 }
 
@@ -44,18 +45,18 @@ pub enum StarvationSubject {
 pub struct TimeBelow(BTreeMap<StarvationSubject, Time>);
 
 impl TimeBelow {
-    /// Since when a subject is below; None if it is not.
+    /// Since when a subject is below its fair share; None if it is not.
     pub fn since(&self, subject: &StarvationSubject) -> Option<Time> {
         self.0.get(subject).copied()
     }
 
-    /// The subjects below now. Former ones keep their time; new ones begin now. Subjects no longer
-    /// below are dropped at once (Y2).
+    /// The subjects that are below now. Subjects that were below before keep their time; new ones
+    /// start at `now`. All others are dropped at once (Y2).
     pub fn renewed(&self, below: impl Iterator<Item = StarvationSubject>, now: Time) -> TimeBelow {
         TimeBelow(
             below
                 .map(|subject| (self.since(&subject).unwrap_or(now), subject))
-                .map(|(at, who)| (who, at))
+                .map(|(at, subject)| (subject, at))
                 .collect(),
         )
     }

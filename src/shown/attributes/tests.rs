@@ -35,7 +35,7 @@ fn bench() -> JobRecord {
 }
 
 #[test]
-fn an_array_says_how_its_elements_stand() {
+fn an_array_shows_the_states_of_its_subjobs() {
     let mut record = array(queued(9, "an", ""), "1-10:2");
     let elements = std::sync::Arc::make_mut(record.job.elements.as_mut().unwrap());
     elements.mark(0, 2, SubjobState::Begun);
@@ -55,7 +55,7 @@ fn an_array_says_how_its_elements_stand() {
 }
 
 #[test]
-fn an_element_has_its_own_paths_and_index() {
+fn a_subjob_has_its_own_paths_and_index() {
     let parent = with(array(queued(9, "an", ""), "1-3"), |spec| {
         spec.error = Some("head:/e.^array_index^".into())
     });
@@ -152,7 +152,7 @@ Job Id: 1001.head
 }
 
 #[test]
-fn what_is_given_seldom_stands_in_its_place() {
+fn rare_attributes_are_shown_in_the_order_of_pbs() {
     let record = with(queued(7, "STDIN", "ncpus=1"), |spec| {
         spec.umask = Some(0o22);
         spec.block = true;
@@ -183,7 +183,7 @@ fn what_is_given_seldom_stands_in_its_place() {
 }
 
 #[test]
-fn the_substate_tells_how_far_a_job_got() {
+fn the_substate_follows_the_progress_of_the_job() {
     let substate = |record: &JobRecord| {
         let server = server();
         let attributes = of_job(record, &server).0;
@@ -201,7 +201,7 @@ fn the_substate_tells_how_far_a_job_got() {
 }
 
 #[test]
-fn a_reason_is_told_in_json_alone_with_its_numbers() {
+fn a_reason_and_its_numbers_are_shown_only_in_json() {
     let mut record = queued(1, "a", "ncpus=1");
     let text_of = |text: &str| text.to_string();
     record.reason = Some(Reason::Busy {
@@ -234,9 +234,9 @@ fn a_reason_is_told_in_json_alone_with_its_numbers() {
 }
 
 #[test]
-fn in_a_reason_moments_are_seconds_never_is_null_and_jobs_have_their_ids() {
+fn reasons_in_json_have_times_in_seconds_and_full_job_ids() {
     let facts = example::server();
-    let told = |at| {
+    let numbers = |at| {
         numbers_of(
             &Reason::WouldDelayBooking {
                 holder: JobId::job(7),
@@ -247,8 +247,8 @@ fn in_a_reason_moments_are_seconds_never_is_null_and_jobs_have_their_ids() {
     };
     let seconds = facts.clock.wall(SUBMITTED).0;
     assert_eq!(
-        (&told(SUBMITTED)["at"], &told(SUBMITTED)["holder"]),
+        (&numbers(SUBMITTED)["at"], &numbers(SUBMITTED)["holder"]),
         (&seconds.into(), &"7.head".into())
     );
-    assert!(told(Time::NEVER)["at"].is_null());
+    assert!(numbers(Time::NEVER)["at"].is_null());
 }

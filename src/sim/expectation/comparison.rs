@@ -8,7 +8,7 @@ use crate::model::job_id::JobId;
 use crate::model::reason;
 use crate::model::time::{Span, Time};
 use crate::model::trigger::Triggers;
-use crate::sim::world::{Past, World};
+use crate::sim::world::{PastAttempt, World};
 use std::collections::BTreeMap;
 
 /// The course of a scenario up to now.
@@ -87,18 +87,18 @@ impl Course<'_> {
             Assertion::Stage(stage) => equal("stage", stage.name().to_string(), self.stage(id)),
             Assertion::Reason(code) => equal("reason", code.clone(), or_none(self.why(id))),
             Assertion::Comment(part) => containing("comment", part, self.comment(id)),
-            Assertion::Booked(start) => equal(
-                "promised start",
+            Assertion::PlannedStart(start) => equal(
+                "planned start",
                 or_none(start.map(seconds)),
-                self.booked(id),
+                self.planned_start(id),
             ),
-            Assertion::BookedOn(nodes) => {
-                equal("promised nodes", nodes.join(" "), self.booked_on(id))
+            Assertion::PlannedNodes(nodes) => {
+                equal("planned nodes", nodes.join(" "), self.planned_nodes(id))
             }
-            Assertion::Foreseen(start) => equal(
-                "foreseen start",
+            Assertion::PredictedStart(start) => equal(
+                "predicted start",
                 or_none(start.map(seconds)),
-                self.foreseen(id),
+                self.predicted_start(id),
             ),
             Assertion::EligibleTime(time) => {
                 equal("eligible time", seconds(*time), self.eligible_time(id, at))
@@ -106,21 +106,21 @@ impl Course<'_> {
             Assertion::Score(score) => equal("score", score.clone(), self.score(id, score, at)),
             Assertion::Preempted(times) => {
                 let found = self.job(id, |job| Some(job.life.preempted));
-                equal("times it has made way", times.to_string(), found)
+                equal("number of preemptions", times.to_string(), found)
             }
-            Assertion::MadeWayFor(to) => {
+            Assertion::Preemptor(to) => {
                 let found = self.preemption(id, |preemption| preemption.to);
-                equal("job it made way for", or_none(*to), found)
+                equal("preempting job", or_none(*to), found)
             }
-            Assertion::MadeWayBy(action) => {
+            Assertion::PreemptionAction(action) => {
                 let found = self.preemption(id, |preemption| Some(preemption.action.name()));
-                equal("way it made way", action.name().to_string(), found)
+                equal("preemption action", action.name().to_string(), found)
             }
-            Assertion::MadeWayBecause(cause) => {
+            Assertion::PreemptionCause(cause) => {
                 let found = self.preemption(id, |preemption| Some(preemption.cause.name()));
-                equal("reason it made way", cause.name().to_string(), found)
+                equal("preemption cause", cause.name().to_string(), found)
             }
-            Assertion::Backfilled(is_backfilled) => equal("via", way(*is_backfilled), self.way(id)),
+            Assertion::Backfilled(is_backfilled) => equal("via", via(*is_backfilled), self.via(id)),
             Assertion::Exit(status) => equal("exit status", status.to_string(), self.exit(id)),
             Assertion::Refused(part) => {
                 let found = or_none(self.refused.get(&id.number).cloned());
@@ -138,7 +138,7 @@ impl Course<'_> {
     }
 
     /// The attempts of a job.
-    fn past(&self, id: JobId) -> Vec<&Past> {
+    fn past(&self, id: JobId) -> Vec<&PastAttempt> {
         let past = self.world.past().iter();
         past.filter(|past| past.job == id).collect()
     }
@@ -179,8 +179,8 @@ impl Course<'_> {
     }
 
     /// How the first attempt was started.
-    fn way(&self, id: JobId) -> String {
-        or_never(self.past(id).first().map(|past| way(past.is_backfilled)))
+    fn via(&self, id: JobId) -> String {
+        or_never(self.past(id).first().map(|past| via(past.is_backfilled)))
     }
 
     /// An attribute of a job, as text.
@@ -207,8 +207,8 @@ impl Course<'_> {
 
     /// The code of the reason why a job waits: its own state, else the verdict of the last cycle.
     fn why(&self, id: JobId) -> Option<String> {
-        let barred = self.world.barred_by(id).map(str::to_string);
-        barred.or_else(|| Some(self.world.reason(id)?.code().to_string()))
+        let own = self.world.ineligible_reason(id).map(str::to_string);
+        own.or_else(|| Some(self.world.reason(id)?.code().to_string()))
     }
 
     fn stage(&self, id: JobId) -> String {
@@ -224,18 +224,18 @@ impl Course<'_> {
         self.world.notes(id).join("; ")
     }
 
-    fn booked(&self, id: JobId) -> String {
+    fn planned_start(&self, id: JobId) -> String {
         let booking = self.world.booking(id);
         or_none(booking.map(|booking| seconds(self.since(booking.at))))
     }
 
-    fn booked_on(&self, id: JobId) -> String {
+    fn planned_nodes(&self, id: JobId) -> String {
         let booking = self.world.booking(id);
         or_none(booking.map(|booking| booking.nodes.join(" ")))
     }
 
-    fn foreseen(&self, id: JobId) -> String {
-        let start = self.world.foreseen(id);
+    fn predicted_start(&self, id: JobId) -> String {
+        let start = self.world.predicted_start(id);
         or_none(start.map(|start| seconds(self.since(start))))
     }
 
@@ -249,7 +249,7 @@ impl Course<'_> {
         or_none(score.map(|score| rounded(score, digits(expected))))
     }
 
-    /// Those of these jobs that have started, in the order of their first starts.
+    /// The given jobs that have started, in the order of their first starts.
     fn order(&self, jobs: &[JobId]) -> String {
         let mut started: Vec<JobId> = Vec::new();
         for past in self.world.past() {
@@ -319,7 +319,7 @@ fn or_never(value: Option<String>) -> String {
     value.unwrap_or_else(|| "never".to_string())
 }
 
-fn way(is_backfilled: bool) -> String {
+fn via(is_backfilled: bool) -> String {
     if is_backfilled {
         "backfill"
     } else {

@@ -41,7 +41,7 @@ const CLAIMS: &[ClaimKey] = &[
     claim(
         "starts",
         Subject::Job,
-        "a list of moments, as [0, 3600]",
+        "a list of times, such as [0, 3600]",
         |v| Some(Assertion::Starts(moments(v)?)),
     ),
     claim("end", Subject::Job, values::A_MOMENT, |v| {
@@ -50,25 +50,25 @@ const CLAIMS: &[ClaimKey] = &[
     claim(
         "nodes",
         Subject::Job,
-        "the node of each chunk, as [\"n1\", \"n1\"], or chunks by node, as { n1 = 2 }",
+        "the node of each chunk, such as [\"n1\", \"n1\"], or chunks by node, such as { n1 = 2 }",
         nodes,
     ),
     claim(
         "state",
         Subject::Job,
-        "a letter of PBS's: Q, H, W, R, S, B or F",
+        "a job state: Q, H, W, R, S, B or F",
         |v| Some(Assertion::State(state(v)?)),
     ),
     claim(
         "stage",
         Subject::JobAtMoment,
-        "a stage, as \"match\" or \"backfill\"",
+        "a stage, such as \"match\" or \"backfill\"",
         |v| Some(Assertion::Stage(stage(v)?)),
     ),
     claim(
         "reason",
         Subject::JobAtMoment,
-        "the code of a reason, as \"would_delay_booking\"",
+        "a reason code, such as \"would_delay_booking\"",
         |v| Some(Assertion::Reason(values::words(v)?)),
     ),
     claim(
@@ -80,107 +80,124 @@ const CLAIMS: &[ClaimKey] = &[
     claim(
         "booked",
         Subject::JobAtMoment,
-        "the start promised, as 3600, or false for none",
-        |v| Some(Assertion::Booked(or_false(v, values::moment)?)),
+        "the planned start, such as 3600, or false for none",
+        |v| Some(Assertion::PlannedStart(or_false(v, values::moment)?)),
     ),
     claim(
         "booked_on",
         Subject::JobAtMoment,
-        "a list of nodes, as [\"n1\"]",
-        |v| Some(Assertion::BookedOn(values::list(values::words)(v)?)),
+        "a list of nodes, such as [\"n1\"]",
+        |v| Some(Assertion::PlannedNodes(values::list(values::words)(v)?)),
     ),
     claim(
         "foreseen",
         Subject::JobAtMoment,
-        "the start foreseen, as 3600, or false for none",
-        |v| Some(Assertion::Foreseen(or_false(v, values::moment)?)),
+        "the predicted start, such as 3600, or false for none",
+        |v| Some(Assertion::PredictedStart(or_false(v, values::moment)?)),
     ),
     claim(
         "eligible_time",
         Subject::JobAtMoment,
-        "a time, as 600 or \"10m\"",
+        "a time, such as 600 or \"10m\"",
         |v| Some(Assertion::EligibleTime(values::moment(v)?)),
     ),
     claim(
         "score",
         Subject::JobAtMoment,
-        "a number, as 40 or 8321.43",
+        "a number, such as 40 or 8321.43",
         |v| Some(Assertion::Score(figure(v)?)),
     ),
     claim(
         "never",
         Subject::Job,
-        "true: else say when it starts",
+        "true; for a job that starts, use `start`",
         |v| (v.as_bool() == Some(true)).then_some(Assertion::Start(None)),
     ),
     claim("via", Subject::Job, "\"backfill\" or \"priority\"", via),
-    claim("exit", Subject::Job, "an exit status, as 0 or 271", |v| {
-        Some(Assertion::Exit(values::whole(v)?))
-    }),
-    claim("refused", Subject::Job, "a part of what qsub says", |v| {
-        Some(Assertion::Refused(values::words(v)?))
-    }),
+    claim(
+        "exit",
+        Subject::Job,
+        "an exit status, such as 0 or 271",
+        |v| Some(Assertion::Exit(values::whole(v)?)),
+    ),
+    claim(
+        "refused",
+        Subject::Job,
+        "a part of the error message of qsub",
+        |v| Some(Assertion::Refused(values::words(v)?)),
+    ),
     claim(
         "warned",
         Subject::Job,
-        "a part of what qsub or qalter says, or false for nothing",
+        "a part of the messages of qsub or qalter, or false for none",
         |v| Some(Assertion::Warned(or_false(v, values::words)?)),
     ),
     claim(
         "order",
         Subject::Course,
-        "a list of jobs, as [2, 1, 3]",
+        "a list of jobs, such as [2, 1, 3]",
         |v| Some(Assertion::Order(jobs(v)?)),
     ),
     claim(
         "cycles",
         Subject::Course,
-        "a list of moments, as [0, 3600]",
+        "a list of times, such as [0, 3600]",
         |v| Some(Assertion::Cycles(moments(v)?)),
     ),
     claim(
         "trigger",
         Subject::Moment,
-        "why the scheduler looks, as \"shove:3\", or a list of such, or false",
+        "a trigger of the cycle, such as \"shove:3\", a list of triggers, or false for none",
         |v| Some(Assertion::Triggers(triggers(v)?)),
     ),
     claim(
         "running",
         Subject::Moment,
-        "a list of jobs, as [2, 3]",
+        "a list of jobs, such as [2, 3]",
         |v| Some(Assertion::Running(jobs(v)?)),
     ),
     claim(
         "usage",
         Subject::Moment,
-        "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }",
+        "usage in seconds by account, such as { P1 = 3600, P2 = 4242.64 }",
         |v| Some(Assertion::Usage(by_name(v, figure)?)),
     ),
-    claim("preempted", Subject::Job, "a number of times, as 1", |v| {
-        Some(Assertion::Preempted(values::whole(v)?))
-    }),
+    claim(
+        "preempted",
+        Subject::Job,
+        "a number of preemptions, such as 1",
+        |v| Some(Assertion::Preempted(values::whole(v)?)),
+    ),
     claim(
         "made_way_for",
         Subject::Job,
-        "a job, as 3, or false for nobody",
-        |v| Some(Assertion::MadeWayFor(or_false(v, values::job)?)),
+        "the preempting job, such as 3, or false for none",
+        |v| Some(Assertion::Preemptor(or_false(v, values::job)?)),
     ),
     claim(
         "made_way_by",
         Subject::Job,
         "\"requeue\", \"finish\", ...",
-        |v| Some(Assertion::MadeWayBy(PreemptAction::named(v.as_str()?)?)),
+        |v| {
+            Some(Assertion::PreemptionAction(PreemptAction::named(
+                v.as_str()?,
+            )?))
+        },
     ),
     claim(
         "made_way_because",
         Subject::Job,
         "\"qube\", \"levels\", \"starvation\", ...",
-        |v| Some(Assertion::MadeWayBecause(PreemptCause::named(v.as_str()?)?)),
+        |v| {
+            Some(Assertion::PreemptionCause(PreemptCause::named(
+                v.as_str()?,
+            )?))
+        },
     ),
     claim(
         "in_use",
         Subject::Moment,
-        "what is in use of how much by resource, as { nuke = \"20/50\" }",
+        "use and total by resource, such as { nuke = \"20/50\" }",
         |v| Some(Assertion::InUse(by_name(v, values::words)?)),
     ),
 ];
@@ -207,8 +224,8 @@ pub fn read_all(root: &Section) -> Result<Vec<Expectation>, ConfigError> {
         .map(read)
         .collect::<Result<_, _>>()?;
     if all.is_empty() {
-        let text = "this scenario expects nothing, so it shows nothing: add an [[expect]], \
-                    as job = 1, start = 0";
+        let text =
+            "this scenario has no expectation: add an [[expect]], such as job = 1, start = 0";
         Err(root.wrong(text.to_string()))
     } else {
         Ok(all)
@@ -226,7 +243,7 @@ fn read(section: &Section) -> Result<Expectation, ConfigError> {
     }
     if assertions.is_empty() {
         Err(section.wrong(format!(
-            "this [[expect]] claims nothing: add one of {}",
+            "this [[expect]] has no expected value: add one of {}",
             claimed.join(", ")
         )))
     } else {
@@ -252,11 +269,11 @@ fn read_claim(
     let is_of_moment = matches!(claim.subject, Subject::Moment | Subject::JobAtMoment);
     let is_of_job = matches!(claim.subject, Subject::Job | Subject::JobAtMoment);
     if is_of_moment && at.is_none() {
-        let text = format!("`{key}` is of a moment: say which, as at = 3600");
+        let text = format!("`{key}` requires a time, such as at = 3600");
         return Err(section.wrong_at(key, text));
     }
     if is_of_job && job.is_none() {
-        let text = format!("`{key}` is of a job: say which, as job = 1");
+        let text = format!("`{key}` requires a job, such as job = 1");
         return Err(section.wrong_at(key, text));
     }
     match (claim.read)(value.get_ref()) {

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_when_jobs_are_put_into_cells() {
+    fn cells_cover_the_whole_area_of_the_jobs() {
         let outcomes: Vec<_> = (0..300)
             .map(|at| outcome(at * 7, 3 + at % 41, 1 + (at % 9) as u32))
             .collect();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_shows_who_has_most_of_it_and_how_full_it_is() {
+    fn a_cell_shows_its_dominant_width_and_its_occupancy() {
         let outcomes = [outcome(0, 10, 1), outcome(0, 4, 60)];
         let grid = Grid::new(&Schedule::new("", &outcomes, 64), (2, 1));
         assert_eq!((grid.paint(0, 0), grid.paint(0, 1)), (Some((3, 3)), None));

@@ -52,7 +52,7 @@ fn an_end_comes_before_a_submission_of_the_same_second() {
 }
 
 #[test]
-fn all_ends_of_a_second_come_before_the_scheduler_looks() {
+fn all_ends_of_a_second_come_before_the_cycle() {
     // After only one of the two ends, job 4 would fit beside the planned start of job 3.
     assert_eq!(
         starts(
@@ -65,7 +65,7 @@ fn all_ends_of_a_second_come_before_the_scheduler_looks() {
 }
 
 #[test]
-fn equal_submissions_go_by_the_order_of_the_file() {
+fn simultaneous_submissions_keep_the_order_of_the_file() {
     assert_eq!(
         starts("fcfs", 1, &[[0, 5, 5, 1], [0, 5, 5, 1], [0, 5, 5, 1]]),
         [0, 5, 10]
@@ -101,7 +101,7 @@ fn a_long_backfilled_job_uses_only_spare_nodes() {
 }
 
 #[test]
-fn a_job_that_uses_all_of_its_estimate_ends_on_time_and_not_after() {
+fn a_job_that_uses_its_whole_estimate_ends_on_time() {
     assert_eq!(
         starts("easy", 2, &[[0, 10, 10, 2], [0, 10, 10, 2], [20, 1, 1, 2]]),
         [0, 10, 20]
@@ -114,7 +114,7 @@ fn a_job_that_uses_all_of_its_estimate_ends_on_time_and_not_after() {
 }
 
 #[test]
-fn a_job_as_wide_as_the_machine_waits_for_days_and_others_pass_it_until_it_fits() {
+fn narrow_jobs_are_backfilled_before_a_job_as_wide_as_the_machine() {
     let day = 86_400;
     let mut lines = vec![[0, 3 * day, 3 * day, 1], [1, day, day, 8]];
     lines.extend((0..70).map(|hour| [2 + hour * 3600, 3500, 3599, 7]));
@@ -127,12 +127,12 @@ fn a_job_as_wide_as_the_machine_waits_for_days_and_others_pass_it_until_it_fits(
         .count();
     assert_eq!(
         passing, 70,
-        "each is over before the next comes, the last before the promise"
+        "each ends before the next starts, and the last before the planned start"
     );
 }
 
 #[test]
-fn without_backfill_nobody_passes() {
+fn without_backfill_no_job_starts_ahead() {
     assert_eq!(
         starts("fcfs", 4, &[[0, 10, 10, 2], [1, 5, 5, 4], [2, 1, 1, 2]]),
         [0, 10, 15]
@@ -148,7 +148,7 @@ fn a_job_without_an_estimate_is_planned_with_its_run_time() {
 }
 
 #[test]
-fn starts_do_not_depend_on_how_processors_make_nodes() {
+fn starts_do_not_depend_on_the_division_into_nodes() {
     let dice = |step: i64, sides: i64| 1 + (step * step * 31 + step * 17) % sides;
     let lines: Vec<[i64; 4]> = (0..150)
         .map(|step| {
@@ -175,15 +175,15 @@ fn starts_do_not_depend_on_how_processors_make_nodes() {
 }
 
 #[test]
-fn what_became_of_a_job_is_told_with_its_nodes_and_why() {
+fn outcomes_have_the_nodes_and_the_kind_of_start() {
     let jobs = jobs(&[[0, 10, 10, 3], [1, 5, 5, 4], [2, 4, 8, 1]]);
-    let told = outcomes("easy", machine(2, 2), &jobs);
-    let told: Vec<_> = told
+    let found = outcomes("easy", machine(2, 2), &jobs);
+    let found: Vec<_> = found
         .iter()
         .map(|outcome| (&*outcome.nodes, outcome.wait(), outcome.via))
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             ("n1 n2", 0, Via::Priority),
             ("n1 n2", 9, Via::Priority),
@@ -193,7 +193,7 @@ fn what_became_of_a_job_is_told_with_its_nodes_and_why() {
 }
 
 #[test]
-fn jobs_that_never_start_are_an_error_that_says_why() {
+fn jobs_that_never_start_are_an_error_with_the_reason() {
     let config = Config::parse("[[queue]]\nname = \"workq\"\nstarted = false\n").unwrap();
     let jobs = jobs(&[[0, 10, 10, 3], [1, 10, 10, 3]]);
     let stuck = run(

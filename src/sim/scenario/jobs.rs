@@ -1,6 +1,6 @@
 //! `[[job]]`: submissions, with their times, users and simulated behavior.
 
-use super::{Grammar, Planned, values, wall};
+use super::{Grammar, PlannedSubmission, values, wall};
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::model::attribute::AttributeSetting;
@@ -9,7 +9,7 @@ use crate::model::job::attempt::RunLimit;
 use crate::model::resource::{ResourceType, ResourceValue};
 use crate::model::time::{Span, Time};
 use crate::sim::world::act::Submission;
-use crate::sim::world::{Fate, OverLimitPeriod};
+use crate::sim::world::{JobBehavior, OverLimitPeriod};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -25,8 +25,8 @@ const MOST: u64 = 1_000_000;
 const FIRST_NUMBER: u32 = 1000;
 
 /// The form that [`excess`] reads, for messages.
-const AN_EXCESS: &str = "a limit and from when on, after the start, it is over it, as { mem = 600 }, or from when to when, \
-                         as { mem = [600, 700] }";
+const AN_EXCESS: &str = "a limit with the time after the start from which the job exceeds it, \
+                         such as { mem = 600 }, or with a period, such as { mem = [600, 700] }";
 
 pub(super) struct JobReader<'a, 'f> {
     pub root: &'a Section<'f>,
@@ -36,7 +36,7 @@ pub(super) struct JobReader<'a, 'f> {
 }
 
 /// The submissions by time, and the numbers of groups.
-pub(super) type Submissions = (Vec<(Span, Planned)>, BTreeMap<String, u32>);
+pub(super) type Submissions = (Vec<(Span, PlannedSubmission)>, BTreeMap<String, u32>);
 
 /// Numbers of names, in the order of their first use.
 #[derive(Default)]
@@ -53,15 +53,15 @@ impl JobReader<'_, '_> {
     /// Reads all submissions, and numbers their groups.
     pub(super) fn read(&self) -> Result<Submissions, ConfigError> {
         let (mut users, mut groups) = (Names::default(), Names::default());
-        let mut planned: Vec<(Span, Planned)> = Vec::new();
+        let mut planned: Vec<(Span, PlannedSubmission)> = Vec::new();
         let mut lines: BTreeMap<u64, usize> = BTreeMap::new();
         for section in self.root.sections("job")? {
             section.only(KEYS)?;
             let number =
                 |value: &DeValue| values::whole(value).filter(|id: &u64| (1..=MOST).contains(id));
-            let id = section.require("id", "a number from 1 on", number)?;
+            let id = section.require("id", "a number of at least 1", number)?;
             let count = section
-                .read("count", "a number of jobs alike, from 1 on", number)?
+                .read("count", "a number of equal jobs, at least 1", number)?
                 .unwrap_or(1);
             let owner = self.owner(&section, &mut users, &mut groups)?;
             let at = section
@@ -70,10 +70,10 @@ impl JobReader<'_, '_> {
             let submission = self.submission(&section, at, owner)?;
             for number in id..id.saturating_add(count) {
                 if let Some(line) = lines.insert(number, section.line()) {
-                    let said = format!(
-                        "there are two jobs {number}, the other at line {line}: give this one another id"
+                    let message = format!(
+                        "job {number} exists already (line {line}): give this job another id"
                     );
-                    return Err(section.wrong_at("id", said));
+                    return Err(section.wrong_at("id", message));
                 }
                 let submission = submission.clone().map(|submission| Submission {
                     number,
@@ -81,7 +81,7 @@ impl JobReader<'_, '_> {
                 });
                 planned.push((
                     at,
-                    Planned {
+                    PlannedSubmission {
                         line: section.line(),
                         number,
                         submission,
@@ -121,30 +121,34 @@ impl JobReader<'_, '_> {
     ) -> Result<Result<Submission, String>, ConfigError> {
         let words = section.require(
             "qsub",
-            "what stands behind qsub, as \"-l select=1:ncpus=4\"",
+            "the arguments of qsub, such as \"-l select=1:ncpus=4\"",
             values::text,
         )?;
         let settings = match (self.grammar.qsub)(&words, wall(self.zero, at)) {
             Ok(settings) => settings,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let fate = self.fate(section, &settings)?;
+        let behavior = self.behavior(section, &settings)?;
         Ok(Ok(Submission {
             number: 0,
             owner,
             settings,
-            fate,
+            behavior,
         }))
     }
 
-    fn fate(&self, section: &Section, settings: &[AttributeSetting]) -> Result<Fate, ConfigError> {
+    fn behavior(
+        &self,
+        section: &Section,
+        settings: &[AttributeSetting],
+    ) -> Result<JobBehavior, ConfigError> {
         let runs = section
             .read("runs", values::A_MOMENT, values::moment)?
             .or_else(|| self.walltime(settings));
         let code = |value: &DeValue| values::whole(value).filter(|code| (0..=255).contains(code));
         let missing =
-            "this job has no `runs` and no walltime: say how long it really runs, as runs = 3600";
-        Ok(Fate {
+            "this job has no `runs` and no walltime: set its run time, such as runs = 3600";
+        Ok(JobBehavior {
             runs: runs.ok_or_else(|| section.wrong(missing.to_string()))?,
             code: section
                 .read("exit", "an exit code, 0 to 255", code)?
@@ -154,17 +158,17 @@ impl JobReader<'_, '_> {
                 .read("stops", values::A_MOMENT, values::moment)?
                 .unwrap_or_default(),
             failures: section
-                .read("fails", "how many of its starts fail", values::whole)?
+                .read("fails", "the number of starts that fail", values::whole)?
                 .unwrap_or(0),
         })
     }
 
     fn walltime(&self, settings: &[AttributeSetting]) -> Option<Span> {
-        let asked = settings
+        let walltime = settings
             .iter()
             .rev()
             .find(|setting| setting.resource.as_deref() == Some("walltime"))?;
-        match ResourceValue::parse(ResourceType::Time, &asked.value.lossy()) {
+        match ResourceValue::parse(ResourceType::Time, &walltime.value.lossy()) {
             Some(ResourceValue::Time(span)) => Some(span),
             _ => Some(self.config.policy.default_walltime),
         }

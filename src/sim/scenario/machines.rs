@@ -64,23 +64,23 @@ impl Configured {
             return Ok(None);
         };
         let mut whole = self.base.clone();
-        lay_over(&mut whole, over);
+        merge(&mut whole, over);
         let refuse =
             |error: ConfigError| section.wrong_at("config", format!("in `config`: {}", error.text));
         parse(&whole).map(Some).map_err(refuse)
     }
 }
 
-const A_TABLE: &str = "a table that holds what lanai.toml may hold, as { preset = \"maui\" }";
+const A_TABLE: &str = "a table with the contents of a lanai.toml, such as { preset = \"maui\" }";
 
 fn parse(table: &Table) -> Result<Config, ConfigError> {
     Config::parse(&table.to_string())
 }
 
-fn lay_over(base: &mut Table, over: Table) {
+fn merge(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
-            (Some(Toml::Table(under)), Toml::Table(over)) => lay_over(under, over),
+            (Some(Toml::Table(under)), Toml::Table(over)) => merge(under, over),
             (_, value) => drop(base.insert(key, value)),
         }
     }
@@ -119,22 +119,22 @@ fn owned(value: &DeValue) -> Option<Toml> {
 
 /// A node, and its `[[node]]` table for the configuration.
 fn node(section: &Section, base: &Table) -> Result<(ScenarioNode, Table), ConfigError> {
-    let mut said = Table::new();
+    let mut settings = Table::new();
     for (key, value) in section.rest(OWN) {
         let value = owned(value.get_ref())
-            .ok_or_else(|| section.refuse(key, value, "a value that lanai.toml may hold"))?;
-        said.insert(key.to_string(), value);
+            .ok_or_else(|| section.refuse(key, value, "a value that is valid in lanai.toml"))?;
+        settings.insert(key.to_string(), value);
     }
     let mut whole = base.clone();
     whole.insert(
         "node".to_string(),
-        Toml::Array(vec![Toml::Table(said.clone())]),
+        Toml::Array(vec![Toml::Table(settings.clone())]),
     );
     let config = parse(&whole).map_err(|error| section.wrong(error.text))?;
     let node = config
         .nodes
         .first()
-        .ok_or_else(|| section.wrong("this is no node".to_string()))?;
+        .ok_or_else(|| section.wrong("this is not a node".to_string()))?;
     let host = section
         .read("host", "the name of a host", values::words)?
         .unwrap_or_else(|| node.name.clone());
@@ -147,7 +147,7 @@ fn node(section: &Section, base: &Table) -> Result<(ScenarioNode, Table), Config
             up: state.0,
             offline: state.1,
         },
-        said,
+        settings,
     ))
 }
 
@@ -188,7 +188,7 @@ fn name_itself(facts: &mut NodeFacts) {
 /// `count` equal nodes, named after the first with numbers from 1 on.
 fn copies(section: &Section, machine: ScenarioNode) -> Result<Vec<ScenarioNode>, ConfigError> {
     let count = |value: &DeValue| values::whole(value).filter(|count| (1..=MOST).contains(count));
-    let Some(count) = section.read("count", "a number of nodes alike, 1 to 100000", count)? else {
+    let Some(count) = section.read("count", "a number of equal nodes, 1 to 100000", count)? else {
         return Ok(vec![machine]);
     };
     let own_host = machine.facts.host == machine.facts.name;
@@ -220,7 +220,7 @@ fn unique(root: &Section, nodes: &[ScenarioNode]) -> Result<(), ConfigError> {
     {
         Some(twice) => Err(root.wrong_at(
             "node",
-            format!("there are two nodes `{}`: rename one", twice.facts.name),
+            format!("two nodes are named `{}`: rename one", twice.facts.name),
         )),
         None => Ok(()),
     }

@@ -6,10 +6,10 @@ use toml::de::DeValue;
 
 /// The form that [`moment`] reads, for messages.
 pub const A_MOMENT: &str =
-    "seconds from the beginning, as 90, or a time, as \"1h 30m\" or \"1:30:00\"";
+    "seconds from the beginning, such as 90, or a duration, such as \"1h 30m\" or \"1:30:00\"";
 
 /// The form that [`job`] reads.
-pub const A_JOB: &str = "the id of a job, as 3 or \"3[7]\"";
+pub const A_JOB: &str = "the id of a job, such as 3 or \"3[7]\"";
 
 /// A text that is not empty.
 pub fn words(value: &DeValue) -> Option<String> {
@@ -78,7 +78,7 @@ mod tests {
     use toml::de::DeTable;
 
     #[test]
-    fn a_moment_is_written_in_seconds_or_as_people_say_it() {
+    fn times_are_seconds_or_texts() {
         let read = |text: &str| {
             let line = format!("x = {text}");
             let table = DeTable::parse(&line).unwrap().into_inner();

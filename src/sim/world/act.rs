@@ -1,7 +1,7 @@
 //! Actions of users and machines in a world. The server handles requests as those of clients.
 
 use super::World;
-use super::fate::Fate;
+use super::behavior::JobBehavior;
 use crate::config::Config;
 use crate::model::attribute::AttributeSetting;
 use crate::model::job::array::Indices;
@@ -32,7 +32,7 @@ pub struct Submission {
     /// The options of `qsub`.
     pub settings: Vec<AttributeSetting>,
     /// The simulated behavior of the job.
-    pub fate: Fate,
+    pub behavior: JobBehavior,
 }
 
 /// An action or an event.
@@ -57,15 +57,15 @@ pub enum Deed {
     /// Processes that are not jobs use these GPUs of a node.
     UseGpus(String, Vec<u16>),
     /// The reported total of a system-wide resource, and the amount used outside Lanai.
-    Tell(String, String, Option<String>),
+    ReportTotal(String, String, Option<String>),
     /// `pbs_rsub`.
     Reserve(Box<ReservationRequest>),
     /// `pbs_rdel`.
     Unreserve(String),
     /// The site's allocation script is called for a job.
-    AskProgram(JobId),
+    CallScript(JobId),
     /// The allocation script returns these nodes for a job, the best first.
-    HearProgram(JobId, Vec<String>),
+    ScriptResult(JobId, Vec<String>),
     /// A new `lanai.toml`.
     Configure(Box<Config>),
     /// A scheduling cycle.
@@ -82,7 +82,7 @@ impl World {
             number,
             owner,
             settings,
-            fate,
+            behavior,
         } = submission;
         self.users.insert(owner.user.clone(), owner.clone());
         self.server.number_from(number);
@@ -108,7 +108,7 @@ impl World {
         let Granted::Job(id, notes) = granted? else {
             return Err(Refusal::invalid_request());
         };
-        self.fates.insert(number, fate);
+        self.behaviors.insert(number, behavior);
         self.notes.insert(id, notes);
         Ok(id)
     }
@@ -125,11 +125,11 @@ impl World {
         };
         let caller = self.caller(owner);
         let result = match request(deed) {
-            Some(request) => self.ask(&caller, deed, &request),
-            None if caller.privileged || *deed == Deed::Cycle => self.happen_to_machine(deed),
+            Some(request) => self.send(&caller, deed, &request),
+            None if caller.privileged || *deed == Deed::Cycle => self.change_cluster(deed),
             None => Err(Refusal::unauthorized().text),
         };
-        self.obey();
+        self.carry_out_orders();
         self.commit();
         result
     }
@@ -145,7 +145,12 @@ impl World {
     }
 
     /// Sends a request to the server.
-    fn ask(&mut self, caller: &Caller, deed: &Deed, request: &ClientRequest) -> Result<(), String> {
+    fn send(
+        &mut self,
+        caller: &Caller,
+        deed: &Deed,
+        request: &ClientRequest,
+    ) -> Result<(), String> {
         if let Deed::Reserve(_) = deed {
             self.server.number_from(self.reservations + 1);
         }
@@ -165,7 +170,10 @@ impl World {
             }
             (_, Granted::Reserved(_, Some(false))) => {
                 let why = self.commit().into_iter().find_map(denial);
-                return Err(format!("it cannot be had: {}", why.unwrap_or_default()));
+                return Err(format!(
+                    "the reservation is denied: {}",
+                    why.unwrap_or_default()
+                ));
             }
             (_, Granted::Reserved(..)) => self.reservations += 1,
             _ => {}
@@ -173,8 +181,8 @@ impl World {
         Ok(())
     }
 
-    /// Performs what no client can request.
-    fn happen_to_machine(&mut self, deed: &Deed) -> Result<(), String> {
+    /// Performs an action that no client can request.
+    fn change_cluster(&mut self, deed: &Deed) -> Result<(), String> {
         match deed {
             Deed::NodeDown(name) => self.lose_node(name),
             Deed::NodeUp(name) => self.regain_node(name),
@@ -184,9 +192,9 @@ impl World {
             Deed::UseGpus(name, gpus) => {
                 self.change_facts(name, |facts| facts.gpus_outside.clone_from(gpus))
             }
-            Deed::Tell(name, total, used) => self.tell(name, total, used.as_deref()),
-            Deed::AskProgram(id) => self.ask_program(*id),
-            Deed::HearProgram(id, nodes) => self.hear_program(*id, nodes),
+            Deed::ReportTotal(name, total, used) => self.report_total(name, total, used.as_deref()),
+            Deed::CallScript(id) => self.call_script(*id),
+            Deed::ScriptResult(id, nodes) => self.return_nodes(*id, nodes),
             Deed::Configure(config) => self.configure(Config::clone(config)),
             _ => {
                 self.server.want_cycle(Trigger::Asked);
@@ -196,15 +204,15 @@ impl World {
     }
 
     /// A license server reports the total of a resource and the use outside Lanai (Q21).
-    fn tell(&mut self, name: &str, total: &str, used: Option<&str>) -> Result<(), String> {
+    fn report_total(&mut self, name: &str, total: &str, used: Option<&str>) -> Result<(), String> {
         let pools = &self.server.setup.config.pools;
         if !pools.iter().any(|(known, _)| known == name) {
-            return Err(format!("the whole system has no `{name}`"));
+            return Err(format!("there is no system-wide resource `{name}`"));
         }
         let amount = |text: &str| {
             let amount = self.value(name, text)?.amount();
             let amount = amount.filter(|amount| *amount >= 0);
-            amount.ok_or_else(|| format!("`{text}` is no amount of `{name}`"))
+            amount.ok_or_else(|| format!("`{text}` is not an amount of `{name}`"))
         };
         let (total, elsewhere) = (Some(amount(total)?), used.map_or(Ok(0), amount)?);
         let reported = ReportedCount {
@@ -219,7 +227,7 @@ impl World {
 
     /// The site's allocation script is called for a job's class. The jobs of that class wait for
     /// its answer (M8i).
-    fn ask_program(&mut self, job: JobId) -> Result<(), String> {
+    fn call_script(&mut self, job: JobId) -> Result<(), String> {
         let class = self.waiting_class(job)?;
         self.server.note_asked(class);
         Ok(())
@@ -227,7 +235,7 @@ impl World {
 
     /// The script returns nodes, the best first. An answer with a node that is not a candidate
     /// counts as no answer.
-    fn hear_program(&mut self, job: JobId, nodes: &[String]) -> Result<(), String> {
+    fn return_nodes(&mut self, job: JobId, nodes: &[String]) -> Result<(), String> {
         let class = self.waiting_class(job)?;
         let candidates = self.server.cluster().candidates(class);
         let is_good =
@@ -239,7 +247,7 @@ impl World {
 
     fn waiting_class(&self, job: JobId) -> Result<ClassId, String> {
         let class = self.server.cluster().class_of(job);
-        class.ok_or_else(|| format!("job {job} does not wait to be started"))
+        class.ok_or_else(|| format!("job {job} is not waiting for a start"))
     }
 }
 

@@ -1,6 +1,6 @@
-//! The nodes' reports about attempts: attempts start, are suspended, and end as their fates define.
+//! The nodes' reports about attempts: attempts start, are suspended, and end as simulated.
 
-use super::{BOOT, Past, World};
+use super::{BOOT, PastAttempt, World};
 use crate::model::job::{Attempt, AttemptOutcome, How, Job, Run, Usage, Want};
 use crate::model::job_id::JobId;
 use crate::model::signal;
@@ -16,18 +16,18 @@ impl World {
             return true;
         };
         let (attempt, shares) = (run.attempt, run.shares.clone());
-        self.past.push(Past {
+        self.past.push(PastAttempt {
             job: id,
             start: self.server.now,
             end: None,
             shares,
             is_backfilled,
         });
-        if let Some(fate) = self.fates.get_mut(&id.number)
-            && fate.failures > 0
+        if let Some(behavior) = self.behaviors.get_mut(&id.number)
+            && behavior.failures > 0
         {
-            fate.failures -= 1;
-            self.end(id, How::NodeFault("the node refused it".to_string()));
+            behavior.failures -= 1;
+            self.end(id, How::NodeFault("the node refused the start".to_string()));
             return false;
         }
         // A simulated job runs as soon as it is started: that triggers no cycle.
@@ -40,15 +40,15 @@ impl World {
     /// When and how a running job ends; None if its nodes do not respond or it is suspended.
     pub(super) fn end_of(&self, job: &Job) -> Option<(Time, How)> {
         let run = job.life.open_run().filter(|run| !run.silent)?;
-        let fate = self.fates.get(&job.id.number)?;
+        let behavior = self.behaviors.get(&job.id.number)?;
         if job.life.want != Want::Run {
-            return Some(self.end_of_unwanted(job, run, fate.stops));
+            return Some(self.end_of_unwanted(job, run, behavior.stops));
         }
         if run.is_still() {
             return None;
         }
         let launch = &self.server.setup.config.launch;
-        let (lasts, how) = fate.end(job.spec.walltime(), launch.overrun, &launch.rules.limits);
+        let (lasts, how) = behavior.end(job.spec.walltime(), launch.overrun, &launch.rules.limits);
         Some((run.started + lasts + run.pauses().total, how))
     }
 
@@ -70,9 +70,8 @@ impl World {
         (preemption.at + stops.min(grace), how)
     }
 
-    /// The responding nodes suspend the jobs that are to be suspended, and end those that are to
-    /// end.
-    pub(super) fn obey(&mut self) {
+    /// Responding nodes carry out the server's orders: they suspend and end jobs.
+    pub(super) fn carry_out_orders(&mut self) {
         let jobs: Vec<JobId> = self.server.holders().map(|job| job.id).collect();
         for id in jobs {
             if let Some(run) = self.open_run(id)

@@ -1,4 +1,4 @@
-//! Adds, changes and removes contact with the nodes of a world.
+//! Adds and changes the nodes of a world, and stops and resumes their reports.
 
 use super::{BOOT, World};
 use crate::model::node::{Node, NodeFacts};
@@ -67,7 +67,7 @@ impl World {
             .ok_or_else(|| format!("there is no resource `{resource}`"))?
             .kind;
         ResourceValue::parse(kind, text)
-            .ok_or_else(|| format!("`{text}` is no value of `{resource}`"))
+            .ok_or_else(|| format!("`{text}` is not a value of `{resource}`"))
     }
 
     /// Stops a node from responding: the state of its jobs is unknown.

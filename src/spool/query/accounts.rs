@@ -50,7 +50,7 @@ pub(super) fn tallies(
     each: Each,
 ) -> Result<(), SpoolError> {
     let columns: Vec<&str> = keys.iter().map(|key| column(*key)).collect();
-    let alike = (1..=columns.len())
+    let positions = (1..=columns.len())
         .map(|number| number.to_string())
         .collect::<Vec<_>>()
         .join(", ");
@@ -59,7 +59,7 @@ pub(super) fn tallies(
     let group = if keys.is_empty() {
         String::new()
     } else {
-        format!("GROUP BY {alike} ORDER BY {alike}")
+        format!("GROUP BY {positions} ORDER BY {positions}")
     };
     let sql = format!("SELECT {select}{SUMS} FROM accounting WHERE {condition} {group}");
     let mut statement = connection.prepare(&sql)?;
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read_as_it_was_written_and_written_once() {
+    fn an_accounting_record_is_written_once_and_read_back_unchanged() {
         let entry = hour(JobId::job(7), 1, "ann", 3);
         let again = AccountingEntry {
             name: "other".into(),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_found_by_its_number_and_its_elements_by_theirs() {
+    fn arrays_and_subjobs_are_found_by_their_ids() {
         let jobs = [
             JobId::job(7),
             JobId::element(8, 1),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_after_the_first_has_waited_since_the_one_before() {
+    fn a_later_attempt_waits_from_the_end_of_the_previous_one() {
         let job = JobId::job(7);
         let first = AccountingEntry {
             end: None,
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_added_up_by_what_is_asked_for_and_no_others() {
+    fn totals_are_grouped_by_the_requested_keys() {
         let mut failed = hour(JobId::job(3), 1, "bob", 30);
         failed.end = Some(JobEnd {
             status: 1,
@@ -409,14 +409,14 @@ mod tests {
             waits: 2,
         };
         assert_eq!((ann.of, ann.sums), (vec!["ann".to_string()], expected));
-        let told = (
+        let found = (
             bob.sums.jobs,
             bob.sums.failed,
             bob.sums.attempts,
             bob.sums.waits,
             bob.sums.mem_used,
         );
-        assert_eq!(told, (2, 2, 1, 1, 0.0));
+        assert_eq!(found, (2, 2, 1, 1, 0.0));
         let between = AccountingFilter {
             from: Some(Wall(3 * 3600)),
             to: Some(Wall(31 * 3600)),
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_names_may_be_asked_for_whatever_they_hold() {
+    fn filters_accept_any_number_of_arbitrary_names() {
         let odd = "it's, \"odd\" [1]\\";
         let finder = AccountFinder::of(
             [odd, "ann", "bob"]
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_outlive_their_jobs_and_go_when_they_are_too_old() {
+    fn accounting_records_outlive_their_jobs_and_expire() {
         let mut finder = AccountFinder::of(vec![
             hour(JobId::job(1), 1, "ann", 2),
             hour(JobId::job(2), 1, "ann", 3),

@@ -345,7 +345,7 @@ mod tests {
 
         /// After any events, the spool has the same subjob states as the array in memory.
         #[test]
-        fn the_spool_knows_how_every_element_stands(acts in prop::collection::vec(act(), 1..40), only in 0u32..90) {
+        fn the_spool_has_the_state_of_every_subjob(acts in prop::collection::vec(act(), 1..40), only in 0u32..90) {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("spool.db");
             let (mut spool, mut array) = (Spool::open(&file).unwrap(), array());
@@ -368,16 +368,16 @@ mod tests {
                     (JobId::element(7, index), shown(state, &array))
                 })
                 .collect();
-            let told = |question| rows(&file, &question).iter().map(|row| (row.id, row.state)).collect::<Vec<_>>();
-            prop_assert_eq!(told(Question::Elements(ID, None, Detail::Row)), expected.clone());
+            let found = |question| rows(&file, &question).iter().map(|row| (row.id, row.state)).collect::<Vec<_>>();
+            prop_assert_eq!(found(Question::Elements(ID, None, Detail::Row)), expected.clone());
             let filter = Filter { arrays: Arrays::ElementsOnly, history: crate::wire::message::History::All, ..Filter::default() };
-            prop_assert_eq!(told(Question::Jobs(filter, Detail::Row)), expected.clone());
+            prop_assert_eq!(found(Question::Jobs(filter, Detail::Row)), expected.clone());
             let one: Vec<(JobId, JobState)> = expected
                 .into_iter()
                 .filter(|(id, _)| *id == JobId::element(7, only))
                 .collect();
-            prop_assert_eq!(told(Question::Elements(ID, Some(Indices::one(only)), Detail::Row)), one.clone());
-            prop_assert_eq!(told(Question::JobsById(vec![JobId::element(7, only)], Detail::Row)), one);
+            prop_assert_eq!(found(Question::Elements(ID, Some(Indices::one(only)), Detail::Row)), one.clone());
+            prop_assert_eq!(found(Question::JobsById(vec![JobId::element(7, only)], Detail::Row)), one);
         }
     }
 }

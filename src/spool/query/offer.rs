@@ -24,7 +24,7 @@ pub(super) struct OfferRequest<'a> {
 }
 
 /// Answers with the viewer's first available job in the queue, or why the queue offers none.
-pub(super) fn tell(
+pub(super) fn answer(
     connection: &Connection,
     wanted: &OfferRequest,
     viewer: &Viewer,
@@ -71,7 +71,7 @@ fn offered(connection: &Connection, folder: &Path, job: Job) -> Result<Offered, 
         JobProgram::Command(_) => Some(Vec::new()),
     };
     let (Some(script), Some(environ)) = (script, load::blob(connection, job.spec.environ)?) else {
-        let text = format!("the script or environment of job {} is gone", job.id);
+        let text = format!("the script or environment of job {} is missing", job.id);
         return Err(SpoolError::Io(io::Error::other(text)));
     };
     Ok(Offered {

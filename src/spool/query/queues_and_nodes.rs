@@ -53,20 +53,20 @@ fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
     for (name, value) in job.held().iter().flat_map(|share| &share.taken) {
         *sum.entry(name.clone()).or_default() += value.amount().unwrap_or(0);
     }
-    for name in AS_ASKED {
-        let asked = job
+    for name in AS_REQUESTED {
+        let requested = job
             .spec
             .request
             .list
             .get(name)
             .and_then(ResourceValue::amount)
             .unwrap_or(0);
-        *sum.entry(name.to_string()).or_default() += asked;
+        *sum.entry(name.to_string()).or_default() += requested;
     }
 }
 
 /// Resources that no node has; PBS sums their requested amounts.
-const AS_ASKED: [&str; 2] = ["mpiprocs", "nodect"];
+const AS_REQUESTED: [&str; 2] = ["mpiprocs", "nodect"];
 
 fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
     let mut jobs = load::jobs_where(connection, "state <> 'F' AND state = 'R'")?;

@@ -107,11 +107,11 @@ impl SpoolSearch<'_> {
         viewer: Viewer,
         visible: Visible,
     ) -> Result<SpoolSearch<'_>, SpoolError> {
-        let tied = dependencies::exist(connection)?;
+        let has_dependencies = dependencies::exist(connection)?;
         let waits = Waits {
             promises: load::promises(connection)?,
             reasons: BTreeMap::new(),
-            tied,
+            has_dependencies,
         };
         let (rows, records) = (Vec::new(), Vec::new());
         Ok(SpoolSearch {
@@ -334,8 +334,8 @@ impl SpoolSearch<'_> {
         } else {
             0
         };
-        let tied = self.waits.tied && job.id.index().is_none();
-        let links = if tied {
+        let has_dependencies = self.waits.has_dependencies && job.id.index().is_none();
+        let links = if has_dependencies {
             dependencies::links(self.connection, job.id)?
         } else {
             Vec::new()
@@ -418,7 +418,7 @@ struct Waits {
     promises: BTreeMap<JobId, PromisedStart>,
     reasons: BTreeMap<i64, Option<(Reason, Time)>>,
     /// Whether there are any dependencies.
-    tied: bool,
+    has_dependencies: bool,
 }
 
 impl Waits {
@@ -435,8 +435,8 @@ impl Waits {
         }
     }
 
-    /// The verdict of the class, or else of all jobs with the same request, and its time. If only
-    /// some jobs of a class are considered, the job's own verdict if it is one of them.
+    /// The verdict and its time: that of the class, else that of all jobs with the same request.
+    /// If only some jobs of the class were considered, a job's own verdict comes first.
     fn reason(
         &mut self,
         connection: &Connection,

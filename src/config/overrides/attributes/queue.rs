@@ -1,6 +1,6 @@
 //! A queue's attributes.
 
-use super::texts::{joined, put, told, truth};
+use super::texts::{boolean, joined, put, truth};
 use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
 use crate::model::queue::{Queue, Route};
 use crate::model::resource::ResourceType;
@@ -139,7 +139,7 @@ fn route(queue: &mut Queue) -> &mut Route {
 /// Whether an access list is in effect; None if there is no list.
 fn enabled(counts: bool, list: &[String]) -> Option<String> {
     if counts || !list.is_empty() {
-        told(counts)
+        boolean(counts)
     } else {
         None
     }

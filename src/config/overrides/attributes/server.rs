@@ -1,7 +1,7 @@
 //! The server's attributes, and the scheduler's.
 
 use super::preempting::RELEASES;
-use super::texts::{seconds, span, told, truth};
+use super::texts::{boolean, seconds, span, truth};
 use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
 use crate::config::{Config, Reserving};
 use crate::model::expression::Expression;
@@ -65,7 +65,7 @@ pub(super) const SERVER: &[QmgrAttribute] = &[
     at(
         "job_history_enable",
         AttributeForm::Server(
-            |config| told(config.server.history > Span(0)),
+            |config| boolean(config.server.history > Span(0)),
             |config, text| {
                 truth(text, false)
                     .map(|is_on| config.server.history = history(config.server.history, is_on))

@@ -4,7 +4,7 @@ use crate::model::resource::{ResourceType, ResourceValue};
 use crate::model::time::Span;
 
 /// `True` or `False`.
-pub(super) fn told(is_so: bool) -> Option<String> {
+pub(super) fn boolean(is_so: bool) -> Option<String> {
     Some(ResourceValue::Boolean(is_so).to_string())
 }
 

@@ -12,7 +12,7 @@ fn refused(site: &mut Site, target: QmgrObject, edit: &str) -> u16 {
 }
 
 #[test]
-fn a_resource_is_spoken_of_wherever_it_stands() {
+fn every_reference_to_a_resource_is_found() {
     let file = "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"b\"\n[[node]]\nname = \"n\"\n[[node]]\nname = \"m\"\n\
                 [[limit]]\nrunning = { jobs = 1 }\n[[limit]]\nuser = \"*\"\nrunning = { mem = \"1gb\" }\n";
     let node = || QmgrObject::Node("n".to_string());
@@ -25,7 +25,7 @@ fn a_resource_is_spoken_of_wherever_it_stands() {
         (node(), "resources_available.lic=1"),
     ] {
         let mut site = Site::of(file);
-        site.say(
+        site.run(
             Verb::Create,
             QmgrObject::Resource("lic".to_string()),
             &["type=long", "flag=hn"],
@@ -41,12 +41,12 @@ fn a_resource_is_spoken_of_wherever_it_stands() {
 }
 
 #[test]
-fn what_is_deleted_takes_along_what_is_its_own_and_leaves_that_of_others() {
+fn deleting_an_object_deletes_only_its_own_settings() {
     let limits = "[[limit]]\nqueue = \"a\"\nrunning = { jobs = 1 }\n[[limit]]\nqueue = \"b\"\nrunning = { jobs = 2 }\n";
     let mut site = Site::of(&format!(
         "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b\"\n{limits}"
     ));
-    site.say(Verb::Delete, queue("a"), &[]).unwrap();
+    site.run(Verb::Delete, queue("a"), &[]).unwrap();
     assert_eq!(
         site.config()
             .policy
@@ -58,10 +58,10 @@ fn what_is_deleted_takes_along_what_is_its_own_and_leaves_that_of_others() {
         [Some(2)]
     );
     let lic = |name: &str| QmgrObject::Resource(name.to_string());
-    site.say(Verb::Create, lic("x"), &["type=string_array", "flag=nh"])
+    site.run(Verb::Create, lic("x"), &["type=string_array", "flag=nh"])
         .unwrap();
     for name in ["y", "z"] {
-        site.say(Verb::Create, lic(name), &["type=long", "flag=q"])
+        site.run(Verb::Create, lic(name), &["type=long", "flag=q"])
             .unwrap();
         site.set(
             QmgrObject::Server,
@@ -70,13 +70,14 @@ fn what_is_deleted_takes_along_what_is_its_own_and_leaves_that_of_others() {
         .unwrap();
     }
     assert_eq!(
-        site.told(&lic("x")),
+        site.shown(&lic("x")),
         ["type=string_array", "flag=hn"],
-        "in one order"
+        "flags have a fixed order"
     );
     let totals = |site: &Site| {
-        let told = site.told(&QmgrObject::Server).into_iter();
-        told.filter(|line| line.starts_with("resources_available"))
+        let lines = site.shown(&QmgrObject::Server).into_iter();
+        lines
+            .filter(|line| line.starts_with("resources_available"))
             .collect::<Vec<_>>()
     };
     assert_eq!(
@@ -96,10 +97,10 @@ fn what_is_deleted_takes_along_what_is_its_own_and_leaves_that_of_others() {
 }
 
 #[test]
-fn a_queue_that_is_made_is_stopped_and_what_is_said_twice_is_said_once() {
+fn a_new_queue_is_stopped_and_attribute_names_ignore_case() {
     let mut site = Site::of("[[queue]]\nname = \"other\"\n");
-    site.say(Verb::Create, queue("workq"), &[]).unwrap();
-    site.say(Verb::Create, queue("q"), &["queue_type=e"])
+    site.run(Verb::Create, queue("workq"), &[]).unwrap();
+    site.run(Verb::Create, queue("q"), &["queue_type=e"])
         .unwrap();
     let made = site
         .config()
@@ -111,26 +112,26 @@ fn a_queue_that_is_made_is_stopped_and_what_is_said_twice_is_said_once() {
     site.set(queue("other"), &["priority=3"]).unwrap();
     site.set(queue("other"), &["Priority=4"]).unwrap();
     assert_eq!(
-        site.said.of(&queue("other")).unwrap().values.len(),
+        site.overrides.of(&queue("other")).unwrap().values.len(),
         1,
-        "in whatever letters"
+        "attribute names ignore case"
     );
     site.set(queue("other"), &["Priority+=2"]).unwrap();
     site.set(queue("other"), &["Priority-=5"]).unwrap();
     assert_eq!(site.config().queues[0].priority, 1);
     assert_eq!(refused(&mut site, queue("other"), "Priority+=x"), REFUSED);
     assert_eq!(
-        site.say(Verb::Create, queue("a b"), &[]),
+        site.run(Verb::Create, queue("a b"), &[]),
         Err(Refusal::bad_name())
     );
     assert_eq!(
-        site.say(Verb::Create, QmgrObject::Resource("a b".to_string()), &[]),
+        site.run(Verb::Create, QmgrObject::Resource("a b".to_string()), &[]),
         Err(Refusal::bad_name())
     );
 }
 
 #[test]
-fn objects_and_values_have_a_most() {
+fn the_number_of_objects_and_the_size_of_values_are_limited() {
     let mut site = Site::of("");
     let most = 64 << 10;
     site.set(
@@ -150,11 +151,11 @@ fn objects_and_values_have_a_most() {
         site.set(queue("workq"), &["Priority.mem=1"]),
         Err(Refusal::undefined_attribute())
     );
-    site.said
+    site.overrides
         .all
         .extend((0..10_000).map(|place| (queue(&format!("q{place}")), QmgrOverride::default())));
     let many = site
-        .say(Verb::Create, queue("new"), &["queue_type=e"])
+        .run(Verb::Create, queue("new"), &["queue_type=e"])
         .unwrap_err();
     assert!(many.text.contains("10000"), "{many}");
 }
@@ -179,34 +180,37 @@ fn one_resource_of_a_list_is_unset_without_the_others() {
             value: String::new(),
         }],
     };
-    site.said = site.said.with(&command(Some("mem")), &site.file).unwrap();
+    site.overrides = site
+        .overrides
+        .with(&command(Some("mem")), &site.file)
+        .unwrap();
     assert_eq!(
         site.config().queues[0].most.keys().collect::<Vec<_>>(),
         ["ncpus"]
     );
-    site.said = site.said.with(&command(None), &site.file).unwrap();
+    site.overrides = site.overrides.with(&command(None), &site.file).unwrap();
     assert!(site.config().queues[0].most.is_empty());
 }
 
 /// An old override that no longer fits is reported, and does not prevent others.
 #[test]
-fn an_old_misfit_keeps_nothing_else_from_being_said() {
+fn a_conflicting_override_does_not_prevent_others() {
     let mut site = Site::of("[[resource]]\nname = \"lic\"\ntype = \"long\"\n");
     site.set(queue("workq"), &["resources_max.lic=4"]).unwrap();
     site.file = Config::parse("").unwrap();
     site.set(queue("workq"), &["Priority=2"]).unwrap();
-    let (config, misfits) = site.file.with_overrides(&site.said);
-    assert_eq!((config.queues[0].priority, misfits.len()), (2, 1));
+    let (config, conflicts) = site.file.with_overrides(&site.overrides);
+    assert_eq!((config.queues[0].priority, conflicts.len()), (2, 1));
     assert!(site.set(queue("workq"), &["resources_max.lic=5"]).is_err());
 }
 
 #[test]
-fn a_type_of_a_queue_is_any_beginning_of_its_name() {
+fn a_queue_type_may_be_abbreviated() {
     let mut site = Site::of("");
     for bad in ["queue_type=x", "queue_type=", "queue_type=executions"] {
         assert_eq!(refused(&mut site, queue("workq"), bad), REFUSED, "{bad}");
     }
-    site.say(
+    site.run(
         Verb::Create,
         queue("in"),
         &["queue_type=Rout", "route_destinations=workq"],
@@ -221,21 +225,21 @@ fn a_type_of_a_queue_is_any_beginning_of_its_name() {
         ],
     )
     .unwrap();
-    let told = site.told(&queue("in"));
+    let lines = site.shown(&queue("in"));
     for line in [
         "queue_type=Route",
         "route_destinations=workq",
         "route_retry_time=90",
         "route_lifetime=3600",
     ] {
-        assert!(told.iter().any(|known| known == line), "{line}: {told:?}");
+        assert!(lines.iter().any(|known| known == line), "{line}: {lines:?}");
     }
     for line in ["acl_user_enable=False", "acl_users=bob,ann"] {
-        assert!(told.iter().any(|known| known == line), "{line}: {told:?}");
+        assert!(lines.iter().any(|known| known == line), "{line}: {lines:?}");
     }
     assert!(
-        !told.iter().any(|line| line.starts_with("acl_host")),
-        "{told:?}"
+        !lines.iter().any(|line| line.starts_with("acl_host")),
+        "{lines:?}"
     );
     for bad in [
         "route_lifetime=abc",
@@ -248,7 +252,7 @@ fn a_type_of_a_queue_is_any_beginning_of_its_name() {
     assert_eq!(
         refused(&mut site, queue("in"), "queue_type=e"),
         REFUSED,
-        "its routes stand against that"
+        "it has routing attributes"
     );
     site.set(queue("in"), &["route_lifetime=0"]).unwrap();
     let route = site
@@ -264,7 +268,7 @@ fn a_type_of_a_queue_is_any_beginning_of_its_name() {
 }
 
 #[test]
-fn the_server_shows_what_was_said_of_it() {
+fn the_server_displays_its_attributes() {
     let mut site = Site::of("");
     site.set(
         QmgrObject::Server,
@@ -284,31 +288,31 @@ fn the_server_shows_what_was_said_of_it() {
         ],
     )
     .unwrap();
-    let told = site.told(&QmgrObject::Server);
+    let lines = site.shown(&QmgrObject::Server);
     for line in [
         "job_sort_formula=eligible_time * 2",
         "managers=bob@*,ann",
         "log_events=511",
     ] {
-        assert!(told.iter().any(|known| known == line), "{line}: {told:?}");
+        assert!(lines.iter().any(|known| known == line), "{line}: {lines:?}");
     }
     assert_eq!(site.config().server.history, Span::seconds(36_000));
     assert_eq!(
         refused(&mut site, QmgrObject::Server, "log_events=x"),
         REFUSED
     );
-    site.say(
+    site.run(
         Verb::Unset,
         QmgrObject::Server,
         &["job_sort_formula", "log_events"],
     )
     .unwrap();
-    let told = site.told(&QmgrObject::Server);
+    let lines = site.shown(&QmgrObject::Server);
     assert!(
-        !told
+        !lines
             .iter()
             .any(|line| line.starts_with("job_sort") || line.starts_with("log_events")),
-        "{told:?}"
+        "{lines:?}"
     );
     let mut none = Site::of("[server]\nhistory = \"0s\"\n");
     none.set(QmgrObject::Server, &["job_history_enable=t"])
@@ -317,7 +321,7 @@ fn the_server_shows_what_was_said_of_it() {
 }
 
 #[test]
-fn what_changes_nothing_is_told_from_what_does_and_lists_keep_their_order() {
+fn attributes_without_effect_are_recognized_and_order_is_fixed() {
     let known = |target: &QmgrObject, name: &str| attributes::known(target, name).unwrap().is_idle;
     assert!(known(&QmgrObject::Server, "log_events") && !known(&QmgrObject::Server, "comment"));
     assert!(!known(&QmgrObject::Server, "managers"));
@@ -327,25 +331,28 @@ fn what_changes_nothing_is_told_from_what_does_and_lists_keep_their_order() {
 }
 
 #[test]
-fn a_node_shows_what_is_said_of_it_and_no_other() {
+fn a_node_displays_only_its_own_attributes() {
     let mut site = Site::of("[[node]]\nname = \"b\"\npriority = 3\n");
     let node = |name: &str| QmgrObject::Node(name.to_string());
     site.set(node("a"), &["max_running=2"]).unwrap();
-    assert_eq!(site.told(&node("a")), ["resv_enable=True", "max_running=2"]);
-    assert_eq!(site.told(&node("b")), ["Priority=3", "resv_enable=True"]);
+    assert_eq!(
+        site.shown(&node("a")),
+        ["resv_enable=True", "max_running=2"]
+    );
+    assert_eq!(site.shown(&node("b")), ["Priority=3", "resv_enable=True"]);
 }
 
 #[test]
-fn what_is_below_zero_is_nobodys_and_what_has_no_flags_is_not_counted() {
+fn negative_amounts_are_refused_and_flags_decide_consumability() {
     let mut site = Site::of("");
     let own = |name: &str| QmgrObject::Resource(name.to_string());
-    site.say(Verb::Create, own("load"), &["type=float"])
+    site.run(Verb::Create, own("load"), &["type=float"])
         .unwrap();
-    site.say(Verb::Create, own("slots"), &["type=long"])
+    site.run(Verb::Create, own("slots"), &["type=long"])
         .unwrap();
-    site.say(Verb::Create, own("tag"), &["type=string", "flag=hn"])
+    site.run(Verb::Create, own("tag"), &["type=string", "flag=hn"])
         .unwrap();
-    site.say(Verb::Create, own("share"), &["type=float", "flag=hn"])
+    site.run(Verb::Create, own("share"), &["type=float", "flag=hn"])
         .unwrap();
     let resources = site.config().resources();
     let counted = ["load", "slots", "tag"].map(|name| resources.get(name).unwrap().consumable);
@@ -365,21 +372,21 @@ fn what_is_below_zero_is_nobodys_and_what_has_no_flags_is_not_counted() {
     }
     for bad in [["type=size", "flag=hn"], ["type=long", "flag=h"]] {
         assert!(
-            site.say(Verb::Create, own("ngpus"), &bad).is_err(),
+            site.run(Verb::Create, own("ngpus"), &bad).is_err(),
             "{bad:?}"
         );
     }
 }
 
 #[test]
-fn a_limit_of_which_nothing_is_left_is_gone() {
+fn an_empty_limit_is_removed() {
     let mut site = Site::of("");
     site.set(
         queue("workq"),
         &["max_run=[u:ann=3]", "max_run_soft=[u:ann=2]"],
     )
     .unwrap();
-    site.say(Verb::Unset, queue("workq"), &["max_run"]).unwrap();
+    site.run(Verb::Unset, queue("workq"), &["max_run"]).unwrap();
     let limits = site.config().policy.limits.all;
     assert_eq!(
         limits
@@ -388,7 +395,7 @@ fn a_limit_of_which_nothing_is_left_is_gone() {
             .collect::<Vec<_>>(),
         [(Some(2), None)]
     );
-    site.say(Verb::Unset, queue("workq"), &["max_run_soft"])
+    site.run(Verb::Unset, queue("workq"), &["max_run_soft"])
         .unwrap();
     assert!(site.config().policy.limits.all.is_empty());
     assert_eq!(
@@ -398,24 +405,24 @@ fn a_limit_of_which_nothing_is_left_is_gone() {
 }
 
 #[test]
-fn what_is_always_so_may_be_said_in_any_words_and_nothing_else() {
+fn a_fixed_attribute_accepts_only_its_value() {
     let mut site = Site::of("");
-    for said in ["resv_enable=True", "resv_enable=t", "resv_enable=1"] {
-        site.set(QmgrObject::Server, &[said]).expect(said);
+    for text in ["resv_enable=True", "resv_enable=t", "resv_enable=1"] {
+        site.set(QmgrObject::Server, &[text]).expect(text);
     }
-    for said in ["resv_enable=False", "resv_enable=maybe", "resv_enable="] {
+    for text in ["resv_enable=False", "resv_enable=maybe", "resv_enable="] {
         assert_eq!(
-            refused(&mut site, QmgrObject::Server, said),
+            refused(&mut site, QmgrObject::Server, text),
             15029,
-            "{said}"
+            "{text}"
         );
     }
-    site.say(Verb::Unset, QmgrObject::Server, &["resv_enable"])
+    site.run(Verb::Unset, QmgrObject::Server, &["resv_enable"])
         .unwrap();
 }
 
 #[test]
-fn a_limit_of_qmgr_stands_beside_those_of_another_stage_or_that_override_others() {
+fn limits_of_qmgr_do_not_replace_those_of_other_stages_or_overriding_ones() {
     let mut site = Site::of("[[limit]]\nqos = \"high\"\nrunning = { jobs = 9 }\noverride = true\n");
     site.set(
         QmgrObject::Server,
@@ -441,7 +448,7 @@ fn a_limit_of_qmgr_stands_beside_those_of_another_stage_or_that_override_others(
         .map(|limit| (limit.hard, limit.soft, limit.overrides))
         .collect::<Vec<_>>();
     let own = |hard, soft| (hard, soft, false);
-    assert_eq!(all[0], (Some(9), None, true), "as the file has it");
+    assert_eq!(all[0], (Some(9), None, true), "as in the file");
     assert_eq!(all.len(), 4, "{all:?}");
     for known in [
         own(Some(5), Some(4)),
@@ -453,7 +460,7 @@ fn a_limit_of_qmgr_stands_beside_those_of_another_stage_or_that_override_others(
 }
 
 #[test]
-fn what_was_said_is_known_by_object_attribute_and_resource() {
+fn overrides_are_found_by_object_attribute_and_resource() {
     let mut site = Site::of("");
     site.set(queue("workq"), &["resources_max.ncpus=4"])
         .unwrap();
@@ -461,27 +468,27 @@ fn what_was_said_is_known_by_object_attribute_and_resource() {
         attribute: "resources_max".into(),
         resource: Some(resource.into()),
     };
-    assert!(site.said.says(&queue("workq"), &key("ncpus")));
+    assert!(site.overrides.sets(&queue("workq"), &key("ncpus")));
     assert!(
-        !site.said.says(&queue("workq"), &key("mem"))
-            && !site.said.says(&QmgrObject::Server, &key("ncpus"))
+        !site.overrides.sets(&queue("workq"), &key("mem"))
+            && !site.overrides.sets(&QmgrObject::Server, &key("ncpus"))
     );
 }
 
 #[test]
-fn what_the_server_has_by_default_is_shown_once_somebody_has_said_it() {
+fn a_server_default_is_displayed_only_if_set() {
     let shown = |site: &Site, name: &str| {
-        site.told(&QmgrObject::Server)
+        site.shown(&QmgrObject::Server)
             .iter()
             .any(|line| line.starts_with(name))
     };
     let mut site = Site::of("");
-    for (name, said) in [
+    for (name, text) in [
         ("backfill_depth", "backfill_depth=1"),
         ("job_history_duration", "job_history_duration=2160:00:00"),
     ] {
         assert!(!shown(&site, name), "{name}");
-        site.set(QmgrObject::Server, &[said]).unwrap();
+        site.set(QmgrObject::Server, &[text]).unwrap();
         assert!(shown(&site, name), "{name}");
     }
     let site = Site::of("[server]\nhistory = \"1d\"\n[backfill]\ndepth = 7\n");
@@ -489,7 +496,7 @@ fn what_the_server_has_by_default_is_shown_once_somebody_has_said_it() {
 }
 
 #[test]
-fn the_scheduler_shares_with_the_server_and_has_its_own() {
+fn the_scheduler_shares_attributes_with_the_server() {
     let mut site = Site::of("");
     site.set(
         QmgrObject::Sched,
@@ -500,7 +507,7 @@ fn the_scheduler_shares_with_the_server_and_has_its_own() {
         ],
     )
     .unwrap();
-    let told = [
+    let expected = [
         "throughput_mode=True",
         "scheduling=False",
         "scheduler_iteration=60",
@@ -510,28 +517,28 @@ fn the_scheduler_shares_with_the_server_and_has_its_own() {
         "preempt_order=R",
         "preempt_sort=min_time_since_start",
     ];
-    assert_eq!(site.told(&QmgrObject::Sched), told);
+    assert_eq!(site.shown(&QmgrObject::Sched), expected);
     assert!(
         !site.config().cycle.scheduling && site.config().policy.precedence.threshold == Some(2.0)
     );
     assert!(
-        site.said
-            .says(&QmgrObject::Server, &AttributeKey::plain("scheduling"))
+        site.overrides
+            .sets(&QmgrObject::Server, &AttributeKey::plain("scheduling"))
     );
     site.set(QmgrObject::Server, &["scheduling=True"]).unwrap();
     assert!(
-        site.told(&QmgrObject::Sched)
+        site.shown(&QmgrObject::Sched)
             .contains(&"scheduling=True".to_string()),
-        "there is one"
+        "both display the same attribute"
     );
-    for (said, code) in [
+    for (text, code) in [
         ("scheduler_iteration=0", REFUSED),
         ("throughput_mode=f", 15029),
         ("managers=ann", 15002),
     ] {
-        assert_eq!(refused(&mut site, QmgrObject::Sched, said), code, "{said}");
+        assert_eq!(refused(&mut site, QmgrObject::Sched, text), code, "{text}");
     }
-    site.say(
+    site.run(
         Verb::Unset,
         QmgrObject::Sched,
         &["job_sort_formula_threshold"],
@@ -541,13 +548,16 @@ fn the_scheduler_shares_with_the_server_and_has_its_own() {
 }
 
 #[test]
-fn what_was_said_of_a_node_goes_with_it() {
+fn deleting_a_node_deletes_its_overrides() {
     let node = || QmgrObject::Node("n".to_string());
     let mut site = Site::of("[[node]]\nname = \"n\"\npriority = 3\n");
     site.set(node(), &["Priority=5"]).unwrap();
-    site.say(Verb::Delete, node(), &[]).unwrap();
+    site.run(Verb::Delete, node(), &[]).unwrap();
     assert_eq!(
-        (site.said.clone(), site.config().nodes[0].terms.priority),
+        (
+            site.overrides.clone(),
+            site.config().nodes[0].terms.priority
+        ),
         (QmgrOverrides::default(), 3)
     );
 }

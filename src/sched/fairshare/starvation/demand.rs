@@ -24,11 +24,11 @@ pub struct PendingChanges {
     pub preempted: BTreeSet<JobId>,
 }
 
-/// The demand of one operation, or of similar ones. Amounts may be empty for none.
+/// The demand of one operation, or of several similar ones. Empty amounts mean none.
 #[derive(Clone, Debug)]
 pub struct OperationDemand<'s> {
     pub party: ShareParty,
-    /// Its pool with the pools above, as an index into [`ResourceDemand::lines`].
+    /// Its pool, as an index into [`ResourceDemand::lines`].
     pub line: usize,
     /// The number of similar operations.
     pub number: u64,
@@ -38,15 +38,15 @@ pub struct OperationDemand<'s> {
     pub wants: Cow<'s, [i64]>,
     /// Its place in line, if its pool is FIFO.
     pub place: Option<usize>,
-    // The keys of that place, used in FIFO pools only.
+    // The sort keys for the place, used in FIFO pools only.
     priority: i32,
     since: Time,
     pending: u64,
 }
 
-/// All parties.
+/// The demand of all parties.
 pub struct ResourceDemand<'s> {
-    /// By party, each once.
+    /// The operations, sorted by party; each party occurs once.
     pub all: Vec<OperationDemand<'s>>,
     pub lines: Vec<PoolDemand<'s>>,
 }
@@ -88,7 +88,7 @@ impl<'s> ResourceDemand<'s> {
             found: Vec::new(),
         };
         finder.enter_running(state);
-        for class in classes.filter(|class| may_ever_start(state, class, now)) {
+        for class in classes.filter(|class| has_demand(state, class, now)) {
             finder.enter_waiting(class);
         }
         let mut demand = ResourceDemand {
@@ -100,7 +100,7 @@ impl<'s> ResourceDemand<'s> {
         demand
     }
 
-    /// By line, the sum of what `of` selects over its operations.
+    /// For each line, the sum of the amounts that `of` selects from its operations.
     pub fn by_line(
         &self,
         nothing: &Amounts,
@@ -121,12 +121,12 @@ impl<'s> ResourceDemand<'s> {
 
     fn look_ahead(&mut self, state: &'s ClusterState, ahead: &PendingChanges) {
         for job in &ahead.preempted {
-            self.leave(state, *job);
+            self.subtract_preempted(state, *job);
         }
         let new: Vec<OperationDemand> = ahead
             .coming
             .iter()
-            .filter_map(|job| self.come(state, *job))
+            .filter_map(|job| self.add_start(state, *job))
             .collect();
         if !new.is_empty() {
             self.all.extend(new);
@@ -135,8 +135,8 @@ impl<'s> ResourceDemand<'s> {
         self.all.retain(|operation| operation.number > 0);
     }
 
-    /// Subtracts the usage of a preempted job; the demand stays.
-    fn leave(&mut self, state: &ClusterState, job: JobId) {
+    /// Subtracts the usage of a preempted job. The demand of its operation stays.
+    fn subtract_preempted(&mut self, state: &ClusterState, job: JobId) {
         let Some(running) = state.running.get(&job) else {
             return;
         };
@@ -145,8 +145,9 @@ impl<'s> ResourceDemand<'s> {
         }
     }
 
-    /// Adds the usage of a coming job: one of several similar jobs becomes an operation of its own.
-    fn come(&mut self, state: &'s ClusterState, job: JobId) -> Option<OperationDemand<'s>> {
+    /// Adds the usage of a job that is about to start. One of several similar jobs becomes an
+    /// operation of its own, which is returned.
+    fn add_start(&mut self, state: &'s ClusterState, job: JobId) -> Option<OperationDemand<'s>> {
         let class = state.waiting_class(job)?;
         let (party, total) = (
             ShareParty::Operation(operation_of(job)),
@@ -157,13 +158,13 @@ impl<'s> ResourceDemand<'s> {
             return None;
         }
         let at = self.find(ShareParty::Alike(class.id))?;
-        let alike = &mut self.all[at];
-        alike.number = alike.number.checked_sub(1)?;
+        let similar = &mut self.all[at];
+        similar.number = similar.number.checked_sub(1)?;
         Some(OperationDemand {
             party,
             number: 1,
             has: total,
-            ..alike.clone()
+            ..similar.clone()
         })
     }
 
@@ -182,7 +183,7 @@ impl<'s> ResourceDemand<'s> {
     }
 }
 
-/// Merges several entries of a party.
+/// Merges the entries of each party.
 fn united(mut found: Vec<OperationDemand>) -> Vec<OperationDemand> {
     // Running entries come before waiting ones.
     found.sort_by_key(|operation| operation.party);
@@ -214,15 +215,15 @@ fn include<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
     }
 }
 
-/// Whether jobs of a class could start soon: deferred jobs, jobs for a reservation, and jobs in a
-/// stopped queue have no demand.
-fn may_ever_start(state: &ClusterState, class: &Class, now: Time) -> bool {
-    let is_put_off = class.key.not_before.is_some_and(|moment| moment > now);
+/// Whether jobs of a class have a demand: deferred jobs, jobs for a reservation, and jobs in a
+/// stopped queue have none.
+fn has_demand(state: &ClusterState, class: &Class, now: Time) -> bool {
+    let is_deferred = class.key.not_before.is_some_and(|moment| moment > now);
     let is_open = state
         .queues
         .get(&class.key.who.queue)
         .is_some_and(|queue| queue.started);
-    is_open && !is_put_off && class.key.asks_for.is_none()
+    is_open && !is_deferred && class.key.asks_for.is_none()
 }
 
 struct Finder<'s> {
@@ -241,20 +242,20 @@ type UserAndAccount<'s> = (&'s str, Option<&'s str>);
 
 impl<'s> Finder<'s> {
     fn line(&mut self, who: &'s Credentials) -> usize {
-        let asker = (who.user.as_str(), who.account.as_deref());
-        if let Some((_, line)) = self.last.filter(|(last, _)| *last == asker) {
+        let owner = (who.user.as_str(), who.account.as_deref());
+        if let Some((_, line)) = self.last.filter(|(last, _)| *last == owner) {
             return line;
         }
-        let line = match self.known.get(&asker) {
+        let line = match self.known.get(&owner) {
             Some(&line) => line,
-            None => self.new_line(asker),
+            None => self.new_line(owner),
         };
-        self.last = Some((asker, line));
+        self.last = Some((owner, line));
         line
     }
 
-    fn new_line(&mut self, asker: UserAndAccount<'s>) -> usize {
-        let pools = self.lineages.of(asker.0, asker.1);
+    fn new_line(&mut self, owner: UserAndAccount<'s>) -> usize {
+        let pools = self.lineages.of(owner.0, owner.1);
         let line = self
             .lines
             .iter()
@@ -270,7 +271,7 @@ impl<'s> Finder<'s> {
                 });
                 self.lines.len() - 1
             });
-        self.known.insert(asker, line);
+        self.known.insert(owner, line);
         line
     }
 
@@ -298,12 +299,12 @@ impl<'s> Finder<'s> {
     fn enter_waiting(&mut self, class: &'s Class) {
         let line = self.line(&class.key.who);
         let is_in_line = self.lines[line].keys.is_some();
-        let (mut alike, mut first) = (0, None);
+        let (mut similar, mut first) = (0, None);
         for ((_, id), waiting) in class.jobs() {
             match &waiting.array {
                 // A requeued subjob still belongs to its array.
                 None if !is_in_line && id.parent().is_none() => {
-                    alike += 1;
+                    similar += 1;
                     first.get_or_insert(waiting.wait.since);
                 }
                 _ => self.enter_one(class, line, operation_of(id), waiting),
@@ -313,7 +314,7 @@ impl<'s> Finder<'s> {
             let operation = waiting_demand(ShareParty::Alike(class.key.id), class, line, first);
             let wants = Cow::Borrowed(&*class.key.shape.total);
             self.found.push(OperationDemand {
-                number: alike,
+                number: similar,
                 wants,
                 ..operation
             });

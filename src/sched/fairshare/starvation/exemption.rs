@@ -20,17 +20,18 @@ pub struct PreemptionExemption<'a> {
     pub now: Time,
 }
 
-/// Which parties may preempt a party.
+/// The parties that may preempt a party.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exposure {
-    /// Those in this pool.
+    /// Parties in this pool.
     Within(String),
-    /// All.
+    /// All parties.
     Open,
 }
 
 impl Exposure {
-    /// Whether a party in this pool, given with the pools above, may preempt it.
+    /// Whether a party in the pool `line[0]`, below the pools in the rest of `line`, may preempt
+    /// the party.
     pub fn is_to(&self, line: &[String]) -> bool {
         match self {
             Exposure::Within(pool) => line.contains(pool),
@@ -40,7 +41,7 @@ impl Exposure {
 }
 
 impl PreemptionExemption<'_> {
-    /// By line of the fair shares: the pools to which its operations may lose allocations.
+    /// For each line of the fair shares, the parties that may preempt its operations.
     pub fn by_line(&self) -> Vec<Exposure> {
         let lines = self.shares.lines.iter();
         // Operations in the lowest such pool are in all pools above it.

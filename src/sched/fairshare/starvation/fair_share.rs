@@ -12,7 +12,7 @@ use crate::model::policy::Policy;
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, Catalog, add, counted};
-use crate::sched::share_tree::water_filling::{Demand, Drinker, MinAndMax, UNBOUNDED, pour};
+use crate::sched::share_tree::water_filling::{Demand, MinAndMax, PoolClaim, UNBOUNDED, divide};
 use crate::sched::share_tree::{ClusterTotal, Tree};
 use crate::sched::view::class::Class;
 use crate::sched::view::operations::operation_of;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub struct Entitled {
     /// The fair share.
     pub fair: f64,
-    /// The usage share.
+    /// The usage.
     pub used: f64,
 }
 
@@ -42,7 +42,7 @@ impl Entitled {
         self.used < self.fair * tolerance - ROUNDING
     }
 
-    /// The usage as a part of the fair share.
+    /// The usage divided by the fair share.
     pub fn satisfaction(&self) -> f64 {
         if self.fair > 0.0 {
             (self.used / self.fair).min(MOST)
@@ -53,7 +53,8 @@ impl Entitled {
 }
 
 impl HeldShares {
-    /// Whether they still hold: the parties are the same, and nothing else has changed.
+    /// Whether the fair shares are still valid: they are recent, and parties, cluster and policy
+    /// are the same.
     fn holds(
         &self,
         demand: &ResourceDemand,
@@ -102,7 +103,8 @@ pub struct PoolShare {
     pub patience: Patience,
     /// The thresholds of its operations.
     pub cutoffs: Cutoffs,
-    /// By resource: an operation with less of each is not preempted; empty for no such threshold.
+    /// Amounts by resource. An operation with less of each is not preempted; empty for no such
+    /// threshold.
     pub spared: Vec<(usize, i64)>,
     /// The usage of its own operations, without pools below it.
     pub has: Amounts,
@@ -140,7 +142,7 @@ impl FairShares {
         FairShares::after(state.starvation.held.as_ref(), state, policy, ahead, now)
     }
 
-    /// Reuses former fair shares if they still hold.
+    /// The fair shares of a state. Reuses the former ones if they are still valid.
     pub(in crate::sched) fn after(
         before: Option<&Arc<HeldShares>>,
         state: &ClusterState,
@@ -158,7 +160,7 @@ impl FairShares {
         )
     }
 
-    /// Computes them with these waiting classes.
+    /// The fair shares with only these waiting classes.
     pub(in crate::sched) fn among<'s>(
         before: Option<&Arc<HeldShares>>,
         state: &'s ClusterState,
@@ -172,7 +174,8 @@ impl FairShares {
         let held = before
             .filter(|held| held.holds(&demand, policy, &whole, now))
             .cloned();
-        let held = held.unwrap_or_else(|| Arc::new(poured(&demand, state, policy, &whole, now)));
+        let held =
+            held.unwrap_or_else(|| Arc::new(divide_cluster(&demand, state, policy, &whole, now)));
         debug_assert!(
             demand
                 .all
@@ -193,9 +196,9 @@ impl FairShares {
             .collect();
         let catalog = &state.cluster.catalog;
         let accounts = &policy.fair_share.accounts;
-        let had = demand.by_line(&catalog.nothing(), |operation| &operation.has);
+        let used_by_line = demand.by_line(&catalog.nothing(), |operation| &operation.has);
         let mut pools = BTreeMap::new();
-        for (pool, used) in by_pool(&demand, &had) {
+        for (pool, used) in by_pool(&demand, &used_by_line) {
             let entitled = Entitled {
                 fair: held.pools.get(&pool).copied().unwrap_or(0.0),
                 used: whole.part(&used),
@@ -204,7 +207,7 @@ impl FairShares {
             pools.insert(pool, (entitled, terms.patience, terms.cutoffs));
         }
         let mut lines = Vec::new();
-        for (line, has) in demand.lines.into_iter().zip(had) {
+        for (line, has) in demand.lines.into_iter().zip(used_by_line) {
             let terms = policy.starvation.terms_of(pool_of(&line.pools), accounts);
             let spared = amounts_of(terms.non_preemptible, catalog);
             let spared = spared.iter().copied().enumerate();
@@ -258,8 +261,8 @@ impl FairShares {
             .map(|(party, number, _)| (*party, *number))
     }
 
-    /// Its sort key in its pool, lowest first: its satisfaction (Y22), or its place in a FIFO pool
-    /// (Y23).
+    /// The sort key of a party in its pool, lowest first: its satisfaction (Y22), or its place in a
+    /// FIFO pool (Y23).
     pub fn turn(&self, party: ShareParty) -> f64 {
         let Some(row) = self.row(party) else {
             return MOST;
@@ -285,7 +288,7 @@ impl FairShares {
             .map(|(name, (entitled, ..))| (name.as_str(), *entitled))
     }
 
-    /// Its pool and the pools above it.
+    /// The pool of a party, followed by the pools above it.
     pub fn line(&self, party: ShareParty) -> &[String] {
         self.row(party)
             .map_or(&[], |row| &self.lines[row.line].pools)
@@ -355,8 +358,8 @@ fn by_pool(demand: &ResourceDemand, by_line: &[Amounts]) -> BTreeMap<String, Amo
     sums
 }
 
-/// Divides the cluster.
-fn poured(
+/// Divides the cluster among the pools and their operations.
+fn divide_cluster(
     demand: &ResourceDemand,
     state: &ClusterState,
     policy: &Policy,
@@ -366,9 +369,9 @@ fn poured(
     let tree = Tree::of(&policy.fair_share.accounts);
     let mut order: Vec<&OperationDemand> = demand.all.iter().collect();
     order.sort_by_key(|operation| operation.place);
-    let drinkers: Vec<Drinker> = order
+    let claims: Vec<PoolClaim> = order
         .iter()
-        .map(|operation| Drinker {
+        .map(|operation| PoolClaim {
             pool: operation.line,
             demand: Demand::wanting(whole.part(&operation.wants)).times(operation.number),
         })
@@ -379,22 +382,22 @@ fn poured(
         .map(|line| pool_of(&line.pools))
         .collect();
     let bounds = bounds(demand, state, policy, whole);
-    let in_line: BTreeSet<&str> = policy
+    let fifo_pools: BTreeSet<&str> = policy
         .fair_share
         .accounts
         .iter()
         .filter(|account| account.pool.mode == PoolMode::Fifo)
         .map(|account| account.name.as_str())
         .collect();
-    let poured = pour(
+    let division = divide(
         &tree,
-        (&pools, &drinkers),
+        (&pools, &claims),
         |pool| bounds.get(pool).copied().unwrap_or(UNBOUNDED),
-        |pool| in_line.contains(pool),
+        |pool| fifo_pools.contains(pool),
     );
     let mut parties: Vec<(ShareParty, u64, f64)> = order
         .into_iter()
-        .zip(poured.drinkers)
+        .zip(division.claims)
         .map(|(operation, part)| {
             (
                 operation.party,
@@ -417,7 +420,7 @@ fn poured(
         rule,
         whole: whole.clone(),
         parties,
-        pools: poured.pools,
+        pools: division.pools,
     }
 }
 

@@ -1,12 +1,13 @@
-//! The three groups of an operation's allocations, oldest first (Y3 to Y6, Y16): kept ones, those
-//! that aggressively starving parties may preempt, and those that any starving party may preempt.
+//! The three groups of an operation's allocations, oldest first (Y3 to Y6, Y16): allocations that
+//! are kept, allocations that aggressively starving parties may preempt, and allocations that any
+//! starving party may preempt.
 
 use crate::model::account::starvation::{Boundary, Cutoffs};
 use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::share_tree::ClusterTotal;
 use std::fmt;
 
-/// Parts of the whole that differ by less are equal.
+/// Parts of the cluster that differ by less count as equal.
 pub const ROUNDING: f64 = 1e-9;
 
 /// Which parties may preempt an allocation; the first to be preempted comes first.
@@ -16,12 +17,12 @@ pub enum AllocationGroup {
     Preemptible,
     /// Aggressively starving parties.
     Aggressively,
-    /// None.
+    /// No party.
     Kept,
 }
 
 impl AllocationGroup {
-    /// The threshold up to which operations lose no allocation of this group.
+    /// The satisfaction below which operations lose no allocation of this group.
     pub fn threshold(self, cutoffs: Cutoffs) -> f64 {
         match self {
             AllocationGroup::Preemptible => cutoffs.preemption,
@@ -44,15 +45,16 @@ impl fmt::Display for AllocationGroup {
 /// The thresholds that divide allocations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Up to this part of the cluster, all is kept.
+    /// Up to this part of the cluster, all allocations are kept.
     pub aggressive: f64,
     /// Above this part, allocations are preemptible.
     pub preemption: f64,
     /// The side of an allocation that crosses a threshold.
     pub boundary: Boundary,
-    /// By resource: with less than this, all is kept (Y16); empty for no such threshold.
+    /// Amounts by resource. An operation with less of each keeps all (Y16); empty for no such
+    /// threshold.
     pub spared: Vec<(usize, i64)>,
-    /// Whether the group in between exists; otherwise it is kept (Y19).
+    /// Whether the group in between exists; otherwise its allocations are kept (Y19).
     pub allow_aggressive: bool,
 }
 
@@ -69,7 +71,8 @@ impl Thresholds {
         last == AllocationGroup::Kept || part >= bound - ROUNDING
     }
 
-    /// The group of an allocation; `before` and `with` are the parts without and with it.
+    /// The group of an allocation; `before` and `with` are the operation's parts of the cluster
+    /// without and with it.
     fn group(&self, before: f64, with: f64, is_spared: bool) -> AllocationGroup {
         let is_under = |bound: f64| match self.boundary {
             Boundary::Give => with <= bound + ROUNDING,
@@ -159,7 +162,7 @@ mod tests {
                 .map(|(_, age)| *age)
                 .eq((0..sizes.len()).rev().map(age))
         );
-        let few = divide(
+        let preemptible = divide(
             newest_first,
             &together,
             &whole,
@@ -167,7 +170,7 @@ mod tests {
             AllocationGroup::Preemptible,
         );
         assert!(
-            few.iter().eq(all
+            preemptible.iter().eq(all
                 .iter()
                 .filter(|(group, _)| *group == AllocationGroup::Preemptible))
         );
@@ -190,7 +193,7 @@ mod tests {
 
     /// Y6: a fair share of .5, thresholds of .5 and 1.
     #[test]
-    fn what_crosses_a_threshold_lies_beyond_it_or_not_as_the_site_says() {
+    fn the_boundary_rule_decides_the_group_at_a_threshold() {
         assert_eq!(divided(&[1; 10], &THRESHOLDS), "NNAAAPPPPP");
         let keep = Thresholds {
             boundary: Boundary::Keep,
@@ -219,7 +222,7 @@ mod tests {
 
     /// Y19.
     #[test]
-    fn what_lies_between_is_kept_where_the_pool_says_so() {
+    fn a_pool_may_keep_the_group_in_between() {
         let kept = Thresholds {
             allow_aggressive: false,
             ..THRESHOLDS

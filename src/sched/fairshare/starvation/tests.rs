@@ -78,32 +78,32 @@ fn rounded(number: f64) -> f64 {
 }
 
 /// The fair share and the usage of operations.
-fn told(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
+fn entitled(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
     let shares = shares(fixture);
     let of = |&id: &u64| {
         let party = shares.party(JobId::array(id), None).unwrap();
-        let entitled = shares.entitled(party).unwrap();
-        (rounded(entitled.fair), rounded(entitled.used))
+        let of_party = shares.entitled(party).unwrap();
+        (rounded(of_party.fair), rounded(of_party.used))
     };
     operations.iter().map(of).collect()
 }
 
 /// Y20, Y10: two arrays that each request the whole cluster.
 #[test]
-fn operations_share_what_there_is_and_have_what_runs() {
+fn operations_share_the_cluster_by_demand() {
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
-    assert_eq!(told(&fixture, &[1, 2]), [(0.5, 0.7), (0.5, 0.1)]);
+    assert_eq!(entitled(&fixture, &[1, 2]), [(0.5, 0.7), (0.5, 0.1)]);
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
     assert_eq!(
-        told(&fixture, &[1, 2]),
+        entitled(&fixture, &[1, 2]),
         [(0.8, 0.7), (0.2, 0.1)],
-        "who wants less leaves it to the other"
+        "unused demand goes to the other"
     );
 }
 
 /// Y26, Y20.
 #[test]
-fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
+fn pools_get_their_guarantee_and_at_most_their_maximum() {
     let mut accounts = vec![pool("a", None, 1.0), pool("b", None, 1.0)];
     accounts[0].pool.guarantee = [("ncpus".to_string(), ResourceValue::Long(7))].into();
     let fixture = |accounts| {
@@ -116,13 +116,13 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
         )
     };
     assert_eq!(
-        told(&fixture(accounts.clone()), &[1, 2]),
+        entitled(&fixture(accounts.clone()), &[1, 2]),
         [(0.7, 0.0), (0.3, 0.0)]
     );
     accounts[0].pool.guarantee.clear();
     accounts[1].pool.max_share = Some(0.3);
     assert_eq!(
-        told(&fixture(accounts.clone()), &[1, 2]),
+        entitled(&fixture(accounts.clone()), &[1, 2]),
         [(0.7, 0.0), (0.3, 0.0)]
     );
     accounts[1].pool.max_share = None;
@@ -142,7 +142,7 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
         limit(Selector::Each, 4),
         limit(Selector::Named("a".into()), 2),
     ];
-    assert_eq!(told(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
+    assert_eq!(entitled(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
     // Limits on waiting jobs, on a user or on another resource do not bound a pool.
     let waiting = Limit {
         stage: LimitStage::Queued,
@@ -155,7 +155,7 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
         ..limit(Selector::Named("b".into()), 1)
     };
     limited.policy.limits.all.extend([waiting, of_user, memory]);
-    assert_eq!(told(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
+    assert_eq!(entitled(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
 }
 
 /// Y23.
@@ -164,24 +164,24 @@ fn in_a_fifo_pool_the_first_job_receives_its_whole_demand() {
     let mut accounts = vec![pool("a", None, 1.0)];
     let fixture = |accounts| array(array(with(accounts), 1, "a", (2, 1), 6), 2, "a", (2, 1), 1);
     assert_eq!(
-        told(&fixture(accounts.clone()), &[1, 2]),
+        entitled(&fixture(accounts.clone()), &[1, 2]),
         [(0.7, 0.2), (0.3, 0.2)]
     );
     accounts[0].pool.mode = PoolMode::Fifo;
     assert_eq!(
-        told(&fixture(accounts.clone()), &[1, 2]),
+        entitled(&fixture(accounts.clone()), &[1, 2]),
         [(0.8, 0.2), (0.2, 0.2)]
     );
     accounts[0].pool.fifo_sort = vec![FifoKey::PendingJobCount];
     assert_eq!(
-        told(&fixture(accounts.clone()), &[1, 2]),
+        entitled(&fixture(accounts.clone()), &[1, 2]),
         [(0.7, 0.2), (0.3, 0.2)]
     );
 }
 
 /// Y1.
 #[test]
-fn who_has_just_as_much_as_the_tolerance_asks_is_not_below() {
+fn a_party_at_its_tolerance_is_not_below() {
     let below = |runs: u32| {
         let mut fixture = array(
             array(with(vec![]), 1, "", (runs, 39), 9),
@@ -195,7 +195,7 @@ fn who_has_just_as_much_as_the_tolerance_asks_is_not_below() {
             .below()
             .any(|it| it == StarvationSubject::Party(ShareParty::Operation(JobId::array(1))))
     };
-    assert!(below(1), "39 of 100, and 50 are owed");
+    assert!(below(1), "39 of 100 CPUs with a fair share of 50");
     let fixture = array(array(with(vec![]), 1, "", (4, 1), 9), 2, "", (0, 1), 20);
     let is_below = |id| {
         shares(&fixture)
@@ -205,28 +205,31 @@ fn who_has_just_as_much_as_the_tolerance_asks_is_not_below() {
     assert_eq!(
         [1, 2].map(is_below),
         [false, true],
-        "4 of 10, and 5 are owed"
+        "4 of 10 CPUs with a fair share of 5"
     );
 }
 
 /// Similar jobs have equal fair shares; deferred jobs and jobs in a stopped queue have none.
 #[test]
-fn jobs_that_cannot_start_want_nothing() {
+fn jobs_that_cannot_start_have_no_demand() {
     let fixture = array(with(vec![]), 1, "", (0, 1), 20);
     let fixture = (2..6).fold(fixture, |fixture, id| {
         fixture.queued(id, "select=1:ncpus=4")
     });
-    assert_eq!(told(&fixture, &[1]), [(0.2, 0.0)]);
-    let alike = shares(&fixture)
+    assert_eq!(entitled(&fixture, &[1]), [(0.2, 0.0)]);
+    let similar = shares(&fixture)
         .party(JobId::job(3), fixture.state.class_of(JobId::job(3)))
         .unwrap();
-    assert_eq!(rounded(shares(&fixture).entitled(alike).unwrap().fair), 0.2);
+    assert_eq!(
+        rounded(shares(&fixture).entitled(similar).unwrap().fair),
+        0.2
+    );
     let fixture =
         array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=4 not_before=100");
     let fixture = fixture.queued(3, "select=1:ncpus=4 queue=stopped");
-    assert_eq!(told(&fixture, &[1]), [(1.0, 0.0)]);
+    assert_eq!(entitled(&fixture, &[1]), [(1.0, 0.0)]);
     assert_eq!(
-        told(&fixture.at(100), &[1]),
+        entitled(&fixture.at(100), &[1]),
         [(0.6, 0.0)],
         "job 2 can start from then on"
     );
@@ -257,14 +260,14 @@ fn in_a_fifo_pool_equal_jobs_receive_their_demand_in_turn() {
 
 /// The demand of an array with a limit of its own ends at that limit.
 #[test]
-fn an_array_wants_as_many_as_may_run_at_once() {
+fn the_demand_of_an_array_ends_at_its_limit() {
     let fixture = array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=1 array=1-20%3");
-    assert_eq!(told(&fixture, &[1, 2]), [(0.7, 0.0), (0.3, 0.0)]);
+    assert_eq!(entitled(&fixture, &[1, 2]), [(0.7, 0.0), (0.3, 0.0)]);
 }
 
 /// Pending starts and preemptions count.
 #[test]
-fn what_is_as_good_as_happened_counts() {
+fn pending_changes_count() {
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
     let fixture = (3..6).fold(fixture, |fixture, id| {
         fixture.queued(id, "select=1:ncpus=1")
@@ -282,38 +285,38 @@ fn what_is_as_good_as_happened_counts() {
     assert_eq!(
         parties.map(fair),
         [0.35, 0.35, 0.1],
-        "what is wanted is the same"
+        "the demands are the same"
     );
-    let alike = shares
+    let similar = shares
         .party(JobId::job(4), fixture.state.class_of(JobId::job(4)))
         .unwrap();
-    assert_eq!((used(alike), fair(alike)), (0.0, 0.1));
+    assert_eq!((used(similar), fair(similar)), (0.0, 0.1));
 }
 
-/// Fair shares are kept for a while, and computed again when a party is added.
+/// Fair shares are kept for a period, and computed again when a party is added.
 #[test]
-fn fair_shares_are_held_still_for_a_while() {
+fn fair_shares_are_kept_for_a_period() {
     let mut fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
     fixture.policy.starvation.update_period = Span::seconds(10);
     fixture.state.starvation.held = Some(shares(&fixture).held);
     fixture.state.vacate(JobId::element(2, 1));
-    assert_eq!(told(&fixture, &[1, 2]), [(0.8, 0.7), (0.2, 0.0)]);
+    assert_eq!(entitled(&fixture, &[1, 2]), [(0.8, 0.7), (0.2, 0.0)]);
     assert_eq!(
-        told(&fixture.clone().at(9), &[1, 2]),
+        entitled(&fixture.clone().at(9), &[1, 2]),
         [(0.8, 0.7), (0.2, 0.0)]
     );
     let mut later = fixture.clone().at(10);
-    assert_eq!(told(&later, &[1, 2]), [(0.9, 0.7), (0.1, 0.0)]);
+    assert_eq!(entitled(&later, &[1, 2]), [(0.9, 0.7), (0.1, 0.0)]);
     later = fixture.clone().queued(3, "select=1:ncpus=2");
-    assert_eq!(told(&later, &[1, 2]), [(0.7, 0.7), (0.1, 0.0)]);
+    assert_eq!(entitled(&later, &[1, 2]), [(0.7, 0.7), (0.1, 0.0)]);
     let grown = fixture.node("n1", "ncpus=20", true);
-    assert_eq!(told(&grown, &[1, 2]), [(0.8, 0.35), (0.05, 0.0)]);
+    assert_eq!(entitled(&grown, &[1, 2]), [(0.8, 0.35), (0.05, 0.0)]);
 }
 
-fn lets(
+fn may_preempt(
     fixture: &TestCluster,
     victim: u64,
-    newcomer: u64,
+    preemptor: u64,
     threshold: f64,
     starving: &[StarvationSubject],
 ) -> bool {
@@ -333,14 +336,14 @@ fn lets(
             .unwrap()
     };
     let to = &exemption.by_line()[row(victim).line];
-    victim != newcomer
+    victim != preemptor
         && !exemption.is_before(row(victim))
-        && to.is_to(shares.line(row(newcomer).party))
+        && to.is_to(shares.line(row(preemptor).party))
 }
 
 /// Y27: operations 1 and 2 are in prod, 3 in dev.
 #[test]
-fn who_starves_loses_nothing_but_within_the_pool_that_does() {
+fn starving_parties_and_pools_lose_nothing_to_outsiders() {
     let accounts = || vec![pool("prod", None, 1.0), pool("dev", None, 1.0)];
     let fixture = array(
         array(with(accounts()), 1, "prod", (3, 1), 9),
@@ -352,24 +355,24 @@ fn who_starves_loses_nothing_but_within_the_pool_that_does() {
     let fixture = array(fixture, 3, "dev", (7, 1), 9);
     let party = |id| StarvationSubject::Party(ShareParty::Operation(JobId::array(id)));
     let prod = || StarvationSubject::Pool("prod".to_string());
-    assert!(lets(&fixture, 3, 2, 1.0, &[]) && lets(&fixture, 1, 2, 1.0, &[]));
+    assert!(may_preempt(&fixture, 3, 2, 1.0, &[]) && may_preempt(&fixture, 1, 2, 1.0, &[]));
     assert!(
-        !lets(&fixture, 3, 2, 1.0, &[party(3)]),
-        "who starves itself is no victim"
+        !may_preempt(&fixture, 3, 2, 1.0, &[party(3)]),
+        "a starving party is no victim"
     );
-    assert!(!lets(&fixture, 1, 1, 1.0, &[]));
-    assert!(!lets(&fixture, 1, 3, 1.0, &[]), "prod has 3 of 5");
-    assert!(lets(&fixture, 1, 3, 0.2, &[]));
-    assert!(!lets(&fixture, 1, 3, 0.2, &[prod()]), "prod starves");
+    assert!(!may_preempt(&fixture, 1, 1, 1.0, &[]));
+    assert!(!may_preempt(&fixture, 1, 3, 1.0, &[]), "prod has 3 of 5");
+    assert!(may_preempt(&fixture, 1, 3, 0.2, &[]));
+    assert!(!may_preempt(&fixture, 1, 3, 0.2, &[prod()]), "prod starves");
     assert!(
-        lets(&fixture, 1, 2, 0.2, &[prod()]),
-        "and 2 is in prod as well"
+        may_preempt(&fixture, 1, 2, 0.2, &[prod()]),
+        "2 is in prod, too"
     );
 }
 
 /// Y18, Y29: settings of a pool apply to its operations and to itself.
 #[test]
-fn pools_say_what_makes_theirs_starve() {
+fn settings_of_a_pool_apply_to_it_and_its_operations() {
     let mut accounts = vec![
         pool("prod", None, 1.0),
         pool("x", Some("prod"), 1.0),

@@ -9,22 +9,23 @@ pub enum StarvationStatus {
     /// Not starving.
     #[default]
     None,
-    /// Starving: below for the timeout.
+    /// Starving: below its fair share for the timeout.
     Starving,
-    /// Starving aggressively.
+    /// Starving aggressively: below for the longer timeout, if the policy has one.
     Aggressive,
 }
 
 impl StarvationStatus {
-    /// The status of a party that is below since then.
+    /// The status of a party that has been below its fair share since `since`; None if it is not
+    /// below.
     pub fn of(since: Option<Time>, patience: &Patience, now: Time) -> StarvationStatus {
         let Some(since) = since else {
             return StarvationStatus::None;
         };
-        let has_been = now.since(since);
-        if has_been < patience.timeout {
+        let below_for = now.since(since);
+        if below_for < patience.timeout {
             StarvationStatus::None
-        } else if patience.enable_aggressive && has_been >= patience.aggressive_timeout {
+        } else if patience.enable_aggressive && below_for >= patience.aggressive_timeout {
             StarvationStatus::Aggressive
         } else {
             StarvationStatus::Starving
@@ -55,7 +56,7 @@ mod tests {
 
     /// Y2: below since 0.
     #[test]
-    fn who_is_below_for_long_enough_starves() {
+    fn a_party_below_for_the_timeout_starves() {
         let aggressive = Patience {
             enable_aggressive: true,
             ..Patience::default()
@@ -106,14 +107,14 @@ mod tests {
 
     /// Y2: at 60 it has enough; when it is below again, its time starts again.
     #[test]
-    fn who_is_no_longer_below_begins_anew() {
+    fn a_party_that_recovers_starts_again_from_zero() {
         let subject = || StarvationSubject::Party(ShareParty::Operation(JobId::array(1)));
         let time_below = TimeBelow::default().renewed(std::iter::once(subject()), Time(0));
         let still = time_below.renewed(std::iter::once(subject()), seconds(59));
         assert_eq!(still.since(&subject()), Some(Time(0)));
-        let fed = still.renewed(std::iter::empty(), seconds(60));
-        assert_eq!(fed.since(&subject()), None);
-        let again = fed.renewed(std::iter::once(subject()), seconds(61));
+        let recovered = still.renewed(std::iter::empty(), seconds(60));
+        assert_eq!(recovered.since(&subject()), None);
+        let again = recovered.renewed(std::iter::once(subject()), seconds(61));
         assert_eq!(again.since(&subject()), Some(seconds(61)));
     }
 }

@@ -789,7 +789,7 @@ fn a_plan_counts_what_an_element_has_with_any_node_of_a_host() {
     assert_eq!(plan.audit(&one.state), Ok(()));
     assert_eq!(
         plan.audit(&none.state),
-        Err("job 1[1]: takes more than the system has".to_string())
+        Err("job 1[1]: exceeds a system-wide resource".to_string())
     );
 }
 

@@ -3,7 +3,8 @@
 use crate::model::policy::components::Goal;
 use crate::model::time::Span;
 
-/// Minutes of waiting, the expansion factor, and how often a job of lower priority has passed.
+/// Minutes of waiting, the expansion factor, and how many jobs of lower priority have started
+/// before the job.
 pub fn values(waited: Span, walltime: Span, least: Span, bypassed: u32) -> [f64; 3] {
     [
         minutes(waited),
@@ -55,7 +56,7 @@ mod tests {
 
     /// M16.
     #[test]
-    fn eight_hours_before_an_hour_make_nine() {
+    fn the_expansion_factor_is_wait_plus_walltime_over_walltime() {
         assert_eq!(xfactor(minutes_of(480), minutes_of(60), Span(0)), 9.0);
         assert_eq!(
             xfactor(minutes_of(10), minutes_of(1), minutes_of(10)),
@@ -84,12 +85,12 @@ mod tests {
         let at = |minutes: f64, xfactor: f64| nearness(&goal, &[minutes, xfactor, 0.0]);
         assert_eq!(at(50.0, 1.0), [0.01, 0.25]);
         assert_eq!(at(58.0, 2.5), [0.25, 4.0]);
-        // The least distance is one second in time and a thousandth in expansion.
+        // The minimum distance is one second of time and a thousandth of the expansion factor.
         assert_eq!(at(60.0, 3.0).map(f64::round), [3600.0, 1e6]);
         assert_eq!(
             at(600.0, 30.0).map(f64::round),
             [3600.0, 1e6],
-            "it stays so behind the target"
+            "it stays maximal past the target"
         );
         assert_eq!(nearness(&Goal::default(), &[60.0, 3.0, 0.0]), [0.0, 0.0]);
     }

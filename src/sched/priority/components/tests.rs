@@ -121,7 +121,7 @@ fn bounds_are_a_component_of_the_priority() {
 
 /// M15.
 #[test]
-fn a_job_counts_by_what_it_asks_for() {
+fn requested_resources_count() {
     let of = |name: &str| {
         let fixture = fixture(|rule| {
             count(
@@ -180,7 +180,7 @@ fn credentials_count_by_name() {
     };
     fixture.state.set_queue(&workq);
     let mut fixture = fixture.queued(1, "select=1:ncpus=1");
-    assert_eq!(score(&fixture, 1), 50.0, "that of the queue itself");
+    assert_eq!(score(&fixture, 1), 50.0, "the priority of the queue itself");
     fixture
         .policy
         .precedence
@@ -194,7 +194,7 @@ fn credentials_count_by_name() {
 /// M18: of two jobs with planned starts, a backfilled job behind both passes both, a job between
 /// them the first only.
 #[test]
-fn those_who_are_promised_something_count_who_passes_them() {
+fn jobs_with_planned_starts_count_the_jobs_that_pass_them() {
     let mut fixture = cluster("10 x ncpus=1").running(
         1,
         "select=6:ncpus=1 place=scatter",
@@ -226,7 +226,7 @@ fn those_who_are_promised_something_count_who_passes_them() {
 
 /// M18: without planned starts, the first blocked job counts as passed.
 #[test]
-fn without_promises_the_first_counts_who_passes_it() {
+fn without_planned_starts_the_first_blocked_job_counts_as_passed() {
     let mut fixture = cluster("1 x ncpus=4")
         .queued(1, "select=1:ncpus=5")
         .queued(2, "select=1:ncpus=4");
@@ -239,13 +239,13 @@ fn without_promises_the_first_counts_who_passes_it() {
     assert_eq!(
         [1, 2].map(|id| fixture.state.bypassed(JobId::job(id))),
         [0, 1],
-        "who never fits is not passed"
+        "a job that never fits is not passed"
     );
 }
 
 /// M18.
 #[test]
-fn being_passed_counts() {
+fn each_pass_counts() {
     let mut fixture = fixture(|rule| {
         count(
             rule,

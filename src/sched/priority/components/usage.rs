@@ -7,13 +7,13 @@ use crate::model::time::{Span, Time};
 use crate::sched::view::preemption_candidate::{PreemptionCandidate, RunProgress};
 
 impl RunProgress {
-    /// The priority component of a running job.
+    /// The usage component of a running job's priority.
     pub fn score(&self, rule: &Components) -> f64 {
         rule.value(ComponentKind::Usage, &self.values())
     }
 
-    /// CPU seconds used and remaining, percent of the walltime, minutes. A job without a walltime
-    /// has none remaining.
+    /// CPU seconds used, CPU seconds remaining, percent of the walltime used, minutes run. Without
+    /// a walltime, no CPU seconds remain.
     fn values(&self) -> [f64; 4] {
         let seconds = |span: Span| span.0 as f64 / 1000.0;
         let processors = f64::from(self.processors);
@@ -37,7 +37,7 @@ impl PreemptionCandidate {
     /// The priority of the job among running jobs: its priority at its start plus its usage since
     /// then (M20).
     pub fn priority(&self, rule: &Components, now: Time) -> f64 {
-        self.score.unwrap_or(f64::MAX) + self.course(now).score(rule)
+        self.score.unwrap_or(f64::MAX) + self.progress(now).score(rule)
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
         rule
     }
 
-    fn course(ran: i64) -> RunProgress {
+    fn progress(ran: i64) -> RunProgress {
         RunProgress {
             ran: Span::seconds(ran),
             walltime: Some(Span::seconds(3600)),
@@ -63,36 +63,36 @@ mod tests {
     /// M20: the victim is the job that is 10 percent done.
     #[test]
     fn a_longer_run_raises_the_priority() {
-        let [early, late] = [360, 3240].map(|ran| course(ran).score(&counting(2)));
+        let [early, late] = [360, 3240].map(|ran| progress(ran).score(&counting(2)));
         assert_eq!((early, late), (20.0, 180.0));
     }
 
     /// M20.
     #[test]
-    fn what_was_used_what_is_to_come_and_the_time_count() {
-        let values = |course: RunProgress| [0, 1, 3].map(|part| course.score(&counting(part)));
-        assert_eq!(values(course(600)), [4800.0, 24_000.0, 20.0]);
+    fn used_and_remaining_cpu_seconds_and_minutes_count() {
+        let values = |progress: RunProgress| [0, 1, 3].map(|part| progress.score(&counting(part)));
+        assert_eq!(values(progress(600)), [4800.0, 24_000.0, 20.0]);
         assert_eq!(
-            values(course(7200)),
+            values(progress(7200)),
             [57_600.0, 0.0, 240.0],
-            "past its walltime nothing is to come"
+            "past the walltime nothing remains"
         );
         assert_eq!(
             values(RunProgress {
                 walltime: None,
-                ..course(600)
+                ..progress(600)
             }),
             [4800.0, 0.0, 20.0]
         );
-        assert_eq!(course(600).score(&Components::default()), 0.0);
+        assert_eq!(progress(600).score(&Components::default()), 0.0);
         assert_eq!(
             RunProgress {
                 walltime: Some(Span(0)),
-                ..course(600)
+                ..progress(600)
             }
             .score(&counting(2)),
             0.0,
-            "no part of nothing"
+            "a walltime of 0 has no percentage"
         );
     }
 }

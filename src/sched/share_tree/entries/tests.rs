@@ -76,10 +76,15 @@ fn table(method: Method, lines: &[&str], usage: &UsageTable) -> Vec<ShareStatus>
         accounts: accounts(lines),
         ..FairShare::default()
     };
-    told(&policy, usage, &[], 0)
+    rows_of(&policy, usage, &[], 0)
 }
 
-fn told(policy: &FairShare, usage: &UsageTable, waiting: &[Member], hour: i64) -> Vec<ShareStatus> {
+fn rows_of(
+    policy: &FairShare,
+    usage: &UsageTable,
+    waiting: &[Member],
+    hour: i64,
+) -> Vec<ShareStatus> {
     let tree = Tree::of(&policy.accounts);
     let mut decayed: BTreeMap<Member, f64> = usage
         .members()
@@ -90,15 +95,15 @@ fn told(policy: &FairShare, usage: &UsageTable, waiting: &[Member], hour: i64) -
 }
 
 fn balance(entries: &[ShareStatus], name: &str) -> TimeToBalance {
-    let is_meant = |entry: &&ShareStatus| entry.user.as_ref().unwrap_or(&entry.account) == name;
+    let has_name = |entry: &&ShareStatus| entry.user.as_ref().unwrap_or(&entry.account) == name;
     entries
         .iter()
-        .find(is_meant)
-        .unwrap_or_else(|| panic!("nobody is {name}"))
+        .find(has_name)
+        .unwrap_or_else(|| panic!("no row of {name}"))
         .balance
 }
 
-/// Compares in hours, to a hundredth of one.
+/// Compares in hours, within 1 percent.
 #[track_caller]
 fn is_about(balance: TimeToBalance, hours: f64) {
     let TimeToBalance::After(span) = balance else {
@@ -112,7 +117,7 @@ fn is_about(balance: TimeToBalance, hours: f64) {
 }
 
 #[test]
-fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
+fn rows_follow_the_tree_with_the_usage_below_them() {
     let usage = usage(
         Decay::None,
         &[("art", "bob", 2, 3), ("art", "eve", 1, 1)],
@@ -122,7 +127,7 @@ fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
         accounts: accounts(&["physics:40", "art:60 bob=1 eve=2"]),
         ..FairShare::default()
     };
-    let entries = told(&policy, &usage, &[Member::new("physics", "new")], 1);
+    let entries = rows_of(&policy, &usage, &[Member::new("physics", "new")], 1);
     let row = |entry: &ShareStatus| {
         let name = entry.user.as_ref().unwrap_or(&entry.account).clone();
         (name, entry.depth, entry.raw / 3600.0, entry.in_use)
@@ -151,9 +156,9 @@ fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
     assert!((entries[2].normalised - 0.4).abs() < 1e-12 && entries[5].factor > entries[4].factor);
 }
 
-/// Without decay, 30 h of one CPU equal another's after 30 h more: half of all for each.
+/// Without decay, bob reaches ann's 30 h of one CPU after 30 h: half of all usage for each.
 #[test]
-fn who_has_had_too_much_is_in_balance_when_others_have_caught_up() {
+fn a_member_is_in_balance_when_others_have_caught_up() {
     let usage = usage(
         Decay::None,
         &[("heavy", "ann", 1, 30)],
@@ -173,10 +178,10 @@ fn who_has_had_too_much_is_in_balance_when_others_have_caught_up() {
     is_about(balance(&table, "heavy"), 90.0);
 }
 
-/// After t weeks, D * 2^-t is left of D, and the other has G * (1 - 2^-t), where G = half life / ln
-/// 2. They are equal when 2^-t = G / (D + G).
+/// After t weeks, D * 2^-t is left of ann's usage D, and bob has G * (1 - 2^-t) with
+/// G = half-life / ln(2). They are equal when 2^-t = G / (D + G).
 #[test]
-fn what_fades_is_in_balance_sooner() {
+fn decay_shortens_the_time_to_balance() {
     let usage = usage(
         Decay::default(),
         &[("heavy", "ann", 1, 1)],
@@ -191,7 +196,7 @@ fn what_fades_is_in_balance_sooner() {
 }
 
 #[test]
-fn where_nobody_else_uses_anything_nothing_is_ever_balanced_but_what_is_forgotten() {
+fn without_other_usage_only_expiry_brings_balance() {
     let heavy = &[("heavy", "ann", 1, 30)];
     for decay in [
         Decay::None,
@@ -225,23 +230,24 @@ fn where_nobody_else_uses_anything_nothing_is_ever_balanced_but_what_is_forgotte
     );
 }
 
-/// The account's usage affects its users: while it is above its share, so are they.
+/// The usage of an account affects its users: while the account is above its share, so are they.
 #[test]
-fn users_are_in_balance_no_sooner_than_what_is_held_against_them() {
+fn users_are_in_balance_by_their_effective_usage() {
     let used = usage(
         Decay::None,
         &[("heavy", "ann", 1, 30)],
         &[("light", "bob", 1)],
     );
     let all = table(Method::Classic, &["heavy:1 ann=1 idle=1", "light:1"], &used);
-    // ann has all of half a share of the half: (a + (a - a) / 2) <= 1/4 from 90 h on.
+    // ann has all usage of heavy, and half of heavy's half of the shares: (a + (a - a) / 2) <= 1/4
+    // from 90 h on.
     is_about(balance(&all, "ann"), 90.0);
-    // idle has half of it as effective usage: a / 2 <= 1/4.
+    // idle has half of that as effective usage: a / 2 <= 1/4.
     is_about(balance(&all, "idle"), 30.0);
 }
 
 #[test]
-fn caps_and_methods_without_shares_unbalance_nobody() {
+fn caps_and_methods_without_shares_leave_the_balance() {
     let used = usage(
         Decay::None,
         &[("heavy", "ann", 1, 30)],
@@ -257,7 +263,7 @@ fn caps_and_methods_without_shares_unbalance_nobody() {
         accounts: capped,
         ..FairShare::default()
     };
-    let table = told(&policy, &used, &[], 0);
+    let table = rows_of(&policy, &used, &[], 0);
     assert_eq!(table.len(), 2);
     assert!(
         table[0].is_capped
@@ -267,7 +273,7 @@ fn caps_and_methods_without_shares_unbalance_nobody() {
 }
 
 #[test]
-fn who_stands_where_the_account_stands_is_in_balance_when_that_is() {
+fn a_user_with_the_parents_shares_is_in_balance_with_the_account() {
     let used = usage(
         Decay::None,
         &[("heavy", "ann", 1, 30)],
@@ -280,13 +286,13 @@ fn who_stands_where_the_account_stands_is_in_balance_when_that_is() {
         accounts: all.clone(),
         ..FairShare::default()
     };
-    let table = told(&policy, &used, &[], 0);
-    // A third of all: after 60 h more.
+    let table = rows_of(&policy, &used, &[], 0);
+    // A third of all usage: after 60 h.
     is_about(balance(&table, "heavy"), 60.0);
     assert_eq!(balance(&table, "ann"), balance(&table, "heavy"));
-    // Right below the root, the parent's shares are the whole, and its usage is never above that.
+    // Directly below the root, the parent's share is everything, and no usage exceeds it.
     all[0].shares = Shares::Parent;
-    let table = told(
+    let table = rows_of(
         &FairShare {
             accounts: all,
             ..FairShare::default()

@@ -6,7 +6,7 @@ use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A decaying sum.
+/// A sum of usage that decays over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecayingSum {
     at: Time,
@@ -25,12 +25,12 @@ impl Default for DecayingSum {
 }
 
 impl DecayingSum {
-    /// Its time: never before the end of what was added.
+    /// The time of the sum: never before the end of an added interval.
     pub fn at(&self) -> Time {
         self.at
     }
 
-    /// The interval from its time until then.
+    /// An interval from the time of the sum until `until`, with this rate.
     pub fn stretch_until(&self, until: Time, rate: f64) -> UsageInterval {
         UsageInterval {
             from: self.at,

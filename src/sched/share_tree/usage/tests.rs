@@ -77,7 +77,7 @@ fn i4_an_idle_job_of_16_cores_for_half_an_hour_is_8_core_hours() {
 }
 
 #[test]
-fn a_charge_told_twice_counts_once() {
+fn a_charge_reported_twice_counts_once() {
     let mut usage = UsageTable::new(rules(Decay::default()));
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     let once = usage.clone();
@@ -112,11 +112,15 @@ fn a_member_without_charges_is_removed() {
     usage.forget(&second);
     assert_eq!(usage, UsageTable::new(usage.rules.clone()));
     usage.add(&charge("ann", 5, 4).until(at(5)));
-    assert_eq!(usage.members().count(), 0, "what never began is no charge");
+    assert_eq!(
+        usage.members().count(),
+        0,
+        "a charge without duration does not count"
+    );
 }
 
 #[test]
-fn usage_is_the_same_after_it_was_written_down() {
+fn usage_survives_serialization() {
     let mut usage = UsageTable::new(rules(Decay::default()));
     usage.add(&charge("ann", 0, 4).until(at(777)));
     usage.charge(JobId::job(3), &charge("bob", 333, 3));
@@ -126,7 +130,7 @@ fn usage_is_the_same_after_it_was_written_down() {
 }
 
 #[test]
-fn nothing_is_left_of_what_went_on_when_all_is_over() {
+fn no_rounding_errors_remain_after_the_last_job() {
     let weights = Weights {
         nodes: 0.1,
         cores: 0.0,
@@ -209,14 +213,15 @@ fn usage_rules() -> impl Strategy<Value = UsageRules> {
         })
 }
 
-/// A job: whether it is bob's, its start, its length, the delay of its report, its CPUs.
-type Made = (bool, i64, i64, i64, u32);
+/// A job: whether bob owns it, its start, its length, the delay until its end is reported, its
+/// CPUs.
+type TestJob = (bool, i64, i64, i64, u32);
 
 /// The sum of the raw charges, one by one.
-fn raw(rules: &UsageRules, charges: &[Charge], whose: &Member, now: Time) -> f64 {
+fn raw(rules: &UsageRules, charges: &[Charge], owner: &Member, now: Time) -> f64 {
     charges
         .iter()
-        .filter(|charge| charge.member == *whose)
+        .filter(|charge| charge.member == *owner)
         .map(|charge| rules.left(charge, now))
         .sum()
 }
@@ -225,13 +230,13 @@ proptest! {
     /// F24, and "restarts change nothing": in any order of events, the sums equal the raw charges,
     /// under the rules and under later ones.
     #[test]
-    fn sums_are_what_raw_charges_come_to(
+    fn sums_equal_the_raw_charges(
         jobs in prop::collection::vec(any::<bool>().prop_flat_map(|bob| {
             (Just(bob), 0..3000i64, 0..2000i64, 0..100i64, 1..9u32)
         }), 1..20),
         rules in usage_rules(), others in usage_rules(), now in 0..6000i64, later in 0..3000i64,
     ) {
-        let (usage, charges) = lived(&jobs, rules.clone(), now);
+        let (usage, charges) = replayed(&jobs, rules.clone(), now);
         let restarted = |rules: &UsageRules| {
             let ended = charges.iter().filter(|charge| charge.to.is_some());
             let mut usage = UsageTable::of(rules.clone(), ended);
@@ -254,7 +259,7 @@ proptest! {
 }
 
 /// The usage after each event until `now`, and the raw charges.
-fn lived(jobs: &[Made], rules: UsageRules, now: i64) -> (UsageTable, Vec<Charge>) {
+fn replayed(jobs: &[TestJob], rules: UsageRules, now: i64) -> (UsageTable, Vec<Charge>) {
     let mut events = Vec::new();
     let mut charges = Vec::new();
     for (id, &(bob, from, lasts, late, cores)) in
@@ -262,10 +267,14 @@ fn lived(jobs: &[Made], rules: UsageRules, now: i64) -> (UsageTable, Vec<Charge>
     {
         let begun = charge(if bob { "bob" } else { "ann" }, from, cores);
         events.push((from, id, begun.clone()));
-        let told = from + lasts + late;
+        let reported = from + lasts + late;
         let ended = begun.clone().until(at(from + lasts));
-        charges.push(if told <= now { ended.clone() } else { begun });
-        events.extend((told <= now).then_some((told, id, ended)));
+        charges.push(if reported <= now {
+            ended.clone()
+        } else {
+            begun
+        });
+        events.extend((reported <= now).then_some((reported, id, ended)));
     }
     events.sort_by_key(|&(moment, id, ref charge)| (moment, id, charge.to.is_some()));
     let mut usage = UsageTable::new(rules);

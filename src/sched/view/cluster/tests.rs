@@ -7,7 +7,7 @@ use crate::sched::fixture::{cluster, resources};
 use crate::sched::view::snapshot::ClusterState;
 
 /// A sequence of node reports: host, resources, and whether the node is usable.
-fn told(step: usize) -> (NodeFacts, bool) {
+fn report(step: usize) -> (NodeFacts, bool) {
     let node = step * 5 % 7;
     let (name, host) = (
         format!("n{node}"),
@@ -52,7 +52,7 @@ fn share(node: &str, gpu: u16) -> NodeShare {
 }
 
 /// All indexes by node name, since the numbering may differ.
-fn filed(cluster: &Cluster) -> Vec<String> {
+fn indexes(cluster: &Cluster) -> Vec<String> {
     let names = |nodes: &BTreeSet<NodeIx>| {
         let mut names: Vec<&str> = nodes
             .iter()
@@ -93,25 +93,25 @@ fn filed(cluster: &Cluster) -> Vec<String> {
             cluster.node(ix).name
         )
     });
-    let mut filed: Vec<String> = hosts
+    let mut indexes: Vec<String> = hosts
         .chain(composite)
         .chain(kinds)
         .chain(configured)
         .chain(buckets)
         .chain(outside)
         .collect();
-    filed.sort_unstable();
-    filed.push(format!("{:?} in all", cluster.capacity()));
-    filed
+    indexes.sort_unstable();
+    indexes.push(format!("{:?} in all", cluster.capacity()));
+    indexes
 }
 
 /// A cluster after many changes has the same indexes as one built at once.
 #[test]
-fn what_was_changed_step_by_step_is_filed_as_if_built_at_once() {
+fn indexes_after_many_changes_equal_those_of_a_new_cluster() {
     let mut state = ClusterState::new(&resources());
     let (mut last, mut jobs) = (BTreeMap::new(), BTreeMap::new());
     for step in 0..400 {
-        let (facts, usable) = told(step);
+        let (facts, usable) = report(step);
         let (name, job) = (facts.name.clone(), JobId::job(step as u64 % 9));
         match step * 3 % 8 {
             0 => {
@@ -131,18 +131,22 @@ fn what_was_changed_step_by_step_is_filed_as_if_built_at_once() {
                 last.insert(name, (facts, usable));
             }
         }
-        let mut afresh = ClusterState::new(&resources());
+        let mut rebuilt = ClusterState::new(&resources());
         jobs.iter().for_each(|(job, share)| {
-            afresh.occupy(*job, std::slice::from_ref(share), false, Time(9))
+            rebuilt.occupy(*job, std::slice::from_ref(share), false, Time(9))
         });
         last.values()
-            .for_each(|(facts, usable)| afresh.set_node(facts, *usable));
-        assert_eq!(filed(&state.cluster), filed(&afresh.cluster), "step {step}");
+            .for_each(|(facts, usable)| rebuilt.set_node(facts, *usable));
+        assert_eq!(
+            indexes(&state.cluster),
+            indexes(&rebuilt.cluster),
+            "step {step}"
+        );
     }
 }
 
 #[test]
-fn a_node_that_bounds_no_address_space_has_any_amount_of_it() {
+fn a_node_without_vmem_has_unlimited_vmem() {
     let starts = |what: &str| {
         cluster(what)
             .queued(1, "select=1:ncpus=1:vmem=4tb")
@@ -154,7 +158,7 @@ fn a_node_that_bounds_no_address_space_has_any_amount_of_it() {
 
 /// Otherwise no two nodes would be interchangeable.
 #[test]
-fn nodes_that_say_their_names_are_still_of_one_kind() {
+fn nodes_with_host_and_vnode_attributes_share_a_kind() {
     let mut state = ClusterState::new(&resources());
     for name in ["n1", "n2"] {
         let mut facts = NodeFacts {
@@ -172,9 +176,9 @@ fn nodes_that_say_their_names_are_still_of_one_kind() {
     assert_eq!(state.cluster.kinds().count(), 1);
 }
 
-/// Only GPUs of the node that no job uses count as used from outside.
+/// A GPU number that the node does not have does not count either.
 #[test]
-fn only_gpus_of_the_node_that_no_job_holds_are_used_from_outside() {
+fn only_gpus_without_jobs_count_as_used_from_outside() {
     let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1, 7]);
     fixture
         .state
@@ -194,7 +198,7 @@ fn only_gpus_of_the_node_that_no_job_holds_are_used_from_outside() {
 
 /// Otherwise a job would wait for GPUs in use on a node that accepts no jobs.
 #[test]
-fn of_nodes_that_are_down_or_gone_nothing_counts_as_used_from_outside() {
+fn gpus_of_nodes_that_are_down_or_removed_do_not_count_as_used_from_outside() {
     let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
     let used =
         |fixture: &crate::sched::fixture::TestCluster| fixture.state.cluster.used_outside().count();

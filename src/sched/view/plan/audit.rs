@@ -12,17 +12,17 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Plan {
-    /// Checks that all starts are possible in this state: each job waits, gets all its chunks as
-    /// arranged, and no resource is given twice. Checks resumed jobs likewise. The error names the
-    /// job and the fault.
+    /// Checks that all starts are possible in this state: each job is a candidate and gets all its
+    /// chunks in its arrangement, and no resource is allocated twice. Checks resumed jobs likewise.
+    /// The error names the job and the fault.
     pub fn audit(&self, state: &ClusterState) -> Result<(), String> {
         let pools = state.cluster.pools.clone();
-        let (rooms, numbers, shared) = Default::default();
+        let (free, numbers, shared) = Default::default();
         let mut audit = Audit {
             state,
             by_use: &self.by_use,
             pools,
-            rooms,
+            free,
             numbers,
             shared,
         };
@@ -50,7 +50,7 @@ struct Audit<'a> {
     state: &'a ClusterState,
     by_use: &'a [usize],
     pools: Pools,
-    rooms: BTreeMap<NodeIx, FreeResources>,
+    free: BTreeMap<NodeIx, FreeResources>,
     numbers: BTreeSet<(NodeIx, bool, u16)>,
     shared: SharedHosts,
 }
@@ -61,7 +61,7 @@ impl Audit<'_> {
             .state
             .class_of(start.job)
             .and_then(|id| self.state.classes.get(&id));
-        let shape = &class.ok_or("is no candidate")?.key.shape;
+        let shape = &class.ok_or("not a candidate")?.key.shape;
         self.arrangement(start, shape)?;
         let mut holds = self.state.holds_of(&start.shares, start.exclusive)?;
         self.share(shape, &mut holds);
@@ -94,10 +94,10 @@ impl Audit<'_> {
             .state
             .suspended
             .get(&resume.job)
-            .ok_or("does not wait to go on")?;
+            .ok_or("does not wait to resume")?;
         let nodes = resume.shares.iter().map(|share| &share.node);
         if !nodes.eq(suspended.shares.iter().map(|share| &share.node)) {
-            return Err("goes on elsewhere".to_string());
+            return Err("resumes on other nodes".to_string());
         }
         let again = suspended
             .needed
@@ -162,16 +162,16 @@ impl Audit<'_> {
 
     fn node(&mut self, ix: NodeIx, hold: &Hold, owner: JobOwner) -> Result<(), String> {
         let node = self.state.cluster.node(ix);
-        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
-        let is_barred_only = hold.taken.iter().all(|taken| *taken == 0);
-        if node.kind.is_none() || (!node.usable && !is_barred_only) {
-            return Err(format!("{} takes no jobs", node.name));
+        let room = self.free.entry(ix).or_insert_with(|| node.room.clone());
+        let takes_nothing = hold.taken.iter().all(|taken| *taken == 0);
+        if node.kind.is_none() || (!node.usable && !takes_nothing) {
+            return Err(format!("{} does not accept jobs", node.name));
         }
         if !room.admits(owner) {
-            return Err(format!("{} is not free to join", node.name));
+            return Err(format!("{} does not admit the job", node.name));
         }
         self.amounts(ix, hold)?;
-        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
+        let room = self.free.entry(ix).or_insert_with(|| node.room.clone());
         room.join(owner);
         Ok(())
     }
@@ -179,12 +179,12 @@ impl Audit<'_> {
     /// Checks and takes the amounts of a node and of the whole system.
     fn amounts(&mut self, ix: NodeIx, hold: &Hold) -> Result<(), String> {
         let node = self.state.cluster.node(ix);
-        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
+        let room = self.free.entry(ix).or_insert_with(|| node.room.clone());
         let mut amounts = hold.taken.iter().zip(&room.free).enumerate();
         if amounts.any(|(index, (taken, free))| {
             *taken > 0 && taken > free && !self.by_use.contains(&index)
         }) {
-            return Err(format!("{} is over-committed", node.name));
+            return Err(format!("{} is overcommitted", node.name));
         }
         self.pools.take(&hold.taken);
         let pooled = self.state.cluster.catalog.pooled();
@@ -192,7 +192,7 @@ impl Audit<'_> {
             .into_iter()
             .any(|index| hold.taken[index] > 0 && self.pools.free(index) < 0)
         {
-            return Err("takes more than the system has".to_string());
+            return Err("exceeds a system-wide resource".to_string());
         }
         subtract(&mut room.free, &hold.taken);
         let cpus = hold.cpus.iter().map(|&number| (false, number));
@@ -202,7 +202,10 @@ impl Audit<'_> {
             let is_taken =
                 holds.any(|other| if is_gpu { &other.gpus } else { &other.cpus }.contains(&number));
             if is_taken || !self.numbers.insert((ix, is_gpu, number)) {
-                return Err(format!("number {number} of {} is given twice", node.name));
+                return Err(format!(
+                    "CPU or GPU {number} of {} is allocated twice",
+                    node.name
+                ));
             }
         }
         Ok(())

@@ -12,13 +12,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// The id of a class: the first eight bytes of a SHA-256 of chunks, place, walltime, credentials,
-/// deferral and other properties.
+/// The id of a class: the first eight bytes of a SHA-256 of everything that its jobs share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClassId(pub u64);
 
 impl ClassId {
-    /// The class of a job; for an array, the class of its subjobs.
+    /// The id of a job's class; for an array, of the class of its subjobs.
     pub fn of(job: &Job) -> ClassId {
         ClassKey::id_of(job)
     }
@@ -63,8 +62,8 @@ pub struct ClassKey {
     pub asks_for: Option<String>,
     /// The earliest start.
     pub not_before: Option<Time>,
-    /// Whether an operator denies them planned starts: other jobs pass them, and they start when
-    /// they fit.
+    /// Whether an operator has denied them planned starts: other jobs pass them, and they start
+    /// when they fit.
     pub unpromised: bool,
     /// Whether their owner exempts them from preemption (Q9).
     pub protected: bool,
@@ -81,8 +80,8 @@ pub struct ClassKey {
     /// The maximum number of running subjobs of such an array if resources would otherwise be idle
     /// (Q15).
     pub expands_to: Option<u32>,
-    /// The limit of their array, for subjobs that start again: they form a class of their array,
-    /// and those above the limit use only otherwise idle resources (Q15).
+    /// For subjobs that start again, the limit of their array. They form a class of their own for
+    /// each array, and subjobs above the limit use only otherwise idle resources (Q15).
     pub beyond: Option<u32>,
 }
 
@@ -101,19 +100,19 @@ impl ClassKey {
             .map_or_else(ClusterPath::root, |filter| filter.cluster.clone())
     }
 
-    /// The class of a job.
+    /// The id of a job's class.
     pub fn id_of(job: &Job) -> ClassId {
         let spec = &job.spec;
-        let alike = (
+        let common = (
             shape_key(job),
             spec.walltime(),
             Credentials::of(job),
             job.life.not_before,
         );
         let id = match (at_once(job), &spec.reservation) {
-            (None, None) => ClassId(stable_hash(&alike)),
-            (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
-            (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
+            (None, None) => ClassId(stable_hash(&common)),
+            (None, Some(reservation)) => ClassId(stable_hash(&(common, reservation))),
+            (Some(_), _) => ClassId(stable_hash(&(common, job.id))),
         };
         // An array that may expand has a class of its own.
         let expands_to = if job.id.is_array() {
@@ -143,7 +142,7 @@ impl ClassKey {
         let (targets, checkpoints) = (targets(job), job.can_checkpoint());
         let id = match (job.is_protected(), checkpoints, targets) {
             (false, false, None) => id,
-            making_way => ClassId(stable_hash(&(id, "preemption", making_way))),
+            preemption => ClassId(stable_hash(&(id, "preemption", preemption))),
         };
         let refuses = spec.rerunnable && !job.allows_checkpoints();
         let id = if refuses {
@@ -159,7 +158,7 @@ impl ClassKey {
         let id = avoided.map_or(id, |hosts| {
             ClassId(stable_hash(&(id, "failed_hosts", hosts)))
         });
-        let id = if is_unpromised(job) {
+        let id = if is_topjob_ineligible(job) {
             ClassId(stable_hash(&(id, "topjob_ineligible")))
         } else {
             id
@@ -187,7 +186,7 @@ impl ClassKey {
             system_priority: job.spec.system_priority,
             asks_for: job.spec.reservation.clone(),
             not_before: job.life.not_before,
-            unpromised: is_unpromised(job),
+            unpromised: is_topjob_ineligible(job),
             protected: job.is_protected(),
             rerunnable: job.spec.rerunnable,
             checkpoints: job.can_checkpoint(),
@@ -204,7 +203,7 @@ impl ClassKey {
     }
 }
 
-/// `preempt_targets`.
+/// The value of `preempt_targets`, if it is text.
 fn targets(job: &Job) -> Option<&str> {
     match job.spec.request.list.get("preempt_targets")? {
         ResourceValue::String(text) => Some(text),
@@ -212,15 +211,15 @@ fn targets(job: &Job) -> Option<&str> {
     }
 }
 
-/// `topjob_ineligible`.
-fn is_unpromised(job: &Job) -> bool {
+/// Whether an operator has set `topjob_ineligible`.
+fn is_topjob_ineligible(job: &Job) -> bool {
     job.spec
         .other
         .get("topjob_ineligible")
         .is_some_and(|text| text == "True")
 }
 
-/// `max_run_subjobs`, if it is a limit.
+/// `max_run_subjobs` of an array, if it is a limit.
 fn at_once(job: &Job) -> Option<u32> {
     job.spec
         .max_run_subjobs

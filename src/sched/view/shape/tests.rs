@@ -14,7 +14,7 @@ fn amount(shape: &Shape, fixture: &TestCluster, name: &str) -> i64 {
 
 /// M9: the chunks of a group on a node form one chunk.
 #[test]
-fn a_geometry_takes_all_that_its_groups_take() {
+fn a_geometry_takes_the_total_of_its_groups() {
     let fixture = cluster("2 x ncpus=6:mem=6gb");
     let text = "select=4:ncpus=2:mem=2gb geometry={(0,1,2)(3)}";
     let shape = shape(&fixture, text);
@@ -36,7 +36,7 @@ fn a_geometry_takes_all_that_its_groups_take() {
 
 /// M9: also for fractional amounts.
 #[test]
-fn a_geometry_takes_fractions_as_often_as_its_groups_have_tasks() {
+fn a_geometry_multiplies_fractions_by_the_tasks_of_its_groups() {
     let mut resources = crate::sched::fixture::resources();
     let share = Definition {
         kind: resource::ResourceType::Float,
@@ -83,7 +83,7 @@ fn a_total_is_shown_in_the_unit_of_the_request() {
 
 /// schedd may be restarted without a resource that queued jobs request.
 #[test]
-fn what_is_no_resource_any_more_no_node_has() {
+fn no_node_has_a_resource_that_no_longer_exists() {
     let job = cluster("").job(1, "site_lic=4 walltime=60");
     let needs = |catalog: &Catalog| {
         let chunks = Shape::new(&job, catalog).chunks;
@@ -106,9 +106,9 @@ fn what_is_no_resource_any_more_no_node_has() {
     );
 }
 
-/// An overcommitted node fits no more, whatever else is free.
+/// An overcommitted node holds no chunk, even if other resources are free.
 #[test]
-fn a_chunk_goes_where_all_it_asks_for_is_free() {
+fn a_chunk_fits_only_if_all_its_resources_are_free() {
     let fixture = cluster("");
     let catalog = &fixture.state.cluster.catalog;
     let shape = shape(&fixture, "select=1:ncpus=2:mem=2b");
@@ -127,7 +127,7 @@ fn a_chunk_goes_where_all_it_asks_for_is_free() {
 }
 
 #[test]
-fn requests_that_are_nobodys_are_told_apart() {
+fn requests_without_a_job_have_shapes_of_their_own() {
     let fixture = cluster("");
     let shape = |text: &str| {
         Shape::of_request(

@@ -28,7 +28,7 @@ pub(in crate::sched) struct RunningJob {
     pub until: Time,
     /// Its total resources.
     pub taken: Amounts,
-    /// Whether it has its nodes exclusively.
+    /// Whether its nodes are closed to jobs of other users, or to all other jobs.
     pub alone: bool,
     /// Its owner and request, if known.
     pub holder: Option<Holder>,
@@ -44,9 +44,10 @@ impl RunningJob {
 }
 
 impl ClusterState {
-    /// Gives a job these shares until then: it was started, or found running at recovery. It is no
-    /// longer a candidate. `exclusive` takes a `Start`'s, [`JobOwner::of`] a job, its `Place`, or
-    /// `true` for exclusive nodes. `Time::NEVER` for a job without an end.
+    /// Records that a job holds these shares until `until` (`Time::NEVER` for a job without an
+    /// end): it was started, or found running at recovery. The job is no longer a candidate.
+    /// `exclusive` is the owner from a `Start` or from [`JobOwner::of`], the job's `Place`, or
+    /// `true` for exclusive nodes.
     pub fn occupy(
         &mut self,
         id: JobId,
@@ -66,7 +67,7 @@ impl ClusterState {
             self.holdings
                 .enter(id, holder, until, &self.cluster.catalog)
         }
-        self.bookings.redeem(id);
+        self.bookings.remove_promise(id);
         self.cluster.reserve_slots(shares);
         self.put_in_order();
         // Every share's node has a slot now.
@@ -103,7 +104,7 @@ impl ClusterState {
         if let Some(before) = before.filter(|before| self.running.get(&id) != Some(before)) {
             self.bookings.note_release(before.until);
         }
-        self.enroll(id);
+        self.join_operation(id);
     }
 
     /// The resources of shares by node. A job with exclusive hosts has an empty hold on their other
@@ -122,7 +123,7 @@ impl ClusterState {
         Ok(holds)
     }
 
-    /// Removes a running job that has ended or is requeued (then enqueue it).
+    /// Removes a running job that has ended or is requeued. A requeued job must be enqueued again.
     pub fn vacate(&mut self, id: JobId) {
         self.edition += 1;
         if let Some(running) = self.take_off(id) {
@@ -132,7 +133,7 @@ impl ClusterState {
 
     /// Removes a running job from its nodes, for good or to be placed on them again.
     fn take_off(&mut self, id: JobId) -> Option<Arc<RunningJob>> {
-        self.strike(id);
+        self.leave_operation(id);
         self.leave_to_subjobs(id);
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
@@ -150,7 +151,7 @@ impl ClusterState {
         Some(running)
     }
 
-    /// Subtracts what a job would have released at that time.
+    /// Subtracts the resources that a job would have released at `until`.
     fn take_back(&mut self, until: Time, taken: &[i64]) {
         let is_last = self
             .ends
@@ -181,7 +182,7 @@ impl ClusterState {
         {
             return;
         }
-        self.strike(id);
+        self.leave_operation(id);
         let Some(running) = self.running.get_mut(&id).map(Arc::make_mut) else {
             return;
         };
@@ -192,7 +193,7 @@ impl ClusterState {
         }
         self.holdings
             .enter(id, &holder, until, &self.cluster.catalog);
-        self.enroll(id);
+        self.join_operation(id);
         self.edition += 1;
     }
 
@@ -202,15 +203,15 @@ impl ClusterState {
         &self,
         now: Time,
     ) -> impl Iterator<Item = (&Arc<Credentials>, i64, Time)> {
-        let over = self.ends.iter().take_while(move |(end, _)| *end <= now);
+        let ended = self.ends.iter().take_while(move |(end, _)| *end <= now);
         let holders =
-            over.filter_map(|(end, job)| Some((*end, self.running.get(job)?.holder.as_ref()?)));
+            ended.filter_map(|(end, job)| Some((*end, self.running.get(job)?.holder.as_ref()?)));
         holders.map(|(end, holder)| (&holder.who, holder.processors(&self.cluster.catalog), end))
     }
 
     /// Adds a running job to its operation, once its owner and start time are known.
-    pub(in crate::sched) fn enroll(&mut self, id: JobId) {
-        let Some((age, who)) = self.enrolled(id) else {
+    pub(in crate::sched) fn join_operation(&mut self, id: JobId) {
+        let Some((age, who)) = self.operation_entry(id) else {
             return;
         };
         let Some(running) = self.running.get(&id) else {
@@ -220,8 +221,8 @@ impl ClusterState {
     }
 
     /// Removes a running job from its operation, before any of its facts change.
-    pub(in crate::sched) fn strike(&mut self, id: JobId) {
-        let Some((age, _)) = self.enrolled(id) else {
+    pub(in crate::sched) fn leave_operation(&mut self, id: JobId) {
+        let Some((age, _)) = self.operation_entry(id) else {
             return;
         };
         let Some(running) = self.running.get(&id) else {
@@ -230,7 +231,7 @@ impl ClusterState {
         Arc::make_mut(&mut self.operations).leave(age, &running.taken);
     }
 
-    fn enrolled(&self, id: JobId) -> Option<(Age, Arc<Credentials>)> {
+    fn operation_entry(&self, id: JobId) -> Option<(Age, Arc<Credentials>)> {
         let running = self.running.get(&id)?;
         Some((
             (running.candidate.as_ref()?.started, id),
@@ -256,10 +257,10 @@ impl ClusterState {
             may_be_checkpointed: class.may_be_checkpointed,
             waited: waiting.wait.eligibility.at(now),
             walltime: class.walltime,
-            // Known once it has started, too.
+            // Known only once the job has started.
             asked: Vec::new(),
             processors: Held::of(&start.shares).cores,
-            // Known once it has started.
+            // Known only once the job has started.
             preempted: 0,
             told: None,
             suspended: false,
@@ -276,17 +277,17 @@ impl ClusterState {
         {
             return;
         }
-        self.strike(id);
+        self.leave_operation(id);
         self.bookings.note_told(id, candidate.told.as_ref());
         self.running
             .entry(id)
             .and_modify(|running| Arc::make_mut(running).candidate = Some(Box::new(candidate)));
-        self.enroll(id);
+        self.join_operation(id);
         self.edition += 1;
     }
 
     /// Records a suspended job that waits to resume.
-    pub(in crate::sched::view) fn stand_by(&mut self, job: &Job) {
+    pub(in crate::sched::view) fn record_suspended(&mut self, job: &Job) {
         let Some(run) = job.life.open_run() else {
             return;
         };

@@ -1,6 +1,6 @@
-//! Subjobs of one array that share per-host resources: however many of them are on a host, they use
-//! them once. The subjob that ends last holds them, so that they are released when all of them have
-//! ended.
+//! Per-host resources that subjobs of one array share: on each host, all its subjobs together use
+//! them once. In the snapshot, the subjob that ends last holds them, so that they are released when
+//! all these subjobs have ended.
 
 use super::ClusterState;
 use crate::model::job_id::JobId;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Cluster {
-    /// The shared places of a subjob.
+    /// The shared resources of a subjob on these nodes.
     fn shared_by(&self, id: JobId, nodes: &[NodeIx]) -> BTreeSet<SharedPlace> {
         if self.shared.is_empty() {
             return BTreeSet::new();
@@ -24,7 +24,7 @@ impl Cluster {
             self.shared.range(first..=last)
         });
         places
-            .filter(|(_, there)| there.contains_key(&id))
+            .filter(|(_, sharers)| sharers.contains_key(&id))
             .map(|(place, _)| place.clone())
             .collect()
     }
@@ -38,7 +38,7 @@ impl Cluster {
 }
 
 impl ClusterState {
-    /// Adds a subjob to the shared places on its hosts.
+    /// Adds a subjob to the shared resources of its array on its hosts.
     pub(in crate::sched) fn join_subjobs(&mut self, id: JobId) {
         if id.index().is_none() {
             return;
@@ -47,7 +47,7 @@ impl ClusterState {
             return;
         };
         let until = running.until;
-        let mut asked: BTreeMap<SharedPlace, i64> = BTreeMap::new();
+        let mut requested: BTreeMap<SharedPlace, i64> = BTreeMap::new();
         for (&ix, index) in running
             .nodes
             .iter()
@@ -55,19 +55,19 @@ impl ClusterState {
         {
             let amount = self.cluster.held(ix, id, index);
             if amount > 0 {
-                *asked
+                *requested
                     .entry((id.number, self.cluster.node(ix).host.clone(), index))
                     .or_default() += amount;
             }
         }
-        for (place, amount) in asked {
-            let mut there = self.cluster.shared.get(&place).cloned().unwrap_or_default();
-            there.insert(id, (until, amount));
-            self.settle(place, there, id);
+        for (place, amount) in requested {
+            let mut sharers = self.cluster.shared.get(&place).cloned().unwrap_or_default();
+            sharers.insert(id, (until, amount));
+            self.settle(place, sharers, id);
         }
     }
 
-    /// Removes a subjob: those that stay on its hosts hold the shared resources.
+    /// Removes a subjob. The subjobs that stay on its hosts hold the shared resources.
     pub(in crate::sched) fn leave_to_subjobs(&mut self, id: JobId) {
         if self.cluster.shared.is_empty() {
             return;
@@ -76,31 +76,35 @@ impl ClusterState {
             return;
         };
         for place in self.cluster.shared_by(id, &running.nodes) {
-            let mut there = self.cluster.shared.remove(&place).unwrap_or_default();
-            there.remove(&id);
-            self.settle(place, there, id);
+            let mut sharers = self.cluster.shared.remove(&place).unwrap_or_default();
+            sharers.remove(&id);
+            self.settle(place, sharers, id);
         }
     }
 
-    /// Updates the holder of a shared place: the subjob that ends last.
-    fn settle(&mut self, place: SharedPlace, there: Sharers, moved: JobId) {
-        let most = there.values().map(|&(_, amount)| amount).max().unwrap_or(0);
-        let last = last(&there).map(|(_, job)| job);
-        for &job in there.keys() {
+    /// Updates the holder of a shared resource: the subjob that ends last.
+    fn settle(&mut self, place: SharedPlace, sharers: Sharers, moved: JobId) {
+        let most = sharers
+            .values()
+            .map(|&(_, amount)| amount)
+            .max()
+            .unwrap_or(0);
+        let last = last(&sharers).map(|(_, job)| job);
+        for &job in sharers.keys() {
             let amount = if last == Some(job) { most } else { 0 };
             self.hold(job, amount, (&place.1, place.2), moved);
         }
-        if !there.is_empty() {
-            self.cluster.shared.insert(place, there);
+        if !sharers.is_empty() {
+            self.cluster.shared.insert(place, sharers);
         }
     }
 
-    /// Sets the amount that a subjob holds on a host, with its first node there.
+    /// Sets the amount that a subjob holds on a host. Its first node there has all of it.
     fn hold(&mut self, job: JobId, mut amount: i64, (host, index): (&str, usize), moved: JobId) {
         for ix in self.nodes_on(job, host) {
             let more = std::mem::take(&mut amount) - self.cluster.held(ix, job, index);
             if more != 0 {
-                self.hand((job, ix), index, more, moved);
+                self.add_to_hold((job, ix), index, more, moved);
             }
         }
     }
@@ -117,14 +121,14 @@ impl ClusterState {
             .collect()
     }
 
-    /// Changes the amount that a subjob holds.
-    fn hand(&mut self, (job, ix): (JobId, NodeIx), index: usize, more: i64, moved: JobId) {
+    /// Adds to the amount that a subjob holds on a node.
+    fn add_to_hold(&mut self, (job, ix): (JobId, NodeIx), index: usize, more: i64, moved: JobId) {
         let Some(mut hold) = self.cluster.node(ix).tenants.get(&job).cloned() else {
             return;
         };
         // The caller counts the moved subjob itself.
         if job != moved {
-            self.strike(job);
+            self.leave_operation(job);
         }
         hold.taken[index] += more;
         self.cluster.occupy(ix, job, hold);
@@ -135,12 +139,12 @@ impl ClusterState {
             }
         }
         if job != moved {
-            self.enroll(job);
+            self.join_operation(job);
         }
     }
 
-    /// What a job releases on a node if it ends after these jobs: resources that its array shares
-    /// there are released by the last of them.
+    /// The resources that a job releases on a node if it ends after the jobs in `gone`. The last
+    /// subjob on a host releases the resources that its array shares there.
     pub(in crate::sched) fn gives_back<'h>(
         &self,
         (id, ix): (JobId, NodeIx),
@@ -149,12 +153,12 @@ impl ClusterState {
     ) -> Cow<'h, Amounts> {
         let mut given = Cow::Borrowed(&hold.taken);
         for place in self.cluster.shared_by(id, &[ix]) {
-            let there = &self.cluster.shared[&place];
+            let sharers = &self.cluster.shared[&place];
             let is_first = self.nodes_on(id, &place.1).first() == Some(&ix);
-            let is_last = there
+            let is_last = sharers
                 .keys()
                 .all(|other| *other == id || gone.contains(other));
-            let most = there.values().map(|&(_, amount)| amount).max();
+            let most = sharers.values().map(|&(_, amount)| amount).max();
             given.to_mut()[place.2] = if is_last && is_first {
                 most.unwrap_or(0)
             } else {

@@ -4,7 +4,7 @@ use super::*;
 use crate::sched::fixture::{TestCluster, cluster};
 
 #[test]
-fn what_is_assigned_comes_and_goes() {
+fn assigned_resources_follow_starts_and_ends() {
     let mut fixture =
         cluster("2 x ncpus=8:mem=8gb").running(1, "select=2:ncpus=2:mem=1gb", "n1,n1", 60);
     let assigned = fixture.state.assigned("n1");
@@ -34,7 +34,7 @@ fn occupancy_survives_a_change_of_the_node() {
 }
 
 #[test]
-fn a_job_found_before_its_node_is_still_there_afterwards() {
+fn a_job_found_before_its_node_keeps_its_resources() {
     let fixture = cluster("")
         .running(1, "select=1:ncpus=6", "n1", 60)
         .node("n1", "ncpus=8", true);
@@ -68,7 +68,7 @@ fn a_withdrawn_job_is_no_candidate() {
 }
 
 #[test]
-fn an_array_of_which_no_element_waits_bars_nobody() {
+fn an_array_without_waiting_subjobs_blocks_no_job() {
     let fixture = cluster("1 x ncpus=1")
         .queued(1, "select=1:ncpus=1:vnode=n1 array=1-2")
         .begun(1, 0, 1);
@@ -76,7 +76,7 @@ fn an_array_of_which_no_element_waits_bars_nobody() {
 }
 
 #[test]
-fn a_class_has_the_same_name_in_every_process() {
+fn a_class_has_the_same_id_in_every_process() {
     let fixture = cluster("").queued(1, "select=2:ncpus=4:mem=1gb place=scatter walltime=60");
     assert_eq!(
         fixture.state.class_of(JobId::job(1)).unwrap().to_string(),
@@ -85,7 +85,7 @@ fn a_class_has_the_same_name_in_every_process() {
 }
 
 #[test]
-fn the_only_node_of_a_host_gets_a_neighbour_and_loses_it() {
+fn the_only_node_of_a_host_gets_and_loses_a_second_node() {
     let mut fixture = cluster("")
         .on_host("h", "1 x ncpus=2")
         .queued(1, "select=2:ncpus=2 place=pack");
@@ -97,20 +97,20 @@ fn the_only_node_of_a_host_gets_a_neighbour_and_loses_it() {
 }
 
 #[test]
-fn jobs_of_a_queue_that_is_gone_do_not_start() {
+fn jobs_of_a_removed_queue_do_not_start() {
     let mut fixture = cluster("1 x ncpus=8").queued(1, "select=1:ncpus=1");
     fixture.state.remove_queue("workq");
     assert_eq!(fixture.starts(), "");
 }
 
 #[test]
-fn what_is_given_back_at_a_moment_is_that_of_those_who_still_end_then() {
+fn releases_count_only_jobs_that_still_end_then() {
     let fixture = cluster("2 x ncpus=8")
         .running(1, "select=1:ncpus=1", "n1", 60)
         .running(2, "select=1:ncpus=2", "n1", 60);
     let mut fixture = fixture.running(3, "select=1:ncpus=4", "n2", 70);
     let ncpus = fixture.state.cluster.catalog.index("ncpus").unwrap();
-    let given_back = |fixture: &TestCluster| {
+    let releases = |fixture: &TestCluster| {
         fixture
             .state
             .releases
@@ -118,15 +118,15 @@ fn what_is_given_back_at_a_moment_is_that_of_those_who_still_end_then() {
             .map(|(until, taken)| (until.0 / 1000, taken[ncpus]))
             .collect::<Vec<_>>()
     };
-    assert_eq!(given_back(&fixture), [(60, 3), (70, 4)]);
+    assert_eq!(releases(&fixture), [(60, 3), (70, 4)]);
     fixture.state.vacate(JobId::job(2));
-    assert_eq!(given_back(&fixture), [(60, 1), (70, 4)]);
+    assert_eq!(releases(&fixture), [(60, 1), (70, 4)]);
     fixture.state.vacate(JobId::job(1));
-    assert_eq!(given_back(&fixture), [(70, 4)]);
+    assert_eq!(releases(&fixture), [(70, 4)]);
 }
 
 #[test]
-fn an_element_is_a_candidate_until_it_begins() {
+fn a_subjob_is_a_candidate_until_it_starts() {
     let fixture = cluster("1 x ncpus=8")
         .queued(1, "select=1:ncpus=1 array=4-6")
         .begun(1, 1, 1);
@@ -143,7 +143,7 @@ fn an_element_is_a_candidate_until_it_begins() {
 }
 
 #[test]
-fn a_node_that_a_job_has_alone_is_said_to_be_taken_so() {
+fn an_exclusive_node_is_reported_as_exclusive() {
     let fixture = cluster("2 x ncpus=8").running(1, "select=1:ncpus=1 place=excl", "n1", 60);
     let fixture = fixture.running(2, "select=1:ncpus=1 place=shared", "n2", 60);
     assert_eq!(
@@ -158,7 +158,7 @@ fn a_node_that_a_job_has_alone_is_said_to_be_taken_so() {
 
 /// M32: a start consumes the planned start.
 #[test]
-fn a_job_that_has_started_is_promised_nothing_more() {
+fn a_started_job_has_no_planned_start() {
     let mut fixture = cluster("1 x ncpus=8")
         .running(1, "select=1:ncpus=8", "n1", 60)
         .queued(2, "select=1:ncpus=8");
@@ -177,7 +177,7 @@ fn a_job_that_has_started_is_promised_nothing_more() {
 }
 
 #[test]
-fn a_state_is_idle_when_nothing_waits() {
+fn a_state_without_waiting_jobs_is_idle() {
     let mut fixture = cluster("1 x ncpus=8").running(1, "select=1:ncpus=1", "n1", 60);
     assert!(fixture.state.is_idle());
     fixture = fixture.queued(2, "select=1:ncpus=1");
@@ -188,7 +188,7 @@ fn a_state_is_idle_when_nothing_waits() {
 
 /// I23.
 #[test]
-fn what_lies_ahead_of_the_calendar_is_told_as_it_was_set() {
+fn the_site_time_is_stored_as_it_was_set() {
     let mut fixture = cluster("");
     let dedicated = Some(vec![(Time(60_000), Time(120_000))]);
     let ahead = SiteTime {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl ClusterState {
-    /// Since when a candidate waits; a subjob as long as its array.
+    /// The start of a candidate's wait. A subjob has waited as long as its array.
     pub fn waits_since(&self, id: JobId) -> Option<Time> {
         self.wait(id).map(|wait| wait.since)
     }
@@ -20,7 +20,7 @@ impl ClusterState {
         self.wait(id).map(|wait| wait.eligibility.at(now))
     }
 
-    /// How often a candidate was passed (M18); a subjob as often as its array.
+    /// How often other jobs have passed a candidate (M18). A subjob counts as its array.
     pub fn bypassed(&self, id: JobId) -> u32 {
         self.wait(id).map_or(0, |wait| wait.bypassed)
     }
@@ -42,8 +42,8 @@ impl ClusterState {
         }
     }
 
-    /// The common properties of a job, to be computed once for many: see
-    /// [`ClusterState::enqueue_as`]. Shares the shape of waiting jobs with the same request.
+    /// The class key of a job, for [`ClusterState::enqueue_as`] of many equal jobs. Shares the
+    /// shape of waiting jobs with the same request.
     pub fn class_key(&self, job: &Job) -> ClassKey {
         let shape = self
             .alike
@@ -89,7 +89,7 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
-    fn a_job_waits_since_it_could_have_run() {
+    fn a_job_waits_since_its_etime_or_its_qtime() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         let mut job = fixture.job(2, "select=1:ncpus=1");
         (job.life.qtime, job.life.etime) = (Time(3_000), Some(Time(7_000)));

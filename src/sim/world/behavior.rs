@@ -7,7 +7,7 @@ use crate::model::time::Span;
 
 /// The behavior of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct JobBehavior {
     /// The run time of each attempt that is not ended earlier.
     pub runs: Span,
     /// Its exit code.
@@ -31,7 +31,7 @@ pub struct OverLimitPeriod {
     pub to: Option<Span>,
 }
 
-impl Fate {
+impl JobBehavior {
     /// How long an attempt runs, and how it ends: by itself, at its walltime (M50), or after
     /// exceeding another limit for too long (M51).
     pub fn end(&self, walltime: Option<Span>, overrun: Span, limits: &Responses) -> (Span, How) {
@@ -57,7 +57,7 @@ impl OverLimitPeriod {
     /// When this period ends the job; None if the job runs on.
     fn ends(&self, runs: Span, limits: &Responses) -> Option<(Span, How)> {
         let at = self.from + limits.of(self.bound).after;
-        // The excess is unknown, and nothing depends on it.
+        // The amount of the excess is unknown, and has no effect.
         (at < self.to.unwrap_or(runs)).then_some((
             at,
             How::Exceeded {
@@ -74,15 +74,15 @@ mod tests {
     use super::*;
     use crate::model::job::response::{LimitAction, Response};
 
-    /// The seconds until a job ends that would run for 1000, exceeds its memory in this period, and
-    /// has a minute of tolerance.
+    /// The end, in seconds, of a job with a run time of 1000 s that exceeds its memory limit in
+    /// this period. The limit tolerates one minute.
     fn ends(from: i64, to: Option<i64>, walltime: i64) -> i64 {
         let excess = OverLimitPeriod {
             bound: RunLimit::Mem,
             from: Span::seconds(from),
             to: to.map(Span::seconds),
         };
-        let fate = Fate {
+        let behavior = JobBehavior {
             runs: Span::seconds(1000),
             code: 0,
             failures: 0,
@@ -97,13 +97,14 @@ mod tests {
             mem,
             ..Responses::default()
         };
-        fate.end(Some(Span::seconds(walltime)), Span(0), &limits)
+        behavior
+            .end(Some(Span::seconds(walltime)), Span(0), &limits)
             .0
             .as_seconds()
     }
 
     #[test]
-    fn m51_a_job_ends_when_it_was_over_a_limit_without_a_break_for_as_long_as_that_is_borne() {
+    fn m51_a_job_ends_after_exceeding_a_limit_without_interruption_for_the_tolerated_time() {
         assert_eq!(
             [
                 ends(100, None, 2000),

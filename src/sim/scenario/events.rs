@@ -1,7 +1,7 @@
 //! `[[event]]`: PBS command lines, and events that no command causes.
 
 use super::machines::Configured;
-use super::{Done, Grammar, values, wall};
+use super::{Grammar, ScenarioEvent, values, wall};
 use crate::config::document::{ConfigError, Section};
 use crate::model::spelling::nearest;
 use crate::model::time::{Span, Time};
@@ -34,7 +34,7 @@ pub(super) struct ActionReader<'a, 'f> {
 }
 
 impl ActionReader<'_, '_> {
-    pub(super) fn read(&self) -> Result<Vec<(Span, Done)>, ConfigError> {
+    pub(super) fn read(&self) -> Result<Vec<(Span, ScenarioEvent)>, ConfigError> {
         self.root
             .sections("event")?
             .iter()
@@ -42,44 +42,45 @@ impl ActionReader<'_, '_> {
             .collect()
     }
 
-    fn event(&self, section: &Section) -> Result<(Span, Done), ConfigError> {
+    fn event(&self, section: &Section) -> Result<(Span, ScenarioEvent), ConfigError> {
         section.only(KEYS)?;
         let at = section.require("at", values::A_MOMENT, values::moment)?;
-        let text = section.read("do", "a command line, as \"qhold 3\"", values::words)?;
-        let mut deeds = Vec::new();
+        let text = section.read("do", "a command line, such as \"qhold 3\"", values::words)?;
+        let mut actions = Vec::new();
         if let Some(config) = self.machines.altered(section)? {
-            deeds.push(Deed::Configure(Box::new(config)));
+            actions.push(Deed::Configure(Box::new(config)));
         }
         if let Some(text) = &text {
-            deeds.extend(
-                self.deeds(text, at)
+            actions.extend(
+                self.actions(text, at)
                     .map_err(|why| section.wrong_at("do", why))?,
             );
         }
-        if deeds.is_empty() {
-            let said = "this event does nothing: say what, as do = \"qhold 3\" or config = { ... }";
-            return Err(section.wrong(said.to_string()));
+        if actions.is_empty() {
+            let message =
+                "this event has no action: add one, such as do = \"qhold 3\" or config = { ... }";
+            return Err(section.wrong(message.to_string()));
         }
-        let refused = section.read("refused", "a part of what is said", values::text)?;
+        let refused = section.read("refused", "a part of the error message", values::text)?;
         let user = section.read("user", "the name of a user", values::words)?;
         let text = text.unwrap_or_else(|| "config".to_string());
         Ok((
             at,
-            Done {
+            ScenarioEvent {
                 line: section.line(),
                 text,
                 user,
-                deeds,
+                actions,
                 refused,
             },
         ))
     }
 
-    fn deeds(&self, text: &str, at: Span) -> Result<Vec<Deed>, String> {
+    fn actions(&self, text: &str, at: Span) -> Result<Vec<Deed>, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let (verb, rest) = words.split_first().ok_or("there is no command")?;
+        let (verb, rest) = words.split_first().ok_or("the command is missing")?;
         if let Some((_, form)) = VERBS.iter().find(|(known, _)| known == verb) {
-            return own(verb, rest).ok_or_else(|| format!("`{text}` is not of the form `{form}`"));
+            return own(verb, rest).ok_or_else(|| format!("`{text}` must have the form `{form}`"));
         }
         (self.grammar.act)(text, wall(self.zero, at)).unwrap_or_else(|| Err(unknown(verb)))
     }
@@ -92,7 +93,7 @@ fn unknown(verb: &str) -> String {
         "pbs_rdel",
     ]);
     let near = nearest(verb, &known).unwrap_or_default();
-    format!("`{verb}` is nothing that an event can do; the nearest known one is `{near}`")
+    format!("unknown command `{verb}`; the nearest known one is `{near}`")
 }
 
 fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
@@ -138,15 +139,15 @@ fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
             vec![Deed::UseGpus(node.to_string(), numbers)]
         }
         ("resource", [name, total, used @ ..]) if used.len() < 2 => {
-            vec![Deed::Tell(
+            vec![Deed::ReportTotal(
                 name.to_string(),
                 total.to_string(),
                 used.first().map(ToString::to_string),
             )]
         }
-        ("program-asked", [job]) => vec![Deed::AskProgram(job.parse().ok()?)],
+        ("program-asked", [job]) => vec![Deed::CallScript(job.parse().ok()?)],
         ("program-says", [job, nodes @ ..]) => {
-            vec![Deed::HearProgram(
+            vec![Deed::ScriptResult(
                 job.parse().ok()?,
                 nodes.iter().map(ToString::to_string).collect(),
             )]
