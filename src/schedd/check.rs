@@ -13,55 +13,55 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// The result as JSON.
+/// The result of `schedd --check`, as `-F json` prints it.
 #[derive(Serialize)]
-struct Found {
+struct CheckResult {
     file: String,
     settings: Vec<KeySetting>,
     warnings: Vec<String>,
 }
 
-/// Prints the result. Fails if the file is invalid.
+/// Checks the configuration and prints the result. Fails if the file is invalid.
 pub fn check(home: Home, as_json: bool) -> Result<()> {
     let text = configuration::text(&home)?;
     let file = home.config.display().to_string();
     let of_file = Config::parse(&text).with_context(|| file.clone())?;
-    let (overrides, unread) = match said(&home) {
+    let (overrides, unread) = match stored_overrides(&home) {
         Ok(overrides) => (overrides, None),
         Err(error) => (
             QmgrOverrides::default(),
-            Some(format!("what qmgr has said is not told, since {error:#}")),
+            Some(format!("the settings of qmgr are not shown: {error:#}")),
         ),
     };
     let (config, misfits) = of_file.with_overrides(&overrides);
     let settings = effective(&config, &text, &overrides);
-    let misfits = misfits
-        .iter()
-        .map(|misfit| format!("what qmgr has said does not fit, and does not count: {misfit}"));
+    let misfits = misfits.iter().map(|misfit| {
+        format!("a setting of qmgr conflicts with the file and is ignored: {misfit}")
+    });
     let warnings = warnings(&config, &settings)
         .into_iter()
         .chain(misfits)
         .chain(unread)
         .collect();
-    let found = Found {
+    let result = CheckResult {
         file,
         settings,
         warnings,
     };
-    let said = if as_json {
-        format!("{}\n", serde_json::to_string_pretty(&found)?)
+    let output = if as_json {
+        format!("{}\n", serde_json::to_string_pretty(&result)?)
     } else {
-        told(&found, &config, home.config.exists())
+        as_toml(&result, &config, home.config.exists())
     };
-    match std::io::stdout().write_all(said.as_bytes()) {
+    match std::io::stdout().write_all(output.as_bytes()) {
         // The reader has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
 }
 
-/// The overrides of `qmgr` in the spool, if the caller may read it.
-fn said(home: &Home) -> Result<QmgrOverrides> {
+/// The overrides of `qmgr`, from the spool; none without a spool.
+fn stored_overrides(home: &Home) -> Result<QmgrOverrides> {
     let file = spool::file(home);
     match SpoolReader::open(&file) {
         Ok(reader) => Ok(reader
@@ -70,30 +70,30 @@ fn said(home: &Home) -> Result<QmgrOverrides> {
             .unwrap_or_default()),
         // This spool is older than qmgr overrides.
         Err(SpoolError::Older { .. }) => Ok(QmgrOverrides::default()),
-        Err(error) => Err(error).with_context(|| format!("it cannot be read: {}", file.display())),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
     }
 }
 
 /// The settings as a `lanai.toml`; everything else is in comments.
-fn told(found: &Found, config: &Config, is_there: bool) -> String {
-    let head = if is_there {
-        format!("{}: good", found.file)
+fn as_toml(result: &CheckResult, config: &Config, exists: bool) -> String {
+    let head = if exists {
+        format!("{}: valid", result.file)
     } else {
-        format!("{}: there is no such file, and none is needed", found.file)
+        format!("{}: no such file; the defaults apply", result.file)
     };
-    let warnings = found
+    let warnings = result
         .warnings
         .iter()
         .map(|warning| format!("warning: {warning}"));
     let head: Vec<String> = std::iter::once(head).chain(warnings).collect();
     let (head, shares) = (
-        remark(&head.join("\n")),
-        remark(&outline(&config.policy.fair_share)),
+        commented(&head.join("\n")),
+        commented(&outline(&config.policy.fair_share)),
     );
-    format!("{head}\n{}\n{shares}", Written(&found.settings))
+    format!("{head}\n{}\n{shares}", Written(&result.settings))
 }
 
-fn remark(text: &str) -> String {
+fn commented(text: &str) -> String {
     text.lines().map(|line| format!("# {line}\n")).collect()
 }
 
@@ -102,31 +102,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_a_configuration_again_with_all_remarks() {
+    fn the_output_is_a_valid_configuration() {
         let text =
             "preset = \"it4i\"\n[order.weights]\nqos = 1\n[[account]]\nname = \"a\"\nshares = 2\n";
         let config = Config::parse(text).unwrap();
         let settings = effective(&config, text, &QmgrOverrides::default());
         let warnings = warnings(&config, &settings);
-        let found = Found {
+        let result = CheckResult {
             file: "/etc/a.toml".into(),
             settings,
             warnings,
         };
-        let said = told(&found, &config, true);
+        let output = as_toml(&result, &config, true);
         assert!(
-            said.starts_with("# /etc/a.toml: good\n# warning: line 3: `qos` "),
-            "{said}"
+            output.starts_with("# /etc/a.toml: valid\n# warning: line 3: `qos` "),
+            "{output}"
         );
         assert!(
-            said.contains("\n# fairshare: linear, by account\n#   a: shares 2"),
-            "{said}"
+            output.contains("\n# fairshare: linear, by account\n#   a: shares 2"),
+            "{output}"
         );
         assert_eq!(
-            Config::parse(&said).unwrap().policy.precedence,
+            Config::parse(&output).unwrap().policy.precedence,
             config.policy.precedence,
-            "{said}"
+            "{output}"
         );
-        assert!(told(&found, &config, false).starts_with("# /etc/a.toml: there is no such file"));
+        assert!(as_toml(&result, &config, false).starts_with("# /etc/a.toml: no such file"));
     }
 }

@@ -28,7 +28,7 @@ impl Schedd {
     pub(super) fn hear(&mut self, token: Token, caller: Caller, request: ClientRequest) {
         match request {
             ClientRequest::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
-            ClientRequest::Ask(Question::Cycles) => self.tell_cycles(token, caller.privileged),
+            ClientRequest::Ask(Question::Cycles) => self.answer_cycles(token, caller.privileged),
             ClientRequest::Ask(question) => {
                 if let Some((stream, caller)) = self.clients.take(token) {
                     self.readers.serve(stream, caller, question);
@@ -109,7 +109,7 @@ impl Schedd {
     }
 
     /// `qstat --cycles`: only operators may read it, and the owner of a personal installation.
-    fn tell_cycles(&mut self, token: Token, is_privileged: bool) {
+    fn answer_cycles(&mut self, token: Token, is_privileged: bool) {
         if !is_privileged {
             return self
                 .clients
@@ -121,9 +121,8 @@ impl Schedd {
         }
     }
 
-    /// Whether the script of a submission has to be stored before the submission can be granted. A
-    /// script is not stored if it is too large, if the disk is full, or if the submission is a
-    /// repetition.
+    /// Whether a submission waits until its large script is stored in a file. Submissions that will
+    /// be refused (script above the limit, full disk) and repeated ones do not wait.
     fn awaits_storage(&mut self, caller: &Caller, submission: &NewJob) -> bool {
         let Payload::Script(text) = &submission.payload else {
             return false;
@@ -140,15 +139,15 @@ impl Schedd {
         context.admit().is_ok() && matches!(context.submitted(submission.token), Ok(None))
     }
 
-    /// Notes that a script was not stored: a full disk shows here before it does in the database.
-    fn note_unstored(&mut self, error: SpoolError) {
+    /// Handles a failure to store a script. A full disk is noticed here before the database fails.
+    fn handle_storage_error(&mut self, error: SpoolError) {
         match error {
             SpoolError::Full => self.reserve.used(error),
-            error => tracing::error!("a script was not stored: {error}"),
+            error => tracing::error!("cannot store a job script: {error}"),
         }
     }
 
-    /// Continues with the submissions that have stored scripts.
+    /// Continues with the submissions after their scripts were stored.
     pub(super) fn take_stored(&mut self) {
         for Stored {
             token,
@@ -161,7 +160,7 @@ impl Schedd {
                 Ok(submission) => self.hear(token, caller, ClientRequest::Submit(submission)),
                 Err(error) => {
                     let refusal = Refusal::spool(&error);
-                    self.note_unstored(error);
+                    self.handle_storage_error(error);
                     self.clients.answer(token, &Reply::Refused(refusal));
                 }
             }
@@ -175,13 +174,15 @@ impl Schedd {
             let noded = self
                 .nodes
                 .socket_of(&node)
-                .ok_or_else(|| not_now("its node does not answer"))?;
+                .ok_or_else(|| no_terminal_now("the job's node does not respond"))?;
             let order = ScheddOrder::Attach {
                 epoch: self.nodes.epoch(),
                 job: id,
                 attempt,
             };
-            self.calls.begin(token, noded, &order).map_err(not_now)
+            self.calls
+                .begin(token, noded, &order)
+                .map_err(no_terminal_now)
         });
         if let Err(refusal) = begun {
             self.clients.answer(token, &Reply::Refused(refusal));
@@ -204,26 +205,30 @@ impl Schedd {
         ))
     }
 
-    /// Passes a connection to its client once noded has accepted it.
+    /// Passes a terminal connection to its client once noded has accepted it.
     pub(super) fn hear_call(&mut self, token: Token) {
         match self.calls.hear(token) {
             None => {}
             Some(Ok(stream)) => self
                 .clients
                 .hand_over(token, &Reply::Attached, stream.as_fd()),
-            Some(Err(why)) => self.clients.answer(token, &Reply::Refused(not_now(why))),
+            Some(Err(why)) => self
+                .clients
+                .answer(token, &Reply::Refused(no_terminal_now(why))),
         }
     }
 
-    /// Refuses the calls that noded has not accepted in time.
+    /// Refuses terminal connections that noded has not accepted in time.
     pub(super) fn end_late_calls(&mut self) {
         for token in self.calls.expired() {
-            self.clients
-                .answer(token, &Reply::Refused(not_now("its node does not answer")));
+            self.clients.answer(
+                token,
+                &Reply::Refused(no_terminal_now("the job's node does not respond")),
+            );
         }
     }
 }
 
-fn not_now(why: impl std::fmt::Display) -> Refusal {
+fn no_terminal_now(why: impl std::fmt::Display) -> Refusal {
     Refusal::no_terminal(&why.to_string())
 }

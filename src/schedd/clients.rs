@@ -27,20 +27,20 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Maximum number of connections, in total and per user. The latter does not apply to privileged
 /// users.
-const MOST: usize = 2000;
-const MOST_OF_ONE: usize = 200;
+const MAX_CONNECTIONS: usize = 2000;
+const MAX_CONNECTIONS_PER_USER: usize = 200;
 /// Maximum time for a message to arrive completely.
-const SLOWEST: Span = Span::seconds(30);
+const MESSAGE_TIMEOUT: Span = Span::seconds(30);
 /// Connections without requests are closed after this time.
-const IDLE: Span = Span::seconds(300);
+const IDLE_TIMEOUT: Span = Span::seconds(300);
 /// Maximum size of unread replies in bytes; a client with more is disconnected.
-const BACKLOG: usize = 4 << 20;
+const MAX_BACKLOG: usize = 4 << 20;
 
 /// Maximum size in bytes of a user's incomplete messages, over all connections.
-const PARTIAL: usize = 64 << 20;
+const MAX_PARTIAL: usize = 64 << 20;
 
 /// Maximum number of requests handled per client and tick.
-const AT_ONCE: usize = 16;
+const MAX_REQUESTS: usize = 16;
 
 /// All connected clients.
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Clients {
     pub fn accept(&mut self, listener: &UnixListener, setup: &Setup) {
         while let Ok((stream, _)) = listener.accept() {
             if let Err(error) = self.admit(stream, setup) {
-                tracing::debug!("a connection was not admitted: {error}");
+                tracing::debug!("cannot accept a connection: {error}");
             }
         }
     }
@@ -88,7 +88,9 @@ impl Clients {
             .values()
             .filter(|other| other.caller.owner.uid == caller.owner.uid)
             .count();
-        if self.connections.len() >= MOST || (same >= MOST_OF_ONE && !caller.privileged) {
+        if self.connections.len() >= MAX_CONNECTIONS
+            || (same >= MAX_CONNECTIONS_PER_USER && !caller.privileged)
+        {
             return link.send(&Reply::Refused(Refusal::spool(
                 "too many connections; try again in a moment",
             )));
@@ -138,18 +140,18 @@ impl Clients {
         self.connections.is_empty()
     }
 
-    /// The requests of a client. A client that has disconnected, sends invalid data or has another
-    /// protocol version is dropped.
+    /// Reads the requests of a client. A client that has disconnected, sends invalid data or has
+    /// another protocol version is dropped.
     pub fn receive(&mut self, token: Token) -> Vec<(Caller, ClientRequest)> {
-        let heard = self.listen_to(token);
-        if self.hoards(token) {
+        let requests_read = self.read_requests(token);
+        if self.exceeds_partial_limit(token) {
             self.connections.remove(&token);
         }
-        heard
+        requests_read
     }
 
     /// Whether this client's user exceeds the memory limit for incomplete messages.
-    fn hoards(&self, token: Token) -> bool {
+    fn exceeds_partial_limit(&self, token: Token) -> bool {
         let Some(client) = self
             .connections
             .get(&token)
@@ -161,10 +163,10 @@ impl Clients {
             .connections
             .values()
             .filter(|other| other.caller.owner.uid == client.caller.owner.uid);
-        own.map(|other| other.link.partial()).sum::<usize>() > PARTIAL
+        own.map(|other| other.link.partial()).sum::<usize>() > MAX_PARTIAL
     }
 
-    fn listen_to(&mut self, token: Token) -> Vec<(Caller, ClientRequest)> {
+    fn read_requests(&mut self, token: Token) -> Vec<(Caller, ClientRequest)> {
         let Some(client) = self.connections.get_mut(&token) else {
             return Vec::new();
         };
@@ -172,7 +174,7 @@ impl Clients {
             .link
             .flush()
             .map_err(FrameError::from)
-            .and_then(|()| client.link.receive_some::<ClientRequest>(AT_ONCE));
+            .and_then(|()| client.link.receive_some::<ClientRequest>(MAX_REQUESTS));
         match received {
             Ok(requests) => {
                 if !requests.is_empty() {
@@ -209,7 +211,7 @@ impl Clients {
             return;
         };
         (client.active, client.watches) = (clock::monotonic(), false);
-        if client.link.send(reply).is_err() || client.link.backlog() > BACKLOG {
+        if client.link.send(reply).is_err() || client.link.backlog() > MAX_BACKLOG {
             self.connections.remove(&token);
         }
     }
@@ -256,7 +258,7 @@ impl Clients {
         tokens
     }
 
-    /// Passes a connection to a reader.
+    /// Removes a connection, to pass it to a reader.
     pub fn take(&mut self, token: Token) -> Option<(UnixStream, Caller)> {
         let client = self.connections.remove(&token)?;
         let stream = client.link.stream().try_clone().ok()?;
@@ -270,14 +272,14 @@ impl Clients {
             .map(|link| self.keep(link, caller))
     }
 
-    /// Closes connections that have exceeded their idle or message time.
+    /// Closes connections that have exceeded the idle or the message timeout.
     pub fn expire(&mut self) {
         let now = clock::monotonic();
         self.connections.retain(|_, client| {
             let bound = if client.link.partial() > 0 || client.link.wants_write() {
-                SLOWEST
+                MESSAGE_TIMEOUT
             } else {
-                IDLE
+                IDLE_TIMEOUT
             };
             let waits = client.awaits.is_some() || client.watches;
             (waits && client.link.partial() == 0) || now <= client.active + bound

@@ -67,11 +67,11 @@ impl Schedd {
         }
         match self.spool.commit(&rows) {
             Ok(()) => self.cycles.written(),
-            Err(error) => tracing::warn!("the record of the cycles cannot be written now: {error}"),
+            Err(error) => tracing::warn!("cannot write the log of cycles now: {error}"),
         }
     }
 
-    /// Carries out the effects of what has been committed.
+    /// Carries out the effects of committed changes.
     pub(super) fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
         self.take_up_setup();
         self.shutdown_mode = effects.shutdown_mode.or(self.shutdown_mode);
@@ -88,13 +88,13 @@ impl Schedd {
         }
         for (token, job) in effects.waits {
             self.clients.await_end(token, job);
-            self.tell_end(job);
+            self.answer_end(job);
         }
         self.watchers
             .note_jobs(touched.iter().map(Arc::as_ref), monotonic());
         for job in touched {
-            self.tell_node(job);
-            self.tell_end(job.id);
+            self.send_orders_of(job);
+            self.answer_end(job.id);
         }
         for (target, order) in &effects.back {
             let news = self.nodes.send_to(*target, order);
@@ -104,7 +104,7 @@ impl Schedd {
             self.nodes.refuse(target, why);
         }
         for (node, order) in &effects.orders {
-            // The process that requested a task requests it again.
+            // The process that requested a skipped task requests it again.
             if let ScheddOrder::Start(launch) = order
                 && (!task_requests::is_due(&self.server, launch) || self.nodes.is_behind(node))
             {
@@ -117,7 +117,7 @@ impl Schedd {
             for job in
                 node_reports::running_on(&self.server, |node| nodes.iter().any(|name| name == node))
             {
-                self.tell_node(&job);
+                self.send_orders_of(&job);
             }
         }
     }
@@ -130,7 +130,7 @@ impl Schedd {
     }
 
     /// Sends the orders that follow from the state of a job.
-    fn tell_node(&mut self, job: &Job) {
+    fn send_orders_of(&mut self, job: &Job) {
         for (node, order) in suspension::orders(job) {
             let news = self.nodes.send(&node, &order);
             self.note(news);
@@ -142,7 +142,7 @@ impl Schedd {
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::error!("job {} cannot be sent to its node now: {error}", job.id);
+                tracing::error!("cannot send job {} to its node now: {error}", job.id);
                 self.untold.insert(job.id);
                 self.timers.retry = Some(monotonic() + timers::RETRY);
             }
@@ -153,13 +153,13 @@ impl Schedd {
     pub(super) fn tell_again(&mut self) {
         for id in std::mem::take(&mut self.untold) {
             if let Some(job) = self.server.job(id).cloned() {
-                self.tell_node(&job);
+                self.send_orders_of(&job);
             }
         }
     }
 
     /// Answers the clients that wait for the end of a job, if it has ended.
-    fn tell_end(&mut self, id: JobId) {
+    fn answer_end(&mut self, id: JobId) {
         if self
             .server
             .job(id)
@@ -174,14 +174,14 @@ impl Schedd {
         let past = match self.spool.job(id) {
             Ok(past) => past,
             Err(error) => {
-                tracing::error!("the end of job {id} cannot be read now: {error}");
+                tracing::error!("cannot read the end of job {id} now: {error}");
                 waiting
                     .into_iter()
                     .for_each(|token| self.clients.await_end(token, id));
                 return;
             }
         };
-        // A subjob that has not started yet.
+        // A subjob that has not started is not in memory, and has not finished.
         if past
             .as_ref()
             .is_some_and(|job| job.life.state != JobState::Finished)

@@ -10,18 +10,18 @@ use comfy_table::presets::NOTHING;
 use std::time::Duration;
 
 /// Maximum time for schedd to respond.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whether a schedd responds. One that only listens may be about to exit.
 pub fn is_served(home: &Home) -> bool {
     let Ok(mut client) = Client::reach(home) else {
         return false;
     };
-    client.be_impatient(PATIENCE);
+    client.be_impatient(TIMEOUT);
     let answer = client
         .begin(&ClientRequest::Status)
         .and_then(|()| client.reply());
-    // A schedd of another version serves too.
+    // A schedd of another version answers with an error, but it serves.
     !matches!(answer, Err(ClientError::Unreachable(_)))
 }
 
@@ -31,7 +31,7 @@ pub fn status(home: &Home) -> Result<()> {
         .context("no schedd is running here")?
         .call(&ClientRequest::Status)?;
     let Reply::Status(status) = reply else {
-        bail!("an unexpected answer")
+        bail!("schedd sent an unexpected reply")
     };
     println!("{}", status_table(&status));
     Ok(())
@@ -70,11 +70,11 @@ fn or_none(list: &[String]) -> String {
 
 /// Makes schedd exit, and waits until the spool is unlocked.
 pub fn stop(home: &Home) -> Result<()> {
-    let asked = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Stop));
-    match asked {
+    let reply = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Stop));
+    match reply {
         Ok(Reply::Done) => {}
         Ok(Reply::Refused(refusal)) => bail!("{refusal}"),
-        Ok(_) => bail!("an unexpected answer"),
+        Ok(_) => bail!("schedd sent an unexpected reply"),
         Err(_) if !crate::spool::lock::is_held(home) => {
             println!("no schedd is running here");
             return Ok(());
@@ -88,15 +88,15 @@ pub fn stop(home: &Home) -> Result<()> {
         clock::sleep(Duration::from_millis(5));
     }
     bail!(
-        "schedd was told to leave, but still holds {}",
+        "schedd has not exited: it still holds the spool {}",
         home.spool().display()
     )
 }
 
 /// Sends SIGTERM to a schedd of another version, or one that does not respond.
 fn terminate(home: &Home) -> Result<()> {
-    let record = record::read(home).context("nothing tells which process it is")?;
+    let record = record::read(home).context("the process id of schedd is unknown")?;
     let process = nix::unistd::Pid::from_raw(record.pid as i32);
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM)
-        .context("it cannot be told to leave")
+        .context("cannot send SIGTERM to schedd")
 }

@@ -11,7 +11,8 @@ use crate::sys::clock::{monotonic, monotonic_micros};
 use crate::sys::fault;
 
 impl Schedd {
-    /// Cycles until no more dependencies are released: a job may wait for another's start.
+    /// Runs cycles until no cycle releases further dependencies: a job may depend on the start of
+    /// another.
     pub(super) fn decide(&mut self) {
         self.server.dependencies.stirred = false;
         while self.decide_once() && self.server.dependencies.stirred {
@@ -30,7 +31,7 @@ impl Schedd {
         let Some(triggers) = self.due_triggers() else {
             return false;
         };
-        let (mut plan, took) = self.look();
+        let (mut plan, took) = self.run_cycle();
         self.publish(&plan, &triggers);
         let preempts = self.server.take_preempts(&plan);
         self.hold_back(&mut plan);
@@ -109,7 +110,7 @@ impl Schedd {
                 true
             }
             Err(error) => {
-                tracing::error!("the spool did not take a plan: {error}");
+                tracing::error!("cannot store the plan of a cycle in the spool: {error}");
                 if matches!(error, SpoolError::Full) {
                     self.reserve.used(SpoolError::Full);
                 }
@@ -121,7 +122,7 @@ impl Schedd {
     }
 
     /// Runs the cycle. Returns its plan and its duration in microseconds.
-    fn look(&mut self) -> (Plan, u64) {
+    fn run_cycle(&mut self) -> (Plan, u64) {
         let began = monotonic_micros();
         let plan = self.server.plan(&mut self.memory);
         (plan, monotonic_micros() - began)

@@ -19,7 +19,7 @@ enum Watched {
     Client(Token),
     Node(usize),
     Call(Token),
-    /// A site program. [`Schedd::serve`] handles it, also when it is late.
+    /// A site program. [`Schedd::serve`] checks its output and its time limit in every turn.
     Site,
 }
 
@@ -48,17 +48,17 @@ impl Schedd {
             self.tick(inputs);
             self.notify_users();
             self.wind_down();
-            self.begin_log_anew();
+            self.restart_log();
         }
         self.leave();
     }
 
-    /// Whether the inputs wait, to be committed together with later ones. No client waits for the
-    /// commit of a job's start, and a short job ends soon after it.
+    /// Whether the inputs are held back, to be committed together with later ones. No client waits
+    /// for the commit of a job's start, and a short job ends soon after it.
     fn lingers(&mut self) -> bool {
         if self.inbox.is_empty()
             || !self.inbox.iter().all(Input::may_linger)
-            || self.somebody_sits_waiting()
+            || self.has_interactive_start()
         {
             self.timers.linger = None;
             return false;
@@ -71,7 +71,7 @@ impl Schedd {
     }
 
     /// Whether a user waits for the start of an interactive job.
-    fn somebody_sits_waiting(&self) -> bool {
+    fn has_interactive_start(&self) -> bool {
         self.inbox.iter().any(|input| match input {
             Input::Report(_, NodeReport::Attempt(id, ..)) => {
                 self.server.job(*id).is_some_and(|job| job.spec.interactive)
@@ -80,11 +80,11 @@ impl Schedd {
         })
     }
 
-    fn begin_log_anew(&self) {
+    fn restart_log(&self) {
         if self.checkpoints.take_done()
             && let Err(error) = self.spool.finish_checkpoint()
         {
-            tracing::debug!("the spool's log was not begun anew: {error}");
+            tracing::debug!("cannot restart the spool's write-ahead log: {error}");
         }
     }
 
@@ -123,12 +123,12 @@ impl Schedd {
             fds.push(PollFd::new(fd, poll_flags(writes)));
         }
         let unheard = self.clients.unheard();
-        let patience = if unheard.is_empty() {
-            self.patience()
+        let poll_timeout = if unheard.is_empty() {
+            self.poll_timeout()
         } else {
             PollTimeout::ZERO
         };
-        if poll(&mut fds, patience).is_err() {
+        if poll(&mut fds, poll_timeout).is_err() {
             return Vec::new();
         }
         let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
@@ -144,7 +144,7 @@ impl Schedd {
     }
 
     /// How long to wait for events at most.
-    fn patience(&self) -> PollTimeout {
+    fn poll_timeout(&self) -> PollTimeout {
         let now = machine::monotonic();
         let server = &self.server;
         let moments = [
@@ -200,8 +200,8 @@ impl Schedd {
                 Watched::Site => {}
                 Watched::Call(token) => self.hear_call(token),
                 Watched::Node(index) => {
-                    let news = self.nodes.receive(index);
-                    self.note(news);
+                    let events = self.nodes.receive(index);
+                    self.note(events);
                 }
                 Watched::Client(token) => {
                     for (caller, request) in self.clients.receive(token) {
@@ -214,9 +214,9 @@ impl Schedd {
     }
 
     fn handle_signals(&mut self) {
-        let asked = self.signals.take();
-        self.stopping |= asked.leave;
-        if asked.reload {
+        let received = self.signals.take();
+        self.stopping |= received.leave;
+        if received.reload {
             self.reload();
         }
     }

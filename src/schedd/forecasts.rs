@@ -1,4 +1,4 @@
-//! Forecast queries: the loop's part before a reader can answer them.
+//! Forecast queries: the work of the loop before a reader can answer them.
 
 use crate::model::job::state::JobState;
 use crate::model::job::{Digest, Job, Life};
@@ -24,7 +24,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 /// Maximum number of jobs that a query may name.
-const MOST_JOBS: usize = 1000;
+const MAX_JOBS: usize = 1000;
 
 impl Schedd {
     /// Answers a forecast query of a client.
@@ -46,8 +46,8 @@ impl Schedd {
     }
 
     fn study(&mut self, stream: UnixStream, caller: Caller, ahead: ForecastQuery) {
-        if number_of_jobs(&ahead) > MOST_JOBS {
-            return self.refuse_study(stream, caller, &Refusal::too_many_jobs(MOST_JOBS));
+        if number_of_jobs(&ahead) > MAX_JOBS {
+            return self.refuse_study(stream, caller, &Refusal::too_many_jobs(MAX_JOBS));
         }
         let snapshot = match self
             .snapshots
@@ -121,7 +121,7 @@ fn task(
         }
         ForecastQuery::Resources => SnapshotQuery::Resources(pools(server, resource_poller)),
         ForecastQuery::Windows(submission) => {
-            let (job, _) = imagined(
+            let (job, _) = trial_job(
                 &RequestContext {
                     server,
                     history: spool,
@@ -132,14 +132,14 @@ fn task(
             SnapshotQuery::Windows(Box::new(job))
         }
         ForecastQuery::Trial(mut submission) => {
-            leave_out_script(&mut submission);
+            remove_script(&mut submission);
             let context = RequestContext {
                 server,
                 history: spool,
                 caller,
             };
             context.admit()?;
-            let (job, held) = imagined(&context, &submission)?;
+            let (job, held) = trial_job(&context, &submission)?;
             context.server.refuse_impossible(&job)?;
             SnapshotQuery::Trial(Box::new(job), held)
         }
@@ -147,7 +147,7 @@ fn task(
 }
 
 /// Removes the script of a trial submission, so that the loop need not hash it.
-fn leave_out_script(submission: &mut NewJob) {
+fn remove_script(submission: &mut NewJob) {
     if let Some(size) = submission.script_size() {
         submission.stored = Some(Arc::new(StoredScript {
             digest: Digest([0; 32]),
@@ -178,7 +178,7 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
 
 /// The job that a submission would create, eligible from its begin time, and whether it would be
 /// held.
-fn imagined(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool), Refusal> {
+fn trial_job(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool), Refusal> {
     let owner = context.caller.owner.clone();
     let (draft, dependencies) = context.draft(&owner, submission)?;
     let elements = context.elements(&draft.spec)?;

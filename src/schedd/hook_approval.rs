@@ -5,7 +5,7 @@
 //! Once the hooks allow it, the next tick checks it again, with their changes. Nothing is stored
 //! until then: when the client disconnects or schedd is killed, the request is gone, and no client
 //! has seen a job id. A start that needs approval is left out of its plan; once the hooks allow it,
-//! the next cycle makes it. No job is preempted for a start before that is allowed.
+//! the next cycle starts the job. No job is preempted for a start that hooks have not allowed.
 
 use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
 use crate::config::overrides::{AttributeKey, QmgrObject};
@@ -36,7 +36,7 @@ use crate::wire::message::{ClientRequest, Reply};
 use std::sync::Arc;
 
 /// The refusal while too many requests wait for hooks.
-const BUSY: &str = "too many requests wait for the hooks of the site; try again in a moment";
+const BUSY: &str = "too many requests wait for hooks of the site; try again in a moment";
 
 impl Schedd {
     /// The hook event of a request; None if no hooks apply. With a full disk none apply: the
@@ -70,7 +70,7 @@ impl Schedd {
         match judge(&mut self.server, &self.spool, &case) {
             Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             // A repetition of a granted request needs no hooks.
-            Ok(None) => self.settle(case, Ok(())),
+            Ok(None) => self.complete(case, Ok(())),
             Ok(Some(_)) if !self.hooks.requests.has_room_for(&case) => {
                 self.clients
                     .answer(token, &Reply::Refused(Refusal::spool(BUSY)));
@@ -78,7 +78,7 @@ impl Schedd {
             Ok(Some(_)) => {
                 self.clients.await_change(token);
                 self.hooks.requests.push(case);
-                self.ask_hooks();
+                self.start_hooks();
             }
         }
     }
@@ -96,7 +96,7 @@ impl Schedd {
         let mut heard = self.hooks.requests.hear(now);
         heard.extend(self.hooks.starts.hear(now));
         heard.into_iter().for_each(|heard| self.take_answer(heard));
-        self.ask_hooks();
+        self.start_hooks();
     }
 
     fn take_answer(&mut self, heard: Heard) {
@@ -106,20 +106,20 @@ impl Schedd {
             answer,
         } = heard;
         case.hooks.pop_front();
-        let said = match answer {
-            Ok(HookAnswer::Accept(set)) => self.lay_over(&mut case, &hook, set),
+        let decision = match answer {
+            Ok(HookAnswer::Accept(set)) => self.apply_changes(&mut case, &hook, set),
             Ok(HookAnswer::Reject(why)) => Err(Refusal::hook(why)),
             Err(cause) => Err(failure(&hook, &cause)),
         };
-        match said {
+        match decision {
             Ok(()) if !case.hooks.is_empty() => self.hooks.lane(&case.matter).push_front(case),
-            Ok(()) => self.settle(case, Ok(())),
-            Err(refusal) => self.settle(case, Err((hook.name, refusal))),
+            Ok(()) => self.complete(case, Ok(())),
+            Err(refusal) => self.complete(case, Err((hook.name, refusal))),
         }
     }
 
     /// Applies a hook's changes to a case, after the same checks as for a client's request.
-    fn lay_over(
+    fn apply_changes(
         &mut self,
         case: &mut Case,
         hook: &Hook,
@@ -133,7 +133,7 @@ impl Schedd {
             .map(drop)
             .map_err(|refusal| {
                 tracing::warn!(
-                    "what hook {} has set cannot be: {}",
+                    "the changes by hook {} are refused: {}",
                     hook.name,
                     refusal.text
                 );
@@ -141,19 +141,19 @@ impl Schedd {
             })
     }
 
-    fn ask_hooks(&mut self) {
+    fn start_hooks(&mut self) {
         while let Some(case) = self.hooks.next_case(&self.server.setup.config.hooks) {
             let Some(hook) = case.hooks.front().cloned() else {
                 continue;
             };
-            match self.ask(&case, &hook) {
+            match self.start_hook(&case, &hook) {
                 Ok(running) => self.hooks.lane(&case.matter).begin(case, hook, running),
-                Err(refusal) => self.settle(case, Err((hook.name, refusal))),
+                Err(refusal) => self.complete(case, Err((hook.name, refusal))),
             }
         }
     }
 
-    fn ask(&mut self, case: &Case, hook: &Hook) -> Result<RunningProgram, Refusal> {
+    fn start_hook(&mut self, case: &Case, hook: &Hook) -> Result<RunningProgram, Refusal> {
         let question = question(&mut self.server, &self.spool, case, hook)?.to_string();
         let call = ProgramCall {
             input: question.as_bytes(),
@@ -163,12 +163,12 @@ impl Schedd {
             .map_err(|error| failure(hook, &format!("it cannot be run: {error}")))
     }
 
-    /// Completes a case: passes it to the tick, or refuses it with the name of the hook.
-    fn settle(&mut self, case: Case, said: Result<(), (String, Refusal)>) {
+    /// Completes a case: passes it to the tick, or refuses it. The error names the hook.
+    fn complete(&mut self, case: Case, decision: Result<(), (String, Refusal)>) {
         let Case {
             matter, set, by, ..
         } = case;
-        match (matter, said) {
+        match (matter, decision) {
             (Matter::Request(token, caller, request), Ok(())) => {
                 if let (ClientRequest::Run { job, .. }, false) = (&*request, set.is_empty()) {
                     self.inbox
@@ -182,7 +182,7 @@ impl Schedd {
             (Matter::Start(job, _), Ok(())) => {
                 self.inbox.push(Input::Ruled(job, Ruling::Granted(by, set)))
             }
-            // A start that the server itself refuses now is not the hook's refusal.
+            // The server itself refuses the start now, so no refusal by the hook is recorded.
             (Matter::Start(..), Err((_, refusal))) if !refusal.is_of_hook() => {}
             (Matter::Start(job, _), Err((hook, refusal))) => {
                 self.inbox
@@ -225,7 +225,7 @@ impl Schedd {
             }
         }
         self.hooks.wanted.append(&mut plan.asks);
-        self.ask_hooks();
+        self.start_hooks();
     }
 
     /// Stores the program of a hook in a file of the installation. Returns the request that makes
@@ -261,7 +261,7 @@ impl Schedd {
     /// Applies the hooks' decision about a start: allows its next start for a while, or defers it.
     pub(super) fn rule(&mut self, job: JobId, ruling: &Ruling) {
         match ruling {
-            Ruling::Refused(hook, why) => self.put_off(job, hook, why),
+            Ruling::Refused(hook, why) => self.defer(job, hook, why),
             Ruling::Granted(hook, set) => {
                 let caller = Caller::hook(hook, &self.server.setup);
                 let mut context = RequestContext {
@@ -274,7 +274,7 @@ impl Schedd {
                 } else {
                     context.alter(job, set).map(drop)
                 } {
-                    return self.put_off(job, hook, &refusal.text);
+                    return self.defer(job, hook, &refusal.text);
                 }
                 let Some(known) = self.server.known(job) else {
                     return;
@@ -288,7 +288,7 @@ impl Schedd {
 
     /// Defers a start that a hook refused. A subjob that has never started is deferred with its
     /// array.
-    fn put_off(&mut self, job: JobId, hook: &str, why: &str) {
+    fn defer(&mut self, job: JobId, hook: &str, why: &str) {
         let held = if self.server.job(job).is_some() {
             job
         } else {
@@ -303,7 +303,7 @@ impl Schedd {
         }
     }
 
-    /// Clears the hook's refusal from an array of which a subjob has started.
+    /// Clears a hook's refusal from an array once one of its subjobs has started.
     pub(super) fn forgive(&mut self, started: JobId) {
         let Some(array) = started.parent() else {
             return;

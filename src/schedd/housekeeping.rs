@@ -52,18 +52,18 @@ impl Schedd {
             self.server.write_uses();
         }
         self.reserve.renew();
-        let news = self.nodes.ping();
-        self.note(news);
+        let events = self.nodes.ping();
+        self.note(events);
         let history = timers::kept(self.server.setup.config.server.history);
         if Timers::ring(&mut self.timers.purge, timers::PURGE.min(history)) {
             self.server.purge(self.server.now - history);
             if let Err(error) = expiry::forget_charges(&mut self.server, &self.spool) {
-                tracing::error!("old charges cannot be read now: {error}");
+                tracing::error!("cannot read old charges now: {error}");
             }
             self.server
                 .also(Update::ForgetTokens(self.server.now - timers::REPEATED));
         }
-        self.stopping |= self.is_idle() && self.nobody_knocks();
+        self.stopping |= self.is_idle() && self.has_no_new_connection();
     }
 
     /// Removes a batch of data of forgotten jobs and old accounting records, unless the disk is
@@ -78,14 +78,14 @@ impl Schedd {
         match expiry::stale_entries(&self.server.setup, self.server.now, &self.spool) {
             Ok(stale) => stale.into_iter().for_each(|row| self.server.also(row)),
             Err(error) => {
-                tracing::error!("old entries of the accounts cannot be found now: {error}")
+                tracing::error!("cannot find old accounting records now: {error}")
             }
         }
     }
 
     /// Removes the socket, and accepts connections made before. If there are any, listens again and
     /// returns false.
-    fn nobody_knocks(&mut self) -> bool {
+    fn has_no_new_connection(&mut self) -> bool {
         self.listener.remove();
         self.clients
             .accept(self.listener.socket(), &self.server.setup);

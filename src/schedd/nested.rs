@@ -39,7 +39,7 @@ pub mod installation;
 mod taking;
 
 /// Maximum time for noded to start.
-const PATIENCE: Span = Span::seconds(10);
+const NODED_TIMEOUT: Span = Span::seconds(10);
 /// Time for remaining processes to end on their own, and after SIGTERM.
 const LINGER: Span = Span::seconds(3);
 const GRACE: Span = Span::seconds(10);
@@ -52,7 +52,7 @@ pub fn run(options: &NestedOptions) -> Result<ExitCode> {
         .map_or(Ok(()), |queue| taking::check(&parent, queue))?;
     let home = settle(options)?;
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
-    until_there_are_nodes(&home);
+    wait_for_nodes(&home);
     let mut children = ProcessTree::gather()?;
     let start_taker = || {
         options
@@ -66,24 +66,24 @@ pub fn run(options: &NestedOptions) -> Result<ExitCode> {
         start_taker,
         &mut children,
     );
-    if !matches!(served, Ok(Over::Signal(_))) {
+    if !matches!(served, Ok(NestedEnd::Signal(_))) {
         let _ = control::stop(&home);
     }
     children.end(
         LINGER,
-        matches!(served, Ok(Over::Signal(_))).then_some(GRACE),
+        matches!(served, Ok(NestedEnd::Signal(_))).then_some(GRACE),
     );
     Ok(ExitCode::from(match served? {
-        Over::Ended(ProcessEnd::Exited(status)) => status.rem_euclid(256) as u8,
-        Over::Ended(ProcessEnd::Signaled(number)) => after_signal(number),
-        Over::Signal(signal) => after_signal(signal as i32),
+        NestedEnd::Ended(ProcessEnd::Exited(status)) => status.rem_euclid(256) as u8,
+        NestedEnd::Ended(ProcessEnd::Signaled(number)) => after_signal(number),
+        NestedEnd::Signal(signal) => after_signal(signal as i32),
     }))
 }
 
-/// Waits for noded, at most `PATIENCE`. Before that, schedd cannot refuse jobs that request too
-/// much.
-fn until_there_are_nodes(home: &Home) {
-    let until = clock::monotonic() + PATIENCE;
+/// Waits for noded, at most `NODED_TIMEOUT`. Until it has responded, schedd cannot refuse jobs that
+/// request too much.
+fn wait_for_nodes(home: &Home) {
+    let until = clock::monotonic() + NODED_TIMEOUT;
     while clock::monotonic() < until {
         let status = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Status));
         if matches!(status, Ok(Reply::Status(status)) if status.nodes.iter().any(|(_, is_up)| *is_up))
@@ -100,7 +100,7 @@ fn after_signal(number: i32) -> u8 {
 }
 
 /// Why the nested instance ends.
-enum Over {
+enum NestedEnd {
     /// The command and all jobs have ended, or the instance was idle.
     Ended(ProcessEnd),
     /// This process received a signal.
@@ -114,36 +114,43 @@ fn serve(
     (schedd, command): (Pid, &[OsString]),
     start_taker: impl FnOnce() -> Result<Option<Taker>>,
     children: &mut ProcessTree,
-) -> Result<Over> {
+) -> Result<NestedEnd> {
     let Some((first, arguments)) = command.split_first() else {
         announce(home)?;
         let taker = start_taker()?;
         return match children.until_gone(schedd, true)? {
-            Err(signal) => Ok(Over::Signal(signal)),
+            Err(signal) => Ok(NestedEnd::Signal(signal)),
             Ok(ProcessEnd::Exited(0)) => {
                 taker.into_iter().for_each(Taker::stop);
-                Ok(Over::Ended(end_with(ProcessEnd::Exited(0), stuck(home)?)))
+                Ok(NestedEnd::Ended(end_with(
+                    ProcessEnd::Exited(0),
+                    stuck(home)?,
+                )))
             }
             Ok(_) => bail!(
-                "its schedd ended before its time; see {}",
+                "the nested schedd has failed; see {}",
                 home.log("schedd").display()
             ),
         };
     };
     let command = match program::start_in_foreground(first, arguments) {
         Ok(process) => process,
-        Err(error) => return Ok(Over::Ended(ProcessEnd::Exited(not_started(first, &error)))),
+        Err(error) => {
+            return Ok(NestedEnd::Ended(ProcessEnd::Exited(not_started(
+                first, &error,
+            ))));
+        }
     };
     let taker = start_taker()?;
     let end = match children.until_gone(command, false)? {
-        Err(signal) => return Ok(Over::Signal(signal)),
+        Err(signal) => return Ok(NestedEnd::Signal(signal)),
         Ok(end) => end,
     };
     // A job being moved is in one of the two queues before the remaining jobs are counted.
     taker.into_iter().for_each(Taker::stop);
-    Ok(match until_jobs_are_over(home, children)? {
-        Ok(stuck) => Over::Ended(end_with(end, stuck)),
-        Err(signal) => Over::Signal(signal),
+    Ok(match wait_for_jobs(home, children)? {
+        Ok(stuck) => NestedEnd::Ended(end_with(end, stuck)),
+        Err(signal) => NestedEnd::Signal(signal),
     })
 }
 
@@ -170,11 +177,11 @@ fn end_with(end: ProcessEnd, stuck: Option<StuckJobs>) -> ProcessEnd {
         return end;
     };
     let others = if jobs > 1 {
-        format!(" and {} more that can never run", jobs - 1)
+        format!(" (and {} more)", jobs - 1)
     } else {
         String::new()
     };
-    eprintln!("schedd: job {first}{others} ends here without having run: {why}");
+    eprintln!("schedd: job {first}{others} ends without having run: {why}");
     if end == ProcessEnd::Exited(0) {
         ProcessEnd::Exited(1)
     } else {
@@ -219,36 +226,40 @@ fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
 
 /// Waits until no job is left that could run. Returns the remaining jobs that can never run, or the
 /// signal that arrives first.
-fn until_jobs_are_over(
+fn wait_for_jobs(
     home: &Home,
     children: &mut ProcessTree,
 ) -> Result<Result<Option<StuckJobs>, Signal>> {
     let mut seen = 0;
     let mut client = Client::connect(home)?;
     loop {
-        match look(&mut client, children, seen) {
-            Ok(Look::Changed(now)) => seen = now,
-            Ok(Look::Over(stuck)) => return Ok(Ok(stuck)),
-            Ok(Look::Signal(signal)) => return Ok(Err(signal)),
-            // A killed schedd is replaced by a new one with all jobs.
+        match await_change(&mut client, children, seen) {
+            Ok(JobsStatus::Changed(now)) => seen = now,
+            Ok(JobsStatus::Finished(stuck)) => return Ok(Ok(stuck)),
+            Ok(JobsStatus::Signal(signal)) => return Ok(Err(signal)),
+            // If schedd was killed, a new one continues with all jobs.
             Err(ClientError::Unreachable(_)) => (client, seen) = (Client::connect(home)?, 0),
             Err(error) => bail!(error),
         }
     }
 }
 
-/// The result of a look at the jobs.
-enum Look {
+/// The jobs of the nested instance after a change.
+enum JobsStatus {
     /// Some wait or run, as of this change number.
     Changed(u64),
     /// All have finished, except some that can never run.
-    Over(Option<StuckJobs>),
+    Finished(Option<StuckJobs>),
     /// This process received a signal.
     Signal(Signal),
 }
 
 /// Waits for a change after `seen`, then reads the status.
-fn look(client: &mut Client, children: &mut ProcessTree, seen: u64) -> Result<Look, ClientError> {
+fn await_change(
+    client: &mut Client,
+    children: &mut ProcessTree,
+    seen: u64,
+) -> Result<JobsStatus, ClientError> {
     client.begin(&ClientRequest::Watch {
         of: WatchedJobs::Any,
         since: seen,
@@ -256,16 +267,16 @@ fn look(client: &mut Client, children: &mut ProcessTree, seen: u64) -> Result<Lo
     loop {
         match children.wait(Some(client.stream().as_fd())) {
             WakeReason::Signal(Signal::SIGCHLD) => {}
-            WakeReason::Signal(signal) => return Ok(Look::Signal(signal)),
+            WakeReason::Signal(signal) => return Ok(JobsStatus::Signal(signal)),
             WakeReason::Readable => break,
         }
     }
     let seen = client.changed()?;
     let Reply::Status(status) = client.call(&ClientRequest::Status)? else {
-        return Ok(Look::Changed(seen));
+        return Ok(JobsStatus::Changed(seen));
     };
     if status.stuck.is_none() && is_busy(&status) {
-        return Ok(Look::Changed(seen));
+        return Ok(JobsStatus::Changed(seen));
     }
     let held = status
         .jobs
@@ -273,9 +284,9 @@ fn look(client: &mut Client, children: &mut ProcessTree, seen: u64) -> Result<Lo
         .find(|(state, _)| *state == JobState::Held)
         .map_or(0, |(_, count)| *count);
     if held > 0 {
-        eprintln!("schedd: {held} held jobs have not run, and end here");
+        eprintln!("schedd: {held} held jobs end without having run");
     }
-    Ok(Look::Over(status.stuck))
+    Ok(JobsStatus::Finished(status.stuck))
 }
 
 fn is_busy(status: &ScheddStatus) -> bool {

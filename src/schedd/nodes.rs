@@ -11,20 +11,20 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// Silence after which a noded's connection is lost.
-const SILENCE: Span = Span::seconds(30);
+/// Time without a report after which a noded's connection counts as lost.
+const MAX_SILENCE: Span = Span::seconds(30);
 /// Interval of pings to a noded.
-const PING: Span = Span::seconds(10);
+const PING_INTERVAL: Span = Span::seconds(10);
 /// Delay between two attempts to connect, while success is expected soon.
-const REDIAL: Span = Span(10);
+const REDIAL_DELAY: Span = Span(10);
 /// Maximum delay between two attempts.
-const LONGEST_REDIAL: Span = Span::seconds(5);
+const MAX_REDIAL_DELAY: Span = Span::seconds(5);
 /// Delay before connecting again to a noded that was refused.
-const REFUSED: Span = Span::seconds(2);
-/// Maximum unread bytes before a noded gets no more tasks.
-const MOST_AHEAD: usize = 32 << 20;
+const REFUSED_DELAY: Span = Span::seconds(2);
+/// Backlog of unread orders, in bytes, above which a noded gets no more tasks.
+const MAX_BACKLOG: usize = 32 << 20;
 /// Maximum delay between two starts of schedd's own noded, if it ends before it can be reached.
-const LONGEST_RESTART: Span = Span::seconds(2);
+const MAX_RESTART_DELAY: Span = Span::seconds(2);
 
 /// All nodeds of this schedd.
 pub struct Nodes {
@@ -104,8 +104,8 @@ struct Target {
     boot: String,
     /// The identity of its state directory.
     directory: String,
-    heard: Span,
-    pinged: Span,
+    received_at: Span,
+    pinged_at: Span,
     dial_at: Span,
     pause: Span,
     /// When schedd's own noded was last started; None after its loss.
@@ -120,12 +120,12 @@ struct Target {
 /// An event of a noded's connection.
 #[derive(Debug)]
 pub enum NodedEvent {
-    /// It sent a report.
+    /// A noded sent a report.
     Report(usize, NodeReport),
-    /// It no longer responds; these are its nodes.
+    /// A noded no longer responds; these are its nodes.
     Lost(Vec<String>),
-    /// schedd's own noded has served a schedd of a higher epoch. The spool is locked, so that
-    /// schedd had another spool that no longer exists: this is the epoch to continue with.
+    /// schedd's own noded has served a schedd with a higher epoch. This spool is locked, so the
+    /// other schedd had another spool, which no longer exists. Continue with this epoch.
     Epoch(u64),
 }
 
@@ -146,20 +146,20 @@ impl Nodes {
     /// may present other nodes than before is reconnected.
     pub fn follow(&mut self, setup: &Setup) -> Vec<NodedEvent> {
         let mut places = NodedAddress::all(setup, &self.home);
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         let mut gone = Vec::new();
         for (&number, target) in &mut self.targets {
             match places
                 .iter()
                 .position(|place| place.socket == target.place.socket)
             {
-                Some(at) => news.extend(target.move_to(places.swap_remove(at))),
+                Some(at) => events.extend(target.move_to(places.swap_remove(at))),
                 None => {
-                    news.extend(
+                    events.extend(
                         target
                             .link
                             .is_some()
-                            .then(|| target.lose("the configuration has it no longer")),
+                            .then(|| target.lose("it is no longer in the configuration")),
                     );
                     gone.push(number);
                 }
@@ -172,7 +172,7 @@ impl Nodes {
             self.targets.insert(self.next, Target::new(place));
             self.next += 1;
         }
-        news
+        events
     }
 
     /// Makes the connections that are due.
@@ -200,7 +200,7 @@ impl Nodes {
             .values()
             .map(Target::next)
             .min()
-            .unwrap_or(PING)
+            .unwrap_or(PING_INTERVAL)
     }
 
     /// The descriptors to poll for reading, and whether also for writing.
@@ -227,17 +227,17 @@ impl Nodes {
             .and_then(|()| link.receive::<NodeReport>());
         match received {
             Ok(reports) => {
-                target.heard = clock::monotonic();
+                target.received_at = clock::monotonic();
                 let overtaken = reports.iter().find_map(|report| target.overtaken(report));
-                let mut news: Vec<NodedEvent> = reports
+                let mut events: Vec<NodedEvent> = reports
                     .into_iter()
                     .map(|report| target.admit(index, report))
                     .collect();
                 if let Some(epoch) = overtaken {
                     self.epoch = epoch;
-                    news.push(NodedEvent::Epoch(epoch));
+                    events.push(NodedEvent::Epoch(epoch));
                 }
-                news
+                events
             }
             Err(error) => vec![target.lose(&error.to_string())],
         }
@@ -246,27 +246,27 @@ impl Nodes {
     /// Pings nodeds, and drops those that have not responded to earlier pings.
     pub fn ping(&mut self) -> Vec<NodedEvent> {
         let now = clock::monotonic();
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         for target in self.targets.values_mut() {
-            target.lives();
+            target.is_alive();
         }
         for target in self
             .targets
             .values_mut()
-            .filter(|target| target.link.is_some() && target.pinged + PING <= now)
+            .filter(|target| target.link.is_some() && target.pinged_at + PING_INTERVAL <= now)
         {
-            if target.heard + SILENCE < now {
-                news.push(target.lose("it is silent"));
+            if target.received_at + MAX_SILENCE < now {
+                events.push(target.lose("it does not respond"));
             } else {
-                target.pinged = now;
-                news.extend(target.send(&ScheddOrder::Ping));
+                target.pinged_at = now;
+                events.extend(target.send(&ScheddOrder::Ping));
             }
         }
-        news
+        events
     }
 
-    /// Sends an order to the noded that presents `node`. If it is not connected, it gets the order
-    /// when it is.
+    /// Sends an order to the noded that presents `node`. A noded that is not connected gets the
+    /// order when it connects.
     pub fn send(&mut self, node: &str, order: &ScheddOrder) -> Vec<NodedEvent> {
         let target = self
             .targets
@@ -297,7 +297,7 @@ impl Nodes {
         let backlog = target
             .and_then(|target| target.link.as_ref())
             .map_or(0, FrameSocket::backlog);
-        backlog > MOST_AHEAD
+        backlog > MAX_BACKLOG
     }
 
     /// Sends an order to one noded.
@@ -364,7 +364,7 @@ impl Nodes {
         target.send(&ScheddOrder::Refuse { why });
         target.presents.clear();
         target.link = None;
-        target.dial_at = clock::monotonic() + REFUSED;
+        target.dial_at = clock::monotonic() + REFUSED_DELAY;
     }
 
     /// Makes schedd's own noded exit with schedd, even if it has just been started.
@@ -388,16 +388,17 @@ impl Target {
         self.presents.iter().any(|name| name == node)
     }
 
-    /// When to connect to it or ping it.
+    /// When to connect to this noded, or to ping it.
     fn next(&self) -> Span {
         if self.link.is_some() {
-            self.pinged + PING
+            self.pinged_at + PING_INTERVAL
         } else {
             self.dial_at
         }
     }
 
-    /// Its distance from `host` and from the node where a job ran, 0 to 2.
+    /// Preference for a notification, lowest first: 0 on `host`, 1 on the node where the job ran,
+    /// else 2.
     fn distance(&self, host: &str, ran_on: Option<&str>) -> u8 {
         if self.place.bound.is_empty() || self.presents(host) {
             0
@@ -416,13 +417,13 @@ impl Target {
             link: None,
             boot: String::new(),
             directory: String::new(),
-            heard: zero,
-            pinged: zero,
+            received_at: zero,
+            pinged_at: zero,
             dial_at: zero,
-            pause: REDIAL,
+            pause: REDIAL_DELAY,
             started: None,
             process: None,
-            restart: REDIAL,
+            restart: REDIAL_DELAY,
             greeted: false,
         }
     }
@@ -433,9 +434,9 @@ impl Target {
         let is_other = (&before.bound, &before.barred) != (&self.place.bound, &self.place.barred);
         self.dial_at = Span(0);
         (is_other && self.link.is_some()).then(|| {
-            let news = self.lose("the configuration has other nodes there");
-            (self.dial_at, self.pause) = (Span(0), REDIAL);
-            news
+            let events = self.lose("the configuration has changed the nodes of this socket");
+            (self.dial_at, self.pause) = (Span(0), REDIAL_DELAY);
+            events
         })
     }
 
@@ -445,13 +446,13 @@ impl Target {
         match connected {
             Ok(link) => {
                 self.link = Some(link);
-                (self.heard, self.pinged) = (now, now);
+                (self.received_at, self.pinged_at) = (now, now);
                 self.send(&ScheddOrder::Hello { epoch });
             }
             Err(error) => {
                 self.start_own(now);
                 self.dial_at = now + self.pause;
-                self.pause = Span((self.pause.0 * 5 / 4).min(LONGEST_REDIAL.0));
+                self.pause = Span((self.pause.0 * 5 / 4).min(MAX_REDIAL_DELAY.0));
                 tracing::debug!("{}: {error}", self.place.socket.display());
             }
         }
@@ -463,26 +464,26 @@ impl Target {
         let Some(home) = self.place.own.clone() else {
             return;
         };
-        if self.lives()
+        if self.is_alive()
             || self
                 .started
                 .is_some_and(|started| now < started + self.restart)
         {
             return;
         }
-        (self.started, self.pause) = (Some(now), REDIAL);
-        self.restart = Span((self.restart.0 * 2).min(LONGEST_RESTART.0));
+        (self.started, self.pause) = (Some(now), REDIAL_DELAY);
+        self.restart = Span((self.restart.0 * 2).min(MAX_RESTART_DELAY.0));
         match daemon::start("noded", &["--foreground", "--exit-when-idle", "600"], &home) {
             Ok(process) => {
                 tracing::info!("started noded");
                 self.process = Some(process);
             }
-            Err(error) => tracing::error!("noded cannot be started: {error:#}"),
+            Err(error) => tracing::error!("cannot start noded: {error:#}"),
         }
     }
 
-    /// Whether schedd's own noded last started here runs. Reaps it if it does not.
-    fn lives(&mut self) -> bool {
+    /// Whether the noded that schedd started last still runs. Reaps it if not.
+    fn is_alive(&mut self) -> bool {
         self.process = self
             .process
             .take()
@@ -498,7 +499,7 @@ impl Target {
         match self.link.as_mut()?.send(order) {
             Ok(()) => None,
             Err(error @ (FrameError::TooLarge(_) | FrameError::Malformed(_))) => {
-                tracing::error!("an order cannot be sent: {error}");
+                tracing::error!("cannot send an order to a noded: {error}");
                 None
             }
             Err(error) => Some(self.lose(&error.to_string())),
@@ -526,7 +527,7 @@ impl Target {
                 nodes.retain(|facts| self.place.admits(&facts.name));
                 self.presents = nodes.iter().map(|facts| facts.name.clone()).collect();
                 (self.boot, self.directory) = (boot.clone(), directory.clone());
-                (self.pause, self.restart) = (REDIAL, REDIAL);
+                (self.pause, self.restart) = (REDIAL_DELAY, REDIAL_DELAY);
                 self.greeted = true;
                 NodedEvent::Report(
                     index,
@@ -539,7 +540,7 @@ impl Target {
                 )
             }
             NodeReport::Fenced { epoch } => {
-                self.lose(&format!("it follows a newer schedd (epoch {epoch})"))
+                self.lose(&format!("it serves a newer schedd (epoch {epoch})"))
             }
             other => NodedEvent::Report(index, other),
         }
@@ -551,7 +552,7 @@ impl Target {
         self.started = None;
         // A noded that closes every connection is tried less and less often.
         self.dial_at = clock::monotonic() + self.pause;
-        self.pause = Span((self.pause.0 * 2).min(LONGEST_REDIAL.0));
+        self.pause = Span((self.pause.0 * 2).min(MAX_REDIAL_DELAY.0));
         NodedEvent::Lost(std::mem::take(&mut self.presents))
     }
 }
@@ -567,7 +568,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_noded_that_accepts_nobody_is_not_waited_for() {
+    fn a_noded_that_accepts_no_connection_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("noded.sock");
         let stuck = socket(
@@ -579,10 +580,10 @@ mod tests {
         .unwrap();
         bind(stuck.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
         listen(&stuck, Backlog::new(1).unwrap()).unwrap();
-        let knocking: Vec<_> = std::iter::from_fn(|| crate::sys::socket::knock(&path).ok())
+        let connections: Vec<_> = std::iter::from_fn(|| crate::sys::socket::knock(&path).ok())
             .take(10)
             .collect();
-        assert!(knocking.len() < 10);
+        assert!(connections.len() < 10);
         let (done, is_done) = channel();
         std::thread::spawn(move || {
             let place = NodedAddress {

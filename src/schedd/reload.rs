@@ -1,5 +1,5 @@
-//! Configuration changes at run time: reloading `lanai.toml` or `qmgr`, and the effects outside the
-//! server.
+//! Configuration changes at run time: by reloading `lanai.toml` or by `qmgr`, and the effects
+//! outside the server.
 
 use crate::config::settings::{KeySetting, effective};
 use crate::model::time::Span;
@@ -28,28 +28,28 @@ impl Schedd {
             Ok(read) => read
                 .granted_to(setup.grantees.clone())
                 .with_overrides(setup.overrides.clone()),
-            Err(error) => return tracing::error!("not reloaded, all stays as it was: {error:#}"),
+            Err(error) => return tracing::error!("not reloaded, settings unchanged: {error:#}"),
         };
-        if let Some(why) = needed(&self.server, &next) {
+        if let Some(why) = resource_in_use(&self.server, &next) {
             return tracing::error!(
-                "not reloaded, all stays as it was: {}: {why}",
+                "not reloaded, settings unchanged: {}: {why}",
                 next.installation.config.display()
             );
         }
         for fixed in keep_fixed(setup, &mut next) {
-            tracing::warn!("{fixed}: stays as it was until schedd is started anew");
+            tracing::warn!("{fixed}: takes effect when schedd is restarted");
         }
         let changed = changes(setup, &next);
         for misfit in &next.misfits {
             tracing::warn!(
-                "what qmgr has said does not fit {}: {misfit}",
+                "a setting of qmgr conflicts with {} and is ignored: {misfit}",
                 next.installation.config.display()
             );
         }
         match self.server.reconfigure(next) {
             Ok(()) if changed.is_empty() => self.reloaded = Some("nothing has changed".to_string()),
             Ok(()) => self.reloaded = Some(changed.join(", ")),
-            Err(error) => tracing::error!("not reloaded, all stays as it was: {error}"),
+            Err(error) => tracing::error!("not reloaded, settings unchanged: {error}"),
         }
     }
 
@@ -77,11 +77,11 @@ impl Schedd {
         if before.config.hooks != setup.config.hooks {
             self.hooks.forget_words();
             programs::clear(&self.home.hooks(), &setup.config.hooks);
-            let news = self.nodes.send_to_all(&orders::attend(setup));
-            self.note(news);
+            let events = self.nodes.send_to_all(&orders::attend(setup));
+            self.note(events);
         }
-        let news = self.nodes.follow(&self.server.setup);
-        self.note(news);
+        let events = self.nodes.follow(&self.server.setup);
+        self.note(events);
         let setup = &self.server.setup;
         self.timers.poll = self.timers.poll.min(now + setup.config.cycle.poll_interval);
         if before.config.server.history != setup.config.server.history {
@@ -92,7 +92,7 @@ impl Schedd {
                 .min(now + timers::PURGE);
         }
         if before.policy.usage != setup.policy.usage {
-            self.count_anew();
+            self.recompute_usage();
         }
         if before.resources != self.server.setup.resources {
             let promises = self.verdicts.promises();
@@ -105,26 +105,26 @@ impl Schedd {
         self.server.want_cycle(Trigger::Config);
     }
 
-    fn count_anew(&mut self) {
+    fn recompute_usage(&mut self) {
         match expiry::stored_usage(self.server.setup.policy.usage.clone(), &self.spool) {
             Ok(usage) => self.server.load_usage(usage),
             Err(error) => {
-                tracing::error!("usage cannot be counted anew, and counts as before: {error}")
+                tracing::error!("cannot recompute usage, which stays as before: {error}")
             }
         }
     }
 }
 
 /// A resource in use that `next` removes or gives another type, with a hint; None if there is none.
-fn needed(server: &ServerState, next: &Setup) -> Option<String> {
+fn resource_in_use(server: &ServerState, next: &Setup) -> Option<String> {
     for (name, known) in server.setup.resources.iter() {
         let other = next.resources.get(name);
         if other.is_none_or(|other| other.kind != known.kind)
-            && let Some(who) = server.asks_for(name)
+            && let Some(requester) = server.asks_for(name)
         {
             return Some(format!(
-                "{who} asks for `{name}`, which is no [[resource]] of that type any more: \
-                 delete what asks for it first"
+                "{requester} requests `{name}`, which the file no longer defines with that type: \
+                 delete {requester} first"
             ));
         }
     }

@@ -11,7 +11,7 @@ use crate::wire::order::ScheddOrder;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// Maximum time that waiting notices delay the exit.
-const LAST: Span = Span::seconds(2);
+const EXIT_DELAY: Span = Span::seconds(2);
 
 impl Schedd {
     /// Exits after `qterm`, once the jobs that it waits for have ended.
@@ -45,7 +45,7 @@ impl Schedd {
 
     /// Exits in order. Running jobs continue under their shepherds.
     pub(super) fn leave(&mut self) {
-        tracing::info!("leaving");
+        tracing::info!("exiting");
         self.mailer.leave();
         self.send_last_notices();
         self.notifier.leave();
@@ -63,13 +63,13 @@ impl Schedd {
         if let Err(error) = Checkpointer::open(&crate::spool::file(home))
             .and_then(|checkpointer| checkpointer.checkpoint())
         {
-            tracing::debug!("the spool's log was not emptied: {error}");
+            tracing::debug!("cannot checkpoint the spool's write-ahead log: {error}");
         }
     }
 
-    /// Sends the notices to users that still wait, within [`LAST`]. nodeds run their programs.
+    /// Sends the notices to users that still wait, within [`EXIT_DELAY`]. nodeds run their programs.
     fn send_last_notices(&mut self) {
-        let until = clock::monotonic() + LAST;
+        let until = clock::monotonic() + EXIT_DELAY;
         self.user_notices.end_rounds(Span(i64::MAX));
         loop {
             self.notify_users();
@@ -77,13 +77,13 @@ impl Schedd {
             if !self.user_notices.can_send_more() || left <= 0 {
                 break;
             }
-            self.hear_nodes(left);
+            self.receive_reports(left);
         }
-        self.user_notices.give_up("schedd ends");
+        self.user_notices.give_up("schedd exits");
     }
 
     /// Handles reports that arrive within `milliseconds`.
-    fn hear_nodes(&mut self, milliseconds: i64) {
+    fn receive_reports(&mut self, milliseconds: i64) {
         let (indices, mut fds): (Vec<usize>, Vec<PollFd>) = self
             .nodes
             .watched()
@@ -99,8 +99,8 @@ impl Schedd {
             .zip(is_ready)
             .filter(|&(_, is_ready)| is_ready)
         {
-            let news = self.nodes.receive(index);
-            self.note(news);
+            let events = self.nodes.receive(index);
+            self.note(events);
         }
     }
 }

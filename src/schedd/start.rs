@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Maximum time for a schedd that holds the spool to respond or to exit.
-const PATIENCE: Span = Span::seconds(30);
+const TAKEOVER_TIMEOUT: Span = Span::seconds(30);
 
 /// Schedule jobs: decide when and where each job runs.
 ///
@@ -109,10 +109,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             command: &arguments.command,
         });
     }
-    serve_or_ask(arguments).map(|()| ExitCode::SUCCESS)
+    run_daemon_or_command(arguments).map(|()| ExitCode::SUCCESS)
 }
 
-fn serve_or_ask(arguments: &Arguments) -> Result<()> {
+fn run_daemon_or_command(arguments: &Arguments) -> Result<()> {
     let home = Home::find()?;
     match arguments {
         Arguments { status: true, .. } => control::status(&home),
@@ -153,7 +153,7 @@ fn serve(home: Home, ready: bool) -> Result<()> {
 /// start two daemons, and a command may come while a schedd is about to exit: the second daemon
 /// waits until the first serves or has exited.
 fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
-    let until = clock::monotonic() + PATIENCE;
+    let until = clock::monotonic() + TAKEOVER_TIMEOUT;
     while clock::monotonic() < until {
         match recover(home) {
             Err(error) if ready && matches!(error.downcast_ref(), Some(LockError::Held(_))) => {}

@@ -92,7 +92,7 @@ impl Schedd {
     fn give_back(&mut self, inputs: Vec<Input>, error: &SpoolError) {
         // A full disk has been logged already, and the log file may be on it.
         if !matches!(error, SpoolError::Full) {
-            tracing::error!("the spool did not take a tick: {error}");
+            tracing::error!("cannot store the changes of a tick in the spool: {error}");
         }
         for input in inputs {
             match input {

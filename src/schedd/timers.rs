@@ -53,11 +53,11 @@ pub const REPEATED: Span = Span::seconds(24 * 3600);
 pub const RETRY: Span = Span(200);
 
 /// How long finished jobs are kept without a history: a command may still wait for their end.
-const UNSHOWN: Span = Span::seconds(60);
+const MIN_KEPT: Span = Span::seconds(60);
 
 /// How long finished jobs are kept.
 pub fn kept(history: Span) -> Span {
-    if history > Span(0) { history } else { UNSHOWN }
+    if history > Span(0) { history } else { MIN_KEPT }
 }
 
 impl Timers {
@@ -76,12 +76,12 @@ impl Timers {
     }
 
     /// Whether a timer has expired. If so, it restarts.
-    pub fn ring(timer: &mut Span, pace: Span) -> bool {
+    pub fn ring(timer: &mut Span, interval: Span) -> bool {
         let now = clock::monotonic();
-        let rings = *timer <= now;
-        if rings {
-            *timer = now + pace;
+        let has_expired = *timer <= now;
+        if has_expired {
+            *timer = now + interval;
         }
-        rings
+        has_expired
     }
 }

@@ -67,10 +67,12 @@ impl AccountingContext<'_> {
         let held = Held::of(&shares);
         let kept = run.map_or_else(Held::default, |run| Held::of(&run.shares));
         let released = run.map_or(0, Run::released_core_ms);
-        let stood = run.map_or(Span(0), |run| run.stood_still(self.now));
-        let ended = run.map_or(self.now, |run| (run.started + lasted + stood).min(self.now));
+        let suspended = run.map_or(Span(0), |run| run.stood_still(self.now));
+        let ended = run.map_or(self.now, |run| {
+            (run.started + lasted + suspended).min(self.now)
+        });
         let length = run.map_or(Span(0), |run| {
-            Span(ended.since(run.started + stood).0.max(0))
+            Span(ended.since(run.started + suspended).0.max(0))
         });
         let entry = AccountingEntry {
             job: job.id,
@@ -128,13 +130,13 @@ fn used(job: &Job, event: Option<&Event>) -> Usage {
     let (known, Some(Event::Ended { outcome, .. })) = (job.life.used, event) else {
         return job.life.used;
     };
-    let told = outcome.used;
+    let reported = outcome.used;
     Usage {
-        walltime: known.walltime.max(told.walltime),
-        cput: known.cput.max(told.cput),
-        mem_kb: known.mem_kb.max(told.mem_kb),
-        vmem_kb: known.vmem_kb.max(told.vmem_kb),
-        ncpus: known.ncpus.max(told.ncpus),
+        walltime: known.walltime.max(reported.walltime),
+        cput: known.cput.max(reported.cput),
+        mem_kb: known.mem_kb.max(reported.mem_kb),
+        vmem_kb: known.vmem_kb.max(reported.vmem_kb),
+        ncpus: known.ncpus.max(reported.ncpus),
     }
 }
 

@@ -64,14 +64,14 @@ impl Caller {
     /// Sets the rights to exactly those that the configuration grants.
     pub fn authorize(&mut self, setup: &Setup) {
         let is_listed =
-            |people: &[Person]| people.iter().any(|person| self.is_meant(person, setup));
+            |people: &[Person]| people.iter().any(|person| self.is_named_by(person, setup));
         let server = &setup.config.server;
         let manager = self.is_ourselves() || is_listed(&server.managers);
         self.privileged = manager || is_listed(&server.operators);
         self.manager = manager;
     }
 
-    fn is_meant(&self, person: &Person, setup: &Setup) -> bool {
+    fn is_named_by(&self, person: &Person, setup: &Setup) -> bool {
         let Owner { user, uid, .. } = &self.owner;
         let is_account = person
             .account()
@@ -87,8 +87,9 @@ impl Caller {
             return;
         };
         tracing::warn!(
-            "user {user} ({uid}) has no rights: `managers` and `operators` mean the account {user} ({bound}); name \
-             {user} there again with qmgr if this account is to have them"
+            "user {user} (uid {uid}) has no operator rights: `managers` and `operators` refer to \
+             an earlier account {user} (uid {bound}); to grant them to this account, set them \
+             again with qmgr"
         );
     }
 

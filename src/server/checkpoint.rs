@@ -35,8 +35,8 @@ pub fn order(setup: &Setup, job: &Job, run: &Run) -> Option<ScheddOrder> {
     })))
 }
 
-/// Handles a hold on a running job: checkpoints and requeues it if the site can; otherwise the job
-/// runs on, as in PBS.
+/// Handles a hold on a running job: checkpoints and requeues it if the site has a command for that;
+/// otherwise the job runs on, as in PBS.
 pub fn of_held(server: &mut ServerState, id: JobId, by: &str) {
     let has_command = server.setup.config.launch.checkpoint.program.is_some();
     let held = server
@@ -66,11 +66,9 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
     let Some(run) = job.life.open_run().filter(|run| run.attempt == attempt) else {
         return;
     };
-    let told = job
-        .life
-        .preemption
-        .clone()
-        .filter(|told| told.concerns(run.attempt, run.started) && told.action.checkpoints());
+    let preemption = job.life.preemption.clone().filter(|preemption| {
+        preemption.concerns(run.attempt, run.started) && preemption.action.checkpoints()
+    });
     server.happen(
         id,
         Event::CheckpointFailed {
@@ -80,11 +78,11 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
     );
     // No fallback if the preemptor has started meanwhile or is gone.
     let waits = |to: JobId| server.keeps_room_for(to);
-    let Some(told) = told.filter(|told| told.to.is_none_or(waits)) else {
+    let Some(preemption) = preemption.filter(|preemption| preemption.to.is_none_or(waits)) else {
         return;
     };
-    if let Some(action) = next_action(server, id, told.action) {
-        server.make_way(id, attempt, (told.to, told.cause, action));
+    if let Some(action) = next_action(server, id, preemption.action) {
+        server.make_way(id, attempt, (preemption.to, preemption.cause, action));
     }
 }
 
@@ -101,7 +99,7 @@ fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option
 }
 
 impl ServerState {
-    /// Preempts a running job: for which job, why, and by which action.
+    /// Preempts a running job for the job `to`, for this cause and by this action.
     pub fn make_way(
         &mut self,
         job: JobId,

@@ -20,9 +20,9 @@ pub struct Reading {
     pub boot: String,
 }
 
-/// Smaller differences between the actual and the expected wall clock, in milliseconds, are no
-/// step.
-const STEP: i64 = 1000;
+/// Minimum difference between the actual and the expected wall clock that counts as a step, in
+/// milliseconds.
+const MIN_STEP: i64 = 1000;
 
 /// The server clock.
 #[derive(Clone, Debug)]
@@ -41,13 +41,13 @@ impl Clock {
         }
     }
 
-    /// The clock of an existing spool. Within one boot it has run on. After a reboot the wall clock
-    /// gives the time the machine was off, but time never runs backwards.
+    /// The clock of an existing spool. Within one boot it continues from the time since boot. After
+    /// a reboot the wall clock gives the time the machine was off, but time never runs backwards.
     pub fn resume(saved_last: Saved, table: ClockTable, reading: &Reading) -> Clock {
-        let elsewise = || saved_last.time.max(Time(reading.wall - table.offset()));
+        let after_reboot = || saved_last.time.max(Time(reading.wall - table.offset()));
         let time = saved_last
             .at(reading.since_boot, &reading.boot)
-            .unwrap_or_else(elsewise);
+            .unwrap_or_else(after_reboot);
         Clock {
             anchor: saved(time, reading),
             table,
@@ -64,7 +64,7 @@ impl Clock {
     pub fn observe(&mut self, reading: &Reading) -> Option<(Time, i64)> {
         let now = self.now(reading);
         let ahead = reading.wall - now.0;
-        if (ahead - self.table.offset()).abs() < STEP {
+        if (ahead - self.table.offset()).abs() < MIN_STEP {
             return None;
         }
         self.table.step(now, ahead);
@@ -113,24 +113,24 @@ mod tests {
         assert_eq!(
             clock.observe(&reading(500, 1_000_900)),
             None,
-            "a drift is no step"
+            "a small drift is not a step"
         );
         let forward = reading(1_000, 1_001_000 + 3_600_000);
         assert_eq!(
             clock.now(&forward),
             Time(1_001_000),
-            "an hour forward is no hour waited"
+            "the server clock ignores the step"
         );
         assert_eq!(clock.observe(&forward), Some((Time(1_001_000), 3_600_000)));
         let back = reading(2_000, 1_002_000 - 3_600_000);
         assert_eq!(clock.now(&back), Time(1_002_000));
         assert_eq!(clock.observe(&back), Some((Time(1_002_000), -3_600_000)));
-        assert_eq!(clock.observe(&back), None, "a step is noticed once");
+        assert_eq!(clock.observe(&back), None, "a step is reported once");
         assert_eq!(clock.wall(Time(1_001_500)), Wall(1_001_500 / 1000 + 3600));
     }
 
     #[test]
-    fn a_restart_goes_on_and_a_reboot_never_goes_back() {
+    fn time_continues_after_a_restart_and_never_goes_back_after_a_reboot() {
         let clock = Clock::new(&reading(5_000, 1_000_000));
         let last = clock.save(&reading(6_000, 1_001_000));
         let again = |reading: &Reading| {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Grantees(BTreeMap<String, u32>);
 
 impl Grantees {
-    /// The key under which the spool keeps them.
+    /// The key under which the spool keeps these numbers.
     pub const KEY: &'static str = "grantees";
 
     /// Whether a right that names `user` is meant for the account with this number. A name without
@@ -29,7 +29,7 @@ impl Grantees {
         self.0.get(user).copied()
     }
 
-    /// Binds a name that is not bound yet; false if it is.
+    /// Binds a name that is not bound yet. Returns false if it is bound already.
     pub fn bind(&mut self, user: &str, uid: u32) -> bool {
         let is_new = !self.0.contains_key(user);
         if is_new {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_bound_until_it_is_named_no_more_or_anew() {
+    fn a_name_is_bound_until_it_is_removed_or_granted_again() {
         let mut grantees = Grantees::default();
         grantees.follow(
             &server(&["root@*", "*@head", "no-such-user"]),
@@ -89,13 +89,19 @@ mod tests {
         assert_eq!(grantees.number("root"), Some(0));
         assert!(
             !grantees.allow("root", 1000),
-            "another account of that name"
+            "a later account of the same name"
         );
-        assert!(grantees.allow("no-such-user", 1000), "not there yet");
+        assert!(
+            grantees.allow("no-such-user", 1000),
+            "no account is bound yet"
+        );
         assert!(grantees.bind("no-such-user", 1000) && !grantees.bind("no-such-user", 1001));
         assert!(!grantees.allow("no-such-user", 1001));
         grantees.release(&["no-such-user".to_string()]);
-        assert!(grantees.allow("no-such-user", 1001), "granted anew");
+        assert!(
+            grantees.allow("no-such-user", 1001),
+            "unbound names can be bound again"
+        );
         grantees.follow(&server(&[]), &SystemAccounts);
         assert_eq!(grantees, Grantees::default());
     }

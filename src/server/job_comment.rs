@@ -1,5 +1,6 @@
-//! The job comment, where the state does not explain the job: who held it, why its start failed,
-//! lost contact with its node. All other comments are computed for display.
+//! The stored job comment, for facts that the state does not show: the user who held the job, the
+//! failure of its start, the lost contact with its node. All other comments are computed for
+//! display.
 
 use crate::model::job::How;
 use crate::model::job::Job;
@@ -41,13 +42,15 @@ pub fn comment(
             "Job start not confirmed within {} s, being cancelled",
             after.as_seconds()
         ))),
-        Event::Preempted { .. } => made_way(job, "Job is preempted", server).map(Some),
+        Event::Preempted { .. } => preempted(job, "Job is preempted", server).map(Some),
         Event::RoomMade { by } => {
             let jobs = shown_some(by, |job| job.full(server));
-            Some(Some(format!("Not Running: Waits for {jobs} to make way")))
+            Some(Some(format!(
+                "Not Running: Waiting for preemption of {jobs}"
+            )))
         }
         Event::Ended { .. } if was_preempted(job) => {
-            Some(made_way(job, "Not Running: Job was preempted", server))
+            Some(preempted(job, "Not Running: Job was preempted", server))
         }
         Event::Ended { outcome, .. } => Some(after_end(job, event, &outcome.how, &civil)),
         Event::DependencyBroken { why, .. } => Some(Some(why.clone())),
@@ -56,10 +59,13 @@ pub fn comment(
     }
 }
 
-/// For which job, and why, a job is or was preempted.
-fn made_way(job: &Job, what: &str, server: &str) -> Option<String> {
-    let told = job.life.preemption.as_ref()?;
-    Some(format!("{what}: {}", told.told(|job| job.full(server))))
+/// The comment of a preempted job: `what`, the preemptor and the cause.
+fn preempted(job: &Job, what: &str, server: &str) -> Option<String> {
+    let preemption = job.life.preemption.as_ref()?;
+    Some(format!(
+        "{what}: {}",
+        preemption.told(|job| job.full(server))
+    ))
 }
 
 /// Why the start of a job is deferred after `event`.
@@ -110,10 +116,10 @@ fn after_end(
         }
         How::ShepherdLost => lost(job, "its shepherd was killed"),
         How::NodeFault(why) if is_held => Some(held(why)),
-        How::NodeFault(why) if deferral.is_some() => Some(put_off(job, why, civil)),
+        How::NodeFault(why) if deferral.is_some() => Some(deferred(job, why, civil)),
         How::Cancelled if is_held => Some(held(UNCONFIRMED)),
         How::Cancelled | How::Signaled(_) if deferral.is_some() => {
-            Some(put_off(job, UNCONFIRMED, civil))
+            Some(deferred(job, UNCONFIRMED, civil))
         }
         How::Overran { .. } | How::Exceeded { .. } if job.life.state == JobState::Queued => {
             Some(format!("Not Running: Job was requeued: {}", how.excess()?))
@@ -122,15 +128,15 @@ fn after_end(
     }
 }
 
-/// Why a start was given up that its node never confirmed.
-const UNCONFIRMED: &str = "its node did not say in time that it had begun";
+/// The reason given for a start that the node never confirmed.
+const UNCONFIRMED: &str = "its node did not confirm the start in time";
 
 fn held(why: &str) -> String {
     format!("job held, too many failed attempts to run: {why}")
 }
 
 /// The comment of a deferred job (M10). PBS has no such state; others call it deferred.
-fn put_off(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> String {
+fn deferred(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> String {
     let begin = Deferral::StartFailed.comment();
     match job.life.not_before {
         Some(moment) => format!("{begin}on {}: {why}", shown(civil(moment))),
@@ -141,5 +147,5 @@ fn put_off(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> Stri
 /// The comment of a lost job that may not be rerun. A rerunnable job is queued again instead.
 fn lost(job: &Job, why: &str) -> Option<String> {
     (job.life.state == JobState::Finished)
-        .then(|| format!("Job was lost: {why}, and it may not be run again"))
+        .then(|| format!("Job was lost: {why}; it is not rerunnable"))
 }

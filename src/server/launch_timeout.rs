@@ -48,8 +48,8 @@ fn stuck(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attem
     }
     let node = server.node(job.script_node()?).filter(|node| node.up)?;
     let config = &server.setup.config;
-    let patience = timeout + delay(&config.hooks, &config.launch.scripts);
-    let is_late = server.now.since(run.started.max(node.changed)) >= patience;
+    let time_limit = timeout + delay(&config.hooks, &config.launch.scripts);
+    let is_late = server.now.since(run.started.max(node.changed)) >= time_limit;
     (is_late && !Files::of(&job.spec.other).come_first()).then_some((job.id, run.attempt))
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_timeouts_are_looked_at_more_often() {
+    fn short_timeouts_are_checked_more_often() {
         let paces = [
             Some(Span(1000)),
             Some(Span::seconds(40)),

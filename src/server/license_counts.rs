@@ -37,7 +37,7 @@ impl LicenseCounts {
         pool.as_told(self.get(name))
     }
 
-    /// Notes that the amount in force was reported once more, if the new report equals it.
+    /// If the report equals the amount in force, updates only its time. Returns whether it does.
     pub fn confirm(&mut self, resource: &str, count: &ReportedCount) -> bool {
         let Some(known) = self.reported.get_mut(resource) else {
             return false;
@@ -58,7 +58,7 @@ impl LicenseCounts {
         self.before.entry(resource.to_string()).or_insert(before);
     }
 
-    /// The tick is stored.
+    /// The tick is stored: its changes can no longer be undone.
     pub fn settle(&mut self) {
         self.before.clear();
     }

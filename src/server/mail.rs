@@ -12,9 +12,9 @@ use crate::server::setup::Setup;
 use std::fmt::Write;
 
 /// Maximum length of a mail, in bytes.
-const LONGEST: usize = 16 << 10;
+const MAX_LENGTH: usize = 16 << 10;
 /// Maximum number of index ranges that one line lists.
-const RUNS: usize = 50;
+const MAX_RANGES: usize = 50;
 
 /// A mail about a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub(crate) struct Occasion {
 pub fn letter(setup: &Setup, before: JobState, job: &Job, event: Option<&Event>) -> Option<Letter> {
     setup.mailer.as_ref()?;
     let Occasion { points, what } = occasion(before, job, event)?;
-    let told = points_of(job).contains(|letter| points.contains(letter));
-    if !told || !is_told_alone(job) {
+    let is_requested = points_of(job).contains(|letter| points.contains(letter));
+    if !is_requested || !is_told_alone(job) {
         return None;
     }
     let to = recipients(setup, job);
@@ -69,7 +69,7 @@ pub(crate) fn is_told_alone(job: &Job) -> bool {
     job.id.index().is_none() || points_of(job).contains('j')
 }
 
-/// The occasion for mail that an event is, if any.
+/// The mail occasion of an event; None if the event causes no mail.
 pub(crate) fn occasion(before: JobState, job: &Job, event: Option<&Event>) -> Option<Occasion> {
     let occasion = |points, what: &str| {
         Some(Occasion {
@@ -115,7 +115,7 @@ fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
         Want::Gone(by) if by.split('@').next() != Some(&job.owner.user) => {
             occasion("ae", format!("Job deleted at request of {by}"))
         }
-        // An array of which no subjob started: deleted range by range.
+        // An array without a started subjob that was deleted range by range.
         _ if !began && event.is_none() => None,
         _ if !began && !matches!(job.life.want, Want::Gone(_)) => occasion(
             "ae",
@@ -181,7 +181,7 @@ fn body(setup: &Setup, job: &Job, what: &str) -> String {
             write_used(&mut text, job);
         }
     }
-    match text.char_indices().nth(LONGEST / 4) {
+    match text.char_indices().nth(MAX_LENGTH / 4) {
         Some((end, _)) => text[..end].to_string() + "...\n",
         None => text,
     }
@@ -192,11 +192,11 @@ fn write_subjobs(text: &mut String, elements: &Elements, indices: Indices) {
     for (status, set) in elements.ended() {
         let runs = set
             .iter()
-            .take(RUNS)
+            .take(MAX_RANGES)
             .map(|(first, last)| indices.between(first, last).to_string());
         let (named, more) = (
             runs.collect::<Vec<_>>().join(","),
-            if set.runs() > RUNS { ",..." } else { "" },
+            if set.runs() > MAX_RANGES { ",..." } else { "" },
         );
         let _ = writeln!(
             text,
@@ -242,27 +242,27 @@ mod tests {
     }
 
     #[test]
-    fn an_arrays_letter_tells_which_subjobs_ended_how() {
+    fn the_mail_of_an_array_lists_its_subjobs_by_exit_status() {
         let indices = "1-11:2".parse().unwrap();
-        let said = digest(indices, |at| [0, 0, 0, 2, 0, 271][at as usize]);
+        let text = digest(indices, |at| [0, 0, 0, 2, 0, 271][at as usize]);
         assert_eq!(
-            said,
+            text,
             "4 subjobs with status 0: 1-5:2,9\n1 subjob with status 2: 7\n1 subjob with status 271: 11\n"
         );
     }
 
     #[test]
-    fn a_large_array_that_failed_here_and_there_makes_no_large_letter() {
+    fn the_mail_of_a_large_array_is_bounded() {
         let indices = "0-99999".parse().unwrap();
-        let said = digest(indices, |at| (at % 2) as i32);
+        let text = digest(indices, |at| (at % 2) as i32);
         assert!(
-            said.starts_with("50000 subjobs with status 0: 0,2,4,") && said.contains(",98,...\n"),
-            "{said}"
+            text.starts_with("50000 subjobs with status 0: 0,2,4,") && text.contains(",98,...\n"),
+            "{text}"
         );
         assert_eq!(
-            (said.lines().count(), said.contains(",100")),
+            (text.lines().count(), text.contains(",100")),
             (2, false),
-            "{said}"
+            "{text}"
         );
     }
 }

@@ -59,9 +59,9 @@ pub fn lose_missing(server: &mut ServerState, inventory: &Inventory) {
     }
 }
 
-/// Why a noded is not admitted: its nodes may still run jobs recorded in another state directory.
-/// It cannot report on those, whether its host was reinstalled or another host has the same node
-/// name.
+/// Why a noded is not admitted; None if it is. Its nodes may still run jobs that another state
+/// directory records, and it cannot report on those. Its host was reinstalled, or another host has
+/// the same node name.
 pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Option<String> {
     let names: BTreeSet<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
     let of_others: Vec<(&Job, &str, &str)> = server
@@ -78,8 +78,9 @@ pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Op
     let jobs = shown_some(&ids, |job| job.full(&server.setup.name));
     let short = |identity: &str| identity.chars().take(8).collect::<String>();
     Some(format!(
-        "refused a noded with state directory {}: {jobs} may still run under that with state directory {}; start noded \
-         with that one again, or, if the host is lost for good, run pbsnodes --gone {node}",
+        "refused a noded with state directory {}: {jobs} may still run under the noded with state \
+         directory {}; start noded with that directory, or, if the host will not return, run \
+         pbsnodes --gone {node}",
         short(directory),
         short(own)
     ))
@@ -192,7 +193,7 @@ fn not_in_inventory(server: &mut ServerState, job: &Job, run: &Run, boot: &str) 
         return;
     }
     let why = if run.boot.as_deref() == Some(boot) {
-        "its node no longer knows of it"
+        "its node has no record of it"
     } else {
         "its node was rebooted"
     };
@@ -324,7 +325,7 @@ pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
     }
 }
 
-/// Takes nodes offline after a hook failed that is configured to do so.
+/// Sets nodes offline after the failure of a hook that is configured to do so.
 pub fn take_out(server: &mut ServerState, nodes: &[String], why: &str) {
     let now = server.now;
     // An offline node keeps its earlier comment.
@@ -333,7 +334,7 @@ pub fn take_out(server: &mut ServerState, nodes: &[String], why: &str) {
         .filter_map(|name| server.node(name))
         .filter(|node| !node.offline);
     for node in serve.cloned().collect::<Vec<_>>() {
-        tracing::warn!("node {} is taken out of service: {why}", node.facts.name);
+        tracing::warn!("node {} is set offline: {why}", node.facts.name);
         server.set_node(Node {
             offline: true,
             comment: Some(why.to_string()),
@@ -344,14 +345,14 @@ pub fn take_out(server: &mut ServerState, nodes: &[String], why: &str) {
 }
 
 /// A node that is down for this long has lost contact with its jobs.
-const SILENT: Span = Span::seconds(5);
+const CONTACT_LOST_AFTER: Span = Span::seconds(5);
 
 /// Marks the jobs of nodes that have been down for a while.
 pub fn note_silence(server: &mut ServerState) {
     let now = server.now;
     let silent = server
         .nodes()
-        .filter(|node| !node.up && now.since(node.changed) >= SILENT);
+        .filter(|node| !node.up && now.since(node.changed) >= CONTACT_LOST_AFTER);
     let silent: Vec<String> = silent.map(|node| node.facts.name.clone()).collect();
     for node in silent {
         lose_contact(server, &node);

@@ -132,7 +132,7 @@ pub fn notices(
     if programs.peek().is_none() || !mail::is_told_alone(job) {
         return Vec::new();
     }
-    let Some((event, what)) = turn(before, job, event) else {
+    let Some((event, what)) = event_of(before, job, event) else {
         return Vec::new();
     };
     let body = Body::Job(Box::new(Turn {
@@ -152,7 +152,7 @@ pub fn notices(
         .collect()
 }
 
-fn turn(before: JobState, job: &Job, event: Option<&Event>) -> Option<(&'static str, String)> {
+fn event_of(before: JobState, job: &Job, event: Option<&Event>) -> Option<(&'static str, String)> {
     match mail::occasion(before, job, event) {
         Some(Occasion { points, what }) => {
             let event = if points.contains('a') {

@@ -140,17 +140,17 @@ fn job_hooks(server: &ServerState, job: &Job) -> Option<Box<JobHooks>> {
     if hooks.is_empty() && scripts.prologue.is_none() && scripts.epilogue.is_none() {
         return None;
     }
-    let told = job_json::of_job(job, None, &server.facts_now());
+    let job_document = job_json::of_job(job, None, &server.facts_now());
     Some(Box::new(JobHooks {
         hooks,
         scripts,
         server: server.setup.name.clone(),
-        job: Value::Object(told).to_string(),
+        job: Value::Object(job_document).to_string(),
     }))
 }
 
 /// The amount of a resource in the share that runs the script.
-fn given(run: &Run, resource: &str) -> Option<i64> {
+fn granted_amount(run: &Run, resource: &str) -> Option<i64> {
     run.shares
         .first()?
         .taken
@@ -168,7 +168,7 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
     let threads = first.map_or(1, |chunk| match chunk.get("ompthreads") {
         Some(_) => chunk.long("ompthreads"),
         // The amount granted, which may exceed the minimum requested (Q22).
-        None => given(run, "ncpus").unwrap_or_else(|| chunk.long("ncpus")),
+        None => granted_amount(run, "ncpus").unwrap_or_else(|| chunk.long("ncpus")),
     });
     Launch {
         job: job.id,

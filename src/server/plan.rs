@@ -11,14 +11,14 @@ use crate::server::reservations;
 use crate::server::state::ServerState;
 
 impl ServerState {
-    /// Runs a scheduling cycle, which changes nothing but what cycles remember.
+    /// Runs a scheduling cycle. It changes only the priorities and the cycle cache.
     pub fn plan(&mut self, memory: &mut CycleCache) -> Plan {
         self.prioritise();
         cycle::run_again(self.cluster(), &self.setup.policy, self.now, memory)
     }
 
-    /// Preempts jobs, and notes it with the jobs that preempt them. Returns whether any job was
-    /// preempted that was not before.
+    /// Preempts jobs, and records the preemption with the preemptors too. Returns whether any job
+    /// was newly preempted.
     pub fn take_preempts(&mut self, plan: &Plan) -> bool {
         let mut is_new = false;
         for &Preemption {

@@ -116,12 +116,12 @@ pub fn enter(
     })
 }
 
-/// Calls `ask` with the queue admission for jobs of this owner.
+/// Calls `call` with the queue admission for jobs of this owner.
 pub fn through<T>(
     server: &ServerState,
     comer: Comer,
     owner: &Owner,
-    ask: impl FnOnce(&QueueAdmission) -> T,
+    call: impl FnOnce(&QueueAdmission) -> T,
 ) -> T {
     let (setup, name) = (&server.setup, OnceCell::new());
     let is_member = |group: &str| is_member(setup, owner, group);
@@ -129,7 +129,7 @@ pub fn through<T>(
         name.get_or_init(|| setup.installation.accounts.group_name(owner.gid))
             .clone()
     };
-    ask(&QueueAdmission {
+    call(&QueueAdmission {
         queues: &setup.queues,
         resources: &setup.resources,
         qualities: &setup.policy.qualities,
@@ -170,7 +170,7 @@ mod tests {
 
     /// I19: a gid may have several names; this one is not in the system's group database.
     #[test]
-    fn a_group_is_known_at_the_door_by_the_name_that_limits_have_for_it() {
+    fn a_group_is_matched_by_the_name_that_limits_use() {
         let [user, project, queue] = ["ann", "none", "batch"].map(str::to_string);
         let who = Credentials {
             user,

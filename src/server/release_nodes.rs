@@ -1,5 +1,5 @@
 //! `pbs_release_nodes`: a running job releases nodes before its end. Its processes there are ended,
-//! its node files lose their lines, and it is charged for them until now.
+//! the nodes are removed from its node files, and it is charged for them until now.
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
@@ -38,8 +38,10 @@ impl RequestContext<'_> {
             .open_run()
             .filter(runs)
             .ok_or_else(Refusal::bad_state)?;
-        let asked = self.select(keep)?;
-        let division = run.divide(keep, &asked, |node| Some(&self.server.node(node)?.facts))?;
+        let requested = self.select(keep)?;
+        let division = run.divide(keep, &requested, |node| {
+            Some(&self.server.node(node)?.facts)
+        })?;
         let by = self.caller.shown();
         self.server.happen(
             id,
@@ -56,8 +58,8 @@ impl RequestContext<'_> {
         let KeptNodes::Select(text) = keep else {
             return Ok(Select::default());
         };
-        let asked = [("select".to_string(), text.clone())];
-        Ok(Request::parse(&asked, &self.server.setup.resources)?.select)
+        let requested = [("select".to_string(), text.clone())];
+        Ok(Request::parse(&requested, &self.server.setup.resources)?.select)
     }
 }
 
@@ -67,7 +69,7 @@ pub fn at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Or
     let Some(job) = server.job(id).cloned() else {
         return Vec::new();
     };
-    let asks = job
+    let is_requested = job
         .spec
         .other
         .get("release_nodes_on_stageout")
@@ -75,7 +77,7 @@ pub fn at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Or
     let run = job
         .life
         .open_run()
-        .filter(|run| asks && run.attempt == attempt && run.has_script());
+        .filter(|run| is_requested && run.attempt == attempt && run.has_script());
     let Some(run) = run else { return Vec::new() };
     let Ok(division) = run.divide(&KeptNodes::Nothing, &Select::default(), |_| None) else {
         return Vec::new();

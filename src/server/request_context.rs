@@ -1,5 +1,4 @@
-//! The request of a client that is being handled: what it may change, where history is looked up,
-//! and the caller.
+//! The context of a client request: the server, which it may change, the history and the caller.
 
 use crate::model::job::Digest;
 use crate::model::job::Job;
@@ -16,7 +15,7 @@ use crate::server::state::ServerState;
 use crate::update::Update;
 use std::sync::Arc;
 
-/// The request in hand.
+/// The context of the request that is being handled.
 pub(crate) struct RequestContext<'a> {
     pub(crate) server: &'a mut ServerState,
     pub(crate) history: &'a dyn JobHistory,
@@ -35,15 +34,15 @@ impl RequestContext<'_> {
     pub(crate) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         match self.server.known(id) {
             Some(job) if job.life.state != JobState::Finished => Ok(job),
-            Some(job) => Err(self.over(&job)),
+            Some(job) => Err(self.refusal_of_finished(&job)),
             None => Err(self
                 .past(id)?
-                .map_or_else(Refusal::unknown_job, |job| self.over(&job))),
+                .map_or_else(Refusal::unknown_job, |job| self.refusal_of_finished(&job))),
         }
     }
 
     /// The refusal of a request for a finished job. Without a history such a job is unknown.
-    fn over(&self, job: &Job) -> Refusal {
+    fn refusal_of_finished(&self, job: &Job) -> Refusal {
         match &job.life.moved_to {
             _ if !self.has_history() => Refusal::unknown_job(),
             Some(to) => Refusal::moved(to),

@@ -39,8 +39,8 @@ use crate::wire::batch::BatchTarget;
 use crate::wire::message::ClientRequest;
 use std::sync::Arc;
 
-/// Applies a request. `lack` is there when the spool has no room: it refuses every request that
-/// could make the spool grow much, so that jobs can still be held, released and deleted.
+/// Applies a request. `lack` is set while the spool has no space. It is the refusal of every
+/// request that could make the spool grow much; jobs can still be held, released and deleted.
 pub fn apply(
     server: &mut ServerState,
     history: &dyn JobHistory,

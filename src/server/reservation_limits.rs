@@ -13,7 +13,7 @@ use crate::server::caller::Caller;
 use crate::server::state::ServerState;
 
 /// Maximum number of occurrences of all reservations of a user. It applies to operators, too.
-const MOST: usize = 1000;
+const MAX_OCCURRENCES: usize = 1000;
 
 /// Refuses users who may not reserve, and more reservations than a user may have.
 pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Result<(), Refusal> {
@@ -24,14 +24,13 @@ pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Resul
         .iter()
         .any(|person| person.is(&owner.user, &server.setup.host));
     if !caller.privileged && !may_reserve {
-        let why =
-            "only operators and the users in resv_users reserve; qmgr -c 'list server' shows it";
+        let why = "only operators and users in resv_users may reserve (see qmgr -c 'list server')";
         return Err(Refusal::unauthorized().because(why));
     }
     let most = if caller.privileged {
-        MOST
+        MAX_OCCURRENCES
     } else {
-        MOST.min(bounds.number as usize)
+        MAX_OCCURRENCES.min(bounds.number as usize)
     };
     let has = of_user(server, owner)
         .map(|made| made.occurrences.len() - made.current)
@@ -68,7 +67,7 @@ pub fn check_size(
     }
     let (most, more) = (
         (nodes.all as f64 * bounds.share) as u64,
-        nodes.asked(request),
+        nodes.requested_by(request),
     );
     for occurrence in occurrences {
         let others = of_user(server, &caller.owner).filter(|made| except != Some(made.id.as_str()));
@@ -78,7 +77,7 @@ pub fn check_size(
                 .any(|o| overlap(o, occurrence))
         });
         let has = at_that_time
-            .map(|made| nodes.asked(&made.terms.request))
+            .map(|made| nodes.requested_by(&made.terms.request))
             .sum::<u64>();
         if has + more > most {
             return Err(Refusal::reservation_too_large(most, has, more));
@@ -115,7 +114,7 @@ impl Processors {
     }
 
     /// Processors that a request takes. An exclusive chunk counts as the largest node.
-    fn asked(&self, request: &Request) -> u64 {
+    fn requested_by(&self, request: &Request) -> u64 {
         let is_alone = request.place.sharing.is_exclusive();
         let of_chunk = |ncpus: i64| {
             if is_alone {

@@ -1,8 +1,8 @@
 //! Reservations made by users: the commands, one function each, and time-driven changes
 //! ([`attend`]).
 //!
-//! A request is decided in its tick: the reply and the nodes are one transaction. Only a cluster
-//! without nodes yet leaves it open, which `pbs_rsub -I` waits for.
+//! A request is decided in its tick: the reply and the nodes are one transaction. Only while the
+//! cluster has no nodes yet, the decision is left open, and `pbs_rsub -I` waits for it.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;
@@ -34,26 +34,26 @@ use std::sync::Arc;
 
 impl RequestContext<'_> {
     /// `pbs_rsub`: takes a number and replies whether the reservation is confirmed.
-    pub(crate) fn reserve(&mut self, asked: &ReservationRequest) -> Result<Granted, Refusal> {
-        asked.check()?;
+    pub(crate) fn reserve(&mut self, requested: &ReservationRequest) -> Result<Granted, Refusal> {
+        requested.check()?;
         reservation_limits::check_number(self.server, self.caller, 1)?;
-        if let Some(job) = asked.job {
+        if let Some(job) = requested.job {
             let job = self.owned(job)?;
-            let id = reserve_nodes_of(self.server, &job, asked.name.clone())
+            let id = reserve_nodes_of(self.server, &job, requested.name.clone())
                 .ok_or_else(Refusal::bad_state)?;
-            return Ok(self.told(&id, Some(true)));
+            return Ok(self.reply_for(&id, Some(true)));
         }
-        if !asked.nodes.is_empty() {
+        if !requested.nodes.is_empty() {
             self.caller.must_be_privileged()?;
         }
         let accounts = &*self.server.setup.installation.accounts;
-        let first = asked.times(self.server.wall())?;
-        let zone = zone_of(asked, accounts)?;
+        let first = requested.times(self.server.wall())?;
+        let zone = zone_of(requested, accounts)?;
         let zone = zone.as_deref().unwrap_or(accounts.zone());
-        let occurrences = asked.occurrences(first, zone)?;
+        let occurrences = requested.occurrences(first, zone)?;
         reservation_limits::check_number(self.server, self.caller, occurrences.len())?;
         let length = Span::seconds(first.1.0 - first.0.0);
-        let terms = asked.terms(&self.caller.shown(), length, &self.server.setup.resources)?;
+        let terms = requested.terms(&self.caller.shown(), length, &self.server.setup.resources)?;
         reservation_limits::check_size(
             self.server,
             self.caller,
@@ -61,7 +61,7 @@ impl RequestContext<'_> {
             &occurrences,
             None,
         )?;
-        let nodes = self.hosts(&asked.nodes)?;
+        let nodes = self.hosts(&requested.nodes)?;
         let letter = if terms.whole {
             'M'
         } else if terms.rule.is_some() {
@@ -72,7 +72,7 @@ impl RequestContext<'_> {
         let reservation = Reservation {
             id: format!("{letter}{}", self.server.take_number(false).number),
             owner: self.caller.owner.clone(),
-            submit_host: asked.submit_host.clone(),
+            submit_host: requested.submit_host.clone(),
             terms,
             occurrences: if nodes.is_empty() {
                 occurrences
@@ -94,10 +94,10 @@ impl RequestContext<'_> {
         self.server
             .happen_to_reservation(&id, Happened::Submitted(by));
         let confirmed = confirm(self.server, &id);
-        self.told(&id, confirmed)
+        self.reply_for(&id, confirmed)
     }
 
-    fn told(&self, id: &str, confirmed: Option<bool>) -> Granted {
+    fn reply_for(&self, id: &str, confirmed: Option<bool>) -> Granted {
         Granted::Reserved(format!("{id}.{}", self.server.setup.name), confirmed)
     }
 
@@ -169,7 +169,7 @@ impl RequestContext<'_> {
         if !same && !force {
             match fitted(self.server, &after) {
                 Some(shares) => after.occurrences[was.current].shares = shares,
-                None => return Ok(self.told(id, Some(false))),
+                None => return Ok(self.reply_for(id, Some(false))),
             }
         }
         self.server
@@ -177,7 +177,7 @@ impl RequestContext<'_> {
         self.server
             .happen_to_reservation(id, Happened::Altered(self.caller.shown()));
         self.server.show_insiders(id);
-        Ok(self.told(id, Some(true)))
+        Ok(self.reply_for(id, Some(true)))
     }
 
     /// `pbs_rdel`: deletes a reservation and its jobs.
@@ -198,7 +198,7 @@ impl RequestContext<'_> {
         let reservation = found.cloned().ok_or_else(Refusal::unknown_reservation)?;
         if !reservation.has_queue() {
             return Err(Refusal::unsupported(
-                "lanai.toml makes this reservation: change it there",
+                "this reservation is defined in lanai.toml: change it there",
             ));
         }
         if self.caller.privileged || self.caller.owner.is_same_account(&reservation.owner) {
@@ -208,8 +208,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whether a job may request this reservation: an existing one, one of the configuration, or
-    /// any.
+    /// Whether a job may request a reservation of this name: an existing or configured one, or
+    /// [`ANY`].
     pub(crate) fn is_reservation(&self, name: &str) -> bool {
         let configured = self
             .server
@@ -253,10 +253,10 @@ fn with_shares(occurrences: Vec<Occurrence>, shares: &[NodeShare]) -> Vec<Occurr
 
 /// The time zone of a standing reservation's rule; None for a single reservation.
 fn zone_of(
-    asked: &ReservationRequest,
+    requested: &ReservationRequest,
     accounts: &dyn Accounts,
 ) -> Result<Option<Box<dyn Zone>>, Refusal> {
-    let name = match (&asked.rule, &asked.zone) {
+    let name = match (&requested.rule, &requested.zone) {
         (None, _) => return Ok(None),
         (Some(_), None) => return Err(Refusal::other_zone("(unset)", &accounts.zone_name())),
         (Some(_), Some(name)) => name,
@@ -361,12 +361,14 @@ fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -
     let to = server.clock().wall(run.until(walltime, now));
     let shares = run.shares.clone();
     let id = format!("R{}", server.take_number(false).number);
-    let asked = ReservationRequest {
+    let requested = ReservationRequest {
         name,
         job: Some(job.id),
         ..ReservationRequest::default()
     };
-    let terms = asked.terms(&by, walltime, &server.setup.resources).ok()?;
+    let terms = requested
+        .terms(&by, walltime, &server.setup.resources)
+        .ok()?;
     let reservation = Reservation {
         id: id.clone(),
         owner: job.owner.clone(),
@@ -415,13 +417,13 @@ pub(crate) fn of_started(server: &mut ServerState, id: JobId) {
     let Some(job) = server.job(id).cloned() else {
         return;
     };
-    let asks = job
+    let is_requested = job
         .spec
         .other
         .get("create_resv_from_job")
         .is_some_and(|text| text == "True");
     let owner = Caller::of(job.owner.clone(), &server.setup);
-    if asks && reservation_limits::check_number(server, &owner, 1).is_ok() {
+    if is_requested && reservation_limits::check_number(server, &owner, 1).is_ok() {
         reserve_nodes_of(server, &job, None);
     }
 }
@@ -430,13 +432,13 @@ pub(crate) fn of_started(server: &mut ServerState, id: JobId) {
 /// are removed after their last job.
 pub(crate) fn attend(server: &mut ServerState) {
     site_calendar::attend(server);
-    let searches = server.searches(SEARCH);
+    let searches = server.searches(SEARCH_INTERVAL);
     let ids: Vec<String> = server
         .reservations()
         .map(|reservation| reservation.id.clone())
         .collect();
     for id in ids {
-        turn(server, &id);
+        begin_or_end_due(server, &id);
         notice_lost_nodes(server, &id, searches);
         let is_over = server
             .reservation(&id)
@@ -451,7 +453,7 @@ pub(crate) fn attend(server: &mut ServerState) {
 }
 
 /// Begins and ends the occurrences that are due, in order.
-fn turn(server: &mut ServerState, id: &str) {
+fn begin_or_end_due(server: &mut ServerState, id: &str) {
     let now = server.wall();
     let is_due = |server: &ServerState| {
         server
@@ -530,10 +532,10 @@ fn delete_jobs(server: &mut ServerState, id: &str, by: &str) {
 }
 
 /// A node may be down for this long before a reservation is degraded. A restart takes less.
-const AWAY: Span = Span::seconds(60);
+const DEGRADED_AFTER: Span = Span::seconds(60);
 
 /// Interval at which degraded reservations search for other nodes.
-const SEARCH: Span = Span::seconds(60);
+const SEARCH_INTERVAL: Span = Span::seconds(60);
 
 /// Marks reservations with lost nodes as degraded. One that has not begun searches for other nodes,
 /// at once and then periodically.
@@ -551,7 +553,9 @@ fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
         let node = server.node(&share.node);
         node.is_none_or(|node| {
             node.offline
-                || !node.up && server.now.since(node.changed) > AWAY && server.is_settled(AWAY)
+                || !node.up
+                    && server.now.since(node.changed) > DEGRADED_AFTER
+                    && server.is_settled(DEGRADED_AFTER)
         })
     };
     let mut lost: Vec<String> = reservation

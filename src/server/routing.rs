@@ -19,12 +19,12 @@ pub fn attend(server: &mut ServerState) {
             .as_ref()
             .and_then(|job| server.setup.queue(&job.spec.queue).cloned());
         if let Some((job, queue)) = job.zip(queue) {
-            attend_to(server, &job, &queue);
+            route_job(server, &job, &queue);
         }
     }
 }
 
-fn attend_to(server: &mut ServerState, job: &Job, queue: &Queue) {
+fn route_job(server: &mut ServerState, job: &Job, queue: &Queue) {
     let by = format!("Server@{}", server.setup.host);
     let comer = Comer::Known(job.id);
     match queue_admission::through(server, comer, &job.owner, |admission| {

@@ -87,7 +87,7 @@ impl Setup {
         Setup::of(installation, text, file, Arc::default(), BTreeMap::new())
     }
 
-    /// The same configuration with these changes by `qmgr`.
+    /// This configuration with these overrides of `qmgr`.
     pub fn with_overrides(&self, overrides: Arc<QmgrOverrides>) -> Setup {
         let mut setup = Setup::of(
             self.installation.clone(),
@@ -103,7 +103,7 @@ impl Setup {
         setup
     }
 
-    /// The same configuration with these accounts as managers and operators.
+    /// This configuration with these accounts as managers and operators.
     pub fn granted_to(self, grantees: Grantees) -> Setup {
         Setup { grantees, ..self }
     }

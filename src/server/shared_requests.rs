@@ -1,5 +1,5 @@
-//! Shares equal requests between jobs, to save memory: most of many queued jobs request the same,
-//! and a request is the largest part of a job.
+//! Shares equal requests between jobs, to save memory: queued jobs often have equal requests, and a
+//! request is the largest part of a job.
 
 use crate::model::job::Job;
 use crate::model::job::Spec;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Number of requests at which unused ones are first removed.
-const SMALLEST: usize = 1024;
+const FIRST_SWEEP: usize = 1024;
 
 /// The requests in memory, by their select text.
 pub struct SharedRequests {
@@ -22,7 +22,7 @@ impl Default for SharedRequests {
         SharedRequests {
             known: BTreeMap::new(),
             size: 0,
-            sweep_at: SMALLEST,
+            sweep_at: FIRST_SWEEP,
         }
     }
 }
@@ -59,6 +59,6 @@ impl SharedRequests {
         }
         self.known.retain(|_, same| !same.is_empty());
         self.size = self.known.values().map(Vec::len).sum();
-        self.sweep_at = SMALLEST.max(2 * self.size);
+        self.sweep_at = FIRST_SWEEP.max(2 * self.size);
     }
 }

@@ -24,11 +24,11 @@ use crate::server::reservations::find;
 use crate::server::state::ServerState;
 
 /// Interval at which new windows are created, if nothing else happens.
-const PACE: Span = Span::seconds(30);
+const RETRY_INTERVAL: Span = Span::seconds(30);
 
 /// Creates the windows that are due, and updates the scheduler's calendar.
 pub(crate) fn attend(server: &mut ServerState) {
-    tell_site_time(server);
+    update_site_time(server);
     let configured = server.setup.config.reservations.clone();
     if configured.is_empty()
         && !server
@@ -141,14 +141,14 @@ fn reservation(
         .iter()
         .map(|select| ("select".to_string(), select.clone()))
         .collect();
-    let asked = ReservationRequest {
+    let request = ReservationRequest {
         name: Some(site.name.clone()),
         resources,
         ..ReservationRequest::default()
     };
     let length = Span::seconds(to.0.saturating_sub(from.0).min(10 * 366 * 86_400));
     let by = format!("{}@{}", own.user, server.setup.host);
-    let terms = asked.terms(&by, length, &server.setup.resources);
+    let terms = request.terms(&by, length, &server.setup.resources);
     let terms = terms
         .inspect_err(|refusal| tracing::warn!("[[reservation]] {id}: {refusal}"))
         .ok()?;
@@ -187,7 +187,7 @@ fn shares(
 }
 
 /// Updates the scheduler's view of dedicated time and prime time.
-fn tell_site_time(server: &mut ServerState) {
+fn update_site_time(server: &mut ServerState) {
     let clock = server.clock().table().clone();
     let config = &server.setup.config;
     let moment = |civil| -> Time { clock.time(zone(server).wall(civil)) };
@@ -217,7 +217,7 @@ fn tell_site_time(server: &mut ServerState) {
 /// When the configured reservations are tried again.
 pub(crate) fn next_retry(server: &ServerState) -> Option<Time> {
     let reservations = &server.setup.config.reservations;
-    (!reservations.is_empty()).then(|| server.now + PACE)
+    (!reservations.is_empty()).then(|| server.now + RETRY_INTERVAL)
 }
 
 fn zone(server: &ServerState) -> &dyn Zone {

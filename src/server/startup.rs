@@ -1,5 +1,5 @@
-//! Startup grace: no scheduling cycle runs until the known nodes have responded, or have had time
-//! to.
+//! Startup grace: no scheduling cycle runs until the known nodes have responded, or had time to
+//! respond.
 //!
 //! A cycle with only some of the nodes would drop the bookings on the others, and start conflicting
 //! jobs on the nodes that responded first.

@@ -230,7 +230,7 @@ impl ServerState {
         self.began = self.began.min(self.now);
         if let Some((since, ahead)) = self.clock.observe(reading) {
             tracing::warn!(
-                "the wall clock was stepped; it now stands {} s off schedd's own",
+                "the wall clock was stepped; it now differs from schedd's clock by {} s",
                 ahead / 1000
             );
             self.steps.push((since, ahead));

@@ -1,8 +1,8 @@
 //! Suspension of running jobs: authorization, orders to nodes, and their reports.
 //!
 //! The desired state follows from the job ([`crate::model::job::suspension`]). Each of its nodes
-//! gets the order until it has confirmed: after any change of the job, at each reconnection, and on
-//! a conflicting report.
+//! gets the order again until it confirms: after any change of the job, at each reconnection, and
+//! on a conflicting report.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;
@@ -24,7 +24,7 @@ use crate::wire::order::AttemptStatus;
 use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {
-    /// `qsig -s suspend` and related signals, for operators only. Of an array, applies to the
+    /// `qsig -s suspend` and related signals, for operators only. For an array, it applies to the
     /// subjobs in a suitable state.
     pub(crate) fn turn(
         &mut self,
@@ -242,21 +242,21 @@ mod tests {
     }
 
     /// The orders as text: `a0 stop 0`; `a0 go 0 on 0,1,2` with the processors.
-    fn told(job: &Job) -> Vec<String> {
-        let words = |(node, order): (String, ScheddOrder)| match order {
+    fn order_texts(job: &Job) -> Vec<String> {
+        let text_of = |(node, order): (String, ScheddOrder)| match order {
             ScheddOrder::Suspend { task, .. } => format!("{node} stop {task}"),
             ScheddOrder::Resume { task, cpus, .. } => format!("{node} go {task} on {cpus:?}"),
             other => panic!("{other:?}"),
         };
-        let mut told: Vec<String> = orders(job).into_iter().map(words).collect();
-        told.sort();
-        told
+        let mut order_texts: Vec<String> = orders(job).into_iter().map(text_of).collect();
+        order_texts.sort();
+        order_texts
     }
 
     #[test]
-    fn each_part_is_told_to_stop_and_to_go_on_with_its_processors_until_it_says_so() {
+    fn orders_are_repeated_until_each_part_confirms_them() {
         let mut job = job();
-        assert_eq!(told(&job), [""; 0]);
+        assert_eq!(order_texts(&job), [""; 0]);
         let manner = SuspendMode::UntilTold {
             releases: vec!["ncpus".into()],
         };
@@ -268,27 +268,27 @@ mod tests {
                 manner,
             },
         );
-        assert_eq!(told(&job), ["a0 stop 0", "a1 stop 1", "b stop 2"]);
+        assert_eq!(order_texts(&job), ["a0 stop 0", "a1 stop 1", "b stop 2"]);
         job.note_stopped(1);
-        assert_eq!(told(&job), ["a0 stop 0", "b stop 2"]);
+        assert_eq!(order_texts(&job), ["a0 stop 0", "b stop 2"]);
         job.note_stopped(0);
         job.note_stopped(2);
         happen(&mut job, Event::Suspended { attempt: 1 });
-        assert_eq!(told(&job), [""; 0]);
+        assert_eq!(order_texts(&job), [""; 0]);
         let mut shares = job.life.run.as_ref().unwrap().shares.clone();
         shares[0].cpus = vec![3, 4];
         happen(&mut job, Event::Resumed { attempt: 1, shares });
         // The script gets all of the job's processors on its host, a task those of its node.
         assert_eq!(
-            told(&job),
+            order_texts(&job),
             ["a0 go 0 on [3, 4, 2]", "a1 go 1 on [2]", "b go 2 on [7]"]
         );
         job.note_going_on(0);
-        assert_eq!(told(&job), ["a1 go 1 on [2]", "b go 2 on [7]"]);
+        assert_eq!(order_texts(&job), ["a1 go 1 on [2]", "b go 2 on [7]"]);
     }
 
     #[test]
-    fn nothing_more_is_said_of_it_once_it_is_to_end() {
+    fn a_job_that_is_to_end_gets_no_more_orders() {
         let mut job = job();
         let manner = SuspendMode::UntilTold {
             releases: Vec::new(),
@@ -308,6 +308,6 @@ mod tests {
                 force: false,
             },
         );
-        assert_eq!(told(&job), [""; 0]);
+        assert_eq!(order_texts(&job), [""; 0]);
     }
 }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_is_known_at_once_and_each_node_is_free_with_its_last_task() {
+    fn the_exit_status_is_set_at_once_and_each_node_is_freed_by_its_last_task() {
         let mut job = job();
         assert_eq!(node_of(&job, 1, 2), Some("n2"));
         happen(&mut job, ended(3));
@@ -115,12 +115,12 @@ mod tests {
             })
         );
         happen(&mut job, ended(4));
-        assert_eq!(job.life.exit.unwrap().status, 3, "said twice it is one end");
         assert_eq!(
-            node_of(&job, 1, 0),
-            None,
-            "nothing more is expected of the script's node"
+            job.life.exit.unwrap().status,
+            3,
+            "a repeated end is ignored"
         );
+        assert_eq!(node_of(&job, 1, 0), None, "the script has ended");
         assert_eq!(held(&job), ["n1", "n2"]);
         job.task_over(1, 0, Default::default());
         assert_eq!(held(&job), ["n2"]);
@@ -133,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn a_job_ended_by_force_holds_what_may_still_run_and_no_more() {
+    fn a_job_ended_by_force_holds_only_nodes_where_it_may_still_run() {
         let mut job = job();
         job.task_over(2, 0, Default::default());
-        assert_eq!(held(&job), ["n1", "n2"], "it runs");
+        assert_eq!(held(&job), ["n1", "n2"], "its script runs");
         happen(
             &mut job,
             Event::DeleteWanted {
@@ -145,11 +145,11 @@ mod tests {
             },
         );
         job.task_over(1, 0, Default::default());
-        assert_eq!(held(&job), ["n1"], "the script may be there still");
+        assert_eq!(held(&job), ["n1"], "its script may still run");
     }
 
     #[test]
-    fn a_job_put_back_waits_for_its_tasks_and_can_be_deleted_meanwhile() {
+    fn a_requeued_job_waits_for_its_tasks_and_can_be_deleted_meanwhile() {
         let mut job = job();
         happen(
             &mut job,
@@ -168,7 +168,7 @@ mod tests {
                 by: "me@here".into(),
             },
         );
-        assert_eq!(job.life.want, Want::Run, "it does not run");
+        assert_eq!(job.life.want, Want::Run, "a queued job cannot be requeued");
         happen(
             &mut job,
             Event::Vanished {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_numbered_in_the_order_of_the_shares_and_lines_lead_to_shares() {
+    fn hosts_and_slots_follow_the_order_of_the_shares() {
         let job = job();
         let run = job.life.open_run().unwrap();
         let node = |slot| run.share_of_slot(slot).map(|share| share.node.as_str());

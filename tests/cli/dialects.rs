@@ -181,8 +181,10 @@ fn jobs_are_waited_for_by_their_names() {
     );
     let done = sandbox.run_with_input("qsub", &["-hold_jid", "nobody", "-terse"], "true\n");
     assert!(
-        done.err.starts_with("qsub: warning: no job of ")
-            && done.err.ends_with("is called nobody: it waits for none\n"),
+        done.err.starts_with("qsub: warning: ")
+            && done
+                .err
+                .ends_with(" has no job named nobody: the dependency is ignored\n"),
         "{done:?}"
     );
     assert_eq!(sandbox.ended(done.out.trim_end())["Exit_status"], 0);

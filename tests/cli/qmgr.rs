@@ -226,7 +226,7 @@ fn the_output_of_print_recreates_the_settings() {
     );
     assert_eq!(
         said.err,
-        "qmgr: log_events: kept and shown, without effect here\n"
+        "qmgr: log_events: stored and shown, without effect in Lanai\n"
     );
     let printed = manage(&one, "print server").ok();
     for line in [

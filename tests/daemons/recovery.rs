@@ -467,7 +467,7 @@ fn a_job_is_not_lost_with_a_connection_that_ends_before_the_inventory_is_recorde
         sandbox.set("LANAI_FAULTS", format!("spool.commit:{commit}:fail"));
         let _ = sandbox.run("schedd", &[]);
         sandbox.unset("LANAI_FAULTS");
-        let failed = || sandbox.log().contains("did not take a tick");
+        let failed = || sandbox.log().contains("cannot store the changes of a tick");
         let started = Instant::now();
         while !failed() && started.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(2));

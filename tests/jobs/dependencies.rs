@@ -271,7 +271,7 @@ fn what_cannot_be_meant_is_refused_at_submission() {
     for (depend, why) in [
         (
             format!("before:{lives}"),
-            "waits for no further job: submit it with -W depend=on:COUNT\n",
+            "takes no more dependencies: submit it with -W depend=on:COUNT\n",
         ),
         (format!("beforeok:{works}"), "has finished\n"),
     ] {

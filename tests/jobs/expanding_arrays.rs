@@ -384,7 +384,7 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     refused(
         &sandbox.run("qsub", &["-W", &depend, "--", "true"]),
         206,
-        "waits for 1000 labels at most",
+        "depend on at most 1000 labels",
     );
 }
 

@@ -293,7 +293,7 @@ fn f17_an_impossible_nesting_is_refused_with_a_reason() {
     assert_eq!(sandbox.read("second"), "1\n");
     let said = output(&sandbox, &id);
     assert!(
-        said.contains("this job has a schedd already: export LANAI_HOME="),
+        said.contains("this job already has a nested schedd: export LANAI_HOME="),
         "{said}"
     );
     let id = sandbox.submit(
@@ -328,7 +328,7 @@ fn f17_a_tmpdir_that_others_can_write_to_is_refused_and_nothing_is_followed_ther
         assert_eq!(sandbox.ended(&id)["Exit_status"], 1);
         let said = output(&sandbox, &id);
         assert!(
-            said.contains("is not yours alone: leave TMPDIR as the job was given it"),
+            said.contains("is not a private directory: keep the TMPDIR of the job"),
             "{said}"
         );
     }
@@ -376,7 +376,7 @@ fn f17_an_infeasible_job_is_reported_and_not_awaited() {
         assert_eq!(sandbox.ended(&id)["Exit_status"], status);
         let said = output(&sandbox, &id);
         assert!(
-            said.contains("job 2 and 1 more that can never run ends here without having run: "),
+            said.contains("job 2 (and 1 more) ends without having run: "),
             "{said}"
         );
         assert!(
@@ -392,7 +392,7 @@ fn f17_an_infeasible_job_is_reported_and_not_awaited() {
     assert_eq!(sandbox.ended(&id)["Exit_status"], 1);
     let said = output(&sandbox, &id);
     assert!(
-        said.contains("job 1 ends here without having run: Can Never Run: "),
+        said.contains("job 1 ends without having run: Can Never Run: "),
         "{said}"
     );
     until_the_outer_alone_is_left(&sandbox);

@@ -212,7 +212,7 @@ fn a_program_of_the_site_chooses_the_nodes() {
     let id = sandbox.submit(&["-l", "select=1:ncpus=2"], "true\n");
     assert_eq!(place(&sandbox, &id), "(n1:ncpus=2)");
     let log = sandbox.log();
-    assert!(log.contains("`nX` is none of the candidates"), "{log}");
+    assert!(log.contains("`nX` is not a candidate node"), "{log}");
 }
 
 /// M8i: after the timeout the script and its child processes are killed.
@@ -260,7 +260,7 @@ fn a_hanging_allocation_script_times_out_with_its_children() {
         again.elapsed()
     );
     assert!(
-        sandbox.log().contains("it takes too long"),
+        sandbox.log().contains("it took too long"),
         "{}",
         sandbox.log()
     );

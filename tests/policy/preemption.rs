@@ -330,7 +330,7 @@ fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
     sandbox.until("the victim to be told", || {
         sandbox.job(&high)["comment"]
             .as_str()
-            .is_some_and(|comment| comment.contains("make way"))
+            .is_some_and(|comment| comment.contains("preemption of"))
             .then_some(())
     });
     sandbox.kill("schedd");

@@ -258,7 +258,7 @@ fn an_ineffective_qorder_is_reported() {
         )
     });
     let help = format!(
-        "places decide only between jobs of equal priority (qstat --priority); qalter --user-factor=0.5 {short}"
+        "qorder affects only jobs of equal priority (qstat --priority); qalter --user-factor=0.5 {short}"
     );
     for jobs in [[&short, &long], [&long, &short]] {
         sandbox.until("a warning", || {

@@ -203,7 +203,7 @@ fn jobs_wait_on_when_their_destination_is_deleted() {
         deleted.code == 0
             && deleted
                 .err
-                .contains("warning: queue in still leads to soon"),
+                .contains("warning: the deleted queue soon is still a destination of queue in"),
         "{deleted:?}"
     );
     refused(

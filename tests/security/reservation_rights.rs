@@ -134,14 +134,14 @@ fn a_site_configures_the_users_that_may_reserve() {
     let asked = |person: &Person| reserve(person, &sandbox, 3600, "60", "1:ncpus=1");
     refused(
         &asked(&ann),
-        "only operators and the users in resv_users reserve",
+        "only operators and users in resv_users may reserve",
     );
     let users = format!("set server resv_users = {}@*", ann.name);
     sandbox.run("qmgr", &["-c", &users]).ok();
     confirmed(asked(&ann));
     refused(
         &asked(&bob),
-        "only operators and the users in resv_users reserve",
+        "only operators and users in resv_users may reserve",
     );
     let list = sandbox.run("qmgr", &["-c", "list server"]).ok();
     for line in [

@@ -107,7 +107,7 @@ fn a_reused_account_name_grants_no_access() {
         manager
             .sandbox
             .log()
-            .contains("has no rights: `managers` and `operators` mean the account")
+            .contains("has no operator rights: `managers` and `operators` refer to an")
     );
     manager.runs_own_jobs_only();
     // The right is granted again.

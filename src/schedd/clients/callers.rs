@@ -10,7 +10,7 @@ use nix::unistd::User;
 use std::collections::BTreeMap;
 
 /// How long a user name is cached: a lookup may take long.
-const FRESH: Span = Span::seconds(5);
+const CACHE_TIME: Span = Span::seconds(5);
 
 /// Cache of user names.
 #[derive(Default)]
@@ -29,7 +29,11 @@ impl Callers {
     /// which is not cached. If the lookup fails, the last name remains valid.
     fn name(&mut self, uid: u32) -> (String, bool) {
         let now = clock::monotonic();
-        if let Some(known) = self.known.get(&uid).filter(|known| now < known.at + FRESH) {
+        if let Some(known) = self
+            .known
+            .get(&uid)
+            .filter(|known| now < known.at + CACHE_TIME)
+        {
             return (known.name.clone(), false);
         }
         match User::from_uid(uid.into()) {

@@ -1,8 +1,8 @@
 //! The connection of `qsub -I` to the terminal of its job.
 //!
-//! schedd opens another connection to the job's noded and names the attempt. When noded has
-//! accepted, schedd passes the connection to the client: session data bypasses schedd, and a
-//! session survives its exit.
+//! schedd opens another connection to the job's noded and names the attempt. Once noded has
+//! accepted it, schedd passes the connection to the client: session data bypasses schedd, and a
+//! session survives schedd's exit.
 
 use crate::model::time::Span;
 use crate::server::effects::Token;
@@ -16,8 +16,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Maximum time for noded to accept, and maximum number of pending calls.
-const PATIENCE: Span = Span::seconds(10);
-const MOST: usize = 8;
+const ACCEPT_TIMEOUT: Span = Span::seconds(10);
+const MAX_CALLS: usize = 8;
 
 /// Connections not yet accepted by noded, by client.
 #[derive(Default)]
@@ -31,15 +31,16 @@ struct Call {
 }
 
 impl Calls {
-    /// Connects to noded.
+    /// Connects to a noded for this client and sends it `order`.
     pub fn begin(
         &mut self,
         client: Token,
         noded: &Path,
         order: &ScheddOrder,
     ) -> Result<(), FrameError> {
-        if self.calls.len() >= MOST {
-            return Err(io::Error::other("too many terminals are asked for at once").into());
+        if self.calls.len() >= MAX_CALLS {
+            let why = "too many terminals are being connected; try again in a moment";
+            return Err(io::Error::other(why).into());
         }
         let mut link = FrameSocket::new(socket::knock(noded)?)?;
         link.send(order)?;
@@ -47,7 +48,7 @@ impl Calls {
             client,
             Call {
                 link,
-                until: clock::monotonic() + PATIENCE,
+                until: clock::monotonic() + ACCEPT_TIMEOUT,
             },
         );
         Ok(())
@@ -63,12 +64,12 @@ impl Calls {
     /// The accepted connection for this client, or the error. None while noded has not replied.
     pub fn hear(&mut self, client: Token) -> Option<Result<UnixStream, String>> {
         let call = self.calls.get_mut(&client)?;
-        let heard = call
+        let received = call
             .link
             .flush()
             .map_err(FrameError::from)
             .and_then(|()| call.link.receive::<NodeReport>());
-        let accepted = match heard {
+        let accepted = match received {
             Ok(reports) => reports
                 .first()
                 .map(|report| matches!(report, NodeReport::Attached))?,
@@ -79,7 +80,7 @@ impl Calls {
             Some(call) if accepted => call.link.into_stream(),
             _ => None,
         };
-        Some(stream.ok_or_else(|| "its node does not accept it".to_string()))
+        Some(stream.ok_or_else(|| "the job's node refused the connection".to_string()))
     }
 
     /// The clients of calls that were not accepted in time.
@@ -104,7 +105,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn an_accepted_call_is_a_connection_and_a_refused_one_a_reason() {
+    fn an_accepted_call_returns_a_connection_and_a_refused_one_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("noded.sock");
         let listener = socket::bind(&path, 0o600).unwrap();

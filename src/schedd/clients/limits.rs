@@ -43,13 +43,13 @@ pub fn with_counted(
     let unused = kept.into_values().filter(|one| names_all(&one.limit));
     all.extend(unused.map(|one| {
         let bounds = one.limit.bounds();
-        let nobody = Counted {
+        let no_jobs = Counted {
             place: one.place,
             key: one.key,
             bounds,
             ..Counted::default()
         };
-        nobody.told(&one.limit, resources)
+        no_jobs.told(&one.limit, resources)
     }));
     // Exemptions have no bounds of their own.
     all.retain(|one| one.soft.is_some() || one.hard.is_some());
@@ -93,7 +93,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn what_is_queued_is_told_as_it_was_counted_at_submission() {
+    fn limits_on_queued_jobs_show_the_counters_of_admission() {
         let text = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 2 }\nqueued = { mem = \"4gb\" }\n\
                     [[limit]]\nqueue = \"night\"\nqueued = { jobs = 9 }\n";
         let config = Config::parse(text).unwrap();
@@ -126,7 +126,7 @@ mod tests {
             &resources,
             |gid| gid.to_string(),
         );
-        let told = |one: &LimitUse| {
+        let shown = |one: &LimitUse| {
             format!(
                 "{} {} {} {}",
                 one.limit.stage.name(),
@@ -141,14 +141,14 @@ mod tests {
             "queued cid 1048576kb 0",
             "queued night 0 0",
         ];
-        assert_eq!(all.iter().map(told).collect::<Vec<_>>(), expected);
+        assert_eq!(all.iter().map(shown).collect::<Vec<_>>(), expected);
         assert_eq!(
             all[1].hard.as_ref().map(|hard| hard.shown.as_str()),
             Some("4194304kb")
         );
     }
     #[test]
-    fn a_group_is_told_by_its_name_and_waits_where_it_was_counted() {
+    fn a_group_is_shown_by_its_name_with_its_waiting_jobs() {
         let text = "[[limit]]\nuser = \"*\"\ngroup = \"*\"\nrunning = { jobs = 2 }\nqueued = { jobs = 9 }\n";
         let config = Config::parse(text).unwrap();
         let (limits, resources) = (config.effective_policy().limits, config.resources());
@@ -188,14 +188,14 @@ mod tests {
             &resources,
             name,
         );
-        let told: Vec<_> = all
+        let shown: Vec<_> = all
             .iter()
             .map(|one| (one.key.clone(), one.waiting))
             .collect();
         assert_eq!(
-            told,
+            shown,
             [(key("staff"), 4), (key("staff"), 4)],
-            "user 50 is no group"
+            "the user named 50 is not a group"
         );
     }
 }

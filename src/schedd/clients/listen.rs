@@ -29,7 +29,7 @@ impl Listener {
             return Listener::bind(setup, home);
         };
         let path = socket.local_addr()?.as_pathname().map(Path::to_path_buf);
-        let path = path.ok_or_else(|| io::Error::other("the socket handed over has no path"))?;
+        let path = path.ok_or_else(|| io::Error::other("the inherited socket has no path"))?;
         announce(home, &path);
         let inode = std::fs::metadata(&path)?.ino();
         Ok(Listener {
@@ -53,7 +53,7 @@ impl Listener {
         })
     }
 
-    /// The socket.
+    /// The socket to accept connections from.
     pub fn socket(&self) -> &UnixListener {
         &self.socket
     }
@@ -64,7 +64,7 @@ impl Listener {
         if std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.ino() == self.inode) {
             return;
         }
-        tracing::warn!("{} has vanished: listening anew", self.path.display());
+        tracing::warn!("{} has disappeared: creating it again", self.path.display());
         let again = Listener::bind(setup, home).or_else(|_| {
             let path = home.state.join("schedd.sock");
             let (socket, inode) = bind(setup, &path)?;
@@ -96,7 +96,7 @@ fn announce(home: &Home, path: &Path) {
         return;
     };
     // Without a record clients try the runtime directory, so a full disk does not lock them out.
-    tracing::warn!("{} was not written: {error}", home.record().display());
+    tracing::warn!("cannot write {}: {error}", home.record().display());
     if record::read(home).is_some_and(|old| old.socket != path) {
         record::erase(home);
     }

@@ -1,8 +1,9 @@
 //! Threads that answer queries, so that the tick never waits for one.
 //!
 //! A connection with a query belongs to a reader until it is answered, then to the loop again.
-//! Readers see the last committed tick and write directly to the client. Their number, time and use
-//! per user are limited, so a slow client delays only its own user.
+//! Readers see the last committed tick and write directly to the client. The number of readers, in
+//! total and per user, and the time per answer are limited, so a slow client delays only its own
+//! user.
 
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
@@ -25,38 +26,39 @@ use std::time::Duration;
 
 /// Number of readers, in total and per user.
 const THREADS: usize = 6;
-const THREADS_OF_ONE: usize = 2;
+const THREADS_PER_USER: usize = 2;
 /// Maximum number of waiting queries, in total and per user.
-const QUEUED: usize = 256;
-const QUEUED_OF_ONE: usize = 64;
-/// Maximum number of a user's waiting forecast queries. Only one is answered at a time.
-const STUDIES_OF_ONE: usize = 4;
+const MAX_QUEUED: usize = 256;
+const MAX_QUEUED_PER_USER: usize = 64;
+/// Maximum number of a user's waiting forecast queries. Readers answer one forecast query at a
+/// time.
+const MAX_STUDIES_PER_USER: usize = 4;
 /// Maximum time for a client to read a part of its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time per answer: a reader's snapshot of the spool blocks its checkpoint.
-const LONGEST: Span = Span::seconds(60);
+const ANSWER_TIMEOUT: Span = Span::seconds(60);
 
 /// The message for a query above the limits.
-pub(in crate::schedd) const BUSY: &str = "too many questions at once; try again in a moment";
+pub(in crate::schedd) const BUSY: &str = "too many queries at once; try again in a moment";
 
 /// A connection with its query.
-struct Asking {
+struct ReaderRequest {
     stream: UnixStream,
     caller: Caller,
-    asked: ReaderQuestion,
+    query: ReaderQuery,
 }
 
 /// A query for a reader.
-enum ReaderQuestion {
+enum ReaderQuery {
     /// A query that the spool answers.
     Spool(Question),
     /// A forecast query.
     Ahead(Study),
 }
 
-impl Asking {
+impl ReaderRequest {
     fn is_study(&self) -> bool {
-        matches!(self.asked, ReaderQuestion::Ahead(_))
+        matches!(self.query, ReaderQuery::Ahead(_))
     }
 }
 
@@ -67,7 +69,7 @@ pub struct Readers {
     bell: UnixStream,
 }
 
-/// Shared by readers and loop.
+/// State that the readers and the loop share.
 struct ReaderContext {
     queue: Mutex<ReaderQueue>,
     /// Signals a new query or a free reader.
@@ -77,7 +79,7 @@ struct ReaderContext {
 
 #[derive(Default)]
 struct ReaderQueue {
-    waiting: VecDeque<Asking>,
+    waiting: VecDeque<ReaderRequest>,
     /// Number of readers that each user occupies.
     occupied: BTreeMap<u32, usize>,
     /// Whether a forecast query is being answered.
@@ -108,25 +110,25 @@ impl Readers {
 
     /// Passes a connection with a spool query to a reader.
     pub fn serve(&self, stream: UnixStream, caller: Caller, question: Question) {
-        self.take_in(Asking {
+        self.enqueue(ReaderRequest {
             stream,
             caller,
-            asked: ReaderQuestion::Spool(question),
+            query: ReaderQuery::Spool(question),
         });
     }
 
     /// Passes a connection with a forecast query to a reader.
     pub fn study(&self, stream: UnixStream, caller: Caller, study: Study) {
-        self.take_in(Asking {
+        self.enqueue(ReaderRequest {
             stream,
             caller,
-            asked: ReaderQuestion::Ahead(study),
+            query: ReaderQuery::Ahead(study),
         });
     }
 
-    fn take_in(&self, asking: Asking) {
+    fn enqueue(&self, request: ReaderRequest) {
         let mut queue = self.context.queue();
-        let uid = asking.caller.owner.uid;
+        let uid = request.caller.owner.uid;
         let (mut own, mut studies) = (0, 0);
         for other in &queue.waiting {
             if other.caller.owner.uid == uid {
@@ -134,13 +136,14 @@ impl Readers {
                 studies += usize::from(other.is_study());
             }
         }
-        let is_too_much = own >= QUEUED_OF_ONE || (asking.is_study() && studies >= STUDIES_OF_ONE);
-        if queue.waiting.len() >= QUEUED || (is_too_much && !asking.caller.privileged) {
+        let exceeds_limit =
+            own >= MAX_QUEUED_PER_USER || (request.is_study() && studies >= MAX_STUDIES_PER_USER);
+        if queue.waiting.len() >= MAX_QUEUED || (exceeds_limit && !request.caller.privileged) {
             let busy = Reply::Refused(Refusal::spool(BUSY));
-            let _ = frame::write(&mut &asking.stream, &busy);
+            let _ = frame::write(&mut &request.stream, &busy);
             return;
         }
-        queue.waiting.push_back(asking);
+        queue.waiting.push_back(request);
         self.context.changed.notify_one();
     }
 
@@ -170,12 +173,12 @@ impl ReaderContext {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a query of a user below the reader limit.
-    fn next(&self) -> Asking {
+    /// Waits for a query of a user who is below the limit of readers.
+    fn next(&self) -> ReaderRequest {
         let mut queue = self.queue();
         loop {
-            if let Some(asking) = queue.take() {
-                return asking;
+            if let Some(request) = queue.take() {
+                return request;
             }
             queue = self
                 .changed
@@ -200,24 +203,24 @@ impl ReaderContext {
 }
 
 impl ReaderQueue {
-    fn take(&mut self) -> Option<Asking> {
-        let at = self.waiting.iter().position(|asking| {
-            let occupied = self.occupied.get(&asking.caller.owner.uid);
-            occupied.is_none_or(|&count| count < THREADS_OF_ONE)
-                && !(self.studies && asking.is_study())
+    fn take(&mut self) -> Option<ReaderRequest> {
+        let at = self.waiting.iter().position(|request| {
+            let occupied = self.occupied.get(&request.caller.owner.uid);
+            occupied.is_none_or(|&count| count < THREADS_PER_USER)
+                && !(self.studies && request.is_study())
         })?;
-        let asking = self.waiting.remove(at)?;
-        self.studies |= asking.is_study();
-        *self.occupied.entry(asking.caller.owner.uid).or_default() += 1;
-        Some(asking)
+        let request = self.waiting.remove(at)?;
+        self.studies |= request.is_study();
+        *self.occupied.entry(request.caller.owner.uid).or_default() += 1;
+        Some(request)
     }
 }
 
 fn read(context: &ReaderContext, file: &Path) {
     let mut reader = None;
     loop {
-        let asking = context.next();
-        let (uid, is_study) = (asking.caller.owner.uid, asking.is_study());
+        let request = context.next();
+        let (uid, is_study) = (request.caller.owner.uid, request.is_study());
         if reader.is_none() {
             reader = SpoolReader::open(file)
                 .inspect_err(|error| tracing::error!("the spool cannot be read: {error}"))
@@ -226,8 +229,8 @@ fn read(context: &ReaderContext, file: &Path) {
         }
         // A panic costs only this client its answer.
         let answered = panic::catch_unwind(AssertUnwindSafe(|| match &mut reader {
-            Some(reader) => answer(reader, asking),
-            None => refuse(asking),
+            Some(reader) => answer(reader, request),
+            None => refuse(request),
         }));
         if answered.is_err() {
             reader = None;
@@ -243,13 +246,13 @@ fn read(context: &ReaderContext, file: &Path) {
 }
 
 fn log(error: &FrameError) {
-    tracing::debug!("a reader's client: {error}");
+    tracing::debug!("cannot send an answer to a client: {error}");
 }
 
-fn refuse(asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
-    let Asking {
+fn refuse(request: ReaderRequest) -> Result<(UnixStream, Caller), FrameError> {
+    let ReaderRequest {
         mut stream, caller, ..
-    } = asking;
+    } = request;
     frame::write(
         &mut stream,
         &Reply::Refused(Refusal::spool("the spool cannot be read now")),
@@ -257,19 +260,22 @@ fn refuse(asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
     Ok((stream, caller))
 }
 
-fn answer(reader: &mut SpoolReader, asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
-    let Asking {
+fn answer(
+    reader: &mut SpoolReader,
+    request: ReaderRequest,
+) -> Result<(UnixStream, Caller), FrameError> {
+    let ReaderRequest {
         mut stream,
         caller,
-        asked,
-    } = asking;
+        query,
+    } = request;
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let viewer = Viewer {
         owner: caller.owner.clone(),
         privileged: caller.privileged,
     };
-    let until = clock::monotonic() + LONGEST;
+    let until = clock::monotonic() + ANSWER_TIMEOUT;
     let each = &mut |part| {
         if clock::monotonic() > until {
             return Err(SpoolError::Io(ErrorKind::TimedOut.into()));
@@ -277,11 +283,11 @@ fn answer(reader: &mut SpoolReader, asking: Asking) -> Result<(UnixStream, Calle
         frame::write(&mut stream, &Reply::Part(part))
             .map_err(|error| SpoolError::Io(io::Error::other(error)))
     };
-    let answered = match asked {
-        ReaderQuestion::Spool(question) => reader.answer(&question, viewer, each),
-        ReaderQuestion::Ahead(study) => {
+    let answered = match query {
+        ReaderQuery::Spool(question) => reader.answer(&question, viewer, each),
+        ReaderQuery::Ahead(study) => {
             let server = reader.answer(&Question::Server, viewer, each);
-            server.and_then(|()| study.tell(&mut |told| each(ClientAnswer::Ahead(told))))
+            server.and_then(|()| study.tell(&mut |part| each(ClientAnswer::Ahead(part))))
         }
     };
     let last = match answered {

@@ -24,11 +24,11 @@ use std::time::Duration;
 
 /// Maximum number of waiting submissions with large scripts, in total and per user. Further ones
 /// are not read from their connections.
-const WAITING: usize = 8;
-const WAITING_OF_ONE: usize = 2;
+const MAX_WAITING: usize = 8;
+const MAX_WAITING_PER_USER: usize = 2;
 
 /// Interval of checks for dropped references, while there are any.
-const PAUSE: Duration = Duration::from_secs(1);
+const LEASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Handle of the thread that stores scripts.
 pub struct Scripts {
@@ -53,7 +53,7 @@ struct Pending {
     submission: Box<NewJob>,
 }
 
-/// A submission with a script that has been handled.
+/// A submission after its script was stored, or could not be stored.
 pub struct Stored {
     /// The waiting client.
     pub token: Token,
@@ -105,7 +105,7 @@ impl Scripts {
         let _ = self.tasks.send(ScriptTask::Sweep);
     }
 
-    /// Takes the submissions with scripts that have been handled.
+    /// Takes the submissions with a stored or failed script.
     pub fn take_stored(&mut self) -> Vec<Stored> {
         let mut rings = [0; 64];
         while self.bell.read(&mut rings).is_ok_and(|count| count > 0) {}
@@ -119,10 +119,10 @@ impl Scripts {
         stored
     }
 
-    /// Whether no further large script of this user is to be read.
+    /// Whether the limits allow no further large script of this user.
     pub fn is_full_for(&self, uid: u32) -> bool {
         let own = self.waiting.get(&uid).copied().unwrap_or(0);
-        own >= WAITING_OF_ONE || self.waiting.values().sum::<usize>() >= WAITING
+        own >= MAX_WAITING_PER_USER || self.waiting.values().sum::<usize>() >= MAX_WAITING
     }
 
     /// Whether no submission waits.
@@ -171,10 +171,10 @@ impl Worker {
                 .map(Some)
                 .map_err(|_| RecvTimeoutError::Disconnected);
         }
-        match self.tasks.recv_timeout(PAUSE) {
+        match self.tasks.recv_timeout(LEASE_CHECK_INTERVAL) {
             Ok(task) => Ok(Some(task)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(gone) => Err(gone),
+            Err(error) => Err(error),
         }
     }
 
@@ -213,7 +213,7 @@ impl Worker {
         Ok(lease)
     }
 
-    /// Removes scripts without references and jobs.
+    /// Removes scripts that neither a request nor a job refers to.
     fn end_leases(&mut self) {
         let mut ended = Vec::new();
         for mut lease in std::mem::take(&mut self.leases) {
@@ -248,9 +248,9 @@ impl Worker {
     }
 }
 
-/// Logs a failed removal. A later sweep repeats it.
+/// Logs a failed removal. A later sweep tries again.
 fn log(removed: Result<(), SpoolError>) {
     if let Err(error) = removed {
-        tracing::warn!("scripts that no job needs were not removed: {error}");
+        tracing::warn!("cannot remove unused job scripts: {error}");
     }
 }

@@ -1,10 +1,10 @@
 //! Snapshots for forecast queries: a copy of the scheduler's view, shared by all queries until the
 //! view changes.
 //!
-//! An answer is never older than its query, so it includes the caller's earlier changes. Copying
-//! blocks the loop for some ten milliseconds with a hundred thousand jobs, most of which the copy
-//! shares with the view. Queries that need a new copy wait together, which limits the number of
-//! copies. Readers do the rest, one at a time, and share their results.
+//! An answer is never older than its query, so it includes the caller's earlier changes. With
+//! 100,000 jobs, a copy blocks the loop for some ten milliseconds; it shares most jobs with the
+//! view. Queries that need a newer copy wait and then share it. Readers compute the answers, one at
+//! a time, and share the forecast.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -31,24 +31,24 @@ use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Maximum time that a copy of an unchanged state is shared, since its time is fixed.
-const SHARED: Span = Span::seconds(1);
+/// Maximum age of a shared copy. Even if the state has not changed, the time of the copy is fixed.
+const MAX_SHARED_TIME: Span = Span::seconds(1);
 
 /// Minimum time between two copies.
-const KEPT: Span = Span(50);
+const MIN_INTERVAL: Span = Span(50);
 
-/// Minimum time between two copies, as a multiple of the time that one takes.
-const PAUSE: i64 = 20;
+/// Minimum time between two copies, as a multiple of the duration of a copy.
+const INTERVAL_FACTOR: i64 = 20;
 
 /// Maximum number of snapshots in use: each is as large as the scheduler's view.
-const MOST: usize = 4;
+const MAX_SNAPSHOTS: usize = 4;
 
 /// Number of jobs in one part of an answer.
-const PART: usize = 500;
+const PART_SIZE: usize = 500;
 
 /// Maximum number of queries that wait for a newer copy, in total and per user.
-const ASIDE: usize = 256;
-const ASIDE_OF_ONE: usize = 16;
+const MAX_WAITING: usize = 256;
+const MAX_WAITING_PER_USER: usize = 16;
 
 /// The state of the cluster at one time.
 pub struct Snapshot {
@@ -104,8 +104,8 @@ struct Latest {
 }
 
 impl Snapshots {
-    /// The snapshot of this revision of the state. If it must not be made yet, the time to try
-    /// again. `now` is monotonic.
+    /// The snapshot of this revision of the state. If no snapshot may be made yet, the error is the
+    /// time to try again. Times are monotonic.
     pub fn of_revision(
         &mut self,
         revision: u64,
@@ -122,12 +122,15 @@ impl Snapshots {
         }
         self.latest = None;
         self.all.retain(|snapshot| snapshot.strong_count() > 0);
-        if self.all.len() >= MOST {
-            return Err(now + KEPT);
+        if self.all.len() >= MAX_SNAPSHOTS {
+            return Err(now + MIN_INTERVAL);
         }
         let snapshot = Arc::new(Snapshot::of(server));
-        let pause = Span((monotonic().0 - now.0) * PAUSE);
-        let (kept, shared) = (now + KEPT.max(pause), now + SHARED.max(pause));
+        let pause = Span((monotonic().0 - now.0) * INTERVAL_FACTOR);
+        let (kept, shared) = (
+            now + MIN_INTERVAL.max(pause),
+            now + MAX_SHARED_TIME.max(pause),
+        );
         self.all.push(Arc::downgrade(&snapshot));
         self.latest = Some(Latest {
             snapshot: snapshot.clone(),
@@ -165,7 +168,8 @@ impl Aside {
             .questions
             .iter()
             .filter(|(_, other, _)| other.owner.uid == caller.owner.uid);
-        self.questions.len() >= ASIDE || (own.count() >= ASIDE_OF_ONE && !caller.privileged)
+        self.questions.len() >= MAX_WAITING
+            || (own.count() >= MAX_WAITING_PER_USER && !caller.privileged)
     }
 }
 
@@ -185,7 +189,7 @@ pub enum SnapshotQuery {
     Windows(Box<Job>),
     /// Why a job waits, and which running jobs started before it out of order.
     Why(JobId, Vec<Overtaker>),
-    /// The forecast for this job with the given attributes.
+    /// The forecast for this held job, as if it had no holds.
     Released(Box<Job>),
     /// The forecast for this new job. The flag is true if it would be held.
     Trial(Box<Job>, bool),
@@ -199,7 +203,7 @@ pub enum SnapshotQuery {
     Scores(Vec<JobId>),
     /// The fair-share tree.
     Shares,
-    /// The usage of limits. The usage of limits on queued jobs is passed in.
+    /// The usage of limits. The values are the usage of limits on queued jobs.
     Limits(Vec<Counted>, Arc<Resources>),
     /// The usage of system-wide resources by jobs.
     Resources(Vec<PoolUse>),
@@ -257,13 +261,13 @@ impl Study {
         let mut part = Vec::new();
         for foreseen in outlook.starts.iter().chain(&outlook.rest) {
             let job = foreseen.job;
-            let is_asked = jobs.is_empty()
+            let is_requested = jobs.is_empty()
                 || jobs.contains(&job)
                 || job.parent().is_some_and(|of| jobs.contains(&of));
-            if is_asked {
+            if is_requested {
                 part.push(foreseen.clone());
             }
-            if part.len() == PART {
+            if part.len() == PART_SIZE {
                 each(ForecastAnswer::Foreseen(std::mem::take(&mut part)))?;
             }
         }
@@ -280,7 +284,7 @@ impl Study {
 
     fn usage<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
         let all = self.snapshot.state.usage().all(self.snapshot.now);
-        all.chunks(PART).try_for_each(|used| {
+        all.chunks(PART_SIZE).try_for_each(|used| {
             each(ForecastAnswer::Usage {
                 at: self.snapshot.now,
                 used: used.to_vec(),
@@ -296,7 +300,7 @@ impl Study {
         let order = self.snapshot.order();
         let (all, at, places) = (order.len() as u64, self.snapshot.now, order.places_of(jobs));
         let formula = self.formula();
-        places.chunks(PART).try_for_each(|places| {
+        places.chunks(PART_SIZE).try_for_each(|places| {
             each(ForecastAnswer::Placed {
                 all,
                 at,
@@ -331,7 +335,7 @@ impl Study {
                 all,
                 at,
                 formula: self.formula(),
-                turns: turns.by_ref().take(PART).collect(),
+                turns: turns.by_ref().take(PART_SIZE).collect(),
             })?;
         }
         Ok(())
@@ -347,7 +351,7 @@ impl Study {
             .state
             .scores(&self.snapshot.policy, self.snapshot.now, jobs);
         scores
-            .chunks(PART)
+            .chunks(PART_SIZE)
             .try_for_each(|scores| each(ForecastAnswer::Scores(scores.to_vec())))
     }
 
@@ -355,7 +359,7 @@ impl Study {
         let (snapshot, policy) = (&*self.snapshot, &self.snapshot.policy.fair_share);
         let shares = snapshot.state.share_rows(policy, snapshot.now);
         // The first part, which is empty, is sent even if there are no shares.
-        for shares in std::iter::once(&[][..]).chain(shares.chunks(PART)) {
+        for shares in std::iter::once(&[][..]).chain(shares.chunks(PART_SIZE)) {
             each(ForecastAnswer::Shares {
                 at: snapshot.now,
                 method: policy.method,
@@ -365,7 +369,7 @@ impl Study {
         }
         let reports = fair_share_status::reports(&snapshot.state, &snapshot.policy, snapshot.now);
         reports
-            .chunks(PART)
+            .chunks(PART_SIZE)
             .try_for_each(|reports| each(ForecastAnswer::FairShareReports(reports.to_vec())))
     }
 
@@ -385,7 +389,7 @@ impl Study {
             user::group_name,
         );
         // The first part, which is empty, is sent even if there are no limits.
-        for uses in std::iter::once(&[][..]).chain(all.chunks(PART)) {
+        for uses in std::iter::once(&[][..]).chain(all.chunks(PART_SIZE)) {
             each(ForecastAnswer::Limits {
                 at: snapshot.now,
                 uses: uses.to_vec(),
@@ -404,7 +408,7 @@ impl Study {
         for pool in &mut all {
             pool.jobs = state.pool_use(&pool.name).map_or(0, |(_, jobs)| jobs);
         }
-        all.chunks(PART).try_for_each(|resources| {
+        all.chunks(PART_SIZE).try_for_each(|resources| {
             each(ForecastAnswer::Resources {
                 at,
                 resources: resources.to_vec(),

@@ -14,13 +14,13 @@ use crate::wire::message::{Reply, WatchedJobs};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Number of changes kept for clients that are about to watch again.
-const REMEMBERED: usize = 4096;
+const MAX_CHANGES: usize = 4096;
 /// A client that names more jobs than this is notified of changes of any job.
-const LARGEST: usize = 1000;
+const MAX_JOBS: usize = 1000;
 /// Maximum number of watches per user.
-const OF_ONE: usize = 100;
+const MAX_PER_USER: usize = 100;
 /// Delay that combines changes into one answer, for watches of several jobs.
-const BURST: Span = Span(50);
+const ANSWER_DELAY: Span = Span(50);
 /// How long changes are kept after the last watch.
 const LINGER: Span = Span::seconds(60);
 
@@ -65,7 +65,7 @@ impl Scope {
     fn of(watched: &WatchedJobs, uid: u32) -> Scope {
         match watched {
             WatchedJobs::Mine => Scope::Of(uid),
-            WatchedJobs::Jobs(ids) if ids.len() <= LARGEST => {
+            WatchedJobs::Jobs(ids) if ids.len() <= MAX_JOBS => {
                 Scope::Jobs(ids.iter().map(|id: &JobId| id.number).collect())
             }
             WatchedJobs::Jobs(_) | WatchedJobs::Any => Scope::Any,
@@ -85,13 +85,13 @@ impl Scope {
     fn delay(&self) -> Span {
         match self {
             Scope::Jobs(numbers) if numbers.len() == 1 => Span(0),
-            _ => BURST,
+            _ => ANSWER_DELAY,
         }
     }
 }
 
 impl Watchers {
-    /// No watchers yet. `epoch` is this schedd's.
+    /// An empty set. Changes are numbered above those of schedds with a lower epoch.
     pub fn new(epoch: u64) -> Watchers {
         let count = epoch << 40;
         Watchers {
@@ -103,7 +103,8 @@ impl Watchers {
         }
     }
 
-    /// Adds a watch. Returns the answer if there is a change already.
+    /// Adds a watch. Returns the answer if there is a change already, or a refusal if the user has
+    /// too many watches.
     pub fn open(
         &mut self,
         token: Token,
@@ -131,9 +132,9 @@ impl Watchers {
             .values()
             .filter(|watcher| watcher.uid == uid)
             .count();
-        if own >= OF_ONE {
+        if own >= MAX_PER_USER {
             return Some(Reply::Refused(Refusal::spool(
-                "too many commands of yours watch jobs; end some",
+                "too many of your commands watch jobs; end some of them",
             )));
         }
         self.open.insert(token, Watcher { of, uid, due: None });
@@ -173,9 +174,9 @@ impl Watchers {
     fn note(&mut self, change: WatchedChange, now: Span) {
         self.count += 1;
         self.recent.push_back(change);
-        if self.recent.len() > REMEMBERED {
+        if self.recent.len() > MAX_CHANGES {
             self.recent.pop_front();
-            self.forgotten = self.count - REMEMBERED as u64;
+            self.forgotten = self.count - MAX_CHANGES as u64;
         }
         for watcher in self
             .open
@@ -234,7 +235,7 @@ mod tests {
         }
     }
 
-    fn told(watchers: &mut Watchers, now: Span) -> Vec<Token> {
+    fn answered(watchers: &mut Watchers, now: Span) -> Vec<Token> {
         watchers
             .answers(now)
             .into_iter()
@@ -243,19 +244,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_question_is_answered_at_once_and_the_next_by_a_change_of_that_job() {
+    fn the_first_watch_is_answered_at_once_and_the_next_after_a_change() {
         let mut watchers = Watchers::new(3);
         let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
         assert!(watchers.open(1, 10, &job(5), since, NOW).is_none());
         watchers.note(WatchedChange::Job { number: 6, uid: 10 }, NOW);
         assert_eq!(watchers.next(), None);
         watchers.note(WatchedChange::Job { number: 5, uid: 11 }, NOW);
-        assert_eq!(told(&mut watchers, NOW), [1]);
-        assert!(told(&mut watchers, NOW).is_empty());
+        assert_eq!(answered(&mut watchers, NOW), [1]);
+        assert!(answered(&mut watchers, NOW).is_empty());
     }
 
     #[test]
-    fn what_changes_between_two_questions_is_not_missed() {
+    fn changes_between_two_watches_are_not_missed() {
         let mut watchers = Watchers::new(3);
         let since = seen(watchers.open(1, 10, &WatchedJobs::Mine, 0, NOW));
         watchers.note(WatchedChange::Job { number: 6, uid: 11 }, NOW);
@@ -276,23 +277,23 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_one_answer() {
+    fn changes_at_the_same_time_cause_one_answer() {
         let mut watchers = Watchers::new(3);
         let since = seen(watchers.open(1, 10, &WatchedJobs::Any, 0, NOW));
         watchers.open(1, 10, &WatchedJobs::Any, since, NOW);
         (0..100).for_each(|number| watchers.note(WatchedChange::Job { number, uid: 9 }, NOW));
-        assert!(told(&mut watchers, NOW).is_empty());
-        assert_eq!(watchers.next(), Some(NOW + BURST));
-        assert_eq!(told(&mut watchers, NOW + BURST), [1]);
+        assert!(answered(&mut watchers, NOW).is_empty());
+        assert_eq!(watchers.next(), Some(NOW + ANSWER_DELAY));
+        assert_eq!(answered(&mut watchers, NOW + ANSWER_DELAY), [1]);
     }
 
     #[test]
     fn numbers_of_another_schedd_or_too_old_ones_are_answered_at_once() {
         let mut watchers = Watchers::new(3);
         let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
-        (0..=REMEMBERED as u64)
+        (0..=MAX_CHANGES as u64)
             .for_each(|_| watchers.note(WatchedChange::Job { number: 6, uid: 10 }, NOW));
-        assert!(watchers.recent.len() <= REMEMBERED);
+        assert!(watchers.recent.len() <= MAX_CHANGES);
         let now = seen(watchers.open(1, 10, &job(5), since, NOW));
         assert!(watchers.open(1, 10, &job(5), now, NOW).is_none());
         let mut next = Watchers::new(4);
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_watches_nothing_is_kept_and_nothing_missed() {
+    fn without_watchers_no_changes_are_kept_and_none_is_missed() {
         let mut watchers = Watchers::new(3);
         watchers.note_reasons(NOW);
         let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
@@ -311,10 +312,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_watches_without_bound() {
+    fn watches_are_limited_per_user() {
         let mut watchers = Watchers::new(3);
         let since = seen(watchers.open(0, 10, &WatchedJobs::Any, 0, NOW));
-        (0..OF_ONE as u64).for_each(|token| {
+        (0..MAX_PER_USER as u64).for_each(|token| {
             assert!(
                 watchers
                     .open(token, 10, &WatchedJobs::Any, since, NOW)

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 /// The default configuration of a nested instance: strictly first come, first served.
 const FIRST_COME_FIRST_SERVED: &str = "[order]\nby = \"fcfs\"\n[backfill]\npolicy = \"none\"\n";
 /// The default idle limit of an instance without a command.
-const IDLE: &str = "1m";
+const DEFAULT_IDLE: &str = "1m";
 /// The hint if `TMPDIR` cannot be used.
-const OWN_TMPDIR: &str = "leave TMPDIR as the job was given it, or name a folder of your own with \
-                          export TMPDIR=$(mktemp -d)";
+const TMPDIR_HINT: &str = "keep the TMPDIR of the job, or use a private directory: \
+                           export TMPDIR=$(mktemp -d)";
 
 /// The options of a nested instance.
 #[derive(Debug)]
@@ -33,30 +33,28 @@ pub struct NestedOptions<'a> {
 
 /// Creates the installation, and sets the environment of this process and its children to it.
 pub fn settle(options: &NestedOptions) -> Result<Home> {
-    let remedy = "schedd --nested serves within a job of Lanai: submit it, as in \
+    let remedy = "schedd --nested runs only inside a job of Lanai: submit it, for example \
                   `qsub -l select=1:ncpus=8 -- schedd --nested`";
     let grant = env::text(grant::VARIABLE).context(remedy)?;
     let granted = HostGrant::parse(&grant)
         .map_err(|why| anyhow!(why))
         .context(grant::VARIABLE)?;
     if granted.ncpus == 0 {
-        bail!(
-            "this job was given no processors, so none can be offered: ask for some with -l select=1:ncpus=N"
-        );
+        bail!("this job has no processors for nested jobs: request some with -l select=1:ncpus=N");
     }
-    let folder = own_folder()?.join("lanai");
+    let folder = job_tmpdir()?.join("lanai");
     let job = env::text("PBS_JOBID").context("PBS_JOBID is not set")?;
     let config = configuration(options, &job)?;
     env::set("LANAI_HOME", &folder);
     let home = Home::find()?;
     if lock::is_held(&home) {
         bail!(
-            "this job has a schedd already: export LANAI_HOME={}",
+            "this job already has a nested schedd: export LANAI_HOME={}",
             quoted(&folder)
         );
     }
     if folder.symlink_metadata().is_ok() {
-        must_be_ours(&folder)?;
+        must_be_private(&folder)?;
     }
     filesystem::make_private(&folder).with_context(|| folder.display().to_string())?;
     std::fs::write(home.grant(), grant).with_context(|| home.grant().display().to_string())?;
@@ -65,26 +63,30 @@ pub fn settle(options: &NestedOptions) -> Result<Home> {
 }
 
 /// `TMPDIR` as a canonical path, so that a link cannot redirect it later. A directory that others
-/// may write to, such as /tmp, is refused: they could have created ours there.
-fn own_folder() -> Result<PathBuf> {
+/// may write to, such as /tmp, is refused: they could have created our directory there.
+fn job_tmpdir() -> Result<PathBuf> {
     let folder = env::var("TMPDIR")
         .map(PathBuf::from)
         .filter(|folder| folder.is_absolute());
     let folder =
-        folder.with_context(|| format!("TMPDIR names no folder to live in: {OWN_TMPDIR}"))?;
+        folder.with_context(|| format!("TMPDIR is not an absolute path: {TMPDIR_HINT}"))?;
     let folder = folder
         .canonicalize()
         .with_context(|| format!("TMPDIR is {}", folder.display()))?;
-    must_be_ours(&folder).context("TMPDIR")?;
+    must_be_private(&folder).context("TMPDIR")?;
     Ok(folder)
 }
 
-/// Refuses a path that is no directory, or that others own or may write to.
-fn must_be_ours(folder: &Path) -> Result<()> {
-    let is_ours = filesystem::is_ones_own(folder).with_context(|| folder.display().to_string())?;
-    is_ours
-        .then_some(())
-        .with_context(|| format!("{} is not yours alone: {OWN_TMPDIR}", folder.display()))
+/// Refuses a path that is not a directory, or that others own or may write to.
+fn must_be_private(folder: &Path) -> Result<()> {
+    let is_private =
+        filesystem::is_ones_own(folder).with_context(|| folder.display().to_string())?;
+    is_private.then_some(()).with_context(|| {
+        format!(
+            "{} is not a private directory: {TMPDIR_HINT}",
+            folder.display()
+        )
+    })
 }
 
 /// The `lanai.toml` of the instance: the given one, else the default.
@@ -104,7 +106,7 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
     let config = Config::parse(&text).with_context(|| place.clone())?;
     if config.nodes.iter().any(|node| node.socket.is_some()) {
         bail!(
-            "{}: a [[node]] with a socket is not the job's to offer: remove it",
+            "{}: a nested instance has no [[node]] with a socket: remove it",
             place
         );
     }
@@ -114,7 +116,7 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
         .or_insert_with(|| toml::Table::new().into());
     if let Some(server) = server.as_table_mut() {
         server.entry("name").or_insert_with(|| name(job).into());
-        server.entry("idle").or_insert_with(|| IDLE.into());
+        server.entry("idle").or_insert_with(|| DEFAULT_IDLE.into());
         // The queue of one job belongs to its owner.
         server.insert("shared".into(), false.into());
     }
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn it_serves_in_order_unless_it_is_told_otherwise() {
+    fn the_default_order_is_fcfs_and_options_override_it() {
         let options = |preset, config| NestedOptions {
             preset,
             config,
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_others_and_mistakes_are_refused_by_the_files_name() {
+    fn an_invalid_configuration_is_refused_with_the_name_of_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("own.toml");
         let refused = |text: &str| {
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_one_word_to_a_shell() {
+    fn a_path_is_quoted_as_one_shell_word() {
         assert_eq!(quoted(Path::new("/tmp/it's here")), r"'/tmp/it'\''s here'");
     }
 }

@@ -1,8 +1,8 @@
 //! Moves jobs from the parent's queue to a nested instance: makes a held copy, claims the job,
 //! releases the copy.
 //!
-//! It runs in a separate thread, so that neither schedd waits for the other. If a daemon was
-//! killed, the request is repeated once it is back. Each request can be repeated. The parent is
+//! It runs in a separate thread, so that neither schedd waits for the other. Each request can be
+//! repeated: if a daemon was killed, the request is sent again once the daemon runs. The parent is
 //! never started from here: its user may have stopped it.
 
 use crate::model::job::state::{Holds, JobState};
@@ -25,24 +25,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Interval of requests for jobs to the parent.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Interval at which the parent is queried for jobs.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum time for an answer.
-const ANSWER: Duration = Duration::from_secs(20);
-/// Delay before a job that the parent kept is tried again.
-const AGAIN: Span = Span::seconds(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Delay before a job is tried again after the parent refused its claim.
+const RETRY_DELAY: Span = Span::seconds(5);
 /// Maximum time that a request is repeated once the nested instance is to end.
 const STOP_TIMEOUT: Span = Span::seconds(20);
 
 /// The thread that takes jobs. When this value is dropped, the thread moves no more jobs.
 pub struct Taker {
-    end: Arc<Ends>,
+    end: Arc<StopFlags>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// How the thread is to end.
 #[derive(Debug, Default)]
-struct Ends {
+struct StopFlags {
     /// Take no other job, but finish the current move.
     leave: AtomicBool,
     /// The nested instance is being killed: send no more requests.
@@ -61,19 +61,19 @@ pub fn check(parent: &Home, queue: &str) -> Result<()> {
 impl Taker {
     /// Starts to take jobs.
     pub fn start(parent: Home, child: Home, queue: &str) -> Result<Taker> {
-        let end = Arc::new(Ends::default());
-        let (queue, put_off) = (queue.to_string(), BTreeMap::new());
-        let mut taking = Taking {
+        let end = Arc::new(StopFlags::default());
+        let (queue, deferred) = (queue.to_string(), BTreeMap::new());
+        let mut taker = TakerThread {
             parent,
             child,
             queue,
-            put_off,
-            complaint: None,
+            deferred,
+            last_problem: None,
             end: end.clone(),
         };
         let thread = thread::Builder::new()
             .name("taker".into())
-            .spawn(move || taking.run())?;
+            .spawn(move || taker.run())?;
         Ok(Taker {
             end,
             thread: Some(thread),
@@ -100,41 +100,41 @@ impl Drop for Taker {
     }
 }
 
-struct Taking {
+struct TakerThread {
     parent: Home,
     child: Home,
     queue: String,
     /// Jobs that are not taken before this time: the nested instance cannot run them, or the parent
-    /// kept them.
-    put_off: BTreeMap<JobId, Span>,
+    /// refused the claim.
+    deferred: BTreeMap<JobId, Span>,
     /// The last message, printed once until jobs can be taken again.
-    complaint: Option<String>,
-    end: Arc<Ends>,
+    last_problem: Option<String>,
+    end: Arc<StopFlags>,
 }
 
-impl Taking {
+impl TakerThread {
     fn run(&mut self) {
         while !self.is_stopping() {
             match self.take_next() {
                 Ok(has_more) => {
-                    self.complaint = None;
+                    self.last_problem = None;
                     if has_more {
                         continue;
                     }
                 }
-                Err(error) => self.complain(&format!("{error:#}")),
+                Err(error) => self.report_problem(&format!("{error:#}")),
             }
-            thread::park_timeout(PAUSE);
+            thread::park_timeout(POLL_INTERVAL);
         }
     }
 
-    fn complain(&mut self, why: &str) {
-        if self.complaint.as_deref() != Some(why) && !self.is_stopping() {
+    fn report_problem(&mut self, why: &str) {
+        if self.last_problem.as_deref() != Some(why) && !self.is_stopping() {
             eprintln!(
-                "schedd: no jobs can be taken from queue {} now: {why}",
+                "schedd: cannot take jobs from queue {} now: {why}",
                 self.queue
             );
-            self.complaint = Some(why.to_string());
+            self.last_problem = Some(why.to_string());
         }
     }
 
@@ -149,15 +149,15 @@ impl Taking {
     /// Takes the first available job, if no job waits in the nested instance. Returns whether
     /// another job may be available at once.
     fn take_next(&mut self) -> Result<bool> {
-        if !self.has_room()? || self.is_stopping() {
+        if !self.is_queue_empty()? || self.is_stopping() {
             return Ok(false);
         }
         let now = clock::monotonic();
-        self.put_off.retain(|_, until| *until > now);
+        self.deferred.retain(|_, until| *until > now);
         let (server, found) = offer(
             &self.parent,
             &self.queue,
-            self.put_off.keys().copied().collect(),
+            self.deferred.keys().copied().collect(),
         )?;
         match found {
             Ok(Some(offered)) => self.take(&server, offered),
@@ -168,7 +168,7 @@ impl Taking {
 
     /// Whether no job waits in the nested instance. This reads the spool, so it neither starts the
     /// nested schedd nor keeps it from exiting when idle.
-    fn has_room(&self) -> Result<bool> {
+    fn is_queue_empty(&self) -> Result<bool> {
         let Some(mut reader) = SpoolReader::open(&spool::file(&self.child))? else {
             return Ok(false);
         };
@@ -176,16 +176,16 @@ impl Taking {
             states: vec![JobState::Queued],
             ..Filter::default()
         };
-        let mut has_room = true;
+        let mut is_queue_empty = true;
         reader.answer(
             &Question::Jobs(queued, Detail::Row),
             Viewer::own(),
             &mut |part| {
-                has_room &= !matches!(part, ClientAnswer::Rows(rows) if !rows.is_empty());
+                is_queue_empty &= !matches!(part, ClientAnswer::Rows(rows) if !rows.is_empty());
                 Ok(())
             },
         )?;
-        Ok(has_room)
+        Ok(is_queue_empty)
     }
 
     /// Moves a job, or defers it. Returns whether another job may be available at once.
@@ -195,17 +195,19 @@ impl Taking {
             token: process::random()?,
             offered,
         };
-        let to = match self.insist(Side::Child, &ClientRequest::Adopt(Box::new(adoption)))? {
+        let to = match self
+            .repeat_until_answered(Side::Child, &ClientRequest::Adopt(Box::new(adoption)))?
+        {
             Reply::Accepted { id, .. } => id,
             Reply::Refused(refusal) => {
                 eprintln!(
                     "schedd: job {} of queue {} cannot run here: {refusal}",
                     job.number, self.queue
                 );
-                self.put_off.insert(job, Span(i64::MAX));
+                self.deferred.insert(job, Span(i64::MAX));
                 return Ok(true);
             }
-            other => bail!("schedd: an unexpected answer: {other:?}"),
+            other => bail!("schedd: unexpected reply: {other:?}"),
         };
         let copy: JobId = to.split('.').next().unwrap_or_default().parse()?;
         let claim = ClientRequest::Claim(NestedClaim {
@@ -214,8 +216,11 @@ impl Taking {
             to,
             token: process::random()?,
         });
-        let is_granted =
-            !self.is_stopping() && matches!(self.insist(Side::Parent, &claim)?, Reply::Done);
+        let is_granted = !self.is_stopping()
+            && matches!(
+                self.repeat_until_answered(Side::Parent, &claim)?,
+                Reply::Done
+            );
         let request = if is_granted {
             ClientRequest::Release(copy, Holds::SYSTEM)
         } else {
@@ -224,14 +229,14 @@ impl Taking {
                 to: job.full(server),
             }
         };
-        match self.insist(Side::Child, &request)? {
+        match self.repeat_until_answered(Side::Child, &request)? {
             Reply::Refused(refusal) if !refusal.is_of_past_job() => {
-                bail!("job {} within: {refusal}", copy.number)
+                bail!("nested job {}: {refusal}", copy.number)
             }
             _ => {}
         }
         if !is_granted {
-            self.put_off.insert(job, clock::monotonic() + AGAIN);
+            self.deferred.insert(job, clock::monotonic() + RETRY_DELAY);
         }
         Ok(is_granted)
     }
@@ -239,10 +244,14 @@ impl Taking {
     /// Repeats a request until it is answered, because a claim may have been granted although its
     /// answer was lost. Temporary refusals are retried. Fails once the nested instance is being
     /// killed, or after a time limit when it is to end.
-    fn insist(&mut self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
+    fn repeat_until_answered(
+        &mut self,
+        side: Side,
+        request: &ClientRequest,
+    ) -> Result<Reply, ClientError> {
         let mut until = None;
         while !self.has_given_up() {
-            let error = match self.ask(side, request) {
+            let error = match self.send(side, request) {
                 Ok(Reply::Refused(refusal)) if refusal.is_temporary() => {
                     ClientError::Unreachable(refusal.text)
                 }
@@ -256,15 +265,16 @@ impl Taking {
                     return Err(error);
                 }
             }
-            self.complain(&error.to_string());
-            thread::park_timeout(PAUSE);
+            self.report_problem(&error.to_string());
+            thread::park_timeout(POLL_INTERVAL);
         }
-        Err(ClientError::Unreachable("the nested instance ends".into()))
+        Err(ClientError::Unreachable(
+            "the nested instance is ending".into(),
+        ))
     }
 
-    /// Sends a request. Fault injection can make each claim fail, in tests: the copy then stays
-    /// held.
-    fn ask(&self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
+    /// Sends a request. In tests, fault injection makes claims fail; the copy then stays held.
+    fn send(&self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
         if matches!(request, ClientRequest::Claim(_)) {
             fault::point("nested.claim")
                 .map_err(|error| ClientError::Unreachable(error.to_string()))?;
@@ -273,7 +283,7 @@ impl Taking {
             Side::Parent => reach(&self.parent)?,
             Side::Child => Client::connect(&self.child)?,
         };
-        client.be_impatient(ANSWER);
+        client.be_impatient(ANSWER_TIMEOUT);
         let reply = client.call(request)?;
         if matches!(request, ClientRequest::Claim(_)) {
             fault::point("nested.claimed")
@@ -310,12 +320,12 @@ fn offer(parent: &Home, queue: &str, except: BTreeSet<JobId>) -> Result<(String,
     })?;
     Ok((
         server,
-        offer.context("the parent schedd did not answer the question")?,
+        offer.context("the parent schedd did not answer the query")?,
     ))
 }
 
 fn reach(parent: &Home) -> Result<Client, ClientError> {
     let mut client = Client::reach(parent)?;
-    client.be_impatient(ANSWER);
+    client.be_impatient(ANSWER_TIMEOUT);
     Ok(client)
 }

@@ -1,9 +1,9 @@
 //! Runs the site's allocation script, which ranks nodes for jobs (M8i): outside the tick, one
 //! process per query, with limits on number and time.
 //!
-//! It reads the candidates as JSON and writes their names, the best first. If it exceeds its time
-//! or names a node that is no candidate, that is logged, and the job is placed without it. After a
-//! timeout it is not run for a while, so that jobs do not wait for it in turn.
+//! It reads the candidates as JSON and writes their names, the best first. A timeout, or a name
+//! that is not a candidate, is logged, and the job is placed without the script. After a timeout
+//! the script is not run for a while, so that further jobs need not wait for it.
 
 use crate::model::job::Job;
 use crate::model::policy::PlacementPolicy;
@@ -18,45 +18,45 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 /// Maximum number of simultaneous queries.
-const AT_ONCE: usize = 4;
+const MAX_RUNNING: usize = 4;
 /// Default time limit of a query.
-const PATIENCE: Span = Span::seconds(5);
+const DEFAULT_TIMEOUT: Span = Span::seconds(5);
 /// How long the script is not run after a timeout.
-const REST: Span = Span::seconds(60);
+const TIMEOUT_PAUSE: Span = Span::seconds(60);
 
 /// Runs the allocation script.
 #[derive(Debug)]
 pub struct AllocationScript {
     program: Option<PathBuf>,
-    patience: Span,
+    timeout: Span,
     /// The job classes that the script is running for, with their candidates.
-    asked: ProgramPool<(ClassId, Vec<String>)>,
+    running_queries: ProgramPool<(ClassId, Vec<String>)>,
     /// The job classes that wait for it.
     waiting: VecDeque<ClassId>,
-    rests_until: Option<Span>,
+    paused_until: Option<Span>,
 }
 
 impl AllocationScript {
-    /// For a placement policy. Without a script it does nothing.
+    /// The runner for a placement policy. Without a script it does nothing.
     pub fn new(placement: &PlacementPolicy) -> AllocationScript {
-        let patience = placement.program_timeout.unwrap_or(PATIENCE);
+        let timeout = placement.program_timeout.unwrap_or(DEFAULT_TIMEOUT);
         AllocationScript {
             program: placement.program.clone(),
-            patience,
-            asked: ProgramPool::new(AT_ONCE),
+            timeout,
+            running_queries: ProgramPool::new(MAX_RUNNING),
             waiting: VecDeque::new(),
-            rests_until: None,
+            paused_until: None,
         }
     }
 
     /// The descriptors that become readable when the script has output.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.asked.watched()
+        self.running_queries.watched()
     }
 
     /// When the first query exceeds its time limit.
     pub fn next(&self) -> Option<Span> {
-        self.asked.next()
+        self.running_queries.next()
     }
 
     /// Queues a query for every job class that needs the script. The jobs wait for the answer.
@@ -66,22 +66,25 @@ impl AllocationScript {
         }
         for class in server.cluster().unasked(&server.setup.policy) {
             server.note_asked(class);
-            let is_asked = self.asked.tasks().any(|(asked, _)| *asked == class);
-            if !is_asked && !self.waiting.contains(&class) {
+            let is_running = self
+                .running_queries
+                .tasks()
+                .any(|(running, _)| *running == class);
+            if !is_running && !self.waiting.contains(&class) {
                 self.waiting.push_back(class);
             }
         }
-        self.go_on(server, now);
+        self.start_waiting(server, now);
     }
 
     /// Starts queued queries, up to the limit.
-    fn go_on(&mut self, server: &mut ServerState, now: Span) {
-        let rests = self.rests_until.is_some_and(|until| now < until);
-        while rests || self.asked.has_room() {
+    fn start_waiting(&mut self, server: &mut ServerState, now: Span) {
+        let is_paused = self.paused_until.is_some_and(|until| now < until);
+        while is_paused || self.running_queries.has_room() {
             let Some(class) = self.waiting.pop_front() else {
                 return;
             };
-            if rests || !server.cluster().is_awaited(class) || !self.begin(server, class, now) {
+            if is_paused || !server.cluster().is_awaited(class) || !self.begin(server, class, now) {
                 server.note_answer(class, None);
             }
         }
@@ -111,16 +114,16 @@ impl AllocationScript {
         let call = ProgramCall {
             input: question.as_bytes(),
             output: OutputMode::UntilClosed,
-            ..ProgramCall::new(&words, self.patience)
+            ..ProgramCall::new(&words, self.timeout)
         };
         match call.start(now) {
             Ok(running) => {
-                self.asked.add((class, candidates), None, running);
+                self.running_queries.add((class, candidates), None, running);
                 true
             }
             Err(error) => {
                 tracing::warn!(
-                    "{} cannot be asked where job {} should go: {error}",
+                    "cannot run {} for job {}: {error}",
                     program.display(),
                     job.id
                 );
@@ -131,31 +134,31 @@ impl AllocationScript {
 
     /// Handles the output of finished scripts, and kills those that exceed the time limit.
     pub fn hear(&mut self, server: &mut ServerState, now: Span) {
-        let finished = self.asked.finished(now);
+        let finished = self.running_queries.finished(now);
         if finished.is_empty() {
             return;
         }
         for ((class, candidates), result) in finished {
             if matches!(result.exit, Err(ProgramFault::Late(_))) {
-                self.rests_until = Some(now + REST);
+                self.paused_until = Some(now + TIMEOUT_PAUSE);
             }
             self.note(server, class, answer(result, &candidates));
         }
-        self.go_on(server, now);
+        self.start_waiting(server, now);
     }
 
-    fn note(&self, server: &mut ServerState, class: ClassId, said: Result<Vec<String>, String>) {
-        if let (Err(why), Some(program)) = (&said, &self.program) {
+    fn note(&self, server: &mut ServerState, class: ClassId, answer: Result<Vec<String>, String>) {
+        if let (Err(why), Some(program)) = (&answer, &self.program) {
             let job = server.cluster().jobs_in(class).next();
-            let of = job.map_or(String::new(), |job| format!(" of job {job}"));
-            tracing::warn!("{} chooses no nodes{of}: {why}", program.display());
+            let of = job.map_or(String::new(), |job| format!(" for job {job}"));
+            tracing::warn!("{} selected no nodes{of}: {why}", program.display());
         }
-        server.note_answer(class, said.ok());
+        server.note_answer(class, answer.ok());
     }
 
     /// Kills all running scripts.
     pub fn leave(&mut self) {
-        self.asked.stop(|_| true);
+        self.running_queries.stop(|_| true);
     }
 }
 
@@ -164,22 +167,22 @@ fn answer(result: ProgramResult, candidates: &[String]) -> Result<Vec<String>, S
     match result.exit {
         Ok(exit) => names(&exit.text, candidates),
         Err(ProgramFault::Late(_)) => Err(format!(
-            "it takes too long, and is not asked again for {} s",
-            REST.as_seconds()
+            "it took too long and is not run again for {} s",
+            TIMEOUT_PAUSE.as_seconds()
         )),
         Err(fault) => Err(fault.to_string()),
     }
 }
 
 /// The names in the output, in order, if all are candidates.
-fn names(said: &str, candidates: &[String]) -> Result<Vec<String>, String> {
-    let names: Vec<String> = said.split_whitespace().map(String::from).collect();
+fn names(output: &str, candidates: &[String]) -> Result<Vec<String>, String> {
+    let names: Vec<String> = output.split_whitespace().map(String::from).collect();
     match names.iter().find(|name| !candidates.contains(name)) {
-        Some(stranger) => Err(format!(
-            "`{}` is none of the candidates",
-            stranger.escape_debug()
+        Some(unknown) => Err(format!(
+            "`{}` is not a candidate node",
+            unknown.escape_debug()
         )),
-        None if names.is_empty() => Err("it names none".to_string()),
+        None if names.is_empty() => Err("it named no node".to_string()),
         None => Ok(names),
     }
 }
@@ -231,7 +234,7 @@ mod tests {
     use super::names;
 
     #[test]
-    fn m8i_names_that_are_no_candidates_are_no_answer() {
+    fn m8i_an_answer_that_names_other_nodes_is_invalid() {
         let candidates = ["n1", "n2"].map(String::from);
         assert_eq!(
             names("n2\nn1\n", &candidates),
@@ -240,7 +243,7 @@ mod tests {
         assert_eq!(names("n2", &candidates), Ok(vec!["n2".to_string()]));
         assert_eq!(
             names("n2 nX", &candidates),
-            Err("`nX` is none of the candidates".to_string())
+            Err("`nX` is not a candidate node".to_string())
         );
         assert!(names(" \n", &candidates).is_err());
     }

@@ -33,18 +33,18 @@ pub enum Ruling {
 
 /// The requests and starts that wait for hooks, and what hooks have decided about starts.
 pub struct Hooks {
-    /// The requests.
+    /// The requests that wait for hooks.
     pub requests: Lane,
-    /// The starts.
+    /// The starts that wait for hooks.
     pub starts: Lane,
     /// The starts that hooks have allowed.
     pub words: Words,
-    /// The starts that the last cycle has left out, with their nodes.
+    /// The starts that the last cycle wanted and hooks have not allowed yet, with their nodes.
     pub wanted: Vec<(JobId, Vec<String>)>,
 }
 
 impl Hooks {
-    /// No hooks are running.
+    /// Empty queues; no hook runs.
     pub fn new() -> Hooks {
         Hooks {
             requests: Lane::new(),
@@ -84,7 +84,7 @@ impl Hooks {
         self.starts.leave();
     }
 
-    /// The lane of a matter.
+    /// The queue for this kind of case.
     pub fn lane(&mut self, matter: &Matter) -> &mut Lane {
         match matter {
             Matter::Request(..) => &mut self.requests,

@@ -25,26 +25,26 @@ use std::thread;
 use std::time::Duration;
 
 /// Maximum number of queued mails.
-const QUEUED: usize = 1024;
+const MAX_QUEUED: usize = 1024;
 /// Time limit of the mail program for one mail.
-const PATIENCE: Span = Span::seconds(30);
+const SEND_TIMEOUT: Span = Span::seconds(30);
 /// Maximum time that queued mail delays the exit of schedd.
-const LAST: Duration = Duration::from_secs(2);
+const EXIT_DELAY: Duration = Duration::from_secs(2);
 /// Maximum number of jobs and recipients in a combined mail.
-const NAMED: usize = 100;
-const TOLD: usize = 16;
+const MAX_LINES: usize = 100;
+const MAX_RECIPIENTS: usize = 16;
 
 /// Handle of the thread that sends mail.
 #[derive(Debug)]
 pub struct Mailer {
-    office: Option<Office>,
+    program: Option<MailProgram>,
     working: Option<MailerState>,
     dropped: u64,
 }
 
 /// The mail program and the sender.
 #[derive(Clone, Debug)]
-struct Office {
+struct MailProgram {
     mailer: PathBuf,
     from: String,
 }
@@ -57,14 +57,14 @@ struct MailerState {
 }
 
 impl Mailer {
-    /// For a configuration. Without a mail program it does nothing.
+    /// The mailer of a configuration. Without a mail program it does nothing.
     pub fn new(setup: &Setup) -> Mailer {
-        let office = setup.mailer.clone().map(|mailer| Office {
+        let program = setup.mailer.clone().map(|mailer| MailProgram {
             mailer,
             from: setup.mail_from.clone(),
         });
         Mailer {
-            office,
+            program,
             working: None,
             dropped: 0,
         }
@@ -80,7 +80,7 @@ impl Mailer {
                 Ok(()) => self.dropped = 0,
                 Err(TrySendError::Full(_)) if self.dropped == 0 => {
                     self.dropped = 1;
-                    tracing::warn!("the mailer is too slow: letters are dropped");
+                    tracing::warn!("the mail program is too slow: mails are dropped");
                 }
                 Err(TrySendError::Full(_)) => self.dropped += 1,
                 Err(TrySendError::Disconnected(_)) => self.working = None,
@@ -90,16 +90,16 @@ impl Mailer {
 
     fn working(&mut self) -> Option<&MailerState> {
         if self.working.is_none() {
-            let office = self.office.clone()?;
-            let ((mails, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
+            let program = self.program.clone()?;
+            let ((mails, inbox), (finished, done)) = (sync_channel(MAX_QUEUED), channel());
             let thread = thread::Builder::new().name("mailer".into());
             let started = thread.spawn(move || {
-                office.deliver(&inbox);
+                program.deliver(&inbox);
                 drop(finished);
             });
             match started {
                 Ok(_) => self.working = Some(MailerState { mails, done }),
-                Err(e) => tracing::warn!("no mail can be sent: {e}"),
+                Err(e) => tracing::warn!("cannot start the mailer thread: {e}"),
             }
         }
         self.working.as_ref()
@@ -109,12 +109,12 @@ impl Mailer {
     pub fn leave(&mut self) {
         if let Some(MailerState { mails, done }) = self.working.take() {
             drop(mails);
-            let _ = done.recv_timeout(LAST);
+            let _ = done.recv_timeout(EXIT_DELAY);
         }
     }
 }
 
-impl Office {
+impl MailProgram {
     fn deliver(&self, inbox: &Receiver<Letter>) {
         let mut rounds: RateLimit<MailDigest> = RateLimit::default();
         loop {
@@ -144,8 +144,8 @@ impl Office {
 
     /// Runs `mailer -f from to ...` as PBS does, with headers and text on standard input.
     ///
-    /// No `--` precedes the recipients: a mail program that a site wrote for PBS takes it for one
-    /// of them. No recipient begins with a dash (`check::mail_address`).
+    /// There is no `--` before the recipients: a mail program written for PBS would take it for an
+    /// address. No recipient begins with a dash (`check::mail_address`).
     fn send(&self, letter: &Letter) {
         let mailer = self.mailer.display().to_string();
         let mut words = vec![mailer.clone(), "-f".to_string(), self.from.clone()];
@@ -155,9 +155,9 @@ impl Office {
             "From: {from}\nTo: {to}\nSubject: PBS JOB {}\n\n{}",
             letter.job, letter.body
         );
-        if let Err(error) = send(&words, message.as_bytes(), PATIENCE) {
+        if let Err(error) = send(&words, message.as_bytes(), SEND_TIMEOUT) {
             tracing::warn!(
-                "{mailer} did not send a letter about {}: {error}",
+                "{mailer} failed to send a mail about {}: {error}",
                 letter.job
             );
         }
@@ -202,14 +202,14 @@ impl Fold for MailDigest {
 
     fn fold(&mut self, letter: Letter) {
         self.count += 1;
-        if self.lines.len() < NAMED {
+        if self.lines.len() < MAX_LINES {
             self.lines.push(format!(
                 "{}: {}",
                 letter.job,
                 letter.what.lines().next().unwrap_or_default()
             ));
         }
-        let room = TOLD.saturating_sub(self.to.len());
+        let room = MAX_RECIPIENTS.saturating_sub(self.to.len());
         self.to.extend(letter.to.into_iter().take(room));
     }
 
@@ -259,16 +259,20 @@ mod tests {
             .count();
         assert_eq!(sent, MOST);
         assert!(rounds.due(Span(59_999)).is_empty());
-        let told = rounds.due(Span(60_000));
-        assert_eq!(told.len(), 1);
+        let digests = rounds.due(Span(60_000));
+        assert_eq!(digests.len(), 1);
         assert!(
-            told[0]
+            digests[0]
                 .body
                 .starts_with("480 more messages about jobs of ann:\n20.here: x\n"),
             "{}",
-            told[0].body
+            digests[0].body
         );
-        assert!(told[0].body.ends_with("and 380 more\n"), "{}", told[0].body);
+        assert!(
+            digests[0].body.ends_with("and 380 more\n"),
+            "{}",
+            digests[0].body
+        );
         assert_eq!(rounds.next(), None);
         assert!(
             rounds.take("ann", letter(1), Span(60_001)).is_some(),
@@ -277,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mailer_that_hangs_or_fails_differs_from_one_that_sends() {
+    fn a_hanging_or_failing_mail_program_is_an_error() {
         let run = |script: &str| {
             let words = ["/bin/sh", "-c", script].map(String::from);
             send(&words, b"text\n", Span(200)).map_err(|error| error.to_string())

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Maximum number of jobs in the message.
-const NAMED: usize = 1000;
+const MAX_JOBS: usize = 1000;
 
 /// The notices of a round above the limit.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ impl Fold for NoticeDigest {
 
     fn fold(&mut self, notice: Notice) {
         self.count += 1;
-        if let (Body::Job(turn), true) = (&notice.body, self.turns.len() < NAMED) {
+        if let (Body::Job(turn), true) = (&notice.body, self.turns.len() < MAX_JOBS) {
             let id = turn.job.id.full(&turn.facts.name);
             self.turns
                 .push(json!({ "id": id, "event": turn.event, "what": turn.what }));

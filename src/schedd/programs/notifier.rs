@@ -17,13 +17,13 @@ use std::thread;
 use std::time::Duration;
 
 /// Maximum number of notices that wait for the thread.
-const QUEUED: usize = 4096;
+const MAX_QUEUED: usize = 4096;
 /// Maximum number of notices that wait for the program.
-const WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 /// Time limit of the program for one notice.
-const PATIENCE: Span = Span::seconds(30);
+const PROGRAM_TIMEOUT: Span = Span::seconds(30);
 /// Maximum time that waiting notices delay the exit of schedd.
-const LAST: Duration = Duration::from_secs(2);
+const EXIT_DELAY: Duration = Duration::from_secs(2);
 
 /// Handle of the thread that notifies the site's program.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Notifier {
                 }
                 Err(TrySendError::Full(_)) => {
                     if self.dropped == 0 {
-                        tracing::warn!("notifications come too fast: some are dropped");
+                        tracing::warn!("too many notifications: some are dropped");
                     }
                     self.dropped += 1;
                 }
@@ -65,7 +65,7 @@ impl Notifier {
 
     fn working(&mut self) -> Option<&NotifierState> {
         if self.working.is_none() {
-            let ((notices, inbox), (finished, done)) = (sync_channel(QUEUED), channel());
+            let ((notices, inbox), (finished, done)) = (sync_channel(MAX_QUEUED), channel());
             let begun = pipe::bell().and_then(|(bell, ear)| {
                 let thread = thread::Builder::new().name("notifier".into());
                 thread.spawn(move || {
@@ -82,7 +82,7 @@ impl Notifier {
                         done,
                     })
                 }
-                Err(e) => tracing::warn!("nobody can be notified: {e}"),
+                Err(e) => tracing::warn!("cannot start the notifier thread: {e}"),
             }
         }
         self.working.as_ref()
@@ -98,7 +98,7 @@ impl Notifier {
         {
             drop(notices);
             bell.ring();
-            let _ = done.recv_timeout(LAST);
+            let _ = done.recv_timeout(EXIT_DELAY);
         }
     }
 }
@@ -145,8 +145,8 @@ impl NotifierContext {
             match self.inbox.try_recv() {
                 Ok(notice) => {
                     let user = notice.user.clone();
-                    let told = self.rounds.take(&user, notice, now);
-                    told.into_iter().for_each(|notice| self.line_up(notice));
+                    let due = self.rounds.take(&user, notice, now);
+                    due.into_iter().for_each(|notice| self.enqueue(notice));
                 }
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
@@ -163,17 +163,17 @@ impl NotifierContext {
         self.rounds
             .due(end)
             .into_iter()
-            .for_each(|notice| self.line_up(notice));
+            .for_each(|notice| self.enqueue(notice));
     }
 
-    fn line_up(&mut self, notice: Notice) {
-        if self.waiting.len() < WAITING {
+    fn enqueue(&mut self, notice: Notice) {
+        if self.waiting.len() < MAX_WAITING {
             self.is_flooded = false;
             return self.waiting.push_back(notice);
         }
         if !std::mem::replace(&mut self.is_flooded, true) {
             tracing::warn!(
-                "{} takes too long: notifications are dropped",
+                "{} is too slow: notifications are dropped",
                 notice.program.display()
             );
         }
@@ -187,7 +187,7 @@ impl NotifierContext {
             let program = notice.program.display().to_string();
             match start(&notice) {
                 Ok(running) => self.running.add(program, None, running),
-                Err(e) => tracing::warn!("{program} cannot be run: {e}"),
+                Err(e) => tracing::warn!("cannot run {program}: {e}"),
             }
         }
     }
@@ -235,7 +235,7 @@ fn start(notice: &Notice) -> io::Result<RunningProgram> {
     let call = ProgramCall {
         input: &notice.document(),
         surroundings: Surroundings::Own(&[]),
-        ..ProgramCall::new(&words, PATIENCE)
+        ..ProgramCall::new(&words, PROGRAM_TIMEOUT)
     };
     call.start(clock::monotonic())
 }

@@ -14,9 +14,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Interval between kills of remaining processes, in milliseconds.
-const ROUND: i64 = 100;
+const KILL_INTERVAL: i64 = 100;
 /// Maximum time for killed processes to disappear.
-const PATIENCE: Span = Span::seconds(3);
+const KILL_TIMEOUT: Span = Span::seconds(3);
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +54,10 @@ impl ProcessTree {
     /// Waits for a signal, or until `also` is readable.
     pub fn wait(&mut self, also: Option<BorrowedFd>) -> WakeReason {
         loop {
-            if let Ok(Some(heard)) = self.signals.read_signal() {
-                self.bury();
+            if let Ok(Some(received)) = self.signals.read_signal() {
+                self.reap_all();
                 return WakeReason::Signal(
-                    Signal::try_from(heard.ssi_signo as i32).unwrap_or(Signal::SIGTERM),
+                    Signal::try_from(received.ssi_signo as i32).unwrap_or(Signal::SIGTERM),
                 );
             }
             let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
@@ -69,16 +69,16 @@ impl ProcessTree {
         }
     }
 
-    /// Waits until a child has ended; returns a signal that arrives before. A command in the
-    /// foreground gets an interrupt from the terminal itself: `interruptible` is then false, and
-    /// this process ignores it.
+    /// Waits until a child has ended; a signal that arrives before is the inner error. If
+    /// `interruptible` is false, SIGINT is ignored: a command in the foreground gets it from the
+    /// terminal itself.
     pub fn until_gone(
         &mut self,
         pid: Pid,
         interruptible: bool,
     ) -> io::Result<Result<ProcessEnd, Signal>> {
         loop {
-            self.bury();
+            self.reap_all();
             if let Some(end) = self.ended.remove(&pid.as_raw()) {
                 return Ok(Ok(end));
             }
@@ -91,7 +91,7 @@ impl ProcessTree {
     }
 
     /// Reaps ended processes. Returns whether none is left.
-    fn bury(&mut self) -> bool {
+    fn reap_all(&mut self) -> bool {
         loop {
             match process::reap(None) {
                 Reaped::Ended(pid, end) => drop(self.ended.insert(pid.as_raw(), end)),
@@ -101,18 +101,18 @@ impl ProcessTree {
         }
     }
 
-    /// Waits until no descendant is left, for up to `linger`, then kills the rest. With `asked`,
+    /// Waits until no descendant is left, for up to `linger`, then kills the rest. With `grace`,
     /// sends SIGTERM first and waits up to that time instead.
-    pub fn end(&mut self, linger: Span, asked: Option<Span>) {
+    pub fn end(&mut self, linger: Span, grace: Option<Span>) {
         let own = std::process::id() as i32;
-        if asked.is_some() {
+        if grace.is_some() {
             for process in procfs::descendants(own) {
                 process::send_signal(process.pid, SIGTERM);
                 process::send_signal(process.pid, SIGCONT);
             }
         }
-        let until = clock::monotonic() + asked.unwrap_or(linger);
-        while !self.bury() && clock::monotonic() < until + PATIENCE {
+        let until = clock::monotonic() + grace.unwrap_or(linger);
+        while !self.reap_all() && clock::monotonic() < until + KILL_TIMEOUT {
             if clock::monotonic() >= until {
                 // Orphans of killed processes are adopted and found in the next round.
                 procfs::descendants(own)
@@ -122,7 +122,7 @@ impl ProcessTree {
             let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
             let _ = poll(
                 &mut fds,
-                PollTimeout::try_from(ROUND as i32).unwrap_or(PollTimeout::ZERO),
+                PollTimeout::try_from(KILL_INTERVAL as i32).unwrap_or(PollTimeout::ZERO),
             );
             while let Ok(Some(_)) = self.signals.read_signal() {}
         }

@@ -56,13 +56,13 @@ impl<F: Fold> RateLimit<F> {
 
     /// The summaries of rounds that have ended.
     pub fn due(&mut self, now: Span) -> Vec<F::Message> {
-        let over: Vec<String> = self
+        let ended: Vec<String> = self
             .0
             .iter()
             .filter(|(_, round)| round.end <= now)
             .map(|(user, _)| user.clone())
             .collect();
-        let rounds = over
+        let rounds = ended
             .into_iter()
             .filter_map(|user| self.0.remove_entry(&user));
         rounds

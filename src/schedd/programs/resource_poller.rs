@@ -12,19 +12,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 
 /// Maximum number of commands that run at once.
-const AT_ONCE: usize = 4;
+const MAX_RUNNING: usize = 4;
 
 /// The resources that have a command.
 #[derive(Debug)]
 pub struct ResourcePoller {
-    all: BTreeMap<String, Line>,
+    all: BTreeMap<String, PolledResource>,
     /// The resources with a running command.
     running: ProgramPool<String>,
 }
 
 /// A resource with a command.
 #[derive(Debug)]
-struct Line {
+struct PolledResource {
     meter: ResourceMeter,
     kind: ResourceType,
     /// When its command runs next.
@@ -39,7 +39,7 @@ impl ResourcePoller {
     pub fn new(config: &Config, resources: &Resources, now: Span) -> ResourcePoller {
         let mut poller = ResourcePoller {
             all: BTreeMap::new(),
-            running: ProgramPool::new(AT_ONCE),
+            running: ProgramPool::new(MAX_RUNNING),
         };
         poller.follow(config, resources, now);
         poller
@@ -54,12 +54,12 @@ impl ResourcePoller {
             let kind = resources
                 .get(name)
                 .map_or(ResourceType::Long, |definition| definition.kind);
-            let line = match before.remove(name) {
-                Some(line) if line.meter == *meter && line.kind == kind => {
+            let polled = match before.remove(name) {
+                Some(polled) if polled.meter == *meter && polled.kind == kind => {
                     unchanged.insert(name.as_str());
-                    line
+                    polled
                 }
-                _ => Line {
+                _ => PolledResource {
                     meter: meter.clone(),
                     kind,
                     due: now,
@@ -67,7 +67,7 @@ impl ResourcePoller {
                     fault: None,
                 },
             };
-            self.all.insert(name.clone(), line);
+            self.all.insert(name.clone(), polled);
         }
         self.running
             .stop(|resource| !unchanged.contains(resource.as_str()));
@@ -80,9 +80,9 @@ impl ResourcePoller {
 
     /// When the next command is due, or exceeds its time limit.
     pub fn next(&self) -> Option<Span> {
-        let waiting = self.all.values().filter(|line| !line.is_running);
+        let waiting = self.all.values().filter(|polled| !polled.is_running);
         let due = if self.running.has_room() {
-            waiting.map(|line| line.due).min()
+            waiting.map(|polled| polled.due).min()
         } else {
             None
         };
@@ -98,13 +98,13 @@ impl ResourcePoller {
     /// starts those that are due.
     pub fn attend(&mut self, server: &mut ServerState, now: Span) {
         for (resource, result) in self.running.finished(now) {
-            let Some(line) = self.all.get_mut(&resource) else {
+            let Some(polled) = self.all.get_mut(&resource) else {
                 continue;
             };
-            line.is_running = false;
-            line.due = now + line.meter.interval;
-            let report = line.read(result);
-            line.note(&resource, report.as_ref().err());
+            polled.is_running = false;
+            polled.due = now + polled.meter.interval;
+            let report = polled.read(result);
+            polled.note(&resource, report.as_ref().err());
             if let Ok((total, elsewhere)) = report {
                 let count = ReportedCount {
                     total: Some(total),
@@ -115,21 +115,21 @@ impl ResourcePoller {
                 server.tell(&resource, Some(count));
             }
         }
-        for (resource, line) in &mut self.all {
-            if line.is_running || line.due > now {
+        for (resource, polled) in &mut self.all {
+            if polled.is_running || polled.due > now {
                 continue;
             }
             if !self.running.has_room() {
                 return;
             }
-            match ProgramCall::new(&line.meter.command, line.meter.timeout).start(now) {
+            match ProgramCall::new(&polled.meter.command, polled.meter.timeout).start(now) {
                 Ok(running) => {
-                    line.is_running = true;
+                    polled.is_running = true;
                     self.running.add(resource.clone(), None, running);
                 }
                 Err(error) => {
-                    line.due = now + line.meter.interval;
-                    line.note(resource, Some(&error.to_string()));
+                    polled.due = now + polled.meter.interval;
+                    polled.note(resource, Some(&error.to_string()));
                 }
             }
         }
@@ -141,20 +141,20 @@ impl ResourcePoller {
     }
 }
 
-impl Line {
+impl PolledResource {
     /// The total and the amount used elsewhere that a command reports, or why it failed.
     fn read(&self, result: ProgramResult) -> Result<(i64, i64), String> {
         let exit = match result.exit {
             Ok(exit) => exit,
             Err(ProgramFault::Late(timeout)) => {
                 let seconds = timeout.0 as f64 / 1000.0;
-                return Err(format!("it takes longer than {seconds} s"));
+                return Err(format!("it took longer than {seconds} s"));
             }
             Err(fault) => return Err(fault.to_string()),
         };
         let failure = match exit.status {
             Some(0) => return ResourceMeter::read(self.kind, &exit.text),
-            Some(status) => format!("it ends with {status}"),
+            Some(status) => format!("it ended with status {status}"),
             None => "it was killed".to_string(),
         };
         Err(match result.complaint {
@@ -169,11 +169,11 @@ impl Line {
             && self.fault.as_ref() != fault
         {
             tracing::warn!(
-                "{program} does not say what there is of {resource}, which stays as it was: {why}"
+                "{program} reported no amount of {resource}, which keeps its last one: {why}"
             );
         }
         if fault.is_none() && self.fault.is_some() {
-            tracing::info!("{program} says again what there is of {resource}");
+            tracing::info!("{program} reports the amount of {resource} again");
         }
         self.fault = fault.cloned();
     }

@@ -1,6 +1,6 @@
 //! Notices for users' own programs (`qsub -W notify=PATH`), sent to nodeds: schedd runs no program
-//! of a user. One program at a time for each user, so that a program that hangs delays no other
-//! user's.
+//! of a user. The programs of a user run one at a time, so that a program that hangs delays no
+//! other user.
 
 use crate::model::time::Span;
 use crate::schedd::nodes::NodedEvent;
@@ -14,27 +14,27 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 /// Maximum number of notices that wait for a user's program.
-const WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 /// Maximum number of programs that run at once.
-const RUNNING: usize = 16;
+const MAX_RUNNING: usize = 16;
 /// Maximum time that notices wait for a noded.
-const HOLD: Span = Span::seconds(300);
+const MAX_WAIT: Span = Span::seconds(300);
 /// Time after which a program without a report counts as lost. noded kills it after 30 s and
 /// reports that.
-const PATIENCE: Span = Span::seconds(60);
+const REPORT_TIMEOUT: Span = Span::seconds(60);
 
 /// Waiting notices and running programs.
 #[derive(Debug)]
 pub struct UserNotices {
     rounds: RateLimit<NoticeDigest>,
-    /// By user.
+    /// The waiting notices of each user.
     waiting: BTreeMap<String, VecDeque<Notice>>,
-    /// By user, one at a time.
+    /// The running program of each user.
     running: BTreeMap<String, RunningUserNotice>,
     /// The user served last.
     served: String,
     last_token: u64,
-    /// Since when no noded has been connected.
+    /// Since when no noded has been connected; None while one is.
     unreachable: Option<Span>,
     /// The user of the last dropped notice, so that a flood is logged once.
     flooded: Option<String>,
@@ -68,18 +68,18 @@ impl UserNotices {
         for notice in notices {
             let user = notice.user.clone();
             let due = self.rounds.take(&user, notice, now);
-            due.into_iter().for_each(|notice| self.line_up(notice));
+            due.into_iter().for_each(|notice| self.enqueue(notice));
         }
     }
 
-    fn line_up(&mut self, notice: Notice) {
-        let line = self.waiting.entry(notice.user.clone()).or_default();
-        if line.len() < WAITING {
-            return line.push_back(notice);
+    fn enqueue(&mut self, notice: Notice) {
+        let queue = self.waiting.entry(notice.user.clone()).or_default();
+        if queue.len() < MAX_WAITING {
+            return queue.push_back(notice);
         }
         if self.flooded.as_ref() != Some(&notice.user) {
             tracing::warn!(
-                "{} takes too long: notifications are dropped",
+                "{} is too slow: notifications are dropped",
                 notice.program.display()
             );
             self.flooded = Some(notice.user);
@@ -108,7 +108,7 @@ impl UserNotices {
         self.rounds
             .due(now)
             .into_iter()
-            .for_each(|notice| self.line_up(notice));
+            .for_each(|notice| self.enqueue(notice));
     }
 
     /// Sends the notices that can be sent now. Drops programs of lost nodeds, and notices that no
@@ -119,13 +119,13 @@ impl UserNotices {
             let is_lost = now >= running.until || !nodes.is_admitted(running.noded);
             if is_lost {
                 tracing::warn!(
-                    "{} of {user}: its node did not report its end",
+                    "{} of {user}: the node did not report its end",
                     running.program
                 );
             }
             !is_lost
         });
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         for user in self.next_users() {
             let node = self
                 .waiting
@@ -144,7 +144,7 @@ impl UserNotices {
             let Some(order) = self.order(notice) else {
                 continue;
             };
-            let (token, until) = (self.last_token, now + PATIENCE);
+            let (token, until) = (self.last_token, now + REPORT_TIMEOUT);
             self.running.insert(
                 user,
                 RunningUserNotice {
@@ -154,10 +154,10 @@ impl UserNotices {
                     until,
                 },
             );
-            news.extend(nodes.send_to(noded, &order));
+            events.extend(nodes.send_to(noded, &order));
         }
-        self.waiting.retain(|_, line| !line.is_empty());
-        news
+        self.waiting.retain(|_, queue| !queue.is_empty());
+        events
     }
 
     /// The users with a notice that can be sent now. They take turns, so that users with slow
@@ -175,7 +175,7 @@ impl UserNotices {
             .map(|(user, _)| user)
             .filter(|user| !self.running.contains_key(*user));
         let users: Vec<String> = users
-            .take(RUNNING.saturating_sub(self.running.len()))
+            .take(MAX_RUNNING.saturating_sub(self.running.len()))
             .cloned()
             .collect();
         if let Some(user) = users.last() {
@@ -184,10 +184,10 @@ impl UserNotices {
         users
     }
 
-    /// Keeps notices while no noded is connected, for up to [`HOLD`].
+    /// Keeps notices while no noded is connected, for up to [`MAX_WAIT`].
     fn wait_for_node(&mut self, now: Span) {
         let since = *self.unreachable.get_or_insert(now);
-        if now >= since + HOLD {
+        if now >= since + MAX_WAIT {
             self.give_up("no node was connected");
             self.unreachable = None;
         }
@@ -210,11 +210,14 @@ impl UserNotices {
 
     /// Drops the waiting notices.
     pub fn give_up(&mut self, why: &str) {
-        for (user, line) in std::mem::take(&mut self.waiting)
+        for (user, queue) in std::mem::take(&mut self.waiting)
             .into_iter()
-            .filter(|(_, line)| !line.is_empty())
+            .filter(|(_, queue)| !queue.is_empty())
         {
-            tracing::warn!("{} notifications of {user} are dropped: {why}", line.len());
+            tracing::warn!(
+                "{} notifications for {user} are dropped: {why}",
+                queue.len()
+            );
         }
     }
 }
@@ -241,16 +244,20 @@ mod tests {
                 count: 0,
                 turns: Vec::new(),
             };
-            notices.line_up(Notice {
+            notices.enqueue(Notice {
                 recipient,
                 user: user.clone(),
                 program: "/p".into(),
                 body,
             });
         }
-        assert_eq!(notices.next_users(), users[..RUNNING]);
+        assert_eq!(notices.next_users(), users[..MAX_RUNNING]);
         // All of these have another notice.
-        let second = [&users[RUNNING..], &users[..2 * RUNNING - users.len()]].concat();
+        let second = [
+            &users[MAX_RUNNING..],
+            &users[..2 * MAX_RUNNING - users.len()],
+        ]
+        .concat();
         assert_eq!(notices.next_users(), second);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 /// Number of commits between checkpoints.
-const COMMITS: u32 = 200;
+const CHECKPOINT_COMMITS: u32 = 200;
 
 /// Handle of the checkpoint thread.
 pub struct Checkpoints {
@@ -24,12 +24,12 @@ pub struct Checkpoints {
 impl Checkpoints {
     /// Starts the thread.
     pub fn start(file: PathBuf) -> std::io::Result<Checkpoints> {
-        let (bell, rings) = sync_channel(1);
+        let (bell, requests) = sync_channel(1);
         let done = Arc::new(AtomicBool::new(false));
-        let says = done.clone();
+        let completed = done.clone();
         thread::Builder::new()
             .name("checkpoints".into())
-            .spawn(move || run(&rings, &file, &says))?;
+            .spawn(move || run(&requests, &file, &completed))?;
         Ok(Checkpoints {
             bell,
             commits: 0,
@@ -40,7 +40,7 @@ impl Checkpoints {
     /// Counts a commit, and starts a checkpoint if one is due.
     pub fn committed(&mut self) {
         self.commits += 1;
-        if self.commits >= COMMITS && self.bell.try_send(()).is_ok() {
+        if self.commits >= CHECKPOINT_COMMITS && self.bell.try_send(()).is_ok() {
             self.commits = 0;
         }
     }
@@ -51,16 +51,16 @@ impl Checkpoints {
     }
 }
 
-fn run(rings: &Receiver<()>, file: &Path, says: &AtomicBool) {
+fn run(requests: &Receiver<()>, file: &Path, completed: &AtomicBool) {
     let mut checkpointer = None;
-    while rings.recv().is_ok() {
+    while requests.recv().is_ok() {
         if checkpointer.is_none() {
             checkpointer = Checkpointer::open(file).ok();
         }
         let done = checkpointer.as_ref().map(Checkpointer::checkpoint);
-        says.store(matches!(done, Some(Ok(()))), Ordering::Relaxed);
+        completed.store(matches!(done, Some(Ok(()))), Ordering::Relaxed);
         if let Some(Err(error)) = done {
-            tracing::debug!("the spool's log was not emptied: {error}");
+            tracing::debug!("cannot checkpoint the spool's write-ahead log: {error}");
         }
     }
 }

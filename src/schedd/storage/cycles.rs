@@ -51,7 +51,7 @@ mod tests {
     use crate::model::trigger::Triggers;
 
     #[test]
-    fn looks_are_numbered_on_and_those_that_wait_to_be_written_are_bounded() {
+    fn cycles_are_numbered_and_unwritten_records_are_bounded() {
         let mut cycles = Cycles::new(7);
         let triggers = Triggers::default();
         let record = CycleRecord {

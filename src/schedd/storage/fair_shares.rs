@@ -14,7 +14,7 @@ pub struct StoredFairShares {
     /// None if unknown: an earlier schedd may have stored some.
     written: Option<Vec<(Member, f64)>>,
     due: Option<Span>,
-    is_on_its_way: bool,
+    is_being_written: bool,
 }
 
 impl StoredFairShares {
@@ -29,8 +29,8 @@ impl StoredFairShares {
 
     /// The update, if it is due.
     pub fn change(&mut self, now: Span) -> Option<Update> {
-        self.is_on_its_way = self.due.is_some_and(|due| due <= now);
-        if !self.is_on_its_way {
+        self.is_being_written = self.due.is_some_and(|due| due <= now);
+        if !self.is_being_written {
             return None;
         }
         let text = serde_json::to_string(&self.latest).ok()?;
@@ -39,7 +39,7 @@ impl StoredFairShares {
 
     /// The update is on disk. Returns when the next one is due.
     pub fn written(&mut self) -> Option<Span> {
-        if std::mem::take(&mut self.is_on_its_way) {
+        if std::mem::take(&mut self.is_being_written) {
             (self.written, self.due) = (Some(self.latest.clone()), None);
         }
         self.due
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves_all_the_time_is_written_every_two_seconds_and_what_does_not_once() {
+    fn changing_priorities_are_written_every_two_seconds_and_constant_ones_once() {
         let (mut shares, mut written) = (StoredFairShares::default(), Vec::new());
         for tenth in 0..100 {
             let (now, value) = (Span(100 * tenth), tenth.min(45) as f64);
@@ -67,12 +67,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_taken_is_written_again() {
+    fn a_change_is_written_again_until_it_is_stored() {
         let mut shares = StoredFairShares::default();
         assert_eq!(
             shares.take_in(Vec::new(), Span(0)),
             Some(FIGURES),
-            "an earlier schedd may have left some"
+            "an earlier schedd may have stored some"
         );
         assert!(shares.change(FIGURES).is_some() && shares.change(FIGURES).is_some());
         assert_eq!(

@@ -7,21 +7,21 @@ use crate::model::policy::Precedence;
 /// The last formula with a logged error.
 #[derive(Default)]
 pub struct Faults {
-    told: Option<Expression>,
+    logged: Option<Expression>,
 }
 
 impl Faults {
     /// Logs the first error of a rule's formula.
     pub fn take_in(&mut self, fault: Option<&EvaluationFault>, rule: &Precedence) {
         if let Some(fault) = fault
-            && self.is_news(rule)
+            && self.is_new(rule)
         {
-            tracing::warn!("[order] formula: {fault}; a job's value is 0 where this is so");
+            tracing::warn!("[order] formula: {fault}; such jobs have the priority 0");
         }
     }
 
-    fn is_news(&mut self, rule: &Precedence) -> bool {
-        std::mem::replace(&mut self.told, rule.formula.clone()) != rule.formula
+    fn is_new(&mut self, rule: &Precedence) -> bool {
+        std::mem::replace(&mut self.logged, rule.formula.clone()) != rule.formula
     }
 }
 
@@ -30,10 +30,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_is_told_once_of_each_formula() {
+    fn an_error_is_logged_once_per_formula() {
         let mut faults = Faults::default();
-        let told = ["1 / 0", "1 / 0", "2 / 0", "2 / 0"]
-            .map(|text| faults.is_news(&Precedence::by_formula(text)));
-        assert_eq!(told, [true, false, true, false]);
+        let logged = ["1 / 0", "1 / 0", "2 / 0", "2 / 0"]
+            .map(|text| faults.is_new(&Precedence::by_formula(text)));
+        assert_eq!(logged, [true, false, true, false]);
     }
 }

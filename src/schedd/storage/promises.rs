@@ -18,11 +18,11 @@ use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Shorter slips are not reported.
-const LEAST: Span = Span::seconds(1);
+const MIN_SLIP: Span = Span::seconds(1);
 /// Minimum slip before a continuing slip is reported again.
-const AGAIN: Span = Span::seconds(60);
+const MIN_CONTINUED_SLIP: Span = Span::seconds(60);
 /// Maximum number of reported slips per job.
-const MOST: u32 = 100;
+const MAX_SLIPS: u32 = 100;
 
 /// The planned starts of the latest cycle, lapsed ones, and changes that are not in the spool yet.
 #[derive(Default)]
@@ -40,7 +40,7 @@ struct Kept {
     /// Whether it has lapsed: the job waits without a planned start.
     lapsed: bool,
     /// The last reported start: the first one, or the end of the last slip.
-    told: Time,
+    reported: Time,
     /// The cause of the last reported slips, and their total length.
     latest: Option<(SlipCause, Span)>,
     slips: u32,
@@ -82,21 +82,21 @@ impl Promises {
         now: Time,
     ) -> Option<Span> {
         let booked: BTreeSet<JobId> = bookings.iter().map(|booking| booking.job).collect();
-        let mut haste = None;
+        let mut delay = None;
         self.given.retain(|job, kept| {
             if booked.contains(job) {
                 return true;
             }
             if !std::mem::replace(&mut kept.lapsed, true) {
                 self.unwritten.insert(*job);
-                haste = Some(FIGURES);
+                delay = Some(FIGURES);
             }
             waits(*job)
         });
         bookings
             .iter()
             .filter_map(|booking| self.keep(booking, now))
-            .chain(haste)
+            .chain(delay)
             .min()
     }
 
@@ -125,17 +125,17 @@ impl Promises {
         let slip = match booking.cause.clone().or(unknown) {
             Some(cause) => kept.slipped(booking.at, cause),
             None => {
-                kept.told = booking.at;
+                kept.reported = booking.at;
                 None
             }
         };
-        let haste = if slip.is_some() || had_lapsed {
+        let delay = if slip.is_some() || had_lapsed {
             SOON
         } else {
             FIGURES
         };
         self.slips.extend(slip.map(|slip| (now, booking.job, slip)));
-        Some(haste)
+        Some(delay)
     }
 
     /// The updates to write.
@@ -161,7 +161,7 @@ impl Promises {
 impl Kept {
     fn new(promise: PromisedStart) -> Kept {
         Kept {
-            told: promise.at,
+            reported: promise.at,
             promise,
             lapsed: false,
             latest: None,
@@ -171,8 +171,8 @@ impl Kept {
 
     /// The slip to report for a moved start; None if it is too small or moves earlier.
     fn slipped(&mut self, to: Time, cause: SlipCause) -> Option<Slip> {
-        if to <= self.told {
-            (self.told, self.latest) = (to, None);
+        if to <= self.reported {
+            (self.reported, self.latest) = (to, None);
             return None;
         }
         let before = self
@@ -180,11 +180,13 @@ impl Kept {
             .as_ref()
             .filter(|(before, _)| *before == cause)
             .map(|&(_, length)| length);
-        let length = to.since(self.told);
-        if length < before.map_or(LEAST, |before| before.max(AGAIN)) || self.slips >= MOST {
+        let length = to.since(self.reported);
+        if length < before.map_or(MIN_SLIP, |before| before.max(MIN_CONTINUED_SLIP))
+            || self.slips >= MAX_SLIPS
+        {
             return None;
         }
-        let from = std::mem::replace(&mut self.told, to);
+        let from = std::mem::replace(&mut self.reported, to);
         self.latest = Some((cause.clone(), length + before.unwrap_or_default()));
         self.slips += 1;
         Some(Slip { from, to, cause })
@@ -205,7 +207,7 @@ mod tests {
     }
 
     /// The reported slips of a start planned for 100 s that moves as given, in seconds.
-    fn told(moves: &[(i64, SlipCause)]) -> Vec<(i64, i64)> {
+    fn reported_slips(moves: &[(i64, SlipCause)]) -> Vec<(i64, i64)> {
         let mut kept = kept(100);
         let slips = moves
             .iter()
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn each_slip_is_told_with_its_cause_and_a_move_forward_is_none() {
+    fn each_slip_is_reported_with_its_cause_and_an_earlier_start_is_none() {
         let lost = SlipCause::NodeLost { node: "n1".into() };
         let moves = [
             (200_000, overdue(1)),
@@ -230,7 +232,7 @@ mod tests {
             (250_000, SlipCause::Changed),
             (260_000, overdue(1)),
         ];
-        assert_eq!(told(&moves), [(100, 200), (200, 300), (250, 260)]);
+        assert_eq!(reported_slips(&moves), [(100, 200), (200, 300), (250, 260)]);
     }
 
     fn booking(job: u64, at: i64) -> Booking {
@@ -258,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lapsed_promise_is_held_against_what_was_promised_first() {
+    fn a_lapsed_promise_is_compared_with_the_first_one() {
         let mut promises = Promises::default();
         promises.take_in(&[booking(1, 100)], |_| true, Time(0));
         promises.written();
         assert!(promises.take_in(&[], |_| true, Time(1000)).is_some());
         assert!(
             matches!(promises.changes().next(), Some(Update::Promise(_, None))),
-            "it is told no more"
+            "its row is deleted"
         );
         promises.written();
         assert_eq!(promises.take_in(&[], |_| true, Time(2000)), None);
@@ -280,7 +282,7 @@ mod tests {
         assert_eq!(
             (row(&promises), promises.slips.len()),
             (Some((400, 400)), 0),
-            "it had started meanwhile"
+            "the job had started meanwhile"
         );
     }
 
@@ -320,8 +322,8 @@ mod tests {
         let moves: Vec<_> = (0..100_000)
             .map(|step| (100_000 + step * 100, overdue(1)))
             .collect();
-        let told = told(&moves);
-        assert_eq!(told[..3], [(100, 101), (101, 161), (161, 222)]);
-        assert!(told.len() < 15, "{told:?}");
+        let slips_of_moves = reported_slips(&moves);
+        assert_eq!(slips_of_moves[..3], [(100, 101), (101, 161), (161, 222)]);
+        assert!(slips_of_moves.len() < 15, "{slips_of_moves:?}");
     }
 }

@@ -15,7 +15,7 @@ pub struct Recording {
     /// None when recording has stopped.
     file: Option<BufWriter<File>>,
     /// Number of bytes that may still be written.
-    room: u64,
+    bytes_left: u64,
 }
 
 impl Recording {
@@ -34,23 +34,23 @@ impl Recording {
         let opened = file.and_then(|file| Ok((file.metadata()?, file)));
         match opened {
             Ok((facts, _)) if !facts.is_file() => {
-                tracing::error!("{}: not a file to record in", path.display())
+                tracing::error!("{}: cannot record: not a regular file", path.display())
             }
             Ok((facts, file)) => {
-                let is_torn = facts.len() > 0 && !ends_a_line(&file, facts.len());
-                let (file, room) = (
+                let is_partial = facts.len() > 0 && !ends_a_line(&file, facts.len());
+                let (file, bytes_left) = (
                     Some(BufWriter::new(file)),
                     limit.saturating_sub(facts.len()),
                 );
-                let mut recorder = Recording {
+                let mut recording = Recording {
                     path: path.to_path_buf(),
                     file,
-                    room,
+                    bytes_left,
                 };
-                if is_torn {
-                    recorder.write(b"");
+                if is_partial {
+                    recording.write(b"");
                 }
-                return Some(recorder);
+                return Some(recording);
             }
             Err(error) => tracing::error!("{}: cannot record: {error}", path.display()),
         }
@@ -65,22 +65,22 @@ impl Recorder for Recording {
         let needed = line.len() as u64 + 1;
         let full = serde_json::to_vec(&RecordedEntry::Full).unwrap_or_default();
         let last = full.len() as u64 + 1;
-        let is_full = needed + last > self.room;
+        let is_full = needed + last > self.bytes_left;
         let written = if !is_full {
-            put(file, line)
-        } else if last <= self.room {
-            put(file, &full)
+            write_line(file, line)
+        } else if last <= self.bytes_left {
+            write_line(file, &full)
         } else {
             Ok(())
         };
-        self.room = self.room.saturating_sub(needed);
+        self.bytes_left = self.bytes_left.saturating_sub(needed);
         match written {
             Ok(()) if !is_full => return,
             Ok(()) => tracing::warn!(
-                "{}: as long as it may be (record_size)",
+                "{}: recording stopped: record_size is reached",
                 self.path.display()
             ),
-            Err(error) => tracing::error!("{}: {error}", self.path.display()),
+            Err(error) => tracing::error!("{}: recording stopped: {error}", self.path.display()),
         }
         self.flush();
         self.file = None;
@@ -89,7 +89,7 @@ impl Recorder for Recording {
     /// Passes the written lines to the operating system.
     fn flush(&mut self) {
         if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
-            tracing::error!("{}: {error}", self.path.display());
+            tracing::error!("{}: recording stopped: {error}", self.path.display());
             self.file = None;
         }
     }
@@ -101,7 +101,7 @@ fn ends_a_line(file: &File, length: u64) -> bool {
     file.read_exact_at(&mut last, length - 1).is_ok() && last == *b"\n"
 }
 
-fn put(file: &mut impl Write, line: &[u8]) -> io::Result<()> {
+fn write_line(file: &mut impl Write, line: &[u8]) -> io::Result<()> {
     file.write_all(line)?;
     file.write_all(b"\n")
 }
@@ -111,14 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_torn_off_is_ended_before_the_recording_goes_on() {
+    fn a_partial_line_is_completed_before_the_next_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record");
         for torn in ["", "\"who", "\"whole\"\n"] {
             std::fs::write(&path, torn).unwrap();
-            let mut recorder = Recording::open(&path, 1000).unwrap();
-            recorder.write(b"\"next\"");
-            recorder.flush();
+            let mut recording = Recording::open(&path, 1000).unwrap();
+            recording.write(b"\"next\"");
+            recording.flush();
             let text = std::fs::read_to_string(&path).unwrap();
             assert_eq!(text.lines().last(), Some("\"next\""), "{torn}");
             assert_eq!(
@@ -132,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_stays_within_its_bounds_and_says_so() {
+    fn a_recording_stays_within_its_limit_and_records_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record");
         for _ in 0..3 {
-            let mut recorder = Recording::open(&path, 100).unwrap();
-            (0..9).for_each(|_| recorder.write(b"\"0123456789012345678\""));
+            let mut recording = Recording::open(&path, 100).unwrap();
+            (0..9).for_each(|_| recording.write(b"\"0123456789012345678\""));
         }
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(

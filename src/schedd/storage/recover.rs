@@ -65,7 +65,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
         .with_overrides(Arc::new(spool.overrides()?));
     for misfit in &setup.misfits {
         tracing::warn!(
-            "what qmgr has said does not fit {}: {misfit}",
+            "a setting of qmgr conflicts with {} and is ignored: {misfit}",
             setup.installation.config.display()
         );
     }
@@ -101,8 +101,8 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     server.dependencies.load(spool.open_dependencies()?);
     for (resource, job) in server.asked_in_vain() {
         tracing::warn!(
-            "job {job} asks for `{resource}`, which is no [[resource]] any more: nothing is counted of it until {} has \
-             it again",
+            "job {job} requests `{resource}`, which is not a [[resource]] any more: \
+             it is not counted until {} defines it again",
             server.setup.installation.config.display()
         );
     }

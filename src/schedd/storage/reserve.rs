@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Size of the reserve: enough for thousands of job ends.
-const BYTES: u64 = 4 << 20;
+const RESERVE_BYTES: u64 = 4 << 20;
 
 /// The reserved space beyond the log's end.
 pub struct Reserve {
@@ -44,7 +44,7 @@ impl Reserve {
 
     /// Restores the used part of the reserve, if the disk has room.
     pub fn renew(&mut self) {
-        let lack = match filesystem::allot(&self.log, BYTES) {
+        let lack = match filesystem::allot(&self.log, RESERVE_BYTES) {
             Ok(()) => None,
             // Some file systems do not support preallocation.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => {
@@ -57,7 +57,9 @@ impl Reserve {
         self.unknown = false;
         match lack {
             Some(why) => self.used(why),
-            None if self.lack.take().is_some() => tracing::info!("the spool has room again"),
+            None if self.lack.take().is_some() => {
+                tracing::info!("the spool has enough disk space again")
+            }
             None => {}
         }
     }
@@ -65,7 +67,7 @@ impl Reserve {
     /// Records that the disk is full or unwritable, for this reason.
     pub fn used(&mut self, why: SpoolError) {
         if self.lack.is_none() {
-            tracing::error!("{why}; until then new jobs are refused and none are started");
+            tracing::error!("{why}; until then new jobs are refused and none start");
         }
         self.lack = Some(why);
     }
@@ -83,7 +85,7 @@ impl Reserve {
 
 fn has_room(log: &Path) -> bool {
     log.parent()
-        .is_some_and(|folder| filesystem::free(folder).is_ok_and(|free| free >= BYTES))
+        .is_some_and(|folder| filesystem::free(folder).is_ok_and(|free| free >= RESERVE_BYTES))
 }
 
 #[cfg(test)]

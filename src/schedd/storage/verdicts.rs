@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The verdicts of the latest cycle, and which of them are not in the spool yet.
 #[derive(Default)]
 pub struct Verdicts {
-    /// Each reason with the time since when it has been of its kind.
+    /// Each reason, and since when it has had its code.
     reasons: BTreeMap<u64, (Reason, Time)>,
     unwritten: BTreeSet<u64>,
     promises: Promises,
@@ -74,13 +74,13 @@ impl Verdicts {
         }
         self.reasons = reasons;
         let starting: BTreeSet<JobId> = plan.starts.iter().map(|start| start.job).collect();
-        let haste = self.promises.take_in(
+        let delay = self.promises.take_in(
             &plan.bookings,
             |job| !starting.contains(&job) && waits(job),
             plan.now,
         );
-        if let Some(haste) = haste {
-            self.by(now + haste);
+        if let Some(delay) = delay {
+            self.by(now + delay);
         }
     }
 

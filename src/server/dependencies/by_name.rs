@@ -12,7 +12,7 @@ use crate::model::job_id::JobId;
 use crate::server::request_context::RequestContext;
 
 /// Maximum number of jobs that a name may match.
-const MOST: usize = 10_000;
+const MAX_JOBS: usize = 10_000;
 
 impl RequestContext<'_> {
     /// Makes the draft depend on the jobs it names. A name without a job adds a warning.
@@ -21,7 +21,7 @@ impl RequestContext<'_> {
             let jobs = self.named(owner, &name);
             if jobs.is_empty() {
                 draft.notes.push(format!(
-                    "warning: no job of {} is called {name}: it waits for none",
+                    "warning: {} has no job named {name}: the dependency is ignored",
                     owner.user
                 ));
             }
@@ -47,7 +47,7 @@ impl RequestContext<'_> {
             .filter(|job| owner.is_same_account(&job.owner) && job.id.index().is_none());
         let waiting = jobs
             .filter(|job| job.life.state != JobState::Finished && matches(name, &job.spec.name));
-        waiting.map(|job| job.id).take(MOST).collect()
+        waiting.map(|job| job.id).take(MAX_JOBS).collect()
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_of_names_are_those_of_files() {
+    fn name_patterns_match_as_for_files() {
         for (pattern, name, expected) in [
             ("align", "align", true),
             ("align", "align2", false),

@@ -5,10 +5,10 @@ use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of jobs of a circle that a message names.
-const NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
-/// A path from one of `waited_for` along its dependencies to one of `waiting`, if there is one.
-/// Then a job that depends on the former, and on which the latter depend, would wait for itself.
+/// A path from one of `waited_for` along its dependencies to one of `waiting`, if there is one. A
+/// job that depends on `waited_for`, and on which `waiting` depend, would then wait for itself.
 pub fn find(
     dependencies: &DependencyGraph,
     waited_for: &[JobId],
@@ -44,9 +44,9 @@ fn trail(came_from: &BTreeMap<JobId, Option<JobId>>, end: JobId) -> Vec<JobId> {
 /// The circle as text, each job waiting for the next: `this job -> 12.head -> 13.head -> this job`.
 pub fn spelt(trail: &[JobId], this: &str, server: &str) -> String {
     let names = trail.iter().map(|id| id.full(server));
-    let mut shown: Vec<String> = names.clone().take(NAMED).collect();
-    if trail.len() > NAMED {
-        shown.push(format!("... {} more ...", trail.len() - NAMED));
+    let mut shown: Vec<String> = names.clone().take(MAX_NAMED).collect();
+    if trail.len() > MAX_NAMED {
+        shown.push(format!("... {} more ...", trail.len() - MAX_NAMED));
     }
     format!("{this} -> {} -> {this}", shown.join(" -> "))
 }
@@ -77,17 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_and_spelt_out() {
+    fn a_circle_is_found_and_shown() {
         assert_eq!(
             found(3, 3, &[1]).unwrap(),
             "this job -> 3.head -> 2.head -> 1.head -> this job"
         );
         assert_eq!(found(3, 2, &[2]).unwrap(), "this job -> 2.head -> this job");
-        assert_eq!(
-            found(3, 1, &[3]),
-            None,
-            "the other way round nobody waits for itself"
-        );
+        assert_eq!(found(3, 1, &[3]), None, "without a circle nothing is found");
         assert_eq!(found(3, 3, &[]), None);
         let long = found(20, 20, &[1]).unwrap();
         assert!(

@@ -64,7 +64,7 @@ impl DependencyRequest<'_> {
                     self.may_precede(&job, room.entry(edge.job).or_insert(job.life.bars.on))?;
                     dependencies.before.push((edge.job, condition));
                 }
-                DependencyKind::RunOne => self.mate(&mut dependencies, &job)?,
+                DependencyKind::RunOne => self.add_runone_member(&mut dependencies, &job)?,
             }
         }
         self.refuse_circles(&dependencies)?;
@@ -119,20 +119,23 @@ impl DependencyRequest<'_> {
         Ok(())
     }
 
-    /// Whether `other` may be made to wait for the job. `room` is its remaining `on` count.
+    /// Checks that `other` may be made to wait for the job. Takes 1 from `room`, the remaining `on`
+    /// count of `other`.
     fn may_precede(&self, other: &Job, room: &mut u32) -> Result<(), Refusal> {
-        let no = |why: &str| {
+        let refuse = |why: &str| {
             Err(Refusal::dependency(&format!(
                 "{} {why}",
                 self.full(other.id)
             )))
         };
         match other.life.state {
-            _ if self.caller.must_own(other).is_err() => no("is another user's job"),
-            JobState::Finished => no("has finished"),
-            JobState::Running | JobState::Suspended => no("runs already"),
-            _ if other.has_begun() => no("has begun"),
-            _ if *room == 0 => no("waits for no further job: submit it with -W depend=on:COUNT"),
+            _ if self.caller.must_own(other).is_err() => refuse("is another user's job"),
+            JobState::Finished => refuse("has finished"),
+            JobState::Running | JobState::Suspended => refuse("is already running"),
+            _ if other.has_begun() => refuse("has started"),
+            _ if *room == 0 => {
+                refuse("takes no more dependencies: submit it with -W depend=on:COUNT")
+            }
             _ => {
                 *room -= 1;
                 Ok(())
@@ -142,7 +145,11 @@ impl DependencyRequest<'_> {
 
     /// Adds the job to the `runone` set of `other`. A member that was deleted before it ran has
     /// left the set.
-    fn mate(&self, dependencies: &mut JobDependencies, other: &Job) -> Result<(), Refusal> {
+    fn add_runone_member(
+        &self,
+        dependencies: &mut JobDependencies,
+        other: &Job,
+    ) -> Result<(), Refusal> {
         if self.caller.must_own(other).is_err() {
             return Err(Refusal::dependency(&format!(
                 "{} is another user's job",

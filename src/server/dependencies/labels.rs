@@ -18,7 +18,7 @@ use crate::model::refusal::Refusal;
 use crate::server::request_context::RequestContext;
 
 /// Maximum number of labels a job may wait for.
-const MOST: usize = 1000;
+const MAX_LABELS: usize = 1000;
 
 impl RequestContext<'_> {
     /// The labels that a job of this owner still has to wait for. `before` is the job as it was, if
@@ -30,9 +30,9 @@ impl RequestContext<'_> {
         labels: &[Awaited],
     ) -> Result<Vec<Awaited>, Refusal> {
         let (mut awaited, had) = (Vec::new(), before.map_or(0, |job| job.life.awaits.len()));
-        if had + labels.len() > MOST {
+        if had + labels.len() > MAX_LABELS {
             return Err(Refusal::dependency(&format!(
-                "a job waits for {MOST} labels at most"
+                "a job may depend on at most {MAX_LABELS} labels"
             )));
         }
         for label in labels
@@ -71,18 +71,18 @@ impl RequestContext<'_> {
         )))
     }
 
-    /// Whether the last job with a label, other than `but`, meets the condition.
+    /// Whether the last job with a label, other than `except`, meets the condition.
     fn is_met(
         &self,
         mark: &Mark,
         condition: DependencyCondition,
-        but: Option<JobId>,
+        except: Option<JobId>,
     ) -> Result<bool, Refusal> {
         let (carrier, index) = mark
             .frame()
             .map_or((mark.clone(), None), |(array, index)| (array, Some(index)));
         let carries = |job: &&std::sync::Arc<Job>| {
-            Mark::carried_by(job).as_ref() == Some(&carrier) && Some(job.id) != but
+            Mark::carried_by(job).as_ref() == Some(&carrier) && Some(job.id) != except
         };
         // Jobs submitted in this tick are not in the spool yet.
         let new = self
@@ -91,7 +91,7 @@ impl RequestContext<'_> {
             .filter(carries)
             .map(|job| job.id)
             .max();
-        let known = self.history.labelled(&carrier, but)?;
+        let known = self.history.labelled(&carrier, except)?;
         let Some(last) = new.max(known) else {
             return Ok(false);
         };

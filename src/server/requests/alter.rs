@@ -29,7 +29,7 @@ pub(crate) struct Alteration {
 }
 
 impl RequestContext<'_> {
-    /// Computes what settings change in a job, if they are allowed.
+    /// Computes the job after these settings, if they are allowed.
     pub(crate) fn altered(
         &mut self,
         id: JobId,

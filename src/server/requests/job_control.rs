@@ -64,8 +64,8 @@ impl RequestContext<'_> {
         if one == other {
             return Ok(Granted::Done);
         }
-        let in_vain = if first.spec.queue == second.spec.queue {
-            self.in_vain(one, other)
+        let ineffective_swap = if first.spec.queue == second.spec.queue {
+            self.ineffective_swap(one, other)
         } else {
             None
         };
@@ -75,11 +75,11 @@ impl RequestContext<'_> {
         );
         self.take_place_of(one, &second, of_one);
         self.take_place_of(other, &first, of_other);
-        Ok(in_vain.map_or(Granted::Done, Granted::Noted))
+        Ok(ineffective_swap.map_or(Granted::Done, Granted::Noted))
     }
 
     /// The warning if swapping two jobs has no effect on their order now (X18).
-    fn in_vain(&self, one: JobId, other: JobId) -> Option<String> {
+    fn ineffective_swap(&self, one: JobId, other: JobId) -> Option<String> {
         let setup = &self.server.setup;
         let first = self
             .server
@@ -93,8 +93,8 @@ impl RequestContext<'_> {
             _ => String::new(),
         };
         Some(format!(
-            "warning: {id} still starts first: with [order] by = \"{by}\" its priority is higher, and places decide only between \
-             jobs of equal priority (qstat --priority){help}"
+            "warning: {id} still starts first: with [order] by = \"{by}\" its priority is higher, \
+             and qorder affects only jobs of equal priority (qstat --priority){help}"
         ))
     }
 
@@ -141,11 +141,11 @@ impl RequestContext<'_> {
         text: &Text,
     ) -> Result<Granted, Refusal> {
         let job = self.owned(id)?;
-        let spoken_to = |run: &&Run| run.session.is_some() && run.has_script();
+        let is_reachable = |run: &&Run| run.session.is_some() && run.has_script();
         let run = job
             .life
             .open_run()
-            .filter(spoken_to)
+            .filter(is_reachable)
             .ok_or_else(Refusal::bad_state)?;
         if text.0.len() > LONGEST_MESSAGE {
             return Err(Refusal::too_large("a message", LONGEST_MESSAGE));
@@ -189,13 +189,13 @@ impl RequestContext<'_> {
             .server
             .job(target)
             .map_or(Vec::new(), |job| job.elements_begun());
-        let is_put_off = |id: &JobId| {
+        let is_deferred = |id: &JobId| {
             self.server
                 .job(*id)
                 .is_some_and(|job| job.life.not_before.is_some())
         };
-        let put_off: Vec<JobId> = elements.into_iter().filter(is_put_off).collect();
-        for id in iter::once(target).chain(put_off) {
+        let deferred: Vec<JobId> = elements.into_iter().filter(is_deferred).collect();
+        for id in iter::once(target).chain(deferred) {
             self.server.happen(
                 id,
                 Event::Shoved {
@@ -207,7 +207,7 @@ impl RequestContext<'_> {
     }
 
     /// `qrun`: starts a job in this tick, or refuses with the reason that its comment would give.
-    /// `detached` is always accepted if the caller has the privilege.
+    /// With `detached`, it is no error if the job cannot start now.
     pub(crate) fn run_now(
         &mut self,
         id: JobId,

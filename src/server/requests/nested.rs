@@ -24,7 +24,7 @@ use crate::wire::message::Offered;
 use std::sync::Arc;
 
 /// Maximum length of a full job id, in bytes: it is stored and printed.
-const LONGEST_ID: usize = 300;
+const MAX_ID_LENGTH: usize = 300;
 
 impl RequestContext<'_> {
     /// Whether the caller's nested instance may take this job now. A job with dependents or in a
@@ -177,7 +177,7 @@ impl RequestContext<'_> {
 fn is_full_id(text: &str) -> bool {
     let is_plain = !text.contains(|letter: char| letter.is_control() || letter.is_whitespace());
     let has_job = |(job, server): (&str, &str)| job.parse::<JobId>().is_ok() && !server.is_empty();
-    text.len() <= LONGEST_ID && is_plain && text.split_once('.').is_some_and(has_job)
+    text.len() <= MAX_ID_LENGTH && is_plain && text.split_once('.').is_some_and(has_job)
 }
 
 #[cfg(test)]
@@ -185,9 +185,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_full_id_is_one() {
+    fn only_a_full_id_is_accepted() {
         assert!(is_full_id("7.job1.head"));
-        let long = format!("7.{}", "x".repeat(LONGEST_ID));
+        let long = format!("7.{}", "x".repeat(MAX_ID_LENGTH));
         for text in [
             "",
             "7",

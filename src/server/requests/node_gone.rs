@@ -28,12 +28,12 @@ impl RequestContext<'_> {
             .ok_or_else(Refusal::unknown_node)?;
         if node.up {
             return Err(Refusal::not_gone(&format!(
-                "node {name} responds, and its jobs run: stop its noded first, or use qrerun and qdel"
+                "node {name} responds and runs jobs: stop its noded first, or use qrerun and qdel"
             )));
         }
         if !self.server.is_settled(startup::LONGEST) {
             let why = format!(
-                "schedd has just started and node {name} may respond yet: try again in some seconds"
+                "schedd has just started; node {name} may still respond: retry in a few seconds"
             );
             return Err(Refusal::not_gone(&why));
         }

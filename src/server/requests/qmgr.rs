@@ -22,7 +22,7 @@ use crate::server::state::ServerState;
 use std::sync::Arc;
 
 /// The names to which a command grants rights. They are bound to the accounts of these names now.
-fn granted_anew(command: &QmgrCommand) -> Vec<String> {
+fn granted_names(command: &QmgrCommand) -> Vec<String> {
     let mut granted = Vec::new();
     for edit in &command.edits {
         if edit.op != Op::Remove && edit.changes_one_of(&["managers", "operators"]) {
@@ -42,7 +42,7 @@ impl RequestContext<'_> {
         let note = match &command.target {
             QmgrObject::Node(name) => {
                 self.is_node(name, command)?;
-                let (own, others) = apart(command);
+                let (own, others) = split_edits(command);
                 let marks = own
                     .iter()
                     .map(|edit| mark(command.verb, edit))
@@ -68,22 +68,27 @@ impl RequestContext<'_> {
                 None
             }
             _ => {
-                let (told, others) = apart(command);
+                let (reported_edits, others) = split_edits(command);
                 let others = QmgrCommand {
                     edits: others,
                     ..command.clone()
                 };
-                if told.is_empty() || !others.edits.is_empty() || !is_change(command.verb) {
-                    self.nobody_needs(&command.target, &others)?;
+                if reported_edits.is_empty() || !others.edits.is_empty() || !is_change(command.verb)
+                {
+                    self.must_be_unused(&command.target, &others)?;
                     self.amend_others(&others)?;
                 }
-                self.tell_of_resource(command, &told)?;
-                idle(&others)
-                    .or_else(|| self.led_there(&others))
+                self.set_reported_amounts(command, &reported_edits)?;
+                ineffective_settings(&others)
+                    .or_else(|| self.dangling_destination(&others))
                     .or_else(|| self.unused_priority(&others))
             }
         };
-        tracing::info!("{} at request of {}", told(command), self.caller.shown());
+        tracing::info!(
+            "{} at request of {}",
+            command_text(command),
+            self.caller.shown()
+        );
         Ok(note.map_or(Granted::Done, Granted::Noted))
     }
 
@@ -91,11 +96,11 @@ impl RequestContext<'_> {
     /// service.
     fn may_amend(&self, command: &QmgrCommand) -> Result<(), Refusal> {
         if matches!(command.target, QmgrObject::Hook(_)) {
-            return self.may_see_to_hooks();
+            return self.may_change_hooks();
         }
         self.caller.must_be_privileged()?;
         // These settings name the program that schedd starts, or the noded that receives all job
-        // scripts. They grant the rights of schedd's user, so they require them.
+        // scripts, so only schedd's user may change them.
         let of_schedd = ["mailer", SOCKET];
         for edit in &command.edits {
             if edit.changes_one_of(&of_schedd) && !self.caller.is_ourselves() {
@@ -122,7 +127,7 @@ impl RequestContext<'_> {
     }
 
     /// Hooks run as schedd's user, so only that user may change them.
-    fn may_see_to_hooks(&self) -> Result<(), Refusal> {
+    fn may_change_hooks(&self) -> Result<(), Refusal> {
         if self.caller.is_ourselves() {
             Ok(())
         } else {
@@ -136,7 +141,7 @@ impl RequestContext<'_> {
     /// Refuses to import a program for a hook that does not exist, or from another user than
     /// schedd's.
     pub(crate) fn may_import_hook(&self, name: &str) -> Result<(), Refusal> {
-        self.may_see_to_hooks()?;
+        self.may_change_hooks()?;
         let hooks = &self.server.setup.config.hooks;
         if hooks.iter().any(|hook| hook.name == name) {
             Ok(())
@@ -147,11 +152,15 @@ impl RequestContext<'_> {
 
     /// Sets the reported total and used amounts of a system-wide resource (Q21). A site script or
     /// an operator reports them.
-    fn tell_of_resource(&mut self, command: &QmgrCommand, told: &[Edit]) -> Result<(), Refusal> {
+    fn set_reported_amounts(
+        &mut self,
+        command: &QmgrCommand,
+        reported_edits: &[Edit],
+    ) -> Result<(), Refusal> {
         let QmgrObject::Resource(name) = &command.target else {
             return Ok(());
         };
-        if told.is_empty() {
+        if reported_edits.is_empty() {
             return Ok(());
         }
         let setup = &self.server.setup;
@@ -162,14 +171,14 @@ impl RequestContext<'_> {
             .kind;
         if !setup.config.pools.iter().any(|(pool, _)| pool == name) {
             let why = format!(
-                "{name}: total and used are told of what the whole system has, with a total of its own"
+                "{name}: only a system-wide resource with a configured total has total and used"
             );
             return Err(Refusal::unsupported(&why));
         }
         let known = self.server.reported(name);
         let mut total = known.and_then(|reported| reported.total);
         let mut used = known.map(|reported| reported.elsewhere);
-        for edit in told {
+        for edit in reported_edits {
             let amount = amount_of(command.verb, edit, kind)?;
             if edit.key.attribute.eq_ignore_ascii_case("total") {
                 total = amount
@@ -178,8 +187,8 @@ impl RequestContext<'_> {
             }
         }
         let (at, by) = (self.server.now, self.caller.shown());
-        let is_said = total.is_some() || used.is_some();
-        let reported = is_said.then(|| ReportedCount {
+        let is_reported = total.is_some() || used.is_some();
+        let reported = is_reported.then(|| ReportedCount {
             total,
             elsewhere: used.unwrap_or(0),
             at,
@@ -196,7 +205,7 @@ impl RequestContext<'_> {
         let setup = &self.server.setup;
         let overrides = setup.overrides.with(command, &setup.file)?;
         let mut grantees = setup.grantees.clone();
-        grantees.release(&granted_anew(command));
+        grantees.release(&granted_names(command));
         let next: Setup = setup
             .clone()
             .granted_to(grantees)
@@ -205,7 +214,7 @@ impl RequestContext<'_> {
     }
 
     /// The warning if a deleted queue is still a destination of another queue.
-    fn led_there(&self, command: &QmgrCommand) -> Option<String> {
+    fn dangling_destination(&self, command: &QmgrCommand) -> Option<String> {
         let QmgrObject::Queue(gone) = &command.target else {
             return None;
         };
@@ -220,7 +229,7 @@ impl RequestContext<'_> {
         let from = &from.name;
         let remedy = format!("qmgr -c 'set queue {from} route_destinations -= {gone}'");
         Some(format!(
-            "warning: queue {from} still leads to {gone}, and no job goes there: {remedy}"
+            "warning: the deleted queue {gone} is still a destination of queue {from}: run {remedy}"
         ))
     }
 
@@ -234,7 +243,7 @@ impl RequestContext<'_> {
             .find(|node| node.name == name);
         let has_socket = configured.is_some_and(|node| node.socket.is_some());
         let is_known = self.server.node(name).is_some();
-        if !is_known && !apart(command).0.is_empty() {
+        if !is_known && !split_edits(command).0.is_empty() {
             return Err(Refusal::unknown_node());
         }
         let is_there = is_known || has_socket;
@@ -243,7 +252,7 @@ impl RequestContext<'_> {
             // A node exists as soon as its noded connects, until it is forgotten.
             Verb::Create if names_socket(command) => Ok(()),
             Verb::Create => Err(Refusal::unknown_node()),
-            Verb::Delete if is_there => self.nobody_is_on(name),
+            Verb::Delete if is_there => self.must_be_free(name),
             _ if is_there => Ok(()),
             _ => Err(Refusal::unknown_node()),
         }
@@ -251,7 +260,7 @@ impl RequestContext<'_> {
 
     /// Refuses to delete a node while a job or reservation holds shares of it, the file names it,
     /// or its noded is connected: it would return.
-    fn nobody_is_on(&self, name: &str) -> Result<(), Refusal> {
+    fn must_be_free(&self, name: &str) -> Result<(), Refusal> {
         let runs = self.server.holders().filter_map(|job| job.life.open_run());
         let mut held = runs.flat_map(|run| run.shares.iter().chain(run.lingering()));
         let windows = self.server.reservations().filter(|made| !made.is_over());
@@ -263,12 +272,12 @@ impl RequestContext<'_> {
         if let Some(line) = line_of_node(setup, name) {
             let place = format!("line {line} of {}", setup.installation.config.display());
             return Err(Refusal::busy().because(&format!(
-                "its [[node]] stands at {place}; take it out there and have schedd read the file anew (SIGHUP)"
+                "its [[node]] is at {place}; remove it there and reload the file (SIGHUP to schedd)"
             )));
         }
         if self.server.node(name).is_some_and(|node| node.up) {
             Err(Refusal::busy().because(
-                "its noded presents it; stop that first, as by systemctl stop noded on its host",
+                "its noded is connected; stop it first (systemctl stop noded on its host)",
             ))
         } else {
             Ok(())
@@ -277,7 +286,7 @@ impl RequestContext<'_> {
 
     /// Refuses to delete a queue with jobs, and to change a resource that jobs or the configuration
     /// use.
-    fn nobody_needs(&self, target: &QmgrObject, command: &QmgrCommand) -> Result<(), Refusal> {
+    fn must_be_unused(&self, target: &QmgrObject, command: &QmgrCommand) -> Result<(), Refusal> {
         let is_needed = match (target, command.verb) {
             (QmgrObject::Queue(name), Verb::Create)
                 if self.server.reservation_queue(name).is_some() =>
@@ -321,7 +330,7 @@ fn is_change(verb: Verb) -> bool {
 }
 
 /// Splits the edits of a command: those to attributes that the server keeps, and the rest.
-fn apart(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
+fn split_edits(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
     let own: &[&str] = match &command.target {
         QmgrObject::Node(_) => &OF_NODE,
         QmgrObject::Resource(_) => &OF_RESOURCE,
@@ -399,7 +408,7 @@ impl RequestContext<'_> {
 }
 
 /// The note about settings of a command that are stored and shown but have no effect.
-fn idle(command: &QmgrCommand) -> Option<String> {
+fn ineffective_settings(command: &QmgrCommand) -> Option<String> {
     if command.verb == Verb::Unset {
         return None;
     }
@@ -411,7 +420,9 @@ fn idle(command: &QmgrCommand) -> Option<String> {
         uncounted(command)
     } else {
         let names = names.join(", ");
-        Some(format!("{names}: kept and shown, without effect here"))
+        Some(format!(
+            "{names}: stored and shown, without effect in Lanai"
+        ))
     }
 }
 
@@ -424,7 +435,7 @@ fn uncounted(command: &QmgrCommand) -> Option<String> {
     if !is_to_count || value(command, "type") != "float" {
         return None;
     }
-    let text = "is compared, and not counted: only long and size are";
+    let text = "is compared but not counted: only long and size are";
     Some(format!("{name}: a float {text}"))
 }
 
@@ -436,7 +447,7 @@ fn value<'c>(command: &'c QmgrCommand, attribute: &str) -> &'c str {
 }
 
 /// A command as text, for the log.
-fn told(command: &QmgrCommand) -> String {
+fn command_text(command: &QmgrCommand) -> String {
     let verb = match command.verb {
         Verb::Create => "create",
         Verb::Delete => "delete",

@@ -15,7 +15,8 @@ use crate::wire::message::QtermMode;
 use std::sync::Arc;
 
 impl RequestContext<'_> {
-    /// Requeues or deletes running jobs as requested. Their ends do not need this server.
+    /// Requeues or deletes running jobs as requested. The nodes end them even after this server has
+    /// exited.
     pub(crate) fn terminate(&mut self, manner: QtermMode, nodes: bool) -> Result<Granted, Refusal> {
         self.caller.must_be_privileged()?;
         let by = self.caller.shown();

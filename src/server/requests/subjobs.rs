@@ -178,15 +178,15 @@ impl RequestContext<'_> {
 
 /// Maximum number of scattered indices in one request. An array has at most twice as many separate
 /// index ranges, since each costs memory.
-const MOST_APART: u32 = 100_000;
+const MAX_SCATTERED: u32 = 100_000;
 
 /// Refuses requests that split an array into too many index ranges.
 pub(crate) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal> {
-    let apart = if named.is_dense() { 1 } else { named.count() };
-    if apart > MOST_APART
-        || elements.waiting().runs().saturating_add(apart as usize) > 2 * MOST_APART as usize
+    let scattered = if named.is_dense() { 1 } else { named.count() };
+    if scattered > MAX_SCATTERED
+        || elements.waiting().runs().saturating_add(scattered as usize) > 2 * MAX_SCATTERED as usize
     {
-        Err(Refusal::too_scattered(MOST_APART))
+        Err(Refusal::too_scattered(MAX_SCATTERED))
     } else {
         Ok(())
     }
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_cut_to_what_is_in_the_set() {
+    fn a_range_is_intersected_with_the_set() {
         let mut set = Spans::default();
         set.insert(2, 5);
         set.insert(8, 9);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_an_array_to_a_million_pieces() {
+    fn an_array_is_not_split_into_too_many_ranges() {
         let elements = Elements::new(1_000_000);
         let range = |text: &str| text.parse::<Indices>().unwrap();
         assert!(bounded(range("0-999999"), &elements).is_ok());

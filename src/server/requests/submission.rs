@@ -43,7 +43,7 @@ impl RequestContext<'_> {
         }
         let environ = self.keep(&with_queue(
             &submission.environ,
-            &self.asked_queue(submission),
+            &self.requested_queue(submission),
         ));
         let elements = self.elements(&draft.spec)?;
         let id = self.server.take_number(elements.is_some());
@@ -132,7 +132,7 @@ impl RequestContext<'_> {
     }
 
     /// The queue that a submission names, before routing, for `PBS_O_QUEUE`.
-    fn asked_queue(&self, submission: &NewJob) -> String {
+    fn requested_queue(&self, submission: &NewJob) -> String {
         let setup = &self.server.setup;
         let named = submission
             .settings
@@ -189,7 +189,7 @@ impl RequestContext<'_> {
     fn origin(&self, submission: &NewJob) -> Result<SubmitContext, Refusal> {
         bounded(submission)?;
         let most = self.server.setup.config.server.jobscript_max_size.bytes();
-        if !is_place(&submission.workdir.0) {
+        if !is_working_directory(&submission.workdir.0) {
             return Err(Refusal::illegal_value("PBS_O_WORKDIR"));
         }
         if submission
@@ -293,22 +293,22 @@ fn newly<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Option<&'a s
 }
 
 /// The longest path, in bytes: `PATH_MAX` of Linux.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH: usize = 4096;
 
 /// Whether a path can be a working directory: absolute and valid for the kernel.
-fn is_place(path: &[u8]) -> bool {
-    path.starts_with(b"/") && path.len() < LONGEST_PATH && !path.contains(&0)
+fn is_working_directory(path: &[u8]) -> bool {
+    path.starts_with(b"/") && path.len() < MAX_PATH && !path.contains(&0)
 }
 
 /// Maximum size of a job's environment, in bytes: above what the kernel passes to a program.
-const LARGEST_ENVIRON: usize = 1 << 20;
+const MAX_ENVIRON: usize = 1 << 20;
 /// Maximum size of the rest of a job without its script, in bytes: it is kept in memory.
 pub(crate) const LARGEST_REST: usize = 256 << 10;
 
 /// Refuses oversized submissions: they would cost all users.
 fn bounded(submission: &NewJob) -> Result<(), Refusal> {
-    if submission.environ.len() > LARGEST_ENVIRON {
-        return Err(Refusal::too_large("an environment", LARGEST_ENVIRON));
+    if submission.environ.len() > MAX_ENVIRON {
+        return Err(Refusal::too_large("an environment", MAX_ENVIRON));
     }
     // Empty words and settings take memory, too.
     let words = match &submission.payload {

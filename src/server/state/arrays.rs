@@ -1,4 +1,4 @@
-//! Arrays and their subjobs in the server, and the effects of events of one on the other.
+//! Arrays and their subjobs in the server. Events of an array affect its subjobs, and the reverse.
 
 use crate::model::job::Job;
 use crate::model::job::array::Rewrite;
@@ -43,7 +43,7 @@ impl ServerState {
         });
     }
 
-    /// Changes subjob states in an array, which may start or finish by that.
+    /// Changes subjob states in an array. This may start or finish the array.
     fn change_array(&mut self, id: JobId, change: impl FnOnce(&mut Job, EventContext)) {
         let moment = self.moment();
         let Some(array) = touch(&mut self.jobs, &mut self.tick, id, false) else {
@@ -76,7 +76,7 @@ impl ServerState {
         }
     }
 
-    /// Gives a subjob that starts its own record.
+    /// Creates the record of a subjob that starts.
     pub(crate) fn begin_element(&mut self, id: JobId) {
         if self.jobs.contains_key(&id) {
             return;

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Numbers of charges up to a suspension start here; those of released shares start at 1.
-const PAUSES: u32 = 1 << 31;
+const FIRST_PAUSE_NUMBER: u32 = 1 << 31;
 
 /// The charges that a tick adds and removes.
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Tick {
         let Some(charge) = charging::of_stopped(accounting.setup, job, accounting.now) else {
             return;
         };
-        let part = PAUSES.saturating_add(run.pauses().count);
+        let part = FIRST_PAUSE_NUMBER.saturating_add(run.pauses().count);
         if !charge.is_empty() {
             self.changes.push(Update::Charge(
                 (job.id, run.attempt, part),

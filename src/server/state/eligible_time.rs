@@ -26,11 +26,13 @@ impl ServerState {
     /// Updates the eligibility of all jobs to a policy that may have changed.
     pub fn accrue_anew(&mut self) {
         let moment = self.moment();
-        let anew = self
+        let updated = self
             .jobs
             .values()
             .map(|job| (job.id, job.life.eligibility, job.eligibility(moment)));
-        let changed: Vec<_> = anew.filter(|(_, before, after)| before != after).collect();
+        let changed: Vec<_> = updated
+            .filter(|(_, before, after)| before != after)
+            .collect();
         changed
             .into_iter()
             .for_each(|(id, _, eligibility)| self.set_eligibility(id, eligibility));

@@ -17,7 +17,7 @@ use crate::server::state::ServerState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of jobs routed in one tick, so that other requests need not wait.
-const AT_ONCE: usize = 1000;
+const MAX_ROUTED: usize = 1000;
 
 /// Jobs in routing queues, each with the time of its next try.
 #[derive(Default)]
@@ -119,7 +119,7 @@ impl ServerState {
             .in_order
             .iter()
             .take_while(|(next, _)| *next <= self.now);
-        due.take(AT_ONCE).map(|(_, id)| *id).collect()
+        due.take(MAX_ROUTED).map(|(_, id)| *id).collect()
     }
 
     /// Sets the next try of a job after this time.

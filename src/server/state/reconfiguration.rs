@@ -29,7 +29,7 @@ impl ServerState {
         let before = std::mem::replace(&mut self.setup, setup);
         self.follow(&before);
         self.count_anew();
-        self.lay_over_nodes();
+        self.reapply_node_settings();
         if before.policy.accrual != self.setup.policy.accrual {
             self.accrue_anew();
         }
@@ -55,23 +55,23 @@ impl ServerState {
         }
         match serde_json::to_string(&self.setup.grantees) {
             Ok(text) => self.also(Update::Meta(Grantees::KEY, text)),
-            Err(error) => tracing::error!("the account of {} cannot be kept: {error}", owner.user),
+            Err(error) => tracing::error!("cannot store the uid of {}: {error}", owner.user),
         }
     }
 
     /// An unfinished job or a reservation that requests a resource, as text with its id.
     pub fn asks_for(&self, resource: &str) -> Option<String> {
-        let is_asking = |job: &&Arc<Job>| {
+        let requests = |job: &&Arc<Job>| {
             job.life.state != JobState::Finished && names(&job.spec.request, resource)
         };
-        let is_reserving = |made: &&Arc<Reservation>| names(&made.terms.request, resource);
+        let reserves = |made: &&Arc<Reservation>| names(&made.terms.request, resource);
         let job = self
             .jobs()
-            .find(is_asking)
+            .find(requests)
             .map(|job| format!("job {}", job.id.full(&self.setup.name)));
         job.or_else(|| {
             self.reservations()
-                .find(is_reserving)
+                .find(reserves)
                 .map(|made| format!("reservation {}", made.id))
         })
     }
@@ -81,14 +81,14 @@ impl ServerState {
         let open = self
             .jobs()
             .filter(|job| job.life.state != JobState::Finished);
-        let asked = open.flat_map(|job| {
+        let requested = open.flat_map(|job| {
             job.spec
                 .request
                 .list
                 .keys()
                 .map(|name| (name.as_str(), job.id))
         });
-        asked
+        requested
             .filter(|(name, _)| self.setup.resources.get(name).is_none())
             .collect()
     }
@@ -106,7 +106,7 @@ impl ServerState {
     /// Restores the configuration if the tick was not written.
     pub(crate) fn roll_back_setup(&mut self, before: Option<Box<Setup>>) {
         if let Some(before) = before {
-            tracing::error!("all is configured as before: the spool did not take the change");
+            tracing::error!("cannot store the new configuration: the earlier one is restored");
             let after = std::mem::replace(&mut self.setup, *before);
             self.follow(&after);
             self.count_anew();
@@ -127,7 +127,7 @@ impl ServerState {
     /// Updates the scheduler's view to the configuration, which was `before`.
     fn follow(&mut self, before: &Setup) {
         if before.resources != self.setup.resources {
-            return self.view_anew();
+            return self.rebuild_view();
         }
         if before.policy != self.setup.policy {
             self.cluster.follow(&self.setup.policy);
@@ -175,7 +175,7 @@ impl ServerState {
 
     /// Rebuilds the scheduler's view: amounts are indexed by resource, so other resources need a
     /// new one.
-    fn view_anew(&mut self) {
+    fn rebuild_view(&mut self) {
         let usage = self.cluster.usage().clone();
         self.cluster.begin_anew(&self.setup);
         let nodes = self.nodes.values();
@@ -188,9 +188,9 @@ impl ServerState {
         self.cluster.make(Change::Usage(Cow::Owned(usage)));
     }
 
-    fn lay_over_nodes(&mut self) {
-        let told: Vec<NodeFacts> = self.reported_facts.values().cloned().collect();
-        for facts in told {
+    fn reapply_node_settings(&mut self) {
+        let reported: Vec<NodeFacts> = self.reported_facts.values().cloned().collect();
+        for facts in reported {
             let Some(node) = self.nodes.get(&facts.name).filter(|node| node.up).cloned() else {
                 continue;
             };

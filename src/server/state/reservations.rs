@@ -26,8 +26,8 @@ pub(crate) struct Reservations {
     /// The reservations changed in this tick, as they were before it.
     before: BTreeMap<String, Option<Arc<Reservation>>>,
     /// The windows in the scheduler's view, by reservation.
-    told: BTreeMap<String, Vec<String>>,
-    /// When replacements for lost nodes were last searched.
+    shown: BTreeMap<String, Vec<String>>,
+    /// When replacements for lost nodes were last searched for.
     searched: Time,
 }
 
@@ -159,7 +159,7 @@ impl ServerState {
             .reservation_of(job, self.setup.policy.default_walltime, self.now)
     }
 
-    /// Whether lost nodes are to be searched replacements for now, at most once per `pace`.
+    /// Whether to search replacements for lost nodes now: at most once per `pace`.
     pub fn searches(&mut self, pace: Span) -> bool {
         let rings = self.now.since(self.reservations.searched) >= pace;
         if rings {
@@ -194,13 +194,13 @@ impl ServerState {
 
     /// Adds all windows to a new, empty view.
     pub(crate) fn show_windows_anew(&mut self) {
-        self.reservations.told.clear();
+        self.reservations.shown.clear();
         self.show_all_windows();
     }
 
     /// Updates the scheduler's view of a reservation.
     fn show_windows(&mut self, id: &str) {
-        for window in self.reservations.told.remove(id).unwrap_or_default() {
+        for window in self.reservations.shown.remove(id).unwrap_or_default() {
             self.cluster.make(Change::NoWindow(Cow::Owned(window)));
         }
         self.want_cycle(Trigger::Reservation(id.to_string()));
@@ -212,8 +212,8 @@ impl ServerState {
             None => self.cluster.make(Change::NoQueue(Cow::Borrowed(id))),
         }
         let windows = reservation.windows(self.clock.table());
-        let told = windows.iter().map(|window| window.id.clone()).collect();
-        self.reservations.told.insert(id.to_string(), told);
+        let shown = windows.iter().map(|window| window.id.clone()).collect();
+        self.reservations.shown.insert(id.to_string(), shown);
         windows
             .into_iter()
             .for_each(|window| self.cluster.make(Change::Window(Cow::Owned(window))));

@@ -99,8 +99,8 @@ fn end_task(
     orders.extend(notification(&job, &task, TaskStage::Over(status)));
 }
 
-/// Notifies the process that requested a task of its stage. If that process has ended and is
-/// forgotten, there is nothing to notify.
+/// The order that reports a task's stage to the process that requested the task; None if that
+/// process has ended and is forgotten.
 fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, ScheddOrder)> {
     let run = job
         .life

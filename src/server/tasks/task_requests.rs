@@ -80,14 +80,14 @@ fn check(run: &Run, program: &TaskProgram) -> Result<(), String> {
         .count();
     match program.tasks.iter().map(|&(_, slot)| slot).max() {
         _ if size > LARGEST => Err(format!(
-            "a program with {size} bytes of arguments and environment: at most {LARGEST}"
+            "{size} bytes of arguments and environment: at most {LARGEST} are allowed"
         )),
-        _ if program.words.is_empty() => Err("no program".into()),
+        _ if program.words.is_empty() => Err("the program is missing".into()),
         _ if program.tasks.len().saturating_mul(size + 1024)
             > LARGEST_TASK_SET.max(size + 1024) =>
         {
             Err(format!(
-                "{} tasks of {size} bytes at once: ask for fewer",
+                "{} tasks of {size} bytes at once: request fewer",
                 program.tasks.len()
             ))
         }
@@ -95,13 +95,13 @@ fn check(run: &Run, program: &TaskProgram) -> Result<(), String> {
             Err(format!("a job may have {MOST} tasks at a time"))
         }
         _ if run.tasks().made > TaskNumber::MAX - MOST as u32 => {
-            Err("this job has had all its tasks".into())
+            Err("this attempt has started as many tasks as it may".into())
         }
         _ if program.tasks.iter().any(|&(token, _)| token == 0) => {
             Err("a task without a token".into())
         }
         Some(slot) if slot >= run.slots() => Err(format!(
-            "this job has {} places for tasks, not {slot}",
+            "this job has {} places for tasks: no place {slot}",
             run.slots()
         )),
         _ => Ok(()),
@@ -236,7 +236,7 @@ mod tests {
     use crate::server::tasks::tests::job;
 
     #[test]
-    fn only_what_is_bounded_and_on_the_jobs_own_nodes_is_granted() {
+    fn tasks_are_limited_in_size_and_number_and_to_the_jobs_nodes() {
         let mut job = job();
         let run = job.life.run.as_mut().unwrap();
         let program = |tasks: Vec<(TaskToken, u32)>, environ: usize| TaskProgram {
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(
             check(run, &program(vec![(100, 0)], 10)),
             Ok(()),
-            "one that is known is not new"
+            "a known task is not counted as new"
         );
         assert_eq!(
             stages(run, &[7, 5]),

@@ -151,14 +151,16 @@ fn a_changed_file_is_taken_over_and_a_bad_one_refused_whole() {
     );
     let said = reload(&fixed, "reloaded:");
     assert!(
-        said.contains("[server] name: stays as it was") && said.contains("no [[queue]] slow"),
+        said.contains("[server] name: takes effect when schedd is restarted")
+            && said.contains("no [[queue]] slow"),
         "{said}"
     );
     assert!(said.contains("queue fast: Unknown queue"), "{said}");
     refused(&manage(&sandbox, "list queue fast"), 1, "Unknown queue");
     let checked = sandbox.run("schedd", &["--check"]).ok();
     assert!(checked.contains(
-        "# warning: what qmgr has said does not fit, and does not count: queue fast: Unknown queue"
+        "# warning: a setting of qmgr conflicts with the file and is ignored: queue fast: Unknown \
+         queue"
     ));
     reload(&text, "reloaded:");
     assert!(
@@ -182,7 +184,7 @@ fn a_requested_resource_cannot_be_deleted_and_its_loss_is_reported_at_startup() 
     let waiting = sandbox.submit(&["-l", "lic=1"], "true\n");
     fs::write(&file, without).unwrap();
     kill(sandbox.pid_of("schedd").unwrap(), 1);
-    let said = "not reloaded, all stays as it was";
+    let said = "not reloaded, settings unchanged";
     let said = sandbox.until(said, || {
         sandbox
             .log()
@@ -222,6 +224,6 @@ fn a_requested_resource_cannot_be_deleted_and_its_loss_is_reported_at_startup() 
         comment.contains("Insufficient amount of resource: lic"),
         "{comment}"
     );
-    let warning = "asks for `lic`, which is no [[resource]] any more";
+    let warning = "requests `lic`, which is not a [[resource]] any more";
     assert!(sandbox.log().contains(warning), "{}", sandbox.log());
 }

@@ -106,18 +106,18 @@ fn an_unused_node_that_no_noded_reports_is_removed() {
     let is_idle = || {
         manage(&sandbox, "delete node n2")
             .err
-            .contains("its noded presents it")
+            .contains("its noded is connected")
     };
     sandbox.until("the end of the job", || is_idle().then_some(()));
     refused(
         &manage(&sandbox, "delete node n2"),
         179,
-        "Cannot delete busy object: its noded presents it; stop that",
+        "Cannot delete busy object: its noded is connected; stop it",
     );
     refused(
         &manage(&sandbox, "delete node n1"),
         179,
-        "Cannot delete busy object: its [[node]] stands at line 2 of /",
+        "Cannot delete busy object: its [[node]] is at line 2 of /",
     );
     sandbox.kill("noded");
     let is_away = || {

@@ -327,7 +327,7 @@ fn f5_a_nested_instance_does_not_start_its_parent_again() {
     sandbox.until("a complaint", || {
         sandbox
             .read("said")
-            .contains("no jobs can be taken from queue inner")
+            .contains("cannot take jobs from queue inner")
             .then_some(())
     });
     assert_eq!(

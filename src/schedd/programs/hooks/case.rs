@@ -1,4 +1,4 @@
-//! A case for hooks, and the changes that they have made.
+//! A case: a request or a start that hooks decide, with the changes that they have made.
 
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::{Hook, HookEvent, asked};
@@ -9,7 +9,7 @@ use crate::server::effects::Token;
 use crate::wire::message::{ClientRequest, NewJob, Payload};
 use std::collections::VecDeque;
 
-/// A decision for hooks.
+/// A request or a start that hooks decide.
 pub enum Matter {
     /// A request of a client, which waits for the reply.
     Request(Token, Caller, Box<ClientRequest>),
@@ -17,15 +17,15 @@ pub enum Matter {
     Start(JobId, Vec<String>),
 }
 
-/// A matter that passes from hook to hook.
+/// A request or a start on its way through the hooks of an event.
 pub struct Case {
-    /// The decision to make.
+    /// The request or the start.
     pub matter: Matter,
     /// The event that hooks are run for.
     pub occasion: HookEvent,
     /// The hooks still to run, the next first.
     pub hooks: VecDeque<Hook>,
-    /// The attributes that they have set of a job to start.
+    /// The attributes that hooks have set for a job to start.
     pub set: Vec<AttributeSetting>,
     /// The last hook that has set something.
     pub by: String,
@@ -48,7 +48,7 @@ impl Case {
         }
     }
 
-    /// The client that waits, if any.
+    /// The client that waits for the reply; None for a start.
     pub fn caller(&self) -> Option<(Token, &Caller)> {
         match &self.matter {
             Matter::Request(token, caller, _) => Some((*token, caller)),
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_word_on_an_attribute_stands_alone() {
+    fn a_setting_replaces_all_earlier_ones() {
         let mut settings = vec![
             AttributeSetting::new("Job_Name", "a"),
             AttributeSetting::resource("walltime", "60"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_set_and_taken_out_and_its_likes_stay() {
+    fn setting_a_variable_keeps_those_with_similar_names() {
         let environ = b"AB=1\0A=2\0B=A=3\0";
         assert_eq!(
             with_variable(environ, "A", Some("x=y")),

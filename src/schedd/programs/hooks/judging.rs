@@ -21,7 +21,7 @@ pub struct Judged {
     pub job: Job,
     /// Whether it is a new job, which has no number yet.
     pub is_new: bool,
-    /// Where it would start.
+    /// The nodes on which it would start; empty for other cases.
     pub nodes: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ fn started(
         if job.id.index().is_some() {
             return Err(Refusal::illegal_placement(
                 &names(case),
-                "a subjob is as its array is: nothing of it can be set",
+                "a subjob has the attributes of its array, and none can be set",
             ));
         }
         job.spec = Arc::new(context.altered(job.id, &case.set)?.after.spec);

@@ -11,20 +11,20 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
 /// Maximum number of running hooks, in total and for the requests of one user.
-const AT_ONCE: usize = 16;
-const OF_ONE: usize = 8;
+const MAX_RUNNING: usize = 16;
+const MAX_RUNNING_PER_USER: usize = 8;
 /// Maximum number of waiting requests, in total and per user. The latter does not apply to
 /// operators.
-const MOST: usize = 4000;
-const MOST_OF_ONE: usize = 1000;
+const MAX_WAITING: usize = 4000;
+const MAX_WAITING_PER_USER: usize = 1000;
 /// Maximum memory of waiting requests in bytes, in total and per user.
-const BYTES: usize = 256 << 20;
-const BYTES_OF_ONE: usize = 64 << 20;
+const MAX_BYTES: usize = 256 << 20;
+const MAX_BYTES_PER_USER: usize = 64 << 20;
 
 /// A queue of cases, in order of arrival.
 pub struct Lane {
     waiting: VecDeque<Case>,
-    asked: ProgramPool<QueuedCall>,
+    running: ProgramPool<QueuedCall>,
 }
 
 struct QueuedCall {
@@ -51,29 +51,29 @@ impl Lane {
     pub fn new() -> Lane {
         Lane {
             waiting: VecDeque::new(),
-            asked: ProgramPool::with_user_limit(AT_ONCE, OF_ONE),
+            running: ProgramPool::with_user_limit(MAX_RUNNING, MAX_RUNNING_PER_USER),
         }
     }
 
     /// The descriptors that become readable when there is something to [`hear`](Self::hear).
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.asked.watched()
+        self.running.watched()
     }
 
     /// When the first hook exceeds its time limit.
     pub fn next(&self) -> Option<Span> {
-        self.asked.next()
+        self.running.next()
     }
 
     /// Whether no case waits and no hook runs.
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.asked.is_empty()
+        self.waiting.is_empty() && self.running.is_empty()
     }
 
     fn cases(&self) -> impl Iterator<Item = &Case> {
         self.waiting
             .iter()
-            .chain(self.asked.tasks().map(|asked| &asked.case))
+            .chain(self.running.tasks().map(|running| &running.case))
     }
 
     /// Whether a start of this job waits or is being decided.
@@ -92,8 +92,8 @@ impl Lane {
                 own = (own.0 + 1, own.1 + other.size());
             }
         }
-        let is_modest = own.0 < MOST_OF_ONE && own.1 <= BYTES_OF_ONE;
-        all.0 < MOST && all.1 <= BYTES && (is_modest || is_privileged)
+        let is_within_user_limits = own.0 < MAX_WAITING_PER_USER && own.1 <= MAX_BYTES_PER_USER;
+        all.0 < MAX_WAITING && all.1 <= MAX_BYTES && (is_within_user_limits || is_privileged)
     }
 
     /// Adds a case at the end.
@@ -108,7 +108,7 @@ impl Lane {
 
     /// Whether one more hook may run.
     pub fn may_ask(&self) -> bool {
-        self.asked.has_room()
+        self.running.has_room()
     }
 
     /// The first case for which a hook may run. The limit per user keeps hooks available to others.
@@ -116,20 +116,20 @@ impl Lane {
         let place = self
             .waiting
             .iter()
-            .position(|case| self.asked.has_room_for(user(case)))?;
+            .position(|case| self.running.has_room_for(user(case)))?;
         self.waiting.remove(place)
     }
 
     /// Adds a hook that was started for a case.
     pub fn begin(&mut self, case: Case, hook: Hook, running: RunningProgram) {
         let user = user(&case);
-        self.asked.add(QueuedCall { case, hook }, user, running);
+        self.running.add(QueuedCall { case, hook }, user, running);
     }
 
     /// The answers of finished hooks. A hook that exceeds its time limit has failed.
     pub fn hear(&mut self, now: Span) -> Vec<Heard> {
         let mut heard = Vec::new();
-        for (QueuedCall { case, hook }, result) in self.asked.finished(now) {
+        for (QueuedCall { case, hook }, result) in self.running.finished(now) {
             let answer = answer(&result);
             heard.push(Heard { case, hook, answer });
         }
@@ -140,13 +140,13 @@ impl Lane {
     pub fn forget(&mut self, is_there: impl Fn(Token) -> bool) {
         let is_gone = |case: &Case| case.caller().is_some_and(|(token, _)| !is_there(token));
         self.waiting.retain(|case| !is_gone(case));
-        self.asked.stop(|asked| is_gone(&asked.case));
+        self.running.stop(|running| is_gone(&running.case));
     }
 
     /// Drops all cases and kills the hooks that run.
     pub fn leave(&mut self) {
         self.waiting.clear();
-        self.asked.stop(|_| true);
+        self.running.stop(|_| true);
     }
 }
 

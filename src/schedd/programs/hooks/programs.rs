@@ -52,7 +52,7 @@ pub fn clear(folder: &Path, hooks: &[Hook]) {
     for path in kept.filter(|path| !used.contains(path.as_path())) {
         if let Err(error) = fs::remove_file(&path) {
             tracing::warn!(
-                "{} is left over and cannot be taken away: {error}",
+                "cannot remove the unused hook program {}: {error}",
                 path.display()
             );
         }
@@ -65,7 +65,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_is_kept_is_nobody_elses_and_goes_with_its_hook() {
+    fn stored_programs_are_private_and_removed_with_their_hook() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("hooks");
         let (first, second) = (

@@ -19,11 +19,11 @@ use serde_json::{Map, Value};
 
 /// Maximum length of a script in a hook's input, in bytes. Larger scripts are stored first, and the
 /// request no longer has their text.
-const LARGEST_SCRIPT: usize = 64 << 10;
-const _: () = assert!(LARGEST_SCRIPT < SMALLEST);
+const MAX_SCRIPT: usize = 64 << 10;
+const _: () = assert!(MAX_SCRIPT < SMALLEST);
 
 /// Attributes that only existing jobs have.
-const LATER: [&str; 10] = [
+const ATTRIBUTES_OF_EXISTING_JOBS: [&str; 10] = [
     "accrue_type",
     "comment",
     "ctime",
@@ -57,16 +57,18 @@ pub fn question(
     let (record, facts) = (record(spool, case, &judged)?, facts(server));
     let mut job = job_json::of(&attributes::of_job(&record, &facts));
     if judged.is_new {
-        LATER.iter().for_each(|name| drop(job.remove(*name)));
+        ATTRIBUTES_OF_EXISTING_JOBS
+            .iter()
+            .for_each(|name| drop(job.remove(*name)));
     } else {
         job.insert("id".into(), judged.job.id.full(&server.setup.name).into());
     }
     if let Matter::Request(_, _, request) = &case.matter {
-        let depend = said_of_dependencies(request).map(|said| said.lossy().into_owned());
+        let depend = said_of_dependencies(request).map(|text| text.lossy().into_owned());
         depend
             .into_iter()
             .for_each(|depend| drop(job.insert("depend".into(), depend.into())));
-        question.extend(besides(request));
+        question.extend(request_facts(request));
     }
     if !judged.nodes.is_empty() {
         question.insert("nodes".into(), judged.nodes.into());
@@ -76,26 +78,26 @@ pub fn question(
 }
 
 /// The facts about a request besides the job.
-fn besides(request: &ClientRequest) -> Map<String, Value> {
-    let mut told = Map::new();
+fn request_facts(request: &ClientRequest) -> Map<String, Value> {
+    let mut facts = Map::new();
     match request {
         ClientRequest::Alter(_, settings) => {
-            drop(told.insert("changes".into(), Value::Object(changes(settings))))
+            drop(facts.insert("changes".into(), Value::Object(changes(settings))))
         }
         ClientRequest::Submit(submission) => {
             let Some(size) = submission.script_size() else {
-                return told;
+                return facts;
             };
-            told.insert("script_size".into(), size.into());
-            if size <= LARGEST_SCRIPT
+            facts.insert("script_size".into(), size.into());
+            if size <= MAX_SCRIPT
                 && let Some(text) = script(submission)
             {
-                told.insert("script".into(), String::from_utf8_lossy(text).into());
+                facts.insert("script".into(), String::from_utf8_lossy(text).into());
             }
         }
         _ => {}
     }
-    told
+    facts
 }
 
 /// The changes under the names that a hook uses, such as `Resource_List.walltime`.
@@ -122,11 +124,11 @@ fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<JobRecord, Refu
     if environ.is_none() {
         environ = spool.blob(job.spec.environ).map_err(Refusal::spool)?;
     }
-    let bonded = job.id.parent().unwrap_or(job.id);
+    let owner_id = job.id.parent().unwrap_or(job.id);
     let links = if judged.is_new {
         Vec::new()
     } else {
-        spool.links(bonded).map_err(Refusal::spool)?
+        spool.links(owner_id).map_err(Refusal::spool)?
     };
     Ok(JobRecord {
         job,

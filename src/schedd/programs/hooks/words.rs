@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How long an allowed start remains valid, since conditions change.
-const COUNTS: Span = Span::seconds(60);
+const VALIDITY: Span = Span::seconds(60);
 
 /// The jobs that may start, with their specs when hooks were run, and until when.
 #[derive(Debug, Default)]
@@ -16,11 +16,11 @@ pub struct Words(BTreeMap<JobId, (Arc<Spec>, Span)>);
 impl Words {
     /// Records that a job may start with this spec.
     pub fn note(&mut self, job: JobId, spec: Arc<Spec>, now: Span) {
-        self.0.insert(job, (spec, now + COUNTS));
+        self.0.insert(job, (spec, now + VALIDITY));
     }
 
-    /// The jobs that may start. `is_same` reports whether a job has the same spec. A job that
-    /// resources are kept for (`is_awaited`) has no time limit: jobs were preempted for it.
+    /// The jobs that may start. `is_same` reports whether a job has the same spec. There is no time
+    /// limit while resources are kept for a job (`is_awaited`): jobs were preempted for it.
     pub fn valid(
         &mut self,
         now: Span,
@@ -44,7 +44,7 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
-    fn a_word_is_of_the_job_as_it_was_and_counts_for_a_while() {
+    fn a_permission_expires_and_ends_with_a_change_of_the_job() {
         let (snapshot, id, now) = (cluster(""), JobId::job(1), Span::seconds(5));
         let spec = |text: &str| snapshot.job(1, text).spec.clone();
         let valid = |started: &str, later: Span, is_awaited: bool| {
@@ -58,9 +58,9 @@ mod tests {
         };
         assert!(valid("walltime=60", Span(1), false));
         assert!(!valid("walltime=90", Span(1), true));
-        assert!(!valid("walltime=60", COUNTS, false));
+        assert!(!valid("walltime=60", VALIDITY, false));
         assert!(
-            valid("walltime=60", COUNTS, true),
+            valid("walltime=60", VALIDITY, true),
             "others were preempted for it"
         );
     }
