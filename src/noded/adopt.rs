@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
 /// Maximum time for the processes of a lost shepherd to disappear.
-const PATIENCE: Span = Span::seconds(3);
+const EXIT_TIMEOUT: Span = Span::seconds(3);
 /// Maximum number of passes to find processes forked while others were being stopped.
-const MOST_PASSES: usize = 100;
+const MAX_PASSES: usize = 100;
 
 /// The state of an earlier attempt.
 #[derive(Debug)]
@@ -48,18 +48,18 @@ pub enum AdoptedAttempt {
 
 /// Reads the state from an attempt's directory.
 pub fn find(site: &Site, folder: &Folder) -> AdoptedAttempt {
-    look(site, folder).unwrap_or_else(AdoptedAttempt::Unknown)
+    read_state(site, folder).unwrap_or_else(AdoptedAttempt::Unknown)
 }
 
-fn look(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
-    if let Some(outcome) = recorded(folder)? {
+fn read_state(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
+    if let Some(outcome) = recorded_outcome(folder)? {
         return Ok(AdoptedAttempt::Ended(outcome));
     }
     let identity = match folder.identity() {
         // The identity is complete before the directory gets its name, so a crash of the host
         // damaged it.
-        Err(e) if spoiled(&e) => {
-            error!("{folder:?} does not say who its shepherd is: {e}");
+        Err(e) if is_damaged(&e) => {
+            error!("cannot identify the shepherd of {folder:?}: {e}");
             return Ok(AdoptedAttempt::Lost);
         }
         other => other?,
@@ -74,19 +74,19 @@ fn look(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
         });
     }
     // It may have written its record and ended between the two checks.
-    Ok(recorded(folder)?.map_or(AdoptedAttempt::Lost, AdoptedAttempt::Ended))
+    Ok(recorded_outcome(folder)?.map_or(AdoptedAttempt::Lost, AdoptedAttempt::Ended))
 }
 
-fn recorded(folder: &Folder) -> io::Result<Option<AttemptOutcome>> {
+fn recorded_outcome(folder: &Folder) -> io::Result<Option<AttemptOutcome>> {
     match folder.outcome() {
         // Without a complete record, the identity decides.
-        Err(e) if spoiled(&e) => Ok(None),
+        Err(e) if is_damaged(&e) => Ok(None),
         other => other,
     }
 }
 
 /// Whether the record was read and is damaged or missing, as opposed to a failed read.
-fn spoiled(error: &io::Error) -> bool {
+fn is_damaged(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
 }
@@ -97,7 +97,7 @@ fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
         return Ok(None);
     }
     let ended = match process::pidfd(Pid::from_raw(identity.pid)) {
-        Err(e) if gone(&e) => return Ok(None),
+        Err(e) if is_no_process(&e) => return Ok(None),
         other => other?,
     };
     // Checked after the pidfd is open: the pid cannot be reused any more.
@@ -115,7 +115,7 @@ pub fn kill(site: &Site, folder: &Folder) -> io::Result<()> {
     };
     process::send_to(&shepherd, Signal::SIGSTOP)?;
     let mut frozen = Frozen::new();
-    for _ in 0..MOST_PASSES {
+    for _ in 0..MAX_PASSES {
         if !sweep::freeze(procfs::descendants(identity.pid).iter(), &mut frozen) {
             break;
         }
@@ -126,7 +126,7 @@ pub fn kill(site: &Site, folder: &Folder) -> io::Result<()> {
 
 /// Whether the error means that the process does not exist. EINVAL: on some kernels, the pid is now
 /// a thread's.
-fn gone(error: &io::Error) -> bool {
+fn is_no_process(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ESRCH | ENOENT | EINVAL))
 }
 
@@ -138,18 +138,18 @@ pub fn clear_up(site: &Site, folder: &Folder) {
         .ok()
         .filter(|identity| identity.boot == site.boot)
     {
-        end_rest(&identity, trace.as_ref());
+        kill_remaining(&identity, trace.as_ref());
     }
     let tmpdir = trace.map(|trace| PathBuf::from(OsStr::from_bytes(&trace.tmpdir.0)));
     if let Some(tmpdir) =
         tmpdir.filter(|tmpdir| !tmpdir.as_os_str().is_empty() && !tmpdir::remove_empty(tmpdir))
     {
-        remove_beside(&tmpdir);
+        remove_in_child(&tmpdir);
     }
 }
 
 /// Removes a directory in a separate process: its contents determine how long that takes.
-fn remove_beside(folder: &Path) {
+fn remove_in_child(folder: &Path) {
     match process::fork() {
         Ok(Fork::Child) => {
             process::close_all_but(&[]);
@@ -157,41 +157,41 @@ fn remove_beside(folder: &Path) {
             if let Ok(Fork::Child) = process::fork()
                 && let Err(e) = tmpdir::remove(folder)
             {
-                warn!("{} is left behind: {e}", folder.display());
+                warn!("cannot remove {}: {e}", folder.display());
             }
             process::leave(0)
         }
         Ok(Fork::Parent(child)) => drop(waitpid(child, None)),
-        Err(e) => warn!("{} is left behind: {e}", folder.display()),
+        Err(e) => warn!("cannot remove {}: {e}", folder.display()),
     }
 }
 
-fn end_rest(identity: &Identity, trace: Option<&ProcessTrace>) {
+fn kill_remaining(identity: &Identity, trace: Option<&ProcessTrace>) {
     if let Some(path) = trace.and_then(|trace| trace.cgroup.as_ref()) {
         let group = Cgroup::at(Path::new(OsStr::from_bytes(&path.0)));
         let _ = group.kill();
-        group.wait_until_empty(PATIENCE);
+        group.wait_until_empty(EXIT_TIMEOUT);
         group.remove();
     }
     // The session number is only valid while the session's first process exists.
     let session = trace
-        .filter(|trace| vouched(trace.session, trace.started))
+        .filter(|trace| is_same_process(trace.session, trace.started))
         .map(|trace| trace.session);
     let ended = freeze_and_kill(identity, session);
     warn!(
-        "job {}: its shepherd was killed; {ended} processes of it ended",
+        "attempt {}: its shepherd was killed; {ended} remaining processes were killed",
         identity.name
     );
 }
 
-fn vouched(session: i32, started: u64) -> bool {
+fn is_same_process(session: i32, started: u64) -> bool {
     procfs::process(session).is_some_and(|process| process.started == started)
 }
 
 fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
     let mark = format!("PBS_JOBCOOKIE={}", identity.cookie);
     let mut frozen = Frozen::new();
-    for _ in 0..MOST_PASSES {
+    for _ in 0..MAX_PASSES {
         let all = procfs::all();
         let mut family = BTreeSet::new();
         for process in all.iter().filter(|process| process.lives()) {

@@ -73,15 +73,15 @@ pub struct NodedArgs {
 
 fn size(text: &str) -> Result<Size, String> {
     Size::parse(text)
-        .ok_or_else(|| "a size is a whole number and a unit, as in 512mb or 8gb".into())
+        .ok_or_else(|| "expected a whole number and a unit, such as 512mb or 8gb".into())
 }
 
 fn node_name(text: &str) -> Result<String, String> {
-    let is_good = text
+    let is_valid = text
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-    if text.is_empty() || text.len() > 64 || !is_good {
-        return Err("a node's name has letters, digits, '-', '_' and '.', at most 64".into());
+    if text.is_empty() || text.len() > 64 || !is_valid {
+        return Err("a node name consists of 1 to 64 letters, digits, '-', '_' and '.'".into());
     }
     Ok(text.to_string())
 }
@@ -92,7 +92,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         NodedArgs::command().debug_assert();
         let args = NodedArgs::try_parse_from(["noded", "--nodes", "4", "--mem", "8gb"]).unwrap();
         assert_eq!(

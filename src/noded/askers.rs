@@ -1,5 +1,5 @@
 //! Processes of jobs that request tasks (`pbsdsh`): they connect to a separate socket and prove
-//! their job, and their requests are passed to schedd, one at a time per process.
+//! their job. noded passes their requests to schedd, one at a time per process.
 //!
 //! noded stores no request. The process repeats its request until it is fulfilled, so restarts of
 //! noded or schedd lose none.
@@ -22,18 +22,18 @@ use std::path::{Path, PathBuf};
 use tracing::{debug, warn};
 
 /// Maximum number of connections, in total and per user.
-const MOST: usize = 512;
-const MOST_OF_ONE: usize = 64;
-/// Time limit for a process to prove its job, and for schedd to answer a request before the next is
-/// read.
-const PATIENCE: Span = Span::seconds(10);
-/// Maximum size in bytes of messages before the proof, and after it: a request with its task names.
-const FIRST_WORDS: usize = 4 << 10;
-const MOST_WORDS: usize = LARGEST + (256 << 10);
+const MAX_CONNECTIONS: usize = 512;
+const MAX_CONNECTIONS_PER_USER: usize = 64;
+/// Time limit for a process to prove its job, and for schedd to answer a request before the next
+/// one is read.
+const TIMEOUT: Span = Span::seconds(10);
+/// Maximum size of a message in bytes: a greeting, and a request with its program and task tokens.
+const MAX_GREETING: usize = 4 << 10;
+const MAX_REQUEST: usize = LARGEST + (256 << 10);
 /// Maximum size of unread replies in bytes.
-const BACKLOG: usize = 1 << 20;
+const MAX_BACKLOG: usize = 1 << 20;
 /// Maximum number of tasks that a connection may wait for.
-const MOST_TOKENS: usize = 3 * crate::model::job::task::MOST;
+const MAX_TOKENS: usize = 3 * crate::model::job::task::MOST;
 
 /// All connected processes.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct Askers {
     state: PathBuf,
     connected: BTreeMap<u64, TaskClient>,
     /// Reports to send to schedd.
-    said: Vec<NodeReport>,
+    reports: Vec<NodeReport>,
 }
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ struct TaskClient {
     name: Option<AttemptName>,
     tokens: BTreeSet<TaskToken>,
     writing: bool,
-    /// When its request was passed to schedd; no other is read until the answer.
+    /// When its request was passed to schedd. The next one is read after the reply.
     waits: Option<Span>,
 }
 
@@ -78,36 +78,36 @@ impl Askers {
             mode,
             state,
             connected: BTreeMap::new(),
-            said: Vec::new(),
+            reports: Vec::new(),
         })
     }
 
     /// Accepts pending connections.
     pub fn admit(&mut self, poller: &mut Poller) {
         while let Ok((stream, _)) = self.listener.accept() {
-            if let Err(e) = self.take_in(stream, poller) {
-                debug!("a process that wants tasks was refused: {e}");
+            if let Err(e) = self.add_client(stream, poller) {
+                debug!("refused a connection for task requests: {e}");
             }
         }
     }
 
-    fn take_in(&mut self, stream: UnixStream, poller: &mut Poller) -> io::Result<()> {
+    fn add_client(&mut self, stream: UnixStream, poller: &mut Poller) -> io::Result<()> {
         let uid = peer::of(&stream)?.uid();
-        let of_one = self
+        let of_user = self
             .connected
             .values()
-            .filter(|asker| asker.uid == uid)
+            .filter(|client| client.uid == uid)
             .count();
-        if self.connected.len() >= MOST || of_one >= MOST_OF_ONE {
+        if self.connected.len() >= MAX_CONNECTIONS || of_user >= MAX_CONNECTIONS_PER_USER {
             return Err(io::Error::other(format!(
-                "too many connections of user {uid}, or of all"
+                "too many connections, of user {uid} or in total"
             )));
         }
         let link = FrameSocket::new(stream)?;
         let number = poller.number();
         poller.add(&link, PollSource::Asker(number))?;
         let since = clock::monotonic();
-        let asker = TaskClient {
+        let client = TaskClient {
             link,
             uid,
             since,
@@ -116,56 +116,56 @@ impl Askers {
             writing: false,
             waits: None,
         };
-        self.connected.insert(number, asker);
+        self.connected.insert(number, client);
         Ok(())
     }
 
     /// Reads from a process. `reachable` is whether a schedd is connected.
     pub fn hear(&mut self, number: u64, reachable: bool, poller: &mut Poller) {
-        while let Some(asker) = self.connected.get_mut(&number) {
-            let heard = asker
+        while let Some(client) = self.connected.get_mut(&number) {
+            let received = client
                 .link
                 .flush()
                 .map_err(FrameError::from)
-                .and_then(|()| asker.hear());
-            match heard {
-                Ok(pleas) => pleas
+                .and_then(|()| client.receive());
+            match received {
+                Ok(messages) => messages
                     .into_iter()
-                    .for_each(|plea| self.take(number, plea, reachable, poller)),
+                    .for_each(|message| self.handle(number, message, reachable, poller)),
                 Err(e) => return self.close(number, &e, poller),
             }
             if !self
                 .connected
                 .get(&number)
-                .is_some_and(TaskClient::may_go_on)
+                .is_some_and(TaskClient::has_unread)
             {
                 break;
             }
         }
-        self.watch(number, poller);
+        self.update_polling(number, poller);
     }
 
-    /// Continues reading after a request was answered or timed out.
-    fn go_on(&mut self, number: u64, poller: &mut Poller) {
+    /// Continues reading after the reply to a request, or its timeout.
+    fn resume_reading(&mut self, number: u64, poller: &mut Poller) {
         self.connected
             .entry(number)
-            .and_modify(|asker| asker.waits = None);
+            .and_modify(|client| client.waits = None);
         if self
             .connected
             .get(&number)
-            .is_some_and(TaskClient::may_go_on)
+            .is_some_and(TaskClient::has_unread)
         {
             self.hear(number, true, poller)
         } else {
-            self.watch(number, poller)
+            self.update_polling(number, poller)
         }
     }
 
-    fn take(&mut self, number: u64, plea: Plea, reachable: bool, poller: &mut Poller) {
-        let Some(asker) = self.connected.get_mut(&number) else {
+    fn handle(&mut self, number: u64, message: Plea, reachable: bool, poller: &mut Poller) {
+        let Some(client) = self.connected.get_mut(&number) else {
             return;
         };
-        match plea {
+        match message {
             Plea::Hello {
                 job,
                 attempt,
@@ -173,26 +173,30 @@ impl Askers {
                 cookie,
             } => {
                 let name = AttemptName { job, attempt, task };
-                if asker.name.is_none() && proved(&self.state, name, &cookie, asker.uid) {
-                    asker.name = Some(name);
-                    self.say(number, &TaskNews::Welcome, poller);
+                if client.name.is_none() && is_authentic(&self.state, name, &cookie, client.uid) {
+                    client.name = Some(name);
+                    self.notify(number, &TaskNews::Welcome, poller);
                 } else {
-                    self.dismiss(
+                    self.reject(
                         number,
                         format!("this process is not part of job {job} on this node"),
                         poller,
                     )
                 }
             }
-            Plea::Request(request) => match asker.name {
-                None => self.dismiss(number, "a wish before a greeting".into(), poller),
+            Plea::Request(request) => match client.name {
+                None => self.reject(
+                    number,
+                    "the first message must be a greeting".into(),
+                    poller,
+                ),
                 // Dropped: the process repeats it.
                 Some(_) if !reachable => {}
                 Some(name) => {
-                    asker.note(&request);
-                    asker.waits = Some(clock::monotonic());
+                    client.note_tokens(&request);
+                    client.waits = Some(clock::monotonic());
                     let AttemptName { job, attempt, task } = name;
-                    self.said
+                    self.reports
                         .push(NodeReport::TaskRequest(Box::new(TaskRequest {
                             job,
                             attempt,
@@ -205,71 +209,73 @@ impl Askers {
         }
     }
 
-    /// Closes a connection with a reason.
-    fn dismiss(&mut self, number: u64, why: String, poller: &mut Poller) {
-        self.say(number, &TaskNews::Refused(why), poller);
+    /// Refuses a request and closes the connection.
+    fn reject(&mut self, number: u64, why: String, poller: &mut Poller) {
+        self.notify(number, &TaskNews::Refused(why), poller);
         self.close(number, &FrameError::Closed, poller);
     }
 
-    /// Passes news of schedd to the processes of an attempt.
+    /// Passes news of schedd to the process `client` of an attempt, or if that is None to all whose
+    /// tasks it concerns.
     pub fn tell(
         &mut self,
         attempt: (JobId, Attempt),
-        asker: Option<u64>,
+        client: Option<u64>,
         news: &TaskNews,
         poller: &mut Poller,
     ) {
-        if let Some(number) = asker {
+        if let Some(number) = client {
             if self
                 .connected
                 .get(&number)
                 .is_some_and(|c| c.is_of(attempt))
             {
-                self.say(number, news, poller);
-                self.go_on(number, poller);
+                self.notify(number, news, poller);
+                self.resume_reading(number, poller);
             }
             return;
         }
-        let told: Vec<(u64, TaskNews)> = self
+        let recipients: Vec<(u64, TaskNews)> = self
             .connected
             .iter()
-            .filter(|(_, asker)| asker.is_of(attempt))
-            .filter_map(|(&number, asker)| Some((number, asker.part_of(news)?)))
+            .filter(|(_, client)| client.is_of(attempt))
+            .filter_map(|(&number, client)| Some((number, client.relevant_part(news)?)))
             .collect();
-        told.into_iter()
-            .for_each(|(number, news)| self.say(number, &news, poller));
+        recipients
+            .into_iter()
+            .for_each(|(number, news)| self.notify(number, &news, poller));
     }
 
-    /// Makes processes repeat their requests after schedd was lost: requests and answers may be
+    /// Makes processes repeat their requests after a change of schedd: requests and replies may be
     /// lost.
     pub fn again(&mut self, poller: &mut Poller) {
         let numbers: Vec<u64> = self.connected.keys().copied().collect();
         for number in numbers {
-            self.say(number, &TaskNews::Again, poller);
-            self.go_on(number, poller);
+            self.notify(number, &TaskNews::Again, poller);
+            self.resume_reading(number, poller);
         }
     }
 
-    /// Closes connections without a proof in time, and ends waits for overdue answers.
+    /// Closes connections without a proof in time, and stops waiting for overdue replies.
     pub fn expire(&mut self, poller: &mut Poller) {
-        let long_ago = Span(clock::monotonic().0 - PATIENCE.0);
+        let cutoff = Span(clock::monotonic().0 - TIMEOUT.0);
         let slow = self
             .connected
             .iter()
-            .filter(|(_, asker)| asker.name.is_none() && asker.since <= long_ago);
+            .filter(|(_, client)| client.name.is_none() && client.since <= cutoff);
         for number in slow.map(|(&number, _)| number).collect::<Vec<_>>() {
             self.close(
                 number,
-                &FrameError::Io(io::Error::other("it did not say who it is")),
+                &FrameError::Io(io::Error::other("it sent no greeting in time")),
                 poller,
             );
         }
         let waiting = self
             .connected
             .iter()
-            .filter(|(_, asker)| asker.waits.is_some_and(|since| since <= long_ago));
+            .filter(|(_, client)| client.waits.is_some_and(|since| since <= cutoff));
         for number in waiting.map(|(&number, _)| number).collect::<Vec<_>>() {
-            self.go_on(number, poller);
+            self.resume_reading(number, poller);
         }
     }
 
@@ -278,16 +284,16 @@ impl Askers {
         let since = self
             .connected
             .values()
-            .filter_map(|asker| match asker.name {
-                None => Some(asker.since),
-                Some(_) => asker.waits,
+            .filter_map(|client| match client.name {
+                None => Some(client.since),
+                Some(_) => client.waits,
             });
-        since.min().map(|since| Span(since.0 + PATIENCE.0))
+        since.min().map(|since| Span(since.0 + TIMEOUT.0))
     }
 
     /// Takes the reports for schedd.
     pub fn said(&mut self) -> Vec<NodeReport> {
-        std::mem::take(&mut self.said)
+        std::mem::take(&mut self.reports)
     }
 
     /// Listens again if the socket has vanished.
@@ -301,47 +307,50 @@ impl Askers {
                 self.listener = listener;
                 let _ = poller.add(&self.listener, PollSource::AskerListener);
             }
-            Err(e) => warn!("jobs cannot ask for tasks at {}: {e}", self.path.display()),
+            Err(e) => warn!(
+                "jobs cannot request tasks, cannot listen at {}: {e}",
+                self.path.display()
+            ),
         }
     }
 
-    fn say(&mut self, number: u64, news: &TaskNews, poller: &mut Poller) {
-        let Some(asker) = self.connected.get_mut(&number) else {
+    fn notify(&mut self, number: u64, news: &TaskNews, poller: &mut Poller) {
+        let Some(client) = self.connected.get_mut(&number) else {
             return;
         };
-        let sent = asker.link.send(news);
-        let backlog = asker.link.backlog();
+        let sent = client.link.send(news);
+        let backlog = client.link.backlog();
         match sent {
             Err(e) => self.close(number, &e, poller),
-            Ok(()) if backlog > BACKLOG => {
+            Ok(()) if backlog > MAX_BACKLOG => {
                 self.close(number, &FrameError::TooLarge(backlog), poller)
             }
-            Ok(()) => self.watch(number, poller),
+            Ok(()) => self.update_polling(number, poller),
         }
     }
 
     /// Updates the polling of a connection: for writing if there is data to write, and not at all
     /// while its request is with schedd.
-    fn watch(&mut self, number: u64, poller: &mut Poller) {
-        let Some(asker) = self.connected.get_mut(&number) else {
+    fn update_polling(&mut self, number: u64, poller: &mut Poller) {
+        let Some(client) = self.connected.get_mut(&number) else {
             return;
         };
         let source = PollSource::Asker(number);
         if !poller.watches(source) {
-            if asker.waits.is_none() && poller.add(&asker.link, source).is_ok() {
-                asker.writing = false;
+            if client.waits.is_none() && poller.add(&client.link, source).is_ok() {
+                client.writing = false;
             }
-        } else if asker.waits.is_some() {
-            poller.remove(&asker.link, source);
+        } else if client.waits.is_some() {
+            poller.remove(&client.link, source);
         }
-        if poller.watches(source) && asker.writing != asker.link.wants_write() {
-            asker.writing = asker.link.wants_write();
-            poller.want_write(&asker.link, source, asker.writing);
+        if poller.watches(source) && client.writing != client.link.wants_write() {
+            client.writing = client.link.wants_write();
+            poller.want_write(&client.link, source, client.writing);
         }
     }
 
     fn close(&mut self, number: u64, why: &FrameError, poller: &mut Poller) {
-        let Some(mut asker) = self.connected.remove(&number) else {
+        let Some(mut client) = self.connected.remove(&number) else {
             return;
         };
         match why {
@@ -352,14 +361,14 @@ impl Askers {
                     e.kind(),
                     io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
                 ) => {}
-            FrameError::Version { .. } => asker.link.send_version(),
+            FrameError::Version { .. } => client.link.send_version(),
             _ => warn!(
-                "a process of user {} that wants tasks is cut off: {why}",
-                asker.uid
+                "closed the task connection of a process of user {}: {why}",
+                client.uid
             ),
         }
         if poller.watches(PollSource::Asker(number)) {
-            poller.remove(&asker.link, PollSource::Asker(number));
+            poller.remove(&client.link, PollSource::Asker(number));
         }
     }
 }
@@ -372,27 +381,27 @@ impl TaskClient {
     }
 
     /// The next message, if it has arrived completely.
-    fn hear(&mut self) -> Result<Vec<Plea>, FrameError> {
-        let pleas = self.link.receive_some(1)?;
-        let most = if self.name.is_some() {
-            MOST_WORDS
+    fn receive(&mut self) -> Result<Vec<Plea>, FrameError> {
+        let messages = self.link.receive_some(1)?;
+        let limit = if self.name.is_some() {
+            MAX_REQUEST
         } else {
-            FIRST_WORDS
+            MAX_GREETING
         };
         // The next message may have arrived partially with it.
         match self.link.partial() {
-            partial if pleas.is_empty() && partial > most => Err(FrameError::TooLarge(partial)),
-            _ => Ok(pleas),
+            partial if messages.is_empty() && partial > limit => Err(FrameError::TooLarge(partial)),
+            _ => Ok(messages),
         }
     }
 
     /// Whether more messages have arrived and may be read.
-    fn may_go_on(&self) -> bool {
+    fn has_unread(&self) -> bool {
         self.waits.is_none() && self.link.has_more()
     }
 
     /// Records the tasks that it waits for.
-    fn note(&mut self, request: &TaskRequestKind) {
+    fn note_tokens(&mut self, request: &TaskRequestKind) {
         match request {
             TaskRequestKind::Start(program) => self
                 .tokens
@@ -401,13 +410,13 @@ impl TaskClient {
             TaskRequestKind::Release(tokens) => self.tokens.retain(|token| !tokens.contains(token)),
             TaskRequestKind::End(_) => {}
         }
-        while self.tokens.len() > MOST_TOKENS {
+        while self.tokens.len() > MAX_TOKENS {
             self.tokens.pop_first();
         }
     }
 
     /// The part of the news about tasks that it waits for.
-    fn part_of(&self, news: &TaskNews) -> Option<TaskNews> {
+    fn relevant_part(&self, news: &TaskNews) -> Option<TaskNews> {
         let TaskNews::Stages(stages) = news else {
             return Some(news.clone());
         };
@@ -421,7 +430,7 @@ impl TaskClient {
 }
 
 /// Whether a process of user `uid` with this cookie belongs to the running attempt of that name.
-fn proved(state: &Path, name: AttemptName, cookie: &str, uid: u32) -> bool {
+fn is_authentic(state: &Path, name: AttemptName, cookie: &str, uid: u32) -> bool {
     let folder = Folder::of(state, name);
     let same = folder
         .identity()
@@ -435,10 +444,10 @@ mod tests {
     use crate::model::job::task::TaskStage;
 
     #[test]
-    fn one_hears_of_the_tasks_it_has_asked_for_until_it_lets_them_go() {
+    fn a_client_gets_news_of_its_tasks_until_it_releases_them() {
         let (near, _far) = UnixStream::pair().unwrap();
         let link = FrameSocket::new(near).unwrap();
-        let mut asker = TaskClient {
+        let mut client = TaskClient {
             link,
             uid: 1,
             since: Span(0),
@@ -455,12 +464,12 @@ mod tests {
                     .collect(),
             )
         };
-        assert_eq!(asker.part_of(&stages(&[1])), None);
-        asker.note(&TaskRequestKind::Ask(vec![1, 2]));
-        assert_eq!(asker.part_of(&stages(&[3, 2])), Some(stages(&[2])));
-        asker.note(&TaskRequestKind::Release(vec![2]));
-        assert_eq!(asker.part_of(&stages(&[3, 2])), None);
-        asker.note(&TaskRequestKind::Ask((0..100_000).collect()));
-        assert_eq!(asker.tokens.len(), MOST_TOKENS);
+        assert_eq!(client.relevant_part(&stages(&[1])), None);
+        client.note_tokens(&TaskRequestKind::Ask(vec![1, 2]));
+        assert_eq!(client.relevant_part(&stages(&[3, 2])), Some(stages(&[2])));
+        client.note_tokens(&TaskRequestKind::Release(vec![2]));
+        assert_eq!(client.relevant_part(&stages(&[3, 2])), None);
+        client.note_tokens(&TaskRequestKind::Ask((0..100_000).collect()));
+        assert_eq!(client.tokens.len(), MAX_TOKENS);
     }
 }

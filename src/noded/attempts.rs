@@ -27,11 +27,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use tracing::{error, info, warn};
 
-/// Maximum number of orders kept for a shepherd that does not listen yet; more are dropped.
-const KEPT: usize = 16;
+/// Maximum number of orders kept for a shepherd that cannot be reached yet; more are dropped.
+const MAX_KEPT_ORDERS: usize = 16;
 
 /// Time limit for the shepherd of a job deleted by force before it is killed.
-const FORCE_PATIENCE: Span = Span::seconds(10);
+const FORCE_TIMEOUT: Span = Span::seconds(10);
 
 /// All attempts, and the spawner that runs them.
 #[derive(Debug)]
@@ -44,11 +44,11 @@ pub struct Attempts {
     /// Launches sent to a spawner that was killed, until it is known whether they began.
     in_doubt: BTreeMap<u64, Vec<AttemptName>>,
     /// When to check on orders to suspend or resume, and the last delay.
-    look: Option<(Span, Span)>,
-    /// Whether the poller waits for room in the spawner's socket.
+    pending_check: Option<(Span, Span)>,
+    /// Whether the spawner's socket is full and polled for writing.
     waits: bool,
     /// Reports to send to schedd.
-    said: Vec<NodeReport>,
+    reports: Vec<NodeReport>,
 }
 
 #[derive(Debug)]
@@ -63,14 +63,14 @@ struct AttemptEntry {
     status: AttemptStatus,
     /// The launch in the spawner's format, until the job is known to run.
     launch: Option<Vec<u8>>,
-    /// Orders for its shepherd, until that listens.
+    /// Orders that its shepherd has not received yet.
     kept: Vec<Control>,
     used: Usage,
     /// The poll source of its shepherd's end, if any.
     watched: Option<PollSource>,
-    /// Whether it is being suspended or resumed, until its shepherd has confirmed.
+    /// The ordered state, suspended (true) or running, until its shepherd confirms it.
     expects: Option<bool>,
-    /// When its shepherd is killed unless it has ended: its job was deleted by force.
+    /// When its shepherd is killed, if its job was deleted by force.
     kill_at: Option<Span>,
 }
 
@@ -87,7 +87,7 @@ impl AttemptEntry {
         }
     }
 
-    fn over(&self) -> bool {
+    fn has_ended(&self) -> bool {
         matches!(self.status, AttemptStatus::Ended(_))
     }
 }
@@ -111,9 +111,9 @@ impl Attempts {
             entries: BTreeMap::new(),
             unsent: VecDeque::new(),
             in_doubt: BTreeMap::new(),
-            look: None,
+            pending_check: None,
             waits: false,
-            said: Vec::new(),
+            reports: Vec::new(),
         }
     }
 
@@ -147,34 +147,39 @@ impl Attempts {
                 ),
             }
         }
-        let running = self.entries.values().filter(|entry| !entry.over()).count();
+        let running = self
+            .entries
+            .values()
+            .filter(|entry| !entry.has_ended())
+            .count();
         info!(
-            "{} attempts found, {running} of them running",
+            "found {} attempts, {running} of them running",
             self.entries.len()
         );
-        self.said.clear();
+        self.reports.clear();
         Ok(())
     }
 
     // ------------------------------------------------------------------------------- orders
 
-    /// Starts an attempt, unless it is known.
+    /// Starts an attempt. A known one is only reported; one below the highest known attempt of its
+    /// job is refused.
     pub fn start(&mut self, launch: &Launch, poller: &mut Poller) {
         let name = AttemptName::of(launch);
         if self.entries.contains_key(&name) {
             return self.report(name);
         }
-        if let Some(highest) = self.above(name) {
-            return warn!("attempt {name} refused: attempt {highest} of that job is known");
+        if let Some(highest) = self.higher_attempt(name) {
+            return warn!("refused to start attempt {name}: attempt {highest} of the job is known");
         }
         self.entries
             .insert(name, AttemptEntry::new(AttemptStatus::Starting));
-        if let Err(why) = sound(launch) {
+        if let Err(why) = check_launch(launch) {
             return self.end(name, AttemptOutcome::new(How::NodeFault(why)));
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
             hollow.start(launch, clock::monotonic());
-            return self.stand(name, AttemptStatus::Running(1));
+            return self.set_status(name, AttemptStatus::Running(1));
         }
         match postcard::to_stdvec(launch) {
             Ok(bytes) => {
@@ -184,22 +189,24 @@ impl Attempts {
             }
             Err(e) => self.end(
                 name,
-                AttemptOutcome::new(How::NodeFault(format!("launch: {e}"))),
+                AttemptOutcome::new(How::NodeFault(format!("cannot encode the launch: {e}"))),
             ),
         }
     }
 
     /// Ends an attempt, also an unknown one. The tombstone is written first.
     pub fn cancel(&mut self, name: AttemptName, cancel: Cancel) {
-        match self.entries.get(&name).map(AttemptEntry::over) {
+        match self.entries.get(&name).map(AttemptEntry::has_ended) {
             Some(true) => return self.report(name),
-            None if self.above(name).is_some() => {
-                return warn!("cancel of attempt {name} refused: a later one is known");
+            None if self.higher_attempt(name).is_some() => {
+                return warn!(
+                    "refused to cancel attempt {name}: a later attempt of the job is known"
+                );
             }
             _ => {}
         }
         if let Err(e) = folder::bury(&self.site.state, name, cancel) {
-            error!("the cancel of attempt {name} cannot be recorded: {e}");
+            error!("cannot write the tombstone of attempt {name}: {e}");
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
             let ended = hollow
@@ -213,7 +220,7 @@ impl Attempts {
             return self.end(name, AttemptOutcome::new(How::Cancelled));
         }
         if cancel.is_forced() {
-            let kill_at = clock::monotonic() + FORCE_PATIENCE;
+            let kill_at = clock::monotonic() + FORCE_TIMEOUT;
             self.entry(name, |entry| {
                 entry.kill_at = entry.kill_at.or(Some(kill_at))
             });
@@ -221,37 +228,41 @@ impl Attempts {
         self.tell(name, Control::Cancel(cancel));
     }
 
-    /// Passes an order to the shepherd of a running attempt.
+    /// Passes an order to the shepherd of an attempt that has not ended, now or once it listens.
     pub fn tell(&mut self, name: AttemptName, order: Control) {
-        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
+        let Some(entry) = self
+            .entries
+            .get_mut(&name)
+            .filter(|entry| !entry.has_ended())
+        else {
             return;
         };
         match Folder::of(&self.site.state, name).order(&order) {
             Ok(()) => {}
-            Err(_) if entry.kept.len() < KEPT => entry.kept.push(order),
-            Err(e) => warn!("attempt {name} does not listen: {e}"),
+            Err(_) if entry.kept.len() < MAX_KEPT_ORDERS => entry.kept.push(order),
+            Err(e) => warn!("dropped an order: cannot reach the shepherd of attempt {name}: {e}"),
         }
     }
 
     /// Replaces the node file of an attempt that has not ended.
     pub fn replace_nodes(&mut self, name: AttemptName, nodes: &str) {
-        if self.entries.get(&name).is_none_or(AttemptEntry::over)
+        if self.entries.get(&name).is_none_or(AttemptEntry::has_ended)
             || matches!(self.runner, Runner::Hollow(_))
         {
             return;
         }
         if let Err(e) = Folder::of(&self.site.state, name).replace_nodes(nodes) {
-            warn!("the node file of attempt {name} names nodes that it has no more: {e}");
+            warn!("cannot remove released nodes from the node file of attempt {name}: {e}");
         }
     }
 
     /// A connection to the terminal of a running attempt.
     pub fn door(&self, name: AttemptName) -> io::Result<Door> {
-        match self.entries.get(&name).map(AttemptEntry::over) {
+        match self.entries.get(&name).map(AttemptEntry::has_ended) {
             Some(false) => Door::knock(&Folder::of(&self.site.state, name)),
             _ => Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                format!("attempt {name} does not run"),
+                format!("attempt {name} is not running"),
             )),
         }
     }
@@ -269,7 +280,7 @@ impl Attempts {
 
     /// The shepherds of the attempts that have not ended.
     pub fn shepherds(&self) -> BTreeSet<i32> {
-        let running = self.entries.iter().filter(|(_, entry)| !entry.over());
+        let running = self.entries.iter().filter(|(_, entry)| !entry.has_ended());
         running
             .filter_map(|(&name, _)| Some(Folder::of(&self.site.state, name).identity().ok()?.pid))
             .collect()
@@ -277,14 +288,16 @@ impl Attempts {
 
     /// Removes an attempt: schedd has its end on disk.
     pub fn confirm(&mut self, name: AttemptName) {
-        match self.entries.get(&name).map(AttemptEntry::over) {
-            Some(false) => return warn!("attempt {name} is confirmed but not over"),
+        match self.entries.get(&name).map(AttemptEntry::has_ended) {
+            Some(false) => {
+                return warn!("schedd confirmed the end of attempt {name}, which has not ended");
+            }
             Some(true) => drop(self.entries.remove(&name)),
             None => {}
         }
         folder::unbury(&self.site.state, name);
         if let Err(e) = Folder::of(&self.site.state, name).remove() {
-            error!("the records of attempt {name} cannot be removed: {e}");
+            error!("cannot remove the records of attempt {name}: {e}");
         }
     }
 
@@ -293,10 +306,10 @@ impl Attempts {
     /// Handles messages of the spawner and its shepherds.
     pub fn hear(&mut self, poller: &mut Poller) {
         while let Runner::Spawner(spawner, _) = &self.runner {
-            let Some((word, passed)) = spawner.receive() else {
+            let Some((message, passed)) = spawner.receive() else {
                 break;
             };
-            self.heard(word, passed, poller);
+            self.handle_message(message, passed, poller);
         }
         self.send(poller);
     }
@@ -305,30 +318,37 @@ impl Attempts {
     pub fn hear_old(&mut self, source: PollSource, poller: &mut Poller) {
         while let Some(socket) = poller.kept(source) {
             match spawner_messages::receive(socket) {
-                Ok(Some((word, passed))) => self.heard(word, passed, poller),
+                Ok(Some((message, passed))) => self.handle_message(message, passed, poller),
                 Ok(None) => return poller.forget(source),
                 Err(_) => return,
             }
         }
     }
 
-    fn heard(&mut self, word: SpawnerCommand, passed: Option<OwnedFd>, poller: &mut Poller) {
-        match word {
+    fn handle_message(
+        &mut self,
+        message: SpawnerCommand,
+        passed: Option<OwnedFd>,
+        poller: &mut Poller,
+    ) {
+        match message {
             SpawnerCommand::Forked(name) => match passed {
                 Some(ended) => self.watch_shepherd(name, ended, poller),
-                None => warn!("the shepherd of attempt {name} cannot be watched"),
+                None => {
+                    warn!("cannot watch the shepherd of attempt {name}: no descriptor received")
+                }
             },
-            SpawnerCommand::Running(name, session) if self.starting(name) => {
-                self.stand(name, AttemptStatus::Running(session));
-                self.hand_over(name);
+            SpawnerCommand::Running(name, session) if self.is_starting(name) => {
+                self.set_status(name, AttemptStatus::Running(session));
+                self.send_kept_orders(name);
             }
             SpawnerCommand::Stopped(name, session, stopped) => {
                 self.note_stopped(name, session, stopped)
             }
             SpawnerCommand::StagingOut(name) => self
-                .said
+                .reports
                 .push(NodeReport::StagingOut(name.job, name.attempt)),
-            SpawnerCommand::Failed(name, why) if self.starting(name) => {
+            SpawnerCommand::Failed(name, why) if self.is_starting(name) => {
                 self.end(name, AttemptOutcome::new(How::NodeFault(why)))
             }
             SpawnerCommand::Over(name) => self.examine(name, poller),
@@ -342,16 +362,17 @@ impl Attempts {
 
     /// Reports an outcome that could not be recorded; it is only in memory until schedd has it.
     fn keep_outcome(&mut self, name: AttemptName, outcome: AttemptOutcome, why: &str) {
-        if self.entries.get(&name).is_none_or(AttemptEntry::over) {
+        if self.entries.get(&name).is_none_or(AttemptEntry::has_ended) {
             return;
         }
         error!(
-            "attempt {name}: its outcome cannot be recorded ({why}) and is reported without a record: {outcome:?}"
+            "attempt {name}: the outcome cannot be recorded and is sent to schedd only: {why}: \
+             {outcome:?}"
         );
         self.end(name, outcome);
     }
 
-    fn starting(&self, name: AttemptName) -> bool {
+    fn is_starting(&self, name: AttemptName) -> bool {
         self.entries
             .get(&name)
             .is_some_and(|entry| entry.status == AttemptStatus::Starting)
@@ -366,7 +387,7 @@ impl Attempts {
             .and_then(|entry| entry.watched.take_if(|known| *known == source));
         // Its last messages precede its end.
         self.hear(poller);
-        // If the launch has been sent again, the end of the earlier shepherd is ignored.
+        // After a repeated launch, the end of the earlier shepherd is ignored.
         if watched.is_some() {
             self.examine(name, poller);
         }
@@ -374,12 +395,12 @@ impl Attempts {
 
     /// Updates an attempt's status from its directory.
     fn examine(&mut self, name: AttemptName, poller: &mut Poller) {
-        if self.entries.get(&name).is_none_or(AttemptEntry::over) {
+        if self.entries.get(&name).is_none_or(AttemptEntry::has_ended) {
             return;
         }
         let folder = Folder::of(&self.site.state, name);
         if !folder.exists() {
-            let why = "the shepherd ended before it had recorded the attempt";
+            let why = "the shepherd ended before it recorded the attempt";
             return self.end(name, AttemptOutcome::new(How::NodeFault(why.into())));
         }
         match adopt::find(&self.site, &folder) {
@@ -391,8 +412,8 @@ impl Attempts {
             } => {
                 self.watch_shepherd(name, ended, poller);
                 match session {
-                    Some(session) if self.starting(name) && !stopped => {
-                        self.stand(name, AttemptStatus::Running(session))
+                    Some(session) if self.is_starting(name) && !stopped => {
+                        self.set_status(name, AttemptStatus::Running(session))
                     }
                     Some(session) => self.note_stopped(name, session, stopped),
                     None => {}
@@ -413,7 +434,9 @@ impl Attempts {
                     },
                 );
             }
-            AdoptedAttempt::Unknown(e) => warn!("attempt {name} will be looked at again: {e}"),
+            AdoptedAttempt::Unknown(e) => {
+                warn!("cannot read the state of attempt {name}, will retry: {e}")
+            }
         }
     }
 
@@ -426,10 +449,10 @@ impl Attempts {
         {
             match poller.keep(ended, source) {
                 Ok(()) => entry.watched = Some(source),
-                Err(e) => error!("the shepherd of attempt {name} cannot be watched: {e}"),
+                Err(e) => error!("cannot watch the shepherd of attempt {name}: {e}"),
             }
         }
-        self.hand_over(name);
+        self.send_kept_orders(name);
     }
 
     /// Stops watching the earlier shepherd of an attempt.
@@ -443,8 +466,8 @@ impl Attempts {
         }
     }
 
-    /// Passes on the orders given before the shepherd listened.
-    fn hand_over(&mut self, name: AttemptName) {
+    /// Sends the orders that were kept until the shepherd listened.
+    fn send_kept_orders(&mut self, name: AttemptName) {
         let kept = self
             .entries
             .get_mut(&name)
@@ -458,7 +481,7 @@ impl Attempts {
     fn examine_unwatched(&mut self, poller: &mut Poller) {
         let mut begun = Vec::new();
         for (&name, entry) in &self.entries {
-            let is_unwatched = !entry.over() && entry.watched.is_none();
+            let is_unwatched = !entry.has_ended() && entry.watched.is_none();
             if is_unwatched && Folder::of(&self.site.state, name).exists() {
                 begun.push(name);
             }
@@ -493,9 +516,13 @@ impl Attempts {
     /// and examines attempts with unreported starts or unwatched ends.
     pub fn look_round(&mut self, poller: &mut Poller) {
         let mut changed = Vec::new();
-        let mut silent = Vec::new();
-        let mut untold = Vec::new();
-        for (&name, entry) in self.entries.iter_mut().filter(|(_, entry)| !entry.over()) {
+        let mut unreported = Vec::new();
+        let mut with_orders = Vec::new();
+        for (&name, entry) in self
+            .entries
+            .iter_mut()
+            .filter(|(_, entry)| !entry.has_ended())
+        {
             let folder = Folder::of(&self.site.state, name);
             if let Some(used) = folder.usage().filter(|used| *used != entry.used) {
                 entry.used = used;
@@ -505,17 +532,19 @@ impl Attempts {
                 && let Ok(Some(trace)) = folder.trace()
                 && trace.session().is_some()
             {
-                silent.push(name);
+                unreported.push(name);
             }
             if !entry.kept.is_empty() {
-                untold.push(name);
+                with_orders.push(name);
             }
         }
         if !changed.is_empty() {
-            self.said.push(NodeReport::Usage(changed));
+            self.reports.push(NodeReport::Usage(changed));
         }
-        untold.into_iter().for_each(|name| self.hand_over(name));
-        silent
+        with_orders
+            .into_iter()
+            .for_each(|name| self.send_kept_orders(name));
+        unreported
             .into_iter()
             .for_each(|name| self.examine(name, poller));
         self.examine_unwatched(poller);
@@ -527,7 +556,7 @@ impl Attempts {
     fn kill_overdue(&mut self) {
         let now = clock::monotonic();
         for (&name, entry) in &self.entries {
-            if entry.over() || entry.kill_at.is_none_or(|at| at > now) {
+            if entry.has_ended() || entry.kill_at.is_none_or(|at| at > now) {
                 continue;
             }
             match adopt::kill(&self.site, &Folder::of(&self.site.state, name)) {
@@ -553,30 +582,30 @@ impl Attempts {
 
     /// Repeats the reports of unconfirmed ends.
     pub fn repeat(&mut self) {
-        let over: Vec<AttemptName> = self
+        let ended: Vec<AttemptName> = self
             .entries
             .iter()
-            .filter(|(_, e)| e.over())
+            .filter(|(_, e)| e.has_ended())
             .map(|(&name, _)| name)
             .collect();
-        over.into_iter().for_each(|name| self.report(name));
+        ended.into_iter().for_each(|name| self.report(name));
     }
 
     /// Takes the reports for schedd.
     pub fn said(&mut self) -> Vec<NodeReport> {
-        std::mem::take(&mut self.said)
+        std::mem::take(&mut self.reports)
     }
 
     /// Whether no attempt is running.
     pub fn idle(&self) -> bool {
-        self.entries.values().all(AttemptEntry::over)
+        self.entries.values().all(AttemptEntry::has_ended)
     }
 
     fn end(&mut self, name: AttemptName, outcome: AttemptOutcome) {
-        self.stand(name, AttemptStatus::Ended(outcome));
+        self.set_status(name, AttemptStatus::Ended(outcome));
     }
 
-    fn stand(&mut self, name: AttemptName, status: AttemptStatus) {
+    fn set_status(&mut self, name: AttemptName, status: AttemptStatus) {
         let entry = self
             .entries
             .entry(name)
@@ -588,7 +617,7 @@ impl Attempts {
 
     fn report(&mut self, name: AttemptName) {
         if let Some(entry) = self.entries.get(&name) {
-            self.said.push(NodeReport::Attempt(
+            self.reports.push(NodeReport::Attempt(
                 name.job,
                 name.attempt,
                 name.task,
@@ -602,7 +631,7 @@ impl Attempts {
     }
 
     /// The highest known attempt of the same job above this one.
-    fn above(&self, name: AttemptName) -> Option<Attempt> {
+    fn higher_attempt(&self, name: AttemptName) -> Option<Attempt> {
         let highest = AttemptName {
             attempt: Attempt::MAX,
             task: TaskNumber::MAX,
@@ -613,14 +642,14 @@ impl Attempts {
     }
 }
 
-/// Refuses launches that would leave the intended directories or have no node.
-fn sound(launch: &Launch) -> Result<(), String> {
+/// Refuses a launch without nodes, or with a job id that is no plain file name.
+fn check_launch(launch: &Launch) -> Result<(), String> {
     let id = &launch.full_id;
     if id.is_empty() || id.len() > 200 || id.starts_with('.') || id.contains(['/', '\0']) {
-        return Err(format!("a job id {id:?} that no file can be named after"));
+        return Err(format!("the job id {id:?} cannot be part of a file name"));
     }
     if launch.shares.is_empty() {
-        return Err("an order to start on no node".into());
+        return Err("the launch names no node".into());
     }
     Ok(())
 }

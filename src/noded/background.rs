@@ -49,15 +49,15 @@ fn detach(state: &Path, far: &OwnedFd) -> Result<()> {
 }
 
 fn wait(mut near: File) -> ! {
-    let mut said = Vec::new();
-    let _ = near.read_to_end(&mut said);
-    if said == LISTENING {
+    let mut report = Vec::new();
+    let _ = near.read_to_end(&mut report);
+    if report == LISTENING {
         process::leave(0);
     }
-    let why = if said.is_empty() {
-        "it ended before it listened; see noded.log".into()
+    let why = if report.is_empty() {
+        "exited before it listened; see noded.log in its state directory".into()
     } else {
-        String::from_utf8_lossy(&said)
+        String::from_utf8_lossy(&report)
     };
     eprintln!("noded: {why}");
     process::leave(1)

@@ -20,7 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a failure message, in characters.
-const LONGEST: usize = 500;
+const MAX_MESSAGE: usize = 500;
 
 /// The order that ends a checkpointed job.
 const CHECKPOINTED: Cancel = Cancel {
@@ -29,7 +29,7 @@ const CHECKPOINTED: Cancel = Cancel {
     again: true,
 };
 
-/// The running commands.
+/// The checkpoint commands that run on this host.
 #[derive(Debug)]
 pub struct CheckpointCommands {
     /// noded's state directory.
@@ -37,7 +37,7 @@ pub struct CheckpointCommands {
     uid: u32,
     entries: Vec<RunningCommand>,
     /// Reports to send to schedd.
-    said: Vec<NodeReport>,
+    reports: Vec<NodeReport>,
 }
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ struct RunningCommand {
     program: RunningProgram,
     /// When the first stage began: the time limit covers both.
     begun: Span,
-    /// Why it was given up; it may still run.
+    /// Why the command was given up; its process may still exist.
     late: Option<String>,
 }
 
@@ -69,7 +69,7 @@ impl CheckpointCommands {
             state,
             uid,
             entries: Vec::new(),
-            said: Vec::new(),
+            reports: Vec::new(),
         }
     }
 
@@ -84,7 +84,7 @@ impl CheckpointCommands {
             // schedd repeats the order if it has not received the report.
             Some(RunningCommand {
                 late: Some(why), ..
-            }) => return self.said.push(failed(name, why)),
+            }) => return self.reports.push(failed(name, why)),
             Some(_) => return,
             None => {}
         }
@@ -118,8 +118,8 @@ impl CheckpointCommands {
         programs.filter_map(RunningProgram::next).min()
     }
 
-    /// Handles finished commands: checkpointed jobs end. Kills commands that exceed their time
-    /// limit.
+    /// Handles finished commands and ends the jobs that they have checkpointed. Kills commands
+    /// that exceed their time limit.
     pub fn attend(&mut self, now: Span, attempts: &mut Attempts, poller: &mut Poller) {
         for mut entry in std::mem::take(&mut self.entries) {
             match entry.program.poll(now) {
@@ -143,7 +143,7 @@ impl CheckpointCommands {
                 CommandStage::Folder => entry.late(),
                 CommandStage::Command => result.blame(entry.late()),
             };
-            self.said.push(failed(entry.name, &why));
+            self.reports.push(failed(entry.name, &why));
             entry.late = Some(why);
             return self.entries.push(entry);
         }
@@ -171,12 +171,12 @@ impl CheckpointCommands {
 
     /// Takes the reports for schedd.
     pub fn said(&mut self) -> Vec<NodeReport> {
-        std::mem::take(&mut self.said)
+        std::mem::take(&mut self.reports)
     }
 
     fn fail(&mut self, name: AttemptName, why: &str) {
         tracing::warn!("attempt {name} is not checkpointed: {why}");
-        self.said.push(failed(name, why));
+        self.reports.push(failed(name, why));
     }
 
     /// Starts creating a directory that only the job's owner may read. noded's user owns it, so
@@ -206,7 +206,9 @@ impl RunningCommand {
     /// The timeout message of the current stage.
     fn late(&self) -> String {
         match self.stage {
-            CommandStage::Folder => format!("{} could not be made in time", self.folder.display()),
+            CommandStage::Folder => {
+                format!("{} could not be created in time", self.folder.display())
+            }
             CommandStage::Command => ProgramFault::Late(self.order.timeout).to_string(),
         }
     }
@@ -221,7 +223,7 @@ fn failure(stage: CommandStage, result: ProgramResult) -> Option<String> {
         Ok(exit) => match exit.status {
             Some(0) => return None,
             Some(status) => format!("it ended with status {status}"),
-            None => "a signal ended it".to_string(),
+            None => "it was killed by a signal".to_string(),
         },
         Err(fault) => fault.to_string(),
     };
@@ -232,7 +234,7 @@ fn failed(name: AttemptName, why: &str) -> NodeReport {
     NodeReport::NotCheckpointed {
         job: name.job,
         attempt: name.attempt,
-        why: shortened(why.to_string(), LONGEST),
+        why: shortened(why.to_string(), MAX_MESSAGE),
     }
 }
 
@@ -311,7 +313,7 @@ mod tests {
     }
 
     /// The failures reported to schedd.
-    fn told(checkpoints: &mut CheckpointCommands) -> Vec<String> {
+    fn reported_failures(checkpoints: &mut CheckpointCommands) -> Vec<String> {
         let why = |report| match report {
             NodeReport::NotCheckpointed { why, .. } => why,
             other => panic!("{other:?}"),
@@ -321,31 +323,37 @@ mod tests {
 
     /// schedd repeats the order when it has no result.
     #[test]
-    fn who_asks_again_hears_of_what_was_too_late_and_else_waits() {
+    fn a_repeated_order_reports_a_timeout_and_starts_no_second_command() {
         let (mut poller, order) = (Poller::new().unwrap(), order(1, 60));
         let mut checkpoints = running(std::slice::from_ref(&order), &mut poller);
         checkpoints.begin(&order, &mut poller);
         assert_eq!(
-            (told(&mut checkpoints).len(), checkpoints.due()),
+            (reported_failures(&mut checkpoints).len(), checkpoints.due()),
             (0, Some(Span::seconds(60)))
         );
         let mut attempts = Attempts::hollow(site::tests::site(0, false));
         checkpoints.attend(Span::seconds(60), &mut attempts, &mut poller);
-        assert_eq!(told(&mut checkpoints), ["it took longer than 60 s"]);
+        assert_eq!(
+            reported_failures(&mut checkpoints),
+            ["it took longer than 60 s"]
+        );
         assert_eq!(
             checkpoints.due(),
             None,
-            "it has been ended, and is not ended again"
+            "a killed command has no time limit"
         );
         checkpoints.begin(&order, &mut poller);
         assert_eq!(
-            (told(&mut checkpoints), checkpoints.entries.len()),
+            (
+                reported_failures(&mut checkpoints),
+                checkpoints.entries.len()
+            ),
             (vec!["it took longer than 60 s".into()], 1)
         );
     }
 
     #[test]
-    fn who_is_to_end_anyway_is_given_up_and_nobody_else() {
+    fn only_the_command_of_this_attempt_is_given_up() {
         let (mut poller, orders) = (
             Poller::new().unwrap(),
             [1, 2].map(|job| order(job, 10 * i64::from(job))),
@@ -354,7 +362,7 @@ mod tests {
         assert_eq!(checkpoints.due(), Some(Span::seconds(10)));
         checkpoints.give_up(name(&orders[0]));
         assert_eq!(
-            (checkpoints.due(), told(&mut checkpoints).len()),
+            (checkpoints.due(), reported_failures(&mut checkpoints).len()),
             (Some(Span::seconds(20)), 0)
         );
         checkpoints.give_up(AttemptName {
@@ -364,12 +372,12 @@ mod tests {
         assert_eq!(
             checkpoints.due(),
             Some(Span::seconds(20)),
-            "another attempt of it"
+            "another attempt of the job"
         );
     }
 
     #[test]
-    fn the_owner_reads_a_checkpoint_besides_us() {
+    fn the_owner_of_a_job_may_read_its_checkpoint() {
         let owner = order(1, 1).owner;
         let reader = |uid| CheckpointCommands::new("/no/such/folder".into(), uid).reader(&owner);
         assert_eq!((reader(0), reader(1000)), (Some(1000), None));

@@ -33,12 +33,12 @@ use std::path::{Path, PathBuf};
 /// The umask of a job that requests none, and of users' notification programs.
 pub const UMASK: u32 = 0o077;
 /// Maximum length of a note about a stream, in characters.
-const LONGEST_NOTE: usize = 400;
+const MAX_NOTE: usize = 400;
 
 /// The input of the child, prepared by the shepherd.
 #[derive(Debug)]
 pub struct ChildPlan<'a> {
-    /// The order.
+    /// The launch order of schedd.
     pub launch: &'a Launch,
     /// The account it runs as.
     pub account: &'a UserAccount,
@@ -46,7 +46,7 @@ pub struct ChildPlan<'a> {
     pub host: &'a str,
     /// All the owner's groups, if the child must become the owner first.
     pub groups: Option<Vec<Gid>>,
-    /// The group to take if it already is the owner.
+    /// The group to set if the child already runs as the owner.
     pub group: Option<u32>,
     /// The job's private directory to start in, if it has one.
     pub jobdir: Option<&'a Path>,
@@ -134,57 +134,62 @@ pub fn run(plan: &ChildPlan, start: BorrowedFd) -> ! {
 }
 
 fn become_job(plan: &ChildPlan, start: BorrowedFd) -> Result<Infallible, LaunchFault> {
-    setsid().map_err(|e| LaunchFault::node("session")(e.into()))?;
-    stay_under(plan.shepherd)?;
-    bind(&plan.processors).map_err(LaunchFault::node("processors"))?;
+    setsid().map_err(|e| LaunchFault::node("cannot start a session")(e.into()))?;
+    die_with(plan.shepherd)?;
+    bind(&plan.processors).map_err(LaunchFault::node("cannot bind to processors"))?;
     if let Some(groups) = &plan.groups {
-        user::become_user(plan.account, groups).map_err(LaunchFault::node("identity"))?;
-        stay_under(plan.shepherd)?;
+        user::become_user(plan.account, groups)
+            .map_err(LaunchFault::node("cannot become the job's owner"))?;
+        die_with(plan.shepherd)?;
     }
     plan.group
         .map_or(Ok(()), user::take_group)
-        .map_err(LaunchFault::node("group"))?;
+        .map_err(LaunchFault::node("cannot set the group"))?;
     umask(Mode::from_bits_truncate(
         plan.launch.umask.unwrap_or(UMASK) & 0o777,
     ));
     match plan.screen {
-        Some(screen) => terminal::sit_down(screen).map_err(LaunchFault::node("terminal"))?,
+        Some(screen) => {
+            terminal::sit_down(screen).map_err(LaunchFault::node("cannot use the terminal"))?
+        }
         None => open_outputs(plan, start)?,
     }
     enter(plan)?;
     for (what, path) in &plan.program.needs {
         executable(path).map_err(|e| plan.fault(what, path, e))?;
     }
-    say(start, ChildMessage::Output, io::stdout().as_fd())?;
-    say(start, ChildMessage::Ready, io::stderr().as_fd())?;
-    process::unblock_signals().map_err(LaunchFault::node("signals"))?;
+    report(start, ChildMessage::Output, io::stdout().as_fd())?;
+    report(start, ChildMessage::Ready, io::stderr().as_fd())?;
+    process::unblock_signals().map_err(LaunchFault::node("cannot unblock signals"))?;
     process::close_all_but(&[start]);
     // noded's parent may have raised it for its own needs.
     process::usual_descriptor_limit();
     if plan.screen.is_some() {
-        await_person(start)?;
+        await_client(start)?;
     }
-    limits::impose(&plan.launch.limits).map_err(LaunchFault::node("limits"))?;
+    limits::impose(&plan.launch.limits).map_err(LaunchFault::node("cannot set resource limits"))?;
     execute(plan)
 }
 
-fn say(start: BorrowedFd, word: ChildMessage, file: BorrowedFd) -> Result<(), LaunchFault> {
-    let word = postcard::to_stdvec(&word).unwrap_or_default();
-    packet::send(start, &word, Some(file), true).map_err(LaunchFault::node("shepherd"))
+fn report(start: BorrowedFd, message: ChildMessage, file: BorrowedFd) -> Result<(), LaunchFault> {
+    let message = postcard::to_stdvec(&message).unwrap_or_default();
+    packet::send(start, &message, Some(file), true)
+        .map_err(LaunchFault::node("cannot report to the shepherd"))
 }
 
 /// Waits until a client is attached, so that the program starts with the client's window size.
-fn await_person(start: BorrowedFd) -> Result<(), LaunchFault> {
+fn await_client(start: BorrowedFd) -> Result<(), LaunchFault> {
     match packet::receive(start, &mut [0; 8], true) {
         Ok(Some(_)) => Ok(()),
         Ok(None) => process::leave(1),
-        Err(e) => Err(LaunchFault::node("terminal")(e)),
+        Err(e) => Err(LaunchFault::node("cannot use the terminal")(e)),
     }
 }
 
 /// Kills the job if its shepherd dies. A change of user clears this setting.
-fn stay_under(shepherd: Pid) -> Result<(), LaunchFault> {
-    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| LaunchFault::node("session")(e.into()))?;
+fn die_with(shepherd: Pid) -> Result<(), LaunchFault> {
+    prctl::set_pdeathsig(Signal::SIGKILL)
+        .map_err(|e| LaunchFault::node("cannot start a session")(e.into()))?;
     if getppid() != shepherd {
         process::leave(1);
     }
@@ -215,16 +220,19 @@ fn open_outputs(plan: &ChildPlan, start: BorrowedFd) -> Result<(), LaunchFault> 
         Join::No | Join::Error => Some(streams.open("error file", &launch.error, 'e')?),
     };
     if let Some(file) = &errors {
-        process::as_standard(file, true).map_err(LaunchFault::node("error file"))?;
+        process::as_standard(file, true)
+            .map_err(LaunchFault::node("cannot redirect to the error file"))?;
     }
     let output = match launch.join {
         Join::Error => errors,
         Join::No | Join::Output => Some(streams.open("output file", &launch.output, 'o')?),
     };
     if let Some(file) = &output {
-        process::as_standard(file, false).map_err(LaunchFault::node("output file"))?;
+        process::as_standard(file, false)
+            .map_err(LaunchFault::node("cannot redirect to the output file"))?;
         if launch.join == Join::Output {
-            process::as_standard(file, true).map_err(LaunchFault::node("error file"))?;
+            process::as_standard(file, true)
+                .map_err(LaunchFault::node("cannot redirect to the error file"))?;
         }
     }
     Ok(())
@@ -253,7 +261,7 @@ impl Streams<'_> {
                 opened
                     .stream
                     .clone()
-                    .map_or(Ok(()), |stream| self.say(&ChildMessage::Beside(stream)))?;
+                    .map_or(Ok(()), |stream| self.report(&ChildMessage::Beside(stream)))?;
                 self.begun.extend(opened.stream);
                 return Ok(opened.file);
             }
@@ -266,17 +274,18 @@ impl Streams<'_> {
             delivery::open_at_place(&place, launch.place.task == 0),
         ) {
             (LaunchFault::Owner(why), Ok(file)) => {
-                let note = format!("{why}; it is left in {}", place.display());
-                self.say(&ChildMessage::Note(shortened(note, LONGEST_NOTE)))?;
+                let note = format!("{why}; the output is in {}", place.display());
+                self.report(&ChildMessage::Note(shortened(note, MAX_NOTE)))?;
                 Ok(file)
             }
             (fault, _) => Err(fault),
         }
     }
 
-    fn say(&self, word: &ChildMessage) -> Result<(), LaunchFault> {
-        let bytes = postcard::to_stdvec(word).unwrap_or_default();
-        packet::send(self.start, &bytes, None, true).map_err(LaunchFault::node("shepherd"))
+    fn report(&self, message: &ChildMessage) -> Result<(), LaunchFault> {
+        let bytes = postcard::to_stdvec(message).unwrap_or_default();
+        packet::send(self.start, &bytes, None, true)
+            .map_err(LaunchFault::node("cannot report to the shepherd"))
     }
 }
 
@@ -354,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_searched_for_along_the_jobs_path() {
+    fn a_command_is_searched_in_the_path_of_the_job() {
         let environment = Environment::from([(b"PATH".to_vec(), b"/a::/b".to_vec())]);
         let shown = |file| candidates(Path::new(file), &environment);
         assert_eq!(
@@ -366,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_names_what_failed_on_what_and_why() {
+    fn a_fault_names_the_operation_the_path_and_the_error() {
         let fault = LaunchFault::of("interpreter", Path::new("/no/such"), Errno::ENOENT);
         assert_eq!(
             fault,

@@ -17,7 +17,7 @@ pub enum Control {
     Times(TimeLimits),
     /// Suspend all processes.
     Suspend,
-    /// Resume them, bound to these processors if any are given.
+    /// Resume all processes, bound to these processors if any are given.
     Resume(Vec<u16>),
     /// Write a line to the job's output files.
     Message {
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_survives_its_line() {
+    fn an_order_is_parsed_as_written() {
         for order in [
             Control::Cancel(Cancel {
                 grace: Span(10_000),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn all_but_the_grace_comes_with_a_bare_signal() {
+    fn a_bare_signal_carries_all_but_the_grace() {
         for (signal, again) in [
             (None, false),
             (Some(9), true),

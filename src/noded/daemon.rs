@@ -17,7 +17,7 @@ use crate::sys::home::Home;
 use crate::wire::frame::FrameError;
 use crate::wire::order::NodeReport;
 use anyhow::{Context, Result};
-use connections::Guest;
+use connections::Connection;
 use nix::sys::signalfd::SignalFd;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
@@ -31,10 +31,10 @@ mod connections;
 mod orders;
 
 /// Time limit for the greeting on a connection.
-const PATIENCE: Span = Span::seconds(10);
+const GREETING_TIMEOUT: Span = Span::seconds(10);
 /// Interval of usage checks, and of repeated reports of unconfirmed ends.
-const ROUND: Span = Span::seconds(10);
-const REPEAT: Span = Span::seconds(30);
+const CHECK_INTERVAL: Span = Span::seconds(10);
+const REPEAT_INTERVAL: Span = Span::seconds(30);
 
 /// Runs noded until it is ordered to exit.
 pub fn main(args: NodedArgs) -> Result<()> {
@@ -73,16 +73,16 @@ struct Daemon {
     epoch: u64,
     path: PathBuf,
     listener: UnixListener,
-    /// A schedd that is neither root nor noded's user must be able to connect. The kernel reports
-    /// the peer's user at each connection.
+    /// Mode of the socket: 0666 if schedd runs as another user (`--schedd-uid`), else 0600. Each
+    /// connection's user is checked, too.
     socket_mode: u32,
     signals: SignalFd,
     /// Processes of jobs that request tasks.
     askers: Askers,
-    guests: BTreeMap<u64, Guest>,
+    connections: BTreeMap<u64, Connection>,
     /// The connection of schedd.
     schedd: Option<u64>,
-    welcome: Vec<u32>,
+    schedd_uids: Vec<u32>,
     idle_limit: Option<Span>,
     idle_since: Span,
     gpus: gpus::GpuWatcher,
@@ -104,17 +104,17 @@ impl Daemon {
         while !self.stopping {
             let timeout = self.timeout();
             for source in self.poller.wait(timeout) {
-                self.hear(source)?;
+                self.handle(source)?;
             }
-            self.keep_time();
-            self.tell_schedd();
+            self.check_times();
+            self.send_reports();
         }
         let _ = std::fs::remove_file(&self.path);
-        info!("leaving; running jobs go on under their shepherds");
+        info!("exiting; running jobs continue under their shepherds");
         Ok(())
     }
 
-    fn hear(&mut self, source: PollSource) -> Result<()> {
+    fn handle(&mut self, source: PollSource) -> Result<()> {
         match source {
             PollSource::Spawner => self.attempts.hear(&mut self.poller),
             PollSource::OldSpawner(_) => self.attempts.hear_old(source, &mut self.poller),
@@ -122,7 +122,7 @@ impl Daemon {
             PollSource::SpawnerEnded => self
                 .attempts
                 .spawner_ended(&mut self.poller)
-                .context("the spawner")?,
+                .context("cannot replace the spawner")?,
             PollSource::Shepherd(name, _) => {
                 self.attempts.shepherd_ended(name, source, &mut self.poller)
             }
@@ -133,45 +133,48 @@ impl Daemon {
                     .read_signal()
                     .is_ok_and(|signal| signal.is_some())
             }
-            PollSource::Guest(number) => self.listen_to(number),
-            // keep_time handles program output, after each wait.
+            PollSource::Guest(number) => self.read_orders(number),
+            // check_times handles program output, after each wait.
             PollSource::Program => {}
             PollSource::AskerListener => self.askers.admit(&mut self.poller),
             PollSource::Asker(number) => {
                 self.askers
-                    .hear(number, self.schedd_listens(), &mut self.poller)
+                    .hear(number, self.can_pass_requests(), &mut self.poller)
             }
         }
         Ok(())
     }
 
-    fn tell_schedd(&mut self) {
-        let mut said = self.attempts.said();
-        said.extend(self.askers.said());
-        said.extend(
+    fn send_reports(&mut self) {
+        let mut reports = self.attempts.said();
+        reports.extend(self.askers.said());
+        reports.extend(
             self.checkpoints
                 .iter_mut()
                 .flat_map(CheckpointCommands::said),
         );
-        said.extend(self.notifications.said());
-        for report in said {
-            // Without a schedd it is dropped: the inventory for the next one contains it.
+        reports.extend(self.notifications.said());
+        for report in reports {
+            // Without a schedd, reports are dropped: the next one gets an inventory of the
+            // attempts, and repeats its open orders.
             if let Some(number) = self.schedd {
                 self.send(number, &report);
             }
         }
         if let Some(number) = self.schedd {
-            self.settle(number);
+            self.update_polling(number);
         }
     }
 
     fn timeout(&self) -> i64 {
         let now = clock::monotonic().0;
-        let guest = self
-            .guests
+        let connection = self
+            .connections
             .iter()
             .filter(|(number, _)| self.schedd != Some(**number));
-        let guest = guest.map(|(_, guest)| guest.since.0 + PATIENCE.0).min();
+        let connection = connection
+            .map(|(_, connection)| connection.since.0 + GREETING_TIMEOUT.0)
+            .min();
         let idle = match self.idle_limit {
             Some(limit) if self.idle() => Some(self.idle_since.0 + limit.0),
             _ => None,
@@ -191,7 +194,7 @@ impl Daemon {
             .map(|due| due.0);
         let stops = self.attempts.next_look().map(|next| next.0);
         let next = [
-            guest,
+            connection,
             idle,
             ends,
             gpus,
@@ -211,7 +214,7 @@ impl Daemon {
         self.schedd.is_none() && self.attempts.idle()
     }
 
-    fn keep_time(&mut self) {
+    fn check_times(&mut self) {
         let now = clock::monotonic();
         self.attempts.pretend();
         self.attempts.look_after_stops(now);
@@ -221,43 +224,43 @@ impl Daemon {
         self.stopping |= self
             .idle_limit
             .is_some_and(|limit| self.idle() && now.0 - self.idle_since.0 >= limit.0);
-        let strangers = self.guests.iter().filter(|(number, guest)| {
-            self.schedd != Some(**number) && now.0 - guest.since.0 >= PATIENCE.0
+        let late = self.connections.iter().filter(|(number, connection)| {
+            self.schedd != Some(**number) && now.0 - connection.since.0 >= GREETING_TIMEOUT.0
         });
-        let slow: Vec<u64> = strangers.map(|(number, _)| *number).collect();
+        let slow: Vec<u64> = late.map(|(number, _)| *number).collect();
         for number in slow {
             self.close(
                 number,
-                &FrameError::Io(std::io::Error::other("it did not say who it is")),
+                &FrameError::Io(std::io::Error::other("it sent no greeting in time")),
             );
         }
         let attempts = &self.attempts;
         self.gpus
             .attend(now, &mut self.poller, || attempts.shepherds());
-        self.tell_of_gpus();
+        self.report_gpus();
         self.askers.expire(&mut self.poller);
-        self.ask_hooks(now);
+        self.run_hooks(now);
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.attend(now, &mut self.attempts, &mut self.poller);
         }
         self.notifications.attend(now);
         if now >= self.next_round {
-            self.next_round = Span(now.0 + ROUND.0);
+            self.next_round = Span(now.0 + CHECK_INTERVAL.0);
             self.attempts.look_round(&mut self.poller);
             if self.measure() {
-                self.tell_of_nodes();
+                self.report_nodes();
             }
             self.listen_again();
             self.askers.listen_again(&mut self.poller);
         }
         if now >= self.next_repeat {
-            self.next_repeat = Span(now.0 + REPEAT.0);
+            self.next_repeat = Span(now.0 + REPEAT_INTERVAL.0);
             self.attempts.repeat();
         }
     }
 
-    /// Reports changes of GPU use outside the queue.
-    fn tell_of_gpus(&mut self) {
+    /// Reports changes of GPU use by processes outside of jobs.
+    fn report_gpus(&mut self) {
         let Some(used) = self.gpus.take_news() else {
             return;
         };
@@ -271,17 +274,17 @@ impl Daemon {
             }
         }
         if self.nodes != before {
-            self.tell_of_nodes();
+            self.report_nodes();
         }
     }
 
     /// Runs the periodic hooks that are due, and reports their failures.
-    fn ask_hooks(&mut self, now: Span) {
+    fn run_hooks(&mut self, now: Span) {
         let Some(periodic) = &mut self.periodic else {
             return;
         };
         periodic.keep_time(now, &self.host, &self.nodes, &mut self.poller);
-        // Without a schedd it is dropped: a repeated failure is reported again.
+        // Without a schedd, these failures are dropped: later ones are reported again.
         let unfit = periodic.take_unfit();
         for (number, why) in self
             .schedd
@@ -304,7 +307,7 @@ impl Daemon {
         measured.is_some()
     }
 
-    fn tell_of_nodes(&mut self) {
+    fn report_nodes(&mut self) {
         if let Some(number) = self.schedd {
             let nodes = self.nodes.clone();
             self.send(number, &NodeReport::Nodes(nodes));

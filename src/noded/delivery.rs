@@ -5,9 +5,9 @@
 //! renamed at the end. An earlier file stays until then. Jobs with the same output file write
 //! separate ones, and the job that ends last wins.
 //!
-//! Each attempt of a job creates a new file and takes the name from the attempt before, which may
-//! still run unnoticed on another host of a shared file system. That one has then lost its file and
-//! delivers nothing.
+//! Each attempt of a job creates a new file and takes over the name from an earlier attempt. The
+//! earlier one may still run unnoticed on another host of a shared file system; it then delivers
+//! nothing.
 //!
 //! All of this runs as the owner.
 
@@ -76,7 +76,7 @@ pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Res
     } else if is_script {
         begin(path, launch, begun)
     } else {
-        join_in(path, launch)
+        join_script(path, launch)
     };
     match opened {
         Some(opened) => Ok(opened),
@@ -87,39 +87,40 @@ pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Res
     }
 }
 
-/// Opens a file at its final path. `anew` truncates it.
-pub fn open_at_place(path: &Path, anew: bool) -> Result<File, Errno> {
+/// Opens a file at its final path. Creates it if it is missing.
+pub fn open_at_place(path: &Path, truncate: bool) -> Result<File, Errno> {
     appending(
-        File::options().create(true).truncate(anew).mode(0o666),
+        File::options().create(true).truncate(truncate).mode(0o666),
         0,
         path,
     )
 }
 
-/// Moves a stream to its final path; an error names the remaining file. A missing temporary file
-/// was delivered with the other stream or removed by a user, unless its directory is gone too.
+/// Moves a stream to its final path; an error names the remaining file. A missing temporary file is
+/// no error, since it was delivered with the other stream or removed by a user; a missing directory
+/// is one.
 pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
     let place = stream.place();
-    let Some(part) = beside(place, launch) else {
+    let Some(part) = part_path(place, launch) else {
         return Ok(());
     };
-    let brought = fs::symlink_metadata(&part).and_then(|found| {
+    let delivered = fs::symlink_metadata(&part).and_then(|found| {
         if stream.is(&found) {
             fs::rename(&part, place).map(|()| true)
         } else {
             Ok(stream.is_at_place())
         }
     });
-    match brought.map_err(errno) {
+    match delivered.map_err(errno) {
         Ok(true) => Ok(()),
         Ok(false) => Err(format!(
-            "{}: not brought there: {} is another attempt's by now",
+            "{}: not delivered: {} now belongs to another attempt",
             place.display(),
             part.display()
         )),
         Err(Errno::ENOENT) if place.parent().is_some_and(Path::is_dir) => Ok(()),
         Err(e) => Err(format!(
-            "{}: {}; it is left in {}",
+            "{}: {}; the output is in {}",
             place.display(),
             e.desc(),
             part.display()
@@ -130,19 +131,19 @@ pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
 /// The message for an undelivered stream. It does not access the file system.
 pub fn not_delivered(stream: &Stream, launch: &Launch, why: &str) -> String {
     let place = stream.place();
-    let part = beside(place, launch).unwrap_or_else(|| place.to_path_buf());
+    let part = part_path(place, launch).unwrap_or_else(|| place.to_path_buf());
     format!(
-        "{}: not delivered: {why}; it is in {}",
+        "{}: not delivered: {why}; the output is in {}",
         place.display(),
         part.display()
     )
 }
 
-/// The temporary file for a script's stream. None if it must be written at its final path: that is
-/// no plain file or cannot be replaced unnoticed, or no file can be created next to it.
+/// The temporary file for a script's stream. None if the stream must be written at its final path:
+/// the file there is special or cannot be replaced unnoticed, or none can be created next to it.
 fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
-    let place = end_of_links(path)?;
-    let part = beside(&place, launch)?;
+    let place = resolve_links(path)?;
+    let part = part_path(&place, launch)?;
     if let Some(opened) = begun_at(&part, begun) {
         return Some(opened);
     }
@@ -152,11 +153,11 @@ fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
         _ => return None,
     };
     let file = match make(&part) {
-        Err(Errno::EEXIST) => take_name(&part, launch),
+        Err(Errno::EEXIST) => replace_part(&part, launch),
         made => made.ok(),
     }?;
     if let Some(old) = old {
-        // The group comes first: the mode is only right with it.
+        // The group is set first: until then the mode would grant rights to another group.
         let _ = fchown(&file, None, Some(old.gid()));
         file.set_permissions(old.permissions()).ok()?;
     }
@@ -172,7 +173,7 @@ fn begun_at(part: &Path, begun: &[Stream]) -> Option<Opened> {
     if begun.is_empty() {
         return None;
     }
-    let file = left_beside(part)?;
+    let file = existing_part(part)?;
     let found = file.metadata().ok()?;
     let stream = begun.iter().find(|stream| stream.is(&found))?;
     Some(Opened {
@@ -187,8 +188,8 @@ fn make(part: &Path) -> Result<File, Errno> {
 
 /// A new file that replaces the one of an earlier attempt. It is created before the old one is
 /// removed, so that it has another inode.
-fn take_name(part: &Path, launch: &Launch) -> Option<File> {
-    left_beside(part)?;
+fn replace_part(part: &Path, launch: &Launch) -> Option<File> {
+    existing_part(part)?;
     let mut own = part.as_os_str().to_os_string();
     own.push(format!(".{}", launch.attempt));
     let file = make(Path::new(&own)).ok()?;
@@ -200,8 +201,8 @@ fn take_name(part: &Path, launch: &Launch) -> Option<File> {
 
 /// The current file of the script's stream, for a task to append to. None if this host does not
 /// share the script's files.
-fn join_in(path: &Path, launch: &Launch) -> Option<Opened> {
-    let file = left_beside(&beside(&end_of_links(path)?, launch)?)?;
+fn join_script(path: &Path, launch: &Launch) -> Option<Opened> {
+    let file = existing_part(&part_path(&resolve_links(path)?, launch)?)?;
     Some(Opened { file, stream: None })
 }
 
@@ -212,7 +213,7 @@ fn is_replaceable(found: &Metadata, place: &Path) -> bool {
 
 /// The temporary file of another process of the job or of an earlier attempt, unless another user
 /// made it.
-fn left_beside(part: &Path) -> Option<File> {
+fn existing_part(part: &Path) -> Option<File> {
     let file = appending(&mut File::options(), libc::O_NOFOLLOW, part).ok()?;
     let found = file.metadata().ok()?;
     (found.is_file() && found.uid() == geteuid().as_raw() && found.nlink() == 1).then_some(file)
@@ -232,10 +233,10 @@ fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File,
     Ok(file)
 }
 
-/// The file that a path leads to, which need not exist: a link is not replaced, and renaming works
-/// only within a file system. The kernel resolves the links, since it may refuse to:
+/// The file that a path leads to, which need not exist: a link must not be replaced, and renaming
+/// works only within a file system. The kernel resolves the links, because it may refuse to:
 /// `fs.protected_symlinks` prevents following links of others in /tmp. None if it refuses.
-fn end_of_links(path: &Path) -> Option<PathBuf> {
+fn resolve_links(path: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         return Some(path.to_path_buf());
     }
@@ -245,14 +246,14 @@ fn end_of_links(path: &Path) -> Option<PathBuf> {
         .open(path)
     {
         Ok(file) => real_path(&file),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => end_of_dangling(path),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => resolve_dangling(path),
         Err(_) => None,
     }
 }
 
 /// The file that a dangling link would create. Only creating it shows whether the kernel follows
 /// the link. It is removed at once, because an incomplete file must not be at its final path.
-fn end_of_dangling(path: &Path) -> Option<PathBuf> {
+fn resolve_dangling(path: &Path) -> Option<PathBuf> {
     let flags = libc::O_NOCTTY | libc::O_NONBLOCK;
     let file = File::options()
         .write(true)
@@ -277,7 +278,7 @@ fn real_path(file: &File) -> Option<PathBuf> {
 
 /// `job.o12.part` for a job's default file; for others, with the job's number: `log.12.part` or
 /// `log.12.3.part`.
-fn beside(place: &Path, launch: &Launch) -> Option<PathBuf> {
+fn part_path(place: &Path, launch: &Launch) -> Option<PathBuf> {
     let name = place.file_name()?;
     let own = ['o', 'e'].map(|letter| launch.job.output_file(&launch.name, letter));
     let in_folder = ["OU", "ER"].map(|ending| format!("{}.{ending}", launch.full_id));
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_beside_its_place_until_it_is_brought_there() {
+    fn a_stream_is_in_a_part_file_until_it_is_delivered() {
         let at = Writing::of(JobId::job(12));
         let place = at.write("job.o12", "new").unwrap();
         assert_eq!(
@@ -383,34 +384,37 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_moved_with_what_was_in_it_is_told_of() {
+    fn a_moved_directory_is_reported() {
         let at = Writing::of(JobId::job(12));
         fs::create_dir(at.path("here")).unwrap();
         let place = at.write("here/job.o12", "new").unwrap();
         fs::rename(at.path("here"), at.path("there")).unwrap();
-        let told = deliver(&place, &at.launch).unwrap_err();
+        let error = deliver(&place, &at.launch).unwrap_err();
         assert!(
-            told.contains("job.o12: No such file") && told.contains("job.o12.part"),
-            "{told}"
+            error.contains("job.o12: No such file") && error.contains("job.o12.part"),
+            "{error}"
         );
     }
 
     #[test]
-    fn the_name_beside_a_place_is_no_other_jobs() {
-        let beside = |job, name: &str| {
-            let part = beside(&Path::new("/d").join(name), &Launch { job, ..launch() }).unwrap();
+    fn part_files_of_different_jobs_have_different_names() {
+        let part_path = |job, name: &str| {
+            let part = part_path(&Path::new("/d").join(name), &Launch { job, ..launch() }).unwrap();
             part.file_name().unwrap().to_str().unwrap().to_string()
         };
-        assert_eq!(beside(JobId::job(12), "job.e12"), "job.e12.part");
-        assert_eq!(beside(JobId::job(1), "1.here.OU"), "1.here.OU.part");
-        assert_eq!(beside(JobId::element(12, 3), "job.o12.3"), "job.o12.3.part");
-        assert_eq!(beside(JobId::job(12), "log"), "log.12.part");
-        assert_eq!(beside(JobId::job(12), "job.o13"), "job.o13.12.part");
-        assert_eq!(beside(JobId::element(12, 3), "log"), "log.12.3.part");
+        assert_eq!(part_path(JobId::job(12), "job.e12"), "job.e12.part");
+        assert_eq!(part_path(JobId::job(1), "1.here.OU"), "1.here.OU.part");
+        assert_eq!(
+            part_path(JobId::element(12, 3), "job.o12.3"),
+            "job.o12.3.part"
+        );
+        assert_eq!(part_path(JobId::job(12), "log"), "log.12.part");
+        assert_eq!(part_path(JobId::job(12), "job.o13"), "job.o13.12.part");
+        assert_eq!(part_path(JobId::element(12, 3), "log"), "log.12.3.part");
     }
 
     #[test]
-    fn jobs_with_one_file_write_one_each_and_the_last_to_end_has_it() {
+    fn of_jobs_with_the_same_file_the_last_to_end_wins() {
         let at = Writing::of(JobId::job(12));
         let other = Launch {
             job: JobId::job(13),
@@ -432,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn both_streams_of_a_job_may_have_one_file() {
+    fn both_streams_of_a_job_may_share_a_file() {
         let at = Writing::of(JobId::job(12));
         let mut errors = open(&at.path("log"), &at.launch, false, &[]).unwrap();
         let begun = errors.stream.clone().unwrap();
@@ -447,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_file_stays_until_then_and_leaves_its_mode_and_group() {
+    fn delivery_replaces_an_old_file_and_keeps_its_mode_and_group() {
         let at = Writing::of(JobId::job(12));
         fs::write(at.path("log"), "old").unwrap();
         fs::set_permissions(at.path("log"), Permissions::from_mode(0o624)).unwrap();
@@ -469,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_attempt_before_has_left_is_written_anew() {
+    fn the_part_file_of_an_earlier_attempt_is_replaced() {
         let at = Writing::of(JobId::job(12));
         at.write("log", "the first attempt").unwrap();
         at.write("log", "second").unwrap();
@@ -480,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_runs_on_unseen_writes_and_brings_nothing_of_the_next_one() {
+    fn an_earlier_attempt_cannot_change_or_deliver_the_file_of_the_next() {
         let at = Writing::of(JobId::job(12));
         let mut unseen = open(&at.path("log"), &at.launch, false, &[]).unwrap();
         let next = at
@@ -494,10 +498,11 @@ mod tests {
             )
             .unwrap();
         unseen.file.write_all(b"unseen").unwrap();
-        let told = deliver(&unseen.stream.unwrap(), &at.launch).unwrap_err();
+        let error = deliver(&unseen.stream.unwrap(), &at.launch).unwrap_err();
         assert!(
-            told.contains("log: not brought there: ") && told.contains("log.12.part is another"),
-            "{told}"
+            error.contains("log: not delivered: ")
+                && error.contains("log.12.part now belongs to another"),
+            "{error}"
         );
         assert_eq!(
             (at.names(), at.read("log.12.part")),
@@ -511,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_a_link_and_what_it_leads_to_is_replaced() {
+    fn a_link_is_kept_and_its_target_replaced() {
         let at = Writing::of(JobId::job(12));
         fs::create_dir(at.path("d")).unwrap();
         fs::write(at.path("d/log"), "old").unwrap();
@@ -543,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_unseen_is_written_where_it_is() {
+    fn special_and_linked_files_are_written_in_place() {
         let at = Writing::of(JobId::job(12));
         assert!(
             open(Path::new("/dev/null"), &at.launch, false, &[])
@@ -566,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_beside_a_place_is_written_that_somebody_has_put_there() {
+    fn foreign_files_with_the_name_of_a_part_file_are_not_written() {
         let at = Writing::of(JobId::job(12));
         let files = ["diary", "letter"];
         files
@@ -597,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_a_folder_is_named_after_the_job_and_others_begin_at_home() {
+    fn a_file_in_a_directory_is_named_after_the_job_and_a_relative_path_starts_at_home() {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join("logs")).unwrap();
         let at = |path: &str| place(path.as_bytes(), home.path(), "12.here", "OU");
@@ -607,12 +612,12 @@ mod tests {
         assert_eq!(
             at("none/"),
             home.path().join("none/12.here.OU"),
-            "a folder that is not there"
+            "a missing directory"
         );
     }
 
     #[test]
-    fn a_task_adds_to_what_its_script_writes_and_else_to_the_place() {
+    fn a_task_appends_to_the_part_file_of_its_script_else_to_the_final_file() {
         let at = Writing::of(JobId::job(12));
         let task = Launch {
             place: TaskPlace {
@@ -637,15 +642,18 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_brought_to_its_place_is_said_and_stays() {
+    fn an_undeliverable_stream_is_reported_and_kept() {
         let at = Writing::of(JobId::job(12));
         let place = at.write("log", "text").unwrap();
         fs::create_dir(at.path("log")).unwrap();
-        let said = deliver(&place, &at.launch).unwrap_err();
+        let error = deliver(&place, &at.launch).unwrap_err();
         let (place, part) = (place.place().display(), at.path("log.12.part"));
         assert_eq!(
-            said,
-            format!("{place}: Is a directory; it is left in {}", part.display())
+            error,
+            format!(
+                "{place}: Is a directory; the output is in {}",
+                part.display()
+            )
         );
         assert_eq!(at.read("log.12.part"), Some("text".into()));
     }

@@ -51,11 +51,11 @@ pub fn tell(environment: &mut Environment, launch: &Launch, nodes: &Path) {
         environment.insert("PBS_GPUFILE".into(), beside(nodes, GPU_FILE));
     }
     if is_marked(environment) {
-        tell_grid_engine(environment, launch, nodes);
+        set_grid_engine(environment, launch, nodes);
     }
 }
 
-fn tell_grid_engine(environment: &mut Environment, launch: &Launch, nodes: &Path) {
+fn set_grid_engine(environment: &mut Environment, launch: &Launch, nodes: &Path) {
     let hosts: BTreeSet<&str> = launch
         .shares
         .iter()
@@ -97,7 +97,7 @@ fn beside(nodes: &Path, name: &str) -> Vec<u8> {
     file.as_os_str().as_bytes().to_vec()
 }
 
-/// Number of slots of a share: its ncpus.
+/// The number of slots of a share: its ncpus.
 fn processors(share: &NodeShare) -> u64 {
     let given = share
         .taken
@@ -144,7 +144,7 @@ mod tests {
     use crate::model::resource::ResourceValue;
     use crate::model::time::Span;
 
-    fn told(launch: &Launch) -> Environment {
+    fn built(launch: &Launch) -> Environment {
         let mut environment = handed_on(&launch.environ);
         tell(&mut environment, launch, Path::new("/f/nodes"));
         environment
@@ -157,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn every_job_finds_torques_variables_and_only_marked_ones_grid_engines() {
+    fn every_job_gets_the_variables_of_torque_and_marked_jobs_those_of_grid_engine() {
         let mut launch = launch();
         (launch.job, launch.walltime) = (JobId::element(7, 3), Some(Span::seconds(90)));
-        let plain = told(&launch);
+        let plain = built(&launch);
         let found = |name| value(&plain, name);
         assert_eq!(
             (
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_in_grid_engines_words_knows_its_slots_and_hosts() {
+    fn a_job_with_grid_engine_options_gets_its_slots_and_hosts() {
         let mut launch = launch();
         launch.environ = b"SGE_O_WORKDIR=/w\0SGE_TASK_LAST=9\0JOB_ID=x\0".to_vec();
         launch.shares[0]
@@ -190,7 +190,7 @@ mod tests {
             ..launch.shares[0].clone()
         });
         launch.shares.push(launch.shares[0].clone());
-        let environment = told(&launch);
+        let environment = built(&launch);
         for (name, expected) in [
             ("JOB_ID", "1"),
             ("NSLOTS", "6"),

@@ -41,12 +41,12 @@ pub struct EnvironmentSource<'a> {
 }
 
 /// The environment: the submitted variables, then those of the node.
-pub fn of(launch: &Launch, around: &EnvironmentSource) -> Environment {
+pub fn of(launch: &Launch, source: &EnvironmentSource) -> Environment {
     let mut environment = match launch.place.task {
-        0 => of_script(launch, around),
-        _ => of_task(launch, around),
+        0 => of_script(launch, source),
+        _ => of_task(launch, source),
     };
-    if let Some(folder) = around.commands {
+    if let Some(folder) = source.commands {
         append_to_path(&mut environment, folder);
     }
     environment
@@ -64,9 +64,9 @@ fn append_to_path(environment: &mut Environment, folder: &Path) {
     }
 }
 
-fn of_script(launch: &Launch, around: &EnvironmentSource) -> Environment {
+fn of_script(launch: &Launch, source: &EnvironmentSource) -> Environment {
     let mut environment = handed_on(&launch.environ);
-    let account = around.account;
+    let account = source.account;
     let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
     set("HOME", account.home.as_os_str().as_bytes());
     set("LOGNAME", account.name.as_bytes());
@@ -89,19 +89,20 @@ fn of_script(launch: &Launch, around: &EnvironmentSource) -> Environment {
     }
     set("PBS_JOBNAME", launch.name.as_bytes());
     set("PBS_QUEUE", launch.queue.as_bytes());
-    set("PBS_NODEFILE", around.nodes.as_os_str().as_bytes());
+    set("PBS_NODEFILE", source.nodes.as_os_str().as_bytes());
     set("PBS_NODENUM", b"0");
     set("PBS_VNODENUM", b"0");
     set("PBS_TASKNUM", b"1");
-    set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
-    // Counts all starts of the job from 1, so that scripts can name their files by it.
+    set("LANAI_TASKS", source.tasks.as_os_str().as_bytes());
+    // Counts all starts of the job from 1, also after qalter --retry, so that scripts can use it in
+    // file names.
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
-    if let Some(folder) = around.checkpoint {
+    if let Some(folder) = source.checkpoint {
         set("LANAI_CHECKPOINT", folder.as_os_str().as_bytes());
     }
-    set("PBS_JOBDIR", around.jobdir.as_os_str().as_bytes());
-    set("PBS_JOBCOOKIE", around.cookie.as_bytes());
-    set("TMPDIR", around.tmpdir.as_os_str().as_bytes());
+    set("PBS_JOBDIR", source.jobdir.as_os_str().as_bytes());
+    set("PBS_JOBCOOKIE", source.cookie.as_bytes());
+    set("TMPDIR", source.tmpdir.as_os_str().as_bytes());
     let threads = launch.threads.to_string();
     set("NCPUS", threads.as_bytes());
     set("OMP_NUM_THREADS", threads.as_bytes());
@@ -109,13 +110,13 @@ fn of_script(launch: &Launch, around: &EnvironmentSource) -> Environment {
         Some(name) => set("PBS_ACCOUNT", name.as_bytes()),
         None => environment.remove(&b"PBS_ACCOUNT"[..]),
     };
-    if let Some(home) = around.home {
+    if let Some(home) = source.home {
         environment.insert("LANAI_HOME".into(), home.as_os_str().as_bytes().to_vec());
     }
     count_nodes(&mut environment, &launch.shares);
-    tell_grant(&mut environment, &launch.shares);
-    set_gpus(&mut environment, launch, around);
-    dialects::tell(&mut environment, launch, around.nodes);
+    set_grant(&mut environment, &launch.shares);
+    set_gpus(&mut environment, launch, source);
+    dialects::tell(&mut environment, launch, source.nodes);
     environment
         .entry("PATH".into())
         .or_insert_with(|| PATH.into());
@@ -124,12 +125,12 @@ fn of_script(launch: &Launch, around: &EnvironmentSource) -> Environment {
 
 /// The environment of a task: the environment of the requesting process, then the variables of the
 /// node.
-fn of_task(launch: &Launch, around: &EnvironmentSource) -> Environment {
+fn of_task(launch: &Launch, source: &EnvironmentSource) -> Environment {
     let mut environment = handed_on(&launch.environ);
     let place = &launch.place;
     let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
     set("PBS_JOBID", launch.full_id.as_bytes());
-    set("PBS_NODEFILE", around.nodes.as_os_str().as_bytes());
+    set("PBS_NODEFILE", source.nodes.as_os_str().as_bytes());
     set("PBS_NODENUM", place.host.to_string().as_bytes());
     set("PBS_VNODENUM", place.slot.to_string().as_bytes());
     // PBS counts the script as task 1.
@@ -138,11 +139,11 @@ fn of_task(launch: &Launch, around: &EnvironmentSource) -> Environment {
         (u64::from(place.task) + 1).to_string().as_bytes(),
     );
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
-    set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
-    set("PBS_JOBCOOKIE", around.cookie.as_bytes());
-    set("TMPDIR", around.tmpdir.as_os_str().as_bytes());
-    tell_grant(&mut environment, &launch.shares);
-    set_gpus(&mut environment, launch, around);
+    set("LANAI_TASKS", source.tasks.as_os_str().as_bytes());
+    set("PBS_JOBCOOKIE", source.cookie.as_bytes());
+    set("TMPDIR", source.tmpdir.as_os_str().as_bytes());
+    set_grant(&mut environment, &launch.shares);
+    set_gpus(&mut environment, launch, source);
     environment
 }
 
@@ -161,7 +162,7 @@ fn count_nodes(environment: &mut Environment, shares: &[NodeShare]) {
 }
 
 /// Sets the job's resources on this host, for a nested Lanai.
-fn tell_grant(environment: &mut Environment, shares: &[NodeShare]) {
+fn set_grant(environment: &mut Environment, shares: &[NodeShare]) {
     environment.insert(
         grant::VARIABLE.into(),
         HostGrant::of(here(shares)).text().into_bytes(),
@@ -172,9 +173,9 @@ fn tell_grant(environment: &mut Environment, shares: &[NodeShare]) {
 ///
 /// AMD's libraries also use NVIDIA's variable and apply it after ROCr's: with both set, most of the
 /// granted GPUs would be hidden.
-fn set_gpus(environment: &mut Environment, launch: &Launch, around: &EnvironmentSource) {
-    let asked = launch.shares.iter().flat_map(|share| &share.taken);
-    let asked = asked
+fn set_gpus(environment: &mut Environment, launch: &Launch, source: &EnvironmentSource) {
+    let requested = launch.shares.iter().flat_map(|share| &share.taken);
+    let requested = requested
         .filter(|(name, _)| name == "ngpus")
         .any(|(_, value)| value.amount().unwrap_or(0) > 0);
     let numbers: Vec<String> = here(&launch.shares)
@@ -182,10 +183,10 @@ fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Environment
         .map(u16::to_string)
         .collect();
     // A job that requested GPUs but got no numbers is on a node that does not assign them.
-    if if asked {
+    if if requested {
         numbers.is_empty()
     } else {
-        !around.gpus
+        !source.gpus
     } {
         return;
     }
@@ -196,13 +197,13 @@ fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Environment
     ] {
         environment.remove(name.as_bytes());
     }
-    let seen = if around.amd {
+    let variable = if source.amd {
         "ROCR_VISIBLE_DEVICES"
     } else {
         "CUDA_VISIBLE_DEVICES"
     };
-    environment.insert(seen.into(), numbers.join(",").into_bytes());
-    if !around.amd {
+    environment.insert(variable.into(), numbers.join(",").into_bytes());
+    if !source.amd {
         // GPU numbers follow the order of the vendor's tool.
         environment.insert("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into());
     }
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_submitter_hands_on_is_kept_but_cannot_forge_what_the_node_says() {
+    fn submitted_variables_are_kept_but_cannot_replace_those_of_the_node() {
         let mut launch = launch();
         launch.attempt = 3;
         launch.environ =
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(value(&built(&launch, true), "ROCR_VISIBLE_DEVICES"), None);
         let grant =
             HostGrant::parse(value(&built(&launch, true), grant::VARIABLE).unwrap()).unwrap();
-        assert_eq!(grant.gpus, [2, 3], "of this host alone");
+        assert_eq!(grant.gpus, [2, 3], "only those of this host");
         launch.environ = b"CUDA_VISIBLE_DEVICES=9\0HIP_VISIBLE_DEVICES=9\0".to_vec();
         let amd = made(&launch, true, true);
         assert_eq!(value(&amd, "ROCR_VISIBLE_DEVICES"), Some("2,3"));
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_its_askers_environment_and_its_own_place() {
+    fn a_task_has_the_environment_of_its_requester_and_its_own_place() {
         let mut launch = launch();
         launch.environ = b"HOME=/elsewhere\0PBS_TASKNUM=1\0PBS_JOBCOOKIE=old\0X=y\0".to_vec();
         launch.place = TaskPlace {
@@ -353,7 +354,7 @@ mod tests {
         };
         let (nodes, tmpdir, tasks) = (Path::new("/n"), Path::new("/t"), Path::new("/s"));
         let (jobdir, home) = (Path::new("/h"), None);
-        let around = EnvironmentSource {
+        let source = EnvironmentSource {
             account: &account,
             nodes,
             jobdir,
@@ -366,7 +367,7 @@ mod tests {
             checkpoint: None,
             commands: None,
         };
-        let environment = of(&launch, &around);
+        let environment = of(&launch, &source);
         for (name, value) in [
             ("HOME", "/elsewhere"),
             ("X", "y"),

@@ -5,6 +5,8 @@
 //!     record     the shepherd's identity; once the job is forked, its trace; finally the outcome
 //!     script     the job's script, readable by its owner only
 //!     nodes      PBS_NODEFILE
+//!     gpus       PBS_GPUFILE, for a job with GPUs
+//!     hosts      PE_HOSTFILE, for a job submitted with Grid Engine options
 //!     orders     one per line, from noded to the shepherd; SIGUSR1 announces new ones
 //!     terminal   of an interactive job: the socket of its shepherd
 //!     usage      of a longer job, rewritten periodically
@@ -45,8 +47,8 @@ const TRACE: usize = 512;
 const OUTCOME: usize = 2048;
 const RESERVED: usize = 4096;
 
-/// Maximum size of the orders file, in bytes, for adding messages to the job.
-const MOST_MESSAGES: u64 = 1 << 20;
+/// Size of the orders file, in bytes, above which no more messages to the job are added.
+const MAX_MESSAGES: u64 = 1 << 20;
 
 /// An attempt of a job, `12.1`, or one of its tasks, `12.1.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -167,7 +169,7 @@ impl Folder {
         }
     }
 
-    /// Whether it exists, or whether that is unknown.
+    /// Whether it exists; true also if that is unknown.
     pub fn exists(&self) -> bool {
         self.path.try_exists().unwrap_or(true)
     }
@@ -203,14 +205,14 @@ impl Folder {
     pub fn replace_nodes(&self, text: &str) -> io::Result<()> {
         let old = fs::metadata(self.nodes())?;
         let others = old.uid() != nix::unistd::geteuid().as_raw();
-        let beside = self.path.join("nodes.new");
-        match fs::remove_file(&beside) {
+        let temporary = self.path.join("nodes.new");
+        match fs::remove_file(&temporary) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
         let owner = others.then_some((old.uid(), old.gid()));
         create(&self.path, "nodes.new", 0o400, owner)?.write_all(text.as_bytes())?;
-        fs::rename(beside, self.nodes())
+        fs::rename(temporary, self.nodes())
     }
 
     /// The socket at which the shepherd of an interactive job listens for clients.
@@ -226,7 +228,7 @@ impl Folder {
             .ok_or(io::ErrorKind::UnexpectedEof)?;
         if version != VERSION {
             return Err(io::Error::other(format!(
-                "a record of version {version}, this program knows {VERSION}"
+                "the record has version {version}, but this noded supports only version {VERSION}"
             )));
         }
         Ok(self
@@ -300,8 +302,8 @@ impl Folder {
             .mode(0o600)
             .open(self.path.join("orders"))?;
         let before = file.metadata()?.len();
-        if before > MOST_MESSAGES && matches!(order, Control::Message { .. }) {
-            return Err(io::Error::other("it has been sent too many messages"));
+        if before > MAX_MESSAGES && matches!(order, Control::Message { .. }) {
+            return Err(io::Error::other("too many messages were sent to the job"));
         }
         // Starts on a new line, after any partial one.
         file.write_all(format!("\n{}\n", order.line()).as_bytes())
@@ -369,36 +371,36 @@ pub struct Built {
 /// exists already: this attempt has been started before.
 pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
     fault::point("attempt.build")?;
-    let beside = attempts(state).join(format!(".new-{}", contents.identity.pid));
-    if fs::symlink_metadata(&beside).is_ok() {
-        fs::remove_dir_all(&beside)?;
+    let temporary = attempts(state).join(format!(".new-{}", contents.identity.pid));
+    if fs::symlink_metadata(&temporary).is_ok() {
+        fs::remove_dir_all(&temporary)?;
     }
-    let built = fill(&beside, contents)
-        .and_then(|built| publish(state, &beside, contents.identity.name, built));
+    let built = fill(&temporary, contents)
+        .and_then(|built| publish(state, &temporary, contents.identity.name, built));
     if !matches!(built, Ok(Some(_))) {
-        let _ = fs::remove_dir_all(&beside);
+        let _ = fs::remove_dir_all(&temporary);
     }
     built
 }
 
-fn fill(beside: &Path, contents: &Contents) -> io::Result<Built> {
+fn fill(temporary: &Path, contents: &Contents) -> io::Result<Built> {
     // Other users may pass through it to their files, but not list it.
-    DirBuilder::new().create(beside)?;
-    fs::set_permissions(beside, Permissions::from_mode(0o711))?;
-    let record = create(beside, "record", 0o600, None)?;
+    DirBuilder::new().create(temporary)?;
+    fs::set_permissions(temporary, Permissions::from_mode(0o711))?;
+    let record = create(temporary, "record", 0o600, None)?;
     let mut bytes = serde_json::to_vec(contents.identity)?;
     bytes.resize(RESERVED, b' ');
     (&record).write_all(&bytes)?;
-    create(beside, "nodes", 0o400, contents.owner)?.write_all(contents.nodes.as_bytes())?;
+    create(temporary, "nodes", 0o400, contents.owner)?.write_all(contents.nodes.as_bytes())?;
     for (name, text) in contents.more {
-        create(beside, name, 0o400, contents.owner)?.write_all(text.as_bytes())?;
+        create(temporary, name, 0o400, contents.owner)?.write_all(text.as_bytes())?;
     }
     if let Some(script) = contents.script {
-        create(beside, "script", 0o500, contents.owner)?.write_all(script)?;
+        create(temporary, "script", 0o500, contents.owner)?.write_all(script)?;
     }
     Ok(Built {
         folder: Folder {
-            path: beside.to_path_buf(),
+            path: temporary.to_path_buf(),
         },
         record,
     })
@@ -418,14 +420,14 @@ fn create(folder: &Path, name: &str, mode: u32, owner: Option<(u32, u32)>) -> io
 
 fn publish(
     state: &Path,
-    beside: &Path,
+    temporary: &Path,
     name: AttemptName,
     built: Built,
 ) -> io::Result<Option<Built>> {
     let folder = Folder::of(state, name);
     match renameat2(
         AT_FDCWD,
-        beside,
+        temporary,
         AT_FDCWD,
         &folder.path,
         RenameFlags::RENAME_NOREPLACE,
@@ -434,7 +436,7 @@ fn publish(
         Err(nix::Error::EEXIST) => Ok(None),
         // On a file system without that flag, rename onto a directory succeeds only if it is empty,
         // and an attempt's directory never is.
-        Err(nix::Error::EINVAL) => match fs::rename(beside, &folder.path) {
+        Err(nix::Error::EINVAL) => match fs::rename(temporary, &folder.path) {
             Ok(()) => Ok(Some(Built { folder, ..built })),
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(None),
             Err(e) => Err(e),
@@ -476,14 +478,14 @@ impl Built {
 pub fn bury(state: &Path, name: AttemptName, cancel: Cancel) -> io::Result<()> {
     fault::point("attempt.tombstone")?;
     let path = tombstones(state).join(name.to_string());
-    let mark = File::options()
+    let tombstone = File::options()
         .write(true)
         .create(true)
         .truncate(false)
         .open(path)?;
     let text = format!("{}\n", cancel.words());
-    mark.write_all_at(text.as_bytes(), 0)?;
-    mark.set_len(text.len() as u64)
+    tombstone.write_all_at(text.as_bytes(), 0)?;
+    tombstone.set_len(text.len() as u64)
 }
 
 /// The cancel in an attempt's tombstone, if there is one. An unreadable tombstone means an
@@ -550,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_to_build_an_attempt_finds_the_first_and_leaves_nothing_behind() {
+    fn a_second_build_of_an_attempt_does_nothing() {
         let state = state();
         let (one, two) = (identity(1), identity(2));
         let contents = |identity| Contents {
@@ -614,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_order_left_before_another_spoils_nothing() {
+    fn a_partial_order_does_not_damage_the_next() {
         let state = state();
         let contents = Contents {
             identity: &identity(1),
@@ -658,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_mark_is_read_whatever_was_there() {
+    fn a_tombstone_is_replaced_completely() {
         let (state, name) = (state(), identity(1).name);
         assert_eq!(buried(state.path(), name), None);
         let long = Cancel {

@@ -1,5 +1,5 @@
 //! The actual use of this host by jobs and other processes (M6, M7): load, memory and swap,
-//! measured every round and reported on noticeable changes.
+//! measured periodically and reported on noticeable changes.
 
 use super::probe::Hardware;
 use crate::model::node::NodeFacts;
@@ -7,7 +7,7 @@ use crate::model::resource::{ResourceList, ResourceValue, Size};
 use crate::sys::sensors;
 
 /// Smallest change of the load to report: a quarter of a processor, or a fiftieth of all of them.
-const LEAST_LOAD: u32 = 250;
+const MIN_LOAD_CHANGE: u32 = 250;
 const LOAD_STEPS: u32 = 50;
 /// Smallest change of memory or swap to report, as a fraction of the memory.
 const MEMORY_STEPS: u64 = 64;
@@ -40,7 +40,7 @@ impl Measured {
 /// Compares measurements with the last reported one.
 #[derive(Debug)]
 pub struct Gauge {
-    told: Measured,
+    reported: Measured,
     processors: u32,
     memory_kb: u64,
 }
@@ -50,7 +50,7 @@ impl Gauge {
     pub fn new(hardware: &Hardware) -> Gauge {
         let (processors, memory_kb) = (hardware.host_processors, hardware.memory_kb);
         Gauge {
-            told: Measured::default(),
+            reported: Measured::default(),
             processors,
             memory_kb,
         }
@@ -58,13 +58,13 @@ impl Gauge {
 
     /// Whether a measurement has changed noticeably. If so, it counts as reported.
     pub fn is_news(&mut self, measured: Measured) -> bool {
-        let least = LEAST_LOAD.max(self.processors.saturating_mul(1000) / LOAD_STEPS);
+        let min_change = MIN_LOAD_CHANGE.max(self.processors.saturating_mul(1000) / LOAD_STEPS);
         let step = self.memory_kb / MEMORY_STEPS;
-        let news = measured.load.abs_diff(self.told.load) >= least
-            || measured.mem_kb.abs_diff(self.told.mem_kb) > step
-            || measured.swap_kb.abs_diff(self.told.swap_kb) > step;
+        let news = measured.load.abs_diff(self.reported.load) >= min_change
+            || measured.mem_kb.abs_diff(self.reported.mem_kb) > step
+            || measured.swap_kb.abs_diff(self.reported.swap_kb) > step;
         if news {
-            self.told = measured;
+            self.reported = measured;
         }
         news
     }
@@ -97,7 +97,7 @@ mod tests {
 
     fn gauge() -> Gauge {
         Gauge {
-            told: Measured::default(),
+            reported: Measured::default(),
             processors: 4,
             memory_kb: 64_000,
         }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_counts_in_whole_processors_and_next_to_none_as_none() {
+    fn a_load_counts_in_whole_processors_and_a_tiny_load_as_none() {
         // M7: on 4 processors a load of 1.6 means two in use, 2.4 and 2.8 mean three.
         let counted: Vec<i64> = [0, 100, 101, 1000, 1100, 1600, 2400, 2800]
             .map(processors)
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_moved_noticeably_since_it_was_told_is_news() {
+    fn only_a_noticeable_change_since_the_last_report_is_reported() {
         let mut gauge = gauge();
         assert!(gauge.is_news(measured(1000, 10_000)));
         for (load, mem_kb) in [(1000, 10_000), (1249, 11_000), (751, 9_000)] {
@@ -130,7 +130,7 @@ mod tests {
         assert!(gauge.is_news(measured(1250, 10_000)));
         assert!(
             !gauge.is_news(measured(1200, 10_000)),
-            "told is what counts, not what was measured before"
+            "compared with the last report, not with the last measurement"
         );
         assert!(gauge.is_news(measured(1200, 11_001)));
         assert!(gauge.is_news(Measured {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn many_processors_are_not_told_of_for_a_quarter_of_one() {
+    fn on_many_processors_a_change_of_a_quarter_is_not_reported() {
         let mut gauge = Gauge {
             processors: 256,
             ..gauge()
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn several_nodes_of_one_host_share_what_is_in_use() {
+    fn nodes_of_one_host_share_its_use_equally() {
         let mut nodes = vec![NodeFacts::default(); 2];
         note(
             &mut nodes,

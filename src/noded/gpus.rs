@@ -1,4 +1,4 @@
-//! Detects GPU use outside the queue: the vendor's tool lists processes on GPUs, and a process that
+//! Detects GPU use outside of jobs: the vendor's tool lists processes on GPUs, and a process that
 //! descends from no shepherd of this noded is outside.
 //!
 //! Processes that this host's `/proc` does not show (ended, or in another container) are ignored.
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use tracing::{info, warn};
 
 /// Time limit of the tool.
-const PATIENCE: Span = Span::seconds(20);
+const TOOL_TIMEOUT: Span = Span::seconds(20);
 
 /// Limit on the number of ancestors, against loops in `/proc` data.
-const MOST_PARENTS: usize = 1000;
+const MAX_ANCESTORS: usize = 1000;
 
 /// The queries to the tool, in order.
-const QUESTIONS: [&[&str]; 2] = [
+const QUERIES: [&[&str]; 2] = [
     &["--query-gpu=index,uuid", "--format=csv,noheader"],
     &[
         "--query-compute-apps=gpu_uuid,pid,used_memory",
@@ -30,31 +30,31 @@ const QUESTIONS: [&[&str]; 2] = [
 /// Watches the use of GPUs.
 #[derive(Debug)]
 pub struct GpuWatcher {
-    /// None once the program is known to be missing.
+    /// None if GPUs are not watched, or if the program is missing.
     tool: Option<PathBuf>,
-    pace: Span,
+    interval: Span,
     next: Span,
     /// The index of the running query.
-    asked: ProgramPool<usize>,
+    running: ProgramPool<usize>,
     /// The result of the first query: GPU numbers by UUID.
     numbers: BTreeMap<String, u16>,
     /// Whether the last query failed.
     failed: bool,
-    /// Whether no query has succeeded or failed yet.
-    unsure: bool,
+    /// Whether no query has finished yet.
+    is_unknown: bool,
     /// The GPUs used outside, to report to schedd.
     news: Option<BTreeSet<u16>>,
 }
 
 impl GpuWatcher {
     /// Runs `tool` at this interval; None watches nothing.
-    pub fn new(tool: Option<PathBuf>, pace: Span, now: Span) -> GpuWatcher {
+    pub fn new(tool: Option<PathBuf>, interval: Span, now: Span) -> GpuWatcher {
         GpuWatcher {
-            unsure: tool.is_some(),
+            is_unknown: tool.is_some(),
             tool,
-            pace,
+            interval,
             next: now,
-            asked: ProgramPool::new(1),
+            running: ProgramPool::new(1),
             numbers: BTreeMap::new(),
             failed: false,
             news: None,
@@ -63,7 +63,7 @@ impl GpuWatcher {
 
     /// Whether the use of GPUs is still unknown: jobs should not get them until then.
     pub fn is_unsure(&self) -> bool {
-        self.unsure
+        self.is_unknown
     }
 
     /// Takes the GPUs used outside after a query has finished; None otherwise.
@@ -74,7 +74,7 @@ impl GpuWatcher {
     /// When the next query is due, or exceeds its time limit.
     pub fn due(&self) -> Option<Span> {
         self.tool.as_ref()?;
-        Some(self.asked.next().unwrap_or(self.next))
+        Some(self.running.next().unwrap_or(self.next))
     }
 
     /// Runs the queries that are due and handles their results. After the last one, the GPUs used
@@ -85,57 +85,61 @@ impl GpuWatcher {
         poller: &mut Poller,
         shepherds: impl FnOnce() -> BTreeSet<i32>,
     ) {
-        let finished = self.asked.finished(now).pop();
+        let finished = self.running.finished(now).pop();
         let is_due = self.tool.is_some() && self.next <= now;
-        match finished.map(|(question, result)| (question, result.exit)) {
+        match finished.map(|(query, result)| (query, result.exit)) {
             Some((_, Err(ProgramFault::Late(_)))) => {
-                self.fail("it does not answer");
-                self.next = now + self.pace;
+                self.fail("it exceeds its time limit");
+                self.next = now + self.interval;
             }
             Some((_, Err(fault))) => self.fail(&fault.to_string()),
             Some((0, Ok(exit))) => {
                 self.numbers = exit.text.lines().filter_map(number).collect();
                 if self.numbers.is_empty() {
-                    self.fail("it tells of no GPU");
+                    self.fail("it lists no GPUs");
                 } else {
-                    self.ask(1, now, poller);
+                    self.start_query(1, now, poller);
                 }
             }
             Some((_, Ok(exit))) => {
                 self.failed = false;
                 let outside = self.used_outside(&exit.text, shepherds);
-                self.settle(outside);
+                self.set_outside(outside);
             }
-            None if is_due && self.asked.has_room() => {
-                self.next = now + self.pace;
+            None if is_due && self.running.has_room() => {
+                self.next = now + self.interval;
                 // A hanging tool is not started again.
-                if self.asked.is_empty() {
-                    self.ask(0, now, poller);
+                if self.running.is_empty() {
+                    self.start_query(0, now, poller);
                 }
             }
             None => {}
         }
     }
 
-    fn ask(&mut self, question: usize, now: Span, poller: &mut Poller) {
+    fn start_query(&mut self, query: usize, now: Span, poller: &mut Poller) {
         let Some(program) = &self.tool else { return };
-        let started = start(program, QUESTIONS[question], now);
+        let started = start(program, QUERIES[query], now);
         match started.and_then(|tool| poller.watch(tool)) {
-            Ok(tool) => self.asked.add(question, None, tool),
+            Ok(tool) => self.running.add(query, None, tool),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 info!(
-                    "there is no {}: use of GPUs outside the queue goes unseen",
+                    "{} not found: GPU use outside of jobs is not detected",
                     program.display()
                 );
                 self.tool = None;
-                self.settle(BTreeSet::new());
+                self.set_outside(BTreeSet::new());
             }
             Err(error) => self.fail(&error.to_string()),
         }
     }
 
-    fn used_outside(&self, said: &str, shepherds: impl FnOnce() -> BTreeSet<i32>) -> BTreeSet<u16> {
-        let users: Vec<(&str, i32)> = said.lines().filter_map(user).collect();
+    fn used_outside(
+        &self,
+        output: &str,
+        shepherds: impl FnOnce() -> BTreeSet<i32>,
+    ) -> BTreeSet<u16> {
+        let users: Vec<(&str, i32)> = output.lines().filter_map(user).collect();
         let ours = if users.is_empty() {
             BTreeSet::new()
         } else {
@@ -154,20 +158,23 @@ impl GpuWatcher {
             .collect()
     }
 
-    fn settle(&mut self, outside: BTreeSet<u16>) {
-        self.unsure = false;
+    fn set_outside(&mut self, outside: BTreeSet<u16>) {
+        self.is_unknown = false;
         self.news = Some(outside);
     }
 
     /// Keeps the last known state after a failure; without one, no GPU counts as used.
     fn fail(&mut self, why: &str) {
-        if self.unsure {
-            self.settle(BTreeSet::new());
+        if self.is_unknown {
+            self.set_outside(BTreeSet::new());
         }
         if let Some(tool) = &self.tool
             && !self.failed
         {
-            warn!("{} does not tell who uses the GPUs: {why}", tool.display());
+            warn!(
+                "{} cannot list the processes that use GPUs: {why}",
+                tool.display()
+            );
         }
         self.failed = true;
     }
@@ -178,7 +185,7 @@ fn start(program: &Path, arguments: &[&str], now: Span) -> io::Result<RunningPro
     words.extend(arguments.iter().map(|word| word.to_string()));
     let call = ProgramCall {
         output: OutputMode::UntilClosed,
-        ..ProgramCall::new(&words, PATIENCE)
+        ..ProgramCall::new(&words, TOOL_TIMEOUT)
     };
     call.start(now)
 }
@@ -201,8 +208,8 @@ fn is_outside(pid: i32, shepherds: &BTreeSet<i32>, parent: impl Fn(i32) -> Optio
     let Some(first) = parent(pid) else {
         return false;
     };
-    let mut line = std::iter::successors(Some(first), |&pid| parent(pid)).take(MOST_PARENTS);
-    !shepherds.contains(&pid) && !line.any(|pid| shepherds.contains(&pid))
+    let mut ancestors = std::iter::successors(Some(first), |&pid| parent(pid)).take(MAX_ANCESTORS);
+    !shepherds.contains(&pid) && !ancestors.any(|pid| shepherds.contains(&pid))
 }
 
 #[cfg(test)]
@@ -210,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tools_lines_are_understood_and_others_passed_over() {
+    fn lines_of_the_tool_are_parsed_and_others_ignored() {
         assert_eq!(number("1, GPU-ab"), Some(("GPU-ab".to_string(), 1)));
         assert_eq!(user("GPU-ab, 4711, 512 MiB"), Some(("GPU-ab", 4711)));
         assert_eq!(user("GPU-ab, 4711, [N/A]"), Some(("GPU-ab", 4711)));
@@ -220,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stems_from_a_shepherd_is_ours() {
+    fn descendants_of_a_shepherd_are_not_outside() {
         let parents = BTreeMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (30, 31), (31, 30)]);
         let parent = |pid: i32| parents.get(&pid).copied();
         let shepherds = BTreeSet::from([10]);
@@ -232,7 +239,7 @@ mod tests {
         assert!(is_outside(20, &shepherds, parent));
         assert!(
             !is_outside(99, &shepherds, parent),
-            "one that is gone uses nothing"
+            "a process that has ended uses nothing"
         );
         assert!(is_outside(30, &shepherds, parent), "a loop ends");
     }

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_job_was_given_is_what_there_is() {
+    fn only_the_granted_resources_are_presented() {
         let node = offered(&HostGrant {
             ncpus: 2,
             mem_kb: Some(1000),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_bound_to_nothing_binds_nothing() {
+    fn a_grant_without_processors_binds_none() {
         let node = offered(&HostGrant {
             ncpus: 6,
             ..HostGrant::default()
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(
             node.available["mem"].to_string(),
             "4000kb",
-            "a job held to no memory may have the host's"
+            "without a memory limit, the host's memory"
         );
         assert!(
             node.cpus.is_empty() && node.gpus.is_empty() && !node.available.contains_key("ngpus")

@@ -98,12 +98,12 @@ impl Hollow {
 
 fn runtime(launch: &Launch) -> Span {
     let mut entries = launch.environ.split(|&b| b == 0);
-    let asked = entries.find_map(|entry| entry.strip_prefix(b"HOLLOW_RUNTIME="));
-    let seconds = asked.and_then(|text| std::str::from_utf8(text).ok()?.parse::<f64>().ok());
-    let asked = seconds
+    let requested = entries.find_map(|entry| entry.strip_prefix(b"HOLLOW_RUNTIME="));
+    let seconds = requested.and_then(|text| std::str::from_utf8(text).ok()?.parse::<f64>().ok());
+    let requested = seconds
         .filter(|s| *s >= 0.0 && *s < 1e12)
         .map(|s| Span((s * 1000.0) as i64));
-    asked.or(launch.walltime).unwrap_or_default()
+    requested.or(launch.walltime).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pretended_job_ends_when_its_time_has_come() {
+    fn a_hollow_job_ends_on_time() {
         let mut hollow = Hollow::default();
         let mut launch = launch();
         launch.walltime = Some(Span::seconds(60));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pretended_job_that_stands_still_lasts_as_much_longer_and_uses_no_time() {
+    fn suspension_prolongs_a_hollow_job_and_does_not_count_as_walltime() {
         let mut hollow = Hollow::default();
         let mut launch = launch();
         launch.walltime = Some(Span::seconds(10));
@@ -158,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pretended_job_lasts_its_walltime_where_what_it_asks_for_is_no_time() {
-        let lasts = |asked: &str| {
-            let environ = format!("PATH=/bin\0HOLLOW_RUNTIME={asked}\0").into_bytes();
+    fn an_invalid_runtime_is_replaced_by_the_walltime() {
+        let lasts = |requested: &str| {
+            let environ = format!("PATH=/bin\0HOLLOW_RUNTIME={requested}\0").into_bytes();
             runtime(&Launch {
                 environ,
                 walltime: Some(Span::seconds(60)),
@@ -171,8 +171,8 @@ mod tests {
             ["0", "0.25", "7"].map(lasts),
             [Span(0), Span(250), Span::seconds(7)]
         );
-        for asked in ["-1", "1e12", "1e300", "nan", "soon", ""] {
-            assert_eq!(lasts(asked), Span::seconds(60), "{asked}");
+        for requested in ["-1", "1e12", "1e300", "nan", "soon", ""] {
+            assert_eq!(lasts(requested), Span::seconds(60), "{requested}");
         }
     }
 }

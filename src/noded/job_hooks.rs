@@ -27,9 +27,9 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 /// Maximum length of notes from hooks, in characters: the record is small.
-const LONGEST: usize = 500;
+const MAX_NOTE: usize = 500;
 /// Maximum time for a killed program to disappear.
-const LAST: Span = Span::seconds(2);
+const EXIT_TIMEOUT: Span = Span::seconds(2);
 /// `Exit_status` of a job that the prologue refuses permanently, as in PBS.
 const REFUSED: i32 = -1;
 /// The attribute that a hook may set before a job.
@@ -51,7 +51,7 @@ pub struct JobHookRunner<'a> {
 }
 
 /// The result of running a program.
-enum Ran {
+enum RunResult {
     Ended(ProgramResult),
     NotStarted(String),
     Cancelled,
@@ -60,13 +60,13 @@ enum Ran {
 impl JobHookRunner<'_> {
     /// Runs the hooks of an event before the job, which may change its environment. Returns the
     /// outcome if the job must not run.
-    pub fn before(&self, occasion: HookEvent, launch: &mut Launch) -> Option<AttemptOutcome> {
-        for hook in asked(&self.job_hooks.hooks, occasion) {
-            let question = self.question(hook, occasion, launch, None);
-            let answer = match self.ask(hook, occasion, launch, &question, true) {
-                Ran::Cancelled => return Some(AttemptOutcome::new(How::Cancelled)),
-                Ran::NotStarted(why) => Err(why),
-                Ran::Ended(result) => answer(&result),
+    pub fn before(&self, event: HookEvent, launch: &mut Launch) -> Option<AttemptOutcome> {
+        for hook in asked(&self.job_hooks.hooks, event) {
+            let document = self.document(hook, event, launch, None);
+            let answer = match self.ask(hook, event, launch, &document, true) {
+                RunResult::Cancelled => return Some(AttemptOutcome::new(How::Cancelled)),
+                RunResult::NotStarted(why) => Err(why),
+                RunResult::Ended(result) => answer(&result),
             };
             let changed = answer.and_then(|answer| match answer {
                 HookAnswer::Reject(why) => Ok(Err(why)),
@@ -75,17 +75,17 @@ impl JobHookRunner<'_> {
             match changed {
                 Ok(Ok(set)) => launch.environ = variables::changed(&launch.environ, &set),
                 Ok(Err(why)) => {
-                    return Some(put_back(format!(
+                    return Some(retry_later(format!(
                         "{} hook '{}': {why}",
-                        occasion.name(),
+                        event.name(),
                         hook.name
                     )));
                 }
                 Err(why) => {
-                    let why = failure(hook, occasion, &why);
+                    let why = failure(hook, event, &why);
                     return Some(AttemptOutcome {
                         unfit: unfit(hook, &why),
-                        ..put_back(why)
+                        ..retry_later(why)
                     });
                 }
             }
@@ -94,32 +94,34 @@ impl JobHookRunner<'_> {
     }
 
     /// Runs the hooks of an event after the job. Failures are noted in the outcome.
-    pub fn after(&self, occasion: HookEvent, launch: &Launch, outcome: &mut AttemptOutcome) {
+    pub fn after(&self, event: HookEvent, launch: &Launch, outcome: &mut AttemptOutcome) {
         let mut notes = Vec::new();
-        for hook in asked(&self.job_hooks.hooks, occasion) {
-            let question = self.question(hook, occasion, launch, Some(outcome));
-            let answer = match self.ask(hook, occasion, launch, &question, false) {
-                Ran::Ended(result) => answer(&result),
-                Ran::NotStarted(why) => Err(why),
-                Ran::Cancelled => continue,
+        for hook in asked(&self.job_hooks.hooks, event) {
+            let document = self.document(hook, event, launch, Some(outcome));
+            let answer = match self.ask(hook, event, launch, &document, false) {
+                RunResult::Ended(result) => answer(&result),
+                RunResult::NotStarted(why) => Err(why),
+                RunResult::Cancelled => continue,
             };
             match answer {
                 Ok(HookAnswer::Accept(set)) if set.is_empty() => {}
-                Ok(HookAnswer::Accept(_)) => {
-                    notes.push(failure(hook, occasion, "nothing can be set after a job"))
-                }
+                Ok(HookAnswer::Accept(_)) => notes.push(failure(
+                    hook,
+                    event,
+                    "a hook that runs after the job cannot set anything",
+                )),
                 Ok(HookAnswer::Reject(why)) => {
-                    notes.push(format!("{} hook '{}': {why}", occasion.name(), hook.name))
+                    notes.push(format!("{} hook '{}': {why}", event.name(), hook.name))
                 }
                 Err(why) => {
-                    let why = failure(hook, occasion, &why);
+                    let why = failure(hook, event, &why);
                     outcome.unfit = outcome.unfit.take().or(unfit(hook, &why));
                     notes.push(why);
                 }
             }
         }
         if !notes.is_empty() {
-            outcome.notes.push(shortened(notes.join("; "), LONGEST));
+            outcome.notes.push(shortened(notes.join("; "), MAX_NOTE));
         }
     }
 
@@ -127,18 +129,18 @@ impl JobHookRunner<'_> {
     pub fn prologue(&self, launch: &Launch) -> Option<AttemptOutcome> {
         let script = self.job_hooks.scripts.prologue.as_ref()?;
         let why = match self.run_script(script, self.prologue_arguments(launch), true) {
-            Ran::Cancelled => return Some(AttemptOutcome::new(How::Cancelled)),
-            Ran::NotStarted(why) => why,
-            Ran::Ended(result) if result.exit.as_ref().is_ok_and(|e| e.status == Some(1)) => {
+            RunResult::Cancelled => return Some(AttemptOutcome::new(How::Cancelled)),
+            RunResult::NotStarted(why) => why,
+            RunResult::Ended(result) if result.exit.as_ref().is_ok_and(|e| e.status == Some(1)) => {
                 let why = result.blame("the site's prologue ended with status 1".to_string());
                 return Some(AttemptOutcome::new(How::CannotStart {
                     status: REFUSED,
                     why,
                 }));
             }
-            Ran::Ended(result) => script_failure(&result)?,
+            RunResult::Ended(result) => script_failure(&result)?,
         };
-        Some(put_back(format!("prologue {}: {why}", script.display())))
+        Some(retry_later(format!("prologue {}: {why}", script.display())))
     }
 
     /// Runs the site's epilogue. Failures are noted in the outcome.
@@ -147,27 +149,27 @@ impl JobHookRunner<'_> {
             return;
         };
         let why = match self.run_script(script, self.epilogue_arguments(launch, outcome), false) {
-            Ran::Ended(result) => script_failure(&result),
-            Ran::NotStarted(why) => Some(why),
-            Ran::Cancelled => None,
+            RunResult::Ended(result) => script_failure(&result),
+            RunResult::NotStarted(why) => Some(why),
+            RunResult::Cancelled => None,
         };
         let Some(why) = why else { return };
         outcome.notes.push(shortened(
             format!("epilogue {}: {why}", script.display()),
-            LONGEST,
+            MAX_NOTE,
         ));
     }
 
     fn ask(
         &self,
         hook: &Hook,
-        occasion: HookEvent,
+        event: HookEvent,
         launch: &Launch,
-        question: &[u8],
+        document: &[u8],
         ends_on_cancel: bool,
-    ) -> Ran {
+    ) -> RunResult {
         let environment = [
-            ("PBS_HOOK_EVENT", occasion.name()),
+            ("PBS_HOOK_EVENT", event.name()),
             ("PBS_JOBID", &launch.full_id),
         ];
         let groups = if hook.runs_as == RunsAs::Owner {
@@ -176,7 +178,7 @@ impl JobHookRunner<'_> {
             None
         };
         let call = ProgramCall {
-            input: question,
+            input: document,
             surroundings: Surroundings::Own(&environment),
             identity: groups.map(|groups| (&self.account, groups)),
             ..ProgramCall::new(&hook.command, hook.alarm)
@@ -184,7 +186,7 @@ impl JobHookRunner<'_> {
         self.run(&call, ends_on_cancel)
     }
 
-    fn run_script(&self, script: &Path, arguments: Vec<String>, ends_on_cancel: bool) -> Ran {
+    fn run_script(&self, script: &Path, arguments: Vec<String>, ends_on_cancel: bool) -> RunResult {
         let mut words = vec![script.display().to_string()];
         words.extend(arguments);
         let call = ProgramCall {
@@ -196,26 +198,26 @@ impl JobHookRunner<'_> {
 
     /// Runs a program until it ends or exceeds its time limit. If `ends_on_cancel`, a cancel ends
     /// it.
-    fn run(&self, call: &ProgramCall, ends_on_cancel: bool) -> Ran {
+    fn run(&self, call: &ProgramCall, ends_on_cancel: bool) -> RunResult {
         let mut orders = match ends_on_cancel
             .then(|| AttemptOrders::open(self.folder))
             .transpose()
         {
             Ok(orders) => orders,
-            Err(e) => return Ran::NotStarted(format!("signals: {e}")),
+            Err(e) => return RunResult::NotStarted(format!("cannot receive signals: {e}")),
         };
         if orders.as_mut().is_some_and(AttemptOrders::cancel) {
-            return Ran::Cancelled;
+            return RunResult::Cancelled;
         }
         let ran = match call.start(clock::monotonic()) {
             Ok(program) => attend(program, orders.as_mut()),
             Err(e) => {
                 let program = call.words.first().map_or("", String::as_str);
-                Ran::NotStarted(format!("{program} cannot be run: {e}"))
+                RunResult::NotStarted(format!("{program} cannot be run: {e}"))
             }
         };
         if let Some(orders) = orders
-            && !matches!(ran, Ran::Cancelled)
+            && !matches!(ran, RunResult::Cancelled)
         {
             orders.pass_on();
         }
@@ -224,19 +226,19 @@ impl JobHookRunner<'_> {
 }
 
 /// Waits for a program to end or a cancel to arrive.
-fn attend(mut program: RunningProgram, mut orders: Option<&mut AttemptOrders>) -> Ran {
+fn attend(mut program: RunningProgram, mut orders: Option<&mut AttemptOrders>) -> RunResult {
     let ran = loop {
         if let Some(result) = program.poll(clock::monotonic()) {
-            break Ran::Ended(result);
+            break RunResult::Ended(result);
         }
         if orders.as_deref_mut().is_some_and(AttemptOrders::cancel) {
             program.stop();
-            break Ran::Cancelled;
+            break RunResult::Cancelled;
         }
         program.wait_for_news(orders.as_deref().map(|orders| orders.signals.as_fd()));
     };
     // A process that is stuck in the kernel takes longer.
-    program.wait_until_gone(LAST);
+    program.wait_until_gone(EXIT_TIMEOUT);
     ran
 }
 
@@ -298,14 +300,14 @@ impl AttemptOrders<'_> {
 }
 
 /// The outcome of an attempt to be retried later (M10).
-fn put_back(why: String) -> AttemptOutcome {
-    AttemptOutcome::new(How::NodeFault(shortened(why, LONGEST)))
+fn retry_later(why: String) -> AttemptOutcome {
+    AttemptOutcome::new(How::NodeFault(shortened(why, MAX_NOTE)))
 }
 
-fn failure(hook: &Hook, occasion: HookEvent, why: &str) -> String {
+fn failure(hook: &Hook, event: HookEvent, why: &str) -> String {
     shortened(
-        format!("{} hook '{}' failed: {why}", occasion.name(), hook.name),
-        LONGEST / 2,
+        format!("{} hook '{}' failed: {why}", event.name(), hook.name),
+        MAX_NOTE / 2,
     )
 }
 
@@ -313,9 +315,9 @@ fn unfit(hook: &Hook, why: &str) -> Option<String> {
     (hook.on_failure == FailAction::OfflineVnodes).then(|| why.to_string())
 }
 
-fn ended(said: &HookExit) -> String {
-    said.status
-        .map_or("a signal ended it".to_string(), |status| {
+fn ended(exit: &HookExit) -> String {
+    exit.status
+        .map_or("it was killed by a signal".to_string(), |status| {
             format!("it ended with status {status}")
         })
 }
@@ -331,7 +333,7 @@ fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<S
             }
             _ => {
                 return Err(format!(
-                    "before a job a hook sets {VARIABLE}NAME and nothing else, not `{name}`"
+                    "a hook that runs before the job may set only {VARIABLE}NAME, not `{name}`"
                 ));
             }
         }

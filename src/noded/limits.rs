@@ -24,17 +24,17 @@ use std::collections::BTreeMap;
 use std::io;
 
 /// First delay, and minimum and maximum delay between memory checks.
-const FIRST: Span = Span(100);
-const SHORTEST: Span = Span(100);
-const LONGEST: Span = Span::seconds(2);
+const FIRST_DELAY: Span = Span(100);
+const MIN_DELAY: Span = Span(100);
+const MAX_DELAY: Span = Span::seconds(2);
 /// Maximum delay between processor time checks.
-const LONGEST_CPUT: Span = Span::seconds(60);
-/// Checks use at most one such part of a processor.
-const THRIFT: i64 = 50;
+const MAX_CPUT_DELAY: Span = Span::seconds(60);
+/// The delay before a check is at least this multiple of the duration of the last one.
+const CHECK_COST_FACTOR: i64 = 50;
 
 /// The memory limits of a process on this host: from the script's shares here, or as ordered for a
 /// task.
-fn room(launch: &Launch) -> HostMemoryLimit {
+fn memory_limit(launch: &Launch) -> HostMemoryLimit {
     match (launch.place.task, launch.shares.first()) {
         (0, Some(first)) => HostMemoryLimit::on(&first.host, &launch.shares),
         _ => launch.place.room,
@@ -53,22 +53,22 @@ pub struct Fence {
 /// Sets the kernel's limits on a job's memory and processes, where possible. The shepherd enforces
 /// a memory limit that may be exceeded for a time.
 pub fn fence(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> Fence {
-    let memory = room(launch).mem;
+    let memory = memory_limit(launch).mem;
     Fence {
         memory: launch.responses.mem.ends_at_once()
-            && memory.is_some_and(|most| cgroup.bound_memory(most)),
-        processes: processes.is_some_and(|most| cgroup.bound_processes(most)),
+            && memory.is_some_and(|limit| cgroup.bound_memory(limit)),
+        processes: processes.is_some_and(|limit| cgroup.bound_processes(limit)),
     }
 }
 
 /// Whether the job has a memory limit here.
 pub fn bounds_memory(launch: &Launch) -> bool {
-    room(launch).mem.is_some()
+    memory_limit(launch).mem.is_some()
 }
 
 /// The outcome of a job that ran out of memory in its cgroup; None for other jobs.
 pub fn denied(launch: &Launch, cgroup: &Cgroup) -> Option<How> {
-    let limit = room(launch).mem?;
+    let limit = memory_limit(launch).mem?;
     let peak = cgroup.out_of_memory()?;
     Some(exceeded(RunLimit::Mem, kb(peak.max(limit)), kb(limit)))
 }
@@ -90,16 +90,17 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// For a job forked at `began`. `processes` is the maximum number of processes and threads of
-    /// its script or task. The kernel enforces the limits in `fence`, but for a task only its own
-    /// memory: the memory it uses together with the script and other tasks here is measured.
+    /// A guard for a job forked at `began`. `processes` is the maximum number of processes and
+    /// threads of its script or task. The kernel enforces the limits in `fence`, but for a task
+    /// only its own memory: the memory it uses together with the script and other tasks here is
+    /// measured.
     pub fn new(launch: &Launch, processes: Option<u64>, fence: Fence, began: Span) -> Guard {
-        let mut room = room(launch);
+        let mut room = memory_limit(launch);
         if fence.memory && launch.place.task == 0 {
             room.mem = None;
         }
         let RunLimits { cput, pmem_kb, .. } = launch.limits;
-        let last = (began, UsageSample::default(), FIRST);
+        let last = (began, UsageSample::default(), FIRST_DELAY);
         let (responses, over) = (launch.responses, BTreeMap::new());
         let threads = if fence.processes { None } else { processes };
         let mut guard = Guard {
@@ -112,7 +113,7 @@ impl Guard {
             next: None,
             last,
         };
-        guard.next = guard.pause().map(|_| later(began, FIRST));
+        guard.next = guard.pause().map(|_| later(began, FIRST_DELAY));
         guard
     }
 
@@ -165,9 +166,9 @@ impl Guard {
         let now = clock::monotonic();
         let pause = self.pause_after(&reading, Span(now.0 - self.last.0.0));
         // With very many processes a check takes long.
-        let pause = pause.map(|pause| Span(pause.0.max(THRIFT * (now.0 - before.0))));
+        let pause = pause.map(|pause| Span(pause.0.max(CHECK_COST_FACTOR * (now.0 - before.0))));
         self.next = pause.map(|pause| later(now, pause));
-        self.last = (now, reading, pause.unwrap_or(FIRST));
+        self.last = (now, reading, pause.unwrap_or(FIRST_DELAY));
         let due = self.overdue(&reading, now);
         self.next = self.next.map(|next| self.soonest(next, now));
         due
@@ -187,7 +188,7 @@ impl Guard {
         None
     }
 
-    /// The next check, moved forward to the end of the time that a limit may be exceeded.
+    /// The next check, moved forward to the time at which a tolerated excess ends the job.
     fn soonest(&self, next: Span, now: Span) -> Span {
         let ends = self
             .over
@@ -257,14 +258,14 @@ impl Guard {
         for (bound, limit, now, before) in counts {
             let Some(limit) = limit else { continue };
             pauses.push(if now > limit && self.over.contains_key(&bound) {
-                // It may exceed the limit for a time: only its return below matters.
-                LONGEST.0
+                // The job may exceed the limit for a time: only the end of the excess matters.
+                MAX_DELAY.0
             } else {
                 let grown = kb(now.saturating_sub(before)).max(1);
                 // Half the time to the limit at the recent rate of growth.
                 let left = kb(limit.saturating_sub(now)).saturating_mul(since.0.max(1)) / grown / 2;
                 left.min(self.last.2.0.saturating_mul(2))
-                    .clamp(SHORTEST.0, LONGEST.0)
+                    .clamp(MIN_DELAY.0, MAX_DELAY.0)
             });
         }
         if let Some(limit) = self.cput {
@@ -272,9 +273,9 @@ impl Guard {
             let processors = i64::from(sensors::host_processors().max(1));
             let left = limit.0.saturating_sub(reading.cput.0).max(0) / processors;
             pauses.push(if is_over {
-                LONGEST.0
+                MAX_DELAY.0
             } else {
-                left.clamp(SHORTEST.0, LONGEST_CPUT.0)
+                left.clamp(MIN_DELAY.0, MAX_CPUT_DELAY.0)
             });
         }
         pauses.into_iter().min().map(Span)
@@ -286,16 +287,16 @@ pub fn impose(limits: &RunLimits) -> io::Result<()> {
     let seconds = limits
         .pcput
         .map(|span| span.as_seconds().max(1).unsigned_abs());
-    for (resource, most) in [
+    for (resource, limit) in [
         (Resource::RLIMIT_CPU, seconds),
         (Resource::RLIMIT_AS, limits.pvmem_kb.map(in_bytes)),
         (Resource::RLIMIT_FSIZE, limits.file_kb.map(in_bytes)),
     ] {
-        let Some(most) = most.filter(|&most| most < RLIM_INFINITY) else {
+        let Some(limit) = limit.filter(|&limit| limit < RLIM_INFINITY) else {
             continue;
         };
         let (_, hard) = getrlimit(resource)?;
-        setrlimit(resource, most.min(hard), most.min(hard))?;
+        setrlimit(resource, limit.min(hard), limit.min(hard))?;
     }
     Ok(())
 }
@@ -338,9 +339,9 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_limits_is_never_looked_at() {
+    fn a_job_without_limits_is_never_checked() {
         assert_eq!(guard(None, None).next(), None);
-        assert_eq!(guard(Some(1000), None).next(), Some(FIRST));
+        assert_eq!(guard(Some(1000), None).next(), Some(FIRST_DELAY));
         let mut late = guard(None, None);
         late.bound_cput(Some(Span::seconds(5)));
         assert!(late.next().is_some());
@@ -352,12 +353,12 @@ mod tests {
         guard.last = (Span(0), reading(100), Span(400));
         let pause = |mem_kb| guard.pause_after(&reading(mem_kb), Span(100));
         assert_eq!(pause(100), Some(Span(800)), "at most twice the last one");
-        assert_eq!(pause(400), Some(SHORTEST), "600 left, 300 grown in 100 ms");
-        assert_eq!(pause(2000), Some(SHORTEST));
+        assert_eq!(pause(400), Some(MIN_DELAY), "600 left, 300 grown in 100 ms");
+        assert_eq!(pause(2000), Some(MIN_DELAY));
     }
 
     #[test]
-    fn being_at_a_limit_is_not_being_over_it() {
+    fn usage_at_the_limit_does_not_exceed_it() {
         let mut guard = guard(Some(1000), Some(Span::seconds(2)));
         assert_eq!(guard.overdue(&reading(1000), Span(0)), None);
         let over = How::Exceeded {
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_counted_unless_the_kernel_does() {
+    fn processes_are_counted_unless_the_kernel_limits_them() {
         let launch = launch();
         let made = |fence: Fence| Guard::new(&launch, Some(10), fence, Span(0));
         assert_eq!(
@@ -391,7 +392,7 @@ mod tests {
             None
         );
         let mut guard = made(Fence::default());
-        assert_eq!(guard.next(), Some(FIRST));
+        assert_eq!(guard.next(), Some(FIRST_DELAY));
         let reading = |threads| UsageSample {
             threads,
             ..UsageSample::default()
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_may_be_exceeded_for_a_while_counts_from_when_that_began_without_a_break() {
+    fn a_tolerated_excess_ends_the_job_only_if_it_is_uninterrupted() {
         // M51: MEM:EXTENDED:CANCEL:00:05 ends it only after five minutes above the limit.
         let mut guard = guard(Some(1000), None);
         guard.responses.mem.after = Span::seconds(300);
@@ -417,9 +418,12 @@ mod tests {
         assert_eq!(
             guard.overdue(&reading(2000), minute(7)),
             None,
-            "it was below in between"
+            "the usage was below the limit in between"
         );
-        assert_eq!(guard.pause_after(&reading(2000), Span(100)), Some(LONGEST));
+        assert_eq!(
+            guard.pause_after(&reading(2000), Span(100)),
+            Some(MAX_DELAY)
+        );
         assert_eq!(guard.overdue(&reading(3000), minute(11)), None);
         let over = How::Exceeded {
             bound: RunLimit::Mem,

@@ -31,7 +31,7 @@ pub struct UsageSample {
 }
 
 impl UsageMeter {
-    /// For a job with these shares. `files` are its files in shared memory, if they count.
+    /// A meter for a job with these shares. `files` are its files in shared memory, if they count.
     pub fn new(shares: &[NodeShare], files: Option<SharedMemory>) -> UsageMeter {
         let taken = shares
             .iter()
@@ -54,14 +54,14 @@ impl UsageMeter {
     }
 
     /// Samples the job's living processes and `others`: processes of the same job that are counted
-    /// elsewhere. If memory seems to exceed `suspect` kilobytes, it is measured again with shared
+    /// elsewhere. If memory seems to exceed `threshold_kb`, it is measured again with shared
     /// pages counted once and without file pages, which takes longer.
     pub fn look(
         &mut self,
         cgroup: Option<&Cgroup>,
         others: &[Process],
         walltime: Span,
-        suspect: u64,
+        threshold_kb: u64,
     ) -> UsageSample {
         let alive: Vec<Process> = match cgroup {
             Some(group) => group
@@ -71,13 +71,13 @@ impl UsageMeter {
                 .collect(),
             None => procfs::family(nix::unistd::getpid().as_raw()),
         };
-        let everybody: Vec<&Process> = alive.iter().chain(others).collect();
-        let is_sample = suspect == u64::MAX;
+        let together: Vec<&Process> = alive.iter().chain(others).collect();
+        let is_sample = threshold_kb == u64::MAX;
         let files_kb = match &mut self.files {
-            Some(files) if !is_sample => files.look(&everybody),
+            Some(files) if !is_sample => files.look(&together),
             _ => 0,
         };
-        let (own, all) = weigh(&alive, others, suspect, files_kb);
+        let (own, all) = measure(&alive, others, threshold_kb, files_kb);
         self.so_far.mem_kb = self.so_far.mem_kb.max(own.mem_kb);
         self.so_far.vmem_kb = self.so_far.vmem_kb.max(own.vmem_kb);
         let threads = alive.iter().map(|p| p.threads).sum();
@@ -114,11 +114,11 @@ impl UsageMeter {
 }
 
 /// The memory of a job's processes, and the memory including `others`. It is measured again if all
-/// of it, with files in shared memory, seems to exceed `suspect` kilobytes.
-fn weigh(
+/// of it, with files in shared memory, seems to exceed `threshold_kb`.
+fn measure(
     alive: &[Process],
     others: &[Process],
-    suspect: u64,
+    threshold_kb: u64,
     files_kb: u64,
 ) -> (UsageSample, UsageSample) {
     let (own, others) = (
@@ -126,46 +126,47 @@ fn weigh(
         procfs::with_own_memory(others),
     );
     let resident: u64 = own.iter().chain(&others).map(|p| p.mem_kb).sum();
-    let is_suspect = resident.saturating_add(files_kb) > suspect;
-    let own_weights = weights(&own, is_suspect);
-    let other_weights = weights(&others, is_suspect);
+    let is_exact = resident.saturating_add(files_kb) > threshold_kb;
+    let own_parts = memory_parts(&own, is_exact);
+    let other_parts = memory_parts(&others, is_exact);
     let vmem_kb = own.iter().map(|p| p.vmem_kb).sum();
-    let largest_kb = own_weights
+    let largest_kb = own_parts
         .iter()
         .map(|(own, shared)| own + shared)
         .max()
         .unwrap_or(0);
     let own = UsageSample {
-        mem_kb: sum(own_weights.iter(), files_kb),
+        mem_kb: sum(own_parts.iter(), files_kb),
         largest_kb,
         vmem_kb,
         ..UsageSample::default()
     };
     let all = UsageSample {
-        mem_kb: sum(own_weights.iter().chain(&other_weights), files_kb),
+        mem_kb: sum(own_parts.iter().chain(&other_parts), files_kb),
         vmem_kb: vmem_kb + others.iter().map(|p| p.vmem_kb).sum::<u64>(),
         ..own
     };
     (own, all)
 }
 
-/// The shared and the resident memory of each process, exact if `is_suspect`.
-fn weights(processes: &[&Process], is_suspect: bool) -> Vec<(u64, u64)> {
-    let mut weights = Vec::new();
+/// The private and the shared memory of each process. If not `is_exact`, all resident memory counts
+/// as shared.
+fn memory_parts(processes: &[&Process], is_exact: bool) -> Vec<(u64, u64)> {
+    let mut memory_parts = Vec::new();
     for process in processes {
-        weights.push(if is_suspect {
+        memory_parts.push(if is_exact {
             procfs::proportional_kb(process)
         } else {
             (0, process.mem_kb)
         });
     }
-    weights
+    memory_parts
 }
 
 /// The memory of processes, each with its own and shared part, and of files in shared memory. These
 /// files may be mapped and so be in the shared parts, too: the larger of both counts.
-fn sum<'a>(weights: impl Iterator<Item = &'a (u64, u64)>, files_kb: u64) -> u64 {
-    let (own, shared) = weights.fold((0, 0), |sum, weight| (sum.0 + weight.0, sum.1 + weight.1));
+fn sum<'a>(memory_parts: impl Iterator<Item = &'a (u64, u64)>, files_kb: u64) -> u64 {
+    let (own, shared) = memory_parts.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
     own + shared.max(files_kb)
 }
 
@@ -208,29 +209,32 @@ mod tests {
             vmem_kb: 10_000,
             ..own
         };
-        assert_eq!(weigh(&alive, &others, 1000, 0), (own, all));
+        assert_eq!(measure(&alive, &others, 1000, 0), (own, all));
         let nothing = |of: UsageSample| UsageSample {
             mem_kb: 0,
             largest_kb: 0,
             ..of
         };
-        assert_eq!(weigh(&alive, &others, 999, 0), (nothing(own), nothing(all)));
+        assert_eq!(
+            measure(&alive, &others, 999, 0),
+            (nothing(own), nothing(all))
+        );
         let with_files = |of: UsageSample| UsageSample {
             mem_kb: 300,
             largest_kb: 0,
             ..of
         };
         assert_eq!(
-            weigh(&alive, &others, 1000, 300),
+            measure(&alive, &others, 1000, 300),
             (with_files(own), with_files(all))
         );
     }
 
     #[test]
     fn files_that_are_mapped_count_once() {
-        let weights = [(100, 30), (50, 20)];
+        let memory_parts = [(100, 30), (50, 20)];
         assert_eq!(
-            [0, 40, 80].map(|files| sum(weights.iter(), files)),
+            [0, 40, 80].map(|files| sum(memory_parts.iter(), files)),
             [200, 200, 230]
         );
     }
@@ -245,21 +249,21 @@ mod tests {
                 ..me
             },
         ];
-        let (own, all) = weigh(&family, &family, u64::MAX, 0);
+        let (own, all) = measure(&family, &family, u64::MAX, 0);
         assert_eq!((own.mem_kb, all.mem_kb), (me.mem_kb, 2 * me.mem_kb));
     }
 
     /// The memory of other processes is not part of this job's usage.
     #[test]
-    fn the_peak_is_that_of_its_own_processes() {
+    fn the_peak_counts_only_own_processes() {
         let mut meter = UsageMeter::new(&[], None);
         let before = meter.sample(None, Span(0));
-        let most = 1 << 50;
-        let reading = meter.look(None, &[gone(most)], Span(7), u64::MAX);
-        assert!(reading.mem_kb >= most && reading.vmem_kb >= most);
+        let huge = 1 << 50;
+        let reading = meter.look(None, &[gone(huge)], Span(7), u64::MAX);
+        assert!(reading.mem_kb >= huge && reading.vmem_kb >= huge);
         let after = meter.sample(None, Span(8));
-        assert!(after.mem_kb < most && after.vmem_kb < most && after.cput >= before.cput);
-        meter.note_peak(most);
-        assert_eq!(meter.total(None, Span(9)).mem_kb, most);
+        assert!(after.mem_kb < huge && after.vmem_kb < huge && after.cput >= before.cput);
+        meter.note_peak(huge);
+        assert_eq!(meter.total(None, Span(9)).mem_kb, huge);
     }
 }

@@ -25,10 +25,10 @@ use std::io;
 /// Time limit of a program.
 const LIMIT: Span = Span::seconds(30);
 /// Maximum number of running programs.
-const MOST: usize = 64;
+const MAX_PROGRAMS: usize = 64;
 /// Maximum number of a user's running programs. schedd sends one at a time, but a restarted schedd
 /// does not count earlier ones.
-const MOST_OF_USER: usize = 4;
+const MAX_PROGRAMS_PER_USER: usize = 4;
 /// Memory limit in kilobytes: of all processes in a cgroup, else of each process.
 const MEMORY_KB: u64 = 1 << 20;
 /// Maximum number of processes and threads of a program.
@@ -36,7 +36,7 @@ const PROCESSES: u64 = 256;
 /// Maximum number of descriptors of each process.
 const DESCRIPTORS: u64 = 1024;
 /// Maximum length of a reported failure, in characters.
-const LONGEST: usize = 500;
+const MAX_MESSAGE: usize = 500;
 
 /// The running programs.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Notifications {
     pub fn new(site: Site) -> Notifications {
         Notifications {
             site,
-            running: ProgramPool::with_user_limit(MOST, MOST_OF_USER),
+            running: ProgramPool::with_user_limit(MAX_PROGRAMS, MAX_PROGRAMS_PER_USER),
             reports: Vec::new(),
         }
     }
@@ -78,7 +78,7 @@ impl Notifications {
                 self.running
                     .add(RunningNotice { token, name }, Some(uid), supervisor);
             }
-            Err(error) => self.report(token, &name, Err(not_started(error).to_string())),
+            Err(error) => self.report(token, &name, Err(start_failure(error).to_string())),
         }
     }
 
@@ -88,10 +88,14 @@ impl Notifications {
         poller: &mut Poller,
     ) -> io::Result<RunningProgram> {
         if !self.running.has_room() {
-            return Err(io::Error::other(format!("{MOST} programs run already")));
+            return Err(io::Error::other(format!(
+                "{MAX_PROGRAMS} notification programs are already running"
+            )));
         }
         if !self.running.has_room_for(Some(notification.owner.uid)) {
-            let why = format!("{MOST_OF_USER} programs of this user run already");
+            let why = format!(
+                "{MAX_PROGRAMS_PER_USER} notification programs of this user are already running"
+            );
             return Err(io::Error::other(why));
         }
         let supervisor = RunningProgram::fork(clock::monotonic(), UNLIMITED, || {
@@ -115,12 +119,12 @@ impl Notifications {
     fn report(&mut self, token: u64, name: &str, result: Result<(), String>) {
         let why = result
             .err()
-            .map(|why| shortened(format!("{name}: {why}"), LONGEST));
+            .map(|why| shortened(format!("{name}: {why}"), MAX_MESSAGE));
         self.reports.push(NodeReport::Notified { token, why });
     }
 }
 
-fn not_started(error: io::Error) -> io::Error {
+fn start_failure(error: io::Error) -> io::Error {
     io::Error::other(format!("it was not started: {error}"))
 }
 
@@ -128,12 +132,12 @@ fn not_started(error: io::Error) -> io::Error {
 /// program failed. Only that process looks up the user and opens the program's file: both can hang.
 fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
     let now = clock::monotonic();
-    let children = detach().map_err(|error| not_started(error).to_string())?;
+    let children = detach().map_err(|error| start_failure(error).to_string())?;
     let cgroup = cgroup(site);
     let runner = RunningProgram::fork(now, LIMIT, || run(site, notification, cgroup.as_ref()));
     let result = match runner {
         Ok(mut runner) => runner.wait().work(),
-        Err(error) => Err(not_started(error).to_string()),
+        Err(error) => Err(start_failure(error).to_string()),
     };
     sweep::end(cgroup.as_ref(), &children);
     result
@@ -210,7 +214,7 @@ fn threads_of(uid: u32) -> u64 {
 
 /// Runs the program to its end. The error is why it failed.
 fn run(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io::Result<()> {
-    let mut program = start(site, notification, cgroup).map_err(not_started)?;
+    let mut program = start(site, notification, cgroup).map_err(start_failure)?;
     let result = program.wait();
     let exit = match &result.exit {
         Ok(exit) => exit,
@@ -219,10 +223,9 @@ fn run(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io:
     if exit.status == Some(0) {
         return Ok(());
     }
-    let status = exit
-        .status
-        .map_or("a signal".to_string(), |status| format!("status {status}"));
-    Err(io::Error::other(
-        result.blame(format!("it ended with {status}")),
-    ))
+    let why = match exit.status {
+        Some(status) => format!("it ended with status {status}"),
+        None => "it was killed by a signal".to_string(),
+    };
+    Err(io::Error::other(result.blame(why)))
 }

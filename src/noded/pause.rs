@@ -14,10 +14,10 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// Delay between checks while a process still runs, and afterwards.
-const SOON: Span = Span(5);
-const NOW_AND_THEN: Span = Span::seconds(2);
+const RUNNING_DELAY: Span = Span(5);
+const STOPPED_DELAY: Span = Span::seconds(2);
 /// Maximum number of passes in one check, so that the shepherd can handle orders.
-const PASSES: usize = 100;
+const MAX_PASSES: usize = 100;
 
 /// The suspension of a job.
 #[derive(Debug)]
@@ -52,13 +52,17 @@ impl Pause {
             Some(group) if self.by_kernel => group.is_frozen(),
             _ => self.stop(cgroup),
         };
-        let pause = if self.is_still { NOW_AND_THEN } else { SOON };
+        let pause = if self.is_still {
+            STOPPED_DELAY
+        } else {
+            RUNNING_DELAY
+        };
         self.next = Span(now.0.saturating_add(pause.0));
         self.is_still && !was_still
     }
 
     fn stop(&mut self, cgroup: Option<&Cgroup>) -> bool {
-        for _ in 0..PASSES {
+        for _ in 0..MAX_PASSES {
             let before = self.frozen.len();
             for process in family(cgroup)
                 .iter()
@@ -145,20 +149,20 @@ mod tests {
         );
         let words = ["/bin/sh".into(), "-c".into(), script];
         let call = ProgramCall::new(&words, UNLIMITED);
-        let called = call.start(Span(0)).unwrap();
-        let pid = soon(|| fs::read_to_string(&pid_file).ok());
+        let program = call.start(Span(0)).unwrap();
+        let pid = wait_for(|| fs::read_to_string(&pid_file).ok());
         fs::write(folder.join("cgroup.procs"), &pid).unwrap();
-        (called, pid.trim().parse().unwrap())
+        (program, pid.trim().parse().unwrap())
     }
 
-    fn soon<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
         for _ in 0..2000 {
             if let Some(seen) = look() {
                 return seen;
             }
             clock::sleep(Duration::from_millis(5));
         }
-        panic!("it does not happen")
+        panic!("timed out")
     }
 
     fn is_stopped(pid: i32) -> bool {
@@ -166,39 +170,39 @@ mod tests {
     }
 
     /// Waits until a check finds all processes stopped.
-    fn stilled(group: &Cgroup) -> Pause {
+    fn paused(group: &Cgroup) -> Pause {
         let mut pause = Pause::new(Span(0));
-        let firsts = soon(|| Some(pause.look(Some(group), Span(1))).filter(|_| pause.is_still));
+        let firsts = wait_for(|| Some(pause.look(Some(group), Span(1))).filter(|_| pause.is_still));
         assert!(
             firsts && !pause.look(Some(group), Span(1)),
-            "it is told of once"
+            "it is reported once"
         );
         pause
     }
 
     #[test]
-    fn what_is_stopped_by_a_signal_goes_on_at_the_end() {
+    fn processes_stopped_by_a_signal_are_resumed() {
         let folder = tempfile::tempdir().unwrap();
-        let (called, pid) = member(folder.path());
+        let (program, pid) = member(folder.path());
         let group = Cgroup::at(folder.path());
-        let pause = stilled(&group);
+        let pause = paused(&group);
         assert_eq!(
             (is_stopped(pid), pause.next),
-            (true, Span(1 + NOW_AND_THEN.0))
+            (true, Span(1 + STOPPED_DELAY.0))
         );
         pause.end(Some(&group));
-        soon(|| (!is_stopped(pid)).then_some(()));
-        called.kill();
+        wait_for(|| (!is_stopped(pid)).then_some(()));
+        program.kill();
     }
 
     /// The kernel may freeze a group only at a later check, after its processes were stopped
     /// individually.
     #[test]
-    fn what_was_stopped_by_a_signal_goes_on_though_the_kernel_has_frozen_it_meanwhile() {
+    fn processes_stopped_by_a_signal_are_resumed_after_a_later_freeze() {
         let folder = tempfile::tempdir().unwrap();
-        let (called, pid) = member(folder.path());
+        let (program, pid) = member(folder.path());
         let group = Cgroup::at(folder.path());
-        let mut pause = stilled(&group);
+        let mut pause = paused(&group);
         fs::write(folder.path().join("cgroup.freeze"), "0").unwrap();
         pause.look(Some(&group), Span(2));
         assert_eq!(
@@ -210,12 +214,12 @@ mod tests {
             fs::read_to_string(folder.path().join("cgroup.freeze")).unwrap(),
             "0"
         );
-        soon(|| (!is_stopped(pid)).then_some(()));
-        called.kill();
+        wait_for(|| (!is_stopped(pid)).then_some(()));
+        program.kill();
     }
 
     #[test]
-    fn who_sleeps_too_deep_to_hear_a_signal_stands_still_once_it_was_sent_one() {
+    fn an_uninterruptible_process_counts_as_stopped_once_signaled() {
         let mut pause = Pause::new(Span(0));
         pause.frozen.insert((7, 70));
         let is_still = |state: u8, started: u64| {
@@ -233,7 +237,7 @@ mod tests {
             pause.is_still(&process)
         };
         assert!(is_still(b'T', 70) && is_still(b'T', 71) && is_still(b'D', 70));
-        assert!(!is_still(b'D', 71), "another process of that number");
+        assert!(!is_still(b'D', 71), "another process with that pid");
         assert!(!is_still(b'S', 70) && !is_still(b'R', 70));
     }
 }

@@ -28,7 +28,7 @@ struct PeriodicHook {
     /// Its program, until that is gone.
     running: Option<RunningProgram>,
     /// Whether it was removed and must not run again.
-    is_dismissed: bool,
+    is_removed: bool,
 }
 
 impl Periodic {
@@ -36,17 +36,17 @@ impl Periodic {
     pub fn attend(&mut self, server: String, hooks: Vec<Hook>, now: Span) {
         self.server = server;
         for entry in &mut self.entries {
-            entry.is_dismissed = !hooks.contains(&entry.hook);
+            entry.is_removed = !hooks.contains(&entry.hook);
         }
         self.entries
-            .retain(|entry| !entry.is_dismissed || entry.running.is_some());
+            .retain(|entry| !entry.is_removed || entry.running.is_some());
         for hook in hooks {
             if !self.entries.iter().any(|entry| entry.hook == hook) {
                 self.entries.push(PeriodicHook {
                     hook,
                     next: now,
                     running: None,
-                    is_dismissed: false,
+                    is_removed: false,
                 });
             }
         }
@@ -75,8 +75,8 @@ impl Periodic {
                 }
             } else if entry.next <= now {
                 entry.next = Span(now.0.saturating_add(entry.hook.every.0));
-                let question = question(&self.server, &entry.hook, host, nodes);
-                match start(&entry.hook, &question, now).and_then(|hook| poller.watch(hook)) {
+                let document = document(&self.server, &entry.hook, host, nodes);
+                match start(&entry.hook, &document, now).and_then(|hook| poller.watch(hook)) {
                     Ok(running) => entry.running = Some(running),
                     Err(error) => {
                         let program = entry.hook.command.first().map_or("", String::as_str);
@@ -87,7 +87,7 @@ impl Periodic {
             }
         }
         self.entries
-            .retain(|entry| !entry.is_dismissed || entry.running.is_some());
+            .retain(|entry| !entry.is_removed || entry.running.is_some());
     }
 }
 
@@ -100,10 +100,10 @@ impl PeriodicHook {
     }
 }
 
-fn start(hook: &Hook, question: &[u8], now: Span) -> io::Result<RunningProgram> {
+fn start(hook: &Hook, document: &[u8], now: Span) -> io::Result<RunningProgram> {
     let environment = [("PBS_HOOK_EVENT", HookEvent::ExechostPeriodic.name())];
     let call = ProgramCall {
-        input: question,
+        input: document,
         surroundings: Surroundings::Own(&environment),
         ..ProgramCall::new(&hook.command, hook.alarm)
     };
@@ -115,7 +115,7 @@ fn conclude(hook: &Hook, result: &ProgramResult) -> Option<String> {
     match answer(result) {
         Ok(HookAnswer::Accept(set)) if set.is_empty() => None,
         Ok(HookAnswer::Accept(_)) => {
-            let why = "it sets something: what nodes have is said in lanai.toml or to qmgr";
+            let why = "it sets attributes; resources of nodes are set in lanai.toml or with qmgr";
             fail(hook, why)
         }
         Ok(HookAnswer::Reject(why)) => {
@@ -126,7 +126,7 @@ fn conclude(hook: &Hook, result: &ProgramResult) -> Option<String> {
     }
 }
 
-fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u8> {
+fn document(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u8> {
     let nodes: Vec<_> = nodes
         .iter()
         .map(|node| json!({ "name": node.name, "resources_available": available(node) }))
@@ -180,7 +180,7 @@ mod tests {
         periodic.attend("head".into(), hooks.to_vec(), Span::seconds(now));
     }
 
-    fn are_asked(periodic: &Periodic) -> Vec<bool> {
+    fn are_running(periodic: &Periodic) -> Vec<bool> {
         periodic
             .entries
             .iter()
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_keep_their_pace_when_they_are_told_of_again() {
+    fn unchanged_hooks_keep_their_schedule() {
         let (mut periodic, mut poller) = (Periodic::default(), Poller::new().unwrap());
         attend(&mut periodic, &hooks(), 100);
         assert_eq!(
@@ -197,7 +197,7 @@ mod tests {
             (2, Some(Span::seconds(100)))
         );
         periodic.keep_time(Span(99_999), "n1", &[], &mut poller);
-        assert_eq!(are_asked(&periodic), [false, false], "before its time");
+        assert_eq!(are_running(&periodic), [false, false], "before it is due");
         attend(&mut periodic, &hooks(), 101);
         assert_eq!(
             (periodic.entries.len(), periodic.due()),
@@ -213,26 +213,22 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_is_waited_for_until_its_time_is_over_and_then_its_end() {
+    fn a_running_hook_is_due_at_its_time_limit_and_then_at_its_exit() {
         let (mut periodic, mut poller) = (Periodic::default(), Poller::new().unwrap());
         attend(&mut periodic, &hooks()[..1], 100);
         periodic.keep_time(Span::seconds(100), "n1", &[], &mut poller);
         assert_eq!(
-            (are_asked(&periodic), periodic.due()),
+            (are_running(&periodic), periodic.due()),
             (vec![true], Some(Span::seconds(105)))
         );
         attend(&mut periodic, &[], 101);
         assert_eq!(
-            (are_asked(&periodic), periodic.due()),
+            (are_running(&periodic), periodic.due()),
             (vec![true], Some(Span::seconds(105))),
             "it still runs"
         );
         periodic.keep_time(Span::seconds(105), "n1", &[], &mut poller);
-        assert_eq!(
-            periodic.due(),
-            None,
-            "nothing is to be done before it has ended"
-        );
+        assert_eq!(periodic.due(), None, "nothing is due before it has exited");
         while !periodic.entries.is_empty() {
             assert_ne!(poller.wait(10_000), [], "its exit is noticed");
             periodic.keep_time(Span::seconds(105), "n1", &[], &mut poller);

@@ -20,15 +20,15 @@ pub enum PollSource {
     SpawnerEnded,
     /// A shepherd of this attempt has ended.
     Shepherd(AttemptName, u64),
-    /// A new connection.
+    /// A new connection at noded's socket.
     Listener,
-    /// A signal.
+    /// A signal to noded.
     Signals,
-    /// A connection.
+    /// A connection at noded's socket.
     Guest(u64),
-    /// A new connection of a process of a job.
+    /// A new connection for task requests.
     AskerListener,
-    /// A connection of a process of a job.
+    /// A connection for task requests.
     Asker(u64),
     /// A program that was [watched](Poller::watch) has written something or has exited.
     Program,
@@ -129,7 +129,7 @@ impl Poller {
     }
 
     /// Forgets a descriptor that is closed elsewhere.
-    pub fn overlook(&mut self, source: PollSource) {
+    pub fn forget_closed(&mut self, source: PollSource) {
         if let Some(token) = self.tokens.remove(&source) {
             self.sources.remove(&token);
         }
@@ -183,16 +183,18 @@ mod tests {
     }
 
     /// Two ends of a connection; the first has data to read.
-    fn spoken() -> (UnixStream, UnixStream) {
+    fn readable() -> (UnixStream, UnixStream) {
         let (near, mut far) = UnixStream::pair().unwrap();
         far.write_all(b"x").unwrap();
         (near, far)
     }
 
     #[test]
-    fn who_has_something_to_say_is_told_in_order() {
-        let (mut poller, [one, two, silent]) =
-            (poller(), [spoken(), spoken(), UnixStream::pair().unwrap()]);
+    fn ready_sources_are_returned_in_order() {
+        let (mut poller, [one, two, silent]) = (
+            poller(),
+            [readable(), readable(), UnixStream::pair().unwrap()],
+        );
         poller.add(&two.0, TWO).unwrap();
         poller.add(&one.0, ONE).unwrap();
         poller.add(&silent.0, PollSource::Signals).unwrap();
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn room_to_write_is_told_of_as_long_as_it_is_wanted_beside_what_can_be_read() {
+    fn writability_is_reported_while_requested() {
         let (mut poller, (near, mut far)) = (poller(), UnixStream::pair().unwrap());
         poller.add(&near, ONE).unwrap();
         assert_eq!(poller.wait(0), []);
@@ -226,30 +228,30 @@ mod tests {
         poller.want_write(&near, ONE, true);
         near.set_nonblocking(true).unwrap();
         while (&near).write(&[0; 4096]).is_ok() {}
-        assert_eq!(poller.wait(0), [], "there is no room");
+        assert_eq!(poller.wait(0), [], "the buffer is full");
         far.write_all(b"x").unwrap();
         assert_eq!(poller.wait(0), [ONE]);
         poller.want_write(&near, TWO, true);
-        assert_eq!(poller.wait(0), [ONE], "who is not waited for is not");
+        assert_eq!(poller.wait(0), [ONE], "TWO is not polled");
     }
 
     #[test]
-    fn who_is_no_longer_waited_for_is_told_of_no_more() {
-        let (mut poller, (near, _far)) = (poller(), spoken());
+    fn removed_sources_are_not_reported() {
+        let (mut poller, (near, _far)) = (poller(), readable());
         poller.add(&near, ONE).unwrap();
-        assert!(poller.add(&near, TWO).is_err(), "it is waited for already");
+        assert!(poller.add(&near, TWO).is_err(), "it is already polled");
         poller.remove(&near, ONE);
         assert_eq!((poller.wait(0), poller.watches(ONE)), (vec![], false));
         poller.add(&near, TWO).unwrap();
         assert_eq!(poller.wait(0), [TWO]);
-        poller.overlook(TWO);
+        poller.forget_closed(TWO);
         assert_eq!((poller.wait(0), poller.watches(TWO)), (vec![], false));
         assert_eq!((poller.sources.len(), poller.tokens.len()), (0, 0));
     }
 
     #[test]
-    fn what_is_kept_is_open_until_it_is_forgotten() {
-        let (mut poller, (near, mut far)) = (poller(), spoken());
+    fn a_kept_descriptor_stays_open_until_it_is_forgotten() {
+        let (mut poller, (near, mut far)) = (poller(), readable());
         poller.keep(near.into(), ONE).unwrap();
         assert_eq!(
             (
@@ -269,7 +271,7 @@ mod tests {
             ),
             (vec![], false, false)
         );
-        assert!(far.write_all(b"z").is_err(), "nobody has the other end");
+        assert!(far.write_all(b"z").is_err(), "the other end is closed");
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub fn of(
         Payload::Script(text) => {
             let mut words = interpreter(launch.shell.as_ref(), host, text, account);
             words.push(script.as_os_str().to_os_string());
-            words.extend(given(&launch.arguments));
+            words.extend(split_arguments(&launch.arguments));
             if launch.login {
                 under_login_shell(&words, account, commands)
             } else {
@@ -78,7 +78,7 @@ fn command(words: &[Text]) -> io::Result<ProgramToRun> {
 }
 
 /// Splits arguments that each end with a zero byte.
-fn given(arguments: &Text) -> impl Iterator<Item = OsString> {
+fn split_arguments(arguments: &Text) -> impl Iterator<Item = OsString> {
     let words = arguments.0.split_inclusive(|&byte| byte == 0);
     words.map(|word| OsString::from_vec(word.strip_suffix(b"\0").unwrap_or(word).to_vec()))
 }
@@ -110,9 +110,9 @@ fn shell(
 
 /// The argv[0] that makes a shell a login shell.
 fn as_login(shell: &Path) -> OsString {
-    let mut called = OsString::from("-");
-    called.push(shell.file_name().unwrap_or(OsStr::new("sh")));
-    called
+    let mut name = OsString::from("-");
+    name.push(shell.file_name().unwrap_or(OsStr::new("sh")));
+    name
 }
 
 fn directly(words: Vec<OsString>) -> io::Result<ProgramToRun> {
@@ -170,10 +170,10 @@ fn interpreter(
     script: &[u8],
     account: &UserAccount,
 ) -> Vec<OsString> {
-    let asked = shell
+    let requested = shell
         .and_then(|list| for_host(&list.0, host))
         .map(|path| vec![OsString::from_vec(path.to_vec())]);
-    asked
+    requested
         .or_else(|| first_line(script))
         .unwrap_or_else(|| vec![account.shell.clone().into()])
 }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interpreter_is_the_one_asked_for_then_the_scripts_then_the_login_shell() {
+    fn the_interpreter_is_requested_or_that_of_the_script_or_the_login_shell() {
         let mut launch = launch();
         launch.login = false;
         launch.payload = Payload::Script(b"echo\n".to_vec());
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interactive_job_is_a_shell_whatever_its_script_says() {
+    fn an_interactive_job_ignores_the_interpreter_of_its_script() {
         let mut launch = launch();
         launch.payload = Payload::Script(b"#!/bin/cat\necho\n".to_vec());
         (launch.interactive, launch.login) = (true, false);
@@ -315,14 +315,14 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_run_as_it_stands() {
+    fn a_command_is_run_unchanged() {
         let mut launch = launch();
         launch.payload = Payload::Command(vec!["echo".into(), "a b".into(), "".into()]);
         assert_eq!(arguments(&launch), ["echo", "a b", ""]);
     }
 
     #[test]
-    fn each_shell_replaces_itself_with_a_program_that_has_the_longer_path() {
+    fn each_shell_replaces_itself_with_a_program_that_has_the_extended_path() {
         let folder = Path::new("/no such/bin");
         let words = ["/bin/sh", "-c", "echo \"$PATH\""].map(OsString::from);
         let line = replacing(&words, Some(folder));
@@ -331,7 +331,7 @@ mod tests {
             .iter()
             .filter(|shell| shell.exists())
         {
-            #[allow(clippy::disallowed_methods, reason = "asks a real shell")]
+            #[allow(clippy::disallowed_methods, reason = "runs a real shell")]
             let mut command = std::process::Command::new(shell);
             let output = command
                 .arg("-c")
@@ -361,7 +361,7 @@ mod tests {
         ] {
             let mut line = OsString::from("printf %s ");
             line.push(quoted(OsStr::new(word)));
-            #[allow(clippy::disallowed_methods, reason = "asks a real shell")]
+            #[allow(clippy::disallowed_methods, reason = "runs a real shell")]
             let output = std::process::Command::new("/bin/sh")
                 .arg0("sh")
                 .arg("-c")

@@ -58,8 +58,8 @@ impl NodeRules {
             && let Some(closed) = filesystem::closed_on_the_way_to(&attempts)
         {
             bail!(
-                "jobs of other users cannot reach their scripts under {}: {} is closed to them; \
-                 open it (chmod a+x) or give another place with --state",
+                "jobs of other users cannot reach their scripts in {}: they may not enter {}; \
+                 run chmod a+x on it, or choose another directory with --state",
                 attempts.display(),
                 closed.display()
             );
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_stands_above_the_file() {
+    fn the_command_line_overrides_the_file() {
         let file = "[server]\nshared = true\nmin_uid = 500\n";
         assert_eq!(
             (rules(&[], file).shared, rules(&[], file).min_uid),
@@ -118,7 +118,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains(&format!("{} is closed", folder.path().display())),
+            error.contains(&format!("may not enter {};", folder.path().display())),
             "{error}"
         );
         assert!(rules(&[], "").scripts_can_be_reached(&state).is_ok());

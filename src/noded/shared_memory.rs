@@ -5,7 +5,6 @@
 //! So files of another job of the same user never count. Other new files count while a process of
 //! the job has them open and no other process of the user does. Files older than the job never
 //! count.
-//! never count.
 
 use crate::sys::procfs::{self, Process};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +16,7 @@ use std::time::SystemTime;
 /// The directory of shared memory files.
 const FOLDER: &str = "/dev/shm";
 /// Maximum number of files examined. Further ones do not count.
-const MOST: usize = 4096;
+const MAX_FILES: usize = 4096;
 
 /// The files of one user in shared memory, as one job's shepherd sees them.
 #[derive(Debug)]
@@ -51,7 +50,7 @@ impl SharedMemory {
     fn at(folder: &Path, uid: u32, attempts: PathBuf) -> SharedMemory {
         let seen = files(folder, uid).into_keys().collect();
         let none = BTreeSet::new();
-        let last = surroundings(uid, &none, &attempts);
+        let last = other_activity(uid, &none, &attempts);
         SharedMemory {
             folder: folder.to_path_buf(),
             attempts,
@@ -63,10 +62,10 @@ impl SharedMemory {
         }
     }
 
-    /// The memory of the job's files, in kilobytes. `processes` are all of the job here.
+    /// The memory of the job's files, in kilobytes. `processes` are all its processes on this host.
     pub fn look(&mut self, processes: &[&Process]) -> u64 {
         let pids = processes.iter().map(|process| process.pid).collect();
-        let now = surroundings(self.uid, &pids, &self.attempts);
+        let now = other_activity(self.uid, &pids, &self.attempts);
         let found = files(&self.folder, self.uid);
         let is_certain = now.is_alone && self.last == now;
         self.last = now;
@@ -105,7 +104,7 @@ impl SharedMemory {
     }
 }
 
-fn surroundings(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> OtherUsers {
+fn other_activity(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> OtherUsers {
     OtherUsers {
         is_alone: procfs::owned_by(uid).iter().all(|pid| job.contains(pid)),
         attempts_changed: fs::metadata(attempts)
@@ -124,7 +123,7 @@ fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            if found.len() + folders.len() > MOST {
+            if found.len() + folders.len() > MAX_FILES {
                 return found;
             }
             let Ok(metadata) = entry.metadata() else {
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn without_others_around_new_files_count_though_nobody_has_them_open() {
+    fn without_other_processes_new_files_count_even_if_closed() {
         let (folder, attempts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut memory = memory(folder.path(), ABSENT, attempts.path());
         memory.uid = crate::sys::user::effective();
@@ -229,7 +228,7 @@ mod tests {
     fn an_attempt_that_begins_or_ends_makes_new_files_uncertain() {
         let (folder, attempts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let state =
-            |memory: &SharedMemory| surroundings(ABSENT, &BTreeSet::new(), &memory.attempts);
+            |memory: &SharedMemory| other_activity(ABSENT, &BTreeSet::new(), &memory.attempts);
         let memory = memory(folder.path(), ABSENT, attempts.path());
         assert!(memory.last.is_alone && state(&memory) == memory.last);
         // Directory times have the resolution of the kernel's tick: an attempt within the same tick

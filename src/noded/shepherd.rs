@@ -41,8 +41,8 @@ use std::time::Duration;
 
 /// Number of tries to write an outcome, one second apart, before it is sent to noded instead; and
 /// number of further tries while no noded listens.
-const PATIENT_TRIES: usize = 10;
-const LAST_TRIES: usize = 360;
+const RECORD_TRIES: usize = 10;
+const SEND_TRIES: usize = 360;
 
 /// The descriptors that a spawner gives to each shepherd.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub struct ShepherdContext {
     pub socket: OwnedFd,
     /// Held until the attempt's directory exists: a starting noded waits for it.
     pub building: OwnedFd,
-    /// Held as long as `building`, so that noded sees the end of both.
+    /// Held as long as `building`. The read end of this pipe shows noded that both are released.
     pub builder: OwnedFd,
 }
 
@@ -67,7 +67,7 @@ pub fn run(
         building,
         builder,
     } = context;
-    settle();
+    detach();
     let begun = launch.and_then(|bytes| {
         let launch: Launch = postcard::from_bytes(&bytes).map_err(io::Error::other)?;
         let account = site
@@ -80,18 +80,18 @@ pub fn run(
         Err(e) => {
             say(
                 &noded,
-                &SpawnerCommand::Failed(name, format!("attempt {name} cannot be recorded: {e}")),
+                &SpawnerCommand::Failed(name, format!("cannot record attempt {name}: {e}")),
                 None,
                 true,
             );
         }
         Ok((None, ..)) => {}
         Ok((Some((built, cookie)), launch, account)) => {
-            // Report a failure before this: afterwards noded expects no more of this launch.
+            // After this, noded assumes that the launch has begun: report failures before.
             drop((building, builder));
             let mut terminal = None;
             let checkpoint = checkpoint_folder(site, &launch);
-            let (outcome, tmpdir) = herd(
+            let (outcome, tmpdir) = run_attempt(
                 site,
                 launch,
                 account,
@@ -128,7 +128,7 @@ pub fn run(
 }
 
 /// Detaches from the spawner's session, terminal and output.
-fn settle() {
+fn detach() {
     process::set_name(c"lanai-shepherd");
     let _ = nix::unistd::setsid();
     let _ = process::silence();
@@ -184,7 +184,7 @@ fn other_owner(site: &Site, account: &UserAccount) -> Option<(u32, u32)> {
 
 /// Runs the job to its end, unless it was cancelled or cannot start. Returns the outcome, and the
 /// `TMPDIR` to remove.
-fn herd(
+fn run_attempt(
     site: &Site,
     mut launch: Launch,
     account: Result<UserAccount, LaunchFault>,
@@ -235,7 +235,7 @@ fn hook_runner<'a>(
         return Ok(None);
     };
     let groups = job_hooks::groups(site, account, launch)
-        .map_err(|e| LaunchFault::Node(format!("groups: {e}")))?;
+        .map_err(|e| LaunchFault::Node(format!("cannot read the owner's groups: {e}")))?;
     Ok(Some(JobHookRunner {
         site,
         account: account.clone(),
@@ -269,10 +269,10 @@ impl JobContext<'_> {
             cookie,
             hooks,
         } = *self;
-        let lent = tmpdir::of_script(site, launch);
-        let own = lent.is_none();
+        let inherited = tmpdir::of_script(site, launch);
+        let own = inherited.is_none();
         let owner = other_owner(site, account);
-        let made = match lent {
+        let made = match inherited {
             Some(tmpdir) => Ok(tmpdir),
             None => tmpdir::make(&site.tmp, &launch.full_id, cookie, owner),
         };
@@ -281,7 +281,7 @@ impl JobContext<'_> {
             Err(e) => {
                 return (
                     AttemptOutcome::new(How::NodeFault(format!(
-                        "TMPDIR under {}: {e}",
+                        "cannot create TMPDIR in {}: {e}",
                         site.tmp.display()
                     ))),
                     None,
@@ -293,14 +293,14 @@ impl JobContext<'_> {
                 Ok(made) => *terminal = Some(made),
                 Err(e) => {
                     return (
-                        AttemptOutcome::new(How::NodeFault(format!("terminal: {e}"))),
+                        AttemptOutcome::new(How::NodeFault(format!("cannot open a terminal: {e}"))),
                         Some(tmpdir),
                     );
                 }
             }
         }
         let jobdir = jobdir(launch, account, cookie);
-        let mut around = Around {
+        let mut job = PreparedJob {
             site,
             launch,
             built,
@@ -310,9 +310,8 @@ impl JobContext<'_> {
             jobdir: &jobdir,
             own,
         };
-        let ran = around.run_with_files(noded, terminal.as_mut(), hooks);
-        let outcome =
-            ran.unwrap_or_else(|e| AttemptOutcome::new(not_started(&e).end(around.launch)));
+        let ran = job.run_with_files(noded, terminal.as_mut(), hooks);
+        let outcome = ran.unwrap_or_else(|e| AttemptOutcome::new(not_started(&e).end(job.launch)));
         (outcome, own.then_some(tmpdir))
     }
 }
@@ -334,9 +333,9 @@ fn jobdir(launch: &Launch, account: &UserAccount, cookie: &str) -> PathBuf {
 fn not_started(error: &io::Error) -> LaunchFault {
     match error.kind() {
         io::ErrorKind::InvalidInput => {
-            LaunchFault::Owner(format!("a zero byte in the command: {error}"))
+            LaunchFault::Owner(format!("the command contains a zero byte: {error}"))
         }
-        _ => LaunchFault::Node(format!("fork: {error}")),
+        _ => LaunchFault::Node(format!("cannot start the job: {error}")),
     }
 }
 
@@ -346,8 +345,8 @@ fn checkpoint_folder(site: &Site, launch: &Launch) -> Option<PathBuf> {
     (launch.place.task == 0).then(|| checkpoint::folder(&site.state, folders, &launch.full_id))
 }
 
-/// The job's surroundings that are ready before the fork.
-struct Around<'a> {
+/// A job with everything that is prepared before the fork.
+struct PreparedJob<'a> {
     site: &'a Site,
     launch: &'a mut Launch,
     built: &'a Built,
@@ -359,7 +358,7 @@ struct Around<'a> {
     own: bool,
 }
 
-impl Around<'_> {
+impl PreparedJob<'_> {
     /// Runs the job between stage-in and stage-out.
     fn run_with_files(
         &mut self,
@@ -382,7 +381,7 @@ impl Around<'_> {
             hooks.epilogue(self.launch, outcome);
         }
         match ran {
-            Ok(over) => Ok(self.after(noded, over)),
+            Ok(end) => Ok(self.after(noded, end)),
             Err(e) => self.discard_private().and(Err(e)),
         }
     }
@@ -395,14 +394,14 @@ impl Around<'_> {
             .or_else(|| hooks.prologue(self.launch))
     }
 
-    /// The group to take without changing the user.
+    /// The gid of the group that the job requests for this host, if any.
     fn group(&self) -> Option<u32> {
-        let asked = self
+        let requested = self
             .launch
             .groups
             .as_ref()
             .and_then(|list| for_host(list.as_bytes(), &self.site.host));
-        asked.map(|_| self.account.gid)
+        requested.map(|_| self.account.gid)
     }
 
     fn run(&self, noded: &OwnedFd, mut terminal: Option<&mut Terminal>) -> io::Result<WatchedEnd> {
@@ -531,19 +530,19 @@ impl Around<'_> {
 /// noded instead. While no noded listens, writing is retried for an hour, since the exit status is
 /// not stored elsewhere.
 fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &AttemptOutcome) {
-    for failures in 0..PATIENT_TRIES + LAST_TRIES {
+    for failures in 0..RECORD_TRIES + SEND_TRIES {
         let Err(error) = built.write_outcome(outcome) else {
             return;
         };
         if !built.folder.exists() {
             return;
         }
-        if failures < PATIENT_TRIES {
+        if failures < RECORD_TRIES {
             clock::sleep(Duration::from_secs(1));
             continue;
         }
-        let word = SpawnerCommand::Unrecorded(name, outcome.clone(), error.to_string());
-        if spawner_messages::deliver(noded, &word).is_ok() {
+        let message = SpawnerCommand::Unrecorded(name, outcome.clone(), error.to_string());
+        if spawner_messages::deliver(noded, &message).is_ok() {
             return;
         }
         clock::sleep(Duration::from_secs(10));
@@ -553,7 +552,7 @@ fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &At
 /// Removes a directory of the job. The administrator must remove the remains.
 fn remove(noded: &OwnedFd, name: AttemptName, folder: &Path) {
     if let Err(error) = tmpdir::remove(folder) {
-        let why = format!("{} is left behind: {error}", folder.display());
+        let why = format!("cannot remove {}: {error}", folder.display());
         say(noded, &SpawnerCommand::LeftBehind(name, why), None, false);
     }
 }

@@ -25,7 +25,7 @@ pub struct Site {
     /// inside a job of another Lanai, and for a personal installation, next to which a shared one
     /// may exist.
     pub home: Option<PathBuf>,
-    /// The directory of Lanai's commands, unless every `PATH` has it.
+    /// The directory of Lanai's commands, unless the default `PATH` contains it.
     pub commands: Option<PathBuf>,
     /// The host's short name.
     pub host: String,
@@ -39,7 +39,7 @@ pub struct Site {
     pub max_processes: Option<u64>,
     /// The account of noded itself.
     pub own: UserAccount,
-    /// Many users: root's jobs are refused.
+    /// Whether many users run jobs here. Jobs of root are refused then.
     pub shared: bool,
     /// The lowest uid of job owners, if noded runs as root.
     pub min_uid: u32,
@@ -65,7 +65,7 @@ impl Site {
     /// The account under which a job of `owner` runs here, or why it may not run.
     pub fn admit(&self, owner: &Owner) -> Result<UserAccount, LaunchFault> {
         if self.shared && owner.uid == 0 {
-            let why = "root's jobs are not run in a shared installation: submit as another user";
+            let why = "jobs of root do not run in a shared installation: submit as another user";
             return Err(LaunchFault::Owner(why.into()));
         }
         if owner.uid == self.own.uid {
@@ -74,27 +74,27 @@ impl Site {
         let (user, uid) = (&owner.user, owner.uid);
         if self.own.uid != 0 {
             let why = format!(
-                "noded on {} runs as {} and only its jobs, not {user}'s",
+                "noded on {} runs as {} and cannot run jobs of {user}",
                 self.host, self.own.name
             );
             return Err(LaunchFault::Node(why));
         }
         if uid < self.min_uid {
             let why = format!(
-                "user {user} ({uid}) is below the lowest user number run here, {}",
+                "user {user} has uid {uid}, below the minimum for jobs on this node, {} (min_uid)",
                 self.min_uid
             );
             return Err(LaunchFault::Owner(why));
         }
         // A failing name service may cause both errors; another node, or a later try, may succeed.
-        let account =
-            user::named(user).map_err(|e| LaunchFault::Node(format!("user {user}: {e}")))?;
+        let account = user::named(user)
+            .map_err(|e| LaunchFault::Node(format!("cannot look up user {user}: {e}")))?;
         let account = account.ok_or_else(|| {
             LaunchFault::Node(format!("user {user} is not known on {}", self.host))
         })?;
         if account.uid != uid {
             let why = format!(
-                "user {user} has number {} on {}, not {uid}",
+                "user {user} has uid {} on {}, not {uid}",
                 account.uid, self.host
             );
             return Err(LaunchFault::Node(why));
@@ -108,8 +108,9 @@ impl Site {
     /// since its user may log in by key.
     fn refuse_closed(&self, account: &UserAccount) -> Result<(), LaunchFault> {
         let UserAccount { name, shell, .. } = account;
-        let expiry = user::expiry(name)
-            .map_err(|e| LaunchFault::Node(format!("expiry of user {name}: {e}")))?;
+        let expiry = user::expiry(name).map_err(|e| {
+            LaunchFault::Node(format!("cannot read the expiry date of user {name}: {e}"))
+        })?;
         let today = clock::wall().0.div_euclid(SECONDS_A_DAY);
         if let Some(day) = expiry.filter(|&day| has_expired(day, today)) {
             let why = format!(
@@ -146,7 +147,7 @@ impl Site {
         };
         let (user, host) = (&account.name, &self.host);
         let found = user::group_of(&account, &name)
-            .map_err(|e| LaunchFault::Node(format!("group {name}: {e}")))?;
+            .map_err(|e| LaunchFault::Node(format!("cannot look up group {name}: {e}")))?;
         let gid = found.ok_or_else(|| {
             LaunchFault::Owner(format!(
                 "user {user} is not a member of group {name} on {host}"
@@ -154,7 +155,7 @@ impl Site {
         })?;
         if account.uid == self.own.uid && !user::may_take_group(gid) {
             return Err(LaunchFault::Owner(format!(
-                "only root's noded can give a job the group {name}"
+                "noded does not run as root and cannot give the job the group {name}"
             )));
         }
         Ok(UserAccount { gid, ..account })
@@ -203,7 +204,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_those_who_may_run_here_do() {
+    fn only_permitted_users_may_run_jobs() {
         let owner = |user: &str, uid| Owner {
             user: user.into(),
             uid,
@@ -236,11 +237,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_user_this_node_does_not_know_or_knows_otherwise_is_the_nodes_fault() {
+    fn an_unknown_or_different_user_is_a_fault_of_the_node() {
         let cases = [
             (0, "no-such-user", 4242, "not known"),
-            (0, "root", 4242, "has number 0"),
-            (5000, "you", 5001, "only its jobs"),
+            (0, "root", 4242, "has uid 0"),
+            (5000, "you", 5001, "cannot run jobs of you"),
         ];
         for (own, user, uid, text) in cases {
             let fault = site(own, false)

@@ -137,8 +137,8 @@ fn serve(site: &Site, context: ShepherdContext) -> ! {
             Ok(Fork::Child) => shepherd::run(site, context, name, launch(inline, passed)),
             Ok(Fork::Parent(pid)) => announce(&context, name, pid),
             Err(e) => {
-                let word = SpawnerCommand::Failed(name, format!("fork: {e}"));
-                say(&context.socket, &word, None, true);
+                let message = SpawnerCommand::Failed(name, format!("cannot fork a shepherd: {e}"));
+                say(&context.socket, &message, None, true);
             }
         }
     }

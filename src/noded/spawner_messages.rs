@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The longest message, in bytes. An outcome with all its notes fits in it.
-const LONGEST_MESSAGE: usize = 16 << 10;
+const MAX_MESSAGE: usize = 16 << 10;
 
 /// A message to noded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,8 @@ pub enum SpawnerCommand {
     Running(AttemptName, u32),
     /// The processes of the job, which has this session, are all suspended (true) or running.
     Stopped(AttemptName, u32, bool),
-    /// The job has ended, and its files are being staged out.
+    /// The script of a job on several hosts has ended, and stage-out begins: schedd releases the
+    /// other hosts.
     StagingOut(AttemptName),
     /// The job's outcome is recorded. Its shepherd still has to clean up.
     Over(AttemptName),
@@ -33,7 +34,7 @@ pub enum SpawnerCommand {
 
 /// Reads the next message at noded's end of a socket. None when the other end is closed.
 pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerCommand, Option<OwnedFd>)>> {
-    let mut buffer = [0; LONGEST_MESSAGE];
+    let mut buffer = [0; MAX_MESSAGE];
     let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else {
         return Ok(None);
     };

@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 /// Maximum length of the message about one file, in characters.
-const LONGEST: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 /// The files of one job and their directories.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Staging<'_> {
         if missing.is_empty() {
             Ok(())
         } else {
-            Err(shortened(missing.join(", "), LONGEST))
+            Err(shortened(missing.join(", "), MAX_MESSAGE))
         }
     }
 
@@ -76,7 +76,8 @@ impl Staging<'_> {
         host == self.host || host == "localhost"
     }
 
-    /// Creates the job's directory and stages files in.
+    /// Creates the private directory, if the job has one, and stages files in. If that fails, the
+    /// directory is removed.
     pub fn before(&self) -> Result<(), String> {
         self.make_and_fill().inspect_err(|_| self.discard())
     }
@@ -91,7 +92,12 @@ impl Staging<'_> {
     fn make_and_fill(&self) -> Result<(), String> {
         if self.files.private {
             let made = DirBuilder::new().mode(0o700).create(self.folder);
-            made.map_err(|e| format!("sandbox: {}: {e}", self.folder.display()))?;
+            made.map_err(|e| {
+                format!(
+                    "cannot create the private directory {}: {e}",
+                    self.folder.display()
+                )
+            })?;
         }
         for transfer in &self.files.before {
             self.copy(
@@ -102,7 +108,7 @@ impl Staging<'_> {
             .map_err(|e| {
                 shortened(
                     format!("stage-in failed: {}: {e}", shown(transfer)),
-                    LONGEST,
+                    MAX_MESSAGE,
                 )
             })?;
         }
@@ -122,7 +128,7 @@ impl Staging<'_> {
             faults.extend(copied.err().map(|e| {
                 shortened(
                     format!("stage-out failed: {}: {e}", shown(transfer)),
-                    LONGEST,
+                    MAX_MESSAGE,
                 )
             }));
         }
@@ -133,11 +139,12 @@ impl Staging<'_> {
             .filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()))
         {
             let removed = fs::remove_file(path);
-            faults.extend(
-                removed
-                    .err()
-                    .map(|e| shortened(format!("{} not removed: {e}", path.display()), LONGEST)),
-            );
+            faults.extend(removed.err().map(|e| {
+                shortened(
+                    format!("cannot remove {}: {e}", path.display()),
+                    MAX_MESSAGE,
+                )
+            }));
         }
         if self.files.private && kept {
             faults.push(format!(
@@ -148,7 +155,7 @@ impl Staging<'_> {
             let removed = filesystem::remove_tree(self.folder)
                 .err()
                 .filter(|e| e.kind() != io::ErrorKind::NotFound);
-            faults.extend(removed.map(|e| format!("{} not removed: {e}", self.folder.display())));
+            faults.extend(removed.map(|e| format!("cannot remove {}: {e}", self.folder.display())));
         }
         if faults.is_empty() {
             Ok(())
@@ -160,7 +167,7 @@ impl Staging<'_> {
     fn copy(&self, transfer: &Transfer, from: &Path, to: &Path) -> Result<(), String> {
         if !self.is_here(transfer) {
             return Err(format!(
-                "files are copied within a host only, and this one is {}",
+                "files can only be copied within one host, and this host is {}",
                 self.host
             ));
         }
@@ -168,7 +175,7 @@ impl Staging<'_> {
         let inside = to.as_os_str().as_bytes().ends_with(b"/") || to.is_dir();
         if sources.len() > 1 && !inside {
             return Err(format!(
-                "{}: several files need a folder to go to",
+                "{}: the target of several files must be a directory",
                 to.display()
             ));
         }
@@ -248,7 +255,10 @@ fn copy_all(source: &Path, target: &Path) -> Result<(), String> {
             .map_err(|e| fault(target, &e));
     }
     if !found.is_dir() {
-        return Err(format!("{}: neither a file nor a folder", source.display()));
+        return Err(format!(
+            "{}: neither a file nor a directory",
+            source.display()
+        ));
     }
     let made = fs::create_dir(target).or_else(|e| if target.is_dir() { Ok(()) } else { Err(e) });
     made.map_err(|e| fault(target, &e))?;
@@ -257,7 +267,7 @@ fn copy_all(source: &Path, target: &Path) -> Result<(), String> {
         && own.starts_with(&whole)
     {
         return Err(format!(
-            "{}: lies within what is to be copied",
+            "{}: the target is inside the directory to copy",
             target.display()
         ));
     }
@@ -379,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_copied_to_itself_keeps_what_is_in_it() {
+    fn a_file_copied_to_itself_keeps_its_contents() {
         let place = Place::new();
         place.write("x", "kept");
         assert_eq!(place.stage("x@n1:x", "x@n1:./x"), (Ok(()), Ok(())));
@@ -387,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_copied_says_what_and_why() {
+    fn a_failed_copy_names_the_file_and_the_reason() {
         let place = Place::new();
         place.write("d/e/x", "");
         place.write("1", "");
@@ -396,20 +406,20 @@ mod tests {
         for (list, why) in [
             (
                 "x@elsewhere:y",
-                "files are copied within a host only, and this one is n1",
+                "files can only be copied within one host, and this host is n1",
             ),
             ("x@n1:no/such", "No such file or directory"),
             ("x@n1:none*", "No such file or directory"),
-            ("x@n1:?", "several files need a folder"),
-            ("d/e/f@n1:d", "lies within what is to be copied"),
-            ("x@n1:pipe", "neither a file nor a folder"),
+            ("x@n1:?", "the target of several files must be a directory"),
+            ("d/e/f@n1:d", "the target is inside the directory to copy"),
+            ("x@n1:pipe", "neither a file nor a directory"),
             ("no/such/x@n1:1", "No such file or directory"),
         ] {
             let (before, _) = place.stage(list, "");
-            let said = before.expect_err(list);
+            let error = before.expect_err(list);
             assert!(
-                said.starts_with(&format!("stage-in failed: {list}: ")) && said.contains(why),
-                "{said}"
+                error.starts_with(&format!("stage-in failed: {list}: ")) && error.contains(why),
+                "{error}"
             );
         }
     }
@@ -444,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_folder_goes_unless_something_in_it_could_not_be_delivered() {
+    fn a_private_directory_is_removed_unless_a_copy_failed() {
         let place = Place::new();
         let (home, folder) = (place.home(), place.home().join("pbs.1.x"));
         let private = Files {
@@ -463,10 +473,10 @@ mod tests {
         };
         staging.before().unwrap();
         fs::write(folder.join("out"), "out").unwrap();
-        let said = staging.after(&[]).unwrap_err();
+        let error = staging.after(&[]).unwrap_err();
         assert!(
-            said.contains("stage-out failed") && said.contains("left in"),
-            "{said}"
+            error.contains("stage-out failed") && error.contains("left in"),
+            "{error}"
         );
         assert!(folder.join("out").exists());
         assert_eq!(

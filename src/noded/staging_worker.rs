@@ -26,7 +26,7 @@ pub struct StagingWorker<'a> {
     pub account: &'a UserAccount,
     /// All the owner's groups, when the process must become the owner first.
     pub groups: Option<&'a [Gid]>,
-    /// The group to take if it already is the owner.
+    /// The group to set if the process already runs as the owner.
     pub group: Option<u32>,
     /// The umask for new files.
     pub umask: u32,
@@ -71,7 +71,7 @@ impl StagingWorker<'_> {
         let shepherd = getpid();
         let worker = RunningProgram::fork(clock::monotonic(), self.limit, || {
             self.become_owner(shepherd)
-                .map_err(|e| io::Error::other(format!("identity: {e}")))?;
+                .map_err(|e| io::Error::other(format!("cannot become the job's owner: {e}")))?;
             work().map_err(io::Error::other)
         })?;
         Ok(self.wait(worker, &signals, seen))
@@ -133,7 +133,7 @@ fn helper_result(result: ProgramResult) -> HelperResult {
     match result.exit {
         Ok(exit) if exit.status == Some(0) => HelperResult::Well,
         Ok(exit) if exit.text.is_empty() => {
-            HelperResult::Failed("the copying process was killed".into())
+            HelperResult::Failed("the staging process was killed".into())
         }
         Ok(exit) => HelperResult::Failed(exit.text),
         Err(ProgramFault::Late(_)) => HelperResult::Late,
@@ -165,8 +165,8 @@ pub fn all_of(done: io::Result<HelperResult>) -> Result<(), String> {
     match done.map_err(not_delivered)? {
         HelperResult::Well => Ok(()),
         HelperResult::Failed(why) => Err(why),
-        HelperResult::Cancelled => Err("cancelled".into()),
-        HelperResult::Late => Err("not done in time".into()),
+        HelperResult::Cancelled => Err("it was cancelled".into()),
+        HelperResult::Late => Err("it exceeded its time limit".into()),
     }
 }
 

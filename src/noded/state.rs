@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Maximum time for a predecessor's shepherds to create their attempts' directories.
-const PATIENCE_MS: u64 = 10_000;
+const BUILDING_TIMEOUT_MS: u64 = 10_000;
 
 /// The locked directory.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl StateFolder {
         }
         if let Some(kind) = filesystem::network(folder).with_context(|| place(folder))? {
             bail!(
-                "{} lies on a network file system ({kind}): give a folder on a local disk with --state",
+                "{} is on a network file system ({kind}): choose one on a local disk with --state",
                 place(folder)
             );
         }
@@ -63,7 +63,7 @@ impl StateFolder {
         match fs::read_to_string(&path) {
             Ok(text) if is_identity(text.trim_end()) => Ok(text.trim_end().to_string()),
             Ok(_) => bail!(
-                "{} is damaged: restore it, or remove it if no job of this state directory runs any more",
+                "{} is damaged: restore it, or remove it if no job of this directory is running",
                 path.display()
             ),
             Err(e) if e.kind() == io::ErrorKind::NotFound => self.new_identity(&path),
@@ -135,16 +135,17 @@ fn lock(folder: &Path) -> Result<Flock<File>> {
         Err((_, nix::Error::EWOULDBLOCK)) => {
             let pid = fs::read_to_string(&path).unwrap_or_default();
             bail!(
-                "another noded (process {pid}) uses {}: stop it, or give this one --state and --socket of its own",
+                "another noded (process {pid}) uses {}: stop it, or start this one with \
+                 another --state and --socket",
                 folder.display()
             )
         }
-        Err((_, e)) => Err(e).with_context(|| format!("locking {}", path.display())),
+        Err((_, e)) => Err(e).with_context(|| format!("cannot lock {}", path.display())),
     }
 }
 
 fn place(folder: &Path) -> String {
-    format!("the state folder {}", folder.display())
+    format!("state directory {}", folder.display())
 }
 
 /// Waits until no launch of an earlier noded is in progress, so that the directory is complete.
@@ -152,7 +153,7 @@ fn building(folder: &Path) -> Result<Building> {
     let path = folder.join("building.lock");
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600);
-    for _ in 0..PATIENCE_MS / 10 {
+    for _ in 0..BUILDING_TIMEOUT_MS / 10 {
         if let Ok(lock) = Flock::lock(options.open(&path)?, FlockArg::LockExclusiveNonblock) {
             let shared = lock.try_clone()?;
             // The last process that closes it unlocks it; the guard would unlock it for all.
@@ -162,7 +163,7 @@ fn building(folder: &Path) -> Result<Building> {
         clock::sleep(Duration::from_millis(10));
     }
     bail!(
-        "a spawner or shepherd of an earlier noded holds {} and does not finish: end lanai-spawner",
+        "a spawner or shepherd of an earlier noded still holds {}: kill lanai-spawner",
         path.display()
     )
 }
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_noded_is_told_who_has_the_folder() {
+    fn the_error_of_a_second_noded_names_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let first = StateFolder::hold(folder.path(), false).unwrap();
         let error = StateFolder::hold(folder.path(), false)
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_epoch_is_remembered_and_half_built_folders_are_not() {
+    fn the_highest_epoch_is_stored_and_unfinished_directories_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let half = folder::attempts(folder.path()).join(".new-77");
         fs::create_dir_all(&half).unwrap();

@@ -20,7 +20,7 @@ use std::os::fd::AsFd;
 /// Maximum number of rounds.
 const ROUNDS: usize = 3;
 /// Maximum wait for killed processes per round.
-const PATIENCE: Span = Span::seconds(3);
+const EXIT_TIMEOUT: Span = Span::seconds(3);
 
 /// The processes of this shepherd's job.
 pub fn processes(cgroup: Option<&Cgroup>) -> Vec<i32> {
@@ -52,24 +52,24 @@ pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
 /// Kills every process of the job and waits for their end. `children` reports SIGCHLD.
 pub fn end(cgroup: Option<&Cgroup>, children: &SignalFd) {
     for round in 0..ROUNDS {
-        if alone() {
+        if reap_all() {
             break;
         }
         let fenced = cgroup.is_some_and(|group| group.kill().is_ok());
         if !fenced || round > 0 {
             freeze_and_kill();
         }
-        wait_until_alone(children);
+        wait_for_exit(children);
     }
     if let Some(group) = cgroup.filter(|group| !group.remove()) {
         let _ = group.kill();
-        group.wait_until_empty(PATIENCE);
+        group.wait_until_empty(EXIT_TIMEOUT);
         group.remove();
     }
 }
 
 /// Reaps ended children. Returns whether none is left. An orphaned descendant becomes a child.
-fn alone() -> bool {
+fn reap_all() -> bool {
     loop {
         match process::reap(None) {
             Reaped::NoChild => return true,
@@ -118,9 +118,9 @@ pub fn kill(frozen: &Frozen) {
     }
 }
 
-fn wait_until_alone(children: &SignalFd) {
-    let until = clock::monotonic().0 + PATIENCE.0;
-    while !alone() {
+fn wait_for_exit(children: &SignalFd) {
+    let until = clock::monotonic().0 + EXIT_TIMEOUT.0;
+    while !reap_all() {
         let left = until - clock::monotonic().0;
         if left <= 0 {
             return;

@@ -19,12 +19,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Maximum time for a client to connect before the terminal hangs up.
-const PATIENCE: Span = Span::seconds(120);
+const CONNECT_TIMEOUT: Span = Span::seconds(120);
 /// Maximum time for the client to read the remaining output after the job has ended.
 const FINISH_TIMEOUT: Span = Span::seconds(5);
 /// Maximum size of a read from the terminal, and number of reads per turn.
-const GULP: usize = 16 << 10;
-const GULPS: usize = 8;
+const READ_SIZE: usize = 16 << 10;
+const MAX_READS: usize = 8;
 
 /// Passes a connection to the shepherd of the attempt in `folder`.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Door {
     }
 }
 
-/// The result of a turn.
+/// The event that [`Terminal::turn`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TerminalStep {
     /// No event.
@@ -53,7 +53,7 @@ pub enum TerminalStep {
     HungUp,
 }
 
-/// The terminal.
+/// A job's terminal and the connection of its client.
 #[derive(Debug)]
 pub struct Terminal {
     /// None once hung up.
@@ -62,10 +62,10 @@ pub struct Terminal {
     screen: Option<OwnedFd>,
     listener: UnixListener,
     /// A connection of noded that has not passed a descriptor yet.
-    knocking: Option<UnixStream>,
+    incoming: Option<UnixStream>,
     link: Option<FrameSocket>,
-    /// Whether the client has sent a message.
-    seated: bool,
+    /// Whether a client has attached: it has sent its window size.
+    is_attached: bool,
     /// Input that the terminal has not taken yet.
     typed: Vec<u8>,
     /// When waiting for a client ends.
@@ -80,20 +80,20 @@ impl Terminal {
             keyboard: Some(keyboard),
             screen: Some(screen),
             listener: socket::bind(&folder.terminal(), 0o600)?,
-            knocking: None,
+            incoming: None,
             link: None,
-            seated: false,
+            is_attached: false,
             typed: Vec::new(),
-            until: clock::monotonic() + PATIENCE,
+            until: clock::monotonic() + CONNECT_TIMEOUT,
         })
     }
 
-    /// The job's end, until [`Terminal::forked`].
+    /// The job's side of the terminal, until [`Terminal::forked`].
     pub fn screen(&self) -> Option<BorrowedFd<'_>> {
         self.screen.as_ref().map(AsFd::as_fd)
     }
 
-    /// Closes the job's end after the fork.
+    /// Closes the job's side after the fork.
     pub fn forked(&mut self) {
         self.screen = None;
     }
@@ -105,7 +105,7 @@ impl Terminal {
         };
         let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         fds.extend(
-            self.knocking
+            self.incoming
                 .as_ref()
                 .map(|stream| PollFd::new(stream.as_fd(), PollFlags::POLLIN)),
         );
@@ -115,9 +115,12 @@ impl Terminal {
         flags.set(PollFlags::POLLOUT, link.wants_write());
         fds.push(PollFd::new(link.as_fd(), flags));
         let mut wants = PollFlags::empty();
-        wants.set(PollFlags::POLLIN, self.seated && link.backlog() < AHEAD);
+        wants.set(
+            PollFlags::POLLIN,
+            self.is_attached && link.backlog() < AHEAD,
+        );
         wants.set(PollFlags::POLLOUT, !self.typed.is_empty());
-        // With no flags the kernel would still report a closed job's end.
+        // Even with no flags the kernel would report that the job's side is closed.
         if !wants.is_empty() {
             fds.push(PollFd::new(keyboard.as_fd(), wants));
         }
@@ -126,7 +129,7 @@ impl Terminal {
 
     /// When the next timeout is due.
     pub fn due(&self) -> Option<Span> {
-        (self.keyboard.is_some() && !self.seated).then_some(self.until)
+        (self.keyboard.is_some() && !self.is_attached).then_some(self.until)
     }
 
     /// Handles all pending events without blocking.
@@ -135,16 +138,16 @@ impl Terminal {
             return TerminalStep::Quiet;
         }
         self.admit();
-        let before = self.seated;
-        if self.link.is_some() && self.converse().is_err() {
+        let before = self.is_attached;
+        if self.link.is_some() && self.transfer().is_err() {
             self.link = None;
-            if self.seated {
+            if self.is_attached {
                 return self.hang_up();
             }
         }
-        if self.seated && !before {
+        if self.is_attached && !before {
             TerminalStep::Begins
-        } else if !self.seated && clock::monotonic() >= self.until {
+        } else if !self.is_attached && clock::monotonic() >= self.until {
             self.hang_up()
         } else {
             TerminalStep::Quiet
@@ -159,29 +162,33 @@ impl Terminal {
     /// Accepts a client connection from noded, unless one is active: further ones are closed.
     fn admit(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
-            self.knocking = stream.set_nonblocking(true).is_ok().then_some(stream);
+            self.incoming = stream.set_nonblocking(true).is_ok().then_some(stream);
         }
-        let Some(stream) = &self.knocking else { return };
+        let Some(stream) = &self.incoming else { return };
         let passed = match packet::receive(stream.as_fd(), &mut [0; 8], false) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
             received => received.ok().flatten().and_then(|(_, passed)| passed),
         };
-        self.knocking = None;
+        self.incoming = None;
         if let Some(connection) = passed
-            && !self.seated
+            && !self.is_attached
         {
             self.link = FrameSocket::new(UnixStream::from(connection)).ok();
-            self.until = clock::monotonic() + PATIENCE;
+            self.until = clock::monotonic() + CONNECT_TIMEOUT;
         }
     }
 
-    fn converse(&mut self) -> io::Result<()> {
-        self.listen()?;
-        self.type_in()?;
-        if self.seated { self.show() } else { Ok(()) }
+    fn transfer(&mut self) -> io::Result<()> {
+        self.read_input()?;
+        self.write_input()?;
+        if self.is_attached {
+            self.send_output()
+        } else {
+            Ok(())
+        }
     }
 
-    fn listen(&mut self) -> io::Result<()> {
+    fn read_input(&mut self) -> io::Result<()> {
         let (Some(link), Some(keyboard)) = (&mut self.link, &self.keyboard) else {
             return Ok(());
         };
@@ -197,7 +204,7 @@ impl Terminal {
             match input {
                 TerminalInput::Window(window) => {
                     terminal::set_window(keyboard, window);
-                    self.seated = true;
+                    self.is_attached = true;
                 }
                 TerminalInput::Typed(bytes) => self.typed.extend(bytes),
             }
@@ -210,7 +217,7 @@ impl Terminal {
         }
     }
 
-    fn type_in(&mut self) -> io::Result<()> {
+    fn write_input(&mut self) -> io::Result<()> {
         let Some(keyboard) = &self.keyboard else {
             return Ok(());
         };
@@ -219,22 +226,22 @@ impl Terminal {
                 Ok(written) => drop(self.typed.drain(..written)),
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
-                // The job's end is closed: the job is about to end.
+                // The job's side is closed: the job is about to end.
                 Err(_) => self.typed.clear(),
             }
         }
         Ok(())
     }
 
-    fn show(&mut self) -> io::Result<()> {
-        for _ in 0..GULPS {
+    fn send_output(&mut self) -> io::Result<()> {
+        for _ in 0..MAX_READS {
             let (Some(link), Some(keyboard)) = (&mut self.link, &self.keyboard) else {
                 break;
             };
             if link.backlog() >= AHEAD {
                 break;
             }
-            let mut buffer = [0; GULP];
+            let mut buffer = [0; READ_SIZE];
             match nix::unistd::read(keyboard, &mut buffer) {
                 Ok(length) if length > 0 => {
                     link.send(&TerminalOutput::Shown(buffer[..length].to_vec()))
@@ -249,25 +256,25 @@ impl Terminal {
 
     /// Sends the remaining output and the exit status of an ended job, for a limited time.
     pub fn finish(mut self, status: i32) {
-        if !self.seated {
+        if !self.is_attached {
             return;
         }
         let until = clock::monotonic() + FINISH_TIMEOUT;
-        while self.left_to_show() && clock::monotonic() < until {
-            if self.show().is_err() || !self.drain(until) {
+        while self.has_output() && clock::monotonic() < until {
+            if self.send_output().is_err() || !self.drain(until) {
                 return;
             }
         }
-        let told = self
+        let is_sent = self
             .link
             .as_mut()
             .is_some_and(|link| link.send(&TerminalOutput::Over { status }).is_ok());
-        if told {
+        if is_sent {
             self.drain(until);
         }
     }
 
-    fn left_to_show(&self) -> bool {
+    fn has_output(&self) -> bool {
         let Some(keyboard) = &self.keyboard else {
             return false;
         };
@@ -315,12 +322,12 @@ mod tests {
         columns: 90,
     };
 
-    /// A terminal, the far end of its connection, and the job's end.
+    /// A terminal, the client's end of its connection, and the job's side.
     struct TerminalRelay {
         _folder: tempfile::TempDir,
         at: Folder,
         terminal: Terminal,
-        person: UnixStream,
+        client: UnixStream,
         job: std::fs::File,
     }
 
@@ -337,38 +344,38 @@ mod tests {
             let mut terminal = Terminal::open(&at, None).unwrap();
             let job = std::fs::File::from(terminal.screen().unwrap().try_clone_to_owned().unwrap());
             terminal.forked();
-            let person = call(&at);
+            let client = connect(&at);
             TerminalRelay {
                 _folder: folder,
                 at,
                 terminal,
-                person,
+                client,
                 job,
             }
         }
 
-        fn say(&mut self, input: &TerminalInput) -> TerminalStep {
-            frame::write(&mut self.person, input).unwrap();
+        fn send_input(&mut self, input: &TerminalInput) -> TerminalStep {
+            frame::write(&mut self.client, input).unwrap();
             self.terminal.turn()
         }
     }
 
-    fn call(at: &Folder) -> UnixStream {
-        let (person, near) = UnixStream::pair().unwrap();
+    fn connect(at: &Folder) -> UnixStream {
+        let (client, near) = UnixStream::pair().unwrap();
         Door::knock(at).unwrap().hand_in(near.as_fd()).unwrap();
-        person
+        client
     }
 
     #[test]
-    fn what_is_typed_is_read_by_the_job_and_what_it_writes_is_shown() {
+    fn input_reaches_the_job_and_its_output_reaches_the_client() {
         let mut relay = TerminalRelay::new();
         assert_eq!(relay.terminal.turn(), TerminalStep::Quiet);
         assert_eq!(
-            relay.say(&TerminalInput::Window(SIZE)),
+            relay.send_input(&TerminalInput::Window(SIZE)),
             TerminalStep::Begins
         );
         assert_eq!(terminal::window(&relay.job), Some(SIZE));
-        relay.say(&TerminalInput::Typed(b"hello\n".to_vec()));
+        relay.send_input(&TerminalInput::Typed(b"hello\n".to_vec()));
         let mut line = [0; 6];
         relay.job.read_exact(&mut line).unwrap();
         assert_eq!(&line, b"hello\n");
@@ -376,34 +383,34 @@ mod tests {
         drop(relay.job);
         relay.terminal.finish(7);
         let mut shown = Vec::new();
-        while let Ok(TerminalOutput::Shown(bytes)) = frame::read(&mut relay.person) {
+        while let Ok(TerminalOutput::Shown(bytes)) = frame::read(&mut relay.client) {
             shown.extend(bytes);
         }
         assert_eq!(String::from_utf8(shown).unwrap(), "hello\r\nbye");
     }
 
     #[test]
-    fn one_who_leaves_before_he_speaks_is_followed_by_another_and_a_second_person_is_not_let_in() {
+    fn a_silent_client_is_replaced_and_a_second_client_is_refused() {
         let mut relay = TerminalRelay::new();
         relay.terminal.turn();
-        relay.person = call(&relay.at);
+        relay.client = connect(&relay.at);
         assert_eq!(relay.terminal.turn(), TerminalStep::Quiet);
         assert_eq!(
-            relay.say(&TerminalInput::Window(SIZE)),
+            relay.send_input(&TerminalInput::Window(SIZE)),
             TerminalStep::Begins
         );
-        let mut late = call(&relay.at);
+        let mut late = connect(&relay.at);
         assert_eq!(relay.terminal.turn(), TerminalStep::Quiet);
         assert_eq!(late.read(&mut [0; 8]).unwrap(), 0);
-        drop(std::mem::replace(&mut relay.person, late));
+        drop(std::mem::replace(&mut relay.client, late));
         assert_eq!(relay.terminal.turn(), TerminalStep::HungUp);
         assert!(relay.terminal.watched().is_empty());
     }
 
     #[test]
-    fn a_person_who_reads_nothing_stops_the_job_and_costs_no_memory() {
+    fn a_client_that_reads_nothing_blocks_the_job_and_uses_no_memory() {
         let mut relay = TerminalRelay::new();
-        relay.say(&TerminalInput::Window(SIZE));
+        relay.send_input(&TerminalInput::Window(SIZE));
         nix::fcntl::fcntl(
             &relay.job,
             nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK),
@@ -423,11 +430,11 @@ mod tests {
     }
 
     #[test]
-    fn one_who_hangs_up_is_noticed_though_nobody_reads_what_he_typed() {
+    fn a_disconnect_is_noticed_although_the_input_is_unread() {
         let mut relay = TerminalRelay::new();
-        relay.say(&TerminalInput::Window(SIZE));
+        relay.send_input(&TerminalInput::Window(SIZE));
         relay.terminal.typed = vec![b'x'; 2 * AHEAD];
-        drop(relay.person);
+        drop(relay.client);
         assert_eq!(relay.terminal.turn(), TerminalStep::HungUp);
     }
 }

@@ -69,7 +69,8 @@ pub fn remove_empty(path: &Path) -> bool {
     fs::remove_dir(path).is_ok()
 }
 
-/// The parent directory of all `TMPDIR`s: a writable one on disk, if there is one.
+/// The parent directory of all `TMPDIR`s: `/var/tmp` or `/tmp`, if writable, else noded's state
+/// directory.
 pub fn base(state: &Path) -> PathBuf {
     for usual in [Path::new("/var/tmp"), Path::new("/tmp")] {
         if nix::unistd::eaccess(usual, nix::unistd::AccessFlags::W_OK).is_ok() {
@@ -85,7 +86,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 
     #[test]
-    fn a_folder_or_link_made_in_advance_is_not_used() {
+    fn an_existing_directory_or_link_is_not_used() {
         let base = tempfile::tempdir().unwrap();
         let trap = base.path().join("pbs.1.here");
         symlink("/etc", &trap).unwrap();

@@ -31,7 +31,8 @@ pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> 
         .collect()
 }
 
-/// The shares on the host that runs the script.
+/// The shares on this host: the first host of a script's shares. A task's launch contains only the
+/// task's own share.
 pub fn here(shares: &[NodeShare]) -> impl Iterator<Item = &NodeShare> {
     shares.iter().filter(|share| share.host == shares[0].host)
 }

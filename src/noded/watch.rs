@@ -35,14 +35,14 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Delay of the first usage sample, and interval of later ones.
 const FIRST_SAMPLE: Span = Span::seconds(2);
-const SAMPLES: Span = Span::seconds(5);
-/// Minimum time before a warning, so that a script can set its traps: a job may be shorter than its
-/// warning time.
-const SETTLED: Span = Span::seconds(1);
-/// Delay before a message is repeated that noded had no room for.
-const SAY_AGAIN: Span = Span(50);
+const SAMPLE_INTERVAL: Span = Span::seconds(5);
+/// The earliest run time at which the walltime warning is sent, so that a script can set its traps.
+/// It applies if the warning time is almost the walltime, or longer.
+const EARLIEST_WARNING: Span = Span::seconds(1);
+/// Delay before a message is sent again after noded's socket was full.
+const REPEAT_DELAY: Span = Span(50);
 
-/// The state of the running job.
+/// The state that a shepherd keeps of its running job.
 #[derive(Debug)]
 pub struct JobWatch<'a> {
     launch: &'a Launch,
@@ -65,14 +65,14 @@ pub struct JobWatch<'a> {
     /// The job's standard error and standard output.
     errors: Option<OwnedFd>,
     output: Option<OwnedFd>,
-    /// Whether noded must still be notified that it runs.
-    unsaid: bool,
+    /// Whether the message that it runs must still be sent to noded.
+    running_unsent: bool,
     /// The suspension, until it is resumed.
     pause: Option<Pause>,
     /// Total time of earlier suspensions.
-    stood: Span,
-    /// Whether noded must still be notified of a suspension or resumption.
-    unsaid_pause: bool,
+    suspended_for: Span,
+    /// Whether the message of a suspension or resumption must still be sent to noded.
+    pause_unsent: bool,
     /// The processors it is bound to.
     bound: Vec<u16>,
     /// The last signal sent by order, or SIGTERM at its end.
@@ -80,9 +80,9 @@ pub struct JobWatch<'a> {
     ending: Option<Ending>,
     /// Whether its script ended before it was ordered to end.
     on_its_own: bool,
-    fate: EndKind,
-    /// Whether no process of it is left.
-    alone: bool,
+    end_kind: EndKind,
+    /// Whether none of its processes is left.
+    has_no_process: bool,
     next_sample: Span,
     /// How many bytes of the orders have been read.
     orders_seen: u64,
@@ -131,18 +131,18 @@ impl<'a> JobWatch<'a> {
             fault: None,
             errors: None,
             output: None,
-            unsaid: false,
+            running_unsent: false,
             pause: None,
-            stood: Span(0),
-            unsaid_pause: false,
+            suspended_for: Span(0),
+            pause_unsent: false,
             bound: variables::here(&launch.shares)
                 .flat_map(|share| share.cpus.iter().copied())
                 .collect(),
             sent: None,
             ending: None,
             on_its_own: false,
-            fate: EndKind::Done,
-            alone: false,
+            end_kind: EndKind::Done,
+            has_no_process: false,
             next_sample: Span(began.0.saturating_add(FIRST_SAMPLE.0)),
             orders_seen: 0,
             terminal: None,
@@ -163,26 +163,26 @@ impl<'a> JobWatch<'a> {
         mut meter: UsageMeter,
     ) -> WatchedEnd {
         let mut start = Some(start);
-        while !self.over() {
+        while !self.is_over() {
             let ready = self.wait(start.as_ref(), &signals);
-            if ready.start && self.hear(start.as_ref()) {
+            if ready.start && self.read_start_messages(start.as_ref()) {
                 start = None;
             }
             if ready.signals {
-                self.take_signals(&signals, cgroup.as_ref());
+                self.handle_signals(&signals, cgroup.as_ref());
             }
-            self.attend_terminal(start.as_ref(), cgroup.as_ref());
-            self.keep_still(cgroup.as_ref());
-            self.keep_time(cgroup.as_ref());
-            self.keep_bounds(cgroup.as_ref(), &mut meter);
-            if self.due(self.next_sample) && !self.over() {
-                self.next_sample = Span(clock::monotonic().0 + SAMPLES.0);
+            self.handle_terminal(start.as_ref(), cgroup.as_ref());
+            self.check_suspension(cgroup.as_ref());
+            self.check_times(cgroup.as_ref());
+            self.check_limits(cgroup.as_ref(), &mut meter);
+            if self.due(self.next_sample) && !self.is_over() {
+                self.next_sample = Span(clock::monotonic().0 + SAMPLE_INTERVAL.0);
                 self.built
                     .folder
                     .write_usage(&meter.sample(cgroup.as_ref(), self.elapsed()));
             }
         }
-        while start.is_some() && !self.hear(start.as_ref()) {}
+        while start.is_some() && !self.read_start_messages(start.as_ref()) {}
         self.finish(&signals, cgroup, meter)
     }
 
@@ -192,7 +192,7 @@ impl<'a> JobWatch<'a> {
             .pause
             .as_ref()
             .map_or_else(clock::monotonic, |pause| pause.since);
-        Span(now.0 - self.began.0 - self.stood.0)
+        Span(now.0 - self.began.0 - self.suspended_for.0)
     }
 
     /// The monotonic time at which this run time is reached, if the job is not suspended.
@@ -200,7 +200,7 @@ impl<'a> JobWatch<'a> {
         Span(
             self.began
                 .0
-                .saturating_add(self.stood.0)
+                .saturating_add(self.suspended_for.0)
                 .saturating_add(elapsed.0),
         )
     }
@@ -222,20 +222,20 @@ impl<'a> JobWatch<'a> {
 
     fn timeout(&self) -> PollTimeout {
         let now = clock::monotonic().0;
-        let untold = self.ending.is_none() && self.pause.is_none();
+        let is_running = self.ending.is_none() && self.pause.is_none();
         let walltime = match self.last_moment() {
-            Some(last) if untold => Some(self.moment(last).0),
+            Some(last) if is_running => Some(self.moment(last).0),
             _ => None,
         };
         let warning = self.warning().map(|(_, moment)| moment.0);
-        let look = match self.guard.next() {
-            Some(moment) if untold && self.status.is_none() => Some(moment.0),
+        let next_check = match self.guard.next() {
+            Some(moment) if is_running && self.status.is_none() => Some(moment.0),
             _ => None,
         };
         let kill = self.ending.as_ref().map(|ending| ending.kill_at.0);
-        let word = (self.unsaid || self.unsaid_pause).then_some(now + SAY_AGAIN.0);
+        let message = (self.running_unsent || self.pause_unsent).then_some(now + REPEAT_DELAY.0);
         let pause = self.pause.as_ref().map(|pause| pause.next.0);
-        let person = self
+        let terminal_timeout = self
             .terminal
             .as_ref()
             .and_then(|terminal| terminal.due())
@@ -243,11 +243,11 @@ impl<'a> JobWatch<'a> {
         let next = [
             walltime,
             warning,
-            look,
+            next_check,
             kill,
-            word,
+            message,
             pause,
-            person,
+            terminal_timeout,
             Some(self.next_sample.0),
         ];
         let next = next.into_iter().flatten().min();
@@ -260,7 +260,7 @@ impl<'a> JobWatch<'a> {
 
     /// Reads messages of the job's first process before its exec; true when there are no more. This
     /// never blocks: a process stuck in the kernel may not even close its end when it is killed.
-    fn hear(&mut self, start: Option<&OwnedFd>) -> bool {
+    fn read_start_messages(&mut self, start: Option<&OwnedFd>) -> bool {
         let Some(start) = start else { return true };
         let mut buffer = [0; 8192];
         match packet::receive(start.as_fd(), &mut buffer, false) {
@@ -270,42 +270,46 @@ impl<'a> JobWatch<'a> {
                         self.errors = passed;
                         // Its program has not started: it waits for a client, which waits for this
                         // message.
-                        self.unsaid = self.terminal.is_some();
-                        self.say_running();
+                        self.running_unsent = self.terminal.is_some();
+                        self.send_running();
                     }
                     Ok(ChildMessage::Beside(stream)) => self.streams.push(stream),
                     Ok(ChildMessage::Note(text)) => self.notes.push(text),
                     Ok(ChildMessage::Output) => self.output = passed,
                     Ok(ChildMessage::Failed(fault)) => self.fault = Some(fault),
-                    Err(e) => self.fault = Some(LaunchFault::Node(format!("start: {e}"))),
+                    Err(e) => {
+                        self.fault = Some(LaunchFault::Node(format!(
+                            "unreadable message of the starting job: {e}"
+                        )))
+                    }
                 }
                 false
             }
             Ok(None) | Err(_) => {
                 // Closed by a successful exec, if the child was ready.
-                self.unsaid |=
+                self.running_unsent |=
                     self.fault.is_none() && self.errors.is_some() && self.terminal.is_none();
-                self.say_running();
+                self.send_running();
                 true
             }
         }
     }
 
-    fn say_running(&mut self) {
-        let word = SpawnerCommand::Running(
+    fn send_running(&mut self) {
+        let message = SpawnerCommand::Running(
             AttemptName::of(self.launch),
             self.session.as_raw().unsigned_abs(),
         );
-        if self.unsaid {
-            self.unsaid = !say(self.noded, &word, None, false);
+        if self.running_unsent {
+            self.running_unsent = !say(self.noded, &message, None, false);
         }
     }
 
-    fn take_signals(&mut self, signals: &SignalFd, cgroup: Option<&Cgroup>) {
+    fn handle_signals(&mut self, signals: &SignalFd, cgroup: Option<&Cgroup>) {
         while let Ok(Some(signal)) = signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
-                Ok(Signal::SIGUSR1) => self.obey(cgroup),
-                // noded had no room on disk for the order.
+                Ok(Signal::SIGUSR1) => self.execute_orders(cgroup),
+                // The disk had no room for noded's order.
                 Ok(Signal::SIGUSR2) => {
                     self.cancel(cgroup, Cancel::of_value(signal.ssi_int, self.launch.grace))
                 }
@@ -317,8 +321,8 @@ impl<'a> JobWatch<'a> {
     fn reap(&mut self) {
         loop {
             match process::reap(None) {
-                Reaped::Living => return self.alone = false,
-                Reaped::NoChild => return self.alone = true,
+                Reaped::Living => return self.has_no_process = false,
+                Reaped::NoChild => return self.has_no_process = true,
                 Reaped::Ended(pid, end) if pid == self.session => {
                     self.status = Some(end);
                     self.on_its_own = self.ending.is_none();
@@ -328,7 +332,7 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    fn obey(&mut self, cgroup: Option<&Cgroup>) {
+    fn execute_orders(&mut self, cgroup: Option<&Cgroup>) {
         let mut seen = None;
         while seen != Some(self.orders_seen) {
             seen = Some(self.orders_seen);
@@ -337,13 +341,13 @@ impl<'a> JobWatch<'a> {
                     Control::Cancel(cancel) => self.cancel(cgroup, cancel),
                     Control::Signal(number) => self.signal(cgroup, number),
                     Control::Suspend => self.stop(cgroup),
-                    Control::Resume(cpus) => self.go_on(cgroup, cpus),
+                    Control::Resume(cpus) => self.resume(cgroup, cpus),
                     Control::Times(times) => self.bound(times),
                     Control::Message {
                         output,
                         errors,
                         text,
-                    } => self.pass_on(output, errors, &text),
+                    } => self.write_message(output, errors, &text),
                 }
             }
         }
@@ -364,7 +368,7 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    fn attend_terminal(&mut self, start: Option<&OwnedFd>, cgroup: Option<&Cgroup>) {
+    fn handle_terminal(&mut self, start: Option<&OwnedFd>, cgroup: Option<&Cgroup>) {
         match self.terminal.as_mut().map(|terminal| terminal.turn()) {
             Some(TerminalStep::Begins) => {
                 // If the process has ended, its end is the reason.
@@ -375,19 +379,19 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    fn keep_time(&mut self, cgroup: Option<&Cgroup>) {
-        self.say_running();
+    fn check_times(&mut self, cgroup: Option<&Cgroup>) {
+        self.send_running();
         self.warn(cgroup);
         match (&self.ending, self.times.walltime) {
             (None, Some(limit))
                 if self.pause.is_none() && self.is_over_walltime() && self.status.is_none() =>
             {
-                let overran = How::Overran {
+                let reason = How::Overran {
                     used: self.elapsed(),
                     limit,
                 };
-                self.tell_owner(&overran);
-                self.end(cgroup, self.launch.grace, Some(overran));
+                self.write_reason(&reason);
+                self.end(cgroup, self.launch.grace, Some(reason));
             }
             // The first process is killed first, so that its status can be recorded.
             (Some(ending), _) if self.status.is_none() && self.due(ending.kill_at) => {
@@ -427,7 +431,7 @@ impl<'a> JobWatch<'a> {
             .walltime?
             .0
             .saturating_sub(warning.before.0)
-            .max(SETTLED.0);
+            .max(EARLIEST_WARNING.0);
         Some((warning, self.moment(Span(left))))
     }
 
@@ -438,7 +442,7 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    fn keep_bounds(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
+    fn check_limits(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
         let due = self.guard.next().is_some_and(|moment| self.due(moment));
         if !due || self.pause.is_some() || self.ending.is_some() || self.status.is_some() {
             return;
@@ -450,10 +454,10 @@ impl<'a> JobWatch<'a> {
             .guard
             .look(meter, cgroup, || other_processes(built, name), elapsed);
         if let Some(excess) = excess {
-            self.tell_owner(&excess);
+            self.write_reason(&excess);
             // A job over a memory limit may use up all memory during the grace time, unless the
             // site allows exceeding the limit.
-            let patient = match &excess {
+            let has_grace = match &excess {
                 How::Exceeded {
                     bound: RunLimit::Cput,
                     ..
@@ -461,7 +465,7 @@ impl<'a> JobWatch<'a> {
                 How::Exceeded { bound, .. } => !self.launch.responses.of(*bound).ends_at_once(),
                 _ => false,
             };
-            if patient {
+            if has_grace {
                 self.end(cgroup, self.launch.grace, Some(excess))
             } else {
                 self.end_at_once(excess)
@@ -470,7 +474,7 @@ impl<'a> JobWatch<'a> {
     }
 
     /// Writes the reason of the end to the job's standard error.
-    fn tell_owner(&self, how: &How) {
+    fn write_reason(&self, how: &How) {
         if let Some(excess) = how.excess() {
             write_line(
                 self.errors.as_ref(),
@@ -480,7 +484,7 @@ impl<'a> JobWatch<'a> {
     }
 
     /// Writes a user's message to the requested output files.
-    fn pass_on(&self, output: bool, errors: bool, text: &Text) {
+    fn write_message(&self, output: bool, errors: bool, text: &Text) {
         if output {
             write_line(self.output.as_ref(), &text.0);
         }
@@ -533,7 +537,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_line_that_a_terminal_has_little_room_for_is_not_waited_for() {
+    fn a_line_that_does_not_fit_into_a_terminal_does_not_block() {
         let pair = terminal::pair(None).unwrap();
         let mut own = process::open_again(&pair.screen).unwrap();
         while own.write(b"xxxxxxx").is_ok() {}
@@ -551,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_added_to_a_file_where_the_job_is_in_it() {
+    fn a_line_is_written_at_the_current_position_of_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         nix::unistd::write(&file, b"begun\n").unwrap();
         write_line(Some(&file.as_file().try_clone().unwrap().into()), b"said");

@@ -45,21 +45,21 @@ pub fn usable(folder: &Path) -> bool {
 }
 
 /// The parent of the jobs' cgroups: this process's own, or its parent if its own is reserved for it
-/// ([`SET_APART`]).
+/// ([`RESERVED_GROUP`]).
 pub fn base() -> Option<PathBuf> {
-    own().map(beside_this)
+    own().map(parent_of_jobs)
 }
 
-fn beside_this(own: PathBuf) -> PathBuf {
+fn parent_of_jobs(own: PathBuf) -> PathBuf {
     match own.parent() {
-        Some(above) if own.ends_with(SET_APART) => above.to_path_buf(),
+        Some(above) if own.ends_with(RESERVED_GROUP) => above.to_path_buf(),
         _ => own,
     }
 }
 
 /// The cgroup in which a systemd service with `DelegateSubgroup=` puts noded: the kernel limits
 /// memory only below cgroups without processes.
-const SET_APART: &str = "lanai-noded";
+const RESERVED_GROUP: &str = "lanai-noded";
 
 /// Enables the memory and pids controllers for the cgroups in `folder`, if the kernel permits.
 pub fn offer_controllers(folder: &Path) {
@@ -128,9 +128,9 @@ impl Cgroup {
         events.lines().any(|line| line == "frozen 1")
     }
 
-    /// Waits until it has no processes, at most `patience`.
-    pub fn wait_until_empty(&self, patience: Span) {
-        let until = clock::monotonic().0 + patience.0;
+    /// Waits until it has no processes, at most `timeout`.
+    pub fn wait_until_empty(&self, timeout: Span) {
+        let until = clock::monotonic().0 + timeout.0;
         let Ok(events) = File::open(self.folder.join("cgroup.events")) else {
             return;
         };
@@ -171,12 +171,12 @@ impl Cgroup {
 
     /// Limits the number of its processes and threads: further forks fail. False without the pids
     /// controller.
-    pub fn bound_processes(&self, most: u64) -> bool {
+    pub fn bound_processes(&self, limit: u64) -> bool {
         // Without `create`, so that nothing is written if this is no cgroup.
         let file = File::options()
             .write(true)
             .open(self.folder.join("pids.max"));
-        file.and_then(|file| file.write_all_at(most.to_string().as_bytes(), 0))
+        file.and_then(|file| file.write_all_at(limit.to_string().as_bytes(), 0))
             .is_ok()
     }
 
@@ -240,19 +240,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_live_below_this_group_unless_it_is_set_apart() {
+    fn cgroups_of_jobs_are_below_the_own_group_unless_it_is_reserved() {
         assert_eq!(
-            beside_this("/c/noded.service/lanai-noded".into()),
+            parent_of_jobs("/c/noded.service/lanai-noded".into()),
             Path::new("/c/noded.service")
         );
         assert_eq!(
-            beside_this("/c/session.scope".into()),
+            parent_of_jobs("/c/session.scope".into()),
             Path::new("/c/session.scope")
         );
     }
 
     #[test]
-    fn a_group_out_of_memory_tells_so_and_how_much_it_had() {
+    fn an_out_of_memory_kill_is_reported_with_the_peak() {
         let folder = tempfile::tempdir().unwrap();
         let group = Cgroup::at(folder.path());
         assert_eq!(group.out_of_memory(), None, "no memory controller");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_in_bytes_where_there_is_a_group() {
+    fn the_memory_limit_is_written_in_bytes() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!Cgroup::at(&folder.path().join("none")).bound_memory(1024));
         assert!(Cgroup::at(folder.path()).bound_memory(1024));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_bounded_where_there_is_a_controller() {
+    fn the_limit_on_processes_needs_the_controller() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!Cgroup::at(folder.path()).bound_processes(77));
         fs::write(folder.path().join("pids.max"), "").unwrap();

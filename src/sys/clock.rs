@@ -2,7 +2,7 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the one place that reads a clock or sleeps"
+    reason = "only this module reads clocks and sleeps"
 )]
 
 use crate::model::time::{Span, Wall};

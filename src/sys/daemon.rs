@@ -2,7 +2,7 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the one place that starts programs of ours"
+    reason = "only this module starts programs of Lanai"
 )]
 
 use super::env;
@@ -35,7 +35,7 @@ pub fn start(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let child = command
         .spawn()
-        .with_context(|| format!("starting {}", program(name).display()))?;
+        .with_context(|| format!("cannot start {}", program(name).display()))?;
     Ok(Started(child))
 }
 
@@ -74,14 +74,14 @@ pub fn start_and_wait(name: &str, arguments: &[&str], home: &Home) -> Result<Sta
         .stderr(open_log(&log)?);
     let mut child = command
         .spawn()
-        .with_context(|| format!("starting {}", program(name).display()))?;
-    let mut said = Vec::new();
+        .with_context(|| format!("cannot start {}", program(name).display()))?;
+    let mut output = Vec::new();
     if let Some(mut out) = child.stdout.take() {
-        out.read_to_end(&mut said)?;
+        out.read_to_end(&mut output)?;
     }
-    match String::from_utf8_lossy(&said).trim() {
+    match String::from_utf8_lossy(&output).trim() {
         "ready" => Ok(Started(child)),
-        "" => bail!("{name} ended without a word; see {}", log.display()),
+        "" => bail!("{name} exited without a message; see {}", log.display()),
         error => bail!("{error}"),
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the one place that reads the environment"
+    reason = "only this module reads the environment"
 )]
 
 use std::ffi::OsString;

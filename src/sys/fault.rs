@@ -122,7 +122,7 @@ mod rules {
                 }
             }
             "crash" => nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL)?,
-            _ => return Err(io::Error::other(format!("a fault asked for at {name}"))),
+            _ => return Err(io::Error::other(format!("injected fault at {name}"))),
         }
         Ok(length)
     }

@@ -46,12 +46,12 @@ pub fn make_own(folder: &Path, reader: Option<u32>) -> io::Result<()> {
         return Err(io::Error::other("it belongs to another user"));
     }
     own.set_permissions(Permissions::from_mode(0o700))?;
-    reader.map_or(Ok(()), |uid| let_read(&own, uid))
+    reader.map_or(Ok(()), |uid| grant_read(&own, uid))
 }
 
 /// Lets one user read a directory, by an access control list: a group would let all its members
 /// read it.
-fn let_read(folder: &File, uid: u32) -> io::Result<()> {
+fn grant_read(folder: &File, uid: u32) -> io::Result<()> {
     let list = access_list(uid);
     let name = c"system.posix_acl_access";
     let (descriptor, value, length) = (folder.as_raw_fd(), list.as_ptr().cast(), list.len());
@@ -61,7 +61,7 @@ fn let_read(folder: &File, uid: u32) -> io::Result<()> {
     }
     match io::Error::last_os_error() {
         e if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Err(io::Error::other(
-            "its file system has no POSIX access control lists, so its owner could not read it",
+            "its file system has no access control lists, so the job's owner could not read it",
         )),
         e => Err(e),
     }
@@ -192,10 +192,10 @@ fn move_up(folder: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> nix
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(name);
-    let written = write_new(&beside, bytes, mode).and_then(|()| fs::rename(&beside, path));
+    let temporary = path.with_file_name(name);
+    let written = write_new(&temporary, bytes, mode).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     written
 }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_for_somebody_is_made_once_and_no_link_is_taken_for_it() {
+    fn an_own_directory_is_kept_and_a_link_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("a/1.CK");
         make_own(&own, None).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_has_its_mode_and_a_failed_one_leaves_nothing_beside_it() {
+    fn a_replaced_file_has_its_mode_and_a_failure_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record");
         replace(&path, b"new", 0o666).unwrap();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_is_allotted_is_its_own_but_not_its_contents() {
+    fn preallocation_takes_disk_space_but_keeps_the_length() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         fs::write(&path, "x").unwrap();

@@ -75,7 +75,7 @@ impl Home {
     /// installation, unless it contains a configuration: its daemons and jobs use this name, and
     /// must not switch to a shared installation that appears while they run.
     fn under(folder: &Path) -> Result<Home> {
-        let folder = std::path::absolute(folder).context("LANAI_HOME names no folder")?;
+        let folder = std::path::absolute(folder).context("LANAI_HOME is not a valid path")?;
         let config = folder.join("lanai.toml");
         let personal = Home::personal()
             .ok()
@@ -89,7 +89,8 @@ impl Home {
     }
 
     fn personal() -> Result<Home> {
-        let remedy = "no home folder is known: set HOME, or LANAI_HOME to a folder for Lanai";
+        let remedy =
+            "the home directory is unknown: set HOME, or set LANAI_HOME to a directory for Lanai";
         let folders = ProjectDirs::from("", "", "lanai").context(remedy)?;
         let state = folders
             .state_dir()

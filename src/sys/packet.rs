@@ -89,7 +89,7 @@ pub fn receive(
     match message.bytes {
         _ if truncated => Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "a packet larger than allowed",
+            "the packet is too large",
         )),
         0 => Ok(None),
         length => Ok(Some((length, passed))),

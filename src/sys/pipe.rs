@@ -46,7 +46,7 @@ mod tests {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     #[test]
-    fn a_bell_is_heard_until_it_is_hushed() {
+    fn a_wakeup_is_readable_until_it_is_cleared() {
         let (bell, ear) = bell().unwrap();
         let rings = || {
             poll(

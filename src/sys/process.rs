@@ -44,17 +44,17 @@ pub fn fork() -> io::Result<Fork> {
 /// Forks this process into a cgroup, which is cheaper than moving it later. `cgroup` is the opened
 /// directory. The caller must be single-threaded.
 pub fn fork_into(cgroup: BorrowedFd) -> io::Result<Fork> {
-    // SAFETY: clone_args is plain numbers, for which zero is "nothing asked".
-    let mut ask: libc::clone_args = unsafe { std::mem::zeroed() };
-    ask.flags = CLONE_INTO_CGROUP;
-    ask.exit_signal = libc::SIGCHLD as u64;
-    ask.cgroup = cgroup.as_raw_fd() as u64;
-    // SAFETY: without CLONE_VM and a stack this is a fork; `ask` lives through the call. The C
-    // library's fork handlers are skipped, which only programs with threads have need of.
+    // SAFETY: clone_args consists of numbers; zero requests nothing.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = CLONE_INTO_CGROUP;
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    arguments.cgroup = cgroup.as_raw_fd() as u64;
+    // SAFETY: without CLONE_VM and a stack this is a fork; `arguments` lives through the call. The
+    // fork handlers of the C library do not run: only programs with threads need them.
     match unsafe {
         libc::syscall(
             libc::SYS_clone3,
-            &raw const ask,
+            &raw const arguments,
             size_of::<libc::clone_args>(),
         )
     } {
@@ -132,7 +132,7 @@ pub fn shares_memory(one: i32, other: i32) -> bool {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: closing is the purpose; the callers of close_all_but promise never to use them again.
+    // SAFETY: the callers of close_all_but never use the closed descriptors again.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
         return;
     }
@@ -281,7 +281,7 @@ pub fn send_signal(pid: i32, number: i32) -> bool {
 /// Sends a signal to the process behind a [`pidfd`].
 pub fn send_to(process: &OwnedFd, signal: Signal) -> io::Result<()> {
     let (fd, number) = (process.as_raw_fd(), signal as i32);
-    // SAFETY: plain numbers go in, and a null pointer, which asks for an ordinary signal.
+    // SAFETY: plain numbers go in, and a null pointer, which requests an ordinary signal.
     match unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -358,8 +358,8 @@ pub fn set_name(name: &CStr) {
 pub fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0u8; 16];
     // SAFETY: the kernel writes at most `bytes.len()` bytes into `bytes`.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == bytes.len() as isize {
+    let length = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if length == bytes.len() as isize {
         Ok(bytes)
     } else {
         Err(io::Error::last_os_error())

@@ -239,7 +239,7 @@ mod tests {
     use nix::sys::wait::waitpid;
 
     #[test]
-    fn a_name_full_of_parentheses_does_not_confuse() {
+    fn a_name_with_parentheses_is_parsed() {
         let line =
             b"42 (a) R (b) S 7 42 41 0 -1 0 0 0 0 0 100 50 25 25 20 0 1 0 9999 4096000 250 0";
         let process = parse(line).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lives_in_its_parents_memory_has_none_of_its_own() {
+    fn a_process_in_the_memory_of_its_parent_does_not_count() {
         let family = |child: i32| [own().unwrap(), process(child).unwrap()];
         let counted = |family: &[Process]| {
             with_own_memory(family)
@@ -290,7 +290,7 @@ mod tests {
             assert_eq!(
                 seen,
                 (expected, vec![child.as_raw()]),
-                "alone, it is who has that memory"
+                "counted if its parent is not in the list"
             );
         }
     }
@@ -307,7 +307,7 @@ mod tests {
                 ..me
             }),
             (0, 0),
-            "one that is gone"
+            "a process that has ended"
         );
         let new = "1-2 ---p 0 0 0 [rollup]\nRss: 90 kB\nPss: 70 kB\nPss_Anon: 40 kB\nPss_File: 25 kB\nPss_Shmem: 5 kB\n";
         assert_eq!(proportional(new), Some((40, 5)));

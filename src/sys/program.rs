@@ -4,7 +4,7 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the place that starts programs of others"
+    reason = "only this module starts programs of sites and users"
 )]
 
 mod complaints;
@@ -193,7 +193,7 @@ impl<'a> ProgramCall<'a> {
         let (program, arguments) = self
             .words
             .split_first()
-            .ok_or_else(|| io::Error::other("no program"))?;
+            .ok_or_else(|| io::Error::other("the command is empty"))?;
         let mut command = Command::new(program);
         command.args(arguments).current_dir("/").process_group(0);
         let is_own = match self.surroundings {
@@ -362,7 +362,9 @@ impl RunningProgram {
         match out.take(left).read_to_end(&mut self.output) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(error),
-            Ok(_) if self.output.len() > OUTPUT_LIMIT => Err(io::Error::other("it says too much")),
+            Ok(_) if self.output.len() > OUTPUT_LIMIT => {
+                Err(io::Error::other("its output exceeds 1 MiB"))
+            }
             Ok(_) => {
                 self.out = None;
                 Ok(())
@@ -470,7 +472,7 @@ impl ProgramResult {
     /// Appends the last line of the program's standard error to a failure.
     pub fn blame(&self, why: String) -> String {
         match &self.complaint {
-            Some(complaint) => format!("{why}; it complains: {complaint}"),
+            Some(complaint) => format!("{why}; standard error: {complaint}"),
             None => why,
         }
     }

@@ -39,14 +39,14 @@ impl Signals {
     /// The requests since the last call. Children are reaped where they are started; only as a
     /// container's first process it also reaps orphans.
     pub fn take(&mut self) -> SignalRequests {
-        let mut asked = SignalRequests::default();
+        let mut requests = SignalRequests::default();
         while let Ok(Some(signal)) = self.descriptor.read_signal() {
-            asked.reload |= signal.ssi_signo == Signal::SIGHUP as u32;
-            asked.leave |=
+            requests.reload |= signal.ssi_signo == Signal::SIGHUP as u32;
+            requests.leave |=
                 [Signal::SIGTERM as u32, Signal::SIGINT as u32].contains(&signal.ssi_signo);
         }
         while std::process::id() == 1 && matches!(process::reap(None), Reaped::Ended(..)) {}
-        asked
+        requests
     }
 }
 

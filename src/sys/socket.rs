@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// The first inherited descriptor in systemd's protocol.
 const FIRST_GIVEN: i32 = 3;
 /// Maximum length of a path in a socket address.
-const LONGEST: usize = 107;
+const MAX_PATH: usize = 107;
 
 /// Listens at `path` with this mode, replacing an existing socket.
 pub fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
@@ -75,7 +75,7 @@ pub fn knock(path: &Path) -> io::Result<UnixStream> {
 /// A short enough path to the same socket, valid while the directory is held open.
 fn reachable(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
     // Leaves space for the temporary name in `bind`.
-    if path.as_os_str().len() + 16 <= LONGEST {
+    if path.as_os_str().len() + 16 <= MAX_PATH {
         return Ok((None, path.to_path_buf()));
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
@@ -93,7 +93,7 @@ fn name(path: &Path) -> io::Result<&OsStr> {
     name.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("{} names no socket", path.display()),
+            format!("{}: the name of a socket has 1 to 63 bytes", path.display()),
         )
     })
 }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn binding_again_replaces_what_lay_there() {
+    fn binding_again_replaces_the_old_socket() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.sock");
         let _dead = bind(&path, 0o600).unwrap();

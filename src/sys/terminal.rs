@@ -73,7 +73,7 @@ pub fn window(terminal: impl AsFd) -> Option<TerminalSize> {
         ws_ypixel: 0,
     };
     // SAFETY: the kernel writes one winsize, which lives through the call.
-    let asked = unsafe {
+    let result = unsafe {
         libc::ioctl(
             terminal.as_fd().as_raw_fd(),
             libc::TIOCGWINSZ,
@@ -84,7 +84,7 @@ pub fn window(terminal: impl AsFd) -> Option<TerminalSize> {
         rows: size.ws_row,
         columns: size.ws_col,
     };
-    (asked == 0 && window.rows > 0 && window.columns > 0).then_some(window)
+    (result == 0 && window.rows > 0 && window.columns > 0).then_some(window)
 }
 
 /// Sets the window size of a terminal; its foreground programs are notified of a change.
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_terminal_has_the_size_it_is_told() {
+    fn a_terminal_has_the_size_that_was_set() {
         let pair = pair(None).unwrap();
         assert_eq!(window(&pair.screen), None);
         let size = TerminalSize {

@@ -162,7 +162,7 @@ pub fn group_name(gid: u32) -> String {
         .map_or_else(|| gid.to_string(), |group| group.name)
 }
 
-/// Whether this process may take this group: root any, others only their own.
+/// Whether this process may take this group: root may take any, other users only their current one.
 pub fn may_take_group(gid: u32) -> bool {
     effective() == 0 || Gid::effective().as_raw() == gid
 }
@@ -187,7 +187,7 @@ pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
     setgid(Gid::from_raw(account.gid))?;
     setuid(Uid::from_raw(account.uid))?;
     if setuid(Uid::from_raw(0)).is_ok() {
-        return Err(io::Error::other("privileges could not be given up"));
+        return Err(io::Error::other("root privileges could not be dropped"));
     }
     own_session_keyring();
     Ok(prctl::set_no_new_privs()?)
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roots_account_is_known_and_nobodys_is_not() {
+    fn the_account_of_root_is_known_and_a_missing_one_is_not() {
         assert_eq!(named("root").unwrap().unwrap().uid, 0);
         assert_eq!(named("no-such-user-here").unwrap(), None);
         assert_eq!(own().uid, effective());
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(
             fault_of(Path::new("/usr/bin/env"), None),
             None,
-            "no such file here"
+            "no /etc/shells"
         );
     }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_members_are_told_the_number_of_a_group() {
+    fn only_members_get_the_gid_of_a_group() {
         let root = named("root").unwrap().unwrap();
         let own = Group::from_gid(Gid::from_raw(root.gid)).unwrap().unwrap();
         assert_eq!(group_of(&root, &own.name).unwrap(), Some(root.gid));

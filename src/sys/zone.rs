@@ -72,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn utc_goes_under_many_names_and_others_are_not_known() {
+    fn utc_has_several_names_and_other_zones_are_unsupported() {
         assert_eq!(named("Etc/UTC"), Some(KnownZone::Utc));
         assert_eq!(named("Nowhere/Atlantis"), None);
         assert!(named(&own_name()).is_some());
     }
 
     #[test]
-    fn a_moment_is_found_again() {
+    fn wall_and_civil_time_convert_back() {
         for zone in [KnownZone::Own, KnownZone::Utc] {
             assert_eq!(
                 zone.civil(Wall(1_795_000_000))

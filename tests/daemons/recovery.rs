@@ -392,7 +392,7 @@ fn a_job_that_no_node_can_start_is_held_after_some_failures() {
         "{comment}"
     );
     assert!(
-        comment.contains("a fault asked for at attempt.build"),
+        comment.contains("injected fault at attempt.build"),
         "{comment}"
     );
     assert_eq!(starts(&sandbox, &id), 0);

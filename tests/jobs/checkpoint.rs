@@ -215,7 +215,7 @@ fn a_command_that_fails_leaves_the_next_action() {
     assert_eq!(sandbox.job(&low)["preempted"], 1);
     let told = sandbox.run("tracejob", &[&low]).ok();
     let failed =
-        "Checkpoint failed, the job continues: it ended with status 3; it complains: no disk";
+        "Checkpoint failed, the job continues: it ended with status 3; standard error: no disk";
     assert!(told.contains(failed), "{told}");
     assert!(
         told.contains(&format!(
@@ -533,7 +533,7 @@ fn a_hanging_disk_blocks_no_other_request() {
     let told = || sandbox.run("tracejob", &[&id]).ok();
     sandbox.until("the failure", || {
         told()
-            .contains(".CK could not be made in time")
+            .contains(".CK could not be created in time")
             .then_some(())
     });
     assert_eq!(

@@ -202,7 +202,7 @@ fn what_cannot_be_delivered_is_kept_of_both_streams_and_of_subjobs() {
         (&json!(0), &json!(0))
     );
     for stream in ["out", "err"] {
-        let said = format!("no/such/{stream}: No such file or directory; it is left in ");
+        let said = format!("no/such/{stream}: No such file or directory; the output is in ");
         assert!(one["comment"].as_str().unwrap().contains(&said), "{one:#}");
     }
     for (letter, text) in [("o", "out\n"), ("e", "err\n")] {
@@ -210,7 +210,7 @@ fn what_cannot_be_delivered_is_kept_of_both_streams_and_of_subjobs() {
     }
     let mails = mailbox.mails(&sandbox, 1).concat();
     assert!(
-        mails.contains("no/such/out: No such file or directory; it is left in "),
+        mails.contains("no/such/out: No such file or directory; the output is in "),
         "{mails}"
     );
 }
@@ -479,7 +479,7 @@ fn undeliverable_output_is_left_at_home_and_reported() {
     let place = ann.file(&format!("u.o{}", number(&id)));
     assert_eq!(fs::read_to_string(&place).unwrap(), "precious\n");
     let said = format!(
-        "no/such/place: No such file or directory; it is left in {}",
+        "no/such/place: No such file or directory; the output is in {}",
         place.display()
     );
     assert!(comment(&job).contains(&said), "{job}");

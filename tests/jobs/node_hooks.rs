@@ -262,7 +262,8 @@ fn a_failing_hook_requeues_the_job_and_may_offline_the_node() {
     );
     let sandbox = Sandbox::configured(&format!("{QUICK}{sick}"));
     let id = sandbox.submit(&[], "true");
-    let why = "execjob_prologue hook 'sick' failed: it ended with status 7; it complains: no disk";
+    let why =
+        "execjob_prologue hook 'sick' failed: it ended with status 7; standard error: no disk";
     is_taken_out(&sandbox, why);
     assert_ne!(sandbox.state(&id), "F");
     site.program("sick", "true");
@@ -461,7 +462,7 @@ fn hooks_change_the_environment_of_a_job_and_nothing_else() {
     says(
         &sandbox,
         &id,
-        "before a job a hook sets Variable_List.NAME and nothing else, not `queue`",
+        "a hook that runs before the job may set only Variable_List.NAME, not `queue`",
     );
 }
 

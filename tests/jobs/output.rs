@@ -211,7 +211,7 @@ fn undeliverable_output_is_reported_and_stays_beside_its_target() {
     );
     let job = sandbox.ended(&id);
     let part = sandbox.file(&format!("out.{}.part", number(&id)));
-    let said = format!("out: Is a directory; it is left in {}", part.display());
+    let said = format!("out: Is a directory; the output is in {}", part.display());
     assert!(
         job["Exit_status"] == 0 && job["comment"].as_str().unwrap().contains(&said),
         "{job:#}"
@@ -291,13 +291,14 @@ fn failed_delivery_removes_no_existing_file() {
     };
     let comment = ends("echo text; mv d moved; mkdir d; echo other >d/out\n");
     assert!(
-        sandbox.read("d/out") == "other\n" && !comment.contains("removed"),
+        sandbox.read("d/out") == "other\n" && !comment.contains("cannot remove"),
         "{comment}"
     );
     fs::remove_dir_all(sandbox.file("d")).unwrap();
     let comment = ends("echo text; echo text >&2; mkdir d/out; touch d/out/full\n");
     assert!(
-        comment.contains("out: Is a directory; it is left in") && !comment.contains("removed"),
+        comment.contains("out: Is a directory; the output is in")
+            && !comment.contains("cannot remove"),
         "{comment}"
     );
     let part = names(&sandbox.file("d"), "out.").concat();
@@ -352,7 +353,11 @@ fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() 
     for id in [&log, &closed, &bobs, &usual] {
         let job = sandbox.ended(id);
         assert!(
-            job["Exit_status"] == 0 && !job["comment"].as_str().unwrap().contains("left in"),
+            job["Exit_status"] == 0
+                && !job["comment"]
+                    .as_str()
+                    .unwrap()
+                    .contains("the output is in"),
             "{job:#}"
         );
     }
@@ -408,7 +413,7 @@ fn output_is_delivered_with_the_rights_of_its_owner() {
     let job = sandbox.ended(&id);
     let part = format!("shut/log.{}.part", number(&id));
     let said = format!(
-        "shut/log: Permission denied; it is left in {}",
+        "shut/log: Permission denied; the output is in {}",
         ann.file(&part).display()
     );
     assert!(

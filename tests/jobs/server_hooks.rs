@@ -123,7 +123,7 @@ fn a_submission_is_refused_changed_or_let_in_by_a_hook() {
     assert_eq!((failed.code, failed.err.as_str()), (32, text));
     let log = sandbox.log();
     assert!(
-        log.contains("hook hq has failed: it ended with status 3; it complains: no such table"),
+        log.contains("hook hq has failed: it ended with status 3; standard error: no such table"),
         "{log}"
     );
     let odd = qsub(&sandbox, &["-A", "odd"]);

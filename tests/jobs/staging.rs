@@ -150,7 +150,7 @@ fn refused_as_no_file(sandbox: &Sandbox, stage_in: &str) {
     let id = sandbox.submit(&["-W", stage_in], "true\n");
     let job = sandbox.ended(&id);
     assert!(
-        comment(&job).contains("/dev/zero: neither a file nor a folder"),
+        comment(&job).contains("/dev/zero: neither a file nor a directory"),
         "{job}"
     );
 }

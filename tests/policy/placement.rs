@@ -224,7 +224,7 @@ fn a_hanging_allocation_script_times_out_with_its_children() {
     sandbox.until("the reason", || {
         sandbox.job(&id)["comment"]
             .as_str()
-            .filter(|said| said.contains("program is choosing"))
+            .filter(|said| said.contains("program that chooses nodes"))
             .map(|_| ())
     });
     let asked = Instant::now();

@@ -76,7 +76,7 @@ impl Manager {
         self.sandbox.run("qrls", &[&self.job]).ok();
         self.sandbox.until("the refusal of its node", || {
             let comment = self.sandbox.job(&self.job)["comment"].to_string();
-            (comment.contains("is not known") || comment.contains("has number")).then_some(())
+            (comment.contains("is not known") || comment.contains("has uid")).then_some(())
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Launches given to the spawner, also when a killed spawner is replaced.
+//! Sending launches to the spawner, and replacing a spawner that has ended.
 
 use super::{Attempts, Runner};
 use crate::model::job::{AttemptOutcome, How};
@@ -36,8 +36,10 @@ impl Attempts {
             };
             match spawner.send(name, launch) {
                 Ok(()) => {}
-                Err(e) if later(&e) => break,
-                Err(e) => failed.push((name, format!("spawner: {e}"))),
+                Err(e) if is_temporary(&e) => break,
+                Err(e) => {
+                    failed.push((name, format!("cannot send the launch to the spawner: {e}")))
+                }
             }
             self.unsent.pop_front();
         }
@@ -58,7 +60,7 @@ impl Attempts {
             return Ok(());
         };
         warn!(
-            "the spawner, process {}, has ended: forking another",
+            "the spawner (process {}) has ended, forking another",
             spawner.pid()
         );
         spawner.reap();
@@ -68,7 +70,7 @@ impl Attempts {
         let number = poller.number();
         poller.keep(old.socket, PollSource::OldSpawner(number))?;
         poller.keep(old.builders, PollSource::OldBuilders(number))?;
-        self.in_doubt.insert(number, self.given());
+        self.in_doubt.insert(number, self.sent_launches());
         self.waits = false;
         self.watch_spawner(poller)?;
         self.send(poller);
@@ -76,7 +78,7 @@ impl Attempts {
     }
 
     /// The launches sent to the spawner without a report since.
-    fn given(&self) -> Vec<AttemptName> {
+    fn sent_launches(&self) -> Vec<AttemptName> {
         let elsewhere: BTreeSet<AttemptName> = self
             .in_doubt
             .values()
@@ -84,19 +86,19 @@ impl Attempts {
             .chain(&self.unsent)
             .copied()
             .collect();
-        let unheard = self
+        let unreported = self
             .entries
             .iter()
             .filter(|(_, entry)| entry.launch.is_some());
-        unheard
+        unreported
             .map(|(&name, _)| name)
             .filter(|name| !elsewhere.contains(name))
             .collect()
     }
 
     /// Resolves the launches of a killed spawner, once none is in progress. Those without a
-    /// directory never began and are sent again. Earlier that would be unsafe: an attempt may end,
-    /// be confirmed and be removed before a second shepherd looks for its directory.
+    /// directory never began and are sent again. Doing so earlier would be unsafe: an attempt may
+    /// end, be confirmed and be removed before a second shepherd looks for its directory.
     pub fn settle(&mut self, number: u64, poller: &mut Poller) {
         poller.forget(PollSource::OldBuilders(number));
         self.hear_old(PollSource::OldSpawner(number), poller);
@@ -108,7 +110,7 @@ impl Attempts {
                 self.unsent.push_back(name);
             }
         }
-        // It may have been killed between a fork and its report.
+        // The spawner may have been killed between a fork and its report.
         self.examine_unwatched(poller);
         self.send(poller);
     }
@@ -116,7 +118,7 @@ impl Attempts {
 
 /// Whether to retry later: the spawner's socket is full, or it has ended, which is handled
 /// elsewhere.
-fn later(error: &io::Error) -> bool {
+fn is_temporary(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, WouldBlock};
     matches!(
         error.kind(),

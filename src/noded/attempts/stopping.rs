@@ -11,36 +11,40 @@ use crate::sys::clock;
 use crate::wire::order::AttemptStatus;
 
 /// First and maximum delay between checks.
-const SOON: Span = Span(20);
-const SELDOM: Span = Span::seconds(10);
+const FIRST_CHECK: Span = Span(20);
+const MAX_CHECK_DELAY: Span = Span::seconds(10);
 
 impl Attempts {
     /// Suspends all processes of an attempt or a task.
     pub fn suspend(&mut self, name: AttemptName) {
-        self.turn(name, true, Control::Suspend);
+        self.order_stop(name, true, Control::Suspend);
     }
 
-    /// Resumes them, bound to these processors if any are given.
+    /// Resumes all processes of an attempt or a task, bound to these processors if any are given.
     pub fn resume(&mut self, name: AttemptName, cpus: Vec<u16>) {
-        self.turn(name, false, Control::Resume(cpus));
+        self.order_stop(name, false, Control::Resume(cpus));
     }
 
-    fn turn(&mut self, name: AttemptName, stop: bool, order: Control) {
-        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
+    fn order_stop(&mut self, name: AttemptName, stop: bool, order: Control) {
+        let Some(entry) = self
+            .entries
+            .get_mut(&name)
+            .filter(|entry| !entry.has_ended())
+        else {
             return;
         };
-        let is_so = matches!(entry.status, AttemptStatus::Suspended(_)) == stop
+        let is_done = matches!(entry.status, AttemptStatus::Suspended(_)) == stop
             && entry.status != AttemptStatus::Starting;
         if let Runner::Hollow(hollow) = &mut self.runner {
             hollow.turn(name, stop, clock::monotonic());
             return self.note_stopped(name, 1, stop);
         }
-        entry.expects = (!is_so).then_some(stop);
-        if is_so {
+        entry.expects = (!is_done).then_some(stop);
+        if is_done {
             // schedd repeats the order, so it has missed the report.
             self.report(name);
         } else {
-            self.look = Some((Span(clock::monotonic().0 + SOON.0), SOON));
+            self.pending_check = Some((Span(clock::monotonic().0 + FIRST_CHECK.0), FIRST_CHECK));
         }
         self.tell(name, order);
     }
@@ -52,32 +56,36 @@ impl Attempts {
         } else {
             AttemptStatus::Running(session)
         };
-        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else {
+        let Some(entry) = self
+            .entries
+            .get_mut(&name)
+            .filter(|entry| !entry.has_ended())
+        else {
             return;
         };
         entry.expects = entry.expects.filter(|expected| *expected != stopped);
         if entry.status != status {
-            self.stand(name, status);
+            self.set_status(name, status);
         }
     }
 
     /// When the next check is due.
     pub fn next_look(&self) -> Option<Span> {
-        self.look.map(|(next, _)| next)
+        self.pending_check.map(|(next, _)| next)
     }
 
     /// Checks unconfirmed suspensions and resumptions, if due.
     pub fn look_after_stops(&mut self, now: Span) {
-        let Some((_, pause)) = self.look.filter(|(next, _)| *next <= now) else {
+        let Some((_, pause)) = self.pending_check.filter(|(next, _)| *next <= now) else {
             return;
         };
-        let waited: Vec<AttemptName> = self
+        let unconfirmed: Vec<AttemptName> = self
             .entries
             .iter()
             .filter(|(_, entry)| entry.expects.is_some())
             .map(|(&name, _)| name)
             .collect();
-        for name in waited {
+        for name in unconfirmed {
             let trace = Folder::of(&self.site.state, name).trace().ok().flatten();
             if let Some((session, stopped)) =
                 trace.and_then(|trace| Some((trace.session()?, trace.stopped)))
@@ -85,8 +93,8 @@ impl Attempts {
                 self.note_stopped(name, session, stopped);
             }
         }
-        let pause = Span((pause.0 * 2).min(SELDOM.0));
+        let pause = Span((pause.0 * 2).min(MAX_CHECK_DELAY.0));
         let is_awaited = self.entries.values().any(|entry| entry.expects.is_some());
-        self.look = is_awaited.then(|| (Span(now.0.saturating_add(pause.0)), pause));
+        self.pending_check = is_awaited.then(|| (Span(now.0.saturating_add(pause.0)), pause));
     }
 }

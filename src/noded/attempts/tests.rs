@@ -22,7 +22,7 @@ fn running() -> Launch {
 }
 
 #[test]
-fn what_was_cancelled_before_it_was_seen_never_starts() {
+fn an_unknown_attempt_that_was_cancelled_never_starts() {
     let (mut attempts, mut poller, folder) = attempts();
     let name = AttemptName::of(&running());
     attempts.cancel(name, Cancel::default());
@@ -36,7 +36,7 @@ fn what_was_cancelled_before_it_was_seen_never_starts() {
 }
 
 #[test]
-fn a_mark_outlives_a_restart() {
+fn a_tombstone_survives_a_restart() {
     let (mut first, mut poller, folder) = attempts();
     first.cancel(AttemptName::of(&running()), Cancel::default());
     let site = Site {
@@ -49,7 +49,7 @@ fn a_mark_outlives_a_restart() {
 }
 
 #[test]
-fn an_attempt_that_cannot_be_looked_at_is_kept_and_looked_at_again() {
+fn an_attempt_with_an_unreadable_record_is_kept_and_checked_again() {
     let (mut attempts, mut poller, folder) = attempts();
     let name = AttemptName::of(&running());
     let place = folder::attempts(folder.path()).join(name.to_string());
@@ -119,14 +119,14 @@ fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
         attempt: 3,
         task: 0,
     });
-    assert_eq!(attempts.statuses().len(), 1, "what runs is not forgotten");
+    assert_eq!(attempts.statuses().len(), 1, "a running attempt is kept");
 }
 
 #[test]
-fn an_id_that_leads_out_of_its_folder_is_refused() {
+fn an_id_that_leaves_its_directory_is_refused() {
     for id in ["", "../x", "a/b", ".", "a\0"] {
         assert!(
-            sound(&Launch {
+            check_launch(&Launch {
                 full_id: id.into(),
                 ..launch()
             })
@@ -134,5 +134,5 @@ fn an_id_that_leads_out_of_its_folder_is_refused() {
             "{id:?}"
         );
     }
-    assert!(sound(&launch()).is_ok());
+    assert!(check_launch(&launch()).is_ok());
 }

@@ -1,7 +1,7 @@
 //! The start of noded: detecting the host, locking the state, adopting attempts.
 
 use super::connections::listen;
-use super::{Daemon, REPEAT, ROUND};
+use super::{CHECK_INTERVAL, Daemon, REPEAT_INTERVAL};
 use crate::config::{GPU_TOOL, NO_TOOL};
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
@@ -35,24 +35,24 @@ impl Daemon {
         path: &Path,
     ) -> Result<Daemon> {
         process::default_signals();
-        process::block_signals().context("signals")?;
+        process::block_signals().context("cannot block signals")?;
         let own = user::own();
         let rules = NodeRules::of(args, home)?;
         let state = StateFolder::hold(state_folder, own.uid == 0)?;
         rules.scripts_can_be_reached(state_folder)?;
-        let Premises {
+        let HostSetup {
             hardware,
             nodes,
             site,
             gpus,
-        } = Premises::survey(args, home, state_folder, &rules)?;
+        } = HostSetup::detect(args, home, state_folder, &rules)?;
         let (others, tasks) = (own.uid == 0, site.tasks());
         let notifications = Notifications::new(site.clone());
         let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
         let askers = Askers::open(state_folder, &tasks, others, &mut poller)
-            .with_context(|| format!("listening at {}", tasks.display()))?;
+            .with_context(|| format!("cannot listen at {}", tasks.display()))?;
         let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
         poller.add(&signals, PollSource::Signals)?;
         let socket_mode = if args.schedd_uid.is_some() {
@@ -77,9 +77,9 @@ impl Daemon {
             socket_mode,
             signals,
             askers,
-            guests: BTreeMap::new(),
+            connections: BTreeMap::new(),
             schedd: None,
-            welcome: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
+            schedd_uids: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
             idle_limit: args
                 .exit_when_idle
                 .map(|seconds| Span::seconds(i64::from(seconds))),
@@ -92,8 +92,8 @@ impl Daemon {
             host: hardware.host.clone(),
             // Hollow nodes do not measure the host.
             gauge: (!args.hollow).then(|| Gauge::new(&hardware)),
-            next_round: Span(now.0 + ROUND.0),
-            next_repeat: Span(now.0 + REPEAT.0),
+            next_round: Span(now.0 + CHECK_INTERVAL.0),
+            next_repeat: Span(now.0 + REPEAT_INTERVAL.0),
             stopping: false,
         };
         daemon.measure();
@@ -101,7 +101,7 @@ impl Daemon {
         daemon
             .attempts
             .adopt(&mut daemon.poller)
-            .with_context(|| format!("the state folder {}", state_folder.display()))?;
+            .with_context(|| format!("state directory {}", state_folder.display()))?;
         info!(
             "{} node(s), listening at {}",
             daemon.nodes.len(),
@@ -111,22 +111,22 @@ impl Daemon {
     }
 }
 
-/// The facts about the host at the start.
-struct Premises {
+/// The host's resources, the nodes to present, and what all attempts share.
+struct HostSetup {
     hardware: Hardware,
     nodes: Vec<NodeFacts>,
     site: Site,
     gpus: gpus::GpuWatcher,
 }
 
-impl Premises {
+impl HostSetup {
     /// Detects the host's resources, or reads the resources granted by an outer job.
-    fn survey(
+    fn detect(
         args: &NodedArgs,
         home: &Home,
         state_folder: &Path,
         rules: &NodeRules,
-    ) -> Result<Premises> {
+    ) -> Result<HostSetup> {
         let grant = grant::read(home)?;
         let hardware = grant.iter().fold(Hardware::detect(), Hardware::within);
         let mut nodes = probe::nodes(args, &hardware);
@@ -143,7 +143,7 @@ impl Premises {
                 .iter_mut()
                 .for_each(|node| node.gpus_outside = node.gpus.clone());
         }
-        Ok(Premises {
+        Ok(HostSetup {
             hardware,
             nodes,
             site,
@@ -152,13 +152,13 @@ impl Premises {
     }
 }
 
-/// Attempts that run, or with `--hollow` are simulated.
+/// The attempts of this noded: real ones, or simulated ones with `--hollow`.
 fn attempts(args: &NodedArgs, site: Site, state: &StateFolder) -> Result<Attempts> {
     if args.hollow {
         return Ok(Attempts::hollow(site));
     }
     let _ = nix::unistd::chdir("/");
-    Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")
+    Attempts::new(site, state.building.try_clone()?).context("cannot fork the spawner")
 }
 
 /// The environment that every attempt shares.
@@ -186,14 +186,14 @@ fn site(
             .iter()
             .any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
         amd: sensors::has_amd_gpus(),
-        max_processes: Some(u64::from(rules.max_processes)).filter(|&most| most > 0),
+        max_processes: Some(u64::from(rules.max_processes)).filter(|&limit| limit > 0),
         shared: rules.shared,
         min_uid: rules.min_uid,
         own: user::own(),
     }
 }
 
-/// The directory of this program, and so of the commands, unless every `PATH` has it.
+/// The directory of this program and of the commands, unless the default `PATH` contains it.
 fn commands() -> Option<PathBuf> {
     let folder = env::program().ok()?.parent()?.to_path_buf();
     let is_in_path = ["/usr/local/bin", "/usr/bin", "/bin"]
@@ -202,9 +202,9 @@ fn commands() -> Option<PathBuf> {
     (!is_in_path).then_some(folder)
 }
 
-/// A watcher with the tool that `lanai.toml` names. The default NVIDIA tool is used only with GPUs.
+/// A watcher with the tool of `lanai.toml`. The default tool, NVIDIA's, is used only with GPUs.
 fn watcher(rules: &NodeRules, has_gpus: bool) -> gpus::GpuWatcher {
-    let (named, pace) = rules.gpu_tool.clone();
-    let is_asked = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));
-    gpus::GpuWatcher::new(is_asked.then_some(named), pace, clock::monotonic())
+    let (named, interval) = rules.gpu_tool.clone();
+    let is_enabled = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));
+    gpus::GpuWatcher::new(is_enabled.then_some(named), interval, clock::monotonic())
 }

@@ -12,27 +12,27 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use tracing::{error, info, warn};
 
-/// Maximum number of connections that have not greeted yet.
-const MOST_GUESTS: usize = 16;
+/// Maximum number of connections besides schedd's.
+const MAX_OTHERS: usize = 16;
 /// Maximum size of unread reports in bytes, before schedd is disconnected.
-const BACKLOG: usize = 64 << 20;
+const MAX_BACKLOG: usize = 64 << 20;
 
-/// A connection.
-pub(super) struct Guest {
+/// A connection of schedd, or one that has not sent its first order yet.
+pub(super) struct Connection {
     pub(super) link: FrameSocket,
     uid: u32,
     pub(super) since: Span,
     writing: bool,
-    /// The error that prevents sending. Orders received before are still carried out: a schedd that
-    /// exits waits for no answer.
-    deaf: Option<FrameError>,
+    /// The error that prevents sending. Orders that arrived earlier are still executed: a schedd
+    /// that exits does not wait for replies.
+    send_error: Option<FrameError>,
 }
 
-impl Guest {
+impl Connection {
     /// Writes as much as the socket takes.
     fn flush(&mut self) {
         if let Err(e) = self.link.flush() {
-            self.deaf.get_or_insert(e.into());
+            self.send_error.get_or_insert(e.into());
         }
     }
 }
@@ -40,72 +40,74 @@ impl Guest {
 impl Daemon {
     pub(super) fn admit(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
-            if let Err(e) = self.take_in(stream) {
-                warn!("a connection was refused: {e:#}");
+            if let Err(e) = self.add_connection(stream) {
+                warn!("refused a connection: {e:#}");
             }
         }
     }
 
-    fn take_in(&mut self, stream: UnixStream) -> Result<()> {
+    fn add_connection(&mut self, stream: UnixStream) -> Result<()> {
         let peer = peer::of(&stream)?;
         anyhow::ensure!(
-            self.welcome.contains(&peer.uid()),
-            "user {} is not schedd's",
+            self.schedd_uids.contains(&peer.uid()),
+            "schedd may not run as user {}; see --schedd-uid",
             peer.uid()
         );
-        anyhow::ensure!(self.guests.len() <= MOST_GUESTS, "too many connections");
-        let guest = Guest {
+        anyhow::ensure!(self.connections.len() <= MAX_OTHERS, "too many connections");
+        let connection = Connection {
             link: FrameSocket::new(stream)?,
             uid: peer.uid(),
             since: clock::monotonic(),
             writing: false,
-            deaf: None,
+            send_error: None,
         };
         let number = self.poller.number();
-        self.poller.add(&guest.link, PollSource::Guest(number))?;
-        self.guests.insert(number, guest);
+        self.poller
+            .add(&connection.link, PollSource::Guest(number))?;
+        self.connections.insert(number, connection);
         Ok(())
     }
 
-    pub(super) fn listen_to(&mut self, number: u64) {
-        let Some(guest) = self.guests.get_mut(&number) else {
+    pub(super) fn read_orders(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
-        guest.flush();
-        let orders = match guest.link.receive::<ScheddOrder>() {
+        connection.flush();
+        let orders = match connection.link.receive::<ScheddOrder>() {
             Ok(orders) => orders,
             Err(e) => return self.close(number, &e),
         };
         for order in orders {
-            if !self.guests.contains_key(&number) {
+            if !self.connections.contains_key(&number) {
                 return;
             }
-            self.carry_out(number, order);
+            self.execute(number, order);
         }
-        self.settle(number);
+        self.update_polling(number);
     }
 
     pub(super) fn close(&mut self, number: u64, why: &FrameError) {
-        let Some(guest) = self.guests.get_mut(&number) else {
+        let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
         match why {
             FrameError::Closed if self.refused.is_some() => {}
-            FrameError::Closed => info!("a connection of user {} was closed", guest.uid),
-            FrameError::Version { .. } => guest.link.send_version(),
+            FrameError::Closed => info!("user {} closed a connection", connection.uid),
+            FrameError::Version { .. } => connection.link.send_version(),
             _ => {}
         }
         if !matches!(why, FrameError::Closed) {
-            warn!("a connection of user {} is closed: {why}", guest.uid);
+            warn!("closed a connection of user {}: {why}", connection.uid);
         }
-        self.let_go(number);
+        self.drop_connection(number);
     }
 
-    pub(super) fn let_go(&mut self, number: u64) {
-        let Some(guest) = self.guests.remove(&number) else {
+    pub(super) fn drop_connection(&mut self, number: u64) {
+        let Some(connection) = self.connections.remove(&number) else {
             return;
         };
-        self.poller.remove(&guest.link, PollSource::Guest(number));
+        self.poller
+            .remove(&connection.link, PollSource::Guest(number));
         if self.schedd == Some(number) {
             self.schedd = None;
             self.idle_since = clock::monotonic();
@@ -113,40 +115,44 @@ impl Daemon {
     }
 
     pub(super) fn send(&mut self, number: u64, report: &NodeReport) {
-        let Some(guest) = self
-            .guests
+        let Some(connection) = self
+            .connections
             .get_mut(&number)
-            .filter(|guest| guest.deaf.is_none())
+            .filter(|connection| connection.send_error.is_none())
         else {
             return;
         };
-        guest.deaf = guest.link.send(report).err();
-        let backlog = guest.link.backlog();
-        if backlog > BACKLOG {
-            guest.deaf = Some(FrameError::TooLarge(backlog));
+        connection.send_error = connection.link.send(report).err();
+        let backlog = connection.link.backlog();
+        if backlog > MAX_BACKLOG {
+            connection.send_error = Some(FrameError::TooLarge(backlog));
         }
     }
 
     /// Closes a connection that cannot be written to. Otherwise updates whether to poll for
     /// writing.
-    pub(super) fn settle(&mut self, number: u64) {
-        let Some(guest) = self.guests.get_mut(&number) else {
+    pub(super) fn update_polling(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
-        if let Some(why) = guest.deaf.take() {
+        if let Some(why) = connection.send_error.take() {
             return self.close(number, &why);
         }
-        if guest.writing != guest.link.wants_write() {
-            guest.writing = guest.link.wants_write();
-            self.poller
-                .want_write(&guest.link, PollSource::Guest(number), guest.writing);
+        if connection.writing != connection.link.wants_write() {
+            connection.writing = connection.link.wants_write();
+            self.poller.want_write(
+                &connection.link,
+                PollSource::Guest(number),
+                connection.writing,
+            );
         }
     }
 
-    /// Whether task requests may be passed on. Others are repeated by their processes.
-    pub(super) fn schedd_listens(&self) -> bool {
-        let schedd = self.schedd.and_then(|number| self.guests.get(&number));
-        schedd.is_some_and(|guest| guest.link.backlog() < BACKLOG / 4)
+    /// Whether task requests can be passed to schedd now. Dropped ones are repeated by their
+    /// processes.
+    pub(super) fn can_pass_requests(&self) -> bool {
+        let schedd = self.schedd.and_then(|number| self.connections.get(&number));
+        schedd.is_some_and(|connection| connection.link.backlog() < MAX_BACKLOG / 4)
     }
 
     /// Recreates the socket if the runtime directory was emptied.
@@ -155,7 +161,7 @@ impl Daemon {
             return;
         }
         warn!(
-            "the socket {} has vanished: making it again",
+            "the socket {} is missing, recreating it",
             self.path.display()
         );
         match listen(&self.path, self.socket_mode) {
@@ -163,7 +169,7 @@ impl Daemon {
                 self.poller.remove(&self.listener, PollSource::Listener);
                 self.listener = listener;
                 if let Err(e) = self.poller.add(&self.listener, PollSource::Listener) {
-                    error!("the socket cannot be listened at: {e}");
+                    error!("cannot poll the recreated socket: {e}");
                 }
             }
             Err(e) => error!("{e:#}"),
@@ -183,7 +189,7 @@ pub(super) fn listen(path: &Path, mode: u32) -> Result<UnixListener> {
 
 fn listening_at(path: &Path) -> String {
     format!(
-        "listening at {}: give another place with --socket",
+        "cannot listen at {}; choose another path with --socket",
         path.display()
     )
 }

@@ -14,8 +14,8 @@ use std::os::fd::AsFd;
 use tracing::{error, info, warn};
 
 impl Daemon {
-    /// Carries out an order that arrived on this connection.
-    pub(super) fn carry_out(&mut self, number: u64, order: ScheddOrder) {
+    /// Executes an order that arrived on this connection.
+    pub(super) fn execute(&mut self, number: u64, order: ScheddOrder) {
         if let ScheddOrder::Hello { epoch } = order {
             return self.greet(number, epoch);
         }
@@ -28,8 +28,8 @@ impl Daemon {
             return self.attach(number, epoch, script(job, attempt));
         }
         if self.schedd != Some(number) {
-            let unsaid = std::io::Error::other("an order before a greeting");
-            return self.close(number, &FrameError::Io(unsaid));
+            let error = std::io::Error::other("the first order must be a greeting");
+            return self.close(number, &FrameError::Io(error));
         }
         let attempts = &mut self.attempts;
         match order {
@@ -113,7 +113,7 @@ impl Daemon {
             ScheddOrder::Notify(notification) => {
                 self.notifications.begin(&notification, &mut self.poller)
             }
-            ScheddOrder::Refuse { why } => self.be_refused(number, why),
+            ScheddOrder::Refuse { why } => self.handle_refusal(number, why),
         }
     }
 
@@ -129,7 +129,7 @@ impl Daemon {
     /// admits.
     fn attend(&mut self, server: String, hooks: Vec<Hook>) {
         if self.refused.take().is_some() {
-            info!("following a schedd of epoch {}", self.epoch);
+            info!("accepted the schedd of epoch {}", self.epoch);
         }
         if let Some(periodic) = &mut self.periodic {
             periodic.attend(server, hooks, clock::monotonic());
@@ -137,12 +137,12 @@ impl Daemon {
     }
 
     /// Handles a refusal by schedd. schedd connects repeatedly, so only the first one is logged.
-    fn be_refused(&mut self, number: u64, why: String) {
+    fn handle_refusal(&mut self, number: u64, why: String) {
         if self.refused.is_none() {
             warn!("schedd refuses this noded: {why}");
         }
         self.refused = Some(why);
-        self.let_go(number);
+        self.drop_connection(number);
     }
 
     /// Checkpoints a running job, and then ends it.
@@ -163,25 +163,25 @@ impl Daemon {
         }
     }
 
-    /// Handles a greeting. The schedd with the highest epoch is followed; any other connection of a
-    /// schedd is closed with its orders unread.
+    /// Handles a greeting. noded accepts the schedd with the highest epoch, and closes the
+    /// connections of others with their orders unread.
     fn greet(&mut self, number: u64, epoch: u64) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });
-            let why = format!("its epoch {epoch} is below {}", self.epoch);
+            let why = format!("schedd has epoch {epoch}, lower than {}", self.epoch);
             return self.close(number, &FrameError::Io(std::io::Error::other(why)));
         }
         if epoch > self.epoch {
             self.epoch = epoch;
             if let Err(e) = self.state.set_epoch(epoch) {
-                error!("epoch {epoch} cannot be recorded: {e:#}");
+                error!("cannot record epoch {epoch}: {e:#}");
             }
         }
         if let Some(old) = self.schedd.replace(number).filter(|&old| old != number) {
             self.close(old, &FrameError::Closed);
         }
         if self.refused.is_none() {
-            info!("following a schedd of epoch {epoch}");
+            info!("accepted the schedd of epoch {epoch}");
         }
         self.attempts.said();
         let (boot, directory) = (self.boot.clone(), self.directory.clone());
@@ -199,24 +199,25 @@ impl Daemon {
         self.askers.again(&mut self.poller);
     }
 
-    /// Passes a connection to the shepherd of an interactive job. It must come from the schedd that
-    /// is followed.
+    /// Passes a connection to the shepherd of an interactive job. It must come from the schedd with
+    /// the highest epoch.
     fn attach(&mut self, number: u64, epoch: u64, name: AttemptName) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });
         }
-        let door = match self.attempts.door(name) {
-            Ok(door) if epoch >= self.epoch && self.schedd != Some(number) => door,
+        let terminal = match self.attempts.door(name) {
+            Ok(terminal) if epoch >= self.epoch && self.schedd != Some(number) => terminal,
             Ok(_) => return self.close(number, &FrameError::Closed),
             Err(e) => return self.close(number, &FrameError::Io(e)),
         };
         self.send(number, &NodeReport::Attached);
-        let Some(guest) = self.guests.remove(&number) else {
+        let Some(connection) = self.connections.remove(&number) else {
             return;
         };
-        self.poller.remove(&guest.link, PollSource::Guest(number));
-        if let Err(e) = door.hand_in(guest.link.as_fd()) {
-            warn!("the terminal of attempt {name} cannot be handed its connection: {e}");
+        self.poller
+            .remove(&connection.link, PollSource::Guest(number));
+        if let Err(e) = terminal.hand_in(connection.link.as_fd()) {
+            warn!("cannot pass a connection to the terminal of attempt {name}: {e}");
         }
     }
 }

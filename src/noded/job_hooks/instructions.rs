@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 impl JobHookRunner<'_> {
     /// The input of a hook. `ended` is the outcome of the job, once it has ended.
-    pub(super) fn question(
+    pub(super) fn document(
         &self,
         hook: &Hook,
-        occasion: HookEvent,
+        event: HookEvent,
         launch: &Launch,
         ended: Option<&AttemptOutcome>,
     ) -> Vec<u8> {
@@ -38,7 +38,7 @@ impl JobHookRunner<'_> {
             }
         }
         let document = json!({
-            "event": occasion.name(),
+            "event": event.name(),
             "hook": hook.name,
             "server": self.job_hooks.server,
             "requestor": "noded",

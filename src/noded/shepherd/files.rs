@@ -10,7 +10,7 @@ use super::super::staging_worker::{
     Cancels, HelperResult, StagingWorker, all_of, not_delivered, together,
 };
 use super::super::watch::WatchedEnd;
-use super::{Around, other_owner};
+use super::{PreparedJob, other_owner};
 use crate::model::job::{AttemptOutcome, How, Join};
 use crate::model::text::shortened;
 use crate::model::time::Span;
@@ -22,12 +22,12 @@ use std::path::PathBuf;
 /// `Exit_status` of a job after a failed stage-in: it never began.
 const STAGE_IN_FAILED: i32 = -1;
 /// Maximum length of notes about files, in characters: the record is small.
-const LONGEST_NOTE: usize = 600;
+const MAX_NOTE: usize = 600;
 /// Time limit of work on a job's files without copying: output is only renamed. A user who stops
 /// the process, or a hanging file system, must not keep the job on its node.
 const DELIVERY_LIMIT: Span = Span::seconds(60);
 
-impl Around<'_> {
+impl PreparedJob<'_> {
     /// Stages files in. Returns the outcome if that fails.
     pub(super) fn before(&self) -> io::Result<Option<AttemptOutcome>> {
         if !self.launch.files.come_first() {
@@ -35,7 +35,7 @@ impl Around<'_> {
         }
         self.write_trace(None);
         if let Some(outcome) =
-            self.look(|staging| staging.find_home(self.account), How::NodeFault)?
+            self.check(|staging| staging.find_home(self.account), How::NodeFault)?
         {
             return Ok(Some(outcome));
         }
@@ -72,11 +72,11 @@ impl Around<'_> {
         if !self.launch.files.awaited || self.launch.files.before.is_empty() {
             return Ok(None);
         }
-        self.look(|staging| staging.missing(), How::AwaitsFiles)
+        self.check(|staging| staging.missing(), How::AwaitsFiles)
     }
 
     /// Checks the owner's files. Returns the outcome if the job cannot run.
-    fn look(
+    fn check(
         &self,
         work: impl FnOnce(&Staging) -> Result<(), String>,
         unable: fn(String) -> How,
@@ -88,7 +88,7 @@ impl Around<'_> {
             HelperResult::Cancelled => Some(AttemptOutcome::new(How::Cancelled)),
             HelperResult::Late => {
                 let seconds = limit.as_seconds();
-                let why = format!("its owner's files could not be looked at within {seconds} s");
+                let why = format!("the owner's files could not be checked within {seconds} s");
                 Some(AttemptOutcome::new(How::NodeFault(why)))
             }
         })
@@ -108,6 +108,7 @@ impl Around<'_> {
         streams.retain(|_| !runs_again);
         let files = &self.launch.files;
         let note = if files.come_last() && outcome.how.ran() {
+            // schedd releases the other hosts of the job before stage-out.
             let shares = &self.launch.shares;
             if shares.iter().any(|share| share.host != shares[0].host) {
                 say(
@@ -155,7 +156,7 @@ impl Around<'_> {
         };
         outcome
             .notes
-            .extend(note.err().map(|note| shortened(note, LONGEST_NOTE)));
+            .extend(note.err().map(|note| shortened(note, MAX_NOTE)));
         outcome
     }
 

@@ -25,7 +25,7 @@ pub(super) enum EndKind {
     /// The job runs again.
     Again,
     /// The job runs again unless it ends successfully: it was ordered to checkpoint itself (Y17).
-    AgainUnlessWell,
+    AgainUnlessSuccessful,
 }
 
 impl EndKind {
@@ -35,7 +35,7 @@ impl EndKind {
         } else if cancel.signal.is_none() {
             EndKind::Again
         } else {
-            EndKind::AgainUnlessWell
+            EndKind::AgainUnlessSuccessful
         }
     }
 
@@ -44,12 +44,12 @@ impl EndKind {
     fn runs_again(self, how: &How) -> bool {
         match (how, self) {
             (How::NodeFault(_) | How::AwaitsFiles(_), _) | (_, EndKind::Again) => true,
-            // Its end may have been due before it was checkpointed.
+            // It may have exceeded its limit before it was checkpointed.
             (
                 How::Exited(0) | How::Overran { .. } | How::Exceeded { .. },
-                EndKind::AgainUnlessWell,
+                EndKind::AgainUnlessSuccessful,
             ) => false,
-            (_, EndKind::AgainUnlessWell) => true,
+            (_, EndKind::AgainUnlessSuccessful) => true,
             (_, EndKind::Done) => false,
         }
     }
@@ -59,15 +59,15 @@ impl EndKind {
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) kill_at: Span,
-    overran: Option<How>,
+    reason: Option<How>,
 }
 
 impl JobWatch<'_> {
     /// Whether its script has ended. If it was ordered to end, its other processes have the rest of
     /// the grace time.
-    pub(super) fn over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.status.is_some()
-            && (self.alone
+            && (self.has_no_process
                 || self
                     .ending
                     .as_ref()
@@ -83,7 +83,7 @@ impl JobWatch<'_> {
         if self.on_its_own {
             return;
         }
-        self.fate = EndKind::of(cancel);
+        self.end_kind = EndKind::of(cancel);
         if let Some(ending) = &mut self.ending
             && cancel.is_forced()
         {
@@ -93,8 +93,8 @@ impl JobWatch<'_> {
     }
 
     /// Sends SIGTERM now and SIGKILL after `grace`. A repetition has no effect.
-    pub(super) fn end(&mut self, cgroup: Option<&Cgroup>, grace: Span, overran: Option<How>) {
-        self.end_by(cgroup, SIGTERM, grace, overran);
+    pub(super) fn end(&mut self, cgroup: Option<&Cgroup>, grace: Span, reason: Option<How>) {
+        self.end_by(cgroup, SIGTERM, grace, reason);
     }
 
     /// Sends SIGKILL now, without SIGTERM: otherwise, when one process ends, the next would use its
@@ -102,19 +102,19 @@ impl JobWatch<'_> {
     pub(super) fn end_at_once(&mut self, excess: How) {
         self.ending = Some(Ending {
             kill_at: clock::monotonic(),
-            overran: Some(excess),
+            reason: Some(excess),
         });
     }
 
     /// Sends this signal now and SIGKILL after `grace`.
-    fn end_by(&mut self, cgroup: Option<&Cgroup>, signal: i32, grace: Span, overran: Option<How>) {
+    fn end_by(&mut self, cgroup: Option<&Cgroup>, signal: i32, grace: Span, reason: Option<How>) {
         if self.ending.is_some() {
             return;
         }
         self.sent = Some(signal);
         self.ending = Some(Ending {
             kill_at: Span(clock::monotonic().0.saturating_add(grace.0.max(0))),
-            overran,
+            reason,
         });
         sweep::signal(cgroup, signal);
         self.end_pause(cgroup);
@@ -135,7 +135,7 @@ impl JobWatch<'_> {
             );
             self.ending = Some(Ending {
                 kill_at,
-                overran: None,
+                reason: None,
             });
             sweep::signal(cgroup, SIGHUP);
             self.end_pause(cgroup);
@@ -164,7 +164,7 @@ impl JobWatch<'_> {
         let elapsed = self.elapsed();
         // Read before the sweep, which removes the cgroup.
         meter.total(cgroup.as_ref(), elapsed);
-        self.note_denial(cgroup.as_ref(), &mut meter);
+        self.note_out_of_memory(cgroup.as_ref(), &mut meter);
         sweep::end(cgroup.as_ref(), children);
         let used = meter.total(None, elapsed);
         let how = self.how();
@@ -172,7 +172,7 @@ impl JobWatch<'_> {
             How::Signaled(number) if self.warned == Some(number) => self.warned,
             _ => self.sent,
         };
-        let runs_again = self.fate.runs_again(&how);
+        let runs_again = self.end_kind.runs_again(&how);
         let on_its_own = self.on_its_own && matches!(how, How::Exited(_) | How::Signaled(_));
         let outcome = AttemptOutcome {
             how,
@@ -191,27 +191,27 @@ impl JobWatch<'_> {
 
     /// Records an out-of-memory kill by the kernel as the reason of the end, whatever the script's
     /// status is.
-    fn note_denial(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
-        let denied = cgroup.and_then(|group| limits::denied(self.launch, group));
-        if let Some(denied) = denied
+    fn note_out_of_memory(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
+        let exceeded = cgroup.and_then(|group| limits::denied(self.launch, group));
+        if let Some(exceeded) = exceeded
             && self.ending.is_none()
         {
-            if let How::Exceeded { used, .. } = denied {
+            if let How::Exceeded { used, .. } = exceeded {
                 meter.note_peak(used.unsigned_abs());
             }
-            self.tell_owner(&denied);
-            self.end_at_once(denied);
+            self.write_reason(&exceeded);
+            self.end_at_once(exceeded);
         }
     }
 
     fn how(&self) -> How {
-        let overran = self
+        let reason = self
             .ending
             .as_ref()
-            .and_then(|ending| ending.overran.clone());
-        match (&self.fault, overran, self.status) {
+            .and_then(|ending| ending.reason.clone());
+        match (&self.fault, reason, self.status) {
             (Some(fault), ..) => fault.clone().end(self.launch),
-            (None, Some(overran), _) => overran,
+            (None, Some(reason), _) => reason,
             (None, None, Some(ProcessEnd::Exited(code))) => How::Exited(code),
             (None, None, Some(ProcessEnd::Signaled(number))) => How::Signaled(number),
             (None, None, _) => How::Signaled(SIGKILL),
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_end_means_goes_by_the_order_and_then_by_how_it_ended() {
+    fn the_order_and_the_outcome_decide_whether_the_job_runs_again() {
         let cancel = |signal, again| {
             EndKind::of(Cancel {
                 grace: Span(0),
@@ -236,14 +236,14 @@ mod tests {
             used: Span(2),
             limit: Span(1),
         };
-        let hows = [
+        let outcomes = [
             How::Exited(0),
             How::Exited(3),
             How::Signaled(15),
             over,
             How::NodeFault("disk".into()),
         ];
-        let again = |fate: EndKind| hows.each_ref().map(|how| fate.runs_again(how));
+        let again = |end_kind: EndKind| outcomes.each_ref().map(|how| end_kind.runs_again(how));
         assert_eq!(
             again(cancel(None, false)),
             [false, false, false, false, true]

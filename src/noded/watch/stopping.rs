@@ -15,34 +15,34 @@ impl JobWatch<'_> {
             return;
         }
         if self.pause.as_ref().is_some_and(|pause| pause.is_still) {
-            self.unsaid_pause = true;
+            self.pause_unsent = true;
         }
         self.pause
             .get_or_insert_with(|| Pause::new(clock::monotonic()));
-        self.keep_still(cgroup);
+        self.check_suspension(cgroup);
     }
 
-    /// Resumes them, bound to these processors if any are given.
-    pub(super) fn go_on(&mut self, cgroup: Option<&Cgroup>, cpus: Vec<u16>) {
+    /// Resumes all its processes, bound to these processors if any are given.
+    pub(super) fn resume(&mut self, cgroup: Option<&Cgroup>, cpus: Vec<u16>) {
         if !cpus.is_empty() && cpus != self.bound {
             pause::bind(cgroup, &cpus);
             self.bound = cpus;
         }
         self.end_pause(cgroup);
-        self.unsaid_pause = true;
-        self.say_whether_stopped();
+        self.pause_unsent = true;
+        self.send_stopped();
     }
 
     /// Stops processes that are not stopped, if a check is due.
-    pub(super) fn keep_still(&mut self, cgroup: Option<&Cgroup>) {
+    pub(super) fn check_suspension(&mut self, cgroup: Option<&Cgroup>) {
         let now = clock::monotonic();
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.next <= now)
             && pause.look(cgroup, now)
         {
             self.built.note_stopped(true);
-            self.unsaid_pause = true;
+            self.pause_unsent = true;
         }
-        self.say_whether_stopped();
+        self.send_stopped();
     }
 
     /// Ends the suspension, for any reason.
@@ -51,18 +51,18 @@ impl JobWatch<'_> {
             return;
         };
         let length = Span(clock::monotonic().0 - pause.since.0);
-        self.stood = Span(self.stood.0.saturating_add(length.0));
+        self.suspended_for = Span(self.suspended_for.0.saturating_add(length.0));
         self.guard.pass_over(length);
         self.built.note_stopped(false);
         pause.end(cgroup);
     }
 
-    fn say_whether_stopped(&mut self) {
-        if self.unsaid_pause {
+    fn send_stopped(&mut self) {
+        if self.pause_unsent {
             let is_still = self.pause.as_ref().is_some_and(|pause| pause.is_still);
             let session = self.session.as_raw().unsigned_abs();
-            let word = SpawnerCommand::Stopped(AttemptName::of(self.launch), session, is_still);
-            self.unsaid_pause = !say(self.noded, &word, None, false);
+            let message = SpawnerCommand::Stopped(AttemptName::of(self.launch), session, is_still);
+            self.pause_unsent = !say(self.noded, &message, None, false);
         }
     }
 }

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
 /// The size limit in bytes, and the length limit of the reported line in characters.
-const MOST: u64 = 64 << 10;
-pub(super) const LONGEST: usize = 300;
+const MAX_SIZE: u64 = 64 << 10;
+pub(super) const MAX_LINE: usize = 300;
 
 /// The stored standard error.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Complaints(File);
 impl Complaints {
     /// An empty store.
     pub fn new() -> io::Result<Complaints> {
-        process::scratch(MOST).map(Complaints)
+        process::scratch(MAX_SIZE).map(Complaints)
     }
 
     /// The standard error for a child process.
@@ -27,7 +27,7 @@ impl Complaints {
 
     /// The last line; None if there is none.
     pub fn last(&self) -> Option<String> {
-        let mut bytes = vec![0; MOST as usize];
+        let mut bytes = vec![0; MAX_SIZE as usize];
         let length = self.0.read_at(&mut bytes, 0).ok()?;
         let text = String::from_utf8_lossy(&bytes[..length]);
         let last = text.trim_end_matches('\0').trim_end().lines().next_back()?;
@@ -35,6 +35,6 @@ impl Complaints {
             .trim()
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c });
-        Some(plain.take(LONGEST).collect::<String>()).filter(|line| !line.is_empty())
+        Some(plain.take(MAX_LINE).collect::<String>()).filter(|line| !line.is_empty())
     }
 }

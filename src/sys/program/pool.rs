@@ -90,7 +90,7 @@ impl<T> ProgramPool<T> {
             match entry.program.poll(now) {
                 Some(result) => {
                     finished.push((entry.task, result));
-                    self.bury(entry.program);
+                    self.keep_until_gone(entry.program);
                 }
                 None => self.running.push(entry),
             }
@@ -103,14 +103,14 @@ impl<T> ProgramPool<T> {
         for mut entry in std::mem::take(&mut self.running) {
             if is_unwanted(&entry.task) {
                 entry.program.stop();
-                self.bury(entry.program);
+                self.keep_until_gone(entry.program);
             } else {
                 self.running.push(entry);
             }
         }
     }
 
-    fn bury(&mut self, mut program: RunningProgram) {
+    fn keep_until_gone(&mut self, mut program: RunningProgram) {
         if !program.is_gone() {
             self.killed.push(program);
         }

@@ -70,7 +70,7 @@ fn output_beyond_the_limit_ends_a_program() {
     for output in [OutputMode::UntilExit, OutputMode::UntilClosed] {
         let mut program = in_mode(output, "yes", LONG);
         let fault = program.wait().exit.unwrap_err();
-        assert!(fault.to_string().contains("too much"), "{fault}");
+        assert!(fault.to_string().contains("exceeds 1 MiB"), "{fault}");
         program.wait_until_gone(LONG);
         assert!(program.is_gone());
     }
@@ -141,12 +141,12 @@ fn no_descriptor_but_the_standard_ones_is_inherited() {
 fn the_last_line_of_the_standard_error_is_its_complaint() {
     let mut program = isolated("echo one >&2; echo two >&2; exit 1", b"", LONG);
     let blame = program.wait().blame("it failed".into());
-    assert_eq!(blame, "it failed; it complains: two");
+    assert_eq!(blame, "it failed; standard error: two");
     let silent = isolated("true", b"", LONG).wait();
     assert_eq!(silent.blame("it failed".into()), "it failed");
     let flood = "head -c 1000000 /dev/zero | tr '\\0' x >&2; true";
     let complaint = isolated(flood, b"", LONG).wait().complaint;
-    assert_eq!(complaint.map(|text| text.len()), Some(complaints::LONGEST));
+    assert_eq!(complaint.map(|text| text.len()), Some(complaints::MAX_LINE));
 }
 
 #[test]

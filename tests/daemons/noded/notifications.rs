@@ -80,7 +80,10 @@ fn programs_of_one_user_do_not_delay_those_of_others() {
     let (token, why) = node.notified();
     let why = why.unwrap();
     assert!(
-        token == 5 && why.ends_with(": it was not started: 4 programs of this user run already"),
+        token == 5
+            && why.ends_with(
+                ": it was not started: 4 notification programs of this user are already running"
+            ),
         "{token} {why}"
     );
     fs::write(node.path("go"), "").unwrap();

@@ -116,7 +116,7 @@ fn as_owner(name: &str) {
         ..own(node.script(4, "true"))
     });
     assert!(
-        matches!(&outcome.how, How::NodeFault(why) if why.contains("has number")),
+        matches!(&outcome.how, How::NodeFault(why) if why.contains("has uid")),
         "{outcome:?}"
     );
 }
