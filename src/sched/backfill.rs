@@ -1,4 +1,4 @@
-//! Planned starts of blocked jobs, reservations, and what may start without delaying them.
+//! Planned starts of blocked jobs, reservations, and the jobs that start without delaying them.
 
 pub(in crate::sched) mod bookings;
 pub(in crate::sched) mod calendar;

@@ -2,7 +2,7 @@
 //!
 //! Each job, in order of priority, goes through the stages *feasibility, priority, throttling,
 //! matching, allocation, distribution, launch* (`place`). The cycle starts the job or records why
-//! it waits, plans the start of the first blocked jobs, and preempts running jobs. Suspended jobs
+//! it waits, plans the starts of the first blocked jobs, and preempts running jobs. Suspended jobs
 //! resume in order of priority among the waiting jobs.
 
 pub(in crate::sched) mod backfill_order;
@@ -72,9 +72,9 @@ pub fn run_again(state: &ClusterState, policy: &Policy, now: Time, cache: &mut C
     decided
 }
 
-/// Whether a new cycle could decide anything that the last one with this cache did not: the state
-/// has changed, the last cycle decided something, the time for another cycle that it set has come,
-/// or the order of the queue has changed.
+/// Whether a new cycle could decide anything that the last cycle with this cache did not: the state
+/// or the policy has changed, the last cycle started, resumed or preempted jobs, it scheduled
+/// another cycle for now, a job runs past its walltime, or the order of the queue has changed.
 pub fn is_due(state: &ClusterState, policy: &Policy, now: Time, cache: &CycleCache) -> bool {
     !cache.concludes(state, policy, now) || !state.is_in_order(policy, now)
 }
@@ -101,7 +101,8 @@ pub(super) fn decide<'s>(
     cycle
 }
 
-/// Returns the plan of a cycle that has decided everything, with the secondary reasons (G5).
+/// Returns the plan of a finished cycle. A job gets the reason of the first stage that refuses it
+/// (G5), so the reasons of earlier stages are added for jobs that were refused together.
 pub(super) fn close(mut cycle: CycleState) -> Plan {
     let state = cycle.state;
     debug_assert_eq!(cycle.plan.audit(state), Ok(()));
@@ -111,7 +112,7 @@ pub(super) fn close(mut cycle: CycleState) -> Plan {
     if let Some(limits) = &mut cycle.limits {
         throttling::tell_limited(state, limits, &mut cycle.plan);
     }
-    eligibility::tell(&mut cycle.plan, |class| {
+    eligibility::set_verdicts(&mut cycle.plan, |class| {
         Some(state.classes.get(&class)?.key.verdict_names())
     });
     cycle.plan

@@ -2,7 +2,7 @@
 //!
 //! * [`filter`]: the nodes that a job may use
 //! * [`rank`]: the order in which it uses them
-//! * [`place`]: how many chunks go on each; nothing is taken
+//! * [`place`]: how many chunks go on each node; no resources are claimed
 //! * [`allocation`] and [`task_distribution`]: the placement, as shares of nodes
 
 pub(in crate::sched) mod allocation;

@@ -380,7 +380,7 @@ fn f17_an_infeasible_job_is_reported_and_not_awaited() {
             "{said}"
         );
         assert!(
-            said.contains("the nearest that fits is -l select=1:ncpus=2"),
+            said.contains("the nearest request that fits is -l select=1:ncpus=2"),
             "{said}"
         );
     }

@@ -1,4 +1,4 @@
-//! Planned starts: the first blocked jobs in the order get one each, up to the reservation depth.
+//! Planned starts: the first blocked jobs in queue order get one each, up to the reservation depth.
 //!
 //! Example: 16 CPUs, 8 of them in use until 1:00. Job 2 requests 16; its planned start is 1:00 (the
 //! *shadow time*). Job 3 requests 8 for 30 minutes: it ends before 1:00 and starts. Job 4 requests
@@ -40,7 +40,7 @@ impl Backfill {
 pub struct BookingBudget<'s> {
     policy: &'s Backfill,
     state: &'s ClusterState,
-    /// The remaining number by pool: QOS groups, queues, and last the default pool.
+    /// The remaining number in each pool: QOS groups, queues, and last the default pool.
     left: Vec<u32>,
     /// The queues with a pool of their own.
     queues: Vec<&'s str>,
@@ -48,13 +48,14 @@ pub struct BookingBudget<'s> {
     pub blocked: Option<JobId>,
     /// Planned starts of earlier cycles, by class, until their jobs are considered.
     unvisited: BTreeMap<ClassId, BTreeSet<JobId>>,
-    /// Whether jobs may start before their planned start.
+    /// Whether resources have become free unexpectedly: jobs may start before their planned start.
     is_loose: bool,
     now: Time,
 }
 
 impl<'s> BookingBudget<'s> {
-    /// Renews the planned starts of earlier cycles that are kept.
+    /// The budget of the policy, with the kept planned starts of earlier cycles renewed. Those of
+    /// classes for which `may_run` is false are dropped.
     pub fn open(
         policy: &'s Backfill,
         (state, resolved): (&'s ClusterState, &'s Resolved),
@@ -115,7 +116,7 @@ impl<'s> BookingBudget<'s> {
             let class = state
                 .waiting_class(booking.job)
                 .filter(|class| class.id == booking.class && may_run(class));
-            let is_good = class.is_some_and(|class| {
+            let is_renewed = class.is_some_and(|class| {
                 let class = resolved.of(class);
                 // Preempted jobs end in the next cycle at the earliest.
                 let soonest = if booking.held_until.is_some() {
@@ -131,21 +132,21 @@ impl<'s> BookingBudget<'s> {
                 };
                 calendar.renew(space, windows, booking.job, (class, promise))
             });
-            if is_good {
+            if is_renewed {
                 self.unvisited
                     .entry(booking.class)
                     .or_default()
                     .insert(booking.job);
             }
             // Its resources are free: other jobs may start earlier.
-            self.is_loose |= !is_good;
+            self.is_loose |= !is_renewed;
         }
     }
 
-    /// Whether a job with a planned start need not be tried before it: nothing has become free
+    /// Whether a job must wait for its planned start `at`, because no resources have become free
     /// unexpectedly (compression). Overdue jobs are assumed to end at the next moment, so a start
     /// planned for then is tried now.
-    pub fn stands(&self, at: Time, now: Time) -> bool {
+    pub fn must_wait(&self, at: Time, now: Time) -> bool {
         at > now + OVERDUE && !self.is_loose
     }
 
@@ -161,12 +162,12 @@ impl<'s> BookingBudget<'s> {
 
     /// Whether a class has a planned start for a job that is not considered yet: then a refusal of
     /// another of its jobs does not hold for the class.
-    pub fn awaits(&self, class: &ClassKey) -> bool {
+    pub fn has_unconsidered(&self, class: &ClassKey) -> bool {
         self.unvisited.contains_key(&class.id)
     }
 
-    /// Whether more jobs of a class are considered after a refusal.
-    pub fn goes_on(&self, class: &ClassKey) -> bool {
+    /// Whether more jobs of a class are considered after one has got a planned start.
+    pub fn considers_more(&self, class: &ClassKey) -> bool {
         self.left[self.pool(class)] > 0 || !self.unvisited.is_empty()
     }
 
@@ -184,8 +185,8 @@ impl<'s> BookingBudget<'s> {
         self.left[pool] = self.left[pool].saturating_add(1);
     }
 
-    /// Whether a job has a planned start that is kept.
-    pub fn had(&self, job: JobId) -> bool {
+    /// Whether a job has a planned start of an earlier cycle that is kept.
+    pub fn has_kept_booking(&self, job: JobId) -> bool {
         let is_kept = self.policy.keeps() && self.state.bookings.promise(job).is_some();
         is_kept || self.is_preemptor(job)
     }
@@ -231,7 +232,7 @@ impl<'s> BookingBudget<'s> {
     }
 }
 
-/// A planned start for the plan, with the change from the earlier one.
+/// The booking of a job, with the change from its earlier planned start.
 pub fn booking(
     plan: &Plan,
     windows: &Windows,

@@ -27,12 +27,11 @@ use std::sync::Arc;
 /// The greatest job id.
 const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 
-/// The maximum number of planned starts, whatever the depth: to its user, an array of a million
-/// subjobs is one job.
+/// The maximum number of planned starts, whatever the depth: an array may have a million subjobs.
 const MOST_COUNTED: usize = 20_000;
 
-/// The maximum if they are pinned: each is checked against all others, node by node.
-const MOST_PINNED: usize = 500;
+/// The maximum number of pinned planned starts: each is checked against all others on each node.
+const MAX_PINNED: usize = 500;
 
 /// The planned starts of a cycle.
 #[derive(Clone)]
@@ -59,17 +58,18 @@ pub struct CalendarEntry<'s> {
 
 #[derive(Clone)]
 enum CalendarKind<'s> {
-    /// Not used yet: the jobs that this cycle has started.
-    Shut(BTreeMap<JobId, (JobAmounts, Time)>),
-    /// With the jobs that this cycle has started, for the forecast of nodes.
+    /// Not built yet; holds the jobs that this cycle has started.
+    Unbuilt(BTreeMap<JobId, (JobAmounts, Time)>),
+    /// Counted amounts, and the jobs that this cycle has started, for the forecast of nodes.
     Counted(ResourceMeasure, FreeTimeline, Vec<(Time, JobAmounts)>),
+    /// Planned starts on nodes.
     Pinned(Box<Pins<'s>>),
 }
 
 impl<'s> Calendar<'s> {
     /// A calendar without planned starts.
     pub fn new(state: &'s ClusterState, now: Time) -> Calendar<'s> {
-        let kind = CalendarKind::Shut(BTreeMap::new());
+        let kind = CalendarKind::Unbuilt(BTreeMap::new());
         Calendar {
             state,
             now,
@@ -87,20 +87,21 @@ impl<'s> Calendar<'s> {
     /// Whether the maximum number of planned starts is reached.
     pub fn is_full(&self) -> bool {
         let most = if matches!(self.kind, CalendarKind::Pinned(_)) {
-            MOST_PINNED
+            MAX_PINNED
         } else {
             MOST_COUNTED
         };
         self.promises.len() >= most
     }
 
-    /// Whether a job that ends at `until` delays no planned start, on any nodes.
+    /// Whether a job that ends at `until` ends before all planned starts, so that it delays none on
+    /// any node.
     pub fn lets_pass(&self, until: Time) -> bool {
         self.by_start.first().is_none_or(|&(at, _)| until <= at)
     }
 
-    /// The planned start that a job running until `until` would delay, if it fits nowhere beside
-    /// them.
+    /// The planned start, job and time, that a job running until `until` would delay. Call this
+    /// only if the job does not fit beside all planned starts.
     pub fn in_the_way(&self, shape: &Shape, until: Time) -> Option<(JobId, Time)> {
         let short = match &self.kind {
             CalendarKind::Counted(measure, tally, _) => {
@@ -135,7 +136,7 @@ impl<'s> Calendar<'s> {
                 }
             }
             CalendarKind::Pinned(pins) => pins.beside(space, shape, until),
-            CalendarKind::Shut(_) => None,
+            CalendarKind::Unbuilt(_) => None,
         }
     }
 
@@ -150,7 +151,7 @@ impl<'s> Calendar<'s> {
         match self.open(space) {
             CalendarKind::Pinned(pins) => pins.within(left, space, shape, until),
             // With reservations, nodes are not interchangeable.
-            CalendarKind::Counted(..) | CalendarKind::Shut(_) => None,
+            CalendarKind::Counted(..) | CalendarKind::Unbuilt(_) => None,
         }
     }
 
@@ -175,8 +176,9 @@ impl<'s> Calendar<'s> {
                 let terms = SearchTerms { windows, class };
                 let slot = pins.earliest(space, &terms, span)?;
                 let at = slot.at.max(now + OVERDUE);
-                // On its former nodes while no job has ended, so that a second cycle gives the same
-                // result. After an end it is placed again, to leave the most for backfill.
+                // The job keeps its former nodes while no job has ended, so that a second cycle
+                // gives the same result. After an end it is placed again, to leave the most for
+                // backfill.
                 let before = state.bookings.promise(job).filter(|before| {
                     state.bookings.is_as_planned()
                         && before.class == class.id
@@ -194,7 +196,7 @@ impl<'s> Calendar<'s> {
                 );
                 (at, Some(placement))
             }
-            CalendarKind::Shut(_) => return None,
+            CalendarKind::Unbuilt(_) => return None,
         };
         let nodes = nodes.map_or_else(
             || self.forecast(space, shape, at),
@@ -246,7 +248,7 @@ impl<'s> Calendar<'s> {
                 );
                 names(self.state, &slot.placement)
             }
-            CalendarKind::Shut(_) => return false,
+            CalendarKind::Unbuilt(_) => return false,
         };
         self.enter(job, CalendarEntry { nodes, ..promise });
         true
@@ -270,12 +272,12 @@ impl<'s> Calendar<'s> {
                 );
             }
             CalendarKind::Pinned(pins) => pins.unbook(job, promise.at),
-            CalendarKind::Shut(_) => (),
+            CalendarKind::Unbuilt(_) => (),
         }
         Some(promise)
     }
 
-    /// Enters a started job; `space` is what it leaves.
+    /// Enters a started job; `space` is the map after its start.
     pub fn start(
         &mut self,
         job: JobId,
@@ -284,18 +286,19 @@ impl<'s> Calendar<'s> {
         space: &AvailabilityMap<'s>,
     ) {
         match &mut self.kind {
-            CalendarKind::Shut(started) => drop(started.insert(job, (claim, until))),
-            CalendarKind::Counted(measure, tally, begun) => {
+            CalendarKind::Unbuilt(started) => drop(started.insert(job, (claim, until))),
+            CalendarKind::Counted(measure, tally, started_jobs) => {
                 for taken in claim.holds.values() {
                     tally.take(&measure.count(taken), self.now, until);
                 }
-                begun.push((until, claim));
+                started_jobs.push((until, claim));
             }
             CalendarKind::Pinned(pins) => pins.start(job, claim, until, space),
         }
     }
 
-    /// Whether a claim of a job on its own nodes delays no planned start if it lasts until then.
+    /// Whether a claim delays no planned start if it lasts until `until`, for a suspended job on
+    /// its own nodes.
     pub fn leaves_promises(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -307,11 +310,12 @@ impl<'s> Calendar<'s> {
         }
         match self.open(space) {
             CalendarKind::Pinned(pins) => pins.has_room(space, claim, until),
-            CalendarKind::Counted(..) | CalendarKind::Shut(_) => false,
+            CalendarKind::Counted(..) | CalendarKind::Unbuilt(_) => false,
         }
     }
 
-    /// When such a claim is first free for this long beside all planned starts; None if unknown.
+    /// The first time from which a suspended job's claim is free for `length` beside all planned
+    /// starts; None if unknown.
     pub fn earliest_again(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -320,12 +324,12 @@ impl<'s> Calendar<'s> {
     ) -> Option<Time> {
         match self.open(space) {
             CalendarKind::Pinned(pins) => pins.earliest_again(space, claim, length),
-            CalendarKind::Counted(..) | CalendarKind::Shut(_) => None,
+            CalendarKind::Counted(..) | CalendarKind::Unbuilt(_) => None,
         }
     }
 
-    /// Holds a part of such a claim from now on, and the whole from `at` on; `space` is what that
-    /// leaves.
+    /// Holds the part `kept` of a suspended job's claim from now on, and the whole claim from `at`
+    /// on. `space` is the map without the part.
     pub fn keep(
         &mut self,
         job: JobId,
@@ -344,7 +348,7 @@ impl<'s> Calendar<'s> {
     }
 
     fn open(&mut self, space: &AvailabilityMap<'s>) -> &mut CalendarKind<'s> {
-        if let CalendarKind::Shut(started) = &mut self.kind {
+        if let CalendarKind::Unbuilt(started) = &mut self.kind {
             let started = std::mem::take(started);
             // A suspended job resumes on its own nodes: nodes are not interchangeable.
             let is_counted = self.state.windows.is_empty() && self.state.suspended.is_empty();
@@ -356,11 +360,11 @@ impl<'s> Calendar<'s> {
             self.kind = match measure {
                 Some((measure, free)) => {
                     let tally = self.count(&measure, free, &started);
-                    let begun = started
+                    let started_jobs = started
                         .into_values()
                         .map(|(claim, until)| (until, claim))
                         .collect();
-                    CalendarKind::Counted(measure, tally, begun)
+                    CalendarKind::Counted(measure, tally, started_jobs)
                 }
                 None => CalendarKind::Pinned(Box::new(Pins::new(self.state, started, self.now))),
             };
@@ -380,12 +384,12 @@ impl<'s> Calendar<'s> {
             tally.release(until.max(self.now + OVERDUE), measure.counts(amounts));
         }
         let soonest = self.now + OVERDUE;
-        let making_way = self
+        let preempted = self
             .state
             .making_way()
             .filter_map(|job| self.state.running.get(&job));
         // A job past its walltime is already among the ends.
-        for running in making_way.filter(|running| running.until > soonest) {
+        for running in preempted.filter(|running| running.until > soonest) {
             tally.give(&measure.count(&running.taken), soonest, running.until);
         }
         for (claim, until) in started.values().filter(|(_, until)| *until != Time::NEVER) {
@@ -396,23 +400,23 @@ impl<'s> Calendar<'s> {
         tally
     }
 
-    /// Nodes on which a job could start then, if its planned start is only counted: those of jobs
-    /// that end by then or are preempted, and free ones.
+    /// Nodes on which a job with a counted planned start could start at `at`: nodes of jobs that
+    /// end by then or are preempted, and free nodes.
     fn forecast(&self, space: &AvailabilityMap<'s>, shape: &Shape, at: Time) -> Arc<[String]> {
         let mut forecast = Forecast {
             cluster: space.cluster,
             shape,
             nodes: Vec::new(),
         };
-        let over = at.max(self.now);
-        let ends = self.state.ends.range(..=(over, LAST)).map(|&(_, job)| job);
+        let end = at.max(self.now);
+        let ends = self.state.ends.range(..=(end, LAST)).map(|&(_, job)| job);
         let running = &self.state.running;
-        let give_way = self
+        let preempted = self
             .state
             .making_way()
-            .filter(|job| running.get(job).is_some_and(|running| running.until > over));
+            .filter(|job| running.get(job).is_some_and(|running| running.until > end));
         for (job, running) in ends
-            .chain(give_way)
+            .chain(preempted)
             .filter_map(|job| Some((job, running.get(&job)?)))
         {
             for &ix in &running.nodes {
@@ -421,17 +425,17 @@ impl<'s> Calendar<'s> {
                 }
             }
         }
-        if let CalendarKind::Counted(_, _, begun) = &self.kind {
-            for (_, claim) in begun.iter().filter(|(until, _)| *until <= at) {
+        if let CalendarKind::Counted(_, _, started_jobs) = &self.kind {
+            for (_, claim) in started_jobs.iter().filter(|(until, _)| *until <= at) {
                 for (&ix, taken) in &claim.holds {
                     forecast.put(ix, taken);
                 }
             }
         }
-        let asked = shape.chunks.first().map_or(&[][..], |chunk| &chunk.asked);
+        let amounts = shape.chunks.first().map_or(&[][..], |chunk| &chunk.asked);
         let free = space.merged(
             space
-                .with_free(asked)
+                .with_free(amounts)
                 .map(|place| (Rank::default(), place, 0)),
         );
         for (ix, _) in free {
@@ -444,7 +448,7 @@ impl<'s> Calendar<'s> {
     }
 }
 
-/// The search for nodes for chunks of one size, or for anything on a single node.
+/// Collects nodes for chunks of one size, or for any request on a cluster of one node.
 struct Forecast<'a> {
     cluster: &'a Cluster,
     shape: &'a Shape,
@@ -456,7 +460,7 @@ impl Forecast<'_> {
         self.shape.instances - self.nodes.len() as u64
     }
 
-    /// Adds a node as often as chunks fit into this amount.
+    /// Adds a node once for each chunk that fits into the amounts `free`.
     fn put(&mut self, ix: NodeIx, free: &[i64]) {
         let is_only = self.cluster.slots() == 1;
         let times = if is_only {

@@ -10,34 +10,34 @@ use crate::sched::view::current_bookings::CurrentBookings;
 #[derive(Default)]
 pub struct BackfillLimits {
     /// The number of jobs considered behind the first blocked job.
-    looked_at: u32,
+    considered: u32,
     /// Whether a wide job is blocked.
     wide: bool,
 }
 
 impl BackfillLimits {
-    /// M36: counts one more job behind a blocked one, or refuses it. A job with a planned start is
+    /// M36: counts one more job behind a blocked job, or refuses it. A job with a planned start is
     /// never refused and still counts: otherwise the next cycle would consider other jobs though
     /// nothing has happened.
-    pub fn look(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
+    pub fn consider(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
         if !self.looks_on(policy) && !is_promised {
             return Err(Reason::BackfillDepth {
                 limit: policy.consider,
             });
         }
-        self.looked_at = self.looked_at.saturating_add(1);
+        self.considered = self.considered.saturating_add(1);
         Ok(())
     }
 
     /// Whether one more job would be considered.
     pub fn looks_on(&self, policy: &Backfill) -> bool {
-        policy.consider == 0 || self.looked_at < policy.consider
+        policy.consider == 0 || self.considered < policy.consider
     }
 
-    /// Whether each job must be considered by itself: where jobs are counted, one job does not
-    /// stand for its class.
+    /// Whether each job must be considered by itself: while jobs are counted, the refusal of one
+    /// job does not hold for its class.
     pub fn counts(&self, policy: &Backfill) -> bool {
-        self.looked_at < policy.consider
+        self.considered < policy.consider
     }
 
     /// Notes a blocked job of this many CPUs.
@@ -47,8 +47,8 @@ impl BackfillLimits {
             .is_some_and(|chunk| processors >= i64::from(chunk.size));
     }
 
-    /// M35: refuses a job of this many CPUs resources that have just become free.
-    pub fn keep(
+    /// M35: refuses a job of this many CPUs if recently freed resources are held for a wide job.
+    pub fn check_set_aside(
         &self,
         policy: &Backfill,
         bookings: &CurrentBookings,
@@ -78,9 +78,9 @@ mod tests {
     use crate::model::policy::SetAside;
     use crate::model::time::Span;
 
-    /// M35.
+    /// M35: freed resources are held only for wide jobs.
     #[test]
-    fn what_became_free_is_kept_for_jobs_of_at_least_the_size() {
+    fn freed_resources_are_held_for_wide_jobs() {
         let chunk = Some(SetAside {
             size: 4,
             duration: Span::seconds(300),
@@ -91,21 +91,24 @@ mod tests {
         };
         let mut bookings = CurrentBookings::default();
         bookings.note_release(Time(9));
-        let refused = |gaps: &BackfillLimits, processors| {
-            gaps.keep(&policy, &bookings, processors, Time(0)).is_err()
+        let refused = |limits: &BackfillLimits, processors| {
+            limits
+                .check_set_aside(&policy, &bookings, processors, Time(0))
+                .is_err()
         };
-        let mut gaps = BackfillLimits::default();
-        gaps.note_blocked(&policy, 3);
-        assert!(!refused(&gaps, 3), "no wide job is blocked");
-        gaps.note_blocked(&policy, 4);
+        let mut limits = BackfillLimits::default();
+        limits.note_blocked(&policy, 3);
+        assert!(!refused(&limits, 3), "no wide job is blocked");
+        limits.note_blocked(&policy, 4);
         assert_eq!(
-            [3, 4, 5].map(|processors| refused(&gaps, processors)),
+            [3, 4, 5].map(|processors| refused(&limits, processors)),
             [true, false, false]
         );
         assert!(
-            gaps.keep(&policy, &CurrentBookings::default(), 3, Time(0))
+            limits
+                .check_set_aside(&policy, &CurrentBookings::default(), 3, Time(0))
                 .is_ok(),
-            "nothing has become free"
+            "no resources have become free"
         );
     }
 }

@@ -1,7 +1,8 @@
 //! Decides whether counting is exact, that is, whether nodes are interchangeable.
 //!
-//! They are on a cluster of one node that all jobs share; and on many nodes if all waiting and
-//! running jobs consist of pieces of one size of one resource that may go to any node.
+//! Nodes are interchangeable on a cluster of one node that all jobs share. They are also if all
+//! waiting and running jobs consist of pieces: equal amounts of one resource that may go to any
+//! node.
 
 use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
@@ -10,15 +11,15 @@ use crate::sched::view::cluster::Joinable;
 use crate::sched::view::shape::{AccessPolicy, Shape};
 use crate::sched::view::snapshot::{ClusterState, RunningJob};
 
-/// The counted resources: the index of each, and the amount that counts as one.
+/// The counted resources: the index of each, and the amount that counts as 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceMeasure {
     parts: Vec<(usize, i64)>,
 }
 
 impl ResourceMeasure {
-    /// The resources to count in this state, and their free amounts in a map; None if the nodes of
-    /// jobs matter.
+    /// The resources to count in this state, and their free counts in a map; None if it matters
+    /// which nodes jobs use.
     pub fn of(
         state: &ClusterState,
         space: &AvailabilityMap,
@@ -47,14 +48,14 @@ impl ResourceMeasure {
         if state.cluster.slots() != 1 || bucket.key.condition == Joinable::Alone || !is_shared {
             return None;
         }
-        let mut asked = vec![false; bucket.key.free.len()];
+        let mut is_requested = vec![false; bucket.key.free.len()];
         for chunk in state.shapes().flat_map(|shape| &shape.chunks) {
             for &(index, _) in &chunk.asked {
-                asked[index] = true;
+                is_requested[index] = true;
             }
         }
-        let parts: Vec<_> = (0..asked.len())
-            .filter(|&index| asked[index])
+        let parts: Vec<_> = (0..is_requested.len())
+            .filter(|&index| is_requested[index])
             .map(|index| (index, 1))
             .collect();
         let free = parts
@@ -100,11 +101,14 @@ impl ResourceMeasure {
 
     /// Converts amounts into counts, one by one.
     pub fn counts<'a>(&'a self, amounts: &'a [i64]) -> impl Iterator<Item = i64> + 'a {
-        self.parts.iter().map(|&(index, one)| amounts[index] / one)
+        self.parts
+            .iter()
+            .map(|&(index, size)| amounts[index] / size)
     }
 }
 
-/// The one piece that all chunks of a request consist of, if they may go to any node.
+/// The resource and amount that every chunk of a request consists of, if the chunks may go to any
+/// node.
 fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
     let is_anywhere =
         shape.arrangement == Arrangement::Free && shape.access <= AccessPolicy::Shared;
@@ -112,33 +116,33 @@ fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
         return None;
     }
     let piece = *shape.chunks.first()?.asked.first()?;
-    let alike = shape
+    let are_equal = shape
         .chunks
         .iter()
         .all(|chunk| chunk.asked == [piece] && chunk.needs.is_empty());
-    alike.then_some(piece)
+    are_equal.then_some(piece)
 }
 
-/// Whether a job uses only such pieces, on nodes that will provide them again.
+/// Whether a job uses only whole pieces, on nodes that provide them again after its end.
 fn is_in_pieces(
     state: &ClusterState,
     job: JobId,
     running: &RunningJob,
-    (index, one): (usize, i64),
+    (index, size): (usize, i64),
 ) -> bool {
-    let only = running
+    let uses_only_pieces = running
         .taken
         .iter()
         .enumerate()
         .all(|(i, taken)| i == index || *taken == 0);
-    let each = running.nodes.iter().all(|&ix| {
+    let are_whole = running.nodes.iter().all(|&ix| {
         let node = state.cluster.node(ix);
         let hold = node.tenants.get(&job);
         node.usable
             && node.room.free[index] >= 0
-            && hold.is_none_or(|hold| hold.taken[index] % one == 0)
+            && hold.is_none_or(|hold| hold.taken[index] % size == 0)
     });
-    !running.alone && only && each
+    !running.alone && uses_only_pieces && are_whole
 }
 
 #[cfg(test)]

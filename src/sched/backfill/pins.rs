@@ -1,15 +1,15 @@
 //! The calendar where nodes differ: planned starts pinned to nodes.
 //!
-//! The *worst room* of a node over a period is what is free at its tightest time. A job that starts
-//! now and runs until `until` must fit into what is free now, with each planned node reduced to its
-//! worst room until then. A later planned start must fit likewise into what will be free at that
-//! time.
+//! The *least free* resources of a node over a period are, for each resource, the minimum during
+//! that period. A job that starts now and runs until `until` must fit into the resources free now,
+//! with each planned node reduced to its least free resources until then. A planned start must fit
+//! in the same way into the resources that will be free at its time.
 //!
 //! A planned start takes resources that are in use now before free ones: that leaves the most for
 //! backfill.
 
 use super::reservation_access::Windows;
-use super::timeline::{Closing, Timeline};
+use super::timeline::{LaterResources, Timeline};
 use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
 use crate::model::time::{Span, Time};
@@ -29,14 +29,15 @@ pub struct Pins<'s> {
     now: Time,
     timeline: Timeline<'s>,
     pins: BTreeMap<(Time, JobId), Pin>,
-    /// The planned starts on a node.
+    /// The planned starts on each node.
     on: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
-    /// The jobs that this cycle started on a node: end, amounts, owner.
-    newcomers: BTreeMap<NodeIx, Vec<NodeEvent>>,
-    /// What is free now and stays free until a time, by the number of planned starts before it.
-    besides: BTreeMap<usize, (Time, AvailabilityMap<'s>)>,
-    /// What is free when all jobs have ended, once a request was found to fit at no time.
-    at_last: Option<Box<AvailabilityMap<'s>>>,
+    /// The jobs that this cycle started on each node: end, amounts, owner.
+    started_here: BTreeMap<NodeIx, Vec<NodeEvent>>,
+    /// The resources that are free from now until a time, by the number of planned starts that
+    /// begin before that time.
+    beside_bookings: BTreeMap<usize, (Time, AvailabilityMap<'s>)>,
+    /// The free resources after all jobs have ended; set when a request fits at no time.
+    after_all_ends: Option<Box<AvailabilityMap<'s>>>,
 }
 
 #[derive(Clone)]
@@ -45,7 +46,7 @@ struct Pin {
     claim: JobAmounts,
 }
 
-/// A job begins or ends on a node.
+/// The begin or end of a job on a node.
 #[derive(Clone)]
 struct NodeEvent {
     at: Time,
@@ -83,9 +84,9 @@ impl<'s> Pins<'s> {
             timeline: Timeline::new(state, BTreeMap::new(), now),
             pins: BTreeMap::new(),
             on: BTreeMap::new(),
-            newcomers: BTreeMap::new(),
-            besides: BTreeMap::new(),
-            at_last: None,
+            started_here: BTreeMap::new(),
+            beside_bookings: BTreeMap::new(),
+            after_all_ends: None,
         };
         for (claim, until) in started.values() {
             pins.note(claim, *until);
@@ -102,7 +103,7 @@ impl<'s> Pins<'s> {
                 taken: taken.clone(),
                 owner: claim.owner,
             };
-            self.newcomers.entry(ix).or_default().push(change);
+            self.started_here.entry(ix).or_default().push(change);
         }
     }
 
@@ -116,18 +117,18 @@ impl<'s> Pins<'s> {
         space: &AvailabilityMap<'s>,
     ) {
         self.note(&claim, until);
-        let mut besides = std::mem::take(&mut self.besides);
-        for (end, beside) in besides.values_mut() {
+        let mut beside_bookings = std::mem::take(&mut self.beside_bookings);
+        for (end, beside) in beside_bookings.values_mut() {
             for &ix in claim.holds.keys() {
-                beside.refile(ix, self.worst_room(space, ix, self.now, *end));
+                beside.refile(ix, self.least_free(space, ix, self.now, *end));
             }
             for taken in claim.holds.values() {
                 beside.take_pools(taken);
             }
             beside.join(space.joined().clone());
         }
-        self.besides = besides;
-        self.at_last = None;
+        self.beside_bookings = beside_bookings;
+        self.after_all_ends = None;
         self.timeline.enter(job, claim, until);
     }
 
@@ -140,16 +141,16 @@ impl<'s> Pins<'s> {
         until: Time,
     ) -> Option<Placement> {
         let before = self.pins.range(..(until, JobId::job(0))).count();
-        if !self.besides.contains_key(&before) {
+        if !self.beside_bookings.contains_key(&before) {
             let mut beside = space.clone();
             self.narrow(&mut beside, space, self.now, until);
-            self.besides.insert(before, (until, beside));
+            self.beside_bookings.insert(before, (until, beside));
         }
-        let (_, beside) = self.besides.get(&before)?;
+        let (_, beside) = self.beside_bookings.get(&before)?;
         place::fit(beside, shape).ok()
     }
 
-    /// Searches likewise on the resources that reservations leave.
+    /// Like [`beside`](Self::beside), on the resources `left` by reservations.
     pub fn within(
         &self,
         left: &AvailabilityMap<'s>,
@@ -159,14 +160,14 @@ impl<'s> Pins<'s> {
     ) -> Option<Placement> {
         let mut within = left.clone();
         for &ix in self.on.keys() {
-            let mut room = self.worst_room(space, ix, self.now, until);
+            let mut room = self.least_free(space, ix, self.now, until);
             room.narrow(left.room(ix));
             within.refile(ix, room);
         }
         place::fit(&within, shape).ok()
     }
 
-    /// Reduces the planned nodes to what is left of them from `from` until `until`.
+    /// Reduces the planned nodes to their least free resources from `from` until `until`.
     fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -180,7 +181,7 @@ impl<'s> Pins<'s> {
         }
     }
 
-    /// Holds the resources of the whole system that are planned between two times.
+    /// Holds the system-wide resources of planned starts that overlap a period.
     fn hold_back(&self, space: &mut AvailabilityMap<'s>, from: Time, until: Time) {
         if self.state.cluster.catalog.pooled().is_empty() {
             return;
@@ -198,7 +199,7 @@ impl<'s> Pins<'s> {
         space.hold_back(promised);
     }
 
-    /// The free resources of the planned nodes over time.
+    /// The free resources of all planned nodes over time.
     fn futures(&self, now: &AvailabilityMap<'s>) -> Vec<Future> {
         self.on.keys().map(|&ix| self.future(now, ix)).collect()
     }
@@ -210,15 +211,15 @@ impl<'s> Pins<'s> {
         let mut steps = vec![(self.now, room.clone())];
         for together in changes.chunk_by(|a, b| a.at == b.at) {
             for change in together {
-                change.happen(&mut room);
+                change.apply(&mut room);
             }
             steps.push((together[0].at, room.clone()));
         }
         Future { ix, steps }
     }
 
-    /// What a node has left at the tightest time from `from` until `until`.
-    fn worst_room(
+    /// The least free resources of a node from `from` until `until`.
+    fn least_free(
         &self,
         now: &AvailabilityMap,
         ix: NodeIx,
@@ -228,18 +229,19 @@ impl<'s> Pins<'s> {
         if !self.on.contains_key(&ix) && from <= self.now {
             return now.room(ix).clone();
         }
-        self.future(now, ix).worst(from, until)
+        self.future(now, ix).least(from, until)
     }
 
-    /// Whether a claim stays free from now on, for a job that is on these nodes already.
+    /// Whether a claim stays free from now until `until`, for a job that is already on its nodes.
     pub fn has_room(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, until: Time) -> bool {
         claim
             .holds
             .iter()
-            .all(|(&ix, taken)| fits_in(&self.worst_room(now, ix, self.now, until), taken))
+            .all(|(&ix, taken)| fits_in(&self.least_free(now, ix, self.now, until), taken))
     }
 
-    /// The first time from which such a claim stays free for this long; None if never.
+    /// The first time from which a claim stays free for `length`, for a job that is already on its
+    /// nodes; None if never.
     pub fn earliest_again(
         &self,
         now: &AvailabilityMap<'s>,
@@ -251,19 +253,19 @@ impl<'s> Pins<'s> {
             .iter()
             .map(|(&ix, taken)| (self.future(now, ix), taken))
             .collect();
-        let mut moments: Vec<Time> = futures
+        let mut step_times: Vec<Time> = futures
             .iter()
             .flat_map(|(future, _)| future.steps.iter().map(|(begin, _)| *begin))
             .collect();
-        moments.sort_unstable();
-        moments.dedup();
-        moments.into_iter().find(|&at| {
+        step_times.sort_unstable();
+        step_times.dedup();
+        step_times.into_iter().find(|&at| {
             let mut holds = futures.iter();
-            holds.all(|(future, taken)| fits_in(&future.worst(at, at + length), taken))
+            holds.all(|(future, taken)| fits_in(&future.least(at, at + length), taken))
         })
     }
 
-    /// All known begins and ends on a node later than now.
+    /// All known begins and ends of jobs on a node.
     fn changes(&self, ix: NodeIx) -> Vec<NodeEvent> {
         let tenants = self
             .state
@@ -282,9 +284,9 @@ impl<'s> Pins<'s> {
                     owner: hold.owner,
                 })
             });
-        let newcomers = self.newcomers.get(&ix).into_iter().flatten().cloned();
+        let started_here = self.started_here.get(&ix).into_iter().flatten().cloned();
         let mut changes: Vec<NodeEvent> = tenants
-            .chain(newcomers)
+            .chain(started_here)
             .filter(|change| change.at != Time::NEVER)
             .collect();
         for key in self.on.get(&ix).into_iter().flatten() {
@@ -317,52 +319,52 @@ impl<'s> Pins<'s> {
         let shape = &*terms.class.shape;
         self.timeline.settle();
         if self
-            .at_last
+            .after_all_ends
             .as_ref()
             .is_some_and(|space| !place::fits(space, shape))
         {
             return None;
         }
-        let mut closing = match self.timeline.earliest(now, shape) {
-            Ok(closing) => closing,
-            Err(at_last) => {
-                self.at_last = Some(at_last);
+        let mut later = match self.timeline.earliest(now, shape) {
+            Ok(later) => later,
+            Err(after_all_ends) => {
+                self.after_all_ends = Some(after_all_ends);
                 return None;
             }
         };
         let futures = self.futures(now);
-        for at in self.moments(closing.at, terms.windows) {
-            self.timeline.advance(&mut closing, at);
+        for at in self.end_times(later.at, terms.windows) {
+            self.timeline.advance(&mut later, at);
             for future in &futures {
-                future.narrow(&mut closing.space, at, at + span);
+                future.narrow(&mut later.space, at, at + span);
             }
-            self.hold_back(&mut closing.space, at, at + span);
-            if !place::fits(&closing.space, shape) {
+            self.hold_back(&mut later.space, at, at + span);
+            if !place::fits(&later.space, shape) {
                 continue;
             }
-            if let Some(placement) = self.admitted(now, &closing, terms, span) {
+            if let Some(placement) = self.admitted(now, &later, terms, span) {
                 return Some(Slot { at, placement });
             }
         }
         None
     }
 
-    /// The nodes on which a request fits at a later time beside reservations.
+    /// The nodes on which a request fits at a later time, also beside reservations.
     fn admitted(
         &self,
         now: &AvailabilityMap<'s>,
-        then: &Closing<'s>,
+        then: &LaterResources<'s>,
         terms: &SearchTerms<'_, 's>,
         span: Span,
     ) -> Option<Placement> {
         if self.state.windows.is_empty() {
-            return self.late_places(now, then, &terms.class.shape);
+            return self.place_later(now, then, &terms.class.shape);
         }
         let mut left = then.clone();
         terms
             .windows
             .narrow(&mut left.space, terms.class, then.at, then.at + span);
-        self.late_places(now, &left, &terms.class.shape)
+        self.place_later(now, &left, &terms.class.shape)
     }
 
     /// The nodes on which a request fits at this time, for a job that runs for `span`.
@@ -374,28 +376,29 @@ impl<'s> Pins<'s> {
         span: Span,
     ) -> Option<Slot> {
         let left = self.left_at(now, terms, at, span);
-        let placement = self.late_places(now, &left, &terms.class.shape)?;
+        let placement = self.place_later(now, &left, &terms.class.shape)?;
         Some(Slot { at, placement })
     }
 
-    /// What planned starts and reservations leave at a later time to a job that runs for `span`.
+    /// The resources that planned starts and reservations leave to a job that runs for `span` from
+    /// a later time on.
     fn left_at(
         &mut self,
         now: &AvailabilityMap<'s>,
         terms: &SearchTerms<'_, 's>,
         at: Time,
         span: Span,
-    ) -> Closing<'s> {
+    ) -> LaterResources<'s> {
         self.timeline.settle();
-        let mut closing = self.timeline.today(now);
-        self.timeline.advance(&mut closing, at);
-        self.narrow(&mut closing.space, now, at, at + span);
+        let mut later = self.timeline.at_present(now);
+        self.timeline.advance(&mut later, at);
+        self.narrow(&mut later.space, now, at, at + span);
         if !self.state.windows.is_empty() {
             terms
                 .windows
-                .narrow(&mut closing.space, terms.class, at, at + span);
+                .narrow(&mut later.space, terms.class, at, at + span);
         }
-        closing
+        later
     }
 
     /// A start at this time on the nodes of the former planned start; None if they are not free
@@ -445,7 +448,7 @@ impl<'s> Pins<'s> {
     /// Whether a claim is free at this time for a job that runs for `span`.
     fn is_free(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, at: Time, span: Span) -> bool {
         claim.holds.iter().all(|(&ix, taken)| {
-            let room = self.worst_room(now, ix, at, at + span);
+            let room = self.least_free(now, ix, at, at + span);
             let enough = taken
                 .iter()
                 .zip(&room.free)
@@ -454,8 +457,13 @@ impl<'s> Pins<'s> {
         })
     }
 
-    /// The times at which something ends, from `first` on.
-    fn moments(&self, first: Time, windows: &Windows) -> impl Iterator<Item = Time> + use<'_, 's> {
+    /// The times from `first` on at which a job, a planned start or a reservation ends, and
+    /// `first`.
+    fn end_times(
+        &self,
+        first: Time,
+        windows: &Windows,
+    ) -> impl Iterator<Item = Time> + use<'_, 's> {
         let promised = self
             .pins
             .values()
@@ -463,24 +471,20 @@ impl<'s> Pins<'s> {
             .filter(|&end| end > first && end != Time::NEVER);
         let mut others: Vec<Time> = promised.chain(windows.ends_after(first)).collect();
         others.sort_unstable();
-        std::iter::successors(Some(first), move |&moment| {
+        std::iter::successors(Some(first), move |&time| {
             let other = others
-                .get(others.partition_point(|&end| end <= moment))
+                .get(others.partition_point(|&end| end <= time))
                 .copied();
-            self.timeline
-                .next_end(moment)
-                .into_iter()
-                .chain(other)
-                .min()
+            self.timeline.next_end(time).into_iter().chain(other).min()
         })
     }
 
-    /// The nodes of a planned start: for requests with one kind of chunk, first those that are not
-    /// free now, then those of matching.
-    fn late_places(
+    /// Chooses the nodes of a planned start. Requests with one kind of chunk first use resources
+    /// that are not free now; other requests are placed as in matching.
+    fn place_later(
         &self,
         now: &AvailabilityMap<'s>,
-        then: &Closing<'s>,
+        then: &LaterResources<'s>,
         shape: &Shape,
     ) -> Option<Placement> {
         let [chunk] = &shape.chunks[..] else {
@@ -499,11 +503,11 @@ impl<'s> Pins<'s> {
         Some(Placement { picks })
     }
 
-    /// Nodes that are free then and not now, as many as needed.
+    /// Nodes for chunks that fit then but not now, for as many chunks as needed.
     fn released_places(
         &self,
         now: &AvailabilityMap<'s>,
-        then: &Closing<'s>,
+        then: &LaterResources<'s>,
         shape: &Shape,
         chunk: &ChunkShape,
     ) -> Vec<(NodeIx, usize)> {
@@ -528,7 +532,8 @@ impl<'s> Pins<'s> {
         picks
     }
 
-    /// Completes the picked nodes with others. If the picks leave no room for the rest, any nodes.
+    /// Places the remaining chunks beside the picks. If they do not fit, places all chunks again
+    /// without the picks.
     fn complete(
         &self,
         then: &AvailabilityMap<'s>,
@@ -574,7 +579,7 @@ impl<'s> Pins<'s> {
             self.on.entry(ix).or_default().insert((at, job));
         }
         self.pins.insert((at, job), Pin { until, claim });
-        self.besides.clear();
+        self.beside_bookings.clear();
     }
 
     /// Removes a planned start.
@@ -590,11 +595,11 @@ impl<'s> Pins<'s> {
                 }
             }
         }
-        self.besides.clear();
+        self.beside_bookings.clear();
     }
 }
 
-/// Whether a node has these amounts left; ignores resources of the whole system.
+/// Whether a node has these amounts free; ignores system-wide resources.
 fn fits_in(room: &FreeResources, taken: &[i64]) -> bool {
     taken
         .iter()
@@ -602,7 +607,7 @@ fn fits_in(room: &FreeResources, taken: &[i64]) -> bool {
         .all(|(taken, free)| *taken == 0 || taken <= free)
 }
 
-/// The free resources of a node from now on, step by step.
+/// The free resources of a node over time: each step lasts until the next one begins.
 struct Future {
     ix: NodeIx,
     steps: Vec<(Time, FreeResources)>,
@@ -610,24 +615,24 @@ struct Future {
 
 impl Future {
     /// The least free resources from `from` until `until`.
-    fn worst(&self, from: Time, until: Time) -> FreeResources {
+    fn least(&self, from: Time, until: Time) -> FreeResources {
         let first = self
             .steps
             .partition_point(|(begin, _)| *begin <= from)
             .max(1)
             - 1;
-        let mut worst = self.steps[first].1.clone();
+        let mut least = self.steps[first].1.clone();
         let later = self.steps[first + 1..]
             .iter()
             .take_while(|(begin, _)| *begin < until);
         for (_, room) in later {
-            worst.narrow(room);
+            least.narrow(room);
         }
-        worst
+        least
     }
 
     fn narrow(&self, space: &mut AvailabilityMap, from: Time, until: Time) {
-        let room = self.worst(from, until);
+        let room = self.least(from, until);
         if room != *space.room(self.ix) {
             space.refile(self.ix, room);
         }
@@ -635,7 +640,7 @@ impl Future {
 }
 
 impl NodeEvent {
-    fn happen(&self, room: &mut FreeResources) {
+    fn apply(&self, room: &mut FreeResources) {
         if self.begins {
             room.admit(&self.taken, self.owner)
         } else {

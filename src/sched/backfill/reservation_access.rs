@@ -1,9 +1,8 @@
 //! Which jobs may use reserved resources (M37 to M42).
 //!
-//! A job that a reservation admits may use the whole cluster. A job that it does not admit may use
-//! less: on each node of the reservation, what is free at the tightest time until the job would
-//! end, as running jobs end and reservations begin. A job that requests a reservation may use
-//! nothing else.
+//! A job that a reservation admits may use the whole cluster. On the nodes of reservations that do
+//! not admit it, a job may use only resources that stay free until its end, as running jobs end and
+//! reservations begin. A job that requests a reservation may use nothing else.
 //!
 //! Jobs that the same reservations exclude have the same resources: each such map is computed once
 //! in a cycle and updated by each start.
@@ -27,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Reservations, the time from which they count, and the running jobs to ignore.
 type Beside<'b> = (&'b [&'b Window], Time, &'b BTreeSet<JobId>);
 
-/// No running job is ignored.
-static NOBODY: BTreeSet<JobId> = BTreeSet::new();
+/// For searches that ignore no running job.
+static NO_JOBS: BTreeSet<JobId> = BTreeSet::new();
 
 /// The reservations, and the resources that jobs inside use of them.
 pub struct Windows<'s> {
@@ -40,8 +39,8 @@ pub struct Windows<'s> {
     beside: BTreeMap<Vec<&'s str>, AvailabilityMap<'s>>,
 }
 
-/// What reservations leave to a class of jobs.
-pub struct Leave {
+/// The placement of a job beside reservations, or inside the one that it requests.
+pub struct ReservationFit {
     /// The nodes on which a job fits, or why it does not.
     pub placement: Result<Placement, Reason>,
     /// Whether the job is inside its reservation: planned starts of other jobs do not apply there.
@@ -77,8 +76,8 @@ impl<'s> Windows<'s> {
             .push((until, taken.clone()));
     }
 
-    /// Enters a started job; `space` is what it leaves. Its resources in a reservation are in use
-    /// there, and not free for excluded jobs.
+    /// Enters a started job; `space` is the map after its start. Its resources in a reservation are
+    /// in use there, and not free for excluded jobs.
     pub fn start(
         &mut self,
         class: &ClassKey,
@@ -87,12 +86,13 @@ impl<'s> Windows<'s> {
         space: &AvailabilityMap<'s>,
     ) {
         if let Some(name) = class.asks_for.as_deref() {
-            let called = self
+            let requested = self
                 .state
                 .windows
                 .values()
                 .filter(|window| window.is_called(name) && window.is_open(self.now));
-            let names: BTreeSet<String> = called.map(|window| window.name().to_string()).collect();
+            let names: BTreeSet<String> =
+                requested.map(|window| window.name().to_string()).collect();
             for (&ix, taken) in &claim.holds {
                 for name in &names {
                     self.note(name, ix, until, taken);
@@ -106,28 +106,28 @@ impl<'s> Windows<'s> {
                 .filter_map(|id| self.state.windows.get(*id))
                 .collect();
             for &ix in claim.holds.keys() {
-                self.settle(left, space, ix, (&windows, self.now, &NOBODY));
+                self.update_node(left, space, ix, (&windows, self.now, &NO_JOBS));
             }
         }
         self.beside = beside;
     }
 
-    /// The latest end of a job that would end at `end`: some reservations end their jobs.
+    /// The end of a job that would otherwise end at `end`: some reservations end their jobs.
     pub fn end_of(&self, class: &ClassKey, end: Time) -> Time {
         let Some(name) = class.asks_for.as_deref() else {
             return end;
         };
-        let mine = self
+        let own = self
             .state
             .windows
             .values()
             .filter(|window| window.is_called(name) && window.is_open(self.now));
-        mine.filter(|window| window.ends_jobs())
+        own.filter(|window| window.ends_jobs())
             .map(|window| window.to)
             .fold(end, Time::min)
     }
 
-    /// When a reservation begins or ends next.
+    /// The next time at which a reservation begins or ends.
     pub fn next_change(&self) -> Option<Time> {
         let changes = self
             .state
@@ -139,36 +139,37 @@ impl<'s> Windows<'s> {
             .min()
     }
 
-    /// The nodes on which reservations let a job of a class run until then; None if no reservation
-    /// applies to it. The error is the reason why it may not run at all.
+    /// The nodes on which reservations let a job of a class run until `until`; None if no
+    /// reservation applies to it. The error is the reason why its requested reservation does not
+    /// admit it.
     pub fn fit(
         &mut self,
         space: &AvailabilityMap<'s>,
         class: &ClassKey,
         until: Time,
-    ) -> Result<Option<Leave>, Reason> {
+    ) -> Result<Option<ReservationFit>, Reason> {
         let length = class.walltime.unwrap_or(until.since(self.now));
-        if let Some(asked) = class.asks_for.as_deref() {
-            let within = self.within(space, class, (asked, length), until)?;
+        if let Some(requested) = class.asks_for.as_deref() {
+            let within = self.within(space, class, (requested, length), until)?;
             let placement = place::fit(&within, &class.shape);
             let placement =
                 placement.map_err(|misfit| shortage::now(&within, &class.shape, misfit));
-            return Ok(Some(Leave {
+            return Ok(Some(ReservationFit {
                 placement,
                 is_inside: true,
             }));
         }
-        let kept_out = self.barring(class, None, length, (self.now, until));
-        let Some(first) = kept_out.iter().min_by_key(|window| window.from) else {
+        let excluding = self.excluding(class, None, length, (self.now, until));
+        let Some(first) = excluding.iter().min_by_key(|window| window.from) else {
             return Ok(None);
         };
         let reason = Reason::Reserved {
             window: first.id.clone(),
             from: first.from,
         };
-        let ids: Vec<&str> = kept_out.iter().map(|window| window.id.as_str()).collect();
+        let ids: Vec<&str> = excluding.iter().map(|window| window.id.as_str()).collect();
         if !self.beside.contains_key(&ids) {
-            let left = self.left_beside(space, (&kept_out, self.now, &NOBODY));
+            let left = self.left_beside(space, (&excluding, self.now, &NO_JOBS));
             self.beside.insert(ids.clone(), left);
         }
         let placement = self
@@ -176,27 +177,27 @@ impl<'s> Windows<'s> {
             .get(&ids)
             .map(|left| place::fit(left, &class.shape));
         let placement = placement.and_then(Result::ok).ok_or(reason);
-        Ok(Some(Leave {
+        Ok(Some(ReservationFit {
             placement,
             is_inside: false,
         }))
     }
 
-    /// The resources that reservations now leave to a job of a class that ends then, as computed by
-    /// the last search for such a job.
+    /// The resources that reservations now leave to a job of a class that ends at `until`, as
+    /// computed by [`fit`](Self::fit); None if it was not called for such a job.
     pub fn left(&self, class: &ClassKey, until: Time) -> Option<&AvailabilityMap<'s>> {
-        let kept_out = self.barring(
+        let excluding = self.excluding(
             class,
             None,
             class.walltime.unwrap_or(until.since(self.now)),
             (self.now, until),
         );
-        let ids: Vec<&str> = kept_out.iter().map(|window| window.id.as_str()).collect();
+        let ids: Vec<&str> = excluding.iter().map(|window| window.id.as_str()).collect();
         self.beside.get(&ids)
     }
 
-    /// The resources of the reservation that a class requests, for a job that ends then; None if it
-    /// has none that is open.
+    /// The resources of the reservation that a class requests, for a job that ends at `until`; None
+    /// if the reservation is not open or does not admit the job.
     pub fn inside(
         &self,
         space: &AvailabilityMap<'s>,
@@ -208,19 +209,19 @@ impl<'s> Windows<'s> {
             .ok()
     }
 
-    /// Whether a node belongs to the reservation that a class requests.
+    /// Whether a node belongs to the reservation that a class requests; true if it requests none.
     pub fn encloses(&self, class: &ClassKey, node: &str) -> bool {
-        let asked = class.asks_for.as_deref();
-        asked.is_none_or(|asked| {
+        let requested = class.asks_for.as_deref();
+        requested.is_none_or(|requested| {
             self.state
                 .windows
                 .values()
-                .any(|window| window.is_called(asked) && window.covers(node))
+                .any(|window| window.is_called(requested) && window.covers(node))
         })
     }
 
-    /// Reduces what will be free at `from` to what reservations leave to a job of a class that
-    /// requests none and ends at `until`.
+    /// Reduces `space`, the resources free at `from`, to those that reservations leave to a job of
+    /// a class that requests no reservation and ends at `until`.
     pub fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -228,7 +229,7 @@ impl<'s> Windows<'s> {
         from: Time,
         until: Time,
     ) {
-        self.narrow_without(&NOBODY, space, class, (from, until));
+        self.narrow_without(&NO_JOBS, space, class, (from, until));
     }
 
     /// Like [`narrow`](Self::narrow) in a map without the running jobs `gone`, which release
@@ -240,14 +241,14 @@ impl<'s> Windows<'s> {
         class: &ClassKey,
         (from, until): (Time, Time),
     ) {
-        let kept_out = self.barring(
+        let excluding = self.excluding(
             class,
             None,
             class.walltime.unwrap_or(until.since(from)),
             (from, until),
         );
-        if !kept_out.is_empty() {
-            *space = self.left_beside(space, (&kept_out, from, gone));
+        if !excluding.is_empty() {
+            *space = self.left_beside(space, (&excluding, from, gone));
         }
     }
 
@@ -260,20 +261,20 @@ impl<'s> Windows<'s> {
         from: Time,
         until: Time,
     ) -> Option<&'s Window> {
-        let barring = self.barring(
+        let excluding = self.excluding(
             class,
             None,
             class.walltime.unwrap_or(until.since(from)),
             (from, until),
         );
-        barring
+        excluding
             .into_iter()
             .find(|window| nodes.iter().any(|node| window.covers(node)))
     }
 
     /// Whether a reservation excludes a started job of a class from some of these nodes between two
     /// times; its own reservation does not.
-    pub fn bar(
+    pub fn excludes(
         &self,
         class: &ClassKey,
         inside: Option<&String>,
@@ -281,22 +282,22 @@ impl<'s> Windows<'s> {
         span: (Time, Time),
     ) -> bool {
         let length = class.walltime.unwrap_or(span.1.since(span.0));
-        let others = self.barring(class, None, length, span).into_iter();
+        let others = self.excluding(class, None, length, span).into_iter();
         let mut others = others.filter(|window| inside.is_none_or(|own| window.name() != own));
         others.any(|window| nodes.iter().any(|node| window.covers(node)))
     }
 
-    /// The ends of reservations after a time.
-    pub fn ends_after(&self, moment: Time) -> impl Iterator<Item = Time> + use<'_, 's> {
+    /// The ends of reservations after a time, in no order.
+    pub fn ends_after(&self, time: Time) -> impl Iterator<Item = Time> + use<'_, 's> {
         let ends = self.state.windows.values().map(|window| window.to);
-        ends.filter(move |&end| end > moment && end != Time::NEVER)
+        ends.filter(move |&end| end > time && end != Time::NEVER)
     }
 
-    /// The reservations that do not admit jobs of a class between two times.
-    fn barring(
+    /// The reservations that exclude jobs of a class that run between two times.
+    fn excluding(
         &self,
         class: &ClassKey,
-        asked: Option<&str>,
+        requested: Option<&str>,
         length: Span,
         (from, until): (Time, Time),
     ) -> Vec<&'s Window> {
@@ -305,29 +306,29 @@ impl<'s> Windows<'s> {
             .filter(|window| {
                 window.meets(from, until)
                     && !window
-                        .admits(&class.who, asked, length)
+                        .admits(&class.who, requested, length)
                         .permits(window, from, until)
             })
             .collect()
     }
 
-    /// What reservations leave of the resources free at `from`: on each of their nodes, the least
+    /// The resources free at `from` less those of reservations: on each of their nodes, the minimum
     /// over time.
-    fn left_beside(&self, space: &AvailabilityMap<'s>, what: Beside) -> AvailabilityMap<'s> {
+    fn left_beside(&self, space: &AvailabilityMap<'s>, terms: Beside) -> AvailabilityMap<'s> {
         let mut left = space.clone();
-        let nodes: BTreeSet<NodeIx> = what
+        let nodes: BTreeSet<NodeIx> = terms
             .0
             .iter()
             .flat_map(|window| self.nodes_of(window))
             .collect();
         for ix in nodes {
-            self.settle(&mut left, space, ix, what);
+            self.update_node(&mut left, space, ix, terms);
         }
         left
     }
 
     /// Updates one node of a map beside reservations.
-    fn settle(
+    fn update_node(
         &self,
         left: &mut AvailabilityMap<'s>,
         space: &AvailabilityMap<'s>,
@@ -343,7 +344,7 @@ impl<'s> Windows<'s> {
         if here.is_empty() {
             return left.refile(ix, space.room(ix).clone());
         }
-        left.refile(ix, self.tightest(space.room(ix), ix, (&here, from, gone)));
+        left.refile(ix, self.least(space.room(ix), ix, (&here, from, gone)));
         if here.iter().any(|window| window.whole) {
             left.close(ix);
         }
@@ -356,30 +357,31 @@ impl<'s> Windows<'s> {
             .filter_map(|share| self.state.cluster.find(&share.node))
     }
 
-    /// What a node has left at the tightest of the times at which reservations begin there. The
+    /// The minimum of each resource of a node at the times at which reservations begin there. The
     /// node is no longer empty for exclusive jobs.
-    fn tightest(
+    fn least(
         &self,
         room: &FreeResources,
         ix: NodeIx,
         (windows, from, gone): Beside,
     ) -> FreeResources {
-        let mut tightest = room.clone();
-        tightest.admit(&self.state.cluster.catalog.nothing(), JobOwner::default());
-        for moment in windows.iter().map(|window| window.from.max(from)) {
+        let mut least = room.clone();
+        least.admit(&self.state.cluster.catalog.nothing(), JobOwner::default());
+        for time in windows.iter().map(|window| window.from.max(from)) {
             let mut free = room.free.clone();
-            add(&mut free, &self.released(ix, gone, (from, moment)));
-            for window in windows.iter().filter(|window| window.is_open(moment)) {
-                subtract(&mut free, &self.unused(window, ix, moment));
+            add(&mut free, &self.released(ix, gone, (from, time)));
+            for window in windows.iter().filter(|window| window.is_open(time)) {
+                subtract(&mut free, &self.unused(window, ix, time));
             }
-            for (least, free) in tightest.free.iter_mut().zip(free) {
+            for (least, free) in least.free.iter_mut().zip(free) {
                 *least = free.min(*least);
             }
         }
-        tightest
+        least
     }
 
-    /// What the running jobs on a node that are not gone release between two times.
+    /// The amounts that running jobs on a node release between two times, without the jobs in
+    /// `gone`.
     fn released(&self, ix: NodeIx, gone: &BTreeSet<JobId>, (from, by): (Time, Time)) -> Amounts {
         let mut released = self.state.cluster.catalog.nothing();
         for (job, hold) in &self.state.cluster.node(ix).tenants {
@@ -439,32 +441,32 @@ impl<'s> Windows<'s> {
         &self,
         space: &AvailabilityMap<'s>,
         class: &ClassKey,
-        (asked, length): (&str, Span),
+        (requested, length): (&str, Span),
         until: Time,
     ) -> Result<AvailabilityMap<'s>, Reason> {
         let open: Vec<&Window> = self
             .state
             .windows
             .values()
-            .filter(|window| window.is_called(asked) && window.is_open(self.now))
+            .filter(|window| window.is_called(requested) && window.is_open(self.now))
             .collect();
         let Some(first) = open.first() else {
             return Err(Reason::NotOpen {
-                window: asked.to_string(),
+                window: requested.to_string(),
             });
         };
         let reason = Reason::Reserved {
             window: first.id.clone(),
             from: first.from,
         };
-        let mine: Vec<&Window> = open
+        let own: Vec<&Window> = open
             .into_iter()
             .filter(|window| {
-                let admission = window.admits(&class.who, Some(asked), length);
+                let admission = window.admits(&class.who, Some(requested), length);
                 admission != Admission::KeptOut && admission.permits(window, self.now, until)
             })
             .collect();
-        let Some(last) = mine.iter().map(|window| window.to).max() else {
+        let Some(last) = own.iter().map(|window| window.to).max() else {
             return Err(reason);
         };
         if until > last
@@ -478,20 +480,20 @@ impl<'s> Windows<'s> {
                 left: last.since(self.now).to_string(),
             });
         }
-        // M39: other reservations of whole nodes on top must admit the job, too.
-        let barring = self.barring(class, Some(asked), length, (self.now, until));
-        let closed: BTreeSet<NodeIx> = barring
+        // M39: other reservations of the same whole nodes must admit the job, too.
+        let excluding = self.excluding(class, Some(requested), length, (self.now, until));
+        let closed: BTreeSet<NodeIx> = excluding
             .iter()
             .filter(|window| window.whole)
             .flat_map(|window| self.nodes_of(window))
             .collect();
-        let mut rooms = self.rooms(space, &mine);
-        rooms.retain(|ix, _| !closed.contains(ix));
-        Ok(AvailabilityMap::of_rooms(&self.state.cluster, rooms).like(space))
+        let mut free_inside = self.free_inside(space, &own);
+        free_inside.retain(|ix, _| !closed.contains(ix));
+        Ok(AvailabilityMap::of_rooms(&self.state.cluster, free_inside).like(space))
     }
 
-    /// The free resources within reservations, node by node.
-    fn rooms(
+    /// The free resources within these reservations, by node.
+    fn free_inside(
         &self,
         space: &AvailabilityMap<'s>,
         windows: &[&Window],
@@ -515,15 +517,15 @@ impl<'s> Windows<'s> {
                 );
             }
         }
-        let mut rooms = BTreeMap::new();
+        let mut free_inside = BTreeMap::new();
         for (ix, left) in left {
             let mut room = space.room(ix).clone();
             for (free, left) in room.free.iter_mut().zip(left) {
                 *free = left.min(*free);
             }
-            rooms.insert(ix, room);
+            free_inside.insert(ix, room);
         }
-        rooms
+        free_inside
     }
 }
 

@@ -1,8 +1,8 @@
 //! Places a reservation: finds nodes for a request over a period, on what running jobs and other
 //! reservations leave free throughout.
 //!
-//! A running job uses its nodes until the end of its walltime. Planned starts of waiting jobs give
-//! way, as in PBS: they are planned again around the reservation.
+//! A running job uses its nodes until the end of its walltime. Planned starts of waiting jobs do
+//! not count, as in PBS: they are planned again around the reservation.
 
 use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
@@ -29,7 +29,7 @@ pub struct WindowRequest<'a> {
     pub from: Time,
     /// The end.
     pub to: Time,
-    /// The name of the reservation to ignore: its own, when it is altered.
+    /// The name of a reservation to ignore: the one that is altered.
     pub except: &'a str,
 }
 
@@ -58,8 +58,8 @@ pub fn place(
     )
 }
 
-/// Whether these shares stay free of others for all that time: a reservation that has begun keeps
-/// its nodes.
+/// Whether no other job or reservation uses these shares during the period. Then a reservation that
+/// has begun keeps its nodes.
 pub fn keeps(
     state: &ClusterState,
     wanted: &WindowRequest,
@@ -92,9 +92,9 @@ fn throughout<'s>(
     let mut space = AvailabilityMap::now(&state.cluster);
     for (job, running) in &state.running {
         // A job past its walltime is assumed to end at once.
-        let over = running.until.max(now) <= wanted.from && wanted.from > now;
-        if over || inside.contains(job) {
-            give_back(state, &mut space, *job, &running.nodes);
+        let has_ended = running.until.max(now) <= wanted.from && wanted.from > now;
+        if has_ended || inside.contains(job) {
+            release(state, &mut space, *job, &running.nodes);
         }
     }
     let windows: Vec<&Window> = state
@@ -115,7 +115,7 @@ fn throughout<'s>(
     space
 }
 
-fn give_back(state: &ClusterState, space: &mut AvailabilityMap, job: JobId, nodes: &[NodeIx]) {
+fn release(state: &ClusterState, space: &mut AvailabilityMap, job: JobId, nodes: &[NodeIx]) {
     for &ix in nodes {
         if let Some(hold) = state.cluster.node(ix).tenants.get(&job) {
             space.dismiss(ix, &hold.taken, hold.owner);
@@ -123,8 +123,8 @@ fn give_back(state: &ClusterState, space: &mut AvailabilityMap, job: JobId, node
     }
 }
 
-/// The most that reservations use of each node at one time from `from` on. The maximum occurs when
-/// one of them begins.
+/// The maximum of each resource of each node that reservations use at the same time, from `from`
+/// on. It occurs when one of them begins.
 fn most_at_once(
     state: &ClusterState,
     windows: &[&Window],
@@ -132,13 +132,13 @@ fn most_at_once(
 ) -> BTreeMap<NodeIx, Amounts> {
     let openings: BTreeSet<Time> = windows.iter().map(|window| window.from.max(from)).collect();
     let mut most: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
-    for moment in openings {
+    for time in openings {
         let mut sums: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
-        for window in windows.iter().filter(|window| window.is_open(moment)) {
-            // A share on a node that was removed from the cluster has no place.
+        for window in windows.iter().filter(|window| window.is_open(time)) {
+            // Shares on nodes that were removed from the cluster do not count.
             for (ix, hold) in state
                 .cluster
-                .holds(&known(state, window), JobOwner::default())
+                .holds(&existing_shares(state, window), JobOwner::default())
                 .unwrap_or_default()
             {
                 add(
@@ -160,7 +160,7 @@ fn most_at_once(
     most
 }
 
-fn known(state: &ClusterState, window: &Window) -> Vec<NodeShare> {
+fn existing_shares(state: &ClusterState, window: &Window) -> Vec<NodeShare> {
     window
         .shares
         .iter()
@@ -169,7 +169,7 @@ fn known(state: &ClusterState, window: &Window) -> Vec<NodeShare> {
         .collect()
 }
 
-/// The whole of each of these nodes, as shares; the error is the name of an unknown node.
+/// All resources of each of these nodes, as shares; the error is the name of an unknown node.
 pub fn whole(state: &ClusterState, names: &[String]) -> Result<Vec<NodeShare>, String> {
     names
         .iter()
@@ -283,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn windows_leave_free_what_none_of_them_has_at_any_moment() {
+    fn reservations_leave_what_none_uses_at_the_same_time() {
         let mut fixture = cluster("1 x ncpus=8");
         window(&mut fixture, "R1", "select=1:ncpus=3 on n1", (1, 2));
         window(&mut fixture, "R2", "select=1:ncpus=3 on n1", (2, 3));
         assert_eq!(
             placed(&fixture, "select=1:ncpus=5", 0, 4 * 3600),
             Ok("n1".into()),
-            "never both at once"
+            "the two are never open at the same time"
         );
         assert_eq!(
             placed(&fixture, "select=1:ncpus=6", 0, 4 * 3600),
@@ -304,12 +304,12 @@ mod tests {
         assert_eq!(
             placed(&fixture, "select=1:ncpus=5", 0, 4 * 3600),
             Ok("n1".into()),
-            "its own does not count"
+            "the altered reservation does not count"
         );
     }
 
     #[test]
-    fn a_job_in_a_window_does_not_count_twice() {
+    fn a_job_in_a_reservation_does_not_count_twice() {
         let mut fixture = cluster("1 x ncpus=8").running(8, "select=1:ncpus=3", "n1", 7200);
         window(&mut fixture, "R1", "select=1:ncpus=3 on n1", (0, 2));
         assert_eq!(placed(&fixture, "select=1:ncpus=5", 0, 60), Ok("n1".into()));
@@ -340,7 +340,7 @@ mod tests {
 
     /// A reservation that has begun keeps its nodes while no other job or reservation uses them.
     #[test]
-    fn shares_are_kept_while_they_are_free_of_others_all_the_time() {
+    fn shares_are_kept_while_no_other_uses_them() {
         let mut fixture = cluster("2 x ncpus=4:mem=4gb").running(1, "select=1:ncpus=2", "n1", 3600);
         window(&mut fixture, "R1", "select=1:ncpus=1 on n2", (2, 3));
         fixture = fixture.queued(5, "select=1");
@@ -382,7 +382,7 @@ mod tests {
         );
         assert!(
             !kept(&fixture, &["n1", "n2"], 3, (0, 1)),
-            "each of them must be free"
+            "each node must be free"
         );
         let alone = fixture.running(2, "select=1:ncpus=1 place=excl", "n2", 60);
         assert!(!kept(&alone, &["n2"], 1, (0, 1)));
@@ -408,7 +408,7 @@ mod tests {
     /// A job that ends at the beginning of a reservation does not conflict, unless it is past its
     /// walltime.
     #[test]
-    fn what_is_past_its_walltime_is_there_as_long_as_it_is() {
+    fn an_overdue_job_is_not_expected_to_end_now() {
         let fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 60)
             .at(60);

@@ -6,7 +6,7 @@
 
 use crate::model::time::{Span, Time};
 
-/// The steps. Amounts are in the order of the counted resources.
+/// The free amounts over time, in the order of the counted resources.
 #[derive(Clone, Debug)]
 pub struct FreeTimeline {
     /// The number of counted resources.
@@ -67,10 +67,10 @@ impl FreeTimeline {
     }
 
     /// The step that begins at this time; inserted if there is none.
-    fn step_at(&mut self, moment: Time) -> usize {
-        let place = self.begins.partition_point(|begin| *begin < moment);
-        if self.begins.get(place) != Some(&moment) && place > 0 {
-            self.begins.insert(place, moment);
+    fn step_at(&mut self, time: Time) -> usize {
+        let place = self.begins.partition_point(|begin| *begin < time);
+        if self.begins.get(place) != Some(&time) && place > 0 {
+            self.begins.insert(place, time);
             let before = (place - 1) * self.width;
             let copied = self.free[before..before + self.width].to_vec();
             self.free
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_come_and_go() {
+    fn take_and_give_change_the_steps() {
         let mut tally = promised();
         assert_eq!(steps(&tally), [(0, 8), (100, 0), (200, 16)]);
         tally.give(&[16], Time(100), Time(200));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_as_a_promise_begins_fits_before_it() {
+    fn a_job_that_ends_at_a_planned_start_fits_before_it() {
         let tally = promised();
         assert_eq!(tally.shortage(&[8], Time(0), Time(100)), None);
         assert_eq!(tally.shortage(&[8], Time(0), Time(101)), Some(Time(100)));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn several_resources_are_held_against_each_other_one_by_one() {
+    fn each_resource_is_compared_separately() {
         let mut tally = FreeTimeline::new(Time(0), vec![4, 1]);
         tally.release(Time(10), [0, 3].into_iter());
         assert_eq!(tally.earliest(&[4, 2], Span(5), Time(0)), Some(Time(10)));

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The free resources at one time, without planned starts.
 #[derive(Clone)]
-pub struct Closing<'s> {
+pub struct LaterResources<'s> {
     /// The time.
     pub at: Time,
     /// The resources free then.
@@ -38,8 +38,8 @@ pub struct Timeline<'s> {
     /// The ends of jobs started in this cycle, not yet sorted in.
     newcomers: Vec<(Time, JobId)>,
     /// The last job of each shared place and its end: it keeps shared resources until then.
-    heirs: BTreeMap<SharedPlace, (Time, JobId)>,
-    /// The amounts that jobs will therefore use on nodes, where they differ from those used now.
+    last_users: BTreeMap<SharedPlace, (Time, JobId)>,
+    /// The amounts of jobs on nodes that differ from those in use now because of shared resources.
     inherited: BTreeMap<(JobId, NodeIx), Amounts>,
 }
 
@@ -66,14 +66,14 @@ impl<'s> Timeline<'s> {
         }
         ends.sort_unstable();
         let jobs: Vec<JobId> = started.keys().copied().collect();
-        let (newcomers, heirs, inherited) = Default::default();
+        let (newcomers, last_users, inherited) = Default::default();
         let mut timeline = Timeline {
             state,
             now,
             started,
             ends,
             newcomers,
-            heirs,
+            last_users,
             inherited,
         };
         for job in jobs {
@@ -91,7 +91,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Resources that a started job shares with others are not free before it ends, too.
+    /// Resources that a started job shares with others are not free before it ends either.
     fn inherit(&mut self, job: JobId) {
         let Some((claim, until)) = self.started.get(&job) else {
             return;
@@ -99,21 +99,21 @@ impl<'s> Timeline<'s> {
         let (joins, until) = (claim.joins.clone(), *until);
         for (place, ix) in joins {
             let shared = &self.state.cluster.shared;
-            let heir = match self.heirs.get(&place) {
-                Some(heir) => Some(*heir),
+            let last_user = match self.last_users.get(&place) {
+                Some(last_user) => Some(*last_user),
                 None => shared.get(&place).and_then(shared_hosts::last),
             };
-            if heir.is_some_and(|(end, _)| end >= until) {
+            if last_user.is_some_and(|(end, _)| end >= until) {
                 continue;
             }
-            if let Some((_, before)) = heir {
-                self.pass_on(before, (job, ix), &place);
+            if let Some((_, before)) = last_user {
+                self.transfer(before, (job, ix), &place);
             }
-            self.heirs.insert(place, (until, job));
+            self.last_users.insert(place, (until, job));
         }
     }
 
-    fn pass_on(
+    fn transfer(
         &mut self,
         before: JobId,
         (job, ix): (JobId, NodeIx),
@@ -141,14 +141,14 @@ impl<'s> Timeline<'s> {
     pub fn settle(&mut self) {
         if !self.newcomers.is_empty() {
             self.ends.append(&mut self.newcomers);
-            // Two sorted runs or nearly so: the stable sort merges them.
+            // Both parts are sorted, or nearly so: the stable sort merges them.
             self.ends.sort();
         }
     }
 
     /// The resources that are free now.
-    pub fn today(&self, space: &AvailabilityMap<'s>) -> Closing<'s> {
-        Closing {
+    pub fn at_present(&self, space: &AvailabilityMap<'s>) -> LaterResources<'s> {
+        LaterResources {
             at: self.now,
             space: space.clone(),
             ended: 0,
@@ -156,23 +156,23 @@ impl<'s> Timeline<'s> {
     }
 
     /// Advances to a later time.
-    pub fn advance(&self, closing: &mut Closing<'s>, at: Time) {
+    pub fn advance(&self, later: &mut LaterResources<'s>, at: Time) {
         let ended = self.ends.partition_point(|&(end, _)| end <= at);
-        self.shift(&mut closing.space, closing.ended, ended);
-        (closing.at, closing.ended) = (at, ended);
+        self.shift(&mut later.space, later.ended, ended);
+        (later.at, later.ended) = (at, ended);
     }
 
     /// The next end after a time.
-    pub fn next_end(&self, moment: Time) -> Option<Time> {
+    pub fn next_end(&self, time: Time) -> Option<Time> {
         self.ends
-            .get(self.ends.partition_point(|&(end, _)| end <= moment))
+            .get(self.ends.partition_point(|&(end, _)| end <= time))
             .map(|&(end, _)| end)
     }
 
-    /// The nodes of the jobs that have ended by then, in node order.
-    pub fn released(&self, closing: &Closing) -> BTreeSet<NodeIx> {
+    /// The nodes of the jobs that have ended by the time of `later`, in node order.
+    pub fn released(&self, later: &LaterResources) -> BTreeSet<NodeIx> {
         let mut nodes = BTreeSet::new();
-        for &(_, job) in &self.ends[..closing.ended] {
+        for &(_, job) in &self.ends[..later.ended] {
             self.holds_of(job, |ix, _, _| nodes.extend([ix]));
         }
         nodes
@@ -184,20 +184,20 @@ impl<'s> Timeline<'s> {
         &self,
         space: &AvailabilityMap<'s>,
         shape: &Shape,
-    ) -> Result<Closing<'s>, Box<AvailabilityMap<'s>>> {
-        let mut closing = self.today(space);
+    ) -> Result<LaterResources<'s>, Box<AvailabilityMap<'s>>> {
+        let mut later = self.at_present(space);
         if place::fits(space, shape) {
-            return Ok(closing);
+            return Ok(later);
         }
         let (mut ended, mut step) = (0, 1);
         loop {
-            let further = self.whole_moment(ended + step);
-            self.shift(&mut closing.space, ended, further);
-            if place::fits(&closing.space, shape) {
-                return Ok(self.halve(closing.space, ended, further, shape));
+            let further = self.ends_with_ties(ended + step);
+            self.shift(&mut later.space, ended, further);
+            if place::fits(&later.space, shape) {
+                return Ok(self.bisect(later.space, ended, further, shape));
             }
             if further == self.ends.len() {
-                return Err(Box::new(closing.space));
+                return Err(Box::new(later.space));
             }
             (ended, step) = (further, step * 2);
         }
@@ -205,24 +205,24 @@ impl<'s> Timeline<'s> {
 
     /// Bisects between a number of ends that is too small and one that suffices; `space` is the map
     /// after the latter.
-    fn halve(
+    fn bisect(
         &self,
         mut space: AvailabilityMap<'s>,
         mut too_few: usize,
         mut enough: usize,
         shape: &Shape,
-    ) -> Closing<'s> {
+    ) -> LaterResources<'s> {
         let mut ended = enough;
         loop {
-            let middle = self.whole_moment(too_few + ((enough - too_few) / 2).max(1));
+            let middle = self.ends_with_ties(too_few + ((enough - too_few) / 2).max(1));
             let middle = if middle < enough {
                 middle
             } else {
-                self.whole_moment(too_few + 1)
+                self.ends_with_ties(too_few + 1)
             };
             if middle >= enough {
                 self.shift(&mut space, ended, enough);
-                return Closing {
+                return LaterResources {
                     at: self.ends[enough - 1].0,
                     space,
                     ended: enough,
@@ -238,10 +238,10 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// At least `count` ends, plus all others at the time of the last one.
-    fn whole_moment(&self, count: usize) -> usize {
+    /// The number of ends up to the time of the `count`th end, including all others at that time.
+    fn ends_with_ties(&self, count: usize) -> usize {
         match self.ends.get(count.max(1) - 1) {
-            Some(&(moment, _)) => self.ends.partition_point(|&(end, _)| end <= moment),
+            Some(&(time, _)) => self.ends.partition_point(|&(end, _)| end <= time),
             None => self.ends.len(),
         }
     }
@@ -256,7 +256,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Calls `each` with what a running or started job uses: node, amounts, owner.
+    /// Calls `each` with each node of a running or started job, its amounts there, and its owner.
     fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], JobOwner)) {
         let mut each = |ix: NodeIx, taken: &[i64], owner| {
             let inherited = self.inherited.get(&(job, ix));
@@ -282,7 +282,7 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
-    fn the_first_end_that_suffices_is_found() {
+    fn the_first_sufficient_end_is_found() {
         for wanted in 1..=9 {
             let mut fixture = cluster("9 x ncpus=1");
             for job in 1..=9 {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_at_one_moment_count_together() {
+    fn ends_at_the_same_time_count_together() {
         let fixture = cluster("3 x ncpus=1")
             .running(1, "select=1:ncpus=1", "n1", 50)
             .running(2, "select=1:ncpus=1", "n2", 50)
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_never_ends_gives_nothing_back() {
+    fn an_endless_job_releases_nothing() {
         let fixture = cluster("1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", i64::MAX);
         let fixture = fixture.queued(2, "select=1:ncpus=1");
         assert_eq!(fixture.booked(), "");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_cycle_starts_ends_too() {
+    fn jobs_started_in_this_cycle_end_too() {
         let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=4 walltime=60")
             .queued(2, "select=1:ncpus=4");

@@ -15,11 +15,11 @@ use crate::sched::view::shape::{ClassKey, Shape};
 
 /// Puts the rest of the queue into backfill order, once all planned starts are given. Requests that
 /// do not fit now drop out.
-pub fn reorder<'s>(ranking: &mut Ranking<'s>, cycle: &mut CycleState<'s>, memory: &mut CycleCache) {
+pub fn reorder<'s>(ranking: &mut Ranking<'s>, cycle: &mut CycleState<'s>, cache: &mut CycleCache) {
     if cycle.may_refuse_together() {
-        memory.wake(&cycle.space, cycle.placement());
-        ranking.dismiss(|members| cycle.refuse_together(members, memory));
-        memory.settle();
+        cache.wake(&cycle.space, cycle.placement());
+        ranking.dismiss(|members| cycle.refuse_together(members, cache));
+        cache.settle();
     }
     let backfill = cycle.backfill();
     match (backfill.policy, backfill.order) {
@@ -58,7 +58,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     /// 20 CPUs, 10 of them free until the planned start of job 2 at 3600.
-    fn filling(metric: Metric) -> TestCluster {
+    fn with_metric(metric: Metric) -> TestCluster {
         let mut fixture =
             cluster("1 x ncpus=20:mem=100gb").running(1, "select=1:ncpus=10", "n1", 3600);
         (
@@ -70,9 +70,9 @@ mod tests {
 
     /// M30: a processor equivalent is the largest share of any resource, in CPUs.
     #[test]
-    fn m30_processor_equivalents_count_what_a_job_has_most_of() {
+    fn m30_processor_equivalents_use_the_largest_share() {
         let of = |metric, one: &str, other: &str| {
-            filling(metric).queued(3, one).queued(4, other).starts()
+            with_metric(metric).queued(3, one).queued(4, other).starts()
         };
         let (wide, fat) = (
             "select=1:ncpus=6:mem=30gb walltime=0:10:00",
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(
             of(Metric::Pe, wide, fat),
             "4 on n1",
-            "80 of 100 are worth 16 of 20"
+            "80 of 100 GB equal 16 of 20 CPUs"
         );
         let longer = "select=1:ncpus=6:mem=30gb walltime=0:50:00";
         assert_eq!(of(Metric::PeSeconds, fat, longer), "4 on n1");
@@ -93,7 +93,7 @@ mod tests {
 
     /// M30: best fit applies only behind the blocked job.
     #[test]
-    fn m30_before_anybody_is_blocked_the_first_comes_first() {
+    fn m30_priority_decides_until_a_job_is_blocked() {
         let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=4");

@@ -72,7 +72,7 @@ mod tests {
     /// G4: a nearer job does not pass a job with a planned start, unless the policy skips blocked
     /// jobs.
     #[test]
-    fn the_nearest_delay_no_promise() {
+    fn nearer_jobs_delay_no_planned_start() {
         let fixture = fixture().queued(1, "select=2:ncpus=4 walltime=50 cluster=/a");
         let mut fixture = fixture.queued(2, "select=1:ncpus=4 walltime=1000 cluster=/a");
         assert_eq!(

@@ -1,9 +1,9 @@
 //! Eligibility: which waiting jobs a cycle considers, if the number of idle jobs is limited (M24).
 //!
-//! Each cycle makes the list once, in order of priority. A job on the list is considered whether it
-//! starts or not; another job to which the limit applies waits for the next list. A job that cannot
-//! start in any case takes no place on the list: no node could ever run it, its priority is too
-//! low, it is deferred, or its queue is stopped.
+//! Each cycle makes the list once, in order of priority. The cycle considers the jobs on the list;
+//! other jobs to which the limit applies wait for the next list. A job takes no place on the list
+//! if it cannot start in any case: no node could ever run it, its priority is too low, it is
+//! deferred, or its queue is stopped.
 
 use super::limits::LimitCounters;
 use super::state::CycleState;
@@ -32,7 +32,7 @@ pub(super) fn list<'s>(
         .unwrap_or_default()
 }
 
-/// Makes the list and returns it with its limit counters; None without such limits.
+/// Makes the list and returns it with its limit counters; None without limits on idle jobs.
 pub(in crate::sched) fn list_with<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
@@ -48,12 +48,12 @@ pub(in crate::sched) fn list_with<'s>(
         let class = job.class;
         let can_run = feasibility::check(&class.shape, cycle).is_ok()
             && priority_threshold::check(job, cycle).is_ok();
-        let is_out = !can_run || throttling::is_out(job, cycle);
-        if is_out || counters.accounts_of(&class.who).is_empty() {
+        let is_ineligible = !can_run || throttling::is_ineligible(job, cycle);
+        if is_ineligible || counters.accounts_of(&class.who).is_empty() {
             ranking.pass(job);
             continue;
         }
-        match counters.bar(class) {
+        match counters.exceeded_limit(class) {
             None => {
                 counters.enter(class, job.job);
                 listed
@@ -62,10 +62,10 @@ pub(in crate::sched) fn list_with<'s>(
                     .extend([Some(job.job), job.job.parent()].into_iter().flatten());
                 ranking.follow(job);
             }
-            Some(bar) => {
+            Some(exceeded) => {
                 let (jobs, why) = (
                     listed.remove(&class.id).unwrap_or_default(),
-                    counters.reason(bar, class),
+                    counters.reason(exceeded, class),
                 );
                 eligible.0.insert(class.id, Few { jobs, why });
                 ranking.pass(job);
@@ -75,19 +75,20 @@ pub(in crate::sched) fn list_with<'s>(
     Some((eligible, counters))
 }
 
-/// Sets the verdicts of classes that are considered only in part. The class gets the reason why its
-/// other jobs wait; each considered job gets the verdict of its class or shape.
-pub(super) fn tell(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 2]>) {
+/// Sets the verdicts of classes with only some of their jobs on the list. The class gets the reason
+/// why its other jobs wait; each waiting job on the list gets the verdict of its class or shape.
+pub(super) fn set_verdicts(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 2]>) {
     if plan.eligible.0.is_empty() {
         return;
     }
     let eligible = std::mem::take(&mut plan.eligible);
-    let said: BTreeMap<ClassId, Arc<Reason>> = plan.verdicts.iter().rev().cloned().collect();
+    let verdicts: BTreeMap<ClassId, Arc<Reason>> = plan.verdicts.iter().rev().cloned().collect();
     let started: BTreeSet<JobId> = plan.starts.iter().map(|start| start.job).collect();
     plan.verdicts
         .retain(|(class, _)| !eligible.0.contains_key(class));
     for (class, few) in &eligible.0 {
-        let of_class = names(*class).and_then(|names| names.iter().find_map(|name| said.get(name)));
+        let of_class =
+            names(*class).and_then(|names| names.iter().find_map(|name| verdicts.get(name)));
         let waiting = few.jobs.iter().filter(|job| !started.contains(job));
         if let Some(of_class) = of_class {
             let own = waiting.map(|job| (ClassId(reason::own_name(*job)), of_class.clone()));
@@ -136,7 +137,7 @@ mod tests {
 
     /// M24.
     #[test]
-    fn jobs_of_a_class_wait_for_room_or_for_being_considered() {
+    fn listed_jobs_wait_for_resources_and_others_for_the_list() {
         let fixture = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
             9,
             "select=1:ncpus=4",
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(
             plan.next,
             Some(crate::model::time::Time(1)),
-            "the list is made anew"
+            "a new list is made"
         );
         fixture.apply(&plan);
         assert_eq!(
@@ -174,7 +175,7 @@ mod tests {
 
     /// M24: a job that is not on the list does not start, even if resources are free.
     #[test]
-    fn who_is_not_considered_does_not_start_and_who_cannot_start_takes_nobodys_place() {
+    fn unlisted_jobs_do_not_start_and_jobs_that_cannot_start_are_not_listed() {
         let fixture = limited("1 x ncpus=4", "idle = { jobs = 1 }");
         let two = fixture
             .clone()
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_considered_one_by_one_and_their_array_with_the_first() {
+    fn subjobs_are_listed_one_by_one_and_their_array_with_the_first() {
         let fixture =
             limited("1 x ncpus=4", "idle = { jobs = 2 }").running(9, "select=1:ncpus=4", "n1", 60);
         let fixture = fixture
@@ -218,7 +219,7 @@ mod tests {
 
     /// The forecast makes the list again as time passes, and gives each job its reason.
     #[test]
-    fn who_is_not_considered_yet_is_foreseen_to_start() {
+    fn the_forecast_starts_unlisted_jobs_later() {
         let fixture = limited("1 x ncpus=1", "user = \"*\"\nidle = { jobs = 1 }");
         let fixture = (1..4).fold(fixture, |fixture, id| {
             fixture.queued(id, "select=1:ncpus=1 walltime=60")
@@ -235,7 +236,7 @@ mod tests {
             .map(|start| start.job.number)
             .collect();
         assert_eq!(starts, [1, 2, 3]);
-        let told = explain(
+        let explained = explain(
             &fixture.state,
             &fixture.policy,
             fixture.now,
@@ -243,15 +244,15 @@ mod tests {
             &outlook,
         )
         .unwrap();
-        assert_eq!(told.reason.unwrap().code(), "idle_limit");
-        let barrier = &told.barriers[0];
-        let said = (
+        assert_eq!(explained.reason.unwrap().code(), "idle_limit");
+        let barrier = &explained.barriers[0];
+        let shown = (
             barrier.limit.as_str(),
             barrier.value.as_str(),
             barrier.used.as_str(),
         );
         assert_eq!(
-            (said, &barrier.by),
+            (shown, &barrier.by),
             (
                 ("limit on idle jobs of user ann", "1", "1"),
                 &vec![JobId::job(1)]
@@ -273,7 +274,7 @@ mod tests {
 
     /// I13: the list also decides which jobs accrue eligible time.
     #[test]
-    fn of_a_class_of_which_some_are_considered_each_job_is_judged() {
+    fn each_job_of_a_partly_listed_class_is_judged() {
         use crate::model::job::eligible_time::OwnLimit;
         let fixture = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
             9,

@@ -33,12 +33,12 @@ pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) 
         .expanding
         .iter()
         .filter_map(|id| state.classes.get(id));
-    let mut lines: Vec<ExpandingClass> = classes
+    let mut expanding: Vec<ExpandingClass> = classes
         .filter_map(|class| ExpandingClass::of(class, resolved))
         .collect();
-    lines.sort_by_key(|line| (Reverse(line.key.asks_for.is_some()), line.head));
-    for line in &lines {
-        line.start(cycle);
+    expanding.sort_by_key(|class| (Reverse(class.key.asks_for.is_some()), class.head));
+    for class in &expanding {
+        class.start(cycle);
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_else_has_the_room_first_wherever_in_the_order() {
+    fn all_other_jobs_start_before_over_limit_subjobs() {
         let fixture = cluster("1 x ncpus=4")
             .queued(1, "array=1-100%2 expand=5")
             .queued(2, "select=1:ncpus=1");
@@ -163,7 +163,7 @@ mod tests {
 
     /// Q15, G4: resources of planned starts stay with their jobs.
     #[test]
-    fn no_promise_is_delayed_by_an_extra() {
+    fn over_limit_subjobs_delay_no_planned_start() {
         let fixture = |walltime: u64| {
             cluster("1 x ncpus=4")
                 .running(9, "select=1:ncpus=1", "n1", 100)
@@ -174,15 +174,15 @@ mod tests {
         assert_eq!(
             starts(&fixture(101)).0,
             1,
-            "one beside the promise of 3 processors"
+            "one beside the planned start on 3 CPUs"
         );
         let mut shut = fixture(100);
         shut.policy.backfill.policy = Filling::None;
-        assert_eq!(starts(&shut).0, 1, "nobody passes the first who is blocked");
+        assert_eq!(starts(&shut).0, 1, "no job passes the first blocked job");
     }
 
     #[test]
-    fn an_array_that_has_no_room_in_its_turn_gets_none_out_of_turn() {
+    fn an_array_refused_at_its_turn_does_not_expand() {
         let fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5 queue=night");
         assert_eq!(starts(&fixture).0, 0);
         let fixture = cluster("1 x ncpus=8")
@@ -191,10 +191,10 @@ mod tests {
         assert_eq!(starts(&fixture).0, 0);
     }
 
-    /// A requeued over-limit subjob stays one: it precedes no other job, until so few subjobs run
-    /// that it is within the limit.
+    /// A requeued over-limit subjob precedes no other job, until so few subjobs run that it is
+    /// within the limit.
     #[test]
-    fn an_extra_that_is_put_back_waits_until_nobody_else_wants_the_room() {
+    fn a_requeued_over_limit_subjob_waits_for_idle_resources() {
         let fixture = |begun: u32, free: u32| {
             let mut fixture = cluster(&format!("1 x ncpus={}", begun + free));
             for index in 1..=begun {
@@ -225,9 +225,13 @@ mod tests {
         assert_eq!(
             fixture(4, 3).starts(),
             "2 on n1; 1[5] on n1",
-            "five are as many as there may be"
+            "five is the maximum"
         );
-        assert_eq!(fixture(1, 1).starts(), "1[2] on n1", "it is one of two");
+        assert_eq!(
+            fixture(1, 1).starts(),
+            "1[2] on n1",
+            "it is within the limit of two"
+        );
         let code = |fixture: TestCluster| {
             let plan = fixture.plan();
             fixture
@@ -240,7 +244,7 @@ mod tests {
 
     /// M36: the backfill depth also bounds over-limit subjobs.
     #[test]
-    fn an_extra_counts_among_those_that_are_looked_at_behind_a_blocked_job() {
+    fn over_limit_subjobs_count_toward_the_backfill_depth() {
         let starts = |consider| {
             let fixture = cluster("1 x ncpus=4").queued(1, "array=1-9%1 expand=9 walltime=60");
             let mut fixture = fixture
@@ -254,7 +258,7 @@ mod tests {
 
     /// The reason that delays an over-limit subjob may end without any event.
     #[test]
-    fn the_moment_is_known_at_which_an_extra_could_start() {
+    fn a_cycle_is_scheduled_for_when_a_subjob_could_start() {
         let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "array=1-9%1 expand=3 walltime=60")
             .begun(1, 0, 0);
@@ -280,7 +284,7 @@ mod tests {
         );
     }
 
-    /// Over-limit subjobs are counted in reverse order of their starts.
+    /// Over-limit subjobs are listed in reverse order of their starts.
     #[test]
     fn running_subjobs_over_the_limit_are_counted() {
         let mut fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
@@ -295,24 +299,24 @@ mod tests {
         fixture.state.vacate(element(4));
         assert!(
             fixture.state.over_limit_subjobs().is_empty(),
-            "element 3 is one of two now"
+            "element 3 is within the limit of two now"
         );
     }
 
     /// A request: CPUs, walltime and, for an array, its bounds and running subjobs.
-    type Asked = (u32, u64, Option<(u32, u32, u32)>);
+    type TestRequest = (u32, u64, Option<(u32, u32, u32)>);
 
-    fn asked() -> impl Strategy<Value = Asked> {
+    fn request() -> impl Strategy<Value = TestRequest> {
         let array = (1u32..4, 0u32..9, 0u32..4);
         (1u32..4, 1u64..9, prop::option::of(array))
     }
 
     /// A cluster and queue, with arrays that expand or do not.
-    fn queue(asked: &[Asked], taken: u32, expands: bool) -> TestCluster {
+    fn queue(requests: &[TestRequest], taken: u32, expands: bool) -> TestCluster {
         let mut fixture =
             cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);
         fixture.policy.backfill.depth = 2;
-        for (id, &(ncpus, walltime, array)) in (1..).zip(asked) {
+        for (id, &(ncpus, walltime, array)) in (1..).zip(requests) {
             let plain = format!("select=1:ncpus={ncpus} walltime={}", walltime * 5);
             fixture = match array {
                 None => fixture.queued(id, &plain),
@@ -336,10 +340,11 @@ mod tests {
         /// exceeds its maximum.
         #[test]
         fn over_limit_subjobs_take_nothing_from_other_jobs(
-            asked in prop::collection::vec(asked(), 1..7),
+            requests in prop::collection::vec(request(), 1..7),
             taken in 1u32..7,
         ) {
-            let (with, without) = (queue(&asked, taken, true).plan(), queue(&asked, taken, false).plan());
+            let with = queue(&requests, taken, true).plan();
+            let without = queue(&requests, taken, false).plan();
             let own = |plan: &Plan| {
                 let starts = plan.starts.iter().filter(|start| start.beyond.is_none());
                 // Planned starts are compared without their class, which depends on `expand`.
@@ -347,7 +352,7 @@ mod tests {
                 (starts.cloned().collect::<Vec<_>>(), promised.collect::<Vec<_>>())
             };
             prop_assert_eq!(own(&with), own(&without));
-            for (id, (_, _, array)) in (1..).zip(asked) {
+            for (id, (_, _, array)) in (1..).zip(requests) {
                 let started = with.starts.iter().filter(|start| start.job.number == id).count() as u32;
                 let Some((limit, most, begun)) = array else { continue };
                 prop_assert!(started == 0 || begun + started <= limit.max(most), "{id}: {started}");
@@ -356,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forecast_has_them_too() {
+    fn the_forecast_includes_over_limit_subjobs() {
         let fixture = cluster("1 x ncpus=4")
             .queued(1, "array=1-6%1 expand=3 walltime=60")
             .queued(2, "walltime=90");
@@ -384,9 +389,9 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_that_is_started_anew_knows_them() {
+    fn a_restarted_scheduler_finds_over_limit_subjobs() {
         let fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
-        let (array, mut anew) = (
+        let (array, mut restarted) = (
             fixture.job(1, "array=1-100%2 expand=5"),
             cluster("1 x ncpus=8"),
         );
@@ -398,25 +403,27 @@ mod tests {
             };
             (element.life.state, element.life.run) = (JobState::Running, Some(run));
             let change =
-                serde_json::to_string(&Change::of(element.id, Some(&element), &anew.policy))
+                serde_json::to_string(&Change::of(element.id, Some(&element), &restarted.policy))
                     .unwrap();
-            anew.state.make(&serde_json::from_str(&change).unwrap());
+            restarted
+                .state
+                .make(&serde_json::from_str(&change).unwrap());
         }
         assert_eq!(
-            anew.state.over_limit_subjobs(),
+            restarted.state.over_limit_subjobs(),
             [5, 4, 3].map(|index| JobId::element(1, index))
         );
     }
 
     #[test]
-    fn a_plan_says_which_start_is_an_extra() {
+    fn a_plan_marks_over_limit_subjobs() {
         let fixture = cluster("1 x ncpus=8").queued(1, "array=1-3%2 expand=5 walltime=60");
-        let said = fixture.plan().to_string();
+        let text = fixture.plan().to_string();
         assert!(
-            said.contains(
+            text.contains(
                 "start  1[2]  n1, for 00:01:00\nstart  1[3]  n1 as an extra, for 00:01:00\n"
             ),
-            "{said}"
+            "{text}"
         );
     }
 }

@@ -16,8 +16,8 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
-/// Returns the start of the job, on the named nodes if there are any, or why it cannot start. Uses
-/// the matching, distribution and launch of a cycle, without throttling and backfill.
+/// Returns the start of the job, on the nodes `on` if given, or why it cannot start. Applies
+/// feasibility, matching, allocation, distribution and launch; no throttling, no backfill.
 pub fn start(
     state: &ClusterState,
     policy: &Policy,
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_a_stopped_queue_and_a_hold_bar_nothing() {
+    fn planned_starts_stopped_queues_and_holds_are_ignored() {
         let fixture = busy().queued(3, "select=1:ncpus=2");
         assert_eq!(
             (
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_not_given_twice() {
+    fn resources_in_use_are_not_given() {
         let why = "Not Running: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 8)";
         assert_eq!(
             busy().forced(2, "select=2:ncpus=4", &[]),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_nodes_named_are_used() {
+    fn only_named_nodes_are_used() {
         assert_eq!(
             busy().forced(3, "select=1:ncpus=2", &["n2"]),
             Ok("n2".to_string())

@@ -14,18 +14,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The maximum number of combinations tried.
-const MOST_COMBINATIONS: u64 = 10_000;
+const MAX_COMBINATIONS: u64 = 10_000;
 
-/// The bound on combinations times node classes: a trial costs time in proportion to the classes.
-const MOST_ROOMS_LOOKED_AT: u64 = 2_000_000;
+/// The maximum of combinations times node classes: the time of a trial grows with the number of
+/// node classes.
+const MAX_CLASS_TRIALS: u64 = 2_000_000;
 
-/// The maximum number of jobs of a class in the search.
-const MOST_OF_A_CLASS: usize = 100;
+/// The maximum number of jobs of one class in the search.
+const MAX_JOBS_OF_A_CLASS: usize = 100;
 
-/// Returns how many jobs of each class to start: the first of the most valuable combinations.
+/// Returns how many jobs of each class to start: the combination with the highest total value;
+/// among equals, the first in queue order.
 pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId, usize> {
     let mut options = Vec::new();
-    for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
+    for (class, jobs) in ranking.rest(MAX_JOBS_OF_A_CLASS) {
         let candidate = Candidate::alone(jobs[0], class);
         let may_pass = class.at_once.or(class.beyond).is_none() && !cycle.never_backfills(class);
         let may = may_pass && throttling::check(candidate, Pass::Order, cycle).is_ok();
@@ -41,16 +43,16 @@ pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId
             });
         }
     }
-    let rooms = cycle.space.buckets().len() as u64;
-    let looks = MOST_COMBINATIONS
-        .min(MOST_ROOMS_LOOKED_AT / (rooms + 1))
+    let node_classes = cycle.space.buckets().len() as u64;
+    let trials_left = MAX_COMBINATIONS
+        .min(MAX_CLASS_TRIALS / (node_classes + 1))
         .max(1);
     let mut search = BestCombination {
         taken: vec![0; options.len()],
         options,
         best: 0,
         chosen: Vec::new(),
-        looks,
+        trials_left,
     };
     search.extend(
         0,
@@ -68,7 +70,7 @@ pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId
     counts.filter(|&(_, count)| count > 0).collect()
 }
 
-/// The jobs of one class.
+/// The waiting jobs of one class that may be backfilled.
 struct BackfillOption<'s> {
     class: &'s ClassKey,
     shape: Arc<Shape>,
@@ -77,7 +79,7 @@ struct BackfillOption<'s> {
     until: Time,
 }
 
-/// The resources left beside a combination of jobs.
+/// The free resources and the calendar, with a combination of jobs started.
 struct Combination<'s> {
     space: AvailabilityMap<'s>,
     calendar: Calendar<'s>,
@@ -115,7 +117,7 @@ struct BestCombination<'s> {
     taken: Vec<usize>,
     best: i64,
     chosen: Vec<usize>,
-    looks: u64,
+    trials_left: u64,
 }
 
 impl<'s> BestCombination<'s> {
@@ -125,10 +127,10 @@ impl<'s> BestCombination<'s> {
             (self.best, self.chosen) = (value, self.taken.clone());
         }
         for option in from..self.options.len() {
-            let Some(looks) = self.looks.checked_sub(1) else {
+            let Some(trials_left) = self.trials_left.checked_sub(1) else {
                 return;
             };
-            self.looks = looks;
+            self.trials_left = trials_left;
             let choice = &self.options[option];
             let Some(&job) = choice.jobs.get(self.taken[option]) else {
                 continue;
@@ -177,7 +179,7 @@ mod tests {
 
     /// Jobs that may not start, or that never fit, take no place in a combination.
     #[test]
-    fn m30_who_may_not_run_stands_for_nothing() {
+    fn m30_jobs_that_cannot_start_are_in_no_combination() {
         let options = [
             "select=1:ncpus=4 queue=stopped",
             "select=1:ncpus=4:color=red",
@@ -186,25 +188,25 @@ mod tests {
         assert_eq!(greedy(&options).starts(), "5 on n1");
     }
 
-    /// M27: a job that passes no other job has no value for backfill, whatever its size.
+    /// M27: a job with a QoS that forbids backfill is in no combination, whatever its size.
     #[test]
-    fn m27_who_passes_nobody_takes_no_place_in_a_combination() {
+    fn m27_jobs_without_backfill_are_in_no_combination() {
         let mut fixture = greedy(&[
             "select=1:ncpus=4 qos=still",
             "select=1:ncpus=2",
             "select=1:ncpus=3",
         ]);
-        let still = Quality {
+        let without_backfill = Quality {
             flags: vec![Flag::NoBackfill],
             ..Quality::new("still", 1.0)
         };
-        fixture.policy.qualities.all.push(still);
+        fixture.policy.qualities.all.push(without_backfill);
         assert_eq!(fixture.starts(), "5 on n1");
     }
 
     /// M30: as many jobs of a class start as the combination has, not as many as would fit.
     #[test]
-    fn m30_no_more_of_a_class_start_than_were_chosen() {
+    fn m30_only_the_chosen_number_of_a_class_starts() {
         let options = [
             "select=1:ncpus=1",
             "select=1:ncpus=1",

@@ -29,32 +29,32 @@ pub(in crate::sched) struct LimitCounters<'s> {
     now: Time,
     lineages: Lineages<'s>,
     directory: Directory,
-    /// How each limit counts, by its place.
+    /// How each limit counts, in the order of the configured limits.
     counts: Vec<QuantityKind>,
-    accounts: Vec<LimitCounter<'s>>,
+    counters: Vec<LimitCounter<'s>>,
     places: BTreeMap<(usize, LimitKey), usize>,
-    /// The counters in which the jobs of a user count.
+    /// The counters in which jobs with these credentials count.
     concerned: BTreeMap<Arc<Credentials>, Arc<[usize]>>,
     over_soft: BTreeSet<ClassId>,
-    /// Reasons already formatted since the counter last changed, by counter, added amount and
-    /// softness.
-    said: BTreeMap<(usize, i64, bool), Arc<Reason>>,
+    /// Reasons formatted since the last start, by counter, added amount and whether the limit is
+    /// soft.
+    reasons: BTreeMap<(usize, i64, bool), Arc<Reason>>,
 }
 
 /// A limit that a job would exceed.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sched) struct ExceededLimit {
-    account: usize,
+    counter: usize,
     /// Only a soft limit is exceeded, no hard one.
     pub soft: bool,
 }
 
-/// The use of one limit by the jobs that it counts together.
+/// The use of one limit for one entity, such as a user.
 #[derive(Clone)]
 pub(in crate::sched) struct LimitCounter<'s> {
-    /// The limit's place among all.
+    /// The index of the limit among all configured limits.
     pub place: usize,
-    /// The users or other entities that it counts jobs of.
+    /// The entity that the limit applies to, such as a user.
     pub key: LimitKey,
     /// The soft and the hard limit.
     pub bounds: LimitValues,
@@ -65,11 +65,12 @@ pub(in crate::sched) struct LimitCounter<'s> {
     holdings: Vec<&'s Holding>,
     /// Jobs started since, up to a maximum.
     entered: Vec<JobId>,
+    /// The number of further jobs started since.
     unnamed: u64,
 }
 
 impl<'s> LimitCounter<'s> {
-    /// The jobs that count.
+    /// The jobs that count, as far as they are stored by name.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.holdings
             .iter()
@@ -103,7 +104,7 @@ impl<'s> LimitCounter<'s> {
 }
 
 impl<'s> LimitCounters<'s> {
-    /// The counters of a stage, empty; None if no limit applies to it.
+    /// The counters of a stage without any jobs; None if no limit applies to the stage.
     pub fn blank(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -122,15 +123,15 @@ impl<'s> LimitCounters<'s> {
             lineages: Lineages::new(&policy.fair_share.accounts),
             directory: Directory::new(limits, stage),
             counts: counts.collect(),
-            accounts: Vec::new(),
+            counters: Vec::new(),
             places: BTreeMap::new(),
             concerned: BTreeMap::new(),
             over_soft: BTreeSet::new(),
-            said: BTreeMap::new(),
+            reasons: BTreeMap::new(),
         })
     }
 
-    /// The counters of running jobs, with all running jobs.
+    /// The counters of the limits on running jobs, with all running jobs; None without such limits.
     pub fn open(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -143,30 +144,30 @@ impl<'s> LimitCounters<'s> {
     pub fn with_running(mut self) -> LimitCounters<'s> {
         let state = self.state;
         for (who, holding) in state.holdings.all() {
-            for &account in &*self.accounts_of(who) {
-                let count = self.counts[self.accounts[account].place];
-                self.accounts[account].enter_all(holding, count, state);
+            for &counter in &*self.accounts_of(who) {
+                let count = self.counts[self.counters[counter].place];
+                self.counters[counter].enter_all(holding, count, state);
             }
         }
-        self.forgive_overdue();
-        for account in &mut self.accounts {
-            account.used = account.used.saturating_add(account.pledge.left(self.now));
+        self.drop_overdue();
+        for counter in &mut self.counters {
+            counter.used = counter.used.saturating_add(counter.pledge.left(self.now));
         }
         self
     }
 
     /// Removes the rest of the walltime of jobs that run past their walltime.
-    fn forgive_overdue(&mut self) {
+    fn drop_overdue(&mut self) {
         let state = self.state;
         for (who, processors, end) in state.overdue(self.now) {
-            for &account in &*self.accounts_of(who) {
-                let weight = self.counts[self.accounts[account].place].weight_of(processors);
-                self.accounts[account].pledge.leave(weight, end);
+            for &counter in &*self.accounts_of(who) {
+                let weight = self.counts[self.counters[counter].place].weight_of(processors);
+                self.counters[counter].pledge.leave(weight, end);
             }
         }
     }
 
-    /// The counters in which the jobs of a user count.
+    /// The indices of the counters in which jobs with these credentials count.
     pub fn accounts_of(&mut self, who: &Arc<Credentials>) -> Arc<[usize]> {
         if let Some(known) = self.concerned.get(who) {
             return known.clone();
@@ -176,19 +177,19 @@ impl<'s> LimitCounters<'s> {
         let found = limits
             .concerning(&subject, &self.directory)
             .into_iter()
-            .map(|found| self.account(found));
+            .map(|found| self.counter(found));
         let found: Arc<[usize]> = found.collect::<Vec<_>>().into();
         self.concerned.insert(who.clone(), found.clone());
         found
     }
 
-    fn account(&mut self, Concern { place, key, bounds }: Concern) -> usize {
-        let (new, accounts) = (self.accounts.len(), &mut self.accounts);
+    fn counter(&mut self, Concern { place, key, bounds }: Concern) -> usize {
+        let (new, counters) = (self.counters.len(), &mut self.counters);
         *self
             .places
             .entry((place, key))
             .or_insert_with_key(|(_, key)| {
-                accounts.push(LimitCounter {
+                counters.push(LimitCounter {
                     place,
                     key: key.clone(),
                     bounds,
@@ -204,61 +205,61 @@ impl<'s> LimitCounters<'s> {
 
     /// All counters.
     pub fn accounts(&self) -> &[LimitCounter<'s>] {
-        &self.accounts
+        &self.counters
     }
 
-    /// Makes the counter of a named entity, which may have no jobs.
+    /// Adds the counter of a named entity, which may have no jobs.
     pub fn note(&mut self, place: usize, key: LimitKey) {
         let bounds = self.policy.limits.all[place].bounds();
-        self.account(Concern { place, key, bounds });
+        self.counter(Concern { place, key, bounds });
     }
 
-    fn limit(&self, account: usize) -> &'s Limit {
-        &self.policy.limits.all[self.accounts[account].place]
+    fn limit(&self, counter: usize) -> &'s Limit {
+        &self.policy.limits.all[self.counters[counter].place]
     }
 
-    /// How a limit counts, by its place.
+    /// How the limit at this index counts.
     pub fn count(&self, place: usize) -> QuantityKind {
         self.counts[place]
     }
 
-    /// What a job of a class would add to a counter.
-    fn asked(&self, account: usize, class: &ClassKey) -> i64 {
+    /// The amount that a job of a class would add to a counter.
+    fn added(&self, counter: usize, class: &ClassKey) -> i64 {
         let span = class.walltime.unwrap_or(self.policy.default_walltime);
-        self.counts[self.accounts[account].place].asked(class, span, &self.state.cluster)
+        self.counts[self.counters[counter].place].asked(class, span, &self.state.cluster)
     }
 
     /// Whether one more job of a class would make a counter exceed this limit.
-    pub fn exceeds(&self, account: usize, class: &ClassKey, limit: Option<i64>) -> bool {
-        let count = self.counts[self.accounts[account].place];
+    pub fn exceeds(&self, counter: usize, class: &ClassKey, limit: Option<i64>) -> bool {
+        let count = self.counts[self.counters[counter].place];
         let Some(most) = limit.map(|limit| count.most(limit)) else {
             return false;
         };
-        let asked = self.asked(account, class);
+        let added = self.added(counter, class);
         // A job that adds nothing exceeds nothing, even above the limit.
-        asked > 0 && self.accounts[account].used.saturating_add(asked) > most
+        added > 0 && self.counters[counter].used.saturating_add(added) > most
     }
 
-    /// The limit that one more job of a class would exceed: hard limits before soft ones, and the
-    /// first of each. Notes classes that only a soft limit refuses.
-    pub fn bar(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
+    /// The limit that one more job of a class would exceed: the first hard limit, or else the first
+    /// soft one. Notes the classes that only a soft limit refuses.
+    pub fn exceeded_limit(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
         if let Some(hard) = self.hard_bar(class) {
             return Some(hard);
         }
         // M23: without a soft limit the hard limit applies.
-        let account = self.first_exceeded(class, LimitValues::soft_limit)?;
+        let counter = self.first_exceeded(class, LimitValues::soft_limit)?;
         self.over_soft.insert(class.id);
         Some(ExceededLimit {
-            account,
+            counter,
             soft: true,
         })
     }
 
     /// The first hard limit that one more job of a class would exceed.
     pub fn hard_bar(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
-        let account = self.first_exceeded(class, |bounds| bounds.hard)?;
+        let counter = self.first_exceeded(class, |bounds| bounds.hard)?;
         Some(ExceededLimit {
-            account,
+            counter,
             soft: false,
         })
     }
@@ -268,99 +269,103 @@ impl<'s> LimitCounters<'s> {
         class: &ClassKey,
         most: fn(LimitValues) -> Option<i64>,
     ) -> Option<usize> {
-        let accounts = self.accounts_of(&class.who);
-        accounts
+        let counters = self.accounts_of(&class.who);
+        counters
             .iter()
             .copied()
-            .find(|&account| self.exceeds(account, class, most(self.accounts[account].bounds)))
+            .find(|&counter| self.exceeds(counter, class, most(self.counters[counter].bounds)))
     }
 
     /// The reason for an exceeded limit.
-    pub fn reason(&mut self, bar: ExceededLimit, class: &ClassKey) -> Arc<Reason> {
-        let key = (bar.account, self.asked(bar.account, class), bar.soft);
-        if let Some(said) = self.said.get(&key) {
-            return said.clone();
+    pub fn reason(&mut self, exceeded: ExceededLimit, class: &ClassKey) -> Arc<Reason> {
+        let key = (
+            exceeded.counter,
+            self.added(exceeded.counter, class),
+            exceeded.soft,
+        );
+        if let Some(reason) = self.reasons.get(&key) {
+            return reason.clone();
         }
-        let reason = Arc::new(Reason::Limited(Box::new(self.excess(bar, class))));
-        self.said.insert(key, reason.clone());
+        let reason = Arc::new(Reason::Limited(Box::new(self.excess(exceeded, class))));
+        self.reasons.insert(key, reason.clone());
         reason
     }
 
     fn excess(
         &self,
         ExceededLimit {
-            account: place,
+            counter: place,
             soft,
         }: ExceededLimit,
         class: &ClassKey,
     ) -> LimitExcess {
-        let (account, limit, catalog) = (
-            &self.accounts[place],
+        let (counter, limit, catalog) = (
+            &self.counters[place],
             self.limit(place),
             &self.state.cluster.catalog,
         );
-        let count = self.counts[account.place];
+        let count = self.counts[counter.place];
         let most = count.most(
             if soft {
-                account.bounds.soft_limit()
+                counter.bounds.soft_limit()
             } else {
-                account.bounds.hard
+                counter.bounds.hard
             }
             .unwrap_or(i64::MAX),
         );
-        let asked = self.asked(place, class);
+        let added = self.added(place, class);
         let shown = |amount| count.figure(amount, catalog).shown;
         LimitExcess {
             scope: limit.scope.clone(),
             stage: limit.stage,
             quantity: limit.quantity.clone(),
-            key: account.key.clone(),
-            asked: shown(asked),
-            used: shown(account.used),
+            key: counter.key.clone(),
+            asked: shown(added),
+            used: shown(counter.used),
             most: shown(most),
             soft,
-            by: account.jobs().take(LimitExcess::MOST).collect(),
-            more: account.size().saturating_sub(LimitExcess::MOST as u64),
-            until: self.eased(account, asked, most),
+            by: counter.jobs().take(LimitExcess::MOST).collect(),
+            more: counter.size().saturating_sub(LimitExcess::MOST as u64),
+            until: self.fits_at(counter, added, most),
         }
     }
 
-    /// When a job fits within a limit though no job ends: the counted amount decreases at its rate
-    /// (M21). None if it never does.
-    fn eased(&self, account: &LimitCounter, asked: i64, most: i64) -> Option<Time> {
-        let rate = account.pledge.rate;
-        let is_hopeless = rate <= 0 || asked > most || account.used == i64::MAX;
-        let over = (i128::from(account.used) + i128::from(asked) - i128::from(most)).max(0);
+    /// When the counted amount has decreased so far that a job fits, although no job ends (M21).
+    /// None if that never happens.
+    fn fits_at(&self, counter: &LimitCounter, added: i64, most: i64) -> Option<Time> {
+        let rate = counter.pledge.rate;
+        let is_hopeless = rate <= 0 || added > most || counter.used == i64::MAX;
+        let over = (i128::from(counter.used) + i128::from(added) - i128::from(most)).max(0);
         let wait = i64::try_from((over + i128::from(rate) - 1) / i128::from(rate.max(1))).ok()?;
         (!is_hopeless).then(|| self.now + Span(wait.max(1)))
     }
 
     /// Counts a started job of a class.
     pub fn enter(&mut self, class: &ClassKey, job: JobId) {
-        self.said.clear();
-        for &account in &*self.accounts_of(&class.who) {
-            let asked = self.asked(account, class);
+        self.reasons.clear();
+        for &counter in &*self.accounts_of(&class.who) {
+            let added = self.added(counter, class);
             let weight =
-                self.counts[self.accounts[account].place].weight(class, &self.state.cluster);
-            let account = &mut self.accounts[account];
-            account.used = account.used.saturating_add(asked);
-            account.pledge.rate += weight;
-            account.name(&[job], 0);
+                self.counts[self.counters[counter].place].weight(class, &self.state.cluster);
+            let counter = &mut self.counters[counter];
+            counter.used = counter.used.saturating_add(added);
+            counter.pledge.rate += weight;
+            counter.name(&[job], 0);
         }
     }
 
     /// Counts `count` jobs of a class: the named ones and `more` others.
     pub fn enter_many(&mut self, class: &ClassKey, count: u64, (named, more): (&[JobId], u64)) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        for &account in &*self.accounts_of(&class.who) {
-            let asked = self.asked(account, class);
-            let account = &mut self.accounts[account];
-            account.used = account.used.saturating_add(asked.saturating_mul(count));
-            account.name(named, more);
+        for &counter in &*self.accounts_of(&class.who) {
+            let added = self.added(counter, class);
+            let counter = &mut self.counters[counter];
+            counter.used = counter.used.saturating_add(added.saturating_mul(count));
+            counter.name(named, more);
         }
     }
 
-    /// The classes that only a soft limit has refused.
+    /// The classes that only a soft limit has refused so far.
     pub fn over_soft(&self) -> &BTreeSet<ClassId> {
         &self.over_soft
     }

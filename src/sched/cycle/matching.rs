@@ -8,17 +8,17 @@ use crate::model::policy::Filling;
 use crate::model::policy::quality::Flag;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
-use crate::sched::backfill::reservation_access::Leave;
+use crate::sched::backfill::reservation_access::ReservationFit;
 use crate::sched::placement::place::{self, Placement};
 use crate::sched::placement::shortage;
 use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::{ClassKey, Shape};
 use std::sync::Arc;
 
-/// What a job may use of the resources that are held from other jobs.
+/// The rights of a job to resources that are held from other jobs.
 #[derive(Clone, Copy)]
 struct Privileges {
-    /// Resources are held for the job because others were preempted for it.
+    /// Resources are held for the job because other jobs were preempted for it.
     is_preemptor: bool,
     /// The job may delay a planned start, because it is preempted when that start is due (M34).
     may_borrow: bool,
@@ -51,10 +51,12 @@ pub fn find<'s>(
     let promised = cycle.calendar.promise(job.job).map(|promise| promise.at);
     let has_passed_a_blocked_job = cycle.promises.blocked.is_some();
     if has_passed_a_blocked_job && pass != Pass::SoftLimitPlans {
-        cycle.gaps.look(cycle.backfill(), promised.is_some())?;
+        cycle
+            .backfill_limits
+            .consider(cycle.backfill(), promised.is_some())?;
     }
     if let Some(at) = promised {
-        if cycle.promises.stands(at, cycle.now) && !cycle.promises.is_preemptor(job.job) {
+        if cycle.promises.must_wait(at, cycle.now) && !cycle.promises.is_preemptor(job.job) {
             return Err(not_before(at, job, cycle));
         }
         cycle.calendar.cancel(job.job);
@@ -66,13 +68,14 @@ pub fn find<'s>(
     Ok(found)
 }
 
-/// Returns why a job waits for its planned start.
+/// Returns why a job with a planned start does not start now: the lack of resources, or else the
+/// planned start itself.
 fn not_before<'s>(at: Time, job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Arc<Reason> {
     let planned = Arc::new(Reason::WouldDelayBooking {
         holder: job.job,
         at,
     });
-    if cycle.refusals.is_told(job.class) {
+    if cycle.refusals.has_verdict(job.class) {
         return planned;
     }
     cycle.match_now(job).err().unwrap_or(planned)
@@ -88,17 +91,17 @@ impl<'s> CycleState<'s> {
     }
 
     fn privileges(&self, job: Candidate) -> Privileges {
-        // Q9: a job that is never preempted may not use resources of planned starts.
+        // Q9: a job that must not be preempted may not use resources of planned starts.
         let is_preemptible = !job.class.protected && self.state.bookings.may_borrow(job.job);
         Privileges {
             is_preemptor: self.promises.is_preemptor(job.job),
-            may_borrow: is_preemptible && self.lends(),
+            may_borrow: is_preemptible && self.lends_planned_resources(),
         }
     }
 
-    /// Whether backfilled jobs may use resources of planned starts. They may not if jobs are
-    /// preempted for those starts (G8).
-    fn lends(&self) -> bool {
+    /// Whether backfilled jobs may use resources of planned starts. They may not while jobs are
+    /// being preempted (G8).
+    fn lends_planned_resources(&self) -> bool {
         self.backfill().policy == Filling::Preempt
             && self.plan.preempts.is_empty()
             && !self.promises.has_preemptors()
@@ -107,7 +110,7 @@ impl<'s> CycleState<'s> {
     /// Finds nodes for a job beside planned starts and reservations, or within its reservation.
     pub fn match_now(&mut self, job: Candidate) -> Result<Match, Arc<Reason>> {
         let (class, until) = (job.class, self.end_of(job.class));
-        let Some(Leave {
+        let Some(ReservationFit {
             placement,
             is_inside,
         }) = self.windows.fit(&self.space, class, until)?
@@ -130,8 +133,8 @@ impl<'s> CycleState<'s> {
             .map(Match::owned)
     }
 
-    /// Finds nodes beside planned starts and reservations for a job that fits beside each of them
-    /// alone. `left` is its placement beside reservations.
+    /// Finds nodes beside planned starts and reservations, for a job that fits beside planned
+    /// starts alone and beside reservations alone. `left` is its placement beside reservations.
     fn match_beside_both(
         &mut self,
         class: &ClassKey,
@@ -168,14 +171,14 @@ impl<'s> CycleState<'s> {
                 .refuse(shape, shortage::now(&self.space, shape, misfit)));
         }
         if !privileges.is_preemptor
-            && let Some((holder, at)) = self.gate
+            && let Some((holder, at)) = self.barrier
         {
             // No job starts any more, so the refusal holds for the whole shape.
             return Err(self
                 .refusals
                 .refuse(shape, Reason::WouldDelayBooking { holder, at }));
         }
-        self.gaps.keep(
+        self.backfill_limits.check_set_aside(
             self.backfill(),
             &self.state.bookings,
             self.processors(shape),

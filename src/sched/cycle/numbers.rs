@@ -26,8 +26,8 @@ impl Numbers {
             .entry(node)
             .or_insert_with(|| FreeNumbers::on(cluster, node));
         let (cpus, gpus) = (
-            take(&mut free.cpus, asked(&share, "ncpus")),
-            take(&mut free.gpus, asked(&share, "ngpus")),
+            take(&mut free.cpus, requested(&share, "ncpus")),
+            take(&mut free.gpus, requested(&share, "ngpus")),
         );
         NodeShare {
             cpus,
@@ -79,7 +79,7 @@ fn without(all: &[u16], used: &BTreeSet<&u16>) -> Vec<u16> {
     all.iter().copied().filter(|n| !used.contains(n)).collect()
 }
 
-fn asked(share: &NodeShare, resource: &str) -> usize {
+fn requested(share: &NodeShare, resource: &str) -> usize {
     let value = share
         .taken
         .iter()

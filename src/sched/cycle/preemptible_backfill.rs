@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 pub struct Borrowed<'s> {
     state: &'s ClusterState,
     space: AvailabilityMap<'s>,
+    /// The backfilled jobs that may still be preempted, in order of their starts.
     left: Vec<JobId>,
     /// The jobs removed from the map.
     gone: BTreeSet<JobId>,
@@ -37,7 +38,7 @@ impl<'s> Borrowed<'s> {
         };
         let mut space = space.clone();
         for (job, _) in state.bookings.preempted() {
-            borrowed.leaves(&mut space, job);
+            borrowed.remove(&mut space, job);
         }
         borrowed.space = space;
         borrowed
@@ -52,7 +53,7 @@ impl<'s> Borrowed<'s> {
             if place::fits(&trial, shape) {
                 break;
             }
-            self.leaves(&mut trial, job);
+            self.remove(&mut trial, job);
             gone.push(job);
         }
         if !place::fits(&trial, shape) {
@@ -60,10 +61,10 @@ impl<'s> Borrowed<'s> {
             return Vec::new();
         }
         gone.retain(|&job| {
-            self.stays(&mut trial, job);
+            self.restore(&mut trial, job);
             let is_needed = !place::fits(&trial, shape);
             if is_needed {
-                self.leaves(&mut trial, job);
+                self.remove(&mut trial, job);
             }
             is_needed
         });
@@ -82,17 +83,18 @@ impl<'s> Borrowed<'s> {
         gone.into_iter().map(requeue).collect()
     }
 
-    fn leaves(&mut self, space: &mut AvailabilityMap<'s>, job: JobId) {
+    fn remove(&mut self, space: &mut AvailabilityMap<'s>, job: JobId) {
         self.each_hold(job, |ix, given, owner| space.dismiss(ix, given, owner));
         self.gone.insert(job);
     }
 
-    fn stays(&mut self, space: &mut AvailabilityMap<'s>, job: JobId) {
+    fn restore(&mut self, space: &mut AvailabilityMap<'s>, job: JobId) {
         self.gone.remove(&job);
         self.each_hold(job, |ix, given, owner| space.admit(ix, given, owner));
     }
 
-    /// Calls `each` with what a job releases on each of its nodes, after the jobs that are gone.
+    /// Calls `each` with the amounts that a job releases on each of its nodes once the jobs in
+    /// `gone` have ended.
     fn each_hold(&self, job: JobId, mut each: impl FnMut(NodeIx, &Amounts, JobOwner)) {
         for &ix in self
             .state
@@ -122,7 +124,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     /// Three backfilled jobs use what job 1 leaves of a node, until long after job 1 ends.
-    fn lent(waiting: &[(u64, &str)]) -> TestCluster {
+    fn with_backfill(waiting: &[(u64, &str)]) -> TestCluster {
         let mut fixture = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
         fixture.policy.backfill.policy = Filling::Preempt;
         fixture.policy.backfill.depth = Backfill::ALL;
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn backfilled_jobs_stay_until_hooks_accept_the_start() {
-        let mut fixture = lent(&[(2, "select=1:ncpus=4 walltime=100")]);
+        let mut fixture = with_backfill(&[(2, "select=1:ncpus=4 walltime=100")]);
         assert!(!preempted(&fixture).is_empty());
         fixture.state.set_permits(Some(Default::default()));
         let plan = fixture.plan();
@@ -171,19 +173,19 @@ mod tests {
 
     /// M34: resources reclaimed for one planned start are not available to the next.
     #[test]
-    fn promises_that_are_due_together_claim_back_room_for_each() {
+    fn each_due_booking_preempts_for_itself() {
         let small = "select=1:ncpus=2 walltime=100";
         assert_eq!(
-            preempted(&lent(&[(12, small), (13, small), (14, small)])),
+            preempted(&with_backfill(&[(12, small), (13, small), (14, small)])),
             [(5, 12), (4, 13), (3, 14)]
         );
-        let larger = lent(&[(12, small), (13, "select=1:ncpus=4 walltime=100")]);
+        let larger = with_backfill(&[(12, small), (13, "select=1:ncpus=4 walltime=100")]);
         assert_eq!(preempted(&larger), [(5, 12), (4, 13), (3, 13)]);
     }
 
     #[test]
-    fn a_promise_that_takes_what_nobody_has_leaves_the_next_one_less() {
-        let mut fixture = lent(&[
+    fn a_booking_on_free_resources_leaves_fewer_to_the_next() {
+        let mut fixture = with_backfill(&[
             (12, "select=1:ncpus=3 walltime=100"),
             (13, "select=1:ncpus=2 walltime=100"),
         ]);
@@ -193,8 +195,8 @@ mod tests {
 
     /// G8, M34: no job is backfilled onto resources that are reclaimed for a planned start.
     #[test]
-    fn what_is_claimed_back_is_not_lent_again_at_once() {
-        let mut fixture = lent(&[
+    fn reclaimed_resources_are_not_backfilled_again() {
+        let mut fixture = with_backfill(&[
             (12, "select=1:ncpus=7 walltime=100"),
             (13, "select=1:ncpus=1 walltime=1000"),
         ]);
@@ -208,7 +210,7 @@ mod tests {
     /// M34, M37: a job that waits for a reservation to end preempts no backfilled job.
     #[test]
     fn backfilled_jobs_stay_until_a_booking_is_due() {
-        let mut fixture = lent(&[(12, "select=1:ncpus=6 walltime=100")]);
+        let mut fixture = with_backfill(&[(12, "select=1:ncpus=6 walltime=100")]);
         assert_eq!(preempted(&fixture), [(5, 12), (4, 12), (3, 12)]);
         fixture.state.set_window(Window {
             id: "R1".into(),
@@ -231,7 +233,7 @@ mod tests {
 
     /// Q21: backfilled jobs that share per-host resources release them together.
     #[test]
-    fn elements_that_share_a_licence_make_way_together() {
+    fn subjobs_that_share_a_license_are_preempted_together() {
         let mut fixture = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
         fixture.state.set_pool(
             "site_lic",
@@ -257,7 +259,7 @@ mod tests {
 
     /// A backfilled job of four CPUs and two small ones that share a license use resources of a
     /// planned start; on another node a job is overdue.
-    fn lent_with_a_licence(total: i64, waiting: &[(u64, &str)]) -> Vec<(u64, u64)> {
+    fn preempted_with_license(total: i64, waiting: &[(u64, &str)]) -> Vec<(u64, u64)> {
         let mut fixture =
             cluster("1 x ncpus=7, 1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", 100);
         fixture = fixture.running(8, "select=1:ncpus=1", "n2", 20);
@@ -290,11 +292,14 @@ mod tests {
     /// Q21: a job that is tried and kept still uses the license, also if all are kept because
     /// preempting them would not help.
     #[test]
-    fn who_is_spared_keeps_a_licence_for_others() {
+    fn a_spared_job_still_uses_its_license() {
         let large = "select=1:ncpus=4 site_lic=1 walltime=100";
-        assert_eq!(lent_with_a_licence(2, &[(12, large)]), [(3, 12)]);
-        let vain = (12, "select=1:ncpus=1 walltime=40 hosts=n2");
+        assert_eq!(preempted_with_license(2, &[(12, large)]), [(3, 12)]);
+        let useless = (12, "select=1:ncpus=1 walltime=40 hosts=n2");
         let small = (13, "select=1:ncpus=1 site_lic=1 walltime=40");
-        assert_eq!(lent_with_a_licence(1, &[vain, small]), [(4, 13), (4, 13)]);
+        assert_eq!(
+            preempted_with_license(1, &[useless, small]),
+            [(4, 13), (4, 13)]
+        );
     }
 }

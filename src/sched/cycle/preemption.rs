@@ -4,7 +4,7 @@
 //! One engine with four parts (X12): the trigger ([`PreemptTrigger`]), the running jobs that may be
 //! preempted (`candidates`), their order (`victims`) and the action ([`Actions`]). No job is
 //! preempted in vain: `eviction` finds the smallest set of victims with which the waiting job fits.
-//! What they release is booked for it until it starts, before all other bookings (G8,
+//! Their resources are held for the waiting job until it starts, ahead of all other bookings (G8,
 //! `Booking::held_until`).
 //!
 //! Example: jobs 1, 2 and 3 run on 2, 1 and 1 of 4 CPUs. Job 4 precedes all of them and
@@ -43,9 +43,9 @@ use eviction::Stage;
 
 /// The maximum number of waiting jobs tried in a cycle per trigger: most later jobs need the same
 /// nodes.
-const MOST: usize = 100;
+const MAX_TRIED_JOBS: usize = 100;
 
-/// Preempts running jobs as the policy demands.
+/// Runs repair and then each trigger of the policy, in the configured order.
 pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let rule = cycle.preemption();
     let mut watched = rule
@@ -66,12 +66,12 @@ pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
                     starving::run(shares, resolved, &mut stage, cycle);
                 }
             }
-            _ => make_room(trigger, resolved, &mut stage, cycle),
+            _ => preempt_for_blocked_jobs(trigger, resolved, &mut stage, cycle),
         }
     }
 }
 
-/// Whether there is anything to check.
+/// Whether repair or a trigger could preempt a job.
 fn is_wanted(rule: &PreemptionPolicy, state: &ClusterState) -> bool {
     !state.running.is_empty() && (rule.repair || (!rule.triggers.is_empty() && !state.is_idle()))
 }
@@ -83,7 +83,7 @@ pub fn fair_shares(cycle: &CycleState) -> FairShares {
 
 /// Preempts running jobs for blocked jobs, in queue order. If clusters count, the jobs nearest to a
 /// node come first, as for free resources (`cluster_distance`).
-fn make_room<'s>(
+fn preempt_for_blocked_jobs<'s>(
     trigger: PreemptTrigger,
     resolved: &'s Resolved,
     stage: &mut Stage<'s>,
@@ -93,21 +93,24 @@ fn make_room<'s>(
         return;
     };
     for near in &resolved.passes {
-        make_room_in(Some(near), resolved, &mut rivalry, stage, cycle);
+        preempt_in_pass(Some(near), resolved, &mut rivalry, stage, cycle);
     }
-    make_room_in(None, resolved, &mut rivalry, stage, cycle);
+    preempt_in_pass(None, resolved, &mut rivalry, stage, cycle);
 }
 
 /// Preempts running jobs on the nodes that a pass allows each job; on all nodes without a pass. A
 /// job that fits on a node outside its pass preempts nothing.
-fn make_room_in<'s>(
+fn preempt_in_pass<'s>(
     pass: Option<&'s Resolved>,
     whole: &'s Resolved,
     rivalry: &mut Rivalry<'s>,
     stage: &mut Stage<'s>,
     cycle: &mut CycleState<'s>,
 ) {
-    let (mut ranking, mut left) = (ranking::rank(cycle.state, pass.unwrap_or(whole)), MOST);
+    let (mut ranking, mut left) = (
+        ranking::rank(cycle.state, pass.unwrap_or(whole)),
+        MAX_TRIED_JOBS,
+    );
     while left > 0
         && let Some(job) = ranking.next()
     {
@@ -134,9 +137,9 @@ fn make_room_in<'s>(
 /// The jobs preempted for a job, or how many could be; None without triggers, or if the job waits
 /// for something other than resources.
 pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<PreemptionOutlook> {
-    let making: Vec<JobId> = cycle.makes_way_for(job.job);
-    if !making.is_empty() {
-        return Some(PreemptionOutlook::Made(making));
+    let victims: Vec<JobId> = cycle.makes_way_for(job.job);
+    if !victims.is_empty() {
+        return Some(PreemptionOutlook::Made(victims));
     }
     if cycle.preemption().triggers.is_empty() || !waits_for_room(job, cycle) {
         return None;
@@ -147,8 +150,8 @@ pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<Pre
             continue;
         };
         if rivalry.may_preempt(job, cycle) {
-            let (asked, barred) = rivalry.below(job);
-            (candidates, protected) = (candidates + asked, protected + barred);
+            let (allowed, exempt) = rivalry.below(job);
+            (candidates, protected) = (candidates + allowed, protected + exempt);
         }
     }
     Some(PreemptionOutlook::Barred {
@@ -159,14 +162,14 @@ pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<Pre
 
 /// Whether a job waits only for resources, and not for those of a planned start of another job.
 fn waits_for_room(job: Candidate, cycle: &CycleState) -> bool {
-    let is_for_room = |reason: &Reason| {
+    let is_for_resources = |reason: &Reason| {
         reason.is_blocked()
             && !matches!(
                 reason,
                 Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } | Reason::NoNodes
             )
     };
-    job.class.asks_for.is_none() && cycle.verdict(job.class).is_some_and(is_for_room)
+    job.class.asks_for.is_none() && cycle.verdict(job.class).is_some_and(is_for_resources)
 }
 
 #[cfg(test)]

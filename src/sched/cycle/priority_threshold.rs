@@ -14,10 +14,10 @@ use std::sync::Arc;
 pub fn check(job: Candidate, cycle: &CycleState) -> Result<(), Reason> {
     cycle
         .threshold(job.job)
-        .map_or(Ok(()), |(least, value)| judge(value, least))
+        .map_or(Ok(()), |(least, value)| compare(value, least))
 }
 
-fn judge(value: f64, least: f64) -> Result<(), Reason> {
+fn compare(value: f64, least: f64) -> Result<(), Reason> {
     if value > least {
         return Ok(());
     }
@@ -27,8 +27,8 @@ fn judge(value: f64, least: f64) -> Result<(), Reason> {
     })
 }
 
-/// Adds the threshold to the verdicts of classes without a job above it, if their request was
-/// refused for want of free resources: that reason is secondary (G5).
+/// Gives classes without a job above the threshold that threshold as their verdict, if their whole
+/// shape was refused for lack of free resources: the threshold is checked first (G5).
 pub fn tell_low(state: &ClusterState, policy: &Policy, plan: &mut Plan) {
     let Some(least) = policy.precedence.threshold else {
         return;
@@ -40,7 +40,7 @@ pub fn tell_low(state: &ClusterState, policy: &Policy, plan: &mut Plan) {
         .filter(|class| verdicts.lacks(&class.key));
     plan.verdicts.extend(lacking.filter_map(|class| {
         let (_, (_, job)) = class.first()?;
-        let refusal = judge(state.score(policy, job)?, least).err()?;
+        let refusal = compare(state.score(policy, job)?, least).err()?;
         Some((class.key.id, Arc::new(refusal)))
     }));
 }
@@ -66,7 +66,7 @@ mod tests {
 
     /// G5, X17: a job that was not considered, or has a verdict already, gets no second verdict.
     #[test]
-    fn who_was_refused_with_all_that_ask_for_the_same_is_told_the_bar() {
+    fn a_low_priority_is_reported_before_lack_of_resources() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1");
         fixture.policy.precedence = Precedence {
             threshold: Some(5.0),
@@ -85,14 +85,14 @@ mod tests {
                 total: 1,
             },
         );
-        let added = |policy: &Policy, told: &[(ClassId, &Reason)]| {
+        let added = |policy: &Policy, verdicts: &[(ClassId, &Reason)]| {
             let mut plan = Plan::new(fixture.now);
-            plan.verdicts = told
+            plan.verdicts = verdicts
                 .iter()
                 .map(|(job, reason)| (*job, Arc::new(Reason::clone(reason))))
                 .collect();
             tell_low(&fixture.state, policy, &mut plan);
-            plan.verdicts.split_off(told.len())
+            plan.verdicts.split_off(verdicts.len())
         };
         let low = Reason::UnderThreshold {
             value: "5".to_string(),
@@ -102,13 +102,13 @@ mod tests {
             added(&fixture.policy, &[(shape, &room)]),
             [(own, Arc::new(low))]
         );
-        for told in [
+        for verdicts in [
             &[][..],
             &[(shape, &never)],
             &[(own, &room)],
             &[(own, &room), (shape, &room)],
         ] {
-            assert_eq!(added(&fixture.policy, told), [], "{told:?}");
+            assert_eq!(added(&fixture.policy, verdicts), [], "{verdicts:?}");
         }
         let mut lower = fixture.policy.clone();
         lower.precedence.threshold = Some(4.9);

@@ -1,4 +1,4 @@
-//! The refusals of a cycle that also hold for other jobs.
+//! Refusals within a cycle that hold for more than one job.
 
 use crate::model::job_id::JobId;
 use crate::model::reason::Reason;
@@ -18,7 +18,7 @@ pub enum Refused {
     Shape,
 }
 
-/// The refusals of a cycle that also hold for other jobs.
+/// The refusals of the current cycle, by shape and class.
 pub struct Refusals {
     /// Whether the policy distinguishes between classes with the same request.
     pub(super) tells_apart: bool,
@@ -26,10 +26,10 @@ pub struct Refusals {
     pub(super) waiting: BTreeMap<ShapeId, Arc<Reason>>,
     /// Shapes without a computable start.
     pub(super) hopeless: BTreeSet<ShapeId>,
-    /// Shapes that delay a planned start if they run at least this long.
-    pub(super) fenced: BTreeMap<ShapeId, (Span, Arc<Reason>)>,
-    /// Classes with a verdict, though more of their jobs are considered.
-    told: BTreeSet<ClassId>,
+    /// Shapes that delay a planned start with this walltime or a longer one, and the reason.
+    pub(super) delaying: BTreeMap<ShapeId, (Span, Arc<Reason>)>,
+    /// Classes that have a verdict while more of their jobs are considered.
+    with_verdict: BTreeSet<ClassId>,
     /// Whether a job waits because it would delay the planned start of another job.
     has_delayed_jobs: bool,
 }
@@ -41,8 +41,8 @@ impl Refusals {
             tells_apart,
             waiting: BTreeMap::new(),
             hopeless: BTreeSet::new(),
-            fenced: BTreeMap::new(),
-            told: BTreeSet::new(),
+            delaying: BTreeMap::new(),
+            with_verdict: BTreeSet::new(),
             has_delayed_jobs: false,
         }
     }
@@ -54,18 +54,18 @@ impl Refusals {
         reason
     }
 
-    /// Why a shape is refused, whatever the walltime.
+    /// Why a shape is refused for every walltime; None if it is not refused.
     pub fn of_shape(&self, shape: &Shape) -> Option<Arc<Reason>> {
         self.waiting.get(&shape.id).cloned()
     }
 
-    /// Why a shape is refused for jobs that run this long.
+    /// Why a shape is refused for jobs with this walltime; None if they are not refused.
     pub fn of_span(&self, shape: &Shape, span: Span) -> Option<Arc<Reason>> {
-        let (from, reason) = self.fenced.get(&shape.id)?;
+        let (from, reason) = self.delaying.get(&shape.id)?;
         (*from <= span).then(|| reason.clone())
     }
 
-    /// Records why a job waits.
+    /// Notes whether a job waits because it would delay the planned start of another job.
     pub fn note(&mut self, job: JobId, reason: &Reason) {
         self.has_delayed_jobs |=
             matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != job);
@@ -81,13 +81,13 @@ impl Refusals {
         self.hopeless.insert(shape.id);
     }
 
-    /// Records that a class has a verdict though more of its jobs are considered.
-    pub fn note_told(&mut self, class: &ClassKey) {
-        self.told.insert(class.id);
+    /// Records that a class has its verdict; more of its jobs are considered.
+    pub fn note_verdict(&mut self, class: &ClassKey) {
+        self.with_verdict.insert(class.id);
     }
 
-    /// Whether [`note_told`](Self::note_told) was called for a class.
-    pub fn is_told(&self, class: &ClassKey) -> bool {
-        self.told.contains(&class.id)
+    /// Whether [`note_verdict`](Self::note_verdict) was called for a class.
+    pub fn has_verdict(&self, class: &ClassKey) -> bool {
+        self.with_verdict.contains(&class.id)
     }
 }

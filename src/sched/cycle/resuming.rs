@@ -1,10 +1,11 @@
-//! Resumes suspended jobs (M45): each at its turn, on its own nodes, on other CPUs if its own are
-//! in use.
+//! Resumes suspended jobs (M45): each at its turn, on its own nodes, and on other CPUs if its own
+//! are in use.
 //!
-//! Its turn comes before the first waiting job without a higher priority than its own at its start:
-//! a preempted job precedes its equals (I14, X25), but not its preemptor. It delays no planned
-//! start. While its resources are not free on all its nodes, their free part is held for it, and
-//! the calendar plans the rest from the time at which it will be free. So no job starves it, and no
+//! The turn comes before the first waiting job without a higher priority. The priority of a
+//! suspended job is its priority at its start, or its current priority if that is higher. So the
+//! job precedes its equals (I14, X25), but not its preemptor. Resuming delays no planned start.
+//! While the resources are not free on all its nodes, their free part is held for the job, and the
+//! calendar plans the rest from the time at which it will be free. So no job starves it, and no
 //! planned start relies on its resources.
 
 use super::state::CycleState;
@@ -90,7 +91,7 @@ impl CycleState<'_> {
     fn resume(&mut self, job: &Suspended) {
         self.consider();
         let (id, until) = (job.place.1, self.end_of_resumed(job));
-        let Some(need) = self.need_of(job) else {
+        let Some(need) = self.needed_again(job) else {
             return;
         };
         let nodes = job.nodes();
@@ -106,7 +107,7 @@ impl CycleState<'_> {
             return;
         }
         if !is_open
-            || self.windows().bar(
+            || self.windows().excludes(
                 &job.key,
                 self.state.insiders.get(&id),
                 &nodes,
@@ -123,7 +124,7 @@ impl CycleState<'_> {
             .shares
             .iter()
             .zip(&job.needed)
-            .map(|(whole, needed)| self.bind_again(whole, needed))
+            .map(|(whole, needed)| self.bind(whole, needed))
             .collect();
         self.enter_resumed(
             Resume {
@@ -144,8 +145,8 @@ impl CycleState<'_> {
         }
     }
 
-    /// The resources that it needs again, by node; None if one of its nodes was removed.
-    fn need_of(&self, job: &Suspended) -> Option<JobAmounts> {
+    /// The resources that the job needs again, by node; None if one of its nodes was removed.
+    fn needed_again(&self, job: &Suspended) -> Option<JobAmounts> {
         let cluster = &self.state.cluster;
         let own = cluster.find(&job.shares.first()?.node)?;
         let owner: JobOwner = cluster.node(own).tenants.get(&job.place.1)?.owner;
@@ -166,8 +167,8 @@ impl CycleState<'_> {
         self.free_of(need) == need.holds
     }
 
-    /// The part of a claim that is free now. A resource of the whole system is given to one node
-    /// after the other.
+    /// The part of a claim that is free now. A system-wide resource is divided among the nodes in
+    /// their order.
     fn free_of(&self, need: &JobAmounts) -> BTreeMap<NodeIx, Amounts> {
         let mut given = self.state.cluster.catalog.nothing();
         let pooled = self.state.cluster.catalog.pooled();
@@ -205,7 +206,7 @@ impl CycleState<'_> {
     }
 
     /// A share of a resumed job, with new numbers for the resources that it had released.
-    fn bind_again(&mut self, whole: &NodeShare, needed: &NodeShare) -> NodeShare {
+    fn bind(&mut self, whole: &NodeShare, needed: &NodeShare) -> NodeShare {
         let cluster = &self.state.cluster;
         match cluster.find(&whole.node) {
             Some(ix) => self.numbers.hand_out_again(cluster, ix, whole, needed),
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_with_the_processors_that_are_free_for_the_time_that_is_left_to_it() {
+    fn a_job_resumes_on_free_cpus_for_its_remaining_walltime() {
         let fixture = cluster("1 x ncpus=4:mem=8gb");
         let fixture = fixture
             .suspended(1, "select=1:ncpus=2:mem=4gb walltime=100", "n1", 40, 0.0)
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn its_memory_stays_taken_and_only_its_processors_are_free() {
+    fn a_suspended_job_keeps_its_memory_and_releases_its_cpus() {
         let fixture = cluster("1 x ncpus=4:mem=8gb");
         let fixture = fixture
             .suspended(1, "select=1:ncpus=4:mem=6gb walltime=100", "n1", 40, 9.0)
@@ -302,7 +303,7 @@ mod tests {
 
     /// G9: otherwise the two would preempt each other for ever.
     #[test]
-    fn it_does_not_take_back_what_the_job_it_made_way_for_is_to_have() {
+    fn a_suspended_job_does_not_resume_before_its_preemptor() {
         let fixture = by_priority("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 60.0)
             .at(20);
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_go_on_into_dedicated_time() {
+    fn no_job_resumes_that_would_run_into_dedicated_time() {
         let mut fixture = cluster("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
             .at(20);
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_of_what_it_needs_is_kept_from_those_that_come_after_it() {
+    fn free_parts_of_its_resources_are_held_for_a_suspended_job() {
         let fixture = cluster("2 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
         let fixture = fixture
             .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 0.0)
@@ -380,9 +381,9 @@ mod tests {
         assert_eq!(fixture.resumes(), "1 on n1 with 0,1 until 510");
     }
 
-    /// No job is planned on its resources, and existing plans hold.
+    /// No job is planned on its resources, and existing planned starts hold.
     #[test]
-    fn promises_go_round_what_it_will_have() {
+    fn planned_starts_leave_out_resources_of_suspended_jobs() {
         let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
         let fixture = fixture
             .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
@@ -391,7 +392,7 @@ mod tests {
         assert_eq!(
             fixture.booked(),
             "2 at 150 on n1",
-            "it goes on at 60, for 90 s"
+            "job 1 resumes at 60, for 90 s"
         );
         let outlook = forecast::run(
             fixture.state.clone(),
@@ -427,7 +428,7 @@ mod tests {
     /// No job behind its preemptor precedes it, not even while the preemptor waits for more
     /// resources.
     #[test]
-    fn it_goes_on_before_those_that_come_after_the_job_that_it_made_way_for() {
+    fn a_suspended_job_resumes_before_jobs_behind_its_preemptor() {
         let fixture = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", 60);
         let fixture = fixture
             .suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 950.0)
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_go_on_where_its_node_takes_no_jobs() {
+    fn no_job_resumes_on_a_node_that_takes_no_jobs() {
         let fixture = cluster("2 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
             .at(20);
@@ -461,9 +462,9 @@ mod tests {
     }
 
     /// With random arrivals and ends: every plan can be carried out, equals the plan without a
-    /// cache, and every suspended job resumes in the end.
+    /// cache, and every suspended job eventually resumes.
     #[test]
-    fn among_jobs_that_come_and_go_all_go_on_in_the_end_and_nothing_is_given_twice() {
+    fn every_suspended_job_resumes_and_no_resource_is_given_twice() {
         let mut dice = 7_u64;
         let mut roll = |sides: u64| {
             dice = dice
@@ -471,7 +472,7 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             (dice >> 33) % sides
         };
-        let (mut fixture, mut memory, mut resumed) =
+        let (mut fixture, mut cache, mut resumed) =
             (cluster("4 x ncpus=4:mem=16gb"), CycleCache::default(), 0);
         for step in 1..400 {
             let (ncpus, walltime, node) = (1 + roll(4), 5 + roll(60), 1 + roll(4));
@@ -491,16 +492,16 @@ mod tests {
                 _ => fixture,
             };
             fixture = fixture.at(step as i64 * 3);
-            let over: Vec<JobId> = fixture
+            let ended: Vec<JobId> = fixture
                 .state
                 .ends
                 .iter()
                 .take_while(|(end, _)| *end <= fixture.now)
                 .map(|it| it.1)
                 .collect();
-            over.into_iter().for_each(|job| fixture.state.vacate(job));
+            ended.into_iter().for_each(|job| fixture.state.vacate(job));
             fixture.state.prioritise(&fixture.policy, fixture.now);
-            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut cache);
             assert_eq!(
                 (plan.audit(&fixture.state), &plan),
                 (
@@ -517,17 +518,17 @@ mod tests {
             fixture.now,
             Budget::default(),
         );
-        let went_on = |job: &JobId| outlook.starts.iter().any(|start| start.job == *job);
+        let is_resumed = |job: &JobId| outlook.starts.iter().any(|start| start.job == *job);
         assert!(resumed > 20 && outlook.horizon.is_whole, "{resumed}");
         assert!(
-            fixture.state.suspended.keys().all(went_on),
+            fixture.state.suspended.keys().all(is_resumed),
             "{:?}",
             fixture.state.suspended.keys()
         );
     }
 
     #[test]
-    fn the_audit_finds_faults_in_what_goes_on() {
+    fn the_audit_finds_errors_in_resumptions() {
         let fixture = cluster("2 x ncpus=4")
             .suspended(1, "select=1:ncpus=4 walltime=100", "n1", 10, 0.0)
             .at(20);

@@ -1,8 +1,9 @@
 //! Jobs over a soft limit start last: once all jobs within their soft limits have started or have a
 //! planned start, the remaining resources go to jobs within their hard limits (M23, G3).
 //!
-//! Example: 5 CPUs; each user may run 2 jobs, and 8 if the resources would otherwise be idle. Of
-//! a's six jobs two start, of b's three two; the last CPU goes to a third job of a.
+//! Example: 5 CPUs; each user may run 2 jobs, and 8 if the resources would otherwise be idle. User
+//! a submits six jobs, then user b three. Two jobs of each user start; the last CPU goes to a third
+//! job of a.
 //!
 //! So the pass first plans a start for every job within soft limits that waits for resources,
 //! whatever the reservation depth of the policy. If that is impossible (the policy plans no starts,
@@ -21,8 +22,8 @@ use crate::sched::view::shape::{ClassId, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The maximum number of extra planned starts for the sake of jobs over a soft limit.
-const MOST: usize = 1000;
+/// The maximum number of planned starts that this pass adds.
+const MAX_PLANNED_STARTS: usize = 1000;
 
 /// Starts jobs that only a soft limit keeps waiting, if that delays no job within its soft limits.
 pub fn start_over_soft<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
@@ -54,11 +55,11 @@ fn has_room<'s>(
         let class = resolved.of(&waiting.key);
         if cycle.is_within_hard_limits(class) {
             let job = Candidate::alone(first, class);
-            let one = shortest
+            let candidate = shortest
                 .entry((class.shape.id, tells_apart.then_some(class.id)))
                 .or_insert(job);
-            if cycle.span_of(class) < cycle.span_of(one.class) {
-                *one = job;
+            if cycle.span_of(class) < cycle.span_of(candidate.class) {
+                *candidate = job;
             }
         }
     }
@@ -72,14 +73,14 @@ fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
     cycle.begin_again();
     let mut promised: BTreeSet<JobId> = cycle.promised().collect();
     let mut ranking = ranking::rank(cycle.state, resolved);
-    let mut left = MOST;
+    let mut left = MAX_PLANNED_STARTS;
     while let Some(job) = ranking.next() {
         if cycle.has_started(job.job) || promised.contains(&job.job) {
             ranking.follow(job);
             continue;
         }
         match cycle::place(job, Pass::SoftLimitPlans, cycle) {
-            Err(reason) if job.class.asks_for.is_some() || !is_for_room(&reason) => {
+            Err(reason) if job.class.asks_for.is_some() || !waits_for_resources(&reason) => {
                 ranking.pass(job)
             }
             Err(_) if left == 0 || !cycle.may_promise() => return false,
@@ -101,7 +102,7 @@ fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
 }
 
 /// Whether a job waits for resources, or was skipped by backfill.
-fn is_for_room(reason: &Reason) -> bool {
+fn waits_for_resources(reason: &Reason) -> bool {
     reason.is_blocked() || reason.stage() >= CycleStage::Backfill
 }
 
@@ -126,7 +127,7 @@ fn start<'s>(
                     ranking.follow(job);
                 }
                 Err(reason) => {
-                    // A refusal for a planned start or for want of resources holds for all jobs
+                    // A refusal because of a planned start or lack of resources holds for all jobs
                     // with the same request.
                     if !cycle.is_for_all(job, &reason) {
                         ranking.pass(job);

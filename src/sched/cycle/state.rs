@@ -57,7 +57,7 @@ pub struct CycleState<'s> {
     pub now: Time,
     /// The resources that are free now, less those of jobs started in this cycle.
     pub space: AvailabilityMap<'s>,
-    /// Computed when the first request is checked ([`CycleState::vacant`]).
+    /// The resources that would be free without any job; see [`CycleState::vacant`].
     vacant: OnceCell<AvailabilityMap<'s>>,
     guide: Arc<Guide>,
     /// The free CPU and GPU numbers.
@@ -66,19 +66,19 @@ pub struct CycleState<'s> {
     pub(super) windows: Windows<'s>,
     pub(super) calendar: Calendar<'s>,
     pub(super) promises: BookingBudget<'s>,
-    /// The blocked job that no other job may pass, and its earliest start.
-    pub(super) gate: Option<(JobId, Time)>,
-    pub(super) gaps: BackfillLimits,
+    /// The blocked job that no later job may pass, and its earliest start (I18).
+    pub(super) barrier: Option<(JobId, Time)>,
+    pub(super) backfill_limits: BackfillLimits,
     /// The resources of planned starts that backfilled jobs use; computed when a planned start is
     /// due.
     borrowed: Option<Borrowed<'s>>,
-    /// Subjobs started in this cycle, by array number, for arrays with a limit of their own; with
-    /// true, those that had already started once.
+    /// The number of subjobs that this cycle starts of each array with a limit of its own, by array
+    /// number; with `true`, of those that had already started once.
     counted: BTreeMap<(u64, bool), u32>,
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     pub(super) refusals: Refusals,
-    /// What the limits on running jobs still allow; None without limits.
+    /// The counters of the limits on running jobs; None without limits.
     pub(super) limits: Option<LimitCounters<'s>>,
     /// Jobs that earlier passes have started.
     started: BTreeSet<JobId>,
@@ -112,7 +112,7 @@ impl<'s> CycleState<'s> {
             now,
             |class| {
                 let limits = limits.as_mut();
-                limits.is_none_or(|limits| limits.bar(class).is_none())
+                limits.is_none_or(|limits| limits.exceeded_limit(class).is_none())
             },
         );
         CycleState {
@@ -126,8 +126,8 @@ impl<'s> CycleState<'s> {
             windows,
             calendar,
             promises,
-            gate: None,
-            gaps: BackfillLimits::default(),
+            barrier: None,
+            backfill_limits: BackfillLimits::default(),
             borrowed: None,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
@@ -195,7 +195,7 @@ impl<'s> CycleState<'s> {
     pub fn subjob_limit(&self, candidate: Candidate) -> Option<SubjobLimit> {
         let class = candidate.class;
         let limit = class.at_once.or(class.beyond)?;
-        let as_asked = SubjobLimit {
+        let as_requested = SubjobLimit {
             limit,
             most: class.expands_to.unwrap_or(limit),
         };
@@ -204,10 +204,10 @@ impl<'s> CycleState<'s> {
         let now = class
             .beyond
             .and_then(|_| self.state.subjob_limit(candidate.job.number));
-        Some(now.unwrap_or(as_asked))
+        Some(now.unwrap_or(as_requested))
     }
 
-    /// Which jobs may use reserved resources.
+    /// The reservations, with the resources that they leave to other jobs.
     pub fn windows(&self) -> &Windows<'s> {
         &self.windows
     }
@@ -233,7 +233,7 @@ impl<'s> CycleState<'s> {
         &self.policy.placement
     }
 
-    /// Whether all planned starts are given: jobs that start from now on are backfilled.
+    /// Whether all planned starts that the policy allows are given: later jobs are backfilled.
     pub fn is_fully_planned(&self) -> bool {
         self.promises.is_spent()
     }
@@ -277,7 +277,8 @@ impl<'s> CycleState<'s> {
         self.plan.starts.push(start);
     }
 
-    /// Records a refusal, and plans the start of a blocked job if the policy allows another one.
+    /// Records a refusal, and plans the start of a blocked job if the policy allows another planned
+    /// start.
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> Refused {
         self.promises.visit(candidate.job, candidate.class);
         if self
@@ -286,7 +287,7 @@ impl<'s> CycleState<'s> {
             .refusal(candidate.class.id, candidate.job)
             .is_some()
         {
-            // `close` adds the verdict of this class; the next of its jobs is considered.
+            // `close` adds the verdict: the list contains only some jobs of this class.
             return Refused::Class;
         }
         // A job that waits for resources of a reservation gets no planned start elsewhere.
@@ -305,21 +306,23 @@ impl<'s> CycleState<'s> {
         }
         self.look_again_for(&reason);
         self.refusals.note(candidate.job, &reason);
-        let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
-        let is_followed = at.is_some() && self.promises.goes_on(candidate.class);
-        let goes_on = counts || is_followed || self.promises.awaits(candidate.class);
-        let refused = if goes_on {
+        let counts =
+            self.promises.blocked.is_some() && self.backfill_limits.counts(self.backfill());
+        let is_followed = at.is_some() && self.promises.considers_more(candidate.class);
+        let considers_next =
+            counts || is_followed || self.promises.has_unconsidered(candidate.class);
+        let refused = if considers_next {
             Refused::Job
         } else if self.is_for_all(candidate, &reason) {
             Refused::Shape
         } else {
             Refused::Class
         };
-        self.tell(candidate.class, reason, refused);
+        self.add_verdict(candidate.class, reason, refused);
         refused
     }
 
-    /// Notes when a job that waits for this reason could start though no job ends before.
+    /// Schedules a cycle for the time at which this reason may cease to hold although no job ends.
     pub fn look_again_for(&mut self, reason: &Reason) {
         if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
             self.plan.look_again(until);
@@ -330,31 +333,31 @@ impl<'s> CycleState<'s> {
                 self.plan.look_again(until);
             }
         }
-        if let Some(change) = self.change_awaited(reason) {
+        if let Some(change) = self.next_change(reason) {
             self.plan.look_again(change);
         }
     }
 
-    /// Records once why a job waits, for its class or for its whole shape.
-    fn tell(&mut self, class: &ClassKey, reason: Arc<Reason>, refused: Refused) {
+    /// Adds the verdict of a class, unless it has one, or of its whole shape.
+    fn add_verdict(&mut self, class: &ClassKey, reason: Arc<Reason>, refused: Refused) {
         match refused {
-            // Other classes of this shape may have no verdict yet, whatever this class has.
+            // Other classes of this shape may have no verdict yet, even if this class has one.
             Refused::Shape => self
                 .plan
                 .verdicts
                 .push((ClassId::of_shape(class.shape.id), reason)),
-            Refused::Job | Refused::Class if !self.refusals.is_told(class) => {
+            Refused::Job | Refused::Class if !self.refusals.has_verdict(class) => {
                 self.plan.verdicts.push((class.id, reason));
             }
             Refused::Job | Refused::Class => (),
         }
         if refused == Refused::Job {
-            self.refusals.note_told(class);
+            self.refusals.note_verdict(class);
         }
     }
 
-    /// When reservations or dedicated times change next, for a job that waits for such a change.
-    fn change_awaited(&self, reason: &Reason) -> Option<Time> {
+    /// The next change of reservations or of site times, if the reason is due to them.
+    fn next_change(&self, reason: &Reason) -> Option<Time> {
         match reason {
             Reason::Reserved { .. } | Reason::NotOpen { .. } => self.windows.next_change(),
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } => {
@@ -366,20 +369,24 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Returns the planned start of a blocked job; None if it gets none.
+    /// Plans the start of a blocked job; None if it gets no planned start.
     fn promise(&mut self, candidate: Candidate<'s>) -> Option<Time> {
-        self.gaps
+        self.backfill_limits
             .note_blocked(self.backfill(), self.processors(&candidate.class.shape));
         let is_first = self.promises.blocked.is_none();
         self.promises.blocked.get_or_insert(candidate.job);
         if self.policy.backfill.policy == Filling::None
             && !self.promises.is_preemptor(candidate.job)
         {
-            return if is_first { self.shut(candidate) } else { None };
+            return if is_first {
+                self.block_later_jobs(candidate)
+            } else {
+                None
+            };
         }
-        let had = self.promises.had(candidate.job);
+        let is_kept = self.promises.has_kept_booking(candidate.job);
         let may = !self.calendar.is_full() && self.promises.take(candidate.class);
-        let at = if may || had {
+        let at = if may || is_kept {
             self.book(candidate)
         } else {
             None
@@ -391,10 +398,10 @@ impl<'s> CycleState<'s> {
         at
     }
 
-    /// I18: no job passes the first blocked job. Its start is a forecast.
-    fn shut(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+    /// I18: lets no later job pass the first blocked job. Returns a forecast of its start.
+    fn block_later_jobs(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let at = self.book(candidate);
-        self.gate = Some((candidate.job, at.unwrap_or(Time::NEVER)));
+        self.barrier = Some((candidate.job, at.unwrap_or(Time::NEVER)));
         at
     }
 
@@ -406,8 +413,8 @@ impl<'s> CycleState<'s> {
             let borrowed = self
                 .borrowed
                 .get_or_insert_with(|| Borrowed::new(self.state, &self.space));
-            let ways = borrowed.claim_back(candidate.job, &candidate.class.shape);
-            self.take_back(candidate.job, ways);
+            let preemptions = borrowed.claim_back(candidate.job, &candidate.class.shape);
+            self.take_back(candidate.job, preemptions);
         }
         Some(at)
     }
@@ -437,9 +444,10 @@ impl<'s> CycleState<'s> {
             bookings::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
         let had = self.state.bookings.promise(job);
-        let moves = self.promises.had(job)
+        let moves = self.promises.has_kept_booking(job)
             && had.is_some_and(|had| had.at != at || had.nodes != promise.nodes);
-        // The end of an overdue job is unknown: another cycle at once would not help.
+        // A start planned for the next moment waits for an overdue job: another cycle at once would
+        // not help.
         if at > self.now + OVERDUE {
             // Jobs that the old planned start had delayed may start now that it has moved.
             let next = if moves && self.refusals.has_delayed_jobs() {
@@ -453,7 +461,7 @@ impl<'s> CycleState<'s> {
     }
 }
 
-/// The nodes of future reservations and when each begins: M8b counts them as planned starts.
+/// The nodes of future reservations, each with the begin: M8b treats them as planned starts.
 fn windows_ahead(state: &ClusterState, now: Time) -> impl Iterator<Item = (NodeIx, Time)> + '_ {
     let ahead = state
         .windows

@@ -17,27 +17,31 @@ use std::sync::Arc;
 /// A check that may refuse a job for now.
 type Check = fn(Candidate, Pass, &CycleState) -> Option<Reason>;
 
-/// The checks that do not depend on free resources, the earliest stage first.
-const BARS: [Check; 5] = [deferred, queue_stopped, site_time, array_limit, awaited];
+/// The checks of a job that do not depend on free resources or site limits, in the order of the
+/// reported reasons.
+const CHECKS: [Check; 5] = [deferred, queue_stopped, site_time, array_limit, awaited];
 
-/// The number of checks at the beginning of [`BARS`] that are not limits.
-const OUT: usize = 3;
+/// The number of checks at the beginning of [`CHECKS`] that exclude a job from the list of eligible
+/// jobs.
+const LIST_CHECKS: usize = 3;
 
-/// Refuses a job because of a failed start, its queue, its array or a limit.
+/// Refuses a job that may not start yet, for the first reason found.
 pub fn check(job: Candidate, pass: Pass, cycle: &mut CycleState) -> Result<(), Arc<Reason>> {
     if let Some(reason) = cycle.unlisted(job) {
         return Err(reason);
     }
-    if let Some(reason) = BARS.iter().find_map(|bar| bar(job, pass, cycle)) {
+    if let Some(reason) = CHECKS.iter().find_map(|check| check(job, pass, cycle)) {
         return Err(reason.into());
     }
     cycle.over_limit(job.class, pass).map_or(Ok(()), Err)
 }
 
-/// Returns every reason that refuses a job for now, not only the first.
+/// Returns all reasons for which a job may not start yet.
 pub fn objections(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
-    let bars = BARS.iter().filter_map(|bar| bar(job, Pass::Order, cycle));
-    let reasons: Vec<Reason> = bars
+    let found = CHECKS
+        .iter()
+        .filter_map(|check| check(job, Pass::Order, cycle));
+    let reasons: Vec<Reason> = found
         .chain(cycle.unlisted(job).map(Arc::unwrap_or_clone))
         .collect();
     reasons
@@ -51,10 +55,10 @@ pub fn objections(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
 }
 
 /// Whether a job could not start even with enough free resources and without limits.
-pub fn is_out(job: Candidate, cycle: &CycleState) -> bool {
-    BARS[..OUT]
+pub fn is_ineligible(job: Candidate, cycle: &CycleState) -> bool {
+    CHECKS[..LIST_CHECKS]
         .iter()
-        .any(|bar| bar(job, Pass::Order, cycle).is_some())
+        .any(|check| check(job, Pass::Order, cycle).is_some())
 }
 
 fn deferred(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
@@ -100,22 +104,22 @@ fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
         .then_some(Reason::AwaitsChoice)
 }
 
-/// Adds the verdict "queue stopped" to classes in stopped queues with requests that were refused
-/// for want of free resources: that reason is secondary (G5).
+/// Gives classes in stopped queues the verdict "queue stopped" if their whole shape was refused for
+/// lack of free resources: the queue is checked before the resources (G5).
 pub fn tell_stopped(state: &ClusterState, plan: &mut Plan) {
     let groups = state.alike.groups().map(|(_, members)| members);
-    let concerned: Vec<&Members> = groups
+    let with_stopped_queue: Vec<&Members> = groups
         .filter(|members| {
             members
                 .queues()
                 .any(|queue| stopped(state, queue).is_some())
         })
         .collect();
-    if concerned.is_empty() {
+    if with_stopped_queue.is_empty() {
         return;
     }
     let verdicts = VerdictIndex::of(plan);
-    let classes = concerned
+    let classes = with_stopped_queue
         .iter()
         .flat_map(|members| &members.classes)
         .filter_map(|(_, id)| state.classes.get(id));
@@ -127,13 +131,14 @@ pub fn tell_stopped(state: &ClusterState, plan: &mut Plan) {
     }));
 }
 
-/// Adds the limit to the verdicts of classes over a limit, as a secondary reason (I13).
+/// Gives classes over a limit that limit as their verdict if their whole shape was refused for lack
+/// of free resources (I13).
 pub fn tell_limited(state: &ClusterState, limits: &mut LimitCounters, plan: &mut Plan) {
     let verdicts = VerdictIndex::of(plan);
     let keys = state.classes.values().map(|class| &class.key);
     let over = keys.filter(|key| verdicts.lacks(key)).filter_map(|key| {
-        let bar = limits.bar(key)?;
-        Some((key.id, limits.reason(bar, key)))
+        let exceeded = limits.exceeded_limit(key)?;
+        Some((key.id, limits.reason(exceeded, key)))
     });
     plan.verdicts.extend(over);
 }
@@ -164,7 +169,7 @@ mod tests {
     use crate::sched::fixture::{cluster, queue};
 
     #[test]
-    fn a_stopped_queue_starts_nothing_and_blocks_nobody() {
+    fn a_stopped_queue_starts_no_job_and_blocks_no_other() {
         let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "queue=night")
             .queued(2, "queue=workq");
@@ -174,9 +179,9 @@ mod tests {
         assert_eq!(fixture.starts(), "1 on n1");
     }
 
-    /// G5.
+    /// G5: the stopped queue is reported, not the lack of resources of jobs with the same request.
     #[test]
-    fn who_is_in_a_stopped_queue_is_told_so_though_others_that_ask_for_the_same_lack_room() {
+    fn a_stopped_queue_is_reported_before_lack_of_resources() {
         let mut fixture = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 600);
         fixture.state.set_queue(&queue("night", false));
         let fixture = fixture
@@ -201,7 +206,7 @@ mod tests {
 
     /// I26.
     #[test]
-    fn an_array_runs_no_more_at_once_than_it_says_and_bars_nobody() {
+    fn an_array_keeps_its_limit_and_blocks_no_other_job() {
         let fixture = cluster("1 x ncpus=8")
             .queued(1, "array=1-5%2")
             .queued(2, "array=1-2")
@@ -221,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_start_is_tried_again_in_time() {
+    fn a_failed_start_is_retried_after_its_delay() {
         let fixture = cluster("1 x ncpus=1")
             .queued(1, "not_before=60")
             .queued(2, "select=1:ncpus=1");

@@ -1,4 +1,5 @@
-//! Allocation: the resources that a placement uses on each node. No later stage can fail.
+//! Allocation: the resources that a placement uses on each node. This stage and later ones refuse
+//! no job.
 
 use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::Placement;
@@ -7,7 +8,7 @@ use crate::sched::view::shape::Shape;
 use std::collections::BTreeMap;
 
 /// The resources of the job on each node. A job with exclusive hosts also holds their other nodes.
-/// Resources of the whole system count on its first node, or on its first node on each host.
+/// System-wide resources count on its first node, per-host ones on its first node on each host.
 pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmounts {
     let mut holds = BTreeMap::new();
     for &(node, chunk) in &placement.picks {
@@ -36,7 +37,7 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmou
     }
 }
 
-/// The resources of the job on each node, and what each pick gets beyond its request.
+/// The resources of the job on each node, and the amounts that each pick gets beyond its request.
 pub fn allocate(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -47,8 +48,8 @@ pub fn allocate(
     (claim, extra)
 }
 
-/// What each pick gets beyond its minimum (Q22): chunk by chunk, as much as its maximum and its
-/// node allow. Adds it to the claim; returns it for each pick by resource.
+/// Adds resources beyond the minimum to the claim (Q22): chunk by chunk, as much as its maximum and
+/// its node allow. Returns the added amounts of each pick by resource.
 fn grow(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -84,7 +85,7 @@ mod tests {
 
     /// Q22: 8 CPUs, 2 of them in use.
     #[test]
-    fn an_amount_grows_with_what_is_free() {
+    fn an_amount_grows_with_free_resources() {
         let fixture = cluster("1 x ncpus=8").running(9, "select=1:ncpus=2", "n1", 600);
         let taken = |amount: &str| {
             let plan = fixture
@@ -114,9 +115,9 @@ mod tests {
         );
     }
 
-    /// Q22: the next chunk cannot use it.
+    /// Q22: the next chunk and other jobs cannot use the added resources.
     #[test]
-    fn what_has_grown_is_taken() {
+    fn added_resources_are_in_use() {
         let fixture = cluster("1 x ncpus=8")
             .queued(1, "select=2:ncpus=1+")
             .queued(2, "select=1:ncpus=1");
@@ -135,7 +136,7 @@ mod tests {
 
     /// Q22: the rest goes to the next chunk, up to its maximum.
     #[test]
-    fn each_grows_up_to_its_most() {
+    fn each_chunk_grows_up_to_its_maximum() {
         let plan = cluster("1 x ncpus=9")
             .queued(1, "select=3:ncpus=2-4")
             .plan();
@@ -149,7 +150,7 @@ mod tests {
 
     /// Q22: one chunk that may grow and one that may not.
     #[test]
-    fn only_what_may_grow_grows() {
+    fn only_chunks_with_a_range_grow() {
         let plan = cluster("2 x ncpus=8")
             .queued(1, "select=1:ncpus=2+1:ncpus=3+ place=scatter")
             .plan();

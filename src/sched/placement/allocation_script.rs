@@ -1,6 +1,6 @@
-//! The allocation script of the site (M8i): the classes that still need its answer, and the
-//! candidate nodes. A class waits until the script answers; an answer always comes, at worst an
-//! empty one.
+//! The allocation script of the site (M8i): the classes that still need its answer, and their
+//! candidate nodes. A class waits until the script answers; if the script fails, it gets an empty
+//! answer.
 
 use super::availability_map::AvailabilityMap;
 use super::rank::Candidates;
@@ -11,7 +11,7 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
 impl ClusterState {
-    /// The classes placed by the script that have no answer yet.
+    /// The classes that the script places and that have no answer yet.
     pub fn unasked(&self, policy: &Policy) -> Vec<ClassId> {
         let waiting = self.classes.iter().filter(|(id, class)| {
             let allocation = class.key.shape.allocation;
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn m8i_who_is_asked_about_waits_for_the_answer() {
+    fn m8i_a_class_waits_for_its_answer() {
         let mut fixture =
             cluster("2 x ncpus=1, 1 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
         fixture = fixture.queued(2, "select=1:ncpus=1");
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn m8i_an_answer_holds_until_nodes_change_or_nobody_waits() {
+    fn m8i_an_answer_holds_until_nodes_change_or_no_job_waits() {
         let mut fixture = cluster("3 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
         fixture.policy.placement.allocation = NodeAllocation::FirstAvailable;
         let class = fixture.state.class_of(JobId::job(1)).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn m8i_who_looks_ahead_waits_for_no_answer() {
+    fn m8i_a_forecast_waits_for_no_answer() {
         let mut fixture = cluster("2 x ncpus=4")
             .queued(1, "select=1:ncpus=2 nalloc=local")
             .queued(2, "select=1:ncpus=3 nalloc=local");
@@ -112,12 +112,12 @@ mod tests {
         assert_eq!(
             fixture.starts(),
             "1 on n1; 2 on n2",
-            "what was said still holds"
+            "existing answers still hold"
         );
     }
 
     #[test]
-    fn m8i_who_names_what_is_no_node_has_said_nothing() {
+    fn m8i_an_answer_with_an_unknown_node_is_ignored() {
         let mut fixture = cluster("2 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
         let class = fixture.state.class_of(JobId::job(1)).unwrap();
         assert!(

@@ -1,8 +1,8 @@
 //! The free resources of all nodes at one time, by node class: now, at a later time, or without
 //! jobs.
 //!
-//! A map is an overlay: it borrows the cluster's node classes and stores only the differences. So
-//! opening one takes time in the number of classes, and a claim in the number of its nodes.
+//! A map is an overlay: it borrows the node classes of the cluster and stores only the differences.
+//! Opening a map takes time in proportion to the classes, and a claim to its nodes.
 
 use super::columns::Columns;
 use super::guide::{Guide, Rank};
@@ -21,10 +21,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The resources that one job uses, by node. Nodes that it only closes to others have none.
+/// The resources that one job uses. Nodes that it only closes to other jobs have empty amounts.
 #[derive(Clone, Debug)]
 pub struct JobAmounts {
-    /// The amounts used, by node.
+    /// The amounts in use, by node.
     pub holds: BTreeMap<NodeIx, Amounts>,
     /// The owner of the job, and the jobs that it allows on its nodes.
     pub owner: JobOwner,
@@ -32,7 +32,8 @@ pub struct JobAmounts {
     pub joins: Vec<(SharedPlace, NodeIx)>,
 }
 
-/// A node with other free resources than in the cluster, and its class if it has one.
+/// A node with free resources that differ from those in the cluster. `place` is its class, if it
+/// has one.
 #[derive(Clone, Debug)]
 struct ChangedNode {
     room: FreeResources,
@@ -50,7 +51,7 @@ pub struct AvailabilityMap<'s> {
     /// The other properties of each class that requests check.
     heads: Vec<NodeClassSummary>,
     /// Added classes without nodes, to be reused.
-    vacated: Vec<usize>,
+    unused_places: Vec<usize>,
     /// The number of the cluster's own classes, which come first, sorted by key.
     borrowed: usize,
     added: BTreeMap<Arc<NodeClassKey>, usize>,
@@ -65,13 +66,15 @@ pub struct AvailabilityMap<'s> {
     guide: Arc<Guide>,
     /// The next planned start on each node.
     promises: Arc<BTreeMap<NodeIx, Time>>,
-    /// The held amounts of resources of the whole system.
+    /// The held amounts of system-wide resources.
     held_back: Amounts,
-    /// The per-host resources that arrays use since this cycle.
+    /// The per-host resources that arrays use since a start in this cycle.
     joined: Arc<SharedHosts>,
-    /// Measured use of nodes beyond what jobs were given.
+    /// Measured use of nodes beyond the allocations of jobs.
     in_use: Arc<BTreeMap<NodeIx, InUse>>,
+    /// The total free amounts of nodes that take jobs.
     free: Amounts,
+    /// The total free amounts of nodes without jobs.
     idle: Amounts,
 }
 
@@ -89,7 +92,7 @@ impl<'s> AvailabilityMap<'s> {
         AvailabilityMap::open(cluster, buckets, true)
     }
 
-    /// These free resources only: no other node takes jobs.
+    /// A map with these free resources; no other node takes jobs.
     pub fn of_rooms(
         cluster: &'s Cluster,
         rooms: BTreeMap<NodeIx, FreeResources>,
@@ -101,7 +104,7 @@ impl<'s> AvailabilityMap<'s> {
         space
     }
 
-    /// Takes the preferences, and the resources of the whole system, from `other`.
+    /// Copies the preferences and the system-wide resources of `other`.
     pub fn like(mut self, other: &AvailabilityMap<'s>) -> AvailabilityMap<'s> {
         (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
         self.preferred = OnceCell::new();
@@ -126,7 +129,7 @@ impl<'s> AvailabilityMap<'s> {
             buckets: Vec::with_capacity(buckets.len()),
             columns,
             heads: Vec::with_capacity(buckets.len()),
-            vacated: Vec::new(),
+            unused_places: Vec::new(),
             added: BTreeMap::new(),
             rooms: BTreeMap::new(),
             preferred: OnceCell::new(),
@@ -178,7 +181,7 @@ impl<'s> AvailabilityMap<'s> {
         &self.guide
     }
 
-    /// Whether this is not the map of the present.
+    /// Whether this is not the map of the present: it has no jobs, or shows a later time.
     pub fn is_imagined(&self) -> bool {
         self.is_vacant || self.is_later
     }
@@ -218,9 +221,9 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// How many times these amounts (resource, amount above zero) fit on each node of a class; None
-    /// if `asked` is empty.
-    pub fn times(&self, place: usize, asked: &[(usize, i64)]) -> Option<u64> {
-        asked
+    /// if `amounts` is empty.
+    pub fn times(&self, place: usize, amounts: &[(usize, i64)]) -> Option<u64> {
+        amounts
             .iter()
             .map(|&(index, amount)| (self.columns.get(index, place).max(0) / amount).unsigned_abs())
             .min()
@@ -250,7 +253,7 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// Whether jobs can be given this node at all.
+    /// Whether a node can take jobs: it is up, or this is a map without jobs.
     pub fn is_open(&self, ix: NodeIx) -> bool {
         let node = self.cluster.node(ix);
         node.kind.is_some() && (self.is_vacant || node.usable)
@@ -293,7 +296,7 @@ impl<'s> AvailabilityMap<'s> {
             })
     }
 
-    /// Takes the resources of a claim.
+    /// Marks the resources of a claim as used.
     pub fn claim(&mut self, claim: &JobAmounts) {
         for (&ix, taken) in &claim.holds {
             self.admit(ix, taken, claim.owner);
@@ -308,7 +311,7 @@ impl<'s> AvailabilityMap<'s> {
         self.change_pools(taken, -1);
     }
 
-    /// Takes more resources for a job that is on a node.
+    /// Marks more resources as used, for a job that is already on the node.
     pub fn reduce(&mut self, ix: NodeIx, taken: &[i64]) {
         let mut room = self.room(ix).clone();
         subtract(&mut room.free, taken);
@@ -316,7 +319,7 @@ impl<'s> AvailabilityMap<'s> {
         self.change_pools(taken, -1);
     }
 
-    /// The free amount of a resource of the whole system.
+    /// The free amount of a system-wide resource.
     pub fn shared(&self, index: usize) -> i64 {
         self.free[index]
     }
@@ -330,31 +333,31 @@ impl<'s> AvailabilityMap<'s> {
         self.is_later = true;
     }
 
-    /// Sets the held amounts of resources of the whole system.
+    /// Sets the held amounts of system-wide resources.
     pub fn hold_back(&mut self, amounts: Amounts) {
         let before = std::mem::replace(&mut self.held_back, amounts.clone());
         self.change_pools(&before, 1);
         self.change_pools(&amounts, -1);
     }
 
-    /// Whether nothing of a resource is held.
+    /// Whether no amount of a system-wide resource is held.
     pub fn is_unpromised(&self, index: usize) -> bool {
         self.held_back[index] == 0
     }
 
-    /// Notes where arrays use per-host resources.
+    /// Notes hosts on which arrays use per-host resources.
     pub fn join(&mut self, hosts: SharedHosts) {
         if !hosts.is_empty() {
             Arc::make_mut(&mut self.joined).extend(hosts);
         }
     }
 
-    /// Where arrays use per-host resources given in this cycle.
+    /// The hosts on which arrays use per-host resources since a start in this cycle.
     pub fn joined(&self) -> &SharedHosts {
         &self.joined
     }
 
-    /// Takes only resources of the whole system.
+    /// Marks only the system-wide resources of `taken` as used.
     pub fn take_pools(&mut self, taken: &[i64]) {
         self.change_pools(taken, -1);
     }
@@ -386,25 +389,25 @@ impl<'s> AvailabilityMap<'s> {
         if let Some(place) = before {
             self.count(&self.buckets[place].key.clone(), -1);
             let bucket = &mut self.buckets[place];
-            if !bucket.come.remove(&ix) {
-                bucket.gone.insert(ix);
+            if !bucket.added.remove(&ix) {
+                bucket.removed.insert(ix);
             }
             self.note(place);
         }
         self.enter(ix, room);
     }
 
-    /// Notes measured use of a node beyond what jobs were given.
+    /// Notes measured use of a node beyond the allocations of jobs.
     pub fn withhold(&mut self, ix: NodeIx, in_use: InUse) {
         Arc::make_mut(&mut self.in_use).insert(ix, in_use);
     }
 
-    /// Measured use beyond what jobs were given, by node.
+    /// Measured use beyond the allocations of jobs, by node.
     pub fn in_use(&self) -> &BTreeMap<NodeIx, InUse> {
         &self.in_use
     }
 
-    /// Puts a node without class into one.
+    /// Sets the free resources and the class of a node that is in no class.
     fn enter(&mut self, ix: NodeIx, room: FreeResources) {
         let after = self.cluster.key_of(ix, &room);
         if let Some(preferred) = self.preferred.get_mut() {
@@ -417,8 +420,8 @@ impl<'s> AvailabilityMap<'s> {
         if let Some(place) = place {
             self.count(&self.buckets[place].key.clone(), 1);
             let bucket = &mut self.buckets[place];
-            if !bucket.gone.remove(&ix) {
-                bucket.come.insert(ix);
+            if !bucket.removed.remove(&ix) {
+                bucket.added.insert(ix);
             }
             self.note(place);
         }
@@ -434,7 +437,7 @@ impl<'s> AvailabilityMap<'s> {
         }
         let key = Arc::new(key);
         let bucket = NodeClass::new(key.clone(), None);
-        let place = match self.vacated.pop() {
+        let place = match self.unused_places.pop() {
             Some(place) => {
                 self.buckets[place] = bucket;
                 place
@@ -456,7 +459,7 @@ impl<'s> AvailabilityMap<'s> {
         place
     }
 
-    /// Updates columns and summary of a class; an added class without nodes is given up.
+    /// Updates columns and summary of a class, and marks an added class without nodes for reuse.
     fn note(&mut self, place: usize) {
         let bucket = &self.buckets[place];
         let head = NodeClassSummary::of(bucket);
@@ -465,15 +468,15 @@ impl<'s> AvailabilityMap<'s> {
         self.heads[place] = head;
         if head.nodes == 0 && place >= self.borrowed {
             self.added.remove(&bucket.key);
-            self.vacated.push(place);
+            self.unused_places.push(place);
         }
     }
 
     /// The classes of nodes with at least these amounts free (resource, amount above zero), without
     /// closed ones.
-    pub fn with_free(&self, asked: &[(usize, i64)]) -> impl Iterator<Item = usize> + use<'_, 's> {
+    pub fn with_free(&self, amounts: &[(usize, i64)]) -> impl Iterator<Item = usize> + use<'_, 's> {
         self.columns
-            .at_least(self.scarcest_first(asked))
+            .at_least(self.scarcest_first(amounts))
             .filter(|&place| self.heads[place].nodes > 0)
     }
 
@@ -481,22 +484,22 @@ impl<'s> AvailabilityMap<'s> {
     /// that rank kinds of nodes.
     pub fn nodes_with_free(
         &self,
-        asked: &[(usize, i64)],
+        amounts: &[(usize, i64)],
     ) -> impl Iterator<Item = NodeIx> + use<'_, 's> {
         self.preferred
-            .get_or_init(|| Arc::new(self.lay_out_nodes()))
-            .at_least(self.scarcest_first(asked))
+            .get_or_init(|| Arc::new(self.rank_nodes()))
+            .at_least(self.scarcest_first(amounts))
     }
 
     /// Sorts by scarcity: the scarcest resource excludes most nodes.
-    fn scarcest_first(&self, asked: &[(usize, i64)]) -> Vec<(usize, i64)> {
-        let mut asked = asked.to_vec();
+    fn scarcest_first(&self, amounts: &[(usize, i64)]) -> Vec<(usize, i64)> {
+        let mut amounts = amounts.to_vec();
         let plenty = |(index, amount): (usize, i64)| self.free[index].max(1) as f64 / amount as f64;
-        asked.sort_by(|a, b| plenty(*a).total_cmp(&plenty(*b)));
-        asked
+        amounts.sort_by(|a, b| plenty(*a).total_cmp(&plenty(*b)));
+        amounts
     }
 
-    /// The free resources of each node.
+    /// The class of each node, for a comparison with another map.
     pub(super) fn rooms(&self) -> Rooms {
         let mut buckets = vec![Rooms::NOWHERE; self.cluster.slots()];
         for (place, bucket) in self.buckets.iter().enumerate() {
@@ -514,7 +517,7 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    fn lay_out_nodes(&self) -> RankedNodes {
+    fn rank_nodes(&self) -> RankedNodes {
         let policy = self.guide.usual(self);
         let ranks = self.cluster.indices().map(|ix| {
             let kind = self.cluster.node(ix).kind;
@@ -558,17 +561,17 @@ impl<'s> AvailabilityMap<'s> {
     }
 }
 
-/// The free resources of each node.
+/// The class of each node.
 #[derive(Clone, Debug, Default)]
 pub struct Rooms {
-    /// By class.
+    /// The keys of the classes.
     pub keys: Vec<Arc<NodeClassKey>>,
-    /// By node: its class, if it has one.
+    /// By node: the index of its class, or [`Rooms::NOWHERE`].
     pub buckets: Vec<u32>,
 }
 
 impl Rooms {
-    /// For a node without class.
+    /// The index for a node without class.
     pub const NOWHERE: u32 = u32::MAX;
 
     pub fn of(&self, node: usize) -> Option<&Arc<NodeClassKey>> {
@@ -582,14 +585,14 @@ mod tests {
     use crate::model::job_id::JobId;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// The nodes with this many free CPUs, by the classes.
+    /// The nodes of the classes with this many free CPUs.
     fn with_ncpus(space: &AvailabilityMap, ncpus: i64) -> Vec<String> {
         let index = space.cluster.catalog.index("ncpus").unwrap();
-        let asked = [(index, ncpus)];
+        let amounts = [(index, ncpus)];
         space
             .merged(
                 space
-                    .with_free(&asked)
+                    .with_free(&amounts)
                     .map(|place| (Rank::default(), place, 0)),
             )
             .map(|(ix, _)| space.cluster.node(ix).name.clone())
@@ -608,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_shows_what_a_changed_state_would() {
+    fn an_overlay_equals_the_map_of_the_changed_state() {
         let mut fixture = cluster("5 x ncpus=9, 5 x ncpus=6");
         let before = fixture.clone();
         let mut overlay = AvailabilityMap::now(&before.state.cluster);
@@ -641,12 +644,12 @@ mod tests {
         }
         assert!(
             overlay.buckets.len() < 60,
-            "buckets given up are used again"
+            "classes without nodes are reused"
         );
     }
 
     #[test]
-    fn a_request_goes_as_often_as_its_scarcest_resource_allows() {
+    fn the_scarcest_resource_limits_how_often_amounts_fit() {
         let fixture = cluster("1 x ncpus=8:mem=2gb");
         let space = AvailabilityMap::now(&fixture.state.cluster);
         let [ncpus, mem] =
@@ -660,7 +663,7 @@ mod tests {
 
     /// M8b.
     #[test]
-    fn of_several_promises_on_a_node_the_soonest_counts() {
+    fn the_earliest_planned_start_on_a_node_counts() {
         let fixture = cluster("2 x ncpus=8");
         let mut space = AvailabilityMap::now(&fixture.state.cluster);
         [20, 10, 30]

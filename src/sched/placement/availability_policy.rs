@@ -1,8 +1,8 @@
-//! Which part of a node counts as used (M6, M7): what jobs were given, what is measured, or the
-//! larger of both, for each resource; and what its load leaves (M48).
+//! The amount of each resource of a node that counts as used (M6, M7): the allocations of jobs, the
+//! measured use, or the larger of both. A node with a maximum load takes no jobs beyond it (M48).
 //!
-//! A start takes from the rest as usual: starts of a cycle raise the node's load until it is
-//! measured again.
+//! Starts of a cycle reduce the rest by their requests; the next cycle begins with the latest
+//! measurements.
 
 use super::availability_map::AvailabilityMap;
 use crate::model::node::{Adjust, NodeFacts};
@@ -29,7 +29,7 @@ impl Cluster {
     }
 }
 
-/// The resources that may be overcommitted, because only measured use counts.
+/// The resources that may be overcommitted, because only their measured use counts.
 pub fn by_use(cluster: &Cluster, placement: &PlacementPolicy) -> Vec<usize> {
     let of_nodes = 0..cluster.catalog.pooled().start;
     of_nodes
@@ -114,9 +114,9 @@ mod tests {
         fixture
     }
 
-    /// M6: 8 CPUs, 2 given and 5 in use; 16000 MB, 8000 given and 3000 in use.
+    /// M6: 8 CPUs, 2 allocated and 5 in use; 16000 MB, 8000 allocated and 3000 in use.
     #[test]
-    fn what_is_free_goes_by_what_is_given_and_what_is_in_use() {
+    fn free_resources_follow_allocations_and_measured_use() {
         let fixture = cluster("1 x ncpus=8:mem=16000mb")
             .running(9, "select=1:ncpus=2:mem=8000mb", "n1", 600)
             .measured("n1", "ncpus=8:mem=16000mb", "ncpus=5:mem=3000mb", 5000);
@@ -149,7 +149,7 @@ mod tests {
 
     /// M7: jobs of one CPU that really use 0.4.
     #[test]
-    fn what_is_not_used_is_given_again() {
+    fn unused_resources_are_given_again() {
         let running_after_cycles = |how| {
             let mut fixture = under(&cluster("1 x ncpus=4"), how, &[]);
             for job in 1..=8 {
@@ -172,7 +172,7 @@ mod tests {
 
     /// M48.
     #[test]
-    fn a_loaded_node_takes_no_more() {
+    fn a_loaded_node_takes_no_more_jobs() {
         let fixture = |load, adjust| {
             let terms = NodeTerms {
                 max_load: Some(4000),

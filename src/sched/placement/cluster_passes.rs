@@ -1,4 +1,4 @@
-//! Earlier passes over the queue, in which a job may use only nodes near its cluster (Q5, Q17).
+//! The requests of passes in which a job may use only nodes near its cluster (Q5, Q17).
 
 use super::resolution::Resolved;
 use crate::model::policy::{Policy, PriorityOrder};
@@ -9,13 +9,13 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The resolved requests of each pass except the last, which admits all nodes. Empty unless the
-/// policy orders jobs by cluster.
+/// The requests of each pass, nearest first, without the last pass, which admits all nodes. Empty
+/// unless the policy orders jobs by cluster.
 pub fn passes(state: &ClusterState, policy: &Policy, whole: &Resolved) -> Vec<Resolved> {
     if policy.precedence.order != PriorityOrder::Cluster {
         return Vec::new();
     }
-    let labels = labels(state);
+    let kinds_by_cluster = kinds_by_cluster(state);
     let clusters: BTreeSet<ClusterPath> = state
         .classes
         .values()
@@ -23,15 +23,19 @@ pub fn passes(state: &ClusterState, policy: &Policy, whole: &Resolved) -> Vec<Re
         .collect();
     let mut distances: BTreeSet<usize> = BTreeSet::new();
     for cluster in &clusters {
-        distances.extend(labels.keys().map(|label| distance(label, cluster)));
+        distances.extend(
+            kinds_by_cluster
+                .keys()
+                .map(|label| distance(label, cluster)),
+        );
     }
     distances.pop_last();
     let near = distances.into_iter().map(|farthest| {
-        // Most jobs of a long queue share their request with others.
+        // In a long queue, most requests occur more than once.
         let mut known: BTreeMap<ShapeId, Arc<Shape>> = BTreeMap::new();
         whole.narrowed(state, |class| {
             let shape = known.entry(class.shape.id).or_insert_with(|| {
-                let kinds = within(&labels, &class.cluster(), farthest);
+                let kinds = within(&kinds_by_cluster, &class.cluster(), farthest);
                 let shape = Shape::clone(&class.shape).on(kinds);
                 Arc::new(shape.renamed(&("near", farthest)))
             });
@@ -44,22 +48,25 @@ pub fn passes(state: &ClusterState, policy: &Policy, whole: &Resolved) -> Vec<Re
     near.collect()
 }
 
-/// The kinds of nodes by cluster.
-fn labels(state: &ClusterState) -> BTreeMap<&ClusterPath, Vec<KindIx>> {
-    let mut labels: BTreeMap<&ClusterPath, Vec<KindIx>> = BTreeMap::new();
+/// The kinds of nodes of each cluster.
+fn kinds_by_cluster(state: &ClusterState) -> BTreeMap<&ClusterPath, Vec<KindIx>> {
+    let mut kinds_by_cluster: BTreeMap<&ClusterPath, Vec<KindIx>> = BTreeMap::new();
     for (ix, kind) in state.cluster.kinds() {
-        labels.entry(&kind.terms.cluster).or_default().push(ix);
+        kinds_by_cluster
+            .entry(&kind.terms.cluster)
+            .or_default()
+            .push(ix);
     }
-    labels
+    kinds_by_cluster
 }
 
 /// The kinds of nodes at most `farthest` away from a cluster.
 fn within(
-    labels: &BTreeMap<&ClusterPath, Vec<KindIx>>,
+    kinds_by_cluster: &BTreeMap<&ClusterPath, Vec<KindIx>>,
     cluster: &ClusterPath,
     farthest: usize,
 ) -> BTreeSet<KindIx> {
-    let near = labels
+    let near = kinds_by_cluster
         .iter()
         .filter(|(label, _)| distance(label, cluster) <= farthest);
     near.flat_map(|(_, kinds)| kinds.iter().copied()).collect()

@@ -17,7 +17,7 @@ const CLOSED: i64 = -1;
 #[derive(Clone, Debug)]
 pub struct Columns {
     columns: Vec<Column>,
-    rooms: usize,
+    rows: usize,
 }
 
 /// Amounts of one resource.
@@ -31,16 +31,16 @@ struct Column {
 }
 
 impl Columns {
-    /// A table of `rooms` closed rows; `width` is the number of resources.
-    pub fn closed(width: usize, rooms: usize) -> Columns {
+    /// A table of `rows` closed rows; `width` is the number of resources.
+    pub fn closed(width: usize, rows: usize) -> Columns {
         let column = Column {
-            free: vec![CLOSED; rooms],
-            strides: vec![CLOSED; rooms.div_ceil(STRIDE)],
-            blocks: vec![CLOSED; rooms.div_ceil(BLOCK)],
+            free: vec![CLOSED; rows],
+            strides: vec![CLOSED; rows.div_ceil(STRIDE)],
+            blocks: vec![CLOSED; rows.div_ceil(BLOCK)],
         };
         Columns {
             columns: vec![column; width],
-            rooms,
+            rows,
         }
     }
 
@@ -55,12 +55,12 @@ impl Columns {
                 .blocks
                 .resize(column.free.len().div_ceil(BLOCK), CLOSED);
         }
-        self.rooms += 1;
+        self.rows += 1;
     }
 
     /// Sets the free amounts of these rows, all of which were closed.
-    pub fn fill<'a>(&mut self, rooms: impl Iterator<Item = (usize, &'a [i64])>) {
-        for (place, free) in rooms {
+    pub fn fill<'a>(&mut self, rows: impl Iterator<Item = (usize, &'a [i64])>) {
+        for (place, free) in rows {
             for (column, amount) in self.columns.iter_mut().zip(free) {
                 column.free[place] = *amount;
             }
@@ -81,11 +81,11 @@ impl Columns {
     }
 
     /// The rows with at least these amounts (resource, amount above zero), without closed ones; all
-    /// rows if `asked` is empty. Fastest with the scarcest resource first.
-    pub fn at_least(&self, asked: Vec<(usize, i64)>) -> AtLeast<'_> {
+    /// rows if `amounts` is empty. Fastest with the scarcest resource first.
+    pub fn at_least(&self, amounts: Vec<(usize, i64)>) -> AtLeast<'_> {
         AtLeast {
             columns: self,
-            asked,
+            amounts,
             place: 0,
         }
     }
@@ -133,10 +133,10 @@ fn renew(
     place: usize,
     size: usize,
 ) -> Option<(i64, i64)> {
-    let was = *largest;
-    if amount >= was {
+    let earlier = *largest;
+    if amount >= earlier {
         *largest = amount;
-    } else if before == was {
+    } else if before == earlier {
         let from = place / size * size;
         *largest = all[from..all.len().min(from + size)]
             .iter()
@@ -144,13 +144,13 @@ fn renew(
             .max()
             .unwrap_or(CLOSED);
     }
-    (*largest != was).then_some((was, *largest))
+    (*largest != earlier).then_some((earlier, *largest))
 }
 
-/// The rows with enough, in order.
+/// The rows with at least the requested amounts, in order.
 pub struct AtLeast<'a> {
     columns: &'a Columns,
-    asked: Vec<(usize, i64)>,
+    amounts: Vec<(usize, i64)>,
     place: usize,
 }
 
@@ -159,10 +159,10 @@ impl Iterator for AtLeast<'_> {
 
     fn next(&mut self) -> Option<usize> {
         let columns = &self.columns.columns;
-        while self.place < self.columns.rooms {
+        while self.place < self.columns.rows {
             let place = self.place;
             let any = |of: fn(&Column) -> &[i64], size: usize| {
-                self.asked
+                self.amounts
                     .iter()
                     .all(|&(index, amount)| of(&columns[index])[place / size] >= amount)
             };
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_passed_over_has_too_little() {
+    fn only_rows_with_too_little_are_skipped() {
         let mut columns = Columns::closed(2, 600);
         let mut plain: Vec<Option<[i64; 2]>> = vec![None; 600];
         for step in 0..20_000_i64 {

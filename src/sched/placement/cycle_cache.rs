@@ -1,8 +1,8 @@
 //! Results of one cycle that still hold in the next.
 //!
-//! Little changes between two cycles: most requests that did not fit still do not. The cache gives
-//! the same result as a new computation, since it counts changed nodes again: a plan is the same
-//! with a cache and without.
+//! Little changes between two cycles: most requests that did not fit still do not. The cache counts
+//! the changed nodes again and so gives the result of a new computation: a plan is the same with a
+//! cache and without.
 
 use super::availability_map::{AvailabilityMap, Rooms};
 use super::filter::times_on;
@@ -17,8 +17,8 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// After more changes than this, everything is computed again.
-const MOST_CHANGES: usize = 64;
+/// With more changed nodes than this, everything is computed again.
+const MAX_CHANGES: usize = 64;
 
 /// The cache for the cycles of one changing state.
 #[derive(Clone, Debug, Default)]
@@ -27,17 +27,17 @@ pub struct CycleCache {
     /// The edition of the set of nodes.
     edition: u64,
     rooms: Rooms,
-    /// Why shapes wait that found too few places.
+    /// The reasons of shapes for which there were too few places.
     scattered: BTreeMap<ShapeId, Arc<Reason>>,
-    /// The free resources of each changed node, before and after.
+    /// The class of each changed node, before and after.
     changes: Vec<[Option<Arc<NodeClassKey>>; 2]>,
-    /// The results of the current cycle.
+    /// The results of the current cycle, which will replace `scattered`.
     found: Vec<(ShapeId, Arc<Reason>)>,
-    /// The result of the last cycle, if it changed nothing.
+    /// The result of the last cycle; None if it started, resumed or preempted a job.
     conclusion: Option<Conclusion>,
 }
 
-/// The last cycle had nothing to do.
+/// The result of a cycle that started, resumed and preempted no job.
 #[derive(Clone, Debug)]
 struct Conclusion {
     edition: u64,
@@ -50,12 +50,12 @@ impl CycleCache {
     /// Compares the free resources with those of the last cycle. Call this before any query.
     pub fn wake(&mut self, space: &AvailabilityMap, placement: &PlacementPolicy) {
         let rooms = space.rooms();
-        let is_same_place = self.edition == space.cluster.edition()
+        let is_comparable = self.edition == space.cluster.edition()
             && self.rooms.buckets.len() == rooms.buckets.len()
             && is_plain(space.cluster)
             && self.placement == *placement;
         self.changes.clear();
-        if is_same_place {
+        if is_comparable {
             self.note_changes(&rooms);
         } else {
             self.scattered.clear();
@@ -76,7 +76,7 @@ impl CycleCache {
             if !is_same {
                 self.changes.push([before.cloned(), now.cloned()]);
             }
-            if self.changes.len() > MOST_CHANGES {
+            if self.changes.len() > MAX_CHANGES {
                 return self.scattered.clear();
             }
         }
@@ -115,7 +115,7 @@ impl CycleCache {
         Some(reason)
     }
 
-    /// Caches why a shape waits, if only the number of places decides.
+    /// Caches the reason why a shape waits, if only the number of places decides.
     pub fn keep(&mut self, space: &AvailabilityMap, shape: &Shape, reason: &Arc<Reason>) {
         // The use of system-wide resources can change without a change of any node.
         let is_lasting = matches!(**reason, Reason::Scattered { .. })
@@ -165,18 +165,18 @@ impl CycleCache {
             })
     }
 
-    /// Discards the result of the last cycle.
+    /// Discards the result of the last cycle, so that another cycle is due.
     pub fn doubt(&mut self) {
         self.conclusion = None;
     }
 
-    /// Discards what this cycle has not found again.
+    /// Ends the queries of a cycle: keeps only the results that it used or found.
     pub fn settle(&mut self) {
         self.scattered = std::mem::take(&mut self.found).into_iter().collect();
     }
 }
 
-/// Whether free resources alone decide: no node has restrictions, and none is used from outside.
+/// Whether only free resources decide: no node has restrictions, and no GPU is used from outside.
 fn is_plain(cluster: &Cluster) -> bool {
     cluster.used_outside().next().is_none()
         && cluster
@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// A job is submitted, ends, or is deleted; a node is removed, returns, or changes.
-    fn happen(mut fixture: TestCluster, dice: &mut Dice, step: u64) -> TestCluster {
+    fn random_event(mut fixture: TestCluster, dice: &mut Dice, step: u64) -> TestCluster {
         let node = 1 + dice.roll(12);
         match dice.roll(20) {
             0..12 => {
@@ -244,22 +244,22 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_the_same_with_a_memory_and_without() {
-        let (mut dice, mut memory, mut believed, mut idle) =
+    fn a_plan_is_the_same_with_a_cache_and_without() {
+        let (mut dice, mut cache, mut uses, mut idle) =
             (Dice(Wrapping(7)), CycleCache::default(), 0, 0);
         let mut fixture = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
         for step in 1..900 {
-            fixture = happen(fixture, &mut dice, step).at(step as i64);
+            fixture = random_event(fixture, &mut dice, step).at(step as i64);
             fixture.state.prioritise(&fixture.policy, fixture.now);
-            let knew = memory.scattered.len();
-            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+            let known_before = cache.scattered.len();
+            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut cache);
             assert_eq!(
                 plan,
                 cycle::run(&fixture.state, &fixture.policy, fixture.now),
                 "step {step}"
             );
             let later = fixture.now + Span(999);
-            if !cycle::is_due(&fixture.state, &fixture.policy, later, &memory) {
+            if !cycle::is_due(&fixture.state, &fixture.policy, later, &cache) {
                 idle += 1;
                 assert!(
                     cycle::run(&fixture.state, &fixture.policy, later)
@@ -268,18 +268,20 @@ mod tests {
                     "step {step}"
                 );
             }
-            believed += usize::from(
-                knew > 2 && (1..4).contains(&memory.changes.len()) && memory.scattered.len() > 2,
+            uses += usize::from(
+                known_before > 2
+                    && (1..4).contains(&cache.changes.len())
+                    && cache.scattered.len() > 2,
             );
             fixture.apply(&plan);
         }
-        assert!(believed > 100, "it had something to go by {believed} times");
-        assert!(idle > 100, "there was nothing to be decided {idle} times");
+        assert!(uses > 100, "the cache was used {uses} times");
+        assert!(idle > 100, "no cycle was due {idle} times");
     }
 
     /// For all backfill and retention policies, including decisions other than starts.
     #[test]
-    fn where_no_cycle_is_due_none_would_decide_anything() {
+    fn no_cycle_that_is_not_due_would_decide_anything() {
         let chunk = SetAside {
             size: 12,
             duration: Span::seconds(3),
@@ -328,21 +330,21 @@ mod tests {
             },
         ];
         for backfill in rules {
-            let (mut dice, mut memory, mut idle) = (Dice(Wrapping(7)), CycleCache::default(), 0);
+            let (mut dice, mut cache, mut idle) = (Dice(Wrapping(7)), CycleCache::default(), 0);
             let mut fixture = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
             fixture.policy.backfill = backfill;
             for step in 1..120 {
-                fixture = happen(fixture, &mut dice, step).at(step as i64 * 5);
+                fixture = random_event(fixture, &mut dice, step).at(step as i64 * 5);
                 fixture.state.prioritise(&fixture.policy, fixture.now);
                 let plan =
-                    cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+                    cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut cache);
                 fixture.apply(&plan);
                 plan.preempts
                     .iter()
                     .for_each(|preemption| fixture.state.vacate(preemption.job));
                 for later in [1, 4999] {
                     let later = fixture.now + Span(later);
-                    if !cycle::is_due(&fixture.state, &fixture.policy, later, &memory) {
+                    if !cycle::is_due(&fixture.state, &fixture.policy, later, &cache) {
                         idle += 1;
                         let plan = cycle::run(&fixture.state, &fixture.policy, later);
                         let decided = (plan.starts.len(), plan.preempts.len());
@@ -355,29 +357,25 @@ mod tests {
                     }
                 }
             }
-            assert!(idle > 20, "there was nothing to be decided {idle} times");
+            assert!(idle > 20, "no cycle was due {idle} times");
         }
     }
 
     #[test]
-    fn a_cycle_is_due_when_something_has_happened_or_its_moment_has_come() {
+    fn a_cycle_is_due_after_a_change_or_at_its_time() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=600");
-        let mut memory = CycleCache::default();
+        let mut cache = CycleCache::default();
         let mut due = |fixture: &TestCluster, at: i64| {
-            let due = cycle::is_due(&fixture.state, &fixture.policy, Time(at * 1000), &memory);
-            let plan = cycle::run_again(
-                &fixture.state,
-                &fixture.policy,
-                Time(at * 1000),
-                &mut memory,
-            );
+            let due = cycle::is_due(&fixture.state, &fixture.policy, Time(at * 1000), &cache);
+            let plan =
+                cycle::run_again(&fixture.state, &fixture.policy, Time(at * 1000), &mut cache);
             (due, plan)
         };
         fixture.state.prioritise(&fixture.policy, Time(0));
         let (is_due, plan) = due(&fixture, 0);
         assert!(
             is_due && due(&fixture, 0).0,
-            "what it wants to start has not begun"
+            "the planned start has not been applied"
         );
         fixture.apply(&plan);
         let mut fixture = fixture.queued(2, "select=1:ncpus=1 walltime=60");
@@ -386,7 +384,7 @@ mod tests {
             [due(&fixture, 1).0, due(&fixture, 2).0, due(&fixture, 599).0],
             [true, false, false]
         );
-        assert!(due(&fixture, 600).0, "its promise has come");
+        assert!(due(&fixture, 600).0, "the planned start is due");
         fixture.policy.backfill.depth = 7;
         assert_eq!(
             [due(&fixture, 2).0, due(&fixture, 3).0],
@@ -398,36 +396,37 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_waits_no_cycle_is_due_until_something_happens() {
-        let (mut fixture, mut memory) = (cluster("1 x ncpus=4"), CycleCache::default());
+    fn without_waiting_jobs_no_cycle_is_due_until_a_change() {
+        let (mut fixture, mut cache) = (cluster("1 x ncpus=4"), CycleCache::default());
         fixture.state.prioritise(&fixture.policy, Time(0));
         assert!(cycle::is_due(
             &fixture.state,
             &fixture.policy,
             Time(0),
-            &memory
+            &cache
         ));
-        cycle::run_again(&fixture.state, &fixture.policy, Time(0), &mut memory);
+        cycle::run_again(&fixture.state, &fixture.policy, Time(0), &mut cache);
         assert!(!cycle::is_due(
             &fixture.state,
             &fixture.policy,
             Time(900_000_000),
-            &memory
+            &cache
         ));
-        memory.doubt();
+        cache.doubt();
         assert!(cycle::is_due(
             &fixture.state,
             &fixture.policy,
             Time(0),
-            &memory
+            &cache
         ));
     }
 
-    /// Cycles before and after the end of a job, with one result for both cache and no cache.
+    /// The reasons of job 3 before and after the end of job `ends`. Plans with a cache must equal
+    /// those without.
     fn again(mut fixture: TestCluster, ends: u64) -> [String; 2] {
-        let mut memory = CycleCache::default();
+        let mut cache = CycleCache::default();
         [true, false].map(|is_first| {
-            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut cache);
             assert_eq!(
                 plan,
                 cycle::run(&fixture.state, &fixture.policy, fixture.now)
@@ -447,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_blame_besides_want_of_places_is_found_each_time() {
+    fn reasons_other_than_lack_of_places_are_found_each_time() {
         let terms = NodeTerms {
             restrictions: Some("/post/+".parse().unwrap()),
             ..NodeTerms::default()
@@ -488,7 +487,7 @@ mod tests {
 
     /// Q21: which hosts may use a license does not follow from the free resources of nodes.
     #[test]
-    fn what_hangs_on_licences_is_found_anew() {
+    fn requests_for_licenses_are_not_cached() {
         let mut fixture = cluster("3 x ncpus=4").running(9, "select=2:ncpus=2", "n2,n3", 600);
         fixture.state.set_pool(
             "site_lic",
@@ -500,9 +499,9 @@ mod tests {
         let mut fixture = fixture
             .queued(1, "select=2:ncpus=4")
             .queued(2, "select=2:ncpus=3 site_lic=1");
-        let mut memory = CycleCache::default();
+        let mut cache = CycleCache::default();
         let mut fitting = |fixture: &TestCluster| {
-            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+            let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut cache);
             fixture.state.verdict(&plan, JobId::job(2)).cloned()
         };
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The names of node properties in expressions: Qube's `host.*` and `job.*` (Q20), and Maui's names
-//! for the ranking of nodes (M8f). Memory and disk are in megabytes, times in seconds.
+//! The values of names in expressions: Qube's `host.*` and `job.*` (Q20), and Maui's names for the
+//! ranking of nodes (M8f). Memory and disk are in megabytes, times in seconds.
 
 use super::availability_map::AvailabilityMap;
 use crate::model::expression::{ExpressionValue, NameScope};
@@ -16,7 +16,7 @@ pub struct NodeView<'a> {
     job: Option<&'a JobFacts>,
 }
 
-/// The aspect of a resource.
+/// Which amount of a resource a name stands for.
 #[derive(Clone, Copy, PartialEq)]
 enum Aspect {
     Total,
@@ -39,7 +39,7 @@ pub fn is_changing(name: &str) -> bool {
 }
 
 impl<'a> NodeView<'a> {
-    /// One node.
+    /// The view of one node.
     pub fn new(space: &'a AvailabilityMap<'a>, ix: NodeIx) -> NodeView<'a> {
         let kind = space
             .cluster
@@ -54,7 +54,7 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// The common properties of the nodes of a kind.
+    /// The view of a kind: only the properties that all its nodes have in common.
     pub fn of_kind(space: &'a AvailabilityMap<'a>, kind: KindIx) -> NodeView<'a> {
         NodeView {
             space,
@@ -72,7 +72,7 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// An amount of a consumable resource, memory in megabytes.
+    /// An amount of a consumable resource, sizes in megabytes.
     fn amount(&self, resource: &str, aspect: Aspect) -> Option<f64> {
         let catalog = &self.space.cluster.catalog;
         let index = catalog.index_on_node(resource)?;
@@ -178,7 +178,7 @@ impl<'a> NodeView<'a> {
         Some(ExpressionValue::List(Cow::Owned(list)))
     }
 
-    /// The value of one of Maui's names.
+    /// The value of a name of Maui.
     fn maui(&self, name: &str) -> Option<ExpressionValue<'_>> {
         let number = match name {
             "APROCS" => self.amount("ncpus", Aspect::Avail)?,
@@ -224,7 +224,8 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster, resources};
     use crate::sched::view::snapshot::ClusterState;
 
-    const WHAT: &str = "ncpus=8:mem=16gb:swap=32gb:disk=1024gb:heat=6.5:speed=2:arch=linux:processor_speed=3:big=true";
+    const RESOURCES: &str = "ncpus=8:mem=16gb:swap=32gb:disk=1024gb:heat=6.5:speed=2:\
+                             arch=linux:processor_speed=3:big=true";
 
     /// A node half used by bob's job 7, with a load of 1.5, and an empty node.
     fn fixture() -> TestCluster {
@@ -256,7 +257,7 @@ mod tests {
                 resource::ResourceValue::parse(known.get(name).unwrap().kind, text).unwrap(),
             )
         };
-        let available: ResourceList = WHAT.split(':').map(value).collect();
+        let available: ResourceList = RESOURCES.split(':').map(value).collect();
         let terms = NodeTerms {
             priority: 7,
             cluster: "/post/x".parse().unwrap(),
@@ -291,7 +292,7 @@ mod tests {
     }
 
     /// The value of a name on a node, as text.
-    fn says(fixture: &TestCluster, node: &str, name: &str) -> String {
+    fn value_of(fixture: &TestCluster, node: &str, name: &str) -> String {
         let space = AvailabilityMap::now(&fixture.state.cluster);
         let view = NodeView::new(&space, fixture.state.cluster.find(node).unwrap());
         match view.value(name) {
@@ -303,11 +304,11 @@ mod tests {
         }
     }
 
-    fn all_say(node: &str, expected: &[(&str, &str)]) {
+    fn assert_values(node: &str, expected: &[(&str, &str)]) {
         let fixture = fixture();
         let found: Vec<(&str, String)> = expected
             .iter()
-            .map(|(name, _)| (*name, says(&fixture, node, name)))
+            .map(|(name, _)| (*name, value_of(&fixture, node, name)))
             .collect();
         let found: Vec<(&str, &str)> = found
             .iter()
@@ -318,7 +319,7 @@ mod tests {
 
     /// M8f.
     #[test]
-    fn mauis_names_say_what_a_node_has_and_how_busy_it_is() {
+    fn maui_names_give_resources_and_load() {
         let sizes = [
             ("AMEM", "12288"),
             ("CMEM", "16384"),
@@ -339,7 +340,7 @@ mod tests {
             ("RESAFFINITY", "0"),
             ("NOSUCH", "undefined"),
         ];
-        all_say(
+        assert_values(
             "n1",
             &[
                 &sizes[..],
@@ -349,7 +350,7 @@ mod tests {
             ]
             .concat(),
         );
-        all_say(
+        assert_values(
             "n2",
             &[
                 ("USAGE", "0"),
@@ -363,7 +364,7 @@ mod tests {
 
     /// Q20.
     #[test]
-    fn qubes_names_say_what_a_host_is() {
+    fn qube_names_give_properties_of_a_host() {
         let names = [
             ("host.name", "n1.site"),
             ("host.os", "linux"),
@@ -381,8 +382,8 @@ mod tests {
             ("host.flag.big", "true"),
             ("host.flag.small", "false"),
         ];
-        all_say("n1", &[&names[..], &speeds, &flags].concat());
-        all_say(
+        assert_values("n1", &[&names[..], &speeds, &flags].concat());
+        assert_values(
             "n2",
             &[
                 ("host.state", "down"),
@@ -412,12 +413,12 @@ mod tests {
             ("host.duty.user", "bob"),
             ("host.duty.shoes", "undefined"),
         ];
-        all_say("n1", &[&processors[..], &memory, &heat, &duty].concat());
+        assert_values("n1", &[&processors[..], &memory, &heat, &duty].concat());
     }
 
-    /// Changing names are evaluated for each node each time, names of a kind once.
+    /// Names with changing values are evaluated for each node each time, names of a kind only once.
     #[test]
-    fn a_name_is_of_a_node_or_of_a_kind_and_may_change() {
+    fn names_depend_on_the_node_or_its_kind_and_may_change() {
         for changing in [
             "host.memory.avail",
             "host.processors.used",
@@ -427,14 +428,14 @@ mod tests {
         ] {
             assert!(is_changing(changing) && !is_of_kind(changing), "{changing}");
         }
-        for lasting in [
+        for constant in [
             "host.memory.total",
             "host.os",
             "host.flag.big",
             "job.user",
             "job.used",
         ] {
-            assert!(!is_changing(lasting) && is_of_kind(lasting), "{lasting}");
+            assert!(!is_changing(constant) && is_of_kind(constant), "{constant}");
         }
         assert!(!is_of_kind("host.name") && !is_changing("host.name"));
     }

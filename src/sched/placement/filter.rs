@@ -1,8 +1,8 @@
 //! Filter: the nodes that a job may use.
 //!
-//! First the terms, whatever a node has free: requirements (Q3), host lists (Q24), restrictions
-//! both ways (Q19), scopes of system-wide resources (Q21), the site's veto (Q26). Then the
-//! resources: how many chunks of a kind go on a node.
+//! First come the terms, regardless of free resources: requirements (Q3), host lists (Q24),
+//! restrictions of jobs and nodes (Q19), scopes of system-wide resources (Q21), the site's veto
+//! (Q26). Then come the resources: how many chunks of a kind fit on a node.
 //!
 //! Terms that depend on the kind of a node are checked once for each kind, and resources once for
 //! each class of nodes with the same free resources. Only the rest is checked node by node.
@@ -22,11 +22,13 @@ fn is_of_kinds(expression: Option<&Expression>) -> bool {
     expression.is_none_or(|expression| expression.names().into_iter().all(is_of_kind))
 }
 
-fn is_passing(expression: Option<&Expression>) -> bool {
+/// Whether the value of the expression may change while a job waits.
+fn can_change(expression: Option<&Expression>) -> bool {
     expression.is_some_and(|expression| expression.names().into_iter().any(is_changing))
 }
 
 impl NodeFilter {
+    /// Whether nodes of the same kind may differ in whether they suit.
     fn asks_nodes(&self) -> bool {
         !is_of_kinds(self.requirement.as_ref())
             || !is_of_kinds(self.veto.as_ref())
@@ -34,7 +36,7 @@ impl NodeFilter {
             || !self.failed_hosts.is_empty()
     }
 
-    /// Why the nodes of a kind do not suit, as far as the kind decides.
+    /// Why the nodes of a kind do not suit, as far as the kind decides; None if they may suit.
     fn objection_to_kind(&self, kind: &NodeKind) -> Option<(Mismatch, String)> {
         if self
             .restriction
@@ -43,7 +45,7 @@ impl NodeFilter {
         {
             return Some((
                 Mismatch::Restriction,
-                format!("the job takes no nodes of {}", kind.terms.cluster),
+                format!("the job excludes nodes of cluster {}", kind.terms.cluster),
             ));
         }
         if !self.hosts.names_hosts() && !self.hosts.accepts("", &kind.terms.groups) {
@@ -116,7 +118,7 @@ fn objection_to_kind(
         if !own.accepts(&cluster) {
             return Some((
                 Mismatch::Restriction,
-                format!("the node takes no jobs of {cluster}"),
+                format!("the node excludes jobs of cluster {cluster}"),
             ));
         }
     }
@@ -136,8 +138,8 @@ pub fn suits(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> bool {
     by_kind && objection(space, shape, ix).is_none()
 }
 
-/// Why a node does not suit; None if it does. In a map without jobs, changing properties are not
-/// checked.
+/// Why a node does not suit; None if it does. In a map without jobs, expressions with changing
+/// values are not checked.
 pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(Mismatch, String)> {
     let node = space.cluster.node(ix);
     let by_kind = node
@@ -160,7 +162,7 @@ pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(
                 ));
             }
             let may_change =
-                is_passing(filter.requirement.as_ref()) || is_passing(filter.veto.as_ref());
+                can_change(filter.requirement.as_ref()) || can_change(filter.veto.as_ref());
             if space.is_vacant() && may_change {
                 return None;
             }
@@ -178,7 +180,7 @@ fn out_of_scope(space: &AvailabilityMap, shape: &Shape, host: &str) -> Option<(M
         (
             Mismatch::Hosts,
             format!(
-                "{} is not to be had on {host}",
+                "{} is not available on {host}",
                 cluster.catalog.names()[index]
             ),
         )
@@ -213,7 +215,7 @@ pub fn named_nodes(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Vec<No
     }
 }
 
-/// The value that a chunk requires of a resource.
+/// The value of a resource that a chunk requires, as text.
 fn named(chunk: &ChunkShape, resource: &str) -> Option<String> {
     let need = chunk.needs.iter().find(|need| need.resource == resource)?;
     Some(need.value.to_string())
@@ -244,8 +246,8 @@ fn fitting_class(
     })
 }
 
-/// How many chunks of a kind fit on a node of this class, as far as its key decides, at most the
-/// number of chunks.
+/// How many chunks of a kind fit on a node of this class, as far as its key decides; at most the
+/// requested number.
 pub fn times_on(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -267,7 +269,8 @@ pub fn times_on(
     times
 }
 
-/// Whether a job may use the nodes of a class, as far as the class decides.
+/// Whether the access policies of a job and of the nodes of a class allow the job there, as far as
+/// the class decides.
 pub fn welcomes(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner) -> bool {
     let access = owner.on(space.cluster.kind(key.kind).empty.bounds);
     !key.barred.contains(&owner.user) && key.condition.admits(access, owner.user)
@@ -339,27 +342,27 @@ mod tests {
     /// Q3.
     #[test]
     fn a_node_must_meet_the_requirement() {
-        let asked = "select=1:ncpus=1 requirements=host.memory.total>=32000&&host.os==linux";
+        let request = "select=1:ncpus=1 requirements=host.memory.total>=32000&&host.os==linux";
         let fixture = two()
             .running(9, "select=1:ncpus=1", "n2", 600)
-            .queued(1, asked)
+            .queued(1, request)
             .queued(2, "select=1:ncpus=1");
         assert_eq!(fixture.starts(), "2 on n1");
         let why = "Not Running: requirement: host.memory.total>=32000 false on n1 (16000)";
         assert_eq!(
             two()
                 .running(9, "select=1:ncpus=1", "n2", 600)
-                .queued(1, asked)
+                .queued(1, request)
                 .why(1),
             why
         );
         assert_eq!(fixture.reason(1).unwrap().code(), "requirement");
-        assert_eq!(two().queued(1, asked).starts(), "1 on n2");
+        assert_eq!(two().queued(1, request).starts(), "1 on n2");
     }
 
-    /// Q3: false, or undefined, everywhere.
+    /// Q3: a requirement that is false or undefined on every node.
     #[test]
-    fn what_no_node_can_meet_is_told_at_once() {
+    fn a_requirement_that_no_node_meets_is_reported_as_never() {
         let why = |requirement: &str| {
             two()
                 .queued(1, &format!("requirements={requirement}"))
@@ -384,7 +387,7 @@ mod tests {
 
     /// Q20.
     #[test]
-    fn a_requirement_may_ask_what_goes_on_on_a_node() {
+    fn a_requirement_may_depend_on_the_use_of_a_node() {
         let gpu = NodeTerms {
             groups: vec!["gpu".to_string()],
             ..NodeTerms::default()
@@ -434,7 +437,7 @@ mod tests {
                 .clone()
                 .queued(1, "select=1:ncpus=1")
                 .why(1)
-                .contains("restriction: the node takes no jobs of /")
+                .contains("restriction: the node excludes jobs of cluster /")
         );
         let post = NodeTerms {
             cluster: "/post".parse().unwrap(),
@@ -448,13 +451,13 @@ mod tests {
         assert_eq!(
             fixture.queued(1, "cluster=/post").starts(),
             "1 on n1",
-            "a cluster alone excludes nobody"
+            "a cluster without restrictions excludes no job"
         );
     }
 
     /// Q24.
     #[test]
-    fn only_the_hosts_named_are_used() {
+    fn only_named_hosts_are_used() {
         let gpu = NodeTerms {
             groups: vec!["gpu".to_string()],
             ..NodeTerms::default()

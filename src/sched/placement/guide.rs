@@ -1,4 +1,4 @@
-//! The rank of nodes, as far as it follows from the policy and the kind of the node.
+//! The rank of nodes, as far as the policy and the kind of the node decide.
 
 use crate::model::expression::Expression;
 use crate::model::node::NodeTerms;
@@ -20,13 +20,13 @@ impl Rank {
         Rank(place.map_or(i64::MAX, |place| place as i64))
     }
 
-    /// Highest score first.
+    /// The rank by a score: the highest score has the lowest rank.
     pub fn highest(score: f64) -> Rank {
         Rank(highest_first(score))
     }
 }
 
-/// The placement policy for jobs that do not request one, on the nodes of a cluster.
+/// The placement policy of the site, with data on the kinds of nodes of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Guide {
     /// How nodes are chosen.
@@ -34,8 +34,8 @@ pub struct Guide {
     /// The distribution of tasks to nodes.
     pub distribution: Distribution,
     pub(super) expression: Option<Expression>,
-    /// The total of resources of each kind of node, normalized.
-    wealth: Vec<Rank>,
+    /// The rank by size of each kind of node (M8c).
+    size: Vec<Rank>,
     /// The speed of each kind of node, in thousandths.
     speed: Vec<i64>,
     is_indifferent: bool,
@@ -51,20 +51,19 @@ impl Guide {
             is_indifferent: is_indifferent(placement, cluster),
             ..Guide::default()
         };
-        let most = most_of_each(cluster);
+        let most = largest_amounts(cluster);
         for (ix, kind) in cluster.kinds() {
             let place = ix.0 as usize;
-            guide
-                .wealth
-                .resize(guide.wealth.len().max(place + 1), Rank(0));
-            guide.speed.resize(guide.wealth.len(), 1000);
-            guide.wealth[place] = wealth(kind, &most);
+            guide.size.resize(guide.size.len().max(place + 1), Rank(0));
+            guide.speed.resize(guide.size.len(), 1000);
+            guide.size[place] = size(kind, &most);
             guide.speed[place] = speed(kind);
         }
         guide
     }
 
-    /// Whether the combination of nodes matters, beyond what the chunks request.
+    /// Whether a request restricts the combination of its nodes: a node set, adjacent nodes, or
+    /// nodes of similar speed.
     pub fn is_choosy(&self, shape: &Shape) -> bool {
         let policy = shape.allocation.unwrap_or(self.allocation);
         shape.sets.is_some()
@@ -74,7 +73,7 @@ impl Guide {
             )
     }
 
-    /// Whether all nodes are interchangeable, as far as nodes and the policy decide.
+    /// Whether all nodes are interchangeable, as far as the terms of nodes and the policy decide.
     pub fn is_indifferent(&self) -> bool {
         self.is_indifferent
     }
@@ -91,7 +90,7 @@ impl Guide {
             | NodeAllocation::Contiguous
             | NodeAllocation::MaxBalance => Some(Rank(0)),
             NodeAllocation::MinResource | NodeAllocation::Site => {
-                self.wealth.get(kind.0 as usize).copied()
+                self.size.get(kind.0 as usize).copied()
             }
             NodeAllocation::Fastest => Some(Rank(-self.speed(kind))),
             NodeAllocation::LastAvailable | NodeAllocation::CpuLoad | NodeAllocation::Priority => {
@@ -119,7 +118,7 @@ fn is_indifferent(placement: &PlacementPolicy, cluster: &Cluster) -> bool {
 }
 
 /// The maximum of each resource on any node.
-fn most_of_each(cluster: &Cluster) -> Vec<i64> {
+fn largest_amounts(cluster: &Cluster) -> Vec<i64> {
     let mut most = cluster.catalog.no_room().to_vec();
     for (_, kind) in cluster.kinds() {
         for (most, has) in most.iter_mut().zip(&kind.empty.free) {
@@ -131,7 +130,7 @@ fn most_of_each(cluster: &Cluster) -> Vec<i64> {
 
 /// M8c: the sum of the node's shares of the maximum of each resource, in millionths. Unbounded
 /// resources do not count.
-fn wealth(kind: &NodeKind, most: &[i64]) -> Rank {
+fn size(kind: &NodeKind, most: &[i64]) -> Rank {
     let shares = kind.empty.free.iter().zip(most);
     let shares = shares.map(|(has, most)| match most {
         1..MOST_OF_A_NODE => {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a job can never run, and what could run instead.
+/// Why a job can never run, and the nearest request that could.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Never {
     /// The reason.
@@ -28,29 +28,29 @@ pub struct Never {
 
 impl fmt::Display for Never {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let said = self.reason.to_string();
+        let text = self.reason.to_string();
         write!(
             f,
             "it can never run: {}",
-            said.strip_prefix("Can Never Run: ").unwrap_or(&said)
+            text.strip_prefix("Can Never Run: ").unwrap_or(&text)
         )?;
         match &self.nearest {
-            Some(select) => write!(f, "; the nearest that fits is -l select={select}"),
+            Some(select) => write!(f, "; the nearest request that fits is -l select={select}"),
             None => Ok(()),
         }
     }
 }
 
 /// The maximum number of cached requests.
-const MOST: usize = 10_000;
+const MAX_CACHED: usize = 10_000;
 
 /// Requests with more parts than this get no nearest request, which bounds the time.
-const MOST_PARTS: usize = 16;
+const MAX_PARTS: usize = 16;
 
-/// A cache of answers by request and user: most submissions repeat the requests of others.
+/// A cache of results by request and user: most submissions repeat an earlier request.
 #[derive(Clone, Debug, Default)]
 pub struct Possible {
-    /// The edition of the cluster.
+    /// The edition of the cluster for which the results hold.
     edition: u64,
     known: BTreeMap<(ClassId, u32), Option<Never>>,
 }
@@ -64,7 +64,7 @@ impl Possible {
         now: Time,
     ) -> Option<Never> {
         let edition = state.cluster.edition();
-        if self.edition != edition || self.known.len() >= MOST {
+        if self.edition != edition || self.known.len() >= MAX_CACHED {
             *self = Possible {
                 edition,
                 known: BTreeMap::new(),
@@ -101,7 +101,7 @@ pub fn never(
     if vacant.is_void() || place::fits(&vacant, &own) {
         return None;
     }
-    let nearest = lesser(&vacant, &own, &job.spec.request, resources, |request| {
+    let nearest = nearest_request(&vacant, &own, &job.spec.request, resources, |request| {
         let spec = Arc::new(Spec {
             request: Arc::new(request.clone()),
             ..Spec::clone(&job.spec)
@@ -118,19 +118,20 @@ pub fn never(
     })
 }
 
-/// The request with chunks that fit on a node, and as many of them as possible.
-fn lesser(
+/// The request with each chunk reduced to fit on a node, and as many chunks as fit. None if no such
+/// request fits.
+fn nearest_request(
     vacant: &AvailabilityMap,
     shape: &Shape,
     request: &Request,
     resources: &Resources,
     fits: impl Fn(&Request) -> bool,
 ) -> Option<String> {
-    let asked = &request.select.chunks;
-    if asked.len() > MOST_PARTS {
+    let requested = &request.select.chunks;
+    if requested.len() > MAX_PARTS {
         return None;
     }
-    let chunks = asked.iter().enumerate();
+    let chunks = requested.iter().enumerate();
     let chunks: Vec<Chunk> = chunks
         .map(|(place, chunk)| cut(vacant, shape, place, chunk))
         .collect::<Option<_>>()?;
@@ -142,13 +143,13 @@ fn lesser(
             .ok()?;
         fits(&altered).then_some(text)
     };
-    let (mut least, mut beyond) = (1, most + 1);
+    let (mut least, mut too_many) = (1, most + 1);
     let mut found = with(1)?;
-    while beyond - least > 1 {
-        let middle = least + (beyond - least) / 2;
+    while too_many - least > 1 {
+        let middle = least + (too_many - least) / 2;
         match with(middle) {
             Some(text) => (found, least) = (text, middle),
-            None => beyond = middle,
+            None => too_many = middle,
         }
     }
     Some(found)
@@ -164,17 +165,17 @@ fn reduced(chunks: &[Chunk], part: u32, most: u32) -> String {
     request::spelled(&fewer)
 }
 
-/// The chunk reduced to the node that comes nearest to it; None if no node has some of each
-/// resource.
+/// The chunk reduced to the node that offers the largest part of it; None if no node offers some of
+/// each resource.
 fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
-    let (cluster, asked) = (vacant.cluster, shape.chunks.get(place)?);
+    let (cluster, requested) = (vacant.cluster, shape.chunks.get(place)?);
     let nodes = cluster
         .indices()
-        .filter(|ix| vacant.is_open(*ix) && cluster.node_meets(*ix, &asked.needs));
+        .filter(|ix| vacant.is_open(*ix) && cluster.node_meets(*ix, &requested.needs));
     let mut best: Option<(f64, &[i64])> = None;
     for ix in nodes {
         let free: &[i64] = &vacant.room(ix).free;
-        let part: f64 = asked
+        let part: f64 = requested
             .asked
             .iter()
             .map(|&(index, amount)| (free[index] as f64 / amount as f64).min(1.0))
@@ -188,7 +189,7 @@ fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> 
         growing: Vec::new(),
         ..chunk.clone()
     };
-    for &(index, amount) in asked
+    for &(index, amount) in requested
         .asked
         .iter()
         .filter(|&&(index, amount)| amount > free[index])
@@ -212,28 +213,28 @@ mod tests {
     use super::*;
     use crate::sched::fixture::{TestCluster, cluster, resources};
 
-    fn said(fixture: &TestCluster, asked: &[(&str, &str)]) -> Option<String> {
+    fn refusal(fixture: &TestCluster, request: &[(&str, &str)]) -> Option<String> {
         let mut job = fixture.job(1, "select=1:ncpus=1");
-        let asked: Vec<_> = asked
+        let request: Vec<_> = request
             .iter()
             .map(|(name, text)| (name.to_string(), text.to_string()))
             .collect();
         Arc::make_mut(&mut job.spec).request =
-            Arc::new(Request::parse(&asked, &resources()).unwrap());
+            Arc::new(Request::parse(&request, &resources()).unwrap());
         never(&fixture.state, &fixture.policy, &resources(), &job, Time(0))
             .map(|never| never.to_string())
     }
 
     /// P24.
     #[test]
-    fn the_nearest_request_that_fits_is_told() {
+    fn the_nearest_request_that_fits_is_reported() {
         let fixture = cluster("2 x ncpus=8:mem=16gb, 1 x ncpus=4:mem=64gb");
         let nearest = |select: &str| {
-            let said = said(&fixture, &[("select", select)])?;
+            let text = refusal(&fixture, &[("select", select)])?;
             Some(
-                said.split("the nearest that fits is ")
+                text.split("the nearest request that fits is ")
                     .nth(1)
-                    .unwrap_or(&said)
+                    .unwrap_or(&text)
                     .to_string(),
             )
         };
@@ -248,25 +249,25 @@ mod tests {
         assert_eq!(
             nearest("2:ncpus=9").as_deref(),
             Some("-l select=2:ncpus=8"),
-            "all of them, only smaller"
+            "the same number of smaller chunks"
         );
         assert_eq!(
             nearest("1:ncpus=9+9:ncpus=4").as_deref(),
             Some("-l select=1:ncpus=8+3:ncpus=4")
         );
         assert_eq!(
-            said(&fixture, &[("ncpus", "9")]).unwrap(),
-            "it can never run: Insufficient amount of resource: ncpus (R: 9 A: 8 T: 20); the nearest that fits is -l \
-             select=1:ncpus=8"
+            refusal(&fixture, &[("ncpus", "9")]).unwrap(),
+            "it can never run: Insufficient amount of resource: ncpus (R: 9 A: 8 T: 20); the \
+             nearest request that fits is -l select=1:ncpus=8"
         );
     }
 
-    /// P24: neither the first node nor the largest one, but the nearest of those that suit.
+    /// P24: chunks are reduced to the nearest suitable node, neither the first nor the largest.
     #[test]
-    fn the_nearest_is_of_the_node_that_comes_nearest() {
+    fn chunks_are_reduced_to_the_nearest_node() {
         let nearest = |nodes: &str, select: &str| {
-            let said = said(&cluster(nodes), &[("select", select)]).unwrap();
-            said.split("the nearest that fits is -l select=")
+            let text = refusal(&cluster(nodes), &[("select", select)]).unwrap();
+            text.split("the nearest request that fits is -l select=")
                 .nth(1)
                 .unwrap_or("none")
                 .to_string()
@@ -279,17 +280,17 @@ mod tests {
         assert_eq!(
             nearest(both, "1:ncpus=8:mem=8gb"),
             "1:ncpus=4:mem=6gb",
-            "as to both together"
+            "the nearest in both resources together"
         );
         let red = "1 x ncpus=4:color=red, 1 x ncpus=8:color=blue";
         assert_eq!(nearest(red, "1:ncpus=9:color=red"), "1:ncpus=4:color=red");
     }
 
     #[test]
-    fn what_is_remembered_of_a_request_is_what_was_found_and_goes_with_the_nodes() {
+    fn cached_results_hold_until_nodes_change() {
         let (small, large) = (cluster("1 x ncpus=2"), cluster("1 x ncpus=2, 1 x ncpus=8"));
         let mut possible = Possible::default();
-        let mut says = |fixture: &TestCluster| {
+        let mut is_impossible = |fixture: &TestCluster| {
             let job = fixture.job(1, "select=1:ncpus=4");
             possible
                 .never(
@@ -299,24 +300,24 @@ mod tests {
                 )
                 .is_some()
         };
-        assert!(says(&small) && says(&small));
-        assert!(!says(&large), "there is a node of another kind now");
+        assert!(is_impossible(&small) && is_impossible(&small));
+        assert!(!is_impossible(&large), "the cluster has a larger node now");
     }
 
     #[test]
-    fn where_asking_for_less_is_no_help_the_reason_alone_is_told() {
+    fn without_a_nearest_request_only_the_reason_is_reported() {
         let fixture = cluster("2 x ncpus=8");
-        let said = said(&fixture, &[("select", "1:ncpus=1:arch=aix")]).unwrap();
+        let text = refusal(&fixture, &[("select", "1:ncpus=1:arch=aix")]).unwrap();
         assert!(
-            said.starts_with("it can never run: ")
-                && said.contains("aix")
-                && !said.contains("nearest"),
-            "{said}"
+            text.starts_with("it can never run: ")
+                && text.contains("aix")
+                && !text.contains("nearest"),
+            "{text}"
         );
         assert_eq!(
-            self::said(&cluster(""), &[("ncpus", "1000")]),
+            refusal(&cluster(""), &[("ncpus", "1000")]),
             None,
-            "of no node nothing can be said"
+            "without nodes, no request is impossible"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Classes of interchangeable nodes, as an overlay on the cluster's own.
+//! Classes of interchangeable nodes, as an overlay on the classes of the cluster.
 
 use super::guide::Rank;
 use crate::sched::view::cluster::{Joinable, KindIx, NodeClassKey, NodeIx};
@@ -13,28 +13,31 @@ use std::sync::Arc;
 pub struct NodeClass<'s> {
     /// The properties that they share.
     pub key: Arc<NodeClassKey>,
+    /// The nodes of the cluster's class.
     pub(super) base: Option<&'s BTreeSet<NodeIx>>,
-    pub(super) gone: BTreeSet<NodeIx>,
-    pub(super) come: BTreeSet<NodeIx>,
+    /// The nodes of `base` that are in another class here.
+    pub(super) removed: BTreeSet<NodeIx>,
+    /// The nodes of this class that are not in `base`.
+    pub(super) added: BTreeSet<NodeIx>,
 }
 
 impl<'s> NodeClass<'s> {
-    /// The cluster's class of this key, or an empty one.
+    /// A class with the nodes of the cluster's class of this key, or without nodes.
     pub(super) fn new(key: Arc<NodeClassKey>, base: Option<&'s BTreeSet<NodeIx>>) -> NodeClass<'s> {
         NodeClass {
             key,
             base,
-            gone: BTreeSet::new(),
-            come: BTreeSet::new(),
+            removed: BTreeSet::new(),
+            added: BTreeSet::new(),
         }
     }
 
     /// The number of nodes.
     pub fn len(&self) -> u64 {
-        (self.base.map_or(0, BTreeSet::len) - self.gone.len() + self.come.len()) as u64
+        (self.base.map_or(0, BTreeSet::len) - self.removed.len() + self.added.len()) as u64
     }
 
-    /// Whether a job may use one of its nodes.
+    /// Whether the class has nodes, and they take jobs.
     pub(super) fn is_open(&self) -> bool {
         self.len() > 0 && self.key.condition != Joinable::Alone
     }
@@ -45,8 +48,8 @@ impl<'s> NodeClass<'s> {
             .base
             .into_iter()
             .flatten()
-            .filter(|ix| !self.gone.contains(ix));
-        stayed.chain(&self.come).copied()
+            .filter(|ix| !self.removed.contains(ix));
+        stayed.chain(&self.added).copied()
     }
 
     /// The first of its nodes from `bound` on.
@@ -54,9 +57,9 @@ impl<'s> NodeClass<'s> {
         let range = (bound, Bound::Unbounded);
         let base = self
             .base
-            .and_then(|base| base.range(range).find(|ix| !self.gone.contains(ix)));
-        let come = self.come.range(range).next();
-        base.into_iter().chain(come).min().copied()
+            .and_then(|base| base.range(range).find(|ix| !self.removed.contains(ix)));
+        let added = self.added.range(range).next();
+        base.into_iter().chain(added).min().copied()
     }
 }
 
@@ -91,7 +94,7 @@ impl NodeClassSummary {
     }
 }
 
-/// The nodes of several classes, in order.
+/// The nodes of several classes in order of rank, each with the mark of its class.
 pub struct MergedNodes<'a> {
     pub(super) buckets: &'a [NodeClass<'a>],
     /// The next node of each class.

@@ -1,5 +1,5 @@
-//! Placement: how many chunks go on which nodes. Finds nodes for all chunks of a request, and takes
-//! nothing.
+//! Placement: how many chunks go on which nodes. Finds nodes for all chunks of a request, but
+//! claims no resources.
 //!
 //! Chunks are compared with classes of nodes; only chosen nodes are examined, in order. Requests
 //! with one kind of chunk are decided exactly. For several kinds, tries the order of the request,
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The node of each chunk, in the order of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// For each chunk, its node and the index of its kind.
+    /// For each chunk, its node and the index of its kind of chunk.
     pub picks: Vec<(NodeIx, usize)>,
 }
 
@@ -46,12 +46,12 @@ impl Placement {
     }
 }
 
-/// How a request does not fit.
+/// Why a request does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
     /// The total free amounts are too small.
     Amounts,
-    /// Too few places for the only kind of chunk.
+    /// There are too few places for the only kind of chunk.
     Places {
         /// Chunks that have a place.
         fitting: u64,
@@ -67,8 +67,8 @@ pub fn fit(space: &AvailabilityMap, shape: &Shape) -> Result<Placement, Misfit> 
     if !is_enough_free(space, shape) {
         return Err(Misfit::Amounts);
     }
-    if let Some(chunk) = counted_alone(space, shape) {
-        return place_alike(space, shape, chunk);
+    if let Some(chunk) = counted_chunk(space, shape) {
+        return place_only_kind(space, shape, chunk);
     }
     if let Some(placement) = arrange_in_groups(space, shape)
         && suffices(space, shape, &placement)
@@ -83,8 +83,8 @@ pub fn fit(space: &AvailabilityMap, shape: &Shape) -> Result<Placement, Misfit> 
     Err(Misfit::Arrangement)
 }
 
-/// Nodes for all chunks, within one node set or with one value of a resource if the request says
-/// so.
+/// Finds nodes for all chunks: within one node set, or with one value of a resource, if the request
+/// demands that.
 fn arrange_in_groups(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     if let Some(sets) = &shape.sets {
         return node_groups::within_sets(space, shape, sets);
@@ -95,7 +95,7 @@ fn arrange_in_groups(space: &AvailabilityMap, shape: &Shape) -> Option<Placement
     arrange(space, shape)
 }
 
-/// Whether enough of the per-host resources is free.
+/// Whether enough system-wide resources are free for a placement.
 fn suffices(space: &AvailabilityMap, shape: &Shape, placement: &Placement) -> bool {
     let nodes = placement.picks.iter().map(|&(ix, _)| ix);
     let free = space.free(AccessPolicy::Shared);
@@ -105,13 +105,13 @@ fn suffices(space: &AvailabilityMap, shape: &Shape, placement: &Placement) -> bo
         .all(|(index, amount)| amount <= free[index])
 }
 
-/// How a request does not fit; None if it does. Like [`fit`], but chooses no node if counting
+/// Why a request does not fit; None if it fits. Like [`fit`], but chooses no nodes if counting
 /// decides.
 pub fn misfit(space: &AvailabilityMap, shape: &Shape) -> Option<Misfit> {
     if !is_enough_free(space, shape) {
         return Some(Misfit::Amounts);
     }
-    match counted_alone(space, shape) {
+    match counted_chunk(space, shape) {
         Some(chunk) => {
             let fitting = supply(space, shape, chunk);
             (fitting < chunk.count).then_some(Misfit::Places {
@@ -128,13 +128,14 @@ pub fn fits(space: &AvailabilityMap, shape: &Shape) -> bool {
     misfit(space, shape).is_none()
 }
 
-/// Whether counting alone decides a request.
+/// Whether counting alone decides whether a request fits.
 pub fn is_counted(space: &AvailabilityMap, shape: &Shape) -> bool {
-    counted_alone(space, shape).is_some()
+    counted_chunk(space, shape).is_some()
 }
 
-/// The only kind of chunk of a request that counting alone decides: it may go to any node.
-fn counted_alone<'a>(space: &AvailabilityMap, shape: &'a Shape) -> Option<&'a ChunkShape> {
+/// The kind of chunk of a request that counting alone decides: its only one, and it may go to any
+/// node.
+fn counted_chunk<'a>(space: &AvailabilityMap, shape: &'a Shape) -> Option<&'a ChunkShape> {
     let [chunk] = &shape.chunks[..] else {
         return None;
     };
@@ -152,7 +153,7 @@ fn counted_alone<'a>(space: &AvailabilityMap, shape: &'a Shape) -> Option<&'a Ch
     Some(chunk)
 }
 
-/// Whether nodes must be considered one by one, not by class.
+/// Whether nodes must be considered individually, not by class.
 fn needs_single_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
     let is_per_host = |index: usize| {
         let pool = space.cluster.pools.get(index);
@@ -169,7 +170,7 @@ fn needs_single_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
 }
 
 /// Places chunks of one kind on the first nodes on which they fit.
-fn place_alike(
+fn place_only_kind(
     space: &AvailabilityMap,
     shape: &Shape,
     chunk: &ChunkShape,
@@ -182,8 +183,8 @@ fn place_alike(
         });
     }
     let guide = space.guide();
-    let is_as_usual = guide.policy(space, shape) == guide.usual(space);
-    let picks = if is_as_usual && ranks_kinds(space, shape) {
+    let uses_default = guide.policy(space, shape) == guide.usual(space);
+    let picks = if uses_default && ranks_kinds(space, shape) {
         let nodes = fitting_nodes(space, shape, chunk);
         deal(space, shape, nodes, chunk.count)
     } else {
@@ -195,7 +196,7 @@ fn place_alike(
     })
 }
 
-/// How many chunks have a place, counted no further than needed.
+/// How many chunks fit, counted no further than needed.
 fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
     let mut supply = 0_u64;
     for bucket in fitting_classes(space, shape, chunk) {
@@ -207,7 +208,7 @@ fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
     supply
 }
 
-/// Whether the total free amounts suffice; they decide most refusals.
+/// Whether the total free amounts suffice. Most refusals follow from this check alone.
 pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
     has_total(space, shape)
         || shared_hosts::eased(space, shape).is_some_and(|eased| has_total(space, &eased))
@@ -215,7 +216,7 @@ pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
 
 fn has_total(space: &AvailabilityMap, shape: &Shape) -> bool {
     let mut sums = shape.total.iter().zip(space.free(shape.access));
-    sums.all(|(asked, free)| *asked == 0 || asked <= free)
+    sums.all(|(requested, free)| *requested == 0 || requested <= free)
 }
 
 /// Finds nodes for all chunks, ignoring sets and groups.
@@ -254,22 +255,23 @@ fn pack(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
         .or(solo)
 }
 
-/// Places all chunks on the first host of a single node on which they fit, by class.
+/// Places all chunks on the first node on which they fit, among nodes that are the only one of
+/// their host.
 fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
-    // Resources of the whole system are not part of any node.
+    // System-wide resources are not part of any node.
     let of_nodes = shape
         .total
         .iter()
         .copied()
         .enumerate()
         .take(space.cluster.catalog.pooled().start);
-    let asked: Vec<(usize, i64)> = of_nodes.filter(|&(_, amount)| amount > 0).collect();
+    let requested: Vec<(usize, i64)> = of_nodes.filter(|&(_, amount)| amount > 0).collect();
     let needs: Vec<_> = shape
         .chunks
         .iter()
         .flat_map(|chunk| chunk.needs.iter().cloned())
         .collect();
-    let fitting = space.with_free(&asked).filter(|&place| {
+    let fitting = space.with_free(&requested).filter(|&place| {
         let head = space.head(place);
         let is_suitable =
             space.meets(head.kind, &needs) && filter::suits_kind(space, shape, head.kind);
@@ -279,9 +281,8 @@ fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement>
             && !shape.is_one_to_a_node(space.cluster.kind(head.kind))
     });
     let is_pinned = needs.iter().any(|need| need.is_pinned());
-    let must_ask_nodes =
-        is_pinned || filter::asks_nodes(space, shape) || !ranks_kinds(space, shape);
-    let node = if must_ask_nodes {
+    let checks_nodes = is_pinned || filter::asks_nodes(space, shape) || !ranks_kinds(space, shape);
+    let node = if checks_nodes {
         space
             .merged(fitting.map(|place| (Rank::default(), place, 0)))
             .map(|(node, _)| node)
@@ -305,12 +306,12 @@ pub fn spread(
     shape: &Shape,
     within: Option<&[NodeIx]>,
 ) -> Option<Placement> {
-    let as_asked: Vec<usize> = (0..shape.chunks.len()).collect();
-    let first = in_order(space, shape, within, &as_asked);
+    let as_requested: Vec<usize> = (0..shape.chunks.len()).collect();
+    let first = in_order(space, shape, within, &as_requested);
     if first.is_some() || shape.chunks.len() < 2 {
         return first;
     }
-    let mut demanding = as_asked;
+    let mut demanding = as_requested;
     demanding.sort_by_key(|&chunk| {
         std::cmp::Reverse(
             shape.chunks[chunk]
@@ -337,12 +338,12 @@ fn in_order(
         .then(|| trial.placement())
 }
 
-/// Chunks placed on trial.
+/// The chunks placed so far, and the resources that they leave.
 #[derive(Clone)]
 pub struct TentativePlacement<'a> {
     space: &'a AvailabilityMap<'a>,
     shape: &'a Shape,
-    /// What is left of the nodes picked so far.
+    /// The free amounts left on the nodes picked so far.
     left: BTreeMap<NodeIx, Amounts>,
     hosts: BTreeSet<&'a str>,
     picks: Vec<(NodeIx, usize)>,
@@ -366,8 +367,8 @@ impl<'a> TentativePlacement<'a> {
         Placement { picks: self.picks }
     }
 
-    /// Places the chunks of one kind on the first nodes on which they fit, as many as possible on
-    /// each. Returns how many found a place; places none if there are too few places in all.
+    /// Places the chunks of one kind on the first nodes on which they fit, distributed by the
+    /// policy. Returns how many it placed: none if too few fit in total.
     pub fn place(&mut self, chunk: usize, within: Option<&[NodeIx]>) -> u64 {
         let count = self.shape.chunks[chunk].count;
         let candidates = Candidates::of(self.space, self.shape, chunk, within);
@@ -378,7 +379,7 @@ impl<'a> TentativePlacement<'a> {
         if self.shape.is_spread() {
             return self.spread(chunk, count, &candidates);
         }
-        let dealt = {
+        let nodes_of_chunks = {
             let trial = &*self;
             let nodes = candidates
                 .nodes(self.space, self.shape)
@@ -391,13 +392,13 @@ impl<'a> TentativePlacement<'a> {
             )
         };
         // Chunks on the same node are placed together.
-        for run in dealt.chunk_by(|a, b| a == b) {
+        for run in nodes_of_chunks.chunk_by(|a, b| a == b) {
             self.put(run[0], chunk, run.len() as u64);
         }
-        dealt.len() as u64
+        nodes_of_chunks.len() as u64
     }
 
-    /// Places chunks where each affects the places of the next, because of `scatter` or `vscatter`.
+    /// Places chunks one after the other: with `scatter` or `vscatter`, each restricts the next.
     fn spread(&mut self, chunk: usize, count: u64, candidates: &Candidates) -> u64 {
         let mut wanted = count;
         for (node, _) in candidates.nodes(self.space, self.shape) {
@@ -413,7 +414,7 @@ impl<'a> TentativePlacement<'a> {
 
     /// How many more chunks of a kind fit on a node.
     pub fn times(&self, node: NodeIx, chunk: usize) -> u64 {
-        if self.is_reserved(node) {
+        if self.is_excluded(node) {
             return 0;
         }
         let (space, shape) = (self.space, self.shape);
@@ -427,8 +428,8 @@ impl<'a> TentativePlacement<'a> {
         chunk.times_in(left)
     }
 
-    /// Whether another chunk has the node or its host exclusively.
-    fn is_reserved(&self, node: NodeIx) -> bool {
+    /// Whether the chunks placed so far exclude further chunks from a node.
+    fn is_excluded(&self, node: NodeIx) -> bool {
         match self.shape.arrangement {
             Arrangement::Scatter => self
                 .hosts
@@ -462,19 +463,19 @@ impl<'a> TentativePlacement<'a> {
         self.picks.extend((0..times).map(|_| (node, chunk)));
     }
 
-    /// Whether a chunk is on this node.
+    /// Whether a chunk has been placed on this node.
     pub fn is_touched(&self, node: NodeIx) -> bool {
         self.left.contains_key(&node)
     }
 
-    /// The nodes with chunks.
+    /// The nodes on which chunks have been placed.
     pub fn touched(&self) -> Vec<NodeIx> {
         self.left.keys().copied().collect()
     }
 }
 
-/// Distributes chunks to nodes, given how many fit on each (M9): fills one node after the other,
-/// gives one to each in turn, or gives equal numbers to as few nodes as suffice.
+/// Distributes chunks to nodes, given how many fit on each (M9): fills one node after another,
+/// gives one to each node in turn, or divides the chunks equally among as few nodes as suffice.
 pub fn deal(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -500,16 +501,16 @@ pub fn deal(
             .take(usize::try_from(wanted).unwrap_or(usize::MAX))
             .collect(),
     };
-    let mut dealt = in_turn(&chosen, wanted);
+    let mut nodes_of_chunks = in_turn(&chosen, wanted);
     if distribution == Distribution::Balanced {
         let place: BTreeMap<NodeIx, usize> = chosen
             .iter()
             .enumerate()
             .map(|(place, &(node, _))| (node, place))
             .collect();
-        dealt.sort_by_key(|node| place[node]);
+        nodes_of_chunks.sort_by_key(|node| place[node]);
     }
-    dealt
+    nodes_of_chunks
 }
 
 fn fill(nodes: impl Iterator<Item = (NodeIx, u64)>, wanted: u64) -> Vec<NodeIx> {
@@ -525,21 +526,22 @@ fn fill(nodes: impl Iterator<Item = (NodeIx, u64)>, wanted: u64) -> Vec<NodeIx> 
 }
 
 fn in_turn(nodes: &[(NodeIx, u64)], wanted: u64) -> Vec<NodeIx> {
-    let mut dealt = Vec::new();
+    let mut nodes_of_chunks = Vec::new();
     let mut round = 0;
-    while (dealt.len() as u64) < wanted {
-        let before = dealt.len();
+    while (nodes_of_chunks.len() as u64) < wanted {
+        let before = nodes_of_chunks.len();
         let open = nodes
             .iter()
             .filter(|&&(_, times)| times > round)
             .map(|&(node, _)| node);
-        dealt.extend(open.take(usize::try_from(wanted - before as u64).unwrap_or(usize::MAX)));
-        if dealt.len() == before {
+        nodes_of_chunks
+            .extend(open.take(usize::try_from(wanted - before as u64).unwrap_or(usize::MAX)));
+        if nodes_of_chunks.len() == before {
             break;
         }
         round += 1;
     }
-    dealt
+    nodes_of_chunks
 }
 
 #[cfg(test)]

@@ -15,14 +15,15 @@ use crate::sched::view::shape::Shape;
 impl Guide {
     /// The allocation policy for a job in this map.
     pub fn policy(&self, space: &AvailabilityMap, shape: &Shape) -> NodeAllocation {
-        shape
-            .allocation
-            .map_or_else(|| self.usual(space), |allocation| then(allocation, space))
+        shape.allocation.map_or_else(
+            || self.usual(space),
+            |allocation| applicable(allocation, space),
+        )
     }
 
     /// The allocation policy for a job without its own.
     pub fn usual(&self, space: &AvailabilityMap) -> NodeAllocation {
-        then(self.allocation, space)
+        applicable(self.allocation, space)
     }
 
     /// The rank of a node.
@@ -34,7 +35,7 @@ impl Guide {
         ix: NodeIx,
     ) -> Rank {
         match policy {
-            NodeAllocation::LastAvailable => gap(space, shape, ix),
+            NodeAllocation::LastAvailable => idle_gap(space, shape, ix),
             NodeAllocation::CpuLoad => idle_processors(space, ix),
             NodeAllocation::Priority => self.score(space, ix),
             _ => space
@@ -46,7 +47,7 @@ impl Guide {
         }
     }
 
-    /// M8f. Undefined or erroneous values count as 0.
+    /// M8f: the rank by the expression of the site. Undefined or erroneous values count as 0.
     fn score(&self, space: &AvailabilityMap, ix: NodeIx) -> Rank {
         let view = NodeView::new(space, ix);
         let score = self
@@ -57,16 +58,16 @@ impl Guide {
     }
 }
 
-/// M8d: the load now does not apply to a later time.
-fn then(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
+/// The policy that applies in this map. M8d: the current load does not apply to another time.
+fn applicable(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
     match allocation {
         NodeAllocation::CpuLoad if space.is_imagined() => NodeAllocation::MinResource,
         other => other,
     }
 }
 
-/// M8b: how long a node would be idle between the job's end and the next planned start.
-fn gap(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
+/// M8b: the time for which a node would be idle between the job's end and the next planned start.
+fn idle_gap(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
     match (space.next_promise(ix), shape.end) {
         (Some(at), Some(end)) => Rank(at.since(end).0.max(0)),
         _ => Rank(i64::MAX),
@@ -101,14 +102,14 @@ impl Candidates {
         chunk: usize,
         within: Option<&[NodeIx]>,
     ) -> Candidates {
-        let asked = &shape.chunks[chunk];
+        let requested = &shape.chunks[chunk];
         if let Some(nodes) = within {
             return Candidates::listed(space, shape, chunk, nodes.iter().copied());
         }
-        if let Some(nodes) = filter::named_nodes(space, asked) {
+        if let Some(nodes) = filter::named_nodes(space, requested) {
             return Candidates::listed(space, shape, chunk, nodes.into_iter());
         }
-        let fitting: Vec<FittingClass> = filter::fitting_classes(space, shape, asked).collect();
+        let fitting: Vec<FittingClass> = filter::fitting_classes(space, shape, requested).collect();
         if ranks_kinds(space, shape) && !filter::asks_nodes(space, shape) {
             return Candidates::Classes(fitting);
         }
@@ -182,7 +183,7 @@ pub fn ranks_kinds(space: &AvailabilityMap, shape: &Shape) -> bool {
     ) && shape.answer.is_none()
 }
 
-/// The rank of a class's nodes for a job, if all of them have the same.
+/// The rank of a class's nodes for a job, if the rank follows from their kind.
 pub fn class_rank(space: &AvailabilityMap, shape: &Shape, place: usize) -> Rank {
     let guide = space.guide();
     guide
@@ -226,7 +227,7 @@ mod tests {
 
     const JOB: &str = "select=1:ncpus=4:mem=4gb";
 
-    /// The nodes that one job after another gets.
+    /// The nodes that four jobs get, one after another.
     fn order(fixture: &TestCluster) -> String {
         let fixture = (1..=4).fold(fixture.clone(), |fixture, job| {
             fixture.queued(job, "select=1:ncpus=4:mem=4gb place=excl")
@@ -265,13 +266,13 @@ mod tests {
             end: Some(Time(7_200_000)),
             ..Shape::new(&job, &cluster.catalog)
         };
-        let mut got = Vec::new();
+        let mut nodes_found = Vec::new();
         for _ in 0..3 {
             let pick = super::super::place::fit(&space, &shape).unwrap().picks[0].0;
-            got.push(cluster.node(pick).name.clone());
+            nodes_found.push(cluster.node(pick).name.clone());
             space.close(pick);
         }
-        assert_eq!(got, ["n1", "n2", "n3"]);
+        assert_eq!(nodes_found, ["n1", "n2", "n3"]);
     }
 
     #[test]
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn m8c_each_resource_counts_as_a_share_of_the_most_there_is() {
+    fn m8c_each_resource_counts_as_a_share_of_its_maximum() {
         let mut fixture = cluster("1 x ncpus=4:mem=32gb, 1 x ncpus=8:mem=2gb");
         fixture.policy.placement.allocation = NodeAllocation::MinResource;
         assert_eq!(fixture.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn m8d_what_is_given_away_is_not_idle_whatever_the_load() {
+    fn m8d_cpus_of_jobs_are_not_idle_whatever_the_load() {
         let mut fixture =
             cluster("1 x ncpus=8, 1 x ncpus=4").running(9, "select=1:ncpus=6", "n1", 60);
         fixture.policy.placement.allocation = NodeAllocation::CpuLoad;
@@ -355,12 +356,12 @@ mod tests {
     }
 
     #[test]
-    fn m8i_a_program_of_the_site_decides() {
+    fn m8i_the_allocation_script_decides() {
         let mut fixture = four(NodeAllocation::Site).queued(1, JOB);
         assert_eq!(
             fixture.starts(),
             "1 on n1",
-            "until it has answered, by what nodes have"
+            "before its answer, nodes are ranked by size"
         );
         let class = fixture
             .state

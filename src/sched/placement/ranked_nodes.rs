@@ -4,7 +4,7 @@ use super::columns::Columns;
 use super::guide::Rank;
 use crate::sched::view::cluster::NodeIx;
 
-/// Nodes, the first to be allocated first.
+/// Nodes in order of preference.
 #[derive(Clone, Debug)]
 pub struct RankedNodes {
     nodes: Vec<NodeIx>,
@@ -45,7 +45,9 @@ impl RankedNodes {
     }
 
     /// The nodes with at least these amounts (see [`Columns::at_least`]).
-    pub fn at_least(&self, asked: Vec<(usize, i64)>) -> impl Iterator<Item = NodeIx> {
-        self.columns.at_least(asked).map(|place| self.nodes[place])
+    pub fn at_least(&self, amounts: Vec<(usize, i64)>) -> impl Iterator<Item = NodeIx> {
+        self.columns
+            .at_least(amounts)
+            .map(|place| self.nodes[place])
     }
 }

@@ -1,6 +1,6 @@
-//! Adds the policy's terms to requests before nodes are sought: node access, node sets, the site's
-//! veto. Most requests stay as they are. After a failed start because of a node, a job avoids that
-//! host for a while.
+//! Adds the terms of the policy to requests before matching: node access, node sets, the site's
+//! veto. Most requests stay as they are. After a start has failed because of a node, the job avoids
+//! that host for a while.
 
 use super::availability_map::AvailabilityMap;
 use super::guide::Guide;
@@ -19,15 +19,16 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The classes with requests that the policy changes, as changed.
+/// The classes that the policy changes, after the change.
 #[derive(Default)]
 pub struct Resolved {
     classes: BTreeMap<ClassId, ClassKey>,
-    /// Whether the policy changes every class.
+    /// Whether the policy may change every class.
     by_policy: bool,
-    /// When a job may span node sets, or may use a host again on which a start failed.
+    /// The next time at which a job may span node sets, or may use a host again on which its start
+    /// failed.
     pub next: Option<Time>,
-    /// The requests in earlier passes.
+    /// The requests in the passes before the last, if clusters count.
     pub passes: Vec<Resolved>,
 }
 
@@ -35,7 +36,7 @@ impl Resolved {
     /// Resolves the classes of the waiting jobs.
     pub fn new(state: &ClusterState, policy: &Policy, now: Time) -> Resolved {
         let mut whole = Resolved::whole(state, policy, now);
-        whole.keep_off_failed_hosts(state, policy, now);
+        whole.avoid_failed_hosts(state, policy, now);
         Resolved {
             passes: cluster_passes::passes(state, policy, &whole),
             ..whole
@@ -49,8 +50,7 @@ impl Resolved {
         };
         resolved.by_policy = true;
         for (&id, class) in &state.classes {
-            // Jobs of a class start in order: the first has waited longest, or precedes those that
-            // have.
+            // Jobs of a class start in order, so the wait of the first one counts.
             let first = class.jobs().next().map(|(_, waiting)| waiting.wait.since);
             let from = first.and_then(|since| resolution.spans_from(since));
             resolved.next = resolved
@@ -72,7 +72,7 @@ impl Resolved {
         resolved
     }
 
-    /// Applies a further change to all classes.
+    /// Returns all classes with a further change.
     pub fn narrowed(
         &self,
         state: &ClusterState,
@@ -89,9 +89,9 @@ impl Resolved {
         }
     }
 
-    /// Lets deferred jobs start on other hosts than those on which they failed (M10), if other
-    /// hosts could run them.
-    fn keep_off_failed_hosts(&mut self, state: &ClusterState, policy: &Policy, now: Time) {
+    /// Lets deferred jobs start on hosts other than those on which their start failed (M10), if
+    /// such hosts could run them.
+    fn avoid_failed_hosts(&mut self, state: &ClusterState, policy: &Policy, now: Time) {
         let mut failed = failed_classes(state, now).peekable();
         if failed.peek().is_none() {
             return;
@@ -162,18 +162,18 @@ pub struct Resolution<'a> {
     now: Time,
     veto: Option<Expression>,
     /// Whether the owner of a job matters for its placement.
-    is_personal: bool,
+    depends_on_owner: bool,
 }
 
 impl<'a> Resolution<'a> {
-    /// None if no request changes, and owners do not matter.
+    /// The terms that the policy adds now; None if it changes no request and owners do not matter.
     pub fn needed(state: &ClusterState, policy: &'a Policy, now: Time) -> Option<Resolution<'a>> {
         let placement = &policy.placement;
         let shapes = || state.shapes();
-        let is_personal = is_personal(&state.cluster)
+        let depends_on_owner = depends_on_owner(&state.cluster)
             || placement.access == NodeAccess::SingleUser
             || shapes().any(|shape| shape.access == AccessPolicy::User);
-        let is_needed = is_personal
+        let is_needed = depends_on_owner
             || placement.veto.is_some()
             || placement.access != NodeAccess::Shared
             || placement.allocation == NodeAllocation::LastAvailable
@@ -184,16 +184,16 @@ impl<'a> Resolution<'a> {
             policy,
             now,
             veto: placement.veto.clone(),
-            is_personal,
+            depends_on_owner,
         })
     }
 
-    /// When a job that waits since then may span node sets.
+    /// The time from which a job that has waited since `since` may span node sets; None if never.
     fn spans_from(&self, since: Time) -> Option<Time> {
         Some(since + self.policy.placement.sets.as_ref()?.delay?)
     }
 
-    /// A class with the added terms.
+    /// Returns a class with the added terms.
     pub fn class(&self, class: &ClassKey, may_span: bool) -> ClassKey {
         let placement = &self.policy.placement;
         let mut shape = Shape::clone(&class.shape);
@@ -223,19 +223,19 @@ impl<'a> Resolution<'a> {
                 ..filter
             }));
         }
-        let user = self.is_personal.then_some(class.user);
+        let user = self.depends_on_owner.then_some(class.user);
         shape.user = user.unwrap_or_default();
         let own = self.veto.as_ref().map(|_| class.id);
-        let besides = (user, shape.end, may_span, own);
+        let additions = (user, shape.end, may_span, own);
         ClassKey {
-            shape: Arc::new(shape.renamed(&besides)),
+            shape: Arc::new(shape.renamed(&additions)),
             ..class.clone()
         }
     }
 }
 
-/// Whether some nodes are closed to some users only.
-fn is_personal(cluster: &Cluster) -> bool {
+/// Whether some nodes may be closed to some users but open to others.
+fn depends_on_owner(cluster: &Cluster) -> bool {
     let by_terms = cluster.kinds().any(|(_, kind)| {
         kind.terms.max_user_jobs.is_some() || kind.terms.access == NodeAccess::SingleUser
     });
@@ -260,9 +260,9 @@ mod tests {
             .queued(3, "select=1:ncpus=1 place=shared")
     }
 
-    /// M46: the site's access policy applies to jobs without their own.
+    /// M46: the access policy of the site applies to jobs that request none.
     #[test]
-    fn m46_jobs_that_say_nothing_get_the_sites_access() {
+    fn m46_jobs_without_access_policy_get_the_sites() {
         assert_eq!(
             with(NodeAccess::Shared).starts(),
             "1 on n1,n1; 2 on n1; 3 on n1"
@@ -278,9 +278,9 @@ mod tests {
         assert_eq!(bob.starts(), "1 on n1,n1; 2 on n1; 3 on n1; 4 on n2");
     }
 
-    /// M46, M48: owners matter as soon as they do on one node, or for one job.
+    /// M46, M48: owners matter for all jobs if they matter on one node or for one job.
     #[test]
-    fn users_are_told_apart_where_one_node_does() {
+    fn owners_matter_if_one_node_distinguishes_users() {
         let once = NodeTerms {
             max_user_jobs: Some(1),
             ..NodeTerms::default()
@@ -327,7 +327,7 @@ mod tests {
 
     /// M10: after a failed start on a node, a job is not deferred on other hosts.
     #[test]
-    fn m10_a_job_starts_elsewhere_at_once_where_its_start_failed_on_a_node() {
+    fn m10_a_job_starts_at_once_on_another_host_after_a_failure() {
         let failed =
             |nodes: &str| cluster(nodes).queued(1, "select=1:ncpus=2 not_before=60 failed_on=n1");
         assert_eq!(failed("2 x ncpus=2").starts(), "1 on n2");
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(
             failed("1 x ncpus=2, 1 x ncpus=1").starts(),
             "",
-            "no other host can take it"
+            "the other host is too small"
         );
         assert_eq!(failed("1 x ncpus=2").at(61).starts(), "1 on n1");
         let busy = failed("2 x ncpus=2").running(9, "select=1:ncpus=1", "n2", 600);
@@ -355,9 +355,9 @@ mod tests {
         );
     }
 
-    /// M47: the cycle is repeated when the first waiting job may span sets.
+    /// M47: a cycle is scheduled for the time at which the first waiting job may span sets.
     #[test]
-    fn the_first_who_may_span_sets_is_looked_at_then() {
+    fn a_cycle_is_due_when_the_first_job_may_span_sets() {
         let mut fixture = cluster("1 x ncpus=1:color=a, 1 x ncpus=1:color=b");
         let values = vec!["a".to_string(), "b".to_string()];
         let delay = Some(Span::seconds(600));

@@ -9,17 +9,17 @@ use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl AvailabilityMap<'_> {
-    /// Whether subjobs of an array use a resource on a host now. False for other times, where this
-    /// is unknown, and if the resource is held for a planned start, which another subjob could
-    /// delay.
+    /// Whether subjobs of an array use a resource on a host now. False in maps of other times,
+    /// where this is unknown, and while the resource is held for a planned start, which another
+    /// subjob could delay.
     fn is_shared(&self, number: u64, host: &str, index: usize) -> bool {
-        let can_tell = !self.is_imagined() && self.is_unpromised(index);
+        let is_known = !self.is_imagined() && self.is_unpromised(index);
         let key = (number, host.to_string(), index);
-        can_tell && (self.cluster.shared.contains_key(&key) || self.joined().contains(&key))
+        is_known && (self.cluster.shared.contains_key(&key) || self.joined().contains(&key))
     }
 
-    /// What a job of this shape uses of system-wide resources on these nodes, beside others of its
-    /// array.
+    /// The system-wide resources that a job of this shape uses on these nodes in addition to other
+    /// subjobs of its array.
     pub fn pooled(
         &self,
         shape: &Shape,
@@ -38,8 +38,8 @@ impl AvailabilityMap<'_> {
         taken
     }
 
-    /// Removes from a claim what other subjobs of its array use on its hosts, and notes the job's
-    /// own use there.
+    /// Removes the per-host resources that other subjobs of the array already use on the hosts of a
+    /// claim, and notes the job's own use there.
     pub fn share(&mut self, shape: &Shape, claim: &mut JobAmounts) {
         let Some(number) = shape.array else { return };
         for (&ix, taken) in &mut claim.holds {
@@ -58,7 +58,7 @@ impl AvailabilityMap<'_> {
     }
 }
 
-/// Places a subjob on hosts of others of its array, where it uses no more of the per-host
+/// Places a subjob on hosts of other subjobs of its array, where it needs no further per-host
 /// resources.
 pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let eased = eased(space, shape)?;
@@ -80,9 +80,9 @@ pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     }
 }
 
-/// The request of a subjob without per-host resources of which too little is free: on hosts of
-/// others of its array it needs none. None if nothing changes, or if its nodes must be of one set
-/// or group.
+/// The request of a subjob without the per-host resources that are short: on hosts of other subjobs
+/// of its array it needs none. None if nothing changes, or if its nodes must be of one set or have
+/// a common value.
 pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
     if shape.array.is_none() || shape.sets.is_some() || shape.group.is_some() {
         return None;

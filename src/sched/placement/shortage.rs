@@ -1,7 +1,8 @@
-//! Why a request does not fit, never or not now, with numbers.
+//! The reason why a request does not fit, now or ever, with the numbers.
 //!
-//! "Never" names the first thing that no node has: a value, then enough of a resource for one
-//! chunk, then enough for all. "Now" names totals, and counts of places if the totals suffice.
+//! [`never`] names the first shortage: a value that no node has, then a resource that is too small
+//! for one chunk on every node, then one that is too small in total. [`now`] names totals, or
+//! counts of places if the totals suffice.
 
 use super::availability_map::AvailabilityMap;
 use super::filter;
@@ -16,7 +17,7 @@ use crate::sched::view::shape::{ChunkShape, Shape};
 
 /// Why a request would not fit even if every node were up and without jobs.
 pub fn never(vacant: &AvailabilityMap, shape: &Shape) -> Reason {
-    if let Some(reason) = suits_nobody(vacant, shape) {
+    if let Some(reason) = suits_no_node(vacant, shape) {
         return reason;
     }
     let chunk = shape
@@ -55,7 +56,7 @@ pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
         return Reason::Scattered { fitting, needed };
     }
     let mut resources = shape.resources();
-    // Resources of the whole system are checked before any node.
+    // System-wide resources are checked before those of nodes.
     resources.sort_by_key(|index| !catalog.pooled().contains(index));
     match resources
         .into_iter()
@@ -69,15 +70,16 @@ pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
             until: None,
             pooled: catalog.pooled().contains(&index),
         },
-        None => apart(space, shape).unwrap_or_else(|| {
+        None => nodes_apart(space, shape).unwrap_or_else(|| {
             let (fitting, needed) = places(space, shape);
             Reason::Scattered { fitting, needed }
         }),
     }
 }
 
-/// The common property that suitable nodes lack (M8h, M47).
-fn apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
+/// The reason if the request would fit without its node set or common value (M47), or without
+/// adjacent nodes (M8g).
+fn nodes_apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let by = shape
         .sets
         .as_ref()
@@ -104,8 +106,8 @@ fn apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     fits(&elsewhere).then_some(Reason::NotContiguous)
 }
 
-/// Why no node at all suits, as reported for the first.
-fn suits_nobody(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
+/// The reason if no node suits: why the first node does not. None if a node suits.
+fn suits_no_node(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let mut first = None;
     for ix in vacant.cluster.indices().filter(|&ix| vacant.is_open(ix)) {
         let objection = filter::objection(vacant, shape, ix)?;
@@ -118,7 +120,8 @@ fn suits_nobody(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// Why nodes with enough resources do not suit, as reported for the first of them.
+/// The reason if only terms of nodes or of the job exclude nodes: why the first such node does not
+/// suit.
 fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let mut kinds = space.cluster.kinds();
     if shape.node_filter.is_none() && !kinds.any(|(_, kind)| kind.terms.restrictions.is_some()) {
@@ -155,8 +158,8 @@ fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
         outside += space.cluster.outside(ix);
         freed.refile(ix, room);
     }
-    let is_to_blame = outside > 0 && place::fits(&freed, shape);
-    is_to_blame.then(|| Reason::UsedOutside {
+    let is_cause = outside > 0 && place::fits(&freed, shape);
+    is_cause.then(|| Reason::UsedOutside {
         requested: shape.shown_total(index, catalog),
         available: shape.shown(index, space.free(shape.access)[index], catalog),
         total: shape.shown(index, space.cluster.capacity()[index], catalog),
@@ -164,7 +167,7 @@ fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// The reason if only measured use beyond what jobs were given is in the way (M6, M48).
+/// The reason if only measured use beyond the allocations of jobs prevents a start (M6, M48).
 fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     if space.in_use().is_empty() {
         return None;
@@ -203,7 +206,8 @@ fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })))
 }
 
-/// A value that no node has, among those that have the values before it.
+/// The reason if no node has a requested value. Values are checked in order: each among the nodes
+/// that have the values before it.
 fn wrong_value(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Reason> {
     let mut keys = keys(space);
     for (place, need) in chunk.needs.iter().enumerate() {
@@ -233,7 +237,8 @@ fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a NodeClassKey> {
         .collect()
 }
 
-/// Keeps the nodes with the value; if there are none, returns the value of the first node.
+/// Keeps the classes of nodes with the value; if there are none, returns the value of the first
+/// class.
 fn found_value(
     space: &AvailabilityMap,
     keys: &mut Vec<&NodeClassKey>,
@@ -260,12 +265,12 @@ fn found_name(space: &AvailabilityMap, needs: &[Need]) -> Option<String> {
         .filter(|need| need.is_pinned())
         .cloned()
         .collect();
-    let asked = needs.last().map_or("", |need| need.resource.as_str());
+    let requested = needs.last().map_or("", |need| need.resource.as_str());
     let mut nodes = cluster.present();
     let first = cluster
         .present()
         .next()
-        .and_then(|node| cluster.value(node, asked));
+        .and_then(|node| cluster.value(node, requested));
     let is_named = nodes.any(|node| {
         cluster
             .find(&node.name)
@@ -278,8 +283,8 @@ fn found_name(space: &AvailabilityMap, needs: &[Need]) -> Option<String> {
     }
 }
 
-/// A resource of which no node has enough for one chunk, among nodes with the requested values and
-/// enough of the resources before it.
+/// The reason if no node has enough of a resource for one chunk. Resources are checked in order:
+/// each among the nodes with the requested values and enough of the resources before it.
 fn too_big_for_a_node(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -322,7 +327,7 @@ fn key_of<'a>(space: &'a AvailabilityMap, ix: NodeIx) -> Option<&'a NodeClassKey
         .find(|key| key.kind == kind)
 }
 
-/// A resource of which all nodes together have too little.
+/// The reason if all nodes together have too little of a resource.
 fn too_much_for_all(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let all = space.free(shape.access);
     let index = shape
@@ -333,7 +338,7 @@ fn too_much_for_all(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     Some(never_enough(space, shape, index, requested, all[index]))
 }
 
-/// A resource of which no host has enough for all chunks.
+/// The reason if all chunks must be on one host and no host has enough of a resource for them.
 fn too_big_for_a_host(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     if shape.arrangement != Arrangement::Pack {
         return None;
@@ -374,8 +379,8 @@ fn never_enough(
     }
 }
 
-/// How many chunks have a place, and how many were requested: of the first kind with too few
-/// places, or else of all.
+/// The number of chunks that fit, and the number requested: of the first kind of chunk with too few
+/// places, or else of all chunks.
 fn places(space: &AvailabilityMap, shape: &Shape) -> (u64, u64) {
     for chunk in 0..shape.chunks.len() {
         let supply = Candidates::of(space, shape, chunk, None).supply();
@@ -404,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn never_names_what_no_node_has() {
+    fn never_names_a_shortage_of_every_node() {
         let node =
             cluster("1 x ncpus=4:mem=8gb:arch=linux").running(1, "select=1:ncpus=2", "n1", 60);
         let never = "Can Never Run: Insufficient amount of resource: ";
@@ -449,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn never_tells_the_most_one_node_has() {
+    fn never_reports_the_largest_amount_on_a_node() {
         let nodes = cluster("2 x ncpus=8:mem=8gb, 1 x ncpus=4:mem=64gb");
         let never = "Can Never Run: Insufficient amount of resource: ";
         assert_eq!(
@@ -471,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_tells_what_is_free_in_the_unit_asked() {
+    fn busy_reports_the_free_amount_in_the_requested_unit() {
         let node =
             cluster("1 x ncpus=4:mem=8gb").running(1, "select=1:ncpus=2:mem=1536mb", "n1", 60);
         let busy = "Not Running: Insufficient amount of resource: ";
@@ -494,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_in_all_may_be_scattered() {
+    fn enough_in_total_may_be_scattered() {
         let nodes = cluster("2 x ncpus=4").running(1, "select=2:ncpus=2", "n1,n2", 60);
         assert_eq!(
             why(&nodes, "select=1:ncpus=3"),
@@ -503,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_used_from_outside_are_to_blame_only_where_they_would_do() {
+    fn gpus_used_from_outside_are_named_only_if_they_would_suffice() {
         let fixture = cluster("1 x ncpus=4:ngpus=2, 1 x ncpus=4:ngpus=1").used_outside(
             "n1",
             "ncpus=4:ngpus=2",
@@ -536,15 +541,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_use_beyond_jobs_is_the_reason_where_it_would_do() {
+    fn measured_use_is_named_only_if_it_would_suffice() {
         let fixture = cluster("").measured("n1", "ncpus=2", "ncpus=17", 17_040);
         let mut fixture = fixture.node("n2", "ncpus=1", true);
         fixture.policy.placement.availability = Availability::Utilized;
-        let said = |fixture: &TestCluster, request: &str| why(fixture, request);
         let busy = "Not Running: Insufficient amount of resource: ncpus (R: 2 A: 1 T: 3";
         let outside = ", 17 in use beyond what is allocated to jobs; load average 17.0 on n1)";
         assert_eq!(
-            said(&fixture, "select=1:ncpus=2"),
+            why(&fixture, "select=1:ncpus=2"),
             format!("{busy}{outside}")
         );
         assert_eq!(
@@ -558,9 +562,9 @@ mod tests {
         );
         let full = fixture.running(1, "select=1:ncpus=1", "n1", 60);
         assert_eq!(
-            said(&full, "select=1:ncpus=2"),
+            why(&full, "select=1:ncpus=2"),
             format!("{busy})"),
-            "the job on n1 is in the way as well"
+            "the job on n1 also uses a CPU"
         );
     }
 
@@ -573,12 +577,13 @@ mod tests {
         let fixture = cluster("")
             .terms("n1", "ncpus=8", terms.clone())
             .loaded("n1", "ncpus=8", terms, 4200);
-        let said = "Not Running: Insufficient amount of resource: ncpus (R: 1 A: 0 T: 8; load average 4.2 on n1)";
-        assert_eq!(why(&fixture, "select=1:ncpus=1"), said);
+        let expected = "Not Running: Insufficient amount of resource: ncpus (R: 1 A: 0 T: 8; \
+                        load average 4.2 on n1)";
+        assert_eq!(why(&fixture, "select=1:ncpus=1"), expected);
     }
 
     #[test]
-    fn without_nodes_nothing_is_told_to_be_impossible() {
+    fn without_nodes_no_request_is_impossible() {
         let none = "Not Running: No nodes available: none answers, or all are offline";
         assert_eq!(why(&cluster(""), "select=1:ncpus=1000"), none);
         assert_eq!(
@@ -591,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn never_tells_what_the_node_named_has() {
+    fn never_reports_the_amount_of_the_named_node() {
         let nodes = cluster("1 x ncpus=8, 1 x ncpus=4, 1 x ncpus=2").node("n3", "ncpus=2", true);
         let never = "Can Never Run: Insufficient amount of resource: ";
         assert_eq!(
@@ -609,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_several_nodes_has_what_these_have_together() {
+    fn a_host_has_the_resources_of_all_its_nodes() {
         let hosts = cluster("1 x ncpus=4").on_host("h", "2 x ncpus=4");
         let never = "Can Never Run: Insufficient amount of resource: ";
         assert_eq!(
@@ -619,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_places_are_told_than_are_asked_for() {
+    fn the_reported_places_are_fewer_than_requested() {
         let nodes = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n2", 60);
         let scattered =
             |fitting| format!("Not Running: Not enough free nodes available (R: 2 A: {fitting})");

@@ -1,6 +1,5 @@
-//! Distribution: which chunk goes on which node, and which task on which chunk (M9). The first
-//! share's node runs the script; the node file has a line for each task, in the order of their
-//! ranks.
+//! Distribution: the shares of nodes, chunk by chunk, and the ranks of their tasks (M9). The node
+//! of the first share runs the script; the node file has a line for each task, in order of rank.
 
 use super::place::Placement;
 use crate::model::job::NodeShare;
@@ -12,23 +11,23 @@ use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::BTreeMap;
 
 /// The maximum number of tasks that are distributed one by one.
-const MOST_TASKS: u64 = 1 << 20;
+const MAX_TASKS: u64 = 1 << 20;
 
-/// One share for each chunk, with its node; `grown` is what each has beyond its request. CPU and
-/// GPU numbers are assigned at launch.
+/// One share for each chunk, with its node. `extra` are the amounts of each share beyond its
+/// request. CPU and GPU numbers are assigned at launch.
 pub fn distribute(
     cluster: &Cluster,
     shape: &Shape,
     placement: &Placement,
-    grown: &[BTreeMap<usize, i64>],
+    extra: &[BTreeMap<usize, i64>],
     distribution: Distribution,
 ) -> Vec<(NodeIx, NodeShare)> {
     let none = BTreeMap::new();
     let picks = placement.picks.iter().enumerate();
     let mut shares: Vec<(NodeIx, NodeShare)> = picks
         .map(|(at, &(node, chunk))| {
-            let grown = grown.get(at).unwrap_or(&none);
-            (node, share(cluster, node, &shape.chunks[chunk], grown))
+            let extra = extra.get(at).unwrap_or(&none);
+            (node, share(cluster, node, &shape.chunks[chunk], extra))
         })
         .collect();
     let catalog = &cluster.catalog;
@@ -50,7 +49,7 @@ pub fn distribute(
     shares
 }
 
-/// Numbers the tasks, unless the numbers simply go from share to share.
+/// Sets the ranks of tasks, unless they are in the order of the shares.
 fn number_tasks(shares: &mut [(NodeIx, NodeShare)], shape: &Shape, distribution: Distribution) {
     if let Some(geometry) = &shape.geometry {
         let groups = shares.iter_mut().zip(geometry.groups());
@@ -66,7 +65,7 @@ fn number_tasks(shares: &mut [(NodeIx, NodeShare)], shape: &Shape, distribution:
         .map(|(_, share)| u64::from(share.mpiprocs))
         .sum();
     let is_plain = shares.iter().all(|(_, share)| share.mpiprocs == 1);
-    if distribution != Distribution::RoundRobin || is_plain || tasks > MOST_TASKS {
+    if distribution != Distribution::RoundRobin || is_plain || tasks > MAX_TASKS {
         return;
     }
     let mut next = 0;
@@ -89,11 +88,11 @@ fn share(
     cluster: &Cluster,
     node: NodeIx,
     chunk: &ChunkShape,
-    grown: &BTreeMap<usize, i64>,
+    extra: &BTreeMap<usize, i64>,
 ) -> NodeShare {
     let catalog = &cluster.catalog;
     let taken = chunk.given.iter().map(|(index, value)| {
-        let amount = counted(value).unwrap_or(0) + grown.get(index).copied().unwrap_or(0);
+        let amount = counted(value).unwrap_or(0) + extra.get(index).copied().unwrap_or(0);
         (
             catalog.names()[*index].clone(),
             catalog.value(*index, amount),
@@ -118,7 +117,7 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
-    fn a_chunk_has_one_mpi_process_unless_it_says_how_many_or_has_no_processors() {
+    fn a_chunk_with_cpus_has_one_mpi_process_by_default() {
         let request =
             "select=1:ncpus=1+1:ncpus=0:mem=1gb+1:ncpus=1:mpiprocs=0+1:ncpus=0:mpiprocs=2:mem=1gb";
         let plan = cluster("1 x ncpus=3:mem=4gb").queued(1, request).plan();
@@ -161,7 +160,7 @@ mod tests {
 
     /// M9.
     #[test]
-    fn tasks_are_dealt_by_the_policy() {
+    fn the_policy_distributes_tasks() {
         let fixture = |distribution| {
             let mut fixture = cluster("3 x ncpus=4");
             fixture.policy.placement.distribution = distribution;
@@ -217,7 +216,7 @@ mod tests {
 
     /// M9.
     #[test]
-    fn a_geometry_says_which_tasks_are_together() {
+    fn a_geometry_groups_tasks() {
         let fixture = cluster("2 x ncpus=4");
         assert_eq!(
             lines(&fixture, "select=4:ncpus=1 geometry={(0,3)(1,2)}"),
@@ -240,9 +239,9 @@ mod tests {
         );
     }
 
-    /// M9: a share has its turn as long as it has tasks left.
+    /// M9: a share takes part in each round until it has no tasks left.
     #[test]
-    fn tasks_go_round_where_shares_hold_different_numbers() {
+    fn round_robin_skips_shares_without_tasks_left() {
         let uneven = "select=1:ncpus=3:mpiprocs=3+1:ncpus=1:mpiprocs=1 place=scatter distribution=roundrobin";
         assert_eq!(lines(&cluster("2 x ncpus=4"), uneven), "1,2,1,1");
     }

@@ -78,7 +78,7 @@ fn an_exclusive_backfilled_job_avoids_booked_nodes() {
 
 #[test]
 fn the_booking_follows_an_early_end() {
-    // M28: A 1 of 2 until 3 h, B wants 2 for 1 h, C 1 for 2 h.
+    // M28: job 1 uses 1 CPU of 2 until 3 h; job 2 requests 2 for 1 h, job 3 requests 1 for 2 h.
     let mut fixture = cluster("1 x ncpus=2")
         .running(1, "select=1:ncpus=1", "n1", 3 * 3600)
         .queued(2, "select=1:ncpus=2 walltime=1:00:00")
@@ -109,7 +109,7 @@ fn without_backfill_nothing_passes() {
 }
 
 #[test]
-fn only_a_job_that_can_be_told_a_time_is_booked() {
+fn only_a_job_with_a_computable_start_is_booked() {
     let fixture = cluster("2 x ncpus=8")
         .node("n2", "ncpus=16", false)
         .running(1, "select=1:ncpus=4", "n1", 600)
@@ -172,7 +172,7 @@ fn started(fixture: &TestCluster) -> Vec<u64> {
 }
 
 #[test]
-fn m30_what_is_tried_first_is_a_policy() {
+fn m30_the_policy_orders_backfilled_jobs() {
     let first = || {
         ten()
             .queued(3, "select=1:ncpus=1 walltime=3:00:00")
@@ -214,7 +214,7 @@ fn m30_what_is_tried_first_is_a_policy() {
 }
 
 #[test]
-fn m31_as_many_are_promised_a_start_as_the_depth_says() {
+fn m31_the_depth_is_the_number_of_bookings() {
     let fixture = |depth| {
         let fixture = ten()
             .queued(3, "select=1:ncpus=10 walltime=1:00:00")
@@ -249,7 +249,7 @@ fn m31_as_many_are_promised_a_start_as_the_depth_says() {
 }
 
 #[test]
-fn m31_with_any_depth_each_job_of_a_class_is_promised_its_own_start() {
+fn m31_each_job_of_a_class_has_its_own_booking() {
     let fixture = cluster("1 x ncpus=2").running(1, "select=1:ncpus=2", "n1", 60);
     let fixture = (2..6).fold(fixture, |fixture, job| {
         fixture.queued(job, "select=1:ncpus=2 walltime=60")
@@ -264,7 +264,7 @@ fn m31_with_any_depth_each_job_of_a_class_is_promised_its_own_start() {
 }
 
 #[test]
-fn m31_an_array_of_a_million_elements_does_not_promise_without_bound() {
+fn m31_bookings_of_a_large_array_are_bounded() {
     let fixture = cluster("1 x ncpus=2").running(1, "select=1:ncpus=2 place=excl", "n1", 60);
     let fixture = fixture.queued(2, "select=1:ncpus=2 walltime=60 array=0-999999 place=excl");
     let plan = with(fixture, |b| b.depth = Backfill::ALL).plan();
@@ -272,7 +272,7 @@ fn m31_an_array_of_a_million_elements_does_not_promise_without_bound() {
 }
 
 #[test]
-fn m31_conservative_promises_come_forward_when_a_job_ends_early_and_never_go_back() {
+fn m31_conservative_bookings_move_forward_after_an_early_end() {
     let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 600)
         .queued(2, "select=1:ncpus=4 walltime=100")
@@ -289,12 +289,12 @@ fn m31_conservative_promises_come_forward_when_a_job_ends_early_and_never_go_bac
     assert_eq!(
         (booking.was, &booking.cause),
         (Some(Time(700_000)), &None),
-        "earlier needs no excuse"
+        "an earlier start needs no cause"
     );
 }
 
 #[test]
-fn m31_a_promise_that_slips_says_why() {
+fn m31_a_later_booking_names_the_cause() {
     let fixture = || {
         let fixture = cluster("2 x ncpus=4")
             .running(1, "select=1:ncpus=4 place=excl", "n1", 600)
@@ -345,7 +345,7 @@ fn m31_a_promise_that_slips_says_why() {
 
 /// M32, G4: other jobs with the same request and without a planned start do not delay it either.
 #[test]
-fn m32_a_promise_is_kept_when_its_equals_go_ahead() {
+fn m32_a_booking_is_kept_behind_jobs_with_the_same_request() {
     let same = "select=1:ncpus=4 walltime=50";
     let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 100)
@@ -357,10 +357,10 @@ fn m32_a_promise_is_kept_when_its_equals_go_ahead() {
     assert_eq!(fixture.booked(), "2 at 150 on n1; 4 at 100 on n1");
 }
 
-/// M32: a job planned for the moment after an overdue job starts as soon as that has ended, even at
-/// once.
+/// M32: a job planned for the moment after the end of an overdue job starts as soon as that job
+/// ends, even at once.
 #[test]
-fn m32_nobody_waits_for_a_promise_of_the_next_moment() {
+fn m32_no_job_waits_for_a_booking_after_an_overdue_job() {
     let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 10)
         .queued(2, "select=1:ncpus=4");
@@ -376,14 +376,14 @@ fn m32_nobody_waits_for_a_promise_of_the_next_moment() {
     assert_eq!(
         (fixture.starts().as_str(), fixture.plan().bookings[0].at),
         ("", Time(10_001)),
-        "it still runs"
+        "job 1 still runs"
     );
     fixture.state.vacate(JobId::job(1));
     assert_eq!(fixture.starts(), "2 on n1");
 }
 
 #[test]
-fn m32_a_promise_may_be_kept_when_its_job_is_overtaken() {
+fn m32_a_booking_may_be_kept_when_its_job_is_overtaken() {
     let fixture = |keep| {
         let fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=2", "n1", 600)
@@ -400,7 +400,7 @@ fn m32_a_promise_may_be_kept_when_its_job_is_overtaken() {
     assert_eq!(
         fixture(BookingRetention::CurrentHighest).starts(),
         "4 on n1",
-        "it stands in nobody's way but job 2's"
+        "it delays only job 2"
     );
     assert_eq!(
         fixture(BookingRetention::Highest).booked(),
@@ -417,7 +417,7 @@ fn m32_a_promise_may_be_kept_when_its_job_is_overtaken() {
 }
 
 #[test]
-fn m33_qualities_of_service_have_promises_of_their_own() {
+fn m33_a_qos_may_have_its_own_bookings() {
     let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 600)
         .queued(2, "select=1:ncpus=4 walltime=100 qos=high")
@@ -435,7 +435,7 @@ fn m33_qualities_of_service_have_promises_of_their_own() {
 }
 
 #[test]
-fn i18_a_queue_may_have_promises_of_its_own() {
+fn i18_a_queue_may_have_its_own_bookings() {
     let fixture = |depth, own| {
         let mut fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 600)
@@ -482,13 +482,13 @@ fn m34_preemptible_backfill_is_preempted() {
         .queued(4, "select=1:ncpus=1 walltime=1:00:00");
     let fixture = with(fixture, |b| b.policy = Filling::Preempt);
     let plan = fixture.plan();
-    let lent: Vec<_> = plan
+    let started: Vec<_> = plan
         .starts
         .iter()
         .map(|start| (start.job.number, start.preemptible))
         .collect();
     assert_eq!(
-        (lent, fixture.booked()),
+        (started, fixture.booked()),
         (vec![(3, true), (4, false)], "2 at 3600 on n1".to_string())
     );
     let mut fixture = settled(fixture);
@@ -519,7 +519,7 @@ fn m34_preemptible_backfill_is_preempted() {
 }
 
 #[test]
-fn m34_what_cannot_be_run_again_borrows_nothing() {
+fn m34_jobs_that_are_not_rerunnable_use_no_booked_resources() {
     let fixture = blocked();
     let mut job = fixture.job(3, "select=1:ncpus=8 walltime=2:00:00");
     std::sync::Arc::make_mut(&mut job.spec).rerunnable = false;
@@ -535,7 +535,7 @@ fn m34_what_cannot_be_run_again_borrows_nothing() {
 }
 
 #[test]
-fn m34_no_more_make_way_than_have_to() {
+fn m34_no_more_jobs_are_preempted_than_needed() {
     let fixture = cluster("1 x ncpus=6")
         .running(1, "select=1:ncpus=3", "n1", 3600)
         .queued(2, "select=1:ncpus=5 walltime=1:00:00")
@@ -550,15 +550,11 @@ fn m34_no_more_make_way_than_have_to() {
         .iter()
         .map(|preemption| preemption.job.number)
         .collect();
-    assert_eq!(
-        preempts,
-        [3],
-        "job 4 started beside the promise or may stay beside job 2"
-    );
+    assert_eq!(preempts, [3], "job 4 fits beside job 2");
 }
 
 #[test]
-fn m37_a_promise_keeps_out_of_what_is_set_aside() {
+fn m37_a_booking_leaves_reserved_resources() {
     let window = |fixture: &TestCluster| Window {
         id: "R1".to_string(),
         from: Time(3_600_000),
@@ -588,7 +584,7 @@ fn m37_a_promise_keeps_out_of_what_is_set_aside() {
         assert_eq!(
             fixture("0:30:00", depth).booked(),
             "2 at 1800 on n1",
-            "it is over as the window opens"
+            "it ends when the reservation begins"
         );
         assert_eq!(fixture("0:31:00", depth).booked(), "2 at 7200 on n1");
     }
@@ -642,7 +638,7 @@ fn backfill_delays_no_booking_when_resources_are_set_aside() {
 }
 
 #[test]
-fn m35_what_became_free_is_kept_for_wide_jobs_for_a_while() {
+fn m35_freed_resources_are_held_for_wide_jobs_for_a_while() {
     let fixture = |wide: &str| {
         let fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=1", "n1", 600)
@@ -676,7 +672,7 @@ fn m35_what_became_free_is_kept_for_wide_jobs_for_a_while() {
 }
 
 #[test]
-fn m36_no_more_jobs_are_tried_than_are_to_be_considered() {
+fn m36_the_backfill_depth_bounds_the_considered_jobs() {
     let fixture = |consider| {
         let fixture = ten()
             .queued(3, "select=1:ncpus=5 walltime=60")
@@ -695,7 +691,7 @@ fn m36_no_more_jobs_are_tried_than_are_to_be_considered() {
 
 /// A kept planned start is not dropped by the depth, nor does it admit further jobs.
 #[test]
-fn m36_a_job_that_was_promised_a_start_is_one_of_those_considered() {
+fn m36_a_job_with_a_booking_counts_toward_the_backfill_depth() {
     let fixture = ten()
         .queued(3, "select=1:ncpus=5 walltime=60")
         .queued(4, "select=1:ncpus=5 walltime=60");
@@ -716,7 +712,7 @@ fn m36_a_job_that_was_promised_a_start_is_one_of_those_considered() {
 }
 
 #[test]
-fn i8_and_i10_only_what_is_over_in_time_fills_the_gap() {
+fn i8_and_i10_only_jobs_that_end_in_time_are_backfilled() {
     let fixture = blocked()
         .queued(3, "select=1:ncpus=8 walltime=0:30:00")
         .queued(4, "select=1:ncpus=8 walltime=2:00:00");
@@ -753,7 +749,7 @@ fn i9_a_start_names_the_jobs_it_passed() {
 }
 
 #[test]
-fn x3_skip_promises_nothing_to_anybody() {
+fn x3_skip_makes_no_booking() {
     let fixture = blocked().queued(3, "select=1:ncpus=8 walltime=9:00:00");
     let fixture = with(fixture, |b| b.policy = Filling::Skip);
     assert_eq!(
@@ -775,13 +771,17 @@ fn x4_a_job_without_an_end_is_not_backfilled() {
     assert_eq!(
         fixture.starts(),
         "1000 on n1",
-        "ahead of the blocked job it starts"
+        "a job ahead of the blocked job starts"
     );
-    assert_eq!(fixture.booked(), "", "which then can be told no time");
+    assert_eq!(
+        fixture.booked(),
+        "",
+        "the start of the blocked job cannot be computed"
+    );
 }
 
 #[test]
-fn the_shortest_may_go_first_behind_the_blocked_job() {
+fn the_shortest_may_be_backfilled_first() {
     let fixture = ten()
         .queued(3, "select=1:ncpus=4 walltime=1:00:00")
         .queued(4, "select=1:ncpus=4 walltime=0:30:00");
@@ -796,7 +796,7 @@ fn the_shortest_may_go_first_behind_the_blocked_job() {
     assert_eq!(
         started(&with(free, |b| b.order = FillOrder::Shortest)),
         [3],
-        "the head of the queue goes by rank"
+        "jobs ahead of a blocked job start by rank"
     );
 }
 

@@ -25,9 +25,9 @@ fn times(fixture: &TestCluster) -> Vec<(u64, i64)> {
     times
 }
 
-/// I29: one node per chunk: those that become free, and free ones.
+/// I29: a planned start names a node for each chunk: nodes that become free, then free nodes.
 #[test]
-fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
+fn a_counted_booking_names_a_node_for_each_chunk() {
     let fixture = cluster("3 x ncpus=1, 2 x ncpus=1").running(1, "select=1:ncpus=1", "n2", 100);
     let fixture = fixture.queued(2, "select=5:ncpus=1");
     assert_eq!(fixture.plan().bookings[0].nodes.join(","), "n2,n1,n3,n4,n5");
@@ -39,17 +39,20 @@ fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
 
 /// The resources of a preempted job are free at the next moment, and counted once.
 #[test]
-fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
+fn resources_of_an_overdue_victim_are_counted_once() {
     for ends in [49, 50, 51, 100] {
         let mut fixture = cluster("1 x ncpus=2").running(1, "select=1:ncpus=1", "n1", ends);
-        let way = JobPreemption {
+        let preemption = JobPreemption {
             attempt: None,
             to: None,
             cause: PreemptCause::Rank,
             action: PreemptAction::Requeue,
             at: Time(0),
         };
-        fixture.state.bookings.note_told(JobId::job(1), Some(&way));
+        fixture
+            .state
+            .bookings
+            .note_told(JobId::job(1), Some(&preemption));
         let fixture = fixture.running(2, "select=1:ncpus=1", "n1", 200).at(50);
         assert_eq!(
             times(&fixture.clone().queued(3, "select=1:ncpus=1")),
@@ -65,7 +68,7 @@ fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
 }
 
 #[test]
-fn a_blocked_job_is_told_when_it_starts() {
+fn a_blocked_job_reports_its_planned_start() {
     let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 100)
         .queued(2, "select=1:ncpus=4 walltime=60");
@@ -79,13 +82,13 @@ fn a_blocked_job_is_told_when_it_starts() {
     let fixture = fixture.queued(3, "select=1:ncpus=3 walltime=60");
     assert!(
         matches!(fixture.reason(3), Some(Reason::Busy { until: None, .. })),
-        "only the first is promised anything"
+        "only the first job has a planned start"
     );
 }
 
 /// M31: a planned start that cannot be kept is planned again, once.
 #[test]
-fn promises_for_more_than_there_is_left_are_not_renewed() {
+fn bookings_of_lost_resources_are_not_renewed() {
     let mut fixture = cluster("4 x ncpus=1").running(9, "select=4:ncpus=1", "n1,n2,n3,n4", 100);
     fixture.policy.backfill.depth = Backfill::ALL;
     let fixture = later(
@@ -102,7 +105,7 @@ fn promises_for_more_than_there_is_left_are_not_renewed() {
 
 /// M32: the second job of a class keeps its planned start though the first was refused.
 #[test]
-fn a_promise_is_kept_behind_a_newcomer_of_the_same_class() {
+fn a_booking_is_kept_behind_a_new_job_of_its_class() {
     let mut fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=4", "n1", 100);
     fixture.policy.backfill.keep = BookingRetention::Highest;
     let fixture = later(fixture.queued(3, "select=1:ncpus=4 walltime=60"));

@@ -46,20 +46,20 @@ fn with_policy(mut fixture: TestCluster, change: impl Fn(&mut Policy)) -> TestCl
 }
 
 #[test]
-fn where_any_place_is_as_good_as_any_other_amounts_are_counted() {
+fn amounts_are_counted_if_nodes_are_interchangeable() {
     for fixture in plain() {
         assert!(counts(&fixture));
         assert!(counts(
             &fixture.clone().queued(9, "select=2:ncpus=2 place=shared")
         ));
-        assert_eq!(promised(fixture.clone()), promised(pinned(fixture)));
+        assert_eq!(bookings_of(fixture.clone()), bookings_of(pinned(fixture)));
     }
 }
 
 #[test]
-fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
+fn requests_that_choose_nodes_are_pinned() {
     for fixture in plain() {
-        for wish in [
+        for request in [
             "place=excl",
             "place=exclhost",
             "naccess=singleuser",
@@ -70,9 +70,9 @@ fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
                 !counts(
                     &fixture
                         .clone()
-                        .queued(9, &format!("select=1:ncpus=2 {wish}"))
+                        .queued(9, &format!("select=1:ncpus=2 {request}"))
                 ),
-                "{wish}"
+                "{request}"
             );
         }
         for access in [
@@ -91,7 +91,7 @@ fn who_wants_neighbours_of_one_kind_only_is_given_a_place() {
 }
 
 #[test]
-fn nodes_that_do_not_take_all_jobs_alike_are_looked_at() {
+fn jobs_are_pinned_if_nodes_restrict_jobs() {
     let terms: [fn(&mut NodeTerms); 9] = [
         |terms| terms.max_jobs = Some(9),
         |terms| terms.max_user_jobs = Some(9),
@@ -117,7 +117,7 @@ fn nodes_that_do_not_take_all_jobs_alike_are_looked_at() {
 }
 
 #[test]
-fn what_is_in_use_counts_node_by_node() {
+fn policies_by_measured_use_pin_bookings() {
     for fixture in plain() {
         for how in [Availability::Utilized, Availability::Combined] {
             assert!(!counts(&with_policy(fixture.clone(), |policy| policy
@@ -134,7 +134,7 @@ fn what_is_in_use_counts_node_by_node() {
 }
 
 #[test]
-fn what_a_job_says_of_its_nodes_or_of_the_whole_system_gives_it_a_place() {
+fn requests_for_nodes_or_system_wide_resources_are_pinned() {
     for mut fixture in plain() {
         let scope = HostList::default();
         fixture.state.set_pool(
@@ -178,7 +178,7 @@ fn what_a_job_says_of_its_nodes_or_of_the_whole_system_gives_it_a_place() {
 }
 
 #[test]
-fn what_the_site_says_of_nodes_gives_jobs_a_place() {
+fn policies_that_choose_nodes_pin_bookings() {
     let set = NodeSets {
         choice: SetChoice::OneOf,
         by: "color".into(),
@@ -209,7 +209,7 @@ fn what_the_site_says_of_nodes_gives_jobs_a_place() {
 
 /// Reserved resources serve no planned start, though the amounts would suffice.
 #[test]
-fn a_window_is_in_the_way_of_a_promise() {
+fn a_reservation_delays_a_booking() {
     for (nodes, all) in [
         ("1 x ncpus=4", "select=2:ncpus=2"),
         ("2 x ncpus=4", "select=4:ncpus=2"),
@@ -228,12 +228,12 @@ fn a_window_is_in_the_way_of_a_promise() {
         let fixture = fixture
             .running(1, "select=1:ncpus=2", "n1", 60)
             .queued(2, &format!("{all} walltime=2:00:00"));
-        assert_eq!(promised(fixture), ["2 at 7200"]);
+        assert_eq!(bookings_of(fixture), ["2 at 7200"]);
     }
 }
 
 /// The planned starts, pinned or not: `2 at 100`.
-fn promised(fixture: TestCluster) -> Vec<String> {
+fn bookings_of(fixture: TestCluster) -> Vec<String> {
     let plan = fixture.plan();
     plan.bookings
         .iter()
@@ -243,17 +243,17 @@ fn promised(fixture: TestCluster) -> Vec<String> {
 
 /// M46: the free part of the node is free for one user only.
 #[test]
-fn a_running_job_that_bears_its_own_user_only_is_waited_for() {
+fn a_job_waits_for_a_node_of_another_user() {
     let fixture =
         cluster("1 x ncpus=4").running(1, "select=1:ncpus=1 naccess=singleuser", "n1", 100);
     let fixture = fixture
         .owned("bob")
         .queued(2, "select=1:ncpus=1 walltime=60");
     assert_eq!(
-        (counts(&fixture), promised(fixture.clone())),
+        (counts(&fixture), bookings_of(fixture.clone())),
         (false, vec!["2 at 100".to_string()])
     );
-    assert_eq!(promised(fixture.clone()), promised(pinned(fixture)));
+    assert_eq!(bookings_of(fixture.clone()), bookings_of(pinned(fixture)));
 }
 
 /// Two halves on two nodes are not a whole.
@@ -262,15 +262,15 @@ fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
     let fixture = cluster("2 x ncpus=2").running(1, "select=2:ncpus=1", "n1,n2", 100);
     let fixture = fixture.queued(2, "select=2:ncpus=2 walltime=60");
     assert_eq!(
-        (counts(&fixture), promised(fixture.clone())),
+        (counts(&fixture), bookings_of(fixture.clone())),
         (false, vec!["2 at 100".to_string()])
     );
-    assert_eq!(promised(fixture.clone()), promised(pinned(fixture)));
+    assert_eq!(bookings_of(fixture.clone()), bookings_of(pinned(fixture)));
 }
 
-/// One such running job is enough.
+/// One running job of another size is enough.
 #[test]
-fn running_jobs_that_hold_anything_but_pieces_give_jobs_a_place() {
+fn running_jobs_of_other_sizes_pin_bookings() {
     let [_, many] = plain();
     assert!(counts(&many));
     assert!(!counts(&many.clone().running(

@@ -16,7 +16,7 @@ fn pinned(fixture: TestCluster) -> TestCluster {
 }
 
 /// The nodes of the first planned start, one for each chunk.
-fn promised(fixture: &TestCluster) -> String {
+fn booked_nodes(fixture: &TestCluster) -> String {
     let mut nodes = fixture.plan().bookings[0].nodes.to_vec();
     nodes.sort();
     nodes.join(",")
@@ -42,7 +42,7 @@ fn a_booking_takes_busy_nodes_and_leaves_free_ones_to_backfill() {
 }
 
 #[test]
-fn a_promise_of_scattered_chunks_takes_one_node_of_each_host() {
+fn a_booking_of_scattered_chunks_takes_one_node_of_each_host() {
     let fixture = pinned(
         cluster("1 x ncpus=4")
             .on_host("h", "2 x ncpus=4")
@@ -55,7 +55,7 @@ fn a_promise_of_scattered_chunks_takes_one_node_of_each_host() {
 }
 
 #[test]
-fn a_promise_takes_only_nodes_that_suit() {
+fn a_booking_takes_only_suitable_nodes() {
     let nodes = "1 x ncpus=4:color=red, 1 x ncpus=4:color=blue, 1 x ncpus=4:color=red";
     let fixture = pinned(cluster(nodes)).running(1, "select=2:ncpus=4", "n2,n3", 100);
     let booked = |request: &str| fixture.clone().queued(2, request).booked();
@@ -67,22 +67,22 @@ fn a_promise_takes_only_nodes_that_suit() {
 }
 
 #[test]
-fn a_promise_takes_of_a_node_no_more_than_it_will_have() {
+fn a_booking_takes_no_more_of_a_node_than_will_be_free() {
     let fixture =
         pinned(cluster("1 x ncpus=4, 1 x ncpus=2")).running(1, "select=1:ncpus=2", "n1", 100);
     assert_eq!(
-        promised(&fixture.queued(2, "select=5:ncpus=1")),
+        booked_nodes(&fixture.queued(2, "select=5:ncpus=1")),
         "n1,n1,n1,n2,n2"
     );
     let fixture =
         pinned(cluster("1 x ncpus=8, 1 x ncpus=4")).running(1, "select=1:ncpus=6", "n1", 100);
     assert_eq!(
-        promised(&fixture.queued(2, "select=7:ncpus=1")),
+        booked_nodes(&fixture.queued(2, "select=7:ncpus=1")),
         "n1,n1,n1,n1,n1,n1,n2"
     );
 }
 
-/// Three nodes, two of them in use until 100, and job 2 with its planned start on these.
+/// Four nodes, of them `n1` and `n3` in use until 100, and job 2 with a planned start then.
 fn kept(request: &str) -> TestCluster {
     let nodes = "4 x ncpus=4:color=red";
     let mut fixture = pinned(cluster(nodes)).running(1, "select=1:ncpus=4", "n1", 100);
@@ -100,8 +100,7 @@ fn kept(request: &str) -> TestCluster {
     )
 }
 
-/// With another node before all others, in use until then, too: a new planned start would take that
-/// one.
+/// Adds a node before all others that is also in use until 100: a new planned start would take it.
 fn with_an_earlier_node(fixture: TestCluster) -> TestCluster {
     fixture
         .node("a", "ncpus=4:color=red", true)
@@ -109,7 +108,7 @@ fn with_an_earlier_node(fixture: TestCluster) -> TestCluster {
 }
 
 #[test]
-fn a_promise_stays_on_its_nodes_while_nothing_ends() {
+fn a_booking_stays_on_its_nodes_while_no_job_ends() {
     for request in [
         "select=3:ncpus=4",
         "select=3:ncpus=4 place=group=color",
@@ -123,7 +122,7 @@ fn a_promise_stays_on_its_nodes_while_nothing_ends() {
 }
 
 #[test]
-fn a_promise_leaves_nodes_that_no_longer_suit() {
+fn a_booking_leaves_nodes_that_no_longer_suit() {
     let moved = |request: &str| {
         kept(request)
             .node("n3", "ncpus=4:color=blue", true)
@@ -137,7 +136,7 @@ fn a_promise_leaves_nodes_that_no_longer_suit() {
 }
 
 #[test]
-fn a_promise_leaves_nodes_that_somebody_was_given_against_the_plan() {
+fn a_booking_leaves_nodes_that_another_job_was_given() {
     let fixture = kept("select=3:ncpus=4");
     let fixture = fixture.running(8, "select=1:ncpus=4", "n2", 500);
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
@@ -156,27 +155,27 @@ fn with_licences(fixture: TestCluster, total: i64) -> TestCluster {
     fixture
 }
 
-/// Q21, M31: planned starts use resources of the whole system one after another, like nodes.
+/// Q21, M31: planned starts use system-wide resources one after another, like nodes.
 #[test]
-fn promises_of_what_the_whole_system_has_are_kept_against_newcomers() {
+fn bookings_of_system_wide_resources_are_kept_against_new_jobs() {
     let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
         9,
         "select=1:ncpus=1 site_lic=2",
         "n1",
         100,
     );
-    let asked = "site_lic=2 walltime=100";
-    let fixture = later(fixture.queued(2, asked).queued(3, asked));
+    let request = "site_lic=2 walltime=100";
+    let fixture = later(fixture.queued(2, request).queued(3, request));
     assert_eq!(times(&fixture), [(2, 100), (3, 200)]);
     assert_eq!(
-        times(&fixture.queued(1, asked)),
+        times(&fixture.queued(1, request)),
         [(1, 300), (2, 100), (3, 200)]
     );
 }
 
 /// G4, G7: a planned start with a license stays on its nodes, and so leaves those of another.
 #[test]
-fn who_is_promised_a_licence_pushes_nobody_off_his_nodes() {
+fn a_booking_of_a_license_displaces_no_other_booking() {
     let mut fixture = with_licences(cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb"), 2);
     fixture.policy.backfill = Backfill {
         depth: 1,
@@ -222,7 +221,7 @@ fn backfill_leaves_system_resources_for_bookings() {
 
 /// Q21: also for jobs that request exclusive nodes.
 #[test]
-fn what_the_whole_system_has_comes_back_to_exclusive_jobs() {
+fn released_system_wide_resources_serve_exclusive_jobs() {
     let fixture = with_licences(cluster("2 x ncpus=4"), 2).running(
         9,
         "select=1:ncpus=1 site_lic=2",
@@ -277,7 +276,7 @@ fn backfill_respects_bookings_and_reservations_together() {
 
 /// M31: a planned start that must move to other nodes does so, and names them.
 #[test]
-fn a_promise_that_is_renewed_elsewhere_names_its_new_nodes() {
+fn a_booking_renewed_on_other_nodes_names_them() {
     let mut fixture = kept("select=3:ncpus=4");
     fixture.policy.backfill.depth = Backfill::ALL;
     let fixture = later(fixture).running(8, "select=1:ncpus=4", "n2", 500);
@@ -286,7 +285,7 @@ fn a_promise_that_is_renewed_elsewhere_names_its_new_nodes() {
 
 /// A planned start is placed again after a job has ended: that leaves the most for backfill.
 #[test]
-fn a_promise_is_placed_anew_once_something_has_ended() {
+fn a_booking_is_placed_again_after_an_end() {
     let fixture =
         with_an_earlier_node(kept("select=3:ncpus=4").running(7, "select=1:ncpus=0", "n4", 50));
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n2");
@@ -297,7 +296,7 @@ fn a_promise_is_placed_anew_once_something_has_ended() {
 
 /// M37: a planned start leaves its nodes when one of them is reserved.
 #[test]
-fn a_promise_leaves_a_node_that_was_set_aside() {
+fn a_booking_leaves_a_reserved_node() {
     let fixture = bobs(kept("select=3:ncpus=4"), &["n2"], (0, 9));
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
@@ -314,7 +313,7 @@ fn times(fixture: &TestCluster) -> Vec<(u64, i64)> {
     times
 }
 
-fn all_promised(fixture: TestCluster) -> TestCluster {
+fn all_booked(fixture: TestCluster) -> TestCluster {
     let mut fixture = pinned(fixture);
     fixture.policy.backfill.depth = Backfill::ALL;
     fixture
@@ -322,8 +321,8 @@ fn all_promised(fixture: TestCluster) -> TestCluster {
 
 /// M31: resources of jobs started in this cycle serve several planned starts after their ends.
 #[test]
-fn promises_stand_on_what_this_cycle_starts() {
-    let fixture = all_promised(cluster("1 x ncpus=4")).queued(2, "select=1:ncpus=4 walltime=50");
+fn bookings_use_resources_of_jobs_started_in_this_cycle() {
+    let fixture = all_booked(cluster("1 x ncpus=4")).queued(2, "select=1:ncpus=4 walltime=50");
     let fixture = fixture
         .queued(3, "select=1:ncpus=3 walltime=100")
         .queued(4, "select=1:ncpus=1 walltime=100");
@@ -335,8 +334,8 @@ fn promises_stand_on_what_this_cycle_starts() {
 
 /// M31: planned starts on a node do not overlap.
 #[test]
-fn a_promise_ends_before_the_next_begins_or_begins_after_it() {
-    let fixture = all_promised(cluster("1 x ncpus=4"));
+fn bookings_on_a_node_do_not_overlap() {
+    let fixture = all_booked(cluster("1 x ncpus=4"));
     let fixture =
         fixture
             .running(1, "select=1:ncpus=2", "n1", 50)
@@ -353,27 +352,30 @@ fn a_promise_ends_before_the_next_begins_or_begins_after_it() {
 }
 
 #[test]
-fn a_promise_takes_no_more_than_it_needs() {
+fn a_booking_takes_no_more_than_it_needs() {
     let fixture = pinned(cluster("2 x ncpus=4")).running(1, "select=2:ncpus=4", "n1,n2", 100);
-    assert_eq!(promised(&fixture.queued(2, "select=3:ncpus=2")), "n1,n1,n2");
+    assert_eq!(
+        booked_nodes(&fixture.queued(2, "select=3:ncpus=2")),
+        "n1,n1,n2"
+    );
 }
 
 /// The rest of a planned start goes to the first nodes, including those of its picks.
 #[test]
-fn a_promise_is_filled_up_on_the_first_nodes() {
+fn the_rest_of_a_booking_uses_the_first_nodes() {
     let mut fixture =
         pinned(cluster("1 x ncpus=8, 1 x ncpus=4")).running(1, "select=1:ncpus=6", "n1", 100);
     fixture.policy.placement.allocation =
         crate::model::request::placement_policy::NodeAllocation::FirstAvailable;
     assert_eq!(
-        promised(&fixture.queued(2, "select=7:ncpus=1")),
+        booked_nodes(&fixture.queued(2, "select=7:ncpus=1")),
         "n1,n1,n1,n1,n1,n1,n1"
     );
 }
 
 /// X4: one node of each host, also if part of a host becomes free and part of it is free.
 #[test]
-fn a_promise_of_scattered_chunks_is_filled_up_on_other_hosts() {
+fn the_rest_of_scattered_chunks_uses_other_hosts() {
     let fixture = pinned(
         cluster("")
             .on_host("h", "2 x ncpus=4")
@@ -388,7 +390,7 @@ fn a_promise_of_scattered_chunks_is_filled_up_on_other_hosts() {
 
 /// M31: if a resource has shrunk, the first planned starts keep it, until their jobs end.
 #[test]
-fn a_kept_promise_of_what_the_whole_system_has_lasts_until_its_job_ends() {
+fn a_kept_booking_of_a_license_lasts_until_its_job_ends() {
     let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
         9,
         "select=1:ncpus=1 site_lic=2",
@@ -406,7 +408,7 @@ fn a_kept_promise_of_what_the_whole_system_has_lasts_until_its_job_ends() {
 
 /// M32: resources of a planned start are not given to another.
 #[test]
-fn a_promise_does_not_stay_where_it_would_run_into_one_made_before_it() {
+fn a_booking_does_not_stay_on_resources_of_an_earlier_booking() {
     let mut fixture = pinned(cluster("2 x ncpus=4")).running(8, "select=1:ncpus=4", "n1", 100);
     fixture.policy.backfill.depth = 2;
     let fixture = fixture.running(9, "select=1:ncpus=4", "n2", 150);
@@ -421,7 +423,7 @@ fn a_promise_does_not_stay_where_it_would_run_into_one_made_before_it() {
 
 /// M8d: the load now does not predict the load then.
 #[test]
-fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
+fn i29_bookings_ignore_the_load_by_which_starts_choose_nodes() {
     use crate::model::request::placement_policy::NodeAllocation;
     let fixture = pinned(cluster(""))
         .measured("n1", "ncpus=8", "", 0)
@@ -436,8 +438,8 @@ fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
 
 /// M31: resources of a job that starts between two planned starts are free for the second.
 #[test]
-fn promises_stand_on_what_starts_after_the_first_of_them() {
-    let fixture = all_promised(cluster("2 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
+fn bookings_use_resources_of_jobs_started_after_the_first_booking() {
+    let fixture = all_booked(cluster("2 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
     let fixture = fixture.queued(2, "select=1:ncpus=4:vnode=n1 walltime=100");
     let fixture = fixture.queued(3, "select=1:ncpus=4:vnode=n2 walltime=50");
     let fixture = fixture.queued(4, "select=1:ncpus=4:vnode=n2 walltime=50");
@@ -449,9 +451,8 @@ fn promises_stand_on_what_starts_after_the_first_of_them() {
 
 /// No start is planned behind a job with an unknown end.
 #[test]
-fn no_promise_stands_on_a_promise_without_an_end() {
-    let mut fixture =
-        all_promised(cluster("1 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
+fn no_booking_follows_a_booking_without_an_end() {
+    let mut fixture = all_booked(cluster("1 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
     fixture.policy.default_walltime = Span(i64::MAX);
     let fixture = fixture
         .queued(2, "select=1:ncpus=4")
@@ -461,7 +462,7 @@ fn no_promise_stands_on_a_promise_without_an_end() {
 
 /// A node that is down stays down after its job has ended.
 #[test]
-fn a_promise_takes_no_node_that_is_down_though_its_job_ends() {
+fn a_booking_uses_no_node_that_is_down() {
     let fixture =
         pinned(cluster("3 x ncpus=4, 1 x ncpus=1")).running(9, "select=1:ncpus=4", "n1", 100);
     let fixture = fixture

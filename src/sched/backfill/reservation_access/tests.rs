@@ -78,7 +78,7 @@ fn code(fixture: &TestCluster, id: u64) -> String {
 }
 
 #[test]
-fn m37_a_window_is_for_its_users_and_they_may_use_the_rest_too() {
+fn m37_users_of_a_reservation_may_also_use_other_nodes() {
     let fixture = cluster("4 x ncpus=1");
     let reserved = window(&fixture, "john", &["john"], &["n1", "n2"], (0, 8));
     let fixture = with(fixture, reserved);
@@ -112,7 +112,7 @@ fn m37_a_window_is_for_its_users_and_they_may_use_the_rest_too() {
 }
 
 #[test]
-fn m37_who_is_kept_out_may_run_until_the_window_opens() {
+fn m37_excluded_jobs_may_run_until_the_reservation_begins() {
     let fixture = cluster("1 x ncpus=1");
     let reserved = window(&fixture, "R1", &["john"], &["n1"], (2, 4));
     let fixture = with(fixture, reserved);
@@ -163,7 +163,7 @@ fn m38_the_use_is_not_bound_to_the_shape_of_the_tasks() {
 }
 
 #[test]
-fn m38_others_have_what_is_left_of_a_node() {
+fn m38_other_jobs_use_the_rest_of_a_node() {
     let fixture = cluster("1 x ncpus=8").running(9, "select=1:ncpus=4", "n1", HOUR);
     let reserved = window(&fixture, "R1", &["john"], &["n1:3"], (1, 8));
     let fixture = with(fixture, reserved);
@@ -177,7 +177,7 @@ fn m38_others_have_what_is_left_of_a_node() {
     assert_eq!(
         fixture.starts(),
         "1 on n1",
-        "job 9 has gone when the window opens"
+        "job 9 has ended when the reservation begins"
     );
     let mut fixture = job(
         fixture,
@@ -191,7 +191,7 @@ fn m38_others_have_what_is_left_of_a_node() {
 }
 
 #[test]
-fn m39_where_windows_are_stacked_all_must_admit() {
+fn m39_all_overlapping_reservations_must_admit_a_job() {
     let fixture = cluster("1 x ncpus=1");
     let (staff, john) = (
         window(&fixture, "a", &["john", "ann"], &["n1"], (0, 8)),
@@ -213,7 +213,7 @@ fn m39_where_windows_are_stacked_all_must_admit() {
 }
 
 #[test]
-fn m41_a_job_may_overlap_by_the_time_limit() {
+fn m41_a_short_job_may_use_the_reservation() {
     let fixture = cluster("1 x ncpus=1");
     let limit = Some(TimeLimit {
         most: Span::seconds(HOUR),
@@ -233,7 +233,7 @@ fn m41_a_job_may_overlap_by_the_time_limit() {
 }
 
 #[test]
-fn m42_a_window_by_name_is_for_those_who_ask_and_they_go_nowhere_else() {
+fn m42_a_reservation_by_name_is_for_jobs_that_request_it() {
     let fixture = cluster("2 x ncpus=1");
     let reserved = Window {
         by_name: true,
@@ -282,7 +282,7 @@ fn m1_jobs_inside_come_before_all_others() {
 }
 
 #[test]
-fn a_job_inside_may_not_outlast_its_window() {
+fn a_job_inside_may_not_outlast_its_reservation() {
     let fixture = cluster("1 x ncpus=2");
     let mut reserved = window(&fixture, "R1", &[], &["n1:2"], (0, 1));
     reserved.access.queues = vec!["R1".into()];
@@ -308,7 +308,7 @@ fn a_job_inside_may_not_outlast_its_window() {
 }
 
 #[test]
-fn what_jobs_inside_have_is_not_kept_a_second_time() {
+fn resources_of_jobs_inside_are_not_reserved_twice() {
     let mut fixture = cluster("1 x ncpus=8").running(9, "select=1:ncpus=3", "n1", 2 * HOUR);
     fixture.state.enclose(JobId::job(9), "R1");
     let reserved = window(&fixture, "R1", &["john"], &["n1:4"], (0, 8));
@@ -354,7 +354,7 @@ fn i23_dedicated_time_holds_in_the_cycle() {
 
 /// M38: a job uses the reservation that it requests and no other.
 #[test]
-fn what_is_used_of_one_reservation_is_not_used_of_another() {
+fn use_of_one_reservation_does_not_count_in_another() {
     let fixture = cluster("1 x ncpus=4");
     let (ann, bob) = (
         window(&fixture, "a", &["ann"], &["n1:2"], (0, 8)),
@@ -413,7 +413,7 @@ fn a_job_ends_with_its_own_reservation() {
 /// M2: a cycle in which a reservation has excluded a job is repeated when one begins or ends, and
 /// not before.
 #[test]
-fn windows_are_looked_at_again_when_one_opens_or_closes() {
+fn a_cycle_is_due_when_a_reservation_begins_or_ends() {
     let fixture = cluster("1 x ncpus=4");
     let (first, second) = (
         window(&fixture, "z", &["ann"], &["n1"], (1, 3)),
@@ -446,13 +446,13 @@ fn windows_are_looked_at_again_when_one_opens_or_closes() {
         .to_string();
     assert!(
         why.contains('z') && !why.contains("reservation a"),
-        "the first that opens is named: {why}"
+        "the reservation that begins first is named: {why}"
     );
 }
 
 /// M38, M40: a planned start counts released resources once, and reserved ones from then on.
 #[test]
-fn a_promise_beside_a_window_counts_what_comes_back_once() {
+fn a_booking_beside_a_reservation_counts_releases_once() {
     let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
     let reserved = window(&fixture, "R1", &["bob"], &["n1:2"], (1, 3));
     let fixture = job(
@@ -467,7 +467,7 @@ fn a_promise_beside_a_window_counts_what_comes_back_once() {
 
 /// M37: jobs that would run into a later reservation are excluded from it.
 #[test]
-fn what_is_set_aside_later_is_left_to_those_it_is_for() {
+fn later_reservations_exclude_jobs_that_would_run_into_them() {
     let fixture = cluster("1 x ncpus=4");
     let reserved = window(&fixture, "R1", &["bob"], &["n1:2"], (1, 3));
     let fixture = with(fixture, reserved);
@@ -486,7 +486,7 @@ fn what_is_set_aside_later_is_left_to_those_it_is_for() {
 
 /// M38: a job inside uses reserved resources; once it ends, they are reserved again.
 #[test]
-fn what_a_job_inside_has_is_set_aside_again_when_it_ends() {
+fn resources_of_a_job_inside_are_reserved_again_after_its_end() {
     let fixture = cluster("1 x ncpus=4").running(8, "select=1:ncpus=2", "n1", HOUR / 2);
     let mut fixture = fixture
         .owned("bob")
@@ -511,7 +511,7 @@ fn what_a_job_inside_has_is_set_aside_again_when_it_ends() {
 
 /// M41: a time limit on access applies to jobs that request the reservation, too.
 #[test]
-fn a_time_limit_binds_those_who_ask_for_the_reservation_too() {
+fn a_time_limit_applies_to_jobs_that_request_the_reservation() {
     for chunk in ["n1", "n1:4"] {
         let fixture = cluster("1 x ncpus=4");
         let mut reserved = window(&fixture, "R1", &["ann"], &[chunk], (0, 8));
@@ -540,7 +540,7 @@ fn a_time_limit_binds_those_who_ask_for_the_reservation_too() {
 
 /// A job may run until the last reservation that admits it ends, to the millisecond.
 #[test]
-fn a_job_may_run_until_the_last_of_its_windows_closes() {
+fn a_job_may_run_until_its_last_reservation_ends() {
     let fixture = cluster("2 x ncpus=4");
     let (short, long) = (
         window(&fixture, "a", &["ann"], &["n1"], (0, 1)),
@@ -563,7 +563,7 @@ fn a_job_may_run_until_the_last_of_its_windows_closes() {
 
 /// A refusal because of a reservation does not hold for other jobs with the same request.
 #[test]
-fn who_is_kept_out_of_a_window_bars_nobody_from_it() {
+fn an_excluded_job_blocks_no_admitted_job() {
     let fixture = cluster("2 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
     let reserved = window(&fixture, "R1", &["bob"], &["n2"], (0, 8));
     let fixture = job(
@@ -573,8 +573,14 @@ fn who_is_kept_out_of_a_window_bars_nobody_from_it() {
         None,
         "select=1:ncpus=4:vnode=n1 walltime=1:00:00",
     );
-    let asked = "select=1:ncpus=2 walltime=2:00:00";
-    let fixture = job(job(fixture, 3, "ann", None, asked), 4, "bob", None, asked);
+    let request = "select=1:ncpus=2 walltime=2:00:00";
+    let fixture = job(
+        job(fixture, 3, "ann", None, request),
+        4,
+        "bob",
+        None,
+        request,
+    );
     assert_eq!(fixture.starts(), "4 on n2");
 }
 
@@ -604,7 +610,7 @@ fn i23_prime_time_holds_in_the_cycle() {
 
 /// M39: a job that may use part of a node may not use it if another reservation has the whole node.
 #[test]
-fn a_node_is_closed_where_one_of_its_windows_has_the_whole_of_it() {
+fn a_node_reserved_as_a_whole_is_closed() {
     let fixture = cluster("1 x ncpus=4");
     let (whole, part) = (
         window(&fixture, "a", &["john"], &["n1"], (0, 8)),

@@ -38,7 +38,7 @@ fn code(fixture: &TestCluster, job: u64) -> String {
 
 /// M5: another user with the same request, within the user's own limits, starts.
 #[test]
-fn who_has_had_enough_keeps_nobody_waiting_who_asks_for_the_same() {
+fn a_limit_blocks_no_other_user_with_the_same_request() {
     let fixture = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);
     let fixture = fixture
         .queued(2, "select=1:ncpus=1")
@@ -63,12 +63,15 @@ fn who_has_had_enough_keeps_nobody_waiting_who_asks_for_the_same() {
         (excess.by, excess.more),
         (vec![JobId::job(1), JobId::job(2)], 0)
     );
-    assert!(fixture.plan().bookings.is_empty(), "it waits for no room");
+    assert!(
+        fixture.plan().bookings.is_empty(),
+        "it does not wait for resources"
+    );
 }
 
-/// G5: even though all jobs with the same request are refused together for want of resources.
+/// G5: the limit is reported although all jobs with the same request are refused for resources.
 #[test]
-fn who_is_over_a_limit_is_told_so_though_there_is_no_room_either() {
+fn a_limit_is_reported_before_lack_of_resources() {
     let fixture = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
     let fixture = fixture
         .running(2, "select=1:ncpus=2", "n1", 60)
@@ -95,7 +98,7 @@ fn who_is_over_a_limit_is_told_so_though_there_is_no_room_either() {
 }
 
 #[test]
-fn a_job_that_adds_nothing_to_what_is_limited_is_not_limited() {
+fn a_job_that_requests_none_of_a_limited_resource_starts() {
     let limit = "running = { mem = \"1gb\" }";
     let fixture = limited("1 x ncpus=4:mem=8gb", &[limit]).running(1, "select=1:mem=2gb", "n1", 60);
     let fixture = fixture
@@ -109,7 +112,7 @@ fn a_job_that_adds_nothing_to_what_is_limited_is_not_limited() {
 
 /// A forced start ignores limits, and its job counts.
 #[test]
-fn a_forced_start_asks_no_limit_and_counts() {
+fn a_forced_start_ignores_limits_and_counts() {
     let fixture = limited("1 x ncpus=9", &["running = { jobs = 1 }"]).running(
         1,
         "select=1:ncpus=1",
@@ -122,7 +125,7 @@ fn a_forced_start_asks_no_limit_and_counts() {
     );
 }
 
-/// A resource of the whole system, and one requested by several chunks.
+/// A system-wide resource, and one requested by several chunks.
 #[test]
 fn any_resource_may_be_limited() {
     let mut fixture = limited(
@@ -161,7 +164,7 @@ fn any_resource_may_be_limited() {
 /// M21: the use of a job started in the same cycle decreases, too; a request too large for an empty
 /// system stays refused.
 #[test]
-fn what_has_just_started_will_leave_room_within_a_limit_in_time() {
+fn use_of_a_job_that_has_just_started_decreases() {
     let limit = "running = { procseconds = 1000 }";
     let fixture = limited("1 x ncpus=9", &[limit]).queued(1, "select=1:ncpus=3 walltime=300");
     let late = fixture.clone().queued(2, "select=1:ncpus=1 walltime=401");
@@ -180,13 +183,13 @@ fn what_has_just_started_will_leave_room_within_a_limit_in_time() {
     assert_eq!(
         (counted.starts().as_str(), counted.plan().next),
         ("1 on n1", None),
-        "it is there until it ends"
+        "it counts until it ends"
     );
 }
 
 /// M21: the remaining time of a job without a walltime is unknown.
 #[test]
-fn where_walltimes_are_limited_a_job_without_end_is_too_much() {
+fn a_job_without_walltime_exceeds_a_limit_on_walltimes() {
     let mut fixture = limited("1 x ncpus=9", &["running = { seconds = 99999999 }"]);
     fixture.policy.default_walltime = Span(i64::MAX);
     let fixture = fixture
@@ -202,7 +205,7 @@ fn where_walltimes_are_limited_a_job_without_end_is_too_much() {
 
 /// M21: exact to the millisecond, without a cycle before that.
 #[test]
-fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
+fn a_cycle_is_due_when_the_use_has_decreased_enough() {
     let mut fixture = limited("1 x ncpus=9", &["running = { procseconds = 1000 }"])
         .running(1, "select=1:ncpus=3", "n1", 300)
         .queued(2, "select=1:ncpus=1 walltime=401");
@@ -234,7 +237,7 @@ fn a_cycle_is_due_when_enough_of_what_runs_is_over() {
 
 /// Kept planned starts are for jobs that could start.
 #[test]
-fn who_has_had_enough_since_keeps_no_promise() {
+fn a_job_over_a_limit_loses_its_planned_start() {
     let mut fixture = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
     fixture.policy.backfill.keep = BookingRetention::Highest;
     let mut fixture = fixture.queued(2, "select=1:ncpus=4 walltime=60");
@@ -253,7 +256,7 @@ fn who_has_had_enough_since_keeps_no_promise() {
 
 /// The forecast respects limits, too.
 #[test]
-fn who_is_over_a_limit_is_foreseen_to_start_when_it_allows() {
+fn the_forecast_starts_jobs_when_limits_allow() {
     let fixture = limited("1 x ncpus=9", &[TWO]);
     let fixture = (1..6).fold(fixture, |fixture, id| {
         fixture.queued(id, &format!("select=1:ncpus=1 walltime={}", id * 100))
@@ -269,7 +272,7 @@ fn who_is_over_a_limit_is_foreseen_to_start_when_it_allows() {
         ref other => panic!("{other:?}"),
     };
     assert_eq!([1, 2, 3, 4, 5].map(at), [0, 0, 100, 200, 400]);
-    let told = explain(
+    let explained = explain(
         &fixture.state,
         &fixture.policy,
         fixture.now,
@@ -277,7 +280,7 @@ fn who_is_over_a_limit_is_foreseen_to_start_when_it_allows() {
         &outlook,
     )
     .unwrap();
-    let barrier = &told.barriers[0];
+    let barrier = &explained.barriers[0];
     assert_eq!(
         (barrier.limit.as_str(), barrier.used.as_str()),
         ("limit on running jobs of user ann", "2")
@@ -289,7 +292,7 @@ const SOFT: &str = "user = \"*\"\nrunning_soft = { jobs = 1 }\nrunning = { jobs 
 
 /// M23, G3: extra planned starts for jobs over a soft limit are given only if such a job would fit.
 #[test]
-fn promises_go_no_deeper_where_that_lets_nobody_start() {
+fn no_extra_starts_are_planned_if_no_job_over_a_soft_limit_fits() {
     let full = limited("1 x ncpus=4", &[SOFT])
         .running(1, "select=1:ncpus=4", "n1", 60)
         .owned("bob");
@@ -320,7 +323,7 @@ fn promises_go_no_deeper_where_that_lets_nobody_start() {
 
 /// A job without a computable start gets no planned start and delays no other job.
 #[test]
-fn who_waits_for_a_node_that_is_down_does_not_shut_out_who_is_over_a_soft_limit() {
+fn a_job_without_a_computable_start_blocks_no_job_over_a_soft_limit() {
     let fixture = limited("2 x ncpus=4", &[SOFT])
         .node("n2", "ncpus=4", false)
         .running(1, "select=1:ncpus=1", "n1", 60);
@@ -333,7 +336,7 @@ fn who_waits_for_a_node_that_is_down_does_not_shut_out_who_is_over_a_soft_limit(
 }
 
 #[test]
-fn who_is_over_a_soft_limit_waits_where_more_are_within_than_can_be_promised_anything() {
+fn jobs_over_a_soft_limit_wait_behind_too_many_others() {
     let fixture = limited("1 x ncpus=4", &[SOFT])
         .running(1, "select=1:ncpus=2", "n1", 60)
         .queued(2, "select=1:ncpus=1 walltime=9");
@@ -348,7 +351,7 @@ fn who_is_over_a_soft_limit_waits_where_more_are_within_than_can_be_promised_any
 
 /// I18: no job passes a blocked job, including jobs over a soft limit.
 #[test]
-fn where_nothing_passes_who_is_over_a_soft_limit_does_not() {
+fn without_backfill_jobs_over_a_soft_limit_pass_no_other() {
     let fixture =
         limited("1 x ncpus=4", &[SOFT])
             .strictly()
@@ -363,7 +366,7 @@ fn where_nothing_passes_who_is_over_a_soft_limit_does_not() {
 
 /// M30: no backfill policy starts a job over a limit.
 #[test]
-fn no_way_to_fill_gaps_starts_who_is_over_a_limit() {
+fn no_backfill_policy_starts_a_job_over_a_limit() {
     for policy in [
         Filling::FirstFit,
         Filling::BestFit,
@@ -385,7 +388,7 @@ fn no_way_to_fill_gaps_starts_who_is_over_a_limit() {
 }
 
 #[test]
-fn where_there_are_no_limits_none_is_in_force() {
+fn without_limits_none_is_in_force() {
     let fixture = cluster("1 x ncpus=9")
         .running(1, "select=1:ncpus=1", "n1", 60)
         .queued(2, "select=1:ncpus=1");

@@ -1,8 +1,8 @@
 //! The running jobs beyond the fair shares of their operations (Y3 to Y6, Y16, Y19, Y27): starving
 //! parties may preempt them.
 //!
-//! Two numbers exclude an operation that has too little to lose anything. For the others, only the
-//! jobs to lose and one more are examined, from the newest on.
+//! A comparison of two numbers rules out operations with too little to lose any job. For the
+//! others, only the jobs to lose and one more are examined, from the newest on.
 
 use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
@@ -40,7 +40,7 @@ pub struct Spare {
 
 /// The jobs that may be preempted.
 pub struct AboveFairShare {
-    /// By node; within a node, the first to be preempted first.
+    /// Sorted by node; within a node, the first to be preempted comes first.
     spares: Vec<Spare>,
     /// By pool: the pools that may use the preempted resources.
     pub to: Vec<Exposure>,
@@ -48,7 +48,7 @@ pub struct AboveFairShare {
     pub later: Option<Time>,
 }
 
-/// The data needed to assess operations.
+/// Decides which jobs of an operation may be preempted.
 pub struct Assessor<'a> {
     state: &'a ClusterState,
     policy: &'a Policy,
@@ -59,7 +59,7 @@ pub struct Assessor<'a> {
 }
 
 impl AboveFairShare {
-    /// The preemptible jobs of groups up to `last`, on nodes that are open.
+    /// The preemptible jobs of groups up to `last`, on the nodes for which `is_open` is true.
     pub fn of(
         assessor: &Assessor,
         exemption: &PreemptionExemption,
@@ -87,7 +87,7 @@ impl AboveFairShare {
         above_share
     }
 
-    /// Adds a job, unless it has not run long enough.
+    /// Adds a job. If it has not run long enough, notes only when it will have.
     fn enter(
         &mut self,
         assessor: &Assessor,
@@ -98,9 +98,12 @@ impl AboveFairShare {
         let Some(action) = assessor.action(job, running) else {
             return;
         };
-        let settled = assessor.settled(row, running);
-        if settled > assessor.now {
-            self.later = Some(self.later.map_or(settled, |later| later.min(settled)));
+        let preemptible_from = assessor.preemptible_from(row, running);
+        if preemptible_from > assessor.now {
+            self.later = Some(
+                self.later
+                    .map_or(preemptible_from, |later| later.min(preemptible_from)),
+            );
             return;
         }
         self.spares.extend(running.nodes.iter().map(|&node| Spare {
@@ -155,7 +158,7 @@ impl<'a> Assessor<'a> {
         last: AllocationGroup,
     ) -> Vec<(AllocationGroup, Allocation<'a>)> {
         let thresholds = self.thresholds(row);
-        // `entitled.used` includes expected starts, so it is an upper bound.
+        // `entitled.used` also counts jobs that are about to start, so it is an upper bound.
         if !thresholds.could_lose(row.entitled.used, last) {
             return Vec::new();
         }
@@ -208,8 +211,8 @@ impl<'a> Assessor<'a> {
     }
 
     /// The time from which a job may be preempted. The exemption doubles with each earlier
-    /// preemption, so that the job finishes in the end.
-    fn settled(&self, row: &OperationShare, running: &RunningJob) -> Time {
+    /// preemption, so that the job eventually finishes.
+    fn preemptible_from(&self, row: &OperationShare, running: &RunningJob) -> Time {
         let Some(candidate) = running.candidate.as_deref() else {
             return Time::NEVER;
         };

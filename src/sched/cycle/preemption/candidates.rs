@@ -17,7 +17,7 @@ use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 
-/// The running and the waiting jobs under one trigger.
+/// The running jobs that may be preempted under one trigger.
 pub struct Rivalry<'s> {
     trigger: PreemptTrigger,
     state: &'s ClusterState,
@@ -37,8 +37,9 @@ struct Preemptor {
     score: f64,
     cluster: ClusterPath,
     level: usize,
-    /// Whether its QOS preempts jobs with the `PREEMPTEE` flag, and rerunnable jobs.
+    /// Whether its QOS preempts jobs with the `PREEMPTEE` flag.
     preempts: bool,
+    /// Whether its QOS preempts rerunnable jobs.
     restarts: bool,
 }
 
@@ -52,20 +53,20 @@ impl<'s> Rivalry<'s> {
             PreemptTrigger::Levels => {
                 Some(Levels::open(state, policy, cycle.limit_counters(), now)?)
             }
-            // Starvation is decided node by node.
+            // Starvation selects victims node by node.
             PreemptTrigger::Starvation | PreemptTrigger::Qos => return None,
             PreemptTrigger::Qube => None,
         };
         let (protected, others): (Vec<_>, Vec<_>) = victims::exposed(state, policy, now)
             .into_iter()
-            .partition(|one| one.candidate.protected);
+            .partition(|victim| victim.candidate.protected);
         let (given, exposed): (Vec<_>, Vec<_>) = others
             .into_iter()
-            .partition(|one| cycle.is_preempted(one.job));
+            .partition(|victim| cycle.is_preempted(victim.job));
         if policy.preemption.exempt > Span(0)
-            && let Some(moment) = victims::next_exposed(state, policy, now)
+            && let Some(time) = victims::next_exposed(state, policy, now)
         {
-            cycle.look_again_at(moment);
+            cycle.look_again_at(time);
         }
         let rivalry = Rivalry {
             trigger,
@@ -77,9 +78,9 @@ impl<'s> Rivalry<'s> {
             protected,
             given,
         };
-        let are_none =
+        let is_empty =
             rivalry.exposed.is_empty() && rivalry.protected.is_empty() && rivalry.given.is_empty();
-        (!are_none).then_some(rivalry)
+        (!is_empty).then_some(rivalry)
     }
 
     /// Whether a waiting job may preempt other jobs.
@@ -106,21 +107,21 @@ impl<'s> Rivalry<'s> {
         }
     }
 
-    /// The jobs that a waiting job may preempt, in the order in which they are tried, each with its
-    /// possible actions; the lowest level first.
+    /// The jobs that a waiting job may preempt, each with its possible actions: the lowest level
+    /// first, then in the order of the policy.
     pub fn victims_of(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<PreemptAction>)> {
         let preemptor = self.preemptor(job);
         let exposed = std::mem::take(&mut self.exposed);
         let targets = job.class.targets.as_deref();
         let mut found = Vec::new();
         let catalog = &self.state.cluster.catalog;
-        for one in exposed
+        for victim in exposed
             .iter()
-            .filter(|one| targets.is_none_or(|targets| is_target(one, targets, catalog)))
+            .filter(|victim| targets.is_none_or(|targets| is_target(victim, targets, catalog)))
         {
-            if let Some(rank) = self.rank_below(one, &preemptor) {
-                let actions = self.actions(one, &preemptor);
-                found.extend((!actions.is_empty()).then_some((rank, *one, actions)));
+            if let Some(rank) = self.rank_below(victim, &preemptor) {
+                let actions = self.actions(victim, &preemptor);
+                found.extend((!actions.is_empty()).then_some((rank, *victim, actions)));
             }
         }
         self.exposed = exposed;
@@ -128,20 +129,23 @@ impl<'s> Rivalry<'s> {
         found.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
         found
             .into_iter()
-            .map(|(_, one, actions)| (one, actions))
+            .map(|(_, victim, actions)| (victim, actions))
             .collect()
     }
 
-    /// The number of jobs that it may preempt or could have preempted, and the number of those that
-    /// their owners exempt.
+    /// The number of jobs that a waiting job may preempt, including those already preempted, and
+    /// the number of further jobs that their owners exempt.
     pub fn below(&mut self, job: Candidate<'s>) -> (u64, u64) {
         let preemptor = self.preemptor(job);
         let given = std::mem::take(&mut self.given);
         let protected = std::mem::take(&mut self.protected);
-        let late = self.count_below(&given, &preemptor);
-        let barred = self.count_below(&protected, &preemptor);
+        let already_preempted = self.count_below(&given, &preemptor);
+        let exempt = self.count_below(&protected, &preemptor);
         (self.given, self.protected) = (given, protected);
-        (self.victims_of(job).len() as u64 + late, barred)
+        (
+            self.victims_of(job).len() as u64 + already_preempted,
+            exempt,
+        )
     }
 
     fn preemptor(&mut self, job: Candidate) -> Preemptor {
@@ -157,30 +161,31 @@ impl<'s> Rivalry<'s> {
 
     /// Removes preempted jobs from the candidates.
     pub fn forget(&mut self, gone: &[JobId]) {
-        self.exposed.retain(|one| !gone.contains(&one.job));
+        self.exposed.retain(|victim| !gone.contains(&victim.job));
     }
 
     /// The number of jobs below a waiting job.
     fn count_below(&mut self, all: &[Exposed], preemptor: &Preemptor) -> u64 {
         let below = all
             .iter()
-            .filter(|one| self.rank_below(one, preemptor).is_some());
+            .filter(|victim| self.rank_below(victim, preemptor).is_some());
         below.count() as u64
     }
 
-    /// How far a running job is below a waiting one; None if it is not below.
-    fn rank_below(&mut self, one: &Exposed, preemptor: &Preemptor) -> Option<usize> {
-        let holder = one.running.holder.as_ref().map(|holder| &holder.who);
+    /// The index of a running job's level, or 0 without levels; None if the waiting job may not
+    /// preempt it.
+    fn rank_below(&mut self, victim: &Exposed, preemptor: &Preemptor) -> Option<usize> {
+        let holder = victim.running.holder.as_ref().map(|holder| &holder.who);
         match self.trigger {
-            PreemptTrigger::Qube => self.sorts_behind(one, preemptor).then_some(0),
+            PreemptTrigger::Qube => self.sorts_behind(victim, preemptor).then_some(0),
             PreemptTrigger::Qos => {
                 holder?;
-                let is_exposed = self.yields_by_flag(one, preemptor)
-                    || (preemptor.restarts && one.candidate.rerunnable);
-                (is_exposed && preemptor.score > one.candidate.score?).then_some(0)
+                let is_exposed = self.is_preemptible_by_qos(victim, preemptor)
+                    || (preemptor.restarts && victim.candidate.rerunnable);
+                (is_exposed && preemptor.score > victim.candidate.score?).then_some(0)
             }
             PreemptTrigger::Levels => {
-                let level = self.levels.as_mut()?.of(holder?, one.candidate.waited);
+                let level = self.levels.as_mut()?.of(holder?, victim.candidate.waited);
                 (level > preemptor.level).then_some(level)
             }
             PreemptTrigger::Starvation => None,
@@ -189,8 +194,8 @@ impl<'s> Rivalry<'s> {
 
     /// M43: whether the QOS of the waiting job preempts, and the QOS of the running job is
     /// preemptible.
-    fn yields_by_flag(&self, one: &Exposed, preemptor: &Preemptor) -> bool {
-        let qos = one
+    fn is_preemptible_by_qos(&self, victim: &Exposed, preemptor: &Preemptor) -> bool {
+        let qos = victim
             .running
             .holder
             .as_ref()
@@ -198,42 +203,45 @@ impl<'s> Rivalry<'s> {
         preemptor.preempts && self.policy.qualities.flags(qos).contains(&Flag::Preemptee)
     }
 
-    /// Q8: by distance from the nodes if clusters count, then by priority; equals never preempt
-    /// each other.
-    fn sorts_behind(&self, one: &Exposed, preemptor: &Preemptor) -> bool {
-        let has_lower_score = one
+    /// Q8: whether a running job sorts behind a waiting job: by distance from its nodes if clusters
+    /// count, then by priority. Equals never preempt each other.
+    fn sorts_behind(&self, victim: &Exposed, preemptor: &Preemptor) -> bool {
+        let has_lower_score = victim
             .candidate
             .score
             .is_some_and(|score| score < preemptor.score);
         if self.policy.precedence.order != PriorityOrder::Cluster {
             return has_lower_score;
         }
-        let mut distances = one.distances(self.state, &preemptor.cluster);
+        let mut distances = victim.distances(self.state, &preemptor.cluster);
         distances.all(|(own, others)| others < own || (others == own && has_lower_score))
     }
 
-    /// The actions that can preempt it, in the order in which they are tried (Q11 to Q13).
-    fn actions(&self, one: &Exposed, preemptor: &Preemptor) -> Vec<PreemptAction> {
+    /// The actions that can preempt a job, in the order in which they are tried (Q11 to Q13).
+    fn actions(&self, victim: &Exposed, preemptor: &Preemptor) -> Vec<PreemptAction> {
         let rule = &self.policy.preemption;
-        let is_element = one.job.index().is_some();
+        let is_element = victim.job.index().is_some();
         let finishes = match rule.mode {
             // Rerunnable jobs without the flag can only be requeued.
-            _ if self.trigger == PreemptTrigger::Qos && !self.yields_by_flag(one, preemptor) => {
+            _ if self.trigger == PreemptTrigger::Qos
+                && !self.is_preemptible_by_qos(victim, preemptor) =>
+            {
                 return vec![PreemptAction::Requeue];
             }
             _ if self.trigger != PreemptTrigger::Qube => false,
             PreemptMode::Disabled => return Vec::new(),
             PreemptMode::Aggressive => false,
             PreemptMode::Passive if is_element => true,
-            PreemptMode::Mixed if is_element => {
-                one.candidate.left(self.now).is_none_or(|left| left <= 50.0)
-            }
+            PreemptMode::Mixed if is_element => victim
+                .candidate
+                .left(self.now)
+                .is_none_or(|left| left <= 50.0),
             PreemptMode::Passive | PreemptMode::Mixed => rule.no_agenda == NoAgenda::Wait,
         };
         if finishes {
             vec![PreemptAction::Finish]
         } else {
-            one.actions(self.policy, self.now).collect()
+            victim.actions(self.policy, self.now).collect()
         }
     }
 
@@ -249,38 +257,40 @@ impl<'s> Rivalry<'s> {
     }
 }
 
-/// Whether a job is a `preempt_targets` target: in one of the queues, or with an equal request of
-/// one of the resources. `None` has no targets.
-fn is_target(one: &Exposed, targets: &str, catalog: &Catalog) -> bool {
+/// Whether `preempt_targets` includes a job: it is in one of the queues, or its request of one of
+/// the resources is equal. The value `None` includes no job.
+fn is_target(victim: &Exposed, targets: &str, catalog: &Catalog) -> bool {
     targets
         .split(',')
         .any(|target| match PreemptTarget::parse(target) {
-            Some(PreemptTarget::Queue(name)) => one
+            Some(PreemptTarget::Queue(name)) => victim
                 .running
                 .holder
                 .as_ref()
                 .is_some_and(|holder| holder.who.queue == name),
-            Some(PreemptTarget::Resource(name, value)) => asks_for(one, name, value, catalog),
+            Some(PreemptTarget::Resource(name, value)) => {
+                has_requested(victim, name, value, catalog)
+            }
             Some(PreemptTarget::Nobody) | None => false,
         })
 }
 
 /// Whether a running job requested this amount of a resource.
-fn asks_for(one: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
+fn has_requested(victim: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
     match catalog.index(name) {
         Some(index) => {
-            let amount = one.running.taken.get(index).copied().unwrap_or(0);
+            let amount = victim.running.taken.get(index).copied().unwrap_or(0);
             amount > 0 && equals(&catalog.value(index, amount), value)
         }
-        None if name == "walltime" => one
+        None if name == "walltime" => victim
             .candidate
             .walltime
             .is_some_and(|walltime| equals(&ResourceValue::Time(walltime), value)),
-        None => one
+        None => victim
             .candidate
             .asked
             .iter()
-            .any(|(known, asked)| known == name && equals(asked, value)),
+            .any(|(known, requested)| known == name && equals(requested, value)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The smallest set of victims with which a job fits; the first candidates are preempted first.
+//! The smallest set of victims with which a job fits.
 //!
 //! The trial starts from a map without the jobs being preempted, with the resources of their
 //! preemptors claimed. It removes candidates in order until the job fits, then puts back those that
@@ -20,10 +20,10 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of trial removals in a cycle; the next cycle continues.
-const MOST: usize = 50_000;
+const MAX_REMOVALS: usize = 50_000;
 
-/// Above this number of victims, not each is put back on trial.
-const MANY: usize = 100;
+/// Above this number of victims, those on nodes that the job would not use are put back together.
+const MANY_VICTIMS: usize = 100;
 
 /// The free resources once all preempted jobs have ended.
 pub struct Stage<'s> {
@@ -33,19 +33,20 @@ pub struct Stage<'s> {
     trial: AvailabilityMap<'s>,
     /// The jobs removed from the trial.
     gone: BTreeSet<JobId>,
-    /// What the limits still allow, with the preemptors counted.
+    /// The counters of the limits on running jobs, with the preemptors counted.
     counters: Option<LimitCounters<'s>>,
     /// The preemptors.
     awaiting: BTreeSet<JobId>,
+    /// The number of trial removals left.
     left: usize,
 }
 
-/// The result of a search for a job's resources.
+/// The state of the resources that a preemptor gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Jobs are preempted for it.
+    /// Jobs are preempted for the preemptor.
     Made,
-    /// The site's hooks decide about its start first. No other job gets the resources in this
+    /// The site's hooks decide about the start first. No other job gets the resources in this
     /// cycle.
     Asked,
 }
@@ -71,7 +72,7 @@ impl<'s> Stage<'s> {
             gone,
             counters,
             awaiting,
-            left: MOST,
+            left: MAX_REMOVALS,
         };
         for (job, action) in state.bookings.preempted().chain(cycle.preempted()) {
             stage.leaves(job, action);
@@ -81,7 +82,7 @@ impl<'s> Stage<'s> {
             .iter()
             .filter(|booking| booking.held_until.is_some());
         for booking in due {
-            stage.keep_place(booking);
+            stage.claim_for_preemptor(booking);
         }
         stage
     }
@@ -103,7 +104,7 @@ impl<'s> Stage<'s> {
     fn trial<'t>(
         &self,
         job: Candidate<'s>,
-        ways: &'t [(JobId, PreemptAction)],
+        candidates: &'t [(JobId, PreemptAction)],
         cycle: &'t CycleState<'s>,
     ) -> Trial<'t, 's> {
         let (space, gone) = (self.trial.clone(), self.gone.clone());
@@ -113,13 +114,13 @@ impl<'s> Stage<'s> {
             space,
             gone,
             out: 0,
-            ways,
+            candidates,
             job,
             cycle,
         }
     }
 
-    /// Preempts the jobs that must end so that a job can start; false if none do.
+    /// Preempts running jobs so that a job can start; false if no set of victims lets it start.
     pub fn evict(
         &mut self,
         job: Candidate<'s>,
@@ -129,24 +130,24 @@ impl<'s> Stage<'s> {
         if self
             .counters
             .as_mut()
-            .is_some_and(|counters| counters.bar(job.class).is_some())
+            .is_some_and(|counters| counters.exceeded_limit(job.class).is_some())
         {
             return false;
         }
-        let candidates = rivalry.victims_of(job);
-        let steps = candidates
+        let exposed = rivalry.victims_of(job);
+        let steps = exposed
             .iter()
             .map(|(_, actions)| actions.len())
             .max()
             .unwrap_or(0);
         let found = (0..steps).find_map(|step| {
-            let ways: Vec<(JobId, PreemptAction)> = candidates
+            let candidates: Vec<(JobId, PreemptAction)> = exposed
                 .iter()
-                .filter_map(|(one, actions)| {
-                    Some((one.job, *actions.get(step).or(actions.last())?))
+                .filter_map(|(victim, actions)| {
+                    Some((victim.job, *actions.get(step).or(actions.last())?))
                 })
                 .collect();
-            self.search(job, &ways, cycle)
+            self.search(job, &candidates, cycle)
         });
         let Some(found) = found else { return false };
         let victims: Vec<JobId> = found.gone.iter().map(|(victim, _)| *victim).collect();
@@ -155,23 +156,23 @@ impl<'s> Stage<'s> {
         true
     }
 
-    /// Preempts some of these jobs only, in their order; None if the job fits without that, or does
-    /// not fit anyway.
+    /// Preempts some of these candidates, in their order, so that a job can start. None if the job
+    /// fits without that, exceeds a limit, or does not fit even without all of them.
     pub fn evict_from(
         &mut self,
         job: Candidate<'s>,
-        ways: &[(JobId, PreemptAction)],
+        candidates: &[(JobId, PreemptAction)],
         cause: PreemptCause,
         cycle: &mut CycleState<'s>,
     ) -> Option<Room> {
-        let is_barred = self
+        let exceeds_limit = self
             .counters
             .as_mut()
-            .is_some_and(|counters| counters.bar(job.class).is_some());
-        let found = if is_barred {
+            .is_some_and(|counters| counters.exceeded_limit(job.class).is_some());
+        let found = if exceeds_limit {
             None
         } else {
-            self.search(job, ways, cycle)
+            self.search(job, candidates, cycle)
         };
         found.map(|found| self.carry_out(job, found, cause, cycle))
     }
@@ -211,12 +212,20 @@ impl<'s> Stage<'s> {
         Room::Made
     }
 
-    /// Whether a node could fit a chunk of a job if all these jobs ended; otherwise a trial is
-    /// useless.
-    pub fn could_hold(&self, ix: NodeIx, ways: &[(JobId, PreemptAction)], job: Candidate) -> bool {
+    /// Whether a node could fit a chunk of a job if all candidates ended. A trial would be useless
+    /// otherwise.
+    pub fn could_hold(
+        &self,
+        ix: NodeIx,
+        candidates: &[(JobId, PreemptAction)],
+        job: Candidate,
+    ) -> bool {
         let mut free = self.trial.room(ix).free.clone();
         let node = self.state.cluster.node(ix);
-        for hold in ways.iter().filter_map(|(job, _)| node.tenants.get(job)) {
+        for hold in candidates
+            .iter()
+            .filter_map(|(job, _)| node.tenants.get(job))
+        {
             add(&mut free, &hold.taken);
         }
         job.class.shape.chunks.iter().any(|chunk| {
@@ -227,7 +236,7 @@ impl<'s> Stage<'s> {
         })
     }
 
-    /// The resources of which a node is still short.
+    /// The resources that are still overcommitted on a node; None if none are.
     pub fn missing(&self, ix: NodeIx) -> Option<Vec<usize>> {
         let free = &self.trial.room(ix).free;
         let missing: Vec<usize> = (0..free.len()).filter(|&index| free[index] < 0).collect();
@@ -240,8 +249,9 @@ impl<'s> Stage<'s> {
         self.gone.insert(job);
     }
 
-    /// Claims the resources of a preemptor: those of its planned start, or wherever it fits.
-    fn keep_place(&mut self, booking: &Booking) {
+    /// Claims the resources of a preemptor: on the nodes of its planned start, or else wherever it
+    /// fits.
+    fn claim_for_preemptor(&mut self, booking: &Booking) {
         self.awaiting.insert(booking.job);
         let Some(class) = self.state.waiting_class(booking.job) else {
             return;
@@ -267,10 +277,10 @@ impl<'s> Stage<'s> {
     fn search(
         &mut self,
         job: Candidate<'s>,
-        ways: &[(JobId, PreemptAction)],
+        candidates: &[(JobId, PreemptAction)],
         cycle: &CycleState<'s>,
     ) -> Option<Eviction> {
-        let found = self.fewest(job, ways, &BTreeSet::new(), cycle)?;
+        let found = self.fewest(job, candidates, &BTreeSet::new(), cycle)?;
         let booked = self.booked_ahead(job, cycle);
         if booked.is_empty() || self.is_covered(job, &found, cycle) {
             return Some(found);
@@ -278,27 +288,27 @@ impl<'s> Stage<'s> {
         if !found.claim.holds.keys().any(|ix| booked.contains(ix)) {
             Some(found)
         } else {
-            self.fewest(job, ways, &booked, cycle)
+            self.fewest(job, candidates, &booked, cycle)
         }
     }
 
-    /// The smallest set of victims with which a job fits on nodes that are not closed.
+    /// The smallest set of victims with which a job fits without using the `closed` nodes.
     fn fewest(
         &mut self,
         job: Candidate<'s>,
-        ways: &[(JobId, PreemptAction)],
+        candidates: &[(JobId, PreemptAction)],
         closed: &BTreeSet<NodeIx>,
         cycle: &CycleState<'s>,
     ) -> Option<Eviction> {
-        let mut trial = self.trial(job, ways, cycle);
+        let mut trial = self.trial(job, candidates, cycle);
         for &ix in closed {
             trial.space.close(ix);
         }
-        if self.left < ways.len() || trial.fits() {
+        if self.left < candidates.len() || trial.fits() {
             return None;
         }
-        self.left -= ways.len();
-        trial.take_out(ways.len());
+        self.left -= candidates.len();
+        trial.take_out(candidates.len());
         if !trial.fits() {
             return None;
         }
@@ -313,7 +323,7 @@ impl<'s> Stage<'s> {
         })
     }
 
-    /// The nodes of planned starts ahead of a job that begin before it would end.
+    /// The nodes of planned starts ahead of a job's own that begin before the job would end.
     fn booked_ahead(&self, job: Candidate, cycle: &CycleState) -> BTreeSet<NodeIx> {
         let until = cycle.end_of(job.class);
         let ahead = cycle
@@ -327,8 +337,8 @@ impl<'s> Stage<'s> {
             .collect()
     }
 
-    /// Whether a job uses only the victims' resources, and for no longer than they would have: then
-    /// it delays no planned start.
+    /// Whether a job uses only the victims' resources, and ends no later than the victims would
+    /// have. Then it delays no planned start.
     fn is_covered(&self, job: Candidate, found: &Eviction, cycle: &CycleState) -> bool {
         let until = cycle.end_of(job.class);
         let mut given: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
@@ -359,7 +369,7 @@ impl<'s> Stage<'s> {
     }
 }
 
-/// A trial with the first `out` candidates removed.
+/// A map with the first `out` candidates removed, to try whether a job fits.
 struct Trial<'t, 's> {
     state: &'s ClusterState,
     releases: &'s [String],
@@ -367,7 +377,7 @@ struct Trial<'t, 's> {
     /// The jobs removed from the map.
     gone: BTreeSet<JobId>,
     out: usize,
-    ways: &'t [(JobId, PreemptAction)],
+    candidates: &'t [(JobId, PreemptAction)],
     job: Candidate<'s>,
     cycle: &'t CycleState<'s>,
 }
@@ -395,29 +405,29 @@ impl<'s> Trial<'_, 's> {
     /// Removes the first `count` candidates and puts back all others.
     fn take_out(&mut self, count: usize) {
         while self.out < count {
-            self.leaves(self.ways[self.out]);
+            self.leaves(self.candidates[self.out]);
             self.out += 1;
         }
         while self.out > count {
             self.out -= 1;
-            self.stays(self.ways[self.out]);
+            self.restore(self.candidates[self.out]);
         }
     }
 
-    fn leaves(&mut self, way: (JobId, PreemptAction)) {
-        take_out(self.view(), &mut self.space, way, &self.gone);
-        self.gone.insert(way.0);
+    fn leaves(&mut self, candidate: (JobId, PreemptAction)) {
+        take_out(self.view(), &mut self.space, candidate, &self.gone);
+        self.gone.insert(candidate.0);
     }
 
-    fn stays(&mut self, way: (JobId, PreemptAction)) {
-        self.gone.remove(&way.0);
-        put_back(self.view(), &mut self.space, way, &self.gone);
+    fn restore(&mut self, candidate: (JobId, PreemptAction)) {
+        self.gone.remove(&candidate.0);
+        put_back(self.view(), &mut self.space, candidate, &self.gone);
     }
 
-    /// How many of the first candidates must be removed so that the job fits, given that it fits
+    /// How many candidates, from the first on, must be removed so that the job fits. It must fit
     /// without all of them.
     fn shortest(&mut self) -> usize {
-        let (mut too_few, mut enough) = (0, self.ways.len());
+        let (mut too_few, mut enough) = (0, self.candidates.len());
         while enough - too_few > 1 {
             let middle = too_few.midpoint(enough);
             self.take_out(middle);
@@ -434,17 +444,17 @@ impl<'s> Trial<'_, 's> {
     /// Of the first `count` candidates, the minimal subset. The last one is always needed; later
     /// candidates are dropped first.
     fn pruned(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
-        let mut gone = if count > MANY {
-            self.of_use(count)
+        let mut gone = if count > MANY_VICTIMS {
+            self.on_used_nodes(count)
         } else {
-            self.ways[..count].to_vec()
+            self.candidates[..count].to_vec()
         };
         gone.reverse();
-        gone.retain(|way| {
-            self.stays(*way);
+        gone.retain(|candidate| {
+            self.restore(*candidate);
             let is_needed = !self.fits();
             if is_needed {
-                self.leaves(*way);
+                self.leaves(*candidate);
             }
             is_needed
         });
@@ -454,7 +464,7 @@ impl<'s> Trial<'_, 's> {
 
     /// Of the first `count` candidates, those on nodes that the job would use; the others are put
     /// back without a trial.
-    fn of_use(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
+    fn on_used_nodes(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
         let used = self.place().map(|placement| {
             placement
                 .picks
@@ -462,21 +472,22 @@ impl<'s> Trial<'_, 's> {
                 .map(|&(ix, _)| ix)
                 .collect::<BTreeSet<_>>()
         });
-        let (gone, others): (Vec<_>, Vec<_>) = self.ways[..count].iter().partition(|(job, _)| {
-            let running = self.state.running.get(job);
-            used.as_ref().is_none_or(|used| {
-                running.is_some_and(|running| running.nodes.iter().any(|ix| used.contains(ix)))
-            })
-        });
-        for way in &others {
-            self.stays(*way);
+        let (gone, others): (Vec<_>, Vec<_>) =
+            self.candidates[..count].iter().partition(|(job, _)| {
+                let running = self.state.running.get(job);
+                used.as_ref().is_none_or(|used| {
+                    running.is_some_and(|running| running.nodes.iter().any(|ix| used.contains(ix)))
+                })
+            });
+        for candidate in &others {
+            self.restore(*candidate);
         }
         if !self.fits() {
-            // Resources of the whole system are released on any node.
-            for way in &others {
-                self.leaves(*way);
+            // System-wide resources are released by jobs on any node.
+            for candidate in &others {
+                self.leaves(*candidate);
             }
-            return self.ways[..count].to_vec();
+            return self.candidates[..count].to_vec();
         }
         gone
     }
@@ -503,7 +514,7 @@ fn take_out(
     });
 }
 
-/// Puts a job back.
+/// Reverts [`take_out`].
 fn put_back(
     view: View,
     space: &mut AvailabilityMap,

@@ -21,9 +21,9 @@ pub struct Levels<'s> {
     /// The conditions that the levels name, except the normal one.
     named: BTreeSet<LevelCondition>,
     /// The members above their share, if a level uses them.
-    sated: BTreeSet<Member>,
+    above_share: BTreeSet<Member>,
     tree: Tree,
-    /// Which users exceed a soft limit: of a queue, of the server.
+    /// Whether jobs with these credentials exceed a soft limit of a queue, and one of the server.
     over: BTreeMap<Arc<Credentials>, (bool, bool)>,
 }
 
@@ -57,8 +57,8 @@ impl<'s> Levels<'s> {
                 .copied()
                 .filter(|condition| *condition != LevelCondition::Normal)
                 .collect(),
-            sated: if has_shares {
-                sated(state, policy, now)
+            above_share: if has_shares {
+                above_share(state, policy, now)
             } else {
                 BTreeSet::new()
             },
@@ -67,7 +67,8 @@ impl<'s> Levels<'s> {
         })
     }
 
-    /// The place of a job's level, 0 the highest; the number of levels for a job without a level.
+    /// The index of a job's level, 0 for the highest; the number of levels for a job without a
+    /// level. `waited` is its eligible time.
     pub fn of(&mut self, who: &Arc<Credentials>, waited: Span) -> usize {
         let levels = &self.policy.preemption.levels;
         let place = levels.iter().position(|level| {
@@ -80,7 +81,7 @@ impl<'s> Levels<'s> {
 
     fn holds(&mut self, condition: LevelCondition, who: &Arc<Credentials>, waited: Span) -> bool {
         match condition {
-            // A job is normal if no other condition holds.
+            // A job is normal if no other condition that a level names holds.
             LevelCondition::Normal => {
                 let others: Vec<LevelCondition> = self.named.iter().copied().collect();
                 !others
@@ -98,14 +99,14 @@ impl<'s> Levels<'s> {
                 .max_starve
                 .is_some_and(|most| waited > most),
             LevelCondition::FairShare => self
-                .sated
+                .above_share
                 .contains(&self.tree.member(&who.user, who.account.as_deref())),
             LevelCondition::QueueSoftLimits => self.over_soft(who).0,
             LevelCondition::ServerSoftLimits => self.over_soft(who).1,
         }
     }
 
-    /// Whether a user exceeds a soft limit of a queue, and one of the server.
+    /// Whether jobs with these credentials exceed a soft limit of a queue, and one of the server.
     fn over_soft(&mut self, who: &Arc<Credentials>) -> (bool, bool) {
         if let Some(known) = self.over.get(who) {
             return *known;
@@ -114,14 +115,14 @@ impl<'s> Levels<'s> {
             return (false, false);
         };
         let mut over = (false, false);
-        for &account in &*counters.accounts_of(who) {
-            let account = &counters.accounts()[account];
-            let is_over = account.bounds.soft.is_some_and(|soft| account.used > soft);
-            let is_queues =
-                self.policy.limits.all[account.place].scope.queue != Selector::default();
+        for &index in &*counters.accounts_of(who) {
+            let counter = &counters.accounts()[index];
+            let is_over = counter.bounds.soft.is_some_and(|soft| counter.used > soft);
+            let is_of_queue =
+                self.policy.limits.all[counter.place].scope.queue != Selector::default();
             (over.0, over.1) = (
-                over.0 || (is_over && is_queues),
-                over.1 || (is_over && !is_queues),
+                over.0 || (is_over && is_of_queue),
+                over.1 || (is_over && !is_of_queue),
             );
         }
         self.over.insert(who.clone(), over);
@@ -135,7 +136,7 @@ fn contains(levels: &[Vec<LevelCondition>], condition: LevelCondition) -> bool {
 }
 
 /// The members with usage above their share.
-fn sated(state: &ClusterState, policy: &Policy, now: Time) -> BTreeSet<Member> {
+fn above_share(state: &ClusterState, policy: &Policy, now: Time) -> BTreeSet<Member> {
     let users = state
         .share_rows(&policy.fair_share, now)
         .into_iter()

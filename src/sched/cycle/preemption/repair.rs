@@ -15,12 +15,13 @@ use crate::sched::view::plan::Preemption;
 use crate::sched::view::snapshot::{ClusterState, RunningJob};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Preempts the newest jobs of each overcommitted node.
+/// Preempts jobs of pools and arrays above their limits, then of overcommitted nodes. Victims come
+/// in the order of the policy, or by fair share if starvation is a trigger.
 pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     let next = victims::next_exposed(state, cycle.policy(), cycle.now);
-    if let Some(moment) = next {
-        cycle.look_again_at(moment);
+    if let Some(time) = next {
+        cycle.look_again_at(time);
     }
     shrink_pools(stage, cycle);
     shrink_arrays(stage, cycle);
@@ -33,40 +34,43 @@ pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
         return;
     }
     let mut exposed = victims::exposed(state, cycle.policy(), cycle.now);
-    exposed.retain(|one| !one.candidate.protected);
+    exposed.retain(|victim| !victim.candidate.protected);
     if cycle.preemption().has(PreemptTrigger::Starvation) {
-        by_right(&mut exposed, cycle);
+        by_fair_share(&mut exposed, cycle);
     }
     for ix in nodes {
-        relieve(ix, &exposed, stage, cycle);
+        repair_node(ix, &exposed, stage, cycle);
     }
 }
 
-/// Preempts only jobs that use a resource which is overcommitted.
-fn relieve<'s>(
+/// Preempts jobs of one overcommitted node: only those that use a missing resource.
+fn repair_node<'s>(
     ix: NodeIx,
     exposed: &[Exposed<'s>],
     stage: &mut Stage<'s>,
     cycle: &mut CycleState<'s>,
 ) {
-    for one in exposed.iter().filter(|one| one.running.nodes.contains(&ix)) {
+    for victim in exposed
+        .iter()
+        .filter(|victim| victim.running.nodes.contains(&ix))
+    {
         let Some(missing) = stage.missing(ix) else {
             return;
         };
-        let hold = cycle.state.cluster.node(ix).tenants.get(&one.job);
+        let hold = cycle.state.cluster.node(ix).tenants.get(&victim.job);
         if !hold.is_some_and(|hold| missing.iter().any(|&index| hold.taken[index] > 0)) {
             continue;
         }
         // A suspended job keeps most of its resources.
-        let action = one
+        let action = victim
             .actions(cycle.policy(), cycle.now)
             .find(|action| !action.keeps_memory());
         if let Some(action) = action
-            && !cycle.is_preempted(one.job)
+            && !cycle.is_preempted(victim.job)
         {
-            stage.leaves(one.job, action);
+            stage.leaves(victim.job, action);
             cycle.preempt([Preemption {
-                job: one.job,
+                job: victim.job,
                 by: None,
                 cause: PreemptCause::Overcommit,
                 action,
@@ -75,37 +79,37 @@ fn relieve<'s>(
     }
 }
 
-/// Sorts the jobs by how far their operations are above fair share, highest first.
-fn by_right(exposed: &mut [Exposed], cycle: &CycleState) {
-    let jobs: BTreeSet<JobId> = exposed.iter().map(|one| one.job).collect();
+/// Sorts the jobs: those above the fair shares of their operations first, the newest first within
+/// each group.
+fn by_fair_share(exposed: &mut [Exposed], cycle: &CycleState) {
+    let jobs: BTreeSet<JobId> = exposed.iter().map(|victim| victim.job).collect();
     let order = starving::first_to_go(cycle, |job| jobs.contains(&job));
     let places: BTreeMap<JobId, usize> = order
         .into_iter()
         .enumerate()
         .map(|(place, job)| (job, place))
         .collect();
-    exposed.sort_by_key(|one| places.get(&one.job).copied().unwrap_or(usize::MAX));
+    exposed.sort_by_key(|victim| places.get(&victim.job).copied().unwrap_or(usize::MAX));
 }
 
-/// For each pool above its limit, preempts the jobs of the operations furthest above fair share;
-/// without fair share, the newest jobs.
+/// Preempts jobs of each pool above its limit.
 fn shrink_pools<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     let limits = &cycle.policy().limits.all;
-    let accounts = cycle
+    let counters = cycle
         .limit_counters()
         .map(|counters| counters.accounts())
         .unwrap_or_default();
-    let of_pools = accounts
+    let of_pools = counters
         .iter()
-        .filter(|account| starvation::is_of_pools(&limits[account.place].scope));
+        .filter(|counter| starvation::is_of_pools(&limits[counter.place].scope));
     let over: Vec<(&Quantity, i64, BTreeSet<JobId>)> = of_pools
-        .filter_map(|account| Some((account, account.used - account.bounds.hard?)))
+        .filter_map(|counter| Some((counter, counter.used - counter.bounds.hard?)))
         .filter(|(_, excess)| *excess > 0)
-        .map(|(account, excess)| {
+        .map(|(counter, excess)| {
             (
-                &limits[account.place].quantity,
+                &limits[counter.place].quantity,
                 excess,
-                account.jobs().collect(),
+                counter.jobs().collect(),
             )
         })
         .collect();
@@ -114,8 +118,8 @@ fn shrink_pools<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     }
 }
 
-/// Preempts the subjobs that an array runs beyond its own limit, in the same order. A suspended
-/// subjob does not run.
+/// Preempts subjobs of each array that runs more than its own limit. A suspended subjob does not
+/// run.
 fn shrink_arrays<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     for (&array, limit) in &state.subjob_limits {
@@ -133,6 +137,7 @@ fn shrink_arrays<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     }
 }
 
+/// Preempts some of `jobs` until they use `excess` less of a limited quantity.
 fn shrink<'s>(
     quantity: &Quantity,
     mut excess: i64,
@@ -142,41 +147,44 @@ fn shrink<'s>(
 ) {
     let (state, policy) = (cycle.state, cycle.policy());
     let mut exposed = victims::exposed(state, policy, cycle.now);
-    exposed.retain(|one| !one.candidate.protected && jobs.contains(&one.job));
+    exposed.retain(|victim| !victim.candidate.protected && jobs.contains(&victim.job));
     if cycle.preemption().has(PreemptTrigger::Starvation) {
-        by_right(&mut exposed, cycle);
+        by_fair_share(&mut exposed, cycle);
     }
     // A suspended job counts against the limit.
-    let told = state
+    let earlier = state
         .bookings
         .preempted()
         .filter(|(_, action)| !action.keeps_memory());
-    let preempted: BTreeSet<JobId> = told.chain(cycle.preempted()).map(|(job, _)| job).collect();
+    let preempted: BTreeSet<JobId> = earlier
+        .chain(cycle.preempted())
+        .map(|(job, _)| job)
+        .collect();
     let preempted = jobs.iter().filter(|job| preempted.contains(job));
     excess -= preempted
         .filter_map(|job| counts(quantity, state.running.get(job)?, state))
         .sum::<i64>();
-    for one in exposed
+    for victim in exposed
         .iter()
-        .filter(|one| !cycle.is_preempted(one.job))
+        .filter(|victim| !cycle.is_preempted(victim.job))
         .cloned()
         .collect::<Vec<_>>()
     {
         if excess <= 0 {
             return;
         }
-        let Some(counted) = counts(quantity, one.running, state).filter(|counted| *counted > 0)
+        let Some(counted) = counts(quantity, victim.running, state).filter(|counted| *counted > 0)
         else {
             continue;
         };
-        let action = one
+        let action = victim
             .actions(policy, cycle.now)
             .find(|action| !action.keeps_memory());
         if let Some(action) = action {
             excess -= counted;
-            stage.leaves(one.job, action);
+            stage.leaves(victim.job, action);
             cycle.preempt([Preemption {
-                job: one.job,
+                job: victim.job,
                 by: None,
                 cause: PreemptCause::Limit,
                 action,
@@ -185,7 +193,8 @@ fn shrink<'s>(
     }
 }
 
-/// What a running job counts against a limit on this quantity; None if that decreases with time.
+/// The amount that a running job counts against a limit on this quantity; None if the amount
+/// decreases with time.
 fn counts(quantity: &Quantity, running: &RunningJob, state: &ClusterState) -> Option<i64> {
     let holder = running.holder.as_ref()?;
     match quantity {

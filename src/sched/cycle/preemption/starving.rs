@@ -1,9 +1,9 @@
-//! Preemption for starving parties (Y7 to Y11, Y27): once all jobs that fit have started, first
-//! takes preemptible allocations, then, for aggressively starving parties, aggressively preemptible
-//! ones.
+//! Preemption for starving parties (Y7 to Y11, Y27), once all jobs that fit have started: first of
+//! preemptible allocations, then, for aggressively starving parties, of aggressively preemptible
+//! allocations.
 //!
-//! Each step frees resources for one job on one node, using what is free there; that node is then
-//! exempt for a while. So no more jobs are preempted than needed.
+//! Each step makes room for one job on one node, and uses the free resources there. No more jobs
+//! are preempted on that node for a while (`backoff`), so no more jobs are preempted than needed.
 
 use super::above_fair_share::{AboveFairShare, Assessor};
 use super::eviction::{Room, Stage};
@@ -24,7 +24,7 @@ use crate::sched::view::starvation::{ShareParty, StarvationSubject, Starving};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of jobs tried in a cycle per stage: most later jobs need the same nodes.
-const MOST: usize = 32;
+const MAX_TRIED_JOBS: usize = 32;
 
 /// A stage of preemption (Y9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum Level {
 }
 
 impl Level {
-    fn needs(self) -> StarvationStatus {
+    fn required_status(self) -> StarvationStatus {
         match self {
             Level::Preemptive => StarvationStatus::Starving,
             Level::Aggressive => StarvationStatus::Aggressive,
@@ -44,7 +44,7 @@ impl Level {
     }
 
     /// The last group of allocations that this stage preempts.
-    fn takes(self) -> AllocationGroup {
+    fn last_group(self) -> AllocationGroup {
         match self {
             Level::Preemptive => AllocationGroup::Preemptible,
             Level::Aggressive => AllocationGroup::Aggressively,
@@ -73,8 +73,8 @@ pub fn watch(cycle: &mut CycleState) -> FairShares {
     let next = time_below.all().filter_map(|(subject, since)| {
         StarvationStatus::next(since, &shares.patience_of(subject), now)
     });
-    if let Some(moment) = next.min() {
-        cycle.look_again_at(moment);
+    if let Some(time) = next.min() {
+        cycle.look_again_at(time);
     }
     cycle.starve(Starving {
         time_below,
@@ -123,33 +123,33 @@ pub fn run<'s>(
     } else {
         shares(cycle)
     };
-    let mut relief = Relief {
+    let mut starvation_run = StarvationRun {
         shares,
         resolved,
         visited: BTreeSet::new(),
         later: None,
     };
-    if !relief.is_anybody_starving(cycle) {
+    if !starvation_run.has_starving_party(cycle) {
         return;
     }
     for level in [Level::Preemptive, Level::Aggressive] {
-        relief.run(level, stage, cycle);
+        starvation_run.run(level, stage, cycle);
     }
-    relief.wait(cycle);
+    starvation_run.wait(cycle);
 }
 
 /// The preemptions for starving parties in one cycle.
-struct Relief<'s> {
+struct StarvationRun<'s> {
     shares: FairShares,
     resolved: &'s Resolved,
-    /// The nodes on which a job was preempted in this cycle.
+    /// The nodes on which this run has made room, or waits for the decision of hooks.
     visited: BTreeSet<NodeIx>,
     /// The earliest time at which another job may be preempted, or another party starves.
     later: Option<Time>,
 }
 
-impl<'s> Relief<'s> {
-    fn is_anybody_starving(&self, cycle: &CycleState) -> bool {
+impl<'s> StarvationRun<'s> {
+    fn has_starving_party(&self, cycle: &CycleState) -> bool {
         let time_below = &cycle.starving().time_below;
         time_below.all().any(|(subject, _)| {
             matches!(subject, StarvationSubject::Party(_))
@@ -157,12 +157,12 @@ impl<'s> Relief<'s> {
         })
     }
 
-    /// Serves the neediest first, until no more jobs can be helped.
+    /// Makes room for one job after another, lowest satisfaction first, while that is possible.
     fn run(&mut self, level: Level, stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
-        let (mut hopeless, mut left) = (BTreeSet::new(), MOST);
+        let (mut hopeless, mut left) = (BTreeSet::new(), MAX_TRIED_JOBS);
         while left > 0 {
-            let line = self.line(level, &hopeless, stage, cycle);
-            if line.is_empty() {
+            let jobs = self.next_jobs(level, &hopeless, stage, cycle);
+            if jobs.is_empty() {
                 return;
             }
             let above_share = self.above_fair_share(level, cycle);
@@ -170,9 +170,9 @@ impl<'s> Relief<'s> {
                 return;
             }
             let mut is_helped = false;
-            for (job, party) in line.into_iter().take(left) {
+            for (job, party) in jobs.into_iter().take(left) {
                 left -= 1;
-                is_helped = self.make_room((job, party), level, &above_share, stage, cycle);
+                is_helped = self.preempt_for((job, party), level, &above_share, stage, cycle);
                 if is_helped {
                     self.shares = shares(cycle);
                     break;
@@ -185,8 +185,8 @@ impl<'s> Relief<'s> {
         }
     }
 
-    /// The next job of each starving party, lowest satisfaction of its fair share first.
-    fn line(
+    /// The first waiting job of each starving party, lowest satisfaction first.
+    fn next_jobs(
         &mut self,
         level: Level,
         hopeless: &BTreeSet<ShareParty>,
@@ -194,8 +194,8 @@ impl<'s> Relief<'s> {
         cycle: &CycleState<'s>,
     ) -> Vec<(Candidate<'s>, ShareParty)> {
         let mut ranking = ranking::rank(cycle.state, self.resolved);
-        let mut line: Vec<(f64, Candidate<'s>, ShareParty)> = Vec::new();
-        while line.len() < MOST
+        let mut jobs: Vec<(f64, Candidate<'s>, ShareParty)> = Vec::new();
+        while jobs.len() < MAX_TRIED_JOBS
             && let Some(job) = ranking.next()
         {
             if cycle.has_started(job.job) || stage.awaits_room(job.job) {
@@ -214,18 +214,18 @@ impl<'s> Relief<'s> {
                     .shares
                     .entitled(party)
                     .map_or(0.0, |entitled| entitled.satisfaction());
-                line.push((satisfaction, job, party));
+                jobs.push((satisfaction, job, party));
             }
             ranking.pass(job);
         }
         // The sort keeps the queue order of equals.
-        line.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
-        line.into_iter()
+        jobs.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        jobs.into_iter()
             .map(|(_, job, party)| (job, party))
             .collect()
     }
 
-    /// Whether the party of a waiting job starves. If not, notes when it may.
+    /// Whether the party of a waiting job starves. If not, notes when a group of similar jobs will.
     fn starves(
         &mut self,
         party: ShareParty,
@@ -233,13 +233,13 @@ impl<'s> Relief<'s> {
         level: Level,
         cycle: &CycleState,
     ) -> bool {
-        let since = self.hungry_since(party, job, cycle);
+        let since = self.below_share_since(party, job, cycle);
         let patience = self.shares.patience(party);
-        let starves = StarvationStatus::of(since, &patience, cycle.now) >= level.needs();
+        let starves = StarvationStatus::of(since, &patience, cycle.now) >= level.required_status();
         // Each of several similar jobs starves at its own time.
         if let Some(since) = since
             && !starves
-            && is_alike(party)
+            && is_of_similar_jobs(party)
         {
             let next = StarvationStatus::next(since, &patience, cycle.now);
             self.later = self.later.into_iter().chain(next).min();
@@ -247,9 +247,14 @@ impl<'s> Relief<'s> {
         starves
     }
 
-    /// Since when the party of a waiting job is below its fair share; for similar jobs, at the
-    /// earliest since the job was submitted.
-    fn hungry_since(&self, party: ShareParty, job: Candidate, cycle: &CycleState) -> Option<Time> {
+    /// Since when the party of a waiting job is below its fair share; for similar jobs, not before
+    /// the job began to wait.
+    fn below_share_since(
+        &self,
+        party: ShareParty,
+        job: Candidate,
+        cycle: &CycleState,
+    ) -> Option<Time> {
         // A party with enough resources after the decisions of this cycle starves no more.
         let tolerance = self.shares.patience(party).tolerance;
         if !self.shares.entitled(party)?.is_below(tolerance) {
@@ -259,7 +264,7 @@ impl<'s> Relief<'s> {
             .starving()
             .time_below
             .since(&StarvationSubject::Party(party))?;
-        if is_alike(party)
+        if is_of_similar_jobs(party)
             && let Some(waiting) = cycle.state.waiting(job.job)
         {
             Some(since.max(waiting.wait.since))
@@ -272,7 +277,7 @@ impl<'s> Relief<'s> {
     fn above_fair_share(&mut self, level: Level, cycle: &CycleState) -> AboveFairShare {
         let (policy, starving, preempted) =
             (cycle.policy(), cycle.starving(), preempted_jobs(cycle));
-        let last = level.takes();
+        let last = level.last_group();
         let exemption = PreemptionExemption {
             shares: &self.shares,
             time_below: &starving.time_below,
@@ -292,9 +297,8 @@ impl<'s> Relief<'s> {
         above_share
     }
 
-    /// Preempts the jobs on one node that must end so that a job can start; false if there is no
-    /// such node.
-    fn make_room(
+    /// Preempts jobs on the first node where that lets a job start; false if there is no such node.
+    fn preempt_for(
         &mut self,
         (job, party): (Candidate<'s>, ShareParty),
         level: Level,
@@ -309,15 +313,15 @@ impl<'s> Relief<'s> {
             .map(|to: &Exposure| to.is_to(line))
             .collect();
         for (ix, spares) in above_share.by_node() {
-            let ways: Vec<(JobId, PreemptAction)> = spares
+            let victims: Vec<(JobId, PreemptAction)> = spares
                 .iter()
                 .filter(|spare| spare.party != party && is_to[spare.line])
                 .map(|spare| (spare.job, spare.action))
                 .collect();
-            if ways.is_empty() || !stage.could_hold(ix, &ways, job) {
+            if victims.is_empty() || !stage.could_hold(ix, &victims, job) {
                 continue;
             }
-            let Some(room) = stage.evict_from(job, &ways, level.cause(), cycle) else {
+            let Some(room) = stage.evict_from(job, &victims, level.cause(), cycle) else {
                 continue;
             };
             self.visited.insert(ix);
@@ -339,32 +343,36 @@ impl<'s> Relief<'s> {
             .copied()
             .filter(|until| *until > cycle.now)
             .min();
-        if self.is_anybody_starving(cycle) {
-            for moment in next.into_iter().chain(self.later) {
-                cycle.look_again_at(moment);
+        if self.has_starving_party(cycle) {
+            for time in next.into_iter().chain(self.later) {
+                cycle.look_again_at(time);
             }
         }
     }
 }
 
-fn is_alike(party: ShareParty) -> bool {
+fn is_of_similar_jobs(party: ShareParty) -> bool {
     matches!(party, ShareParty::Alike(_))
 }
 
-/// The jobs that are being preempted.
+/// The jobs that earlier cycles or this one preempt.
 fn preempted_jobs(cycle: &CycleState) -> BTreeSet<JobId> {
-    let told = cycle.state.bookings.preempted().map(|(job, _)| job);
-    told.chain(cycle.preempted_jobs()).collect()
+    let earlier = cycle.state.bookings.preempted().map(|(job, _)| job);
+    earlier.chain(cycle.preempted_jobs()).collect()
 }
 
-/// The order in which some running jobs are preempted when a node or a pool is over its limit:
-/// those beyond the fair shares of their operations first, and of these the newest (Y8).
-pub fn first_to_go(cycle: &CycleState, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
+/// The order in which repair preempts some running jobs: those above the fair shares of their
+/// operations first, the newest first within each group (Y8).
+pub fn first_to_go(cycle: &CycleState, is_included: impl Fn(JobId) -> bool) -> Vec<JobId> {
     let state = cycle.state;
     let (shares, preempted) = (shares(cycle), preempted_jobs(cycle));
     let assessor = Assessor::new((state, cycle.policy()), &shares, &preempted, cycle.now);
-    let meant = state.running.keys().copied().filter(|job| is_meant(*job));
-    let operations: BTreeSet<JobId> = meant.map(operation_of).collect();
+    let included = state
+        .running
+        .keys()
+        .copied()
+        .filter(|job| is_included(*job));
+    let operations: BTreeSet<JobId> = included.map(operation_of).collect();
     let mut all: Vec<(AllocationGroup, Age)> = Vec::new();
     for id in operations {
         let known = state
@@ -377,7 +385,7 @@ pub fn first_to_go(cycle: &CycleState, is_meant: impl Fn(JobId) -> bool) -> Vec<
         all.extend(
             lost.into_iter()
                 .map(|(group, (age, _))| (group, age))
-                .filter(|(_, age)| is_meant(age.1)),
+                .filter(|(_, age)| is_included(age.1)),
         );
     }
     all.sort_by_key(|&(group, age)| (group, std::cmp::Reverse(age)));
@@ -422,34 +430,34 @@ mod tests {
         fixture.now = Time(seconds * 1000);
         let plan = fixture.plan();
         fixture.apply(&plan);
-        let told = plan
+        let preempted = plan
             .preempts
             .iter()
-            .map(|way| format!("{} for {}", way.job, way.by.unwrap()));
-        told.collect::<Vec<_>>().join("; ")
+            .map(|preemption| format!("{} for {}", preemption.job, preemption.by.unwrap()));
+        preempted.collect::<Vec<_>>().join("; ")
     }
 
     /// Y17: of six CPUs the array releases one, which leaves five. Its fair share is 3 if job 3
     /// requests 3, and 3.5 if it requests 2: so the array may lose two more in either case. The
     /// released CPU does not count again.
     #[test]
-    fn who_leaves_counts_as_gone_and_is_not_told_again() {
-        for (wants, expected) in [(3, ""), (2, "1[5] for 3; 1[4] for 3")] {
+    fn a_job_being_preempted_counts_as_ended_and_is_not_preempted_again() {
+        for (ncpus, expected) in [(3, ""), (2, "1[5] for 3; 1[4] for 3")] {
             let fixture = full().queued(2, "select=1:ncpus=1");
-            let mut fixture = fixture.queued(3, &format!("select=1:ncpus={wants}"));
+            let mut fixture = fixture.queued(3, &format!("select=1:ncpus={ncpus}"));
             assert_eq!(decide(&mut fixture, 7), "");
             assert_eq!(
                 decide(&mut fixture, 37),
                 "1[6] for 2",
                 "one at a time on a node"
             );
-            assert_eq!(decide(&mut fixture, 38), expected, "{wants}");
+            assert_eq!(decide(&mut fixture, 38), expected, "{ncpus}");
         }
     }
 
     /// No job is preempted yet, so the node is not exempt.
     #[test]
-    fn hooks_are_asked_before_a_job_is_preempted_for_one_that_starves() {
+    fn hooks_decide_before_a_job_is_preempted_for_a_starving_party() {
         let mut fixture = full().queued(2, "select=1:ncpus=1");
         fixture.policy.starvation.backoff = Span::seconds(5);
         decide(&mut fixture, 7);

@@ -59,29 +59,35 @@ fn also(
     fixture
 }
 
-/// `3 for 4; 2 for 4`.
-fn told(plan: &Plan) -> String {
-    let one = |way: &crate::sched::view::plan::Preemption| {
-        let by = way.by.map_or("nobody".to_string(), |by| by.to_string());
-        format!("{} for {by}", way.job)
+/// The victims, each with its preemptor: `3 for 4; 2 for 4`, or `3 for none`.
+fn victims(plan: &Plan) -> String {
+    let shown = |preemption: &crate::sched::view::plan::Preemption| {
+        let by = preemption
+            .by
+            .map_or("none".to_string(), |by| by.to_string());
+        format!("{} for {by}", preemption.job)
     };
-    plan.preempts.iter().map(one).collect::<Vec<_>>().join("; ")
+    plan.preempts
+        .iter()
+        .map(shown)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn preempts(fixture: &TestCluster) -> String {
-    told(&fixture.plan())
+    victims(&fixture.plan())
 }
 
 /// Applies a plan and removes the victims.
-fn make_way(fixture: &mut TestCluster, plan: &Plan) {
+fn remove_victims(fixture: &mut TestCluster, plan: &Plan) {
     fixture.apply(plan);
     plan.preempts
         .iter()
-        .for_each(|way| fixture.state.vacate(way.job));
+        .for_each(|preemption| fixture.state.vacate(preemption.job));
 }
 
 #[test]
-fn the_fewest_make_way_the_newest_first() {
+fn as_few_jobs_as_possible_are_preempted_newest_first() {
     let fixture = fixture("1 x ncpus=4", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -9.0));
     let fixture = runs(fixture, 2, "select=1:ncpus=1", "n1", (1, -9.0));
@@ -101,13 +107,13 @@ fn the_fewest_make_way_the_newest_first() {
     assert_eq!(
         preempts(&fixture.queued(4, "select=1:ncpus=5")),
         "",
-        "nobody leaves in vain (G8)"
+        "no job is preempted in vain (G8)"
     );
 }
 
 /// Y12: jobs that need not be preempted stay.
 #[test]
-fn of_the_newest_those_stay_that_do_not_help() {
+fn jobs_that_need_not_be_preempted_stay() {
     let fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=4", "n1", (0, -9.0));
     let fixture = runs(fixture, 2, "select=1:ncpus=1", "n1", (1, -9.0));
@@ -133,7 +139,7 @@ fn equal_priority_and_exempt_jobs_are_not_preempted() {
 
 /// Q7: idle nodes first; Q10: only nodes on which the job can run.
 #[test]
-fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
+fn no_job_is_preempted_on_idle_or_unsuitable_nodes() {
     let fixture = fixture("1 x ncpus=1, 1 x ncpus=1:ngpus=1", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (5, -90.0));
     let free = fixture.clone().at(100).queued(3, "select=1:ncpus=1");
@@ -145,14 +151,14 @@ fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
     assert_eq!(
         preempts(&fixture.queued(3, "select=1:ncpus=1:ngpus=1")),
         "2 for 3",
-        "though 1 is worth less"
+        "although job 1 has a lower priority"
     );
 }
 
 /// G8: freed resources are held for the preemptor, even from jobs of higher priority; it starts
 /// when all victims have ended.
 #[test]
-fn what_is_freed_for_a_job_is_kept_for_it() {
+fn freed_resources_are_held_for_the_preemptor() {
     for policy in [Filling::Skip, Filling::FirstFit, Filling::None] {
         let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
         fixture.policy.backfill.policy = policy;
@@ -161,7 +167,7 @@ fn what_is_freed_for_a_job_is_kept_for_it() {
         let mut fixture = runs(fixture, 2, "select=1:ncpus=1 walltime=50", "n1", (1, -9.0)).at(100);
         fixture = fixture.queued(4, "select=1:ncpus=2 walltime=100");
         let plan = fixture.plan();
-        assert_eq!(told(&plan), "2 for 4; 1 for 4", "{policy:?}");
+        assert_eq!(victims(&plan), "2 for 4; 1 for 4", "{policy:?}");
         assert_eq!(
             (plan.bookings[0].at, plan.bookings[0].held_until),
             (Time(100_001), Some(Time(160_000)))
@@ -173,7 +179,7 @@ fn what_is_freed_for_a_job_is_kept_for_it() {
             .queued(3, "select=1:ncpus=1 walltime=60 rank=1")
             .plan();
         assert_eq!(
-            (waiting.starts.len(), told(&waiting).as_str()),
+            (waiting.starts.len(), victims(&waiting).as_str()),
             (0, ""),
             "{policy:?}: half of it is free"
         );
@@ -192,20 +198,20 @@ fn what_is_freed_for_a_job_is_kept_for_it() {
 
 /// Held resources are released if the preemptor does not start.
 #[test]
-fn room_is_not_kept_for_ever() {
+fn held_resources_are_released_after_a_while() {
     let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
     let mut fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
     let plan = fixture.plan();
-    make_way(&mut fixture, &plan);
+    remove_victims(&mut fixture, &plan);
     fixture.state.set_queue(&queue("workq", false));
     fixture.state.set_queue(&queue("other", true));
     let plan = fixture.plan();
     assert_eq!(
         plan.next,
         Some(Time(100_001)),
-        "it waits for its queue, and no more for room"
+        "it waits for its queue, no longer for resources"
     );
     let mut forfeited = fixture.clone().queued(3, "select=1:ncpus=1 queue=other");
     forfeited.apply(&plan);
@@ -222,7 +228,7 @@ fn room_is_not_kept_for_ever() {
 
 /// A victim serves one preemptor.
 #[test]
-fn who_makes_way_does_so_for_one() {
+fn a_victim_serves_one_preemptor() {
     let fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -9.0)).at(100);
     let mut fixture = fixture
@@ -230,16 +236,16 @@ fn who_makes_way_does_so_for_one() {
         .queued(3, "select=1:ncpus=1")
         .queued(4, "select=1:ncpus=1");
     let plan = fixture.plan();
-    assert_eq!(told(&plan), "1 for 2");
+    assert_eq!(victims(&plan), "1 for 2");
     fixture.apply(&plan);
-    assert_eq!(preempts(&fixture), "", "it leaves already");
+    assert_eq!(preempts(&fixture), "", "it is already being preempted");
     fixture.state.vacate(JobId::job(1));
     assert_eq!(fixture.starts(), "2 on n1; 3 on n1");
 }
 
 /// Hooks decide about the first preemptor; no other job gets its resources meanwhile.
 #[test]
-fn no_job_is_preempted_before_hooks_have_let_the_start() {
+fn no_job_is_preempted_before_hooks_accept_the_start() {
     let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0)).at(100);
     let mut fixture = fixture
@@ -248,7 +254,7 @@ fn no_job_is_preempted_before_hooks_have_let_the_start() {
     fixture.state.set_permits(Some([JobId::job(3)].into()));
     let plan = fixture.plan();
     assert_eq!(
-        (told(&plan).as_str(), plan.asks),
+        (victims(&plan).as_str(), plan.asks),
         ("", vec![(JobId::job(2), vec!["n1".to_string()])])
     );
     assert!(
@@ -262,7 +268,7 @@ fn no_job_is_preempted_before_hooks_have_let_the_start() {
 
 /// Q11 to Q13.
 #[test]
-fn elements_may_finish_where_preemption_is_passive() {
+fn subjobs_may_finish_under_passive_preemption() {
     let element = JobId::element(1, 3);
     let fixture = |mode, left: i64| {
         let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -290,7 +296,7 @@ fn elements_may_finish_where_preemption_is_passive() {
             .plan()
             .preempts
             .iter()
-            .map(|way| way.action)
+            .map(|preemption| preemption.action)
             .collect::<Vec<_>>()
     };
     assert_eq!(actions(PreemptMode::Passive, 90), [PreemptAction::Finish]);
@@ -301,21 +307,21 @@ fn elements_may_finish_where_preemption_is_passive() {
     assert_eq!(
         actions(PreemptMode::Mixed, 10),
         [PreemptAction::Finish],
-        "most of it is done"
+        "most of its walltime is over"
     );
     assert_eq!(actions(PreemptMode::Mixed, 90), [PreemptAction::Requeue]);
     assert_eq!(actions(PreemptMode::Disabled, 90), []);
     let mut passive = fixture(PreemptMode::Passive, 90);
     let plan = passive.plan();
     passive.apply(&plan);
-    assert_eq!(preempts(&passive), "", "once is enough");
+    assert_eq!(preempts(&passive), "", "it is already being preempted");
     passive.state.vacate(element);
     assert_eq!(passive.starts(), "2 on n1");
 }
 
 /// Q13.
 #[test]
-fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
+fn a_job_without_subjobs_is_requeued_or_finishes() {
     let passive = |no_agenda| {
         let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
         (
@@ -324,7 +330,7 @@ fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
         ) = (PreemptMode::Passive, no_agenda);
         let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0));
         let plan = fixture.at(100).queued(2, "select=1:ncpus=1").plan();
-        (told(&plan), plan.preempts[0].action)
+        (victims(&plan), plan.preempts[0].action)
     };
     assert_eq!(
         passive(NoAgenda::Now),
@@ -339,7 +345,7 @@ fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
 /// A finishing job frees its resources at the end of its walltime: each cycle plans the start for
 /// then.
 #[test]
-fn a_start_is_promised_for_the_end_of_a_job_that_may_finish() {
+fn the_start_is_planned_for_the_end_of_a_finishing_victim() {
     let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
     (
         fixture.policy.preemption.mode,
@@ -385,7 +391,7 @@ fn a_qos_preempts_its_allowed_targets() {
     .at(100);
     let plan = lo.clone().queued(2, "select=1:ncpus=1 qos=hi").plan();
     assert_eq!(
-        (told(&plan).as_str(), plan.preempts[0].cause),
+        (victims(&plan).as_str(), plan.preempts[0].cause),
         ("1 for 2", PreemptCause::Quality)
     );
     assert_eq!(
@@ -397,7 +403,7 @@ fn a_qos_preempts_its_allowed_targets() {
     assert_eq!(
         preempts(&higher_score.queued(2, "select=1:ncpus=1 qos=hi")),
         "",
-        "worth less"
+        "lower priority"
     );
     let normal = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
     assert_eq!(
@@ -409,15 +415,20 @@ fn a_qos_preempts_its_allowed_targets() {
 
 /// RESTARTPREEMPT: rerunnable jobs are requeued, whatever their QOS.
 #[test]
-fn a_quality_of_service_may_have_what_can_be_run_again() {
+fn a_qos_may_preempt_rerunnable_jobs() {
     let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qos);
     fixture.policy.qualities = Qualities::only(vec![quality("hi", Flag::RestartPreempt)]);
     fixture.policy.preemption.actions = "SD".parse().unwrap();
     let plain = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
-    let asked = plain.clone().queued(2, "select=1:ncpus=1 qos=hi");
-    let actions: Vec<PreemptAction> = asked.plan().preempts.iter().map(|way| way.action).collect();
+    let waiting = plain.clone().queued(2, "select=1:ncpus=1 qos=hi");
+    let actions: Vec<PreemptAction> = waiting
+        .plan()
+        .preempts
+        .iter()
+        .map(|preemption| preemption.action)
+        .collect();
     assert_eq!(
-        (preempts(&asked).as_str(), actions),
+        (preempts(&waiting).as_str(), actions),
         ("1 for 2", vec![PreemptAction::Requeue])
     );
     assert_eq!(
@@ -426,14 +437,14 @@ fn a_quality_of_service_may_have_what_can_be_run_again() {
         "no preemptor"
     );
     assert_eq!(
-        preempts(&also(asked.clone(), 1, |candidate| candidate.score = Some(20.0))),
+        preempts(&also(waiting.clone(), 1, |candidate| candidate.score = Some(20.0))),
         "",
-        "worth less"
+        "lower priority"
     );
     assert_eq!(
-        preempts(&also(asked, 1, |candidate| candidate.rerunnable = false)),
+        preempts(&also(waiting, 1, |candidate| candidate.rerunnable = false)),
         "",
-        "it cannot be run again"
+        "the job is not rerunnable"
     );
 }
 
@@ -452,7 +463,7 @@ fn express_queues_preempt_the_newest_of_others() {
         .queued(3, "select=1:ncpus=1 queue=express")
         .plan();
     assert_eq!(
-        (told(&plan).as_str(), plan.preempts[0].cause),
+        (victims(&plan).as_str(), plan.preempts[0].cause),
         ("2 for 3", PreemptCause::Level)
     );
     assert_eq!(preempts(&fixture.queued(3, "select=1:ncpus=1")), "");
@@ -460,7 +471,7 @@ fn express_queues_preempt_the_newest_of_others() {
 
 /// M44, M20.
 #[test]
-fn who_makes_way_first_is_the_sites_to_say() {
+fn the_policy_orders_the_victims() {
     let fixture = |victims, need: u32| {
         let mut fixture = fixture("1 x ncpus=5", PreemptTrigger::Qos);
         fixture.policy.preemption.victims = victims;
@@ -480,21 +491,21 @@ fn who_makes_way_first_is_the_sites_to_say() {
     assert_eq!(
         fixture(Victims::Cheapest, 1),
         "2 for 3",
-        "-60 for a processor is less than -25"
+        "-60 per CPU is less than -25"
     );
     assert_eq!(fixture(Victims::Cheapest, 4), "1 for 3");
 }
 
 /// G9: a preemptor that has just started is exempt, so its victim does not preempt it at once.
 #[test]
-fn who_has_just_started_is_left_alone_for_a_while() {
+fn a_job_that_has_just_started_is_exempt() {
     let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
     fixture.policy.preemption.exempt = Span::seconds(60);
     let fixture =
         runs(fixture, 1, "select=1:ncpus=1", "n1", (50, -9.0)).queued(2, "select=1:ncpus=1");
     let young = fixture.clone().at(100).plan();
     assert_eq!(
-        (told(&young).as_str(), young.next),
+        (victims(&young).as_str(), young.next),
         ("", Some(Time(110_000)))
     );
     assert_eq!(preempts(&fixture.at(110)), "1 for 2");
@@ -502,7 +513,7 @@ fn who_has_just_started_is_left_alone_for_a_while() {
 
 /// M45, X15: a suspended job keeps its memory; if that does not help, the next action is tried.
 #[test]
-fn how_a_job_makes_way_is_tried_in_turn() {
+fn actions_are_tried_in_order() {
     let fixture = |memory: &str| {
         let mut fixture = fixture("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
         fixture.policy.preemption.actions = "SR".parse().unwrap();
@@ -512,7 +523,7 @@ fn how_a_job_makes_way_is_tried_in_turn() {
             .plan();
         plan.preempts
             .iter()
-            .map(|way| way.action)
+            .map(|preemption| preemption.action)
             .collect::<Vec<_>>()
     };
     assert_eq!(fixture("1gb"), [PreemptAction::Suspend]);
@@ -525,13 +536,13 @@ fn how_a_job_makes_way_is_tried_in_turn() {
     assert_eq!(
         preempts(&also(lasting, 1, |candidate| candidate.rerunnable = false)),
         "",
-        "it cannot be run again"
+        "the job is not rerunnable"
     );
 }
 
 /// No planned start of a job ahead is delayed.
 #[test]
-fn who_is_promised_a_start_ahead_is_not_delayed() {
+fn no_planned_start_ahead_is_delayed() {
     let fixture = |walltime: u32| {
         let mut fixture = fixture("1 x ncpus=4", PreemptTrigger::Qos);
         fixture.policy.backfill.policy = Filling::FirstFit;
@@ -551,7 +562,7 @@ fn who_is_promised_a_start_ahead_is_not_delayed() {
             .plan();
         let promised =
             |booking: &Booking| booking.job == JobId::job(2) && booking.at == Time(400_000);
-        (told(&plan), plan.bookings.iter().any(promised))
+        (victims(&plan), plan.bookings.iter().any(promised))
     };
     assert_eq!(fixture(300), ("1 for 3".to_string(), true));
     assert_eq!(fixture(1000), (String::new(), true));
@@ -559,7 +570,7 @@ fn who_is_promised_a_start_ahead_is_not_delayed() {
 
 /// Y8: without a preemptor, until the node has enough resources again.
 #[test]
-fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
+fn the_newest_jobs_of_an_overcommitted_node_are_preempted() {
     let mut fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
     fixture.policy.preemption.triggers.clear();
     for id in 1..=6 {
@@ -569,10 +580,10 @@ fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
     assert_eq!(preempts(&shrunk), "");
     let mut repaired = shrunk;
     repaired.policy.preemption.repair = true;
-    assert_eq!(preempts(&repaired), "6 for nobody; 5 for nobody");
+    assert_eq!(preempts(&repaired), "6 for none; 5 for none");
     assert_eq!(
         preempts(&also(repaired, 6, |candidate| candidate.protected = true)),
-        "5 for nobody; 4 for nobody"
+        "5 for none; 4 for none"
     );
 }
 
@@ -603,41 +614,45 @@ fn pool_with(jobs: u64, limit: &str) -> TestCluster {
 
 /// Y8, X16: above two limits no job is preempted twice; a victim counts for both limits.
 #[test]
-fn a_pool_above_two_limits_gives_back_as_much_as_the_tighter_asks_for() {
+fn a_pool_above_two_limits_shrinks_to_the_tighter_limit() {
     assert_eq!(
         preempts(&pool_with(3, "jobs = 2, ncpus = 1")),
-        "3 for nobody; 2 for nobody"
+        "3 for none; 2 for none"
     );
     assert_eq!(
         preempts(&pool_with(3, "jobs = 1, ncpus = 2")),
-        "3 for nobody; 2 for nobody"
+        "3 for none; 2 for none"
     );
 }
 
 /// Y8, X16, Q9: protected jobs in a pool above its limit are not preempted.
 #[test]
-fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
+fn protected_jobs_of_a_pool_above_its_limit_stay() {
     let fixture = pool_with(2, "jobs = 1");
-    let (plan, mut told_already) = (fixture.plan(), fixture.clone());
-    assert_eq!(told(&plan), "2 for nobody");
-    told_already.apply(&plan);
-    assert_eq!(preempts(&told_already), "", "one that leaves is enough");
+    let (plan, mut after_cycle) = (fixture.plan(), fixture.clone());
+    assert_eq!(victims(&plan), "2 for none");
+    after_cycle.apply(&plan);
+    assert_eq!(
+        preempts(&after_cycle),
+        "",
+        "one job being preempted is enough"
+    );
     assert_eq!(
         preempts(&also(fixture, 2, |candidate| candidate.protected = true)),
-        "1 for nobody"
+        "1 for none"
     );
 }
 
 /// M45: a job that is being suspended keeps its memory, so it is not free for other jobs.
 #[test]
-fn nobody_counts_on_what_a_job_that_is_being_suspended_keeps() {
+fn memory_of_a_job_being_suspended_is_not_given_away() {
     let mut fixture = fixture("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
     fixture.policy.preemption.actions = "S".parse().unwrap();
     let fixture = runs(fixture, 5, "select=1:ncpus=1:mem=1mb", "n1", (0, -9.0));
     let mut fixture = runs(fixture, 1, "select=1:ncpus=1:mem=3gb", "n1", (9, -9.0)).at(100);
     fixture = fixture.queued(3, "select=1:ncpus=1:mem=1mb");
     let plan = fixture.plan();
-    assert_eq!(told(&plan), "1 for 3");
+    assert_eq!(victims(&plan), "1 for 3");
     fixture.apply(&plan);
     assert_eq!(
         preempts(&fixture.clone().queued(4, "select=1:ncpus=1:mem=2gb")),
@@ -660,7 +675,7 @@ fn a_job_may_name_its_preemption_targets() {
         preempts(&fixture.clone().queued(3, "select=1:ncpus=1")),
         "2 for 3"
     );
-    let wants = |targets: &str| {
+    let with_targets = |targets: &str| {
         preempts(
             &fixture
                 .clone()
@@ -668,28 +683,31 @@ fn a_job_may_name_its_preemption_targets() {
         )
     };
     assert_eq!(
-        (wants("Queue=workq").as_str(), wants("None").as_str()),
+        (
+            with_targets("Queue=workq").as_str(),
+            with_targets("None").as_str()
+        ),
         ("1 for 3", "")
     );
     assert_eq!(
         (
-            wants("Resource_List.ncpus=1").as_str(),
-            wants("Resource_List.ncpus=2").as_str()
+            with_targets("Resource_List.ncpus=1").as_str(),
+            with_targets("Resource_List.ncpus=2").as_str()
         ),
         ("2 for 3", "")
     );
     assert_eq!(
         (
-            wants("Queue=workq,resource_list.ncpus=2").as_str(),
-            wants("Resource_List.mem=1gb").as_str()
+            with_targets("Queue=workq,resource_list.ncpus=2").as_str(),
+            with_targets("Resource_List.mem=1gb").as_str()
         ),
         ("1 for 3", "")
     );
-    let asked = |name: &str, value: ResourceValue| vec![(name.to_string(), value)];
+    let requested = |name: &str, value: ResourceValue| vec![(name.to_string(), value)];
     let worded = also(fixture.clone(), 1, |candidate| {
-        candidate.asked = asked("software", ResourceValue::String("vasp".into()))
+        candidate.asked = requested("software", ResourceValue::String("vasp".into()))
     });
-    let wants = |targets: &str| {
+    let with_targets = |targets: &str| {
         preempts(&worded.clone().queued(
             3,
             &format!("select=1:ncpus=1 preempt_targets=Resource_List.{targets}"),
@@ -697,15 +715,15 @@ fn a_job_may_name_its_preemption_targets() {
     };
     assert_eq!(
         (
-            wants("software=vasp").as_str(),
-            wants("software=other").as_str()
+            with_targets("software=vasp").as_str(),
+            with_targets("software=other").as_str()
         ),
         ("1 for 3", "")
     );
     let timed = also(fixture.clone(), 1, |candidate| {
         candidate.walltime = Some(Span::seconds(3600))
     });
-    let wants = |targets: &str| {
+    let with_targets = |targets: &str| {
         preempts(&timed.clone().queued(
             3,
             &format!("select=1:ncpus=1 preempt_targets=Resource_List.{targets}"),
@@ -713,8 +731,8 @@ fn a_job_may_name_its_preemption_targets() {
     };
     assert_eq!(
         (
-            wants("walltime=1:00:00").as_str(),
-            wants("walltime=2:00:00").as_str()
+            with_targets("walltime=1:00:00").as_str(),
+            with_targets("walltime=2:00:00").as_str()
         ),
         ("1 for 3", "")
     );
@@ -722,7 +740,7 @@ fn a_job_may_name_its_preemption_targets() {
 
 /// Q9: a waiting job reports its victims, or why no job is preempted for it.
 #[test]
-fn why_nobody_makes_way_is_told() {
+fn the_reason_for_no_preemption_is_reported() {
     let why = |fixture: &TestCluster, id: u64| {
         let outlook = crate::sched::explain::forecast::run(
             fixture.state.clone(),
@@ -748,36 +766,36 @@ fn why_nobody_makes_way_is_told() {
         why(&fixture, 2),
         Some(PreemptionOutlook::Made(vec![JobId::job(1)]))
     );
-    let barred = |candidates, protected| {
+    let no_victims = |candidates, protected| {
         Some(PreemptionOutlook::Barred {
             candidates,
             protected,
         })
     };
-    let left_alone = also(fixture.clone(), 1, |candidate| candidate.protected = true);
-    assert_eq!(why(&left_alone, 2), barred(0, 1));
+    let exempted = also(fixture.clone(), 1, |candidate| candidate.protected = true);
+    assert_eq!(why(&exempted, 2), no_victims(0, 1));
     assert_eq!(
         why(
-            &also(left_alone, 1, |candidate| candidate.score = Some(9.0)),
+            &also(exempted, 1, |candidate| candidate.score = Some(9.0)),
             2
         ),
-        barred(0, 0)
+        no_victims(0, 0)
     );
     assert_eq!(
         why(&fixture.clone().queued(3, "select=1:ncpus=1"), 3),
-        barred(1, 0),
-        "its place is given already"
+        no_victims(1, 0),
+        "its resources are already given to a job"
     );
     let mut off = also(fixture.clone(), 1, |candidate| candidate.protected = true);
     off.policy.preemption.mode = PreemptMode::Disabled;
-    assert_eq!(why(&off, 2), barred(0, 0));
+    assert_eq!(why(&off, 2), no_victims(0, 0));
     off.policy.preemption.triggers.clear();
     assert_eq!(why(&off, 2), None);
 }
 
 /// An array waits for the victims of its own subjobs only.
 #[test]
-fn an_array_is_told_who_makes_way_for_its_elements() {
+fn an_array_reports_the_victims_of_its_subjobs() {
     let fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0));
     let fixture = runs(fixture, 2, "select=1:ncpus=1", "n1", (1, -9.0)).at(100);
@@ -785,9 +803,9 @@ fn an_array_is_told_who_makes_way_for_its_elements() {
         .queued(3, "select=1:ncpus=1")
         .queued(4, "select=1:ncpus=1 array=1-3");
     let plan = fixture.plan();
-    assert_eq!(told(&plan), "2 for 3; 1 for 4[1]");
+    assert_eq!(victims(&plan), "2 for 3; 1 for 4[1]");
     fixture.apply(&plan);
-    let way = |id| {
+    let outlook_of = |id| {
         let outlook = crate::sched::explain::forecast::run(
             fixture.state.clone(),
             &fixture.policy,
@@ -805,31 +823,35 @@ fn an_array_is_told_who_makes_way_for_its_elements() {
         .way
     };
     assert_eq!(
-        way(JobId::array(4)),
+        outlook_of(JobId::array(4)),
         Some(PreemptionOutlook::Made(vec![JobId::job(1)]))
     );
     assert_eq!(
-        way(JobId::job(3)),
+        outlook_of(JobId::job(3)),
         Some(PreemptionOutlook::Made(vec![JobId::job(2)]))
     );
 }
 
 /// Y12: among very many candidates, those on other nodes stay, even the newest.
 #[test]
-fn of_very_many_those_make_way_that_are_where_the_job_goes() {
+fn of_many_candidates_those_on_the_nodes_of_the_job_are_preempted() {
     let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=20", PreemptTrigger::Qube);
     for id in 1..=150 {
         let node = if id <= 130 { "n1" } else { "n2" };
         fixture = runs(fixture, id, "select=1:ncpus=1", node, (id as i64, -9.0));
     }
     let plan = fixture.at(1000).queued(200, "select=1:ncpus=120").plan();
-    let gone: Vec<u64> = plan.preempts.iter().map(|way| way.job.number).collect();
+    let gone: Vec<u64> = plan
+        .preempts
+        .iter()
+        .map(|preemption| preemption.job.number)
+        .collect();
     assert_eq!(gone, (11..=130).rev().collect::<Vec<_>>());
 }
 
-/// Resources of the whole system are released on any node.
+/// System-wide resources are released on any node.
 #[test]
-fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
+fn of_many_candidates_the_user_of_a_license_is_preempted() {
     let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=1", PreemptTrigger::Qube);
     fixture.state.set_pool(
         "site_lic",
@@ -846,14 +868,18 @@ fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
         .at(1000)
         .queued(200, "select=1:ncpus=120 site_lic=1")
         .plan();
-    let gone: Vec<u64> = plan.preempts.iter().map(|way| way.job.number).collect();
+    let gone: Vec<u64> = plan
+        .preempts
+        .iter()
+        .map(|preemption| preemption.job.number)
+        .collect();
     assert_eq!(gone, (12..=131).rev().chain([1]).collect::<Vec<_>>());
 }
 
 /// Y8: a job on two nodes that have become too small is preempted once, though that is enough for
 /// neither.
 #[test]
-fn who_is_too_much_on_two_nodes_makes_way_once() {
+fn a_job_on_two_overcommitted_nodes_is_preempted_once() {
     let fixture = runs(
         fixture("2 x ncpus=4", PreemptTrigger::Qube),
         1,
@@ -878,16 +904,16 @@ fn who_is_too_much_on_two_nodes_makes_way_once() {
             .node("n1", what, true)
             .node("n2", what, true)
     };
-    assert_eq!(preempts(&shrunk("ncpus=2")), "3 for nobody");
+    assert_eq!(preempts(&shrunk("ncpus=2")), "3 for none");
     assert_eq!(
         preempts(&shrunk("ncpus=1")),
-        "3 for nobody; 1 for nobody; 2 for nobody"
+        "3 for none; 1 for none; 2 for none"
     );
 }
 
 /// Y8, G8: resources released by a repair go to no preemptor.
 #[test]
-fn what_a_repair_takes_back_is_given_to_nobody() {
+fn resources_released_by_a_repair_go_to_no_preemptor() {
     let fixture = runs(
         fixture("1 x ncpus=4", PreemptTrigger::Qube),
         1,
@@ -902,13 +928,13 @@ fn what_a_repair_takes_back_is_given_to_nobody() {
     assert_eq!(preempts(&fixture), "2 for 3");
     assert_eq!(
         preempts(&fixture.node("n1", "ncpus=3", true)),
-        "2 for nobody; 1 for 3"
+        "2 for none; 1 for 3"
     );
 }
 
 /// Q15: over-limit subjobs are preempted first.
 #[test]
-fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
+fn over_limit_subjobs_are_preempted_first() {
     let mut fixture = fixture("1 x ncpus=3", PreemptTrigger::Qube);
     fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (50, -9.0));
     let shares = cluster("1 x ncpus=1")
@@ -934,7 +960,7 @@ fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
 /// G8: if a preemptor starts on resources freed for another, the other gets those freed for the
 /// first, however late.
 #[test]
-fn freed_room_is_held_for_its_preemptor_after_a_start_elsewhere() {
+fn freed_resources_are_held_after_a_start_elsewhere() {
     let fixture = fixture("2 x ncpus=1", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0));
     let fixture = runs(fixture, 2, "select=1:ncpus=1", "n2", (1, -9.0)).at(100);
@@ -942,7 +968,7 @@ fn freed_room_is_held_for_its_preemptor_after_a_start_elsewhere() {
         .queued(3, "select=1:ncpus=1")
         .queued(4, "select=1:ncpus=1");
     let plan = fixture.plan();
-    assert_eq!(told(&plan), "2 for 3; 1 for 4");
+    assert_eq!(victims(&plan), "2 for 3; 1 for 4");
     fixture.apply(&plan);
     fixture.state.vacate(JobId::job(1));
     let mut fixture = fixture.at(110);
@@ -952,12 +978,12 @@ fn freed_room_is_held_for_its_preemptor_after_a_start_elsewhere() {
             .iter()
             .all(|&id| fixture.state.keeps_room_for(JobId::job(id)))
     );
-    for moment in [110, 140, 170, 210, 250] {
-        fixture = fixture.at(moment);
+    for seconds in [110, 140, 170, 210, 250] {
+        fixture = fixture.at(seconds);
         let plan = fixture.plan();
         fixture.apply(&plan);
         let kept = [3, 4].map(|id| fixture.state.keeps_room_for(JobId::job(id)));
-        assert_eq!(kept, [false, true], "at {moment}");
+        assert_eq!(kept, [false, true], "at {seconds}");
     }
     fixture.state.vacate(JobId::job(2));
     assert_eq!(
@@ -971,7 +997,7 @@ fn freed_room_is_held_for_its_preemptor_after_a_start_elsewhere() {
 
 /// G8: a preemptor gets the resources freed for it, not those freed for another.
 #[test]
-fn who_waits_for_its_own_place_takes_none_that_is_another_ones() {
+fn a_preemptor_uses_only_the_resources_freed_for_it() {
     let fixture = fixture("1 x ncpus=1:color=red, 2 x ncpus=1", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (1, -9.0));
     let fixture = runs(fixture, 2, "select=1:ncpus=1", "n2", (2, -9.0));
@@ -980,7 +1006,7 @@ fn who_waits_for_its_own_place_takes_none_that_is_another_ones() {
         .queued(4, "select=1:ncpus=1")
         .queued(5, "select=1:ncpus=1:color=red");
     let plan = fixture.plan();
-    assert_eq!(told(&plan), "2 for 4; 1 for 5");
+    assert_eq!(victims(&plan), "2 for 4; 1 for 5");
     fixture.apply(&plan);
     assert_eq!(preempts(&fixture.queued(6, "select=1:ncpus=1")), "3 for 6");
 }

@@ -23,7 +23,7 @@ pub struct Exposed<'s> {
 }
 
 impl Exposed<'_> {
-    /// The actions that can preempt it, in the order in which they are tried.
+    /// The actions that can preempt the job, in the order in which they are tried.
     pub fn actions(&self, policy: &Policy, now: Time) -> impl Iterator<Item = PreemptAction> {
         let actions = policy.preemption.actions.of(self.candidate.left(now));
         actions
@@ -32,7 +32,7 @@ impl Exposed<'_> {
             .filter(|action| self.candidate.can(*action, &policy.preemption))
     }
 
-    /// Its distance from each of its nodes, and the distance of a job of another cluster.
+    /// For each node of the job: the distance of its own cluster and of cluster `other`.
     pub fn distances(
         &self,
         state: &ClusterState,
@@ -51,32 +51,32 @@ impl Exposed<'_> {
     }
 }
 
-/// The running jobs that may be preempted, including protected ones. Excludes jobs that are being
-/// preempted, have run for too short a time, or use reserved resources.
+/// The running jobs that may be preempted, including protected ones. Excludes jobs that are
+/// suspended or being preempted, have run for too short a time, or use reserved resources.
 pub fn exposed<'s>(state: &'s ClusterState, policy: &Policy, now: Time) -> Vec<Exposed<'s>> {
     let all = state.running.iter().filter_map(|(&job, running)| {
         let candidate = running.candidate.as_deref()?;
         // G9: this also exempts a preemptor from the jobs that it has preempted.
-        let has_settled = now >= candidate.started + policy.preemption.exempt;
-        let is_free = has_settled
+        let has_run_long_enough = now >= candidate.started + policy.preemption.exempt;
+        let is_exposed = has_run_long_enough
             && !candidate.suspended
             && !state.insiders.contains_key(&job)
             && !state.bookings.is_preempted(job);
-        is_free.then_some(Exposed {
+        is_exposed.then_some(Exposed {
             job,
             running,
             candidate,
         })
     });
     let mut all: Vec<Exposed> = all.collect();
-    put_in_order(&mut all, policy, now);
-    // Over-limit subjobs use resources that would be idle, so they go first (Q15).
+    sort(&mut all, policy, now);
+    // Over-limit subjobs use resources that would be idle, so they are preempted first (Q15).
     let over_limit = state.over_limit_subjobs();
-    all.sort_by_key(|one| !over_limit.contains(&one.job));
+    all.sort_by_key(|victim| !over_limit.contains(&victim.job));
     all
 }
 
-/// When the next job may be preempted that has not run long enough yet.
+/// The earliest time at which a job that has not run long enough yet may be preempted.
 pub fn next_exposed(state: &ClusterState, policy: &Policy, now: Time) -> Option<Time> {
     state
         .running
@@ -84,22 +84,22 @@ pub fn next_exposed(state: &ClusterState, policy: &Policy, now: Time) -> Option<
         .filter_map(|running| {
             Some(running.candidate.as_deref()?.started + policy.preemption.exempt)
         })
-        .filter(|moment| *moment > now)
+        .filter(|time| *time > now)
         .min()
 }
 
-fn put_in_order(all: &mut [Exposed], policy: &Policy, now: Time) {
+fn sort(all: &mut [Exposed], policy: &Policy, now: Time) {
     let components = &policy.precedence.components;
-    all.sort_by_key(|one| {
+    all.sort_by_key(|victim| {
         let priority = match policy.preemption.victims {
             Victims::Newest => 0.0,
-            Victims::Worst => one.candidate.priority(components, now),
+            Victims::Worst => victim.candidate.priority(components, now),
             Victims::Cheapest => {
-                let processors = f64::from(one.candidate.processors.max(1));
-                (one.candidate.priority(components, now) / processors).floor()
+                let processors = f64::from(victim.candidate.processors.max(1));
+                (victim.candidate.priority(components, now) / processors).floor()
             }
         };
-        let newest = (Reverse(one.candidate.started), Reverse(one.job));
+        let newest = (Reverse(victim.candidate.started), Reverse(victim.job));
         (Reverse(highest_first(priority)), newest)
     });
 }

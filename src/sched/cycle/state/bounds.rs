@@ -1,4 +1,4 @@
-//! What the limits allow at this point of a cycle.
+//! Methods of the cycle state for limits, the list of eligible jobs, and planned starts.
 
 use super::{CycleState, Pass};
 use crate::model::job_id::JobId;
@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl<'s> CycleState<'s> {
-    /// Restricts some classes to these jobs (M24).
+    /// Sets the list of eligible jobs: of some classes, only these jobs are considered (M24).
     pub fn consider_only(&mut self, eligible: Eligible) {
         self.plan.eligible = eligible;
     }
 
-    /// Why a job is not considered; None if it is.
+    /// Why a job is not on the list of eligible jobs; None if the cycle considers it.
     pub fn unlisted(&self, job: Candidate) -> Option<Arc<Reason>> {
         self.plan.eligible.refusal(job.class.id, job.job).cloned()
     }
@@ -23,11 +23,11 @@ impl<'s> CycleState<'s> {
     /// The reason for the limit that one more job of a class would exceed.
     pub fn over_limit(&mut self, class: &ClassKey, pass: Pass) -> Option<Arc<Reason>> {
         let limits = self.limits.as_mut()?;
-        let bar = match pass {
+        let exceeded = match pass {
             Pass::OverSoftLimits => limits.hard_bar(class)?,
-            _ => limits.bar(class)?,
+            _ => limits.exceeded_limit(class)?,
         };
-        Some(limits.reason(bar, class))
+        Some(limits.reason(exceeded, class))
     }
 
     /// The classes that only a soft limit has refused so far (M23).
@@ -46,7 +46,7 @@ impl<'s> CycleState<'s> {
             .is_none()
     }
 
-    /// The jobs with a planned start.
+    /// The jobs with a planned start in the plan so far.
     pub fn promised(&self) -> impl Iterator<Item = JobId> + '_ {
         self.plan.bookings.iter().map(|booking| booking.job)
     }
@@ -58,14 +58,14 @@ impl<'s> CycleState<'s> {
 
     /// Whether the backfill depth allows another job behind a blocked one (M36).
     pub fn looks_on(&self) -> bool {
-        self.gaps.looks_on(self.backfill())
+        self.backfill_limits.looks_on(self.backfill())
     }
 
     /// Replaces the verdicts of these classes.
     pub fn tell_anew(&mut self, reasons: &BTreeMap<ClassId, Arc<Reason>>) {
         for (class, reason) in &mut self.plan.verdicts {
-            if let Some(anew) = reasons.get(class) {
-                *reason = anew.clone();
+            if let Some(new_reason) = reasons.get(class) {
+                *reason = new_reason.clone();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a cycle decides about running jobs: the victims, and the resources held for preemptors.
+//! The decisions of a cycle about running jobs: victims, and resources held for preemptors.
 
 use super::CycleState;
 use crate::model::job::preemption::PreemptAction;
@@ -28,7 +28,7 @@ impl<'s> CycleState<'s> {
         &self.policy.preemption
     }
 
-    /// What the limits on running jobs still allow; None without limits.
+    /// The counters of the limits on running jobs; None without limits.
     pub fn limit_counters(&self) -> Option<&LimitCounters<'s>> {
         self.limits.as_ref()
     }
@@ -43,8 +43,8 @@ impl<'s> CycleState<'s> {
         &self.plan.bookings
     }
 
-    /// Reduces a map without some running jobs to what reservations leave for a job of a class that
-    /// starts now.
+    /// Reduces `space`, a map without the running jobs `gone`, to what reservations leave to a job
+    /// of a class that starts now.
     pub fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -64,7 +64,8 @@ impl<'s> CycleState<'s> {
             .is_none_or(|permits| permits.contains(&job))
     }
 
-    /// Requests that hooks decide about a job's start before jobs are preempted for it.
+    /// Requests a decision of the site's hooks about a job's start, before jobs are preempted for
+    /// it.
     pub fn ask(&mut self, job: JobId, placement: &Placement) {
         let picks = placement.picks.iter();
         let nodes: BTreeSet<String> = picks
@@ -74,13 +75,13 @@ impl<'s> CycleState<'s> {
     }
 
     /// Preempts backfilled jobs for a due planned start, or requests the hooks' decision first.
-    pub(super) fn take_back(&mut self, job: JobId, ways: Vec<Preemption>) {
-        if ways.is_empty() {
+    pub(super) fn take_back(&mut self, job: JobId, preemptions: Vec<Preemption>) {
+        if preemptions.is_empty() {
             return;
         }
         if self.may_displace(job) {
-            self.hold_backfill_room(job, &ways);
-            self.plan.preempts.extend(ways);
+            self.hold_backfill_room(job, &preemptions);
+            self.plan.preempts.extend(preemptions);
         } else {
             let booking = self
                 .plan
@@ -99,10 +100,10 @@ impl<'s> CycleState<'s> {
     }
 
     /// Holds the resources of preempted backfilled jobs for the planned start.
-    fn hold_backfill_room(&mut self, job: JobId, ways: &[Preemption]) {
+    fn hold_backfill_room(&mut self, job: JobId, preemptions: &[Preemption]) {
         let mut bookings = self.plan.bookings.iter_mut().rev();
         if let Some(booking) = bookings.find(|booking| booking.job == job)
-            && !ways.is_empty()
+            && !preemptions.is_empty()
         {
             booking.held_until = Some(self.now + KEPT);
         }
@@ -110,12 +111,15 @@ impl<'s> CycleState<'s> {
 
     /// The jobs preempted in this cycle, each with its action.
     pub fn preempted(&self) -> impl Iterator<Item = (JobId, PreemptAction)> + '_ {
-        self.plan.preempts.iter().map(|way| (way.job, way.action))
+        self.plan
+            .preempts
+            .iter()
+            .map(|preemption| (preemption.job, preemption.action))
     }
 
     /// Adds preemptions to the plan.
-    pub fn preempt(&mut self, ways: impl IntoIterator<Item = Preemption>) {
-        self.plan.preempts.extend(ways);
+    pub fn preempt(&mut self, preemptions: impl IntoIterator<Item = Preemption>) {
+        self.plan.preempts.extend(preemptions);
     }
 
     /// Holds the victims' resources for the preemptor before all other planned starts; it starts as
@@ -179,8 +183,8 @@ impl<'s> CycleState<'s> {
         } else {
             next
         };
-        if let Some(moment) = next {
-            self.plan.look_again(moment);
+        if let Some(time) = next {
+            self.plan.look_again(time);
         }
     }
 
@@ -192,8 +196,8 @@ impl<'s> CycleState<'s> {
     }
 
     /// Requests another cycle at this time.
-    pub fn look_again_at(&mut self, moment: Time) {
-        self.plan.look_again(moment.max(self.now + Span(1)));
+    pub fn look_again_at(&mut self, time: Time) {
+        self.plan.look_again(time.max(self.now + Span(1)));
     }
 
     /// The jobs preempted for a job, in this cycle or before.
@@ -203,8 +207,8 @@ impl<'s> CycleState<'s> {
             .plan
             .preempts
             .iter()
-            .filter(|way| way.by.is_some_and(is_meant))
-            .map(|way| way.job);
+            .filter(|preemption| preemption.by.is_some_and(is_meant))
+            .map(|preemption| preemption.job);
         self.state
             .bookings
             .preempted_for(is_meant)
@@ -212,9 +216,12 @@ impl<'s> CycleState<'s> {
             .collect()
     }
 
-    /// Whether a job is preempted in this cycle.
+    /// Whether this cycle preempts a job.
     pub fn is_preempted(&self, job: JobId) -> bool {
-        self.plan.preempts.iter().any(|way| way.job == job)
+        self.plan
+            .preempts
+            .iter()
+            .any(|preemption| preemption.job == job)
     }
 
     /// The starts so far.
@@ -224,7 +231,7 @@ impl<'s> CycleState<'s> {
 
     /// The jobs preempted in this cycle.
     pub fn preempted_jobs(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.plan.preempts.iter().map(|way| way.job)
+        self.plan.preempts.iter().map(|preemption| preemption.job)
     }
 
     /// The parties below their fair share, and since when.

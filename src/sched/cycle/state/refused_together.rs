@@ -2,7 +2,7 @@
 //!
 //! Free resources only shrink within a cycle. A request that does not fit will not fit later in the
 //! cycle; a job that delays a planned start also delays it with a longer walltime. So a refusal for
-//! want of resources holds for the whole shape as soon as none of its jobs can get a planned start,
+//! lack of resources holds for the whole shape as soon as none of its jobs can get a planned start,
 //! and a refusal because of a planned start as soon as even the shortest of them would delay it.
 
 use super::CycleState;
@@ -19,7 +19,7 @@ use crate::sched::view::shape::{ClassId, ClassKey, Shape};
 use std::sync::Arc;
 
 impl CycleState<'_> {
-    /// Whether all jobs with the same request may be refused together for want of resources: no
+    /// Whether all jobs with the same request may be refused together for lack of resources: no
     /// more starts are planned, and nothing but free resources decides. (Jobs in stopped queues get
     /// their verdict in the end: [`crate::sched::cycle::throttling::tell_stopped`].)
     pub fn may_refuse_together(&self) -> bool {
@@ -34,13 +34,13 @@ impl CycleState<'_> {
     }
 
     /// Refuses all jobs with the same request if it does not fit; false if some of them may start.
-    pub fn refuse_together(&mut self, members: &Members, memory: &mut CycleCache) -> bool {
+    pub fn refuse_together(&mut self, members: &Members, cache: &mut CycleCache) -> bool {
         let shape = &members.shape;
         if !members.wait_for_room_alone() {
             return false;
         }
-        let remembered = memory.recall(&self.space, shape);
-        let Some(reason) = remembered.or_else(|| self.shortage(shape, memory)) else {
+        let cached = cache.recall(&self.space, shape);
+        let Some(reason) = cached.or_else(|| self.shortage(shape, cache)) else {
             return false;
         };
         self.consider();
@@ -51,7 +51,7 @@ impl CycleState<'_> {
     }
 
     /// Why a request does not fit, now or ever; None if it fits.
-    fn shortage(&mut self, shape: &Shape, memory: &mut CycleCache) -> Option<Arc<Reason>> {
+    fn shortage(&mut self, shape: &Shape, cache: &mut CycleCache) -> Option<Arc<Reason>> {
         let misfit = place::misfit(&self.space, shape)?;
         let feasible = feasibility::check(shape, self);
         let reason = Arc::new(
@@ -59,18 +59,18 @@ impl CycleState<'_> {
                 .err()
                 .unwrap_or_else(|| shortage::now(&self.space, shape, misfit)),
         );
-        memory.keep(&self.space, shape, &reason);
+        cache.keep(&self.space, shape, &reason);
         Some(reason)
     }
 
-    /// Whether this refusal holds for all jobs with the same request.
+    /// Whether this refusal of a job holds for all jobs with the same request.
     pub fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
         let shape = &candidate.class.shape;
         // M10: while a job may start on other hosts only, its shape is its own
         // (`resolution::elsewhere`).
-        let is_kept_off = shape.failed_hosts.is_some();
+        let is_elsewhere = shape.failed_hosts.is_some();
         match **reason {
-            _ if is_kept_off => false,
+            _ if is_elsewhere => false,
             _ if candidate.class.asks_for.is_some() || self.refusals.tells_apart => false,
             _ if reason.is_never() => true,
             Reason::Limited(_) => false,
@@ -99,7 +99,7 @@ impl CycleState<'_> {
             refused = shortest;
         }
         self.refusals
-            .fenced
+            .delaying
             .insert(class.shape.id, (refused, reason.clone()));
         refused <= shortest
     }
@@ -130,9 +130,9 @@ mod tests {
             .queued(3, "select=1:ncpus=8 walltime=50")
     }
 
-    /// G4: even though it does not end before the first planned start.
+    /// G4: a job may start beside all planned starts although it outlasts the first of them.
     #[test]
-    fn what_is_too_long_for_a_promise_bars_nobody_who_fits_beside_all() {
+    fn a_refused_walltime_blocks_no_job_that_fits_beside_all_bookings() {
         assert_eq!(promised().booked(), "2 at 100 on n1; 3 at 200 on n1");
         let backfilled =
             |id: u64, walltime: u64| (id, format!("select=1:ncpus=1 walltime={walltime}"));
@@ -149,9 +149,10 @@ mod tests {
         );
         assert_eq!(with(&[backfilled(4, 300), backfilled(5, 201)]).starts(), "");
     }
+
     /// G5: jobs that lack resources are refused together, except those with an earlier reason.
     #[test]
-    fn who_waits_for_something_else_is_not_told_that_there_is_no_room() {
+    fn jobs_with_an_earlier_reason_are_not_refused_for_resources() {
         let fixture = cluster("1 x ncpus=8").running(1, "select=1:ncpus=8", "n1", 600);
         let fixture = fixture
             .queued(2, "select=1:ncpus=8")

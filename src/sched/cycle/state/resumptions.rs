@@ -29,7 +29,8 @@ impl CycleState<'_> {
         self.calendar.earliest_again(&self.space, need, length)
     }
 
-    /// Records what is held for a suspended job from now on, and all it needs from `at` on.
+    /// Records the resources held for a suspended job from now on, and all that it needs from `at`
+    /// on.
     pub fn enter_kept(
         &mut self,
         job: JobId,

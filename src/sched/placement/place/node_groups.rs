@@ -31,7 +31,7 @@ pub fn within_sets(
         SetChoice::OneOf => {
             let mut sets: Vec<(u64, BTreeSet<KindIx>)> = all
                 .into_iter()
-                .map(|kinds| (nodes_to_spare(space, &free, &kinds), kinds))
+                .map(|kinds| (usable_nodes(space, &free, &kinds), kinds))
                 .collect();
             sets.sort_by_key(|(nodes, _)| *nodes);
             sets.into_iter().find_map(|(_, kinds)| within(kinds))
@@ -67,8 +67,8 @@ fn members(space: &AvailabilityMap, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
     members
 }
 
-/// How many nodes of some kinds the job may use.
-fn nodes_to_spare(space: &AvailabilityMap, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64 {
+/// How many nodes of these kinds the job may use.
+fn usable_nodes(space: &AvailabilityMap, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64 {
     let places = 0..space.buckets().len();
     let joined = places.filter(|&place| {
         let head = space.head(place);
@@ -101,7 +101,7 @@ fn group_values(space: &AvailabilityMap, resource: &str) -> Vec<ResourceValue> {
     values.into_values().collect()
 }
 
-/// Places the chunks on adjacent nodes: the first such range.
+/// Places the chunks on the first range of adjacent nodes on which they fit.
 pub fn contiguous(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let places = positions(space);
     let suitable: BTreeSet<usize> = (0..shape.chunks.len())
@@ -113,7 +113,7 @@ pub fn contiguous(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
         })
         .collect();
     let nodes: Vec<NodeIx> = places.keys().copied().collect();
-    stretches(&suitable).into_iter().find_map(|(first, last)| {
+    ranges(&suitable).into_iter().find_map(|(first, last)| {
         (first..=last).find_map(|from| {
             let placement = spread(space, shape, Some(&nodes[from..=last]))?;
             let used: BTreeSet<usize> = placement.picks.iter().map(|(ix, _)| places[ix]).collect();
@@ -123,7 +123,7 @@ pub fn contiguous(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     })
 }
 
-/// The present nodes with their positions.
+/// The position of each present node.
 fn positions(space: &AvailabilityMap) -> BTreeMap<NodeIx, usize> {
     let present = space
         .cluster
@@ -133,18 +133,18 @@ fn positions(space: &AvailabilityMap) -> BTreeMap<NodeIx, usize> {
 }
 
 /// The ranges without a gap: (first, last).
-fn stretches(places: &BTreeSet<usize>) -> Vec<(usize, usize)> {
-    let mut stretches: Vec<(usize, usize)> = Vec::new();
+fn ranges(places: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
     for &place in places {
-        match stretches.last_mut() {
+        match ranges.last_mut() {
             Some((_, last)) if *last + 1 == place => *last = place,
-            _ => stretches.push((place, place)),
+            _ => ranges.push((place, place)),
         }
     }
-    stretches
+    ranges
 }
 
-/// Places the chunks on nodes of equal speed, or else with the smallest range of speeds.
+/// Places the chunks on nodes with the smallest range of speeds.
 pub fn balanced(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let mut kinds: BTreeMap<i64, BTreeSet<KindIx>> = BTreeMap::new();
     for (kind, _) in space.cluster.kinds() {
@@ -202,7 +202,7 @@ mod tests {
 
     /// M47: three free nodes in each set.
     #[test]
-    fn a_job_waits_for_a_set_that_holds_it_or_spans_several() {
+    fn a_job_waits_for_a_large_enough_set_or_spans_sets() {
         let four = |delay| fixture(SetChoice::OneOf, delay).queued(1, "select=4:ncpus=1");
         assert_eq!(four(Some(0)).starts(), "1 on n1,n2,n3,n4");
         assert_eq!(four(Some(600)).starts(), "");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn one_set_is_filled_first_of_takes_them_in_order_and_any_of_spans() {
+    fn one_of_first_of_and_any_of_choose_sets() {
         let starts = |choice, request: &str| fixture(choice, None).queued(1, request).starts();
         assert_eq!(
             starts(SetChoice::OneOf, "select=3:ncpus=1"),
@@ -239,7 +239,7 @@ mod tests {
 
     /// M47: the set with the fewest free nodes, so that large sets stay for large jobs.
     #[test]
-    fn one_set_is_the_smallest_that_has_room() {
+    fn one_of_takes_the_set_with_the_fewest_free_nodes() {
         let mut fixture = cluster("4 x ncpus=1:color=a, 2 x ncpus=1:color=b");
         let (sets, delay) = (vec!["a".to_string(), "b".to_string()], Some(Span(0)));
         let choice = SetChoice::OneOf;
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(
             busy.queued(1, "select=1:ncpus=1").starts(),
             "1 on n4",
-            "nodes that it may not join do not count"
+            "nodes that exclude it do not count"
         );
         let owned = fixture
             .owned("bob")
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn m8h_maxbalance_takes_nodes_of_like_speed() {
+    fn m8h_maxbalance_takes_nodes_of_equal_speed() {
         let starts = |nodes: &str, busy: &str| {
             under(NodeAllocation::MaxBalance, nodes, busy)
                 .queued(1, "select=2:ncpus=4")
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn m8g_what_has_a_gap_in_it_is_not_contiguous() {
+    fn m8g_nodes_with_a_gap_are_not_contiguous() {
         let starts = |busy: &str, request: &str| {
             under(NodeAllocation::Contiguous, "5 x ncpus=4", busy)
                 .queued(1, request)

@@ -13,10 +13,10 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
 
 /// The maximum number of chunks to search for.
-const MOST_CHUNKS: u64 = 16;
+const MAX_CHUNKS: u64 = 16;
 
 /// The maximum number of (chunk, node) pairs to try.
-const MOST_VISITS: usize = 20_000;
+const MAX_VISITS: usize = 20_000;
 
 /// Searches for nodes for the chunks, in the given order of kinds.
 pub fn place(
@@ -25,7 +25,7 @@ pub fn place(
     within: Option<&[NodeIx]>,
     order: &[usize],
 ) -> Option<Placement> {
-    if shape.instances > MOST_CHUNKS {
+    if shape.instances > MAX_CHUNKS {
         return None;
     }
     let chunks = order
@@ -43,7 +43,7 @@ pub fn place(
         space,
         candidates,
         chunks,
-        visits: MOST_VISITS,
+        visits: MAX_VISITS,
     };
     search
         .extend(TentativePlacement::new(space, shape), 0)
@@ -82,7 +82,8 @@ impl<'a> PlacementSearch<'a> {
         None
     }
 
-    /// The nodes already in use, and one unused node of each class: the others are equal to it.
+    /// The nodes that already have chunks, and one other node of each class: the rest of the class
+    /// equals it.
     fn options(&self, trial: &TentativePlacement<'a>, chunk: usize) -> Vec<NodeIx> {
         match &self.candidates[chunk] {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
@@ -105,7 +106,7 @@ impl<'a> PlacementSearch<'a> {
         }
     }
 
-    /// Whether a node in use is of a suitable kind; its amounts are checked later.
+    /// Whether a node is of a suitable kind; its amounts are checked later.
     fn suits(&self, node: NodeIx, fitting: &[FittingClass]) -> bool {
         let kind = self.space.cluster.node(node).kind;
         fitting
@@ -121,7 +122,7 @@ mod tests {
 
     /// Neither order of first fit places these: both put the large chunks together.
     #[test]
-    fn what_first_fit_does_not_place_is_found_by_search() {
+    fn the_search_places_what_first_fit_does_not() {
         let starts = |allocation, nodes: &str, select: &str| {
             let mut fixture = cluster(nodes).queued(1, &format!("select={select}"));
             fixture.policy.placement.allocation = allocation;
@@ -150,7 +151,7 @@ mod tests {
 
     /// The search covers sixteen chunks but not seventeen.
     #[test]
-    fn only_small_requests_are_searched_for() {
+    fn only_small_requests_are_searched() {
         let starts = |ones: u32| {
             let select = format!("select=2:ncpus=4+4:ncpus=3+{ones}:ncpus=1");
             cluster("2 x ncpus=10, 20 x ncpus=1")
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_with_a_hopeless_chunk_is_not_searched_for() {
+    fn a_request_with_a_chunk_that_fits_nowhere_is_not_searched() {
         assert_eq!(
             cluster("2 x ncpus=6")
                 .queued(1, "select=2:ncpus=3+3:ncpus=3")

@@ -55,7 +55,7 @@ fn scattered_chunks_have_a_host_each() {
 }
 
 #[test]
-fn an_exclusive_job_wants_empty_nodes_and_keeps_them() {
+fn an_exclusive_job_gets_an_empty_node_alone() {
     let busy = cluster("2 x ncpus=8").running(1, "select=1:ncpus=1", "n1", 100);
     let alone = busy
         .queued(2, "select=1:ncpus=1 place=excl")
@@ -65,7 +65,7 @@ fn an_exclusive_job_wants_empty_nodes_and_keeps_them() {
 }
 
 #[test]
-fn an_exclusive_host_is_barred_as_a_whole() {
+fn an_exclusive_host_is_closed_as_a_whole() {
     let hosts = cluster("")
         .on_host("a", "2 x ncpus=2")
         .on_host("b", "2 x ncpus=2");
@@ -82,7 +82,7 @@ fn an_exclusive_host_is_barred_as_a_whole() {
 }
 
 #[test]
-fn values_that_are_compared_choose_the_nodes() {
+fn requested_values_choose_the_nodes() {
     let nodes = "1 x ncpus=8, 1 x ncpus=8:big=True:color=red:speed=3";
     assert_eq!(starts(nodes, "select=1:ncpus=1:big=True"), "1 on n2");
     assert_eq!(starts(nodes, "select=1:ncpus=1:big=False"), "1 on n1");
@@ -113,7 +113,7 @@ fn custom_consumables_run_out() {
 }
 
 #[test]
-fn kinds_of_chunks_are_not_in_each_others_way() {
+fn several_kinds_of_chunks_share_nodes() {
     assert_eq!(
         starts("1 x ncpus=4, 1 x ncpus=2", "select=1:ncpus=2+1:ncpus=4"),
         "1 on n2,n1"
@@ -125,7 +125,7 @@ fn kinds_of_chunks_are_not_in_each_others_way() {
     assert_eq!(
         starts("2 x ncpus=4", "select=1:ncpus=1+1:ncpus=4"),
         "1 on n1,n2",
-        "as asked where that works"
+        "in the order of the request if that fits"
     );
     assert_eq!(
         starts(
@@ -137,7 +137,7 @@ fn kinds_of_chunks_are_not_in_each_others_way() {
 }
 
 #[test]
-fn chunks_may_ask_for_nothing() {
+fn chunks_may_request_nothing() {
     assert_eq!(starts("1 x ncpus=1", "select=2:ncpus=0"), "1 on n1,n1");
 }
 
@@ -160,7 +160,7 @@ fn billions_of_chunks_are_refused_at_once() {
 }
 
 #[test]
-fn nodes_that_are_down_or_gone_get_nothing() {
+fn nodes_that_are_down_or_removed_get_no_jobs() {
     let mut fixture: TestCluster = cluster("2 x ncpus=8").node("n1", "ncpus=8", false);
     assert_eq!(
         fixture
@@ -180,9 +180,9 @@ fn nodes_that_are_down_or_gone_get_nothing() {
     assert_eq!(fixture.node("n1", "ncpus=8", true).starts(), "1 on n1");
 }
 
-/// The first host that suits, whatever precedes it.
+/// Packed chunks use the first suitable host, even if unsuitable ones precede it.
 #[test]
-fn packed_chunks_pass_over_nodes_that_do_not_suit() {
+fn packed_chunks_skip_unsuitable_nodes() {
     let red = "1 x ncpus=4:color=red, 2 x ncpus=4:color=blue";
     assert_eq!(
         starts(red, "select=2:ncpus=2:color=blue place=pack"),
@@ -213,7 +213,7 @@ fn packed_chunks_pass_over_nodes_that_do_not_suit() {
     assert_eq!(
         starts("1 x ncpus=8, 1 x ncpus=4", "select=2:ncpus=2 place=pack"),
         "1 on n2,n2",
-        "the least"
+        "the smallest node"
     );
     assert_eq!(
         starts("1 x ncpus=4, 1 x ncpus=8", "select=2:ncpus=2 place=pack"),
@@ -223,7 +223,7 @@ fn packed_chunks_pass_over_nodes_that_do_not_suit() {
 
 /// M46: a node dedicated to one user is not open to others, even with free resources.
 #[test]
-fn packed_chunks_pass_over_nodes_that_are_somebody_elses() {
+fn packed_chunks_skip_nodes_of_other_users() {
     let fixture = cluster("2 x ncpus=4").owned("bob").running(
         9,
         "select=1:ncpus=1 naccess=singleuser",
@@ -238,9 +238,9 @@ fn packed_chunks_pass_over_nodes_that_are_somebody_elses() {
     );
 }
 
-/// Hosts of one node and of several are in one order.
+/// Hosts of one node and hosts of several nodes are in one order.
 #[test]
-fn packed_chunks_go_on_the_first_host_of_whatever_parts() {
+fn packed_chunks_use_the_first_host_of_any_number_of_nodes() {
     let packed = "select=2:ncpus=2 place=pack";
     let parts_first = cluster("")
         .on_host("h", "2 x ncpus=2")
@@ -252,14 +252,14 @@ fn packed_chunks_go_on_the_first_host_of_whatever_parts() {
     assert_eq!(
         parts_last.starts(),
         "1 on n2,n3",
-        "nodes that have the least come first"
+        "the smallest nodes come first"
     );
     parts_last.policy.placement.allocation = NodeAllocation::FirstAvailable;
     assert_eq!(parts_last.starts(), "1 on n1,n1");
 }
 /// M46: a node that takes one task only is skipped.
 #[test]
-fn packed_chunks_pass_over_nodes_that_take_one_only() {
+fn packed_chunks_skip_nodes_that_take_one_task() {
     let alone = NodeTerms {
         access: NodeAccess::SingleTask,
         ..NodeTerms::default()
@@ -273,7 +273,7 @@ fn packed_chunks_pass_over_nodes_that_take_one_only() {
 
 /// Q22: a chunk with an exclusive host is not packed with others.
 #[test]
-fn chunks_of_which_one_wants_a_whole_host_are_not_packed() {
+fn chunks_with_an_exclusive_host_are_not_packed() {
     for request in [
         "select=1:ncpus=1*+1:ncpus=0",
         "select=1:ncpus=0+1:ncpus=1*",
@@ -297,7 +297,7 @@ fn chunks_of_which_one_wants_a_whole_host_are_not_packed() {
 
 /// M8: if nodes are ranked or checked one by one.
 #[test]
-fn packed_chunks_go_on_the_node_that_ranks_first() {
+fn packed_chunks_use_the_node_that_ranks_first() {
     let packed = "select=2:ncpus=1 place=pack";
     let mut fixture = cluster("")
         .measured("n1", "ncpus=4", "", 3000)
@@ -319,7 +319,7 @@ fn packed_chunks_go_on_the_node_that_ranks_first() {
 }
 
 #[test]
-fn a_chunk_that_names_its_host_goes_there_whatever_else_it_asks_for() {
+fn a_chunk_that_names_its_host_is_placed_there() {
     let nodes = "3 x ncpus=8:color=red";
     assert_eq!(
         starts(nodes, "select=1:ncpus=1:color=red:host=n2"),
@@ -333,7 +333,7 @@ fn a_chunk_that_names_its_host_goes_there_whatever_else_it_asks_for() {
 
 /// Q22: a chunk with an exclusive host shares it with no other chunk of its job.
 #[test]
-fn a_chunk_that_wants_a_whole_host_shares_it_with_no_other_chunk() {
+fn a_chunk_with_an_exclusive_host_shares_it_with_no_other() {
     let starts = |busy: bool, select: &str| {
         let fixture = cluster("3 x ncpus=4");
         let fixture = if busy {

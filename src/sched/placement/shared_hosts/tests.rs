@@ -36,7 +36,7 @@ fn fixture(nodes: &str, total: i64) -> TestCluster {
     fixture
 }
 
-/// A subjob of array 1 runs on a node until then, in seconds, and requests one of it.
+/// Adds a running subjob of array 1 that uses one `site_lic` on a node until `until`, in seconds.
 fn on(mut fixture: TestCluster, index: u32, node: &str, until: i64) -> TestCluster {
     let amount = |name: &str| (name.to_string(), ResourceValue::Long(1));
     let share = NodeShare {
@@ -59,7 +59,7 @@ fn used(fixture: &TestCluster) -> i64 {
 
 /// G2: four subjobs on one host share one; a fifth on another host would need one more.
 #[test]
-fn elements_on_one_host_take_it_once() {
+fn subjobs_on_one_host_use_one() {
     let mut fixture = fixture("2 x ncpus=4", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-6");
     assert_eq!(
         fixture.starts(),
@@ -75,28 +75,32 @@ fn elements_on_one_host_take_it_once() {
     assert_eq!(
         (used(&fixture), fixture.starts().as_str()),
         (1, "1[5] on n1"),
-        "whoever had it, others have it"
+        "other subjobs still use it"
     );
     (1..=3).for_each(|index| fixture.state.vacate(JobId::element(1, index)));
     assert_eq!(used(&fixture), 0);
     assert_eq!(fixture.starts(), "1[5] on n1; 1[6] on n1");
 }
 
-/// G2: other jobs and arrays do not share it.
+/// G2: other jobs and arrays do not share the resource.
 #[test]
-fn others_take_their_own() {
+fn other_jobs_use_their_own() {
     let fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 100);
     let fixture = fixture
         .queued(2, "select=1:ncpus=1 site_lic=1")
         .queued(3, "select=1:ncpus=1 site_lic=1 array=1-2");
     assert_eq!(fixture.starts(), "2 on n1");
     let two = on(self::fixture("2 x ncpus=2", 2), 1, "n1", 100);
-    assert_eq!(used(&on(two, 2, "n2", 100)), 2, "on two hosts it takes two");
+    assert_eq!(
+        used(&on(two, 2, "n2", 100)),
+        2,
+        "an array on two hosts uses two"
+    );
 }
 
-/// If too little is free, only the hosts of other subjobs of the array will do.
+/// If too little is free, a subjob fits only on hosts of other subjobs of the array.
 #[test]
-fn an_element_goes_where_others_of_its_array_are() {
+fn a_subjob_uses_hosts_of_other_subjobs() {
     let fixture = on(fixture("3 x ncpus=2", 1), 9, "n3", 100);
     let waiting = |more: &str| {
         fixture
@@ -107,7 +111,7 @@ fn an_element_goes_where_others_of_its_array_are() {
     let pair = fixture
         .clone()
         .queued(1, "select=2:ncpus=1 place=pack site_lic=1 array=1-2");
-    assert_eq!(pair.starts(), "", "n3 has no room for both");
+    assert_eq!(pair.starts(), "", "both chunks do not fit on n3");
     assert_eq!(
         on(self::fixture("3 x ncpus=3", 1), 9, "n3", 100)
             .queued(1, "select=2:ncpus=1 place=pack site_lic=1 array=1-2")
@@ -115,12 +119,16 @@ fn an_element_goes_where_others_of_its_array_are() {
         "1[1] on n3,n3"
     );
     let two = fixture.queued(1, "select=2:ncpus=1 place=scatter site_lic=1 array=1-2");
-    assert_eq!(two.starts(), "", "one of two hosts would have too little");
+    assert_eq!(
+        two.starts(),
+        "",
+        "one of the two hosts would lack the resource"
+    );
 }
 
-/// The resource is free when the last of them ends, whatever the order of their starts.
+/// The resource is free when the last subjob ends, whatever the order of the starts.
 #[test]
-fn who_ends_last_holds_it() {
+fn the_last_subjob_to_end_releases_it() {
     for order in [
         [(1, 50), (2, 70), (3, 60)],
         [(2, 70), (3, 60), (1, 50)],
@@ -149,9 +157,9 @@ fn who_ends_last_holds_it() {
     }
 }
 
-/// Later subjobs of the array do not delay its planned use by another job.
+/// Later subjobs of the array do not delay the planned use of the resource by another job.
 #[test]
-fn nobody_joins_beyond_a_promise() {
+fn no_subjob_delays_a_booking_by_sharing() {
     let fixture = on(fixture("1 x ncpus=8", 1), 9, "n1", 100);
     let joins = |walltime: u32| {
         let array = format!("select=1:ncpus=1 site_lic=1 walltime={walltime} array=1-2");
@@ -165,9 +173,9 @@ fn nobody_joins_beyond_a_promise() {
     assert_eq!(joins(101), "");
 }
 
-/// A preempted subjob frees it if no other of its array stays.
+/// A preempted subjob releases the resource if no other subjob of its array stays.
 #[test]
-fn who_leaves_gives_it_back_with_the_last_of_them() {
+fn a_preempted_subjob_releases_it_if_it_is_the_last() {
     let fixture = on(
         on(on(fixture("2 x ncpus=8", 2), 1, "n1", 70), 2, "n1", 50),
         3,
@@ -191,9 +199,9 @@ fn who_leaves_gives_it_back_with_the_last_of_them() {
     assert_eq!((gives(1, &[2]), gives(2, &[1]), gives(2, &[3])), (1, 1, 0));
 }
 
-/// The records follow the holder: what it uses, and what its end releases.
+/// The records follow the holder: the amounts that it uses, and those that its end releases.
 #[test]
-fn ends_and_operations_know_who_holds_it() {
+fn ends_and_operations_follow_the_holder() {
     let mut fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 50);
     let lic = fixture.state.cluster.catalog.index("site_lic").unwrap();
     let claimant = RunningOwner::of(&fixture.job(1, "select=1:ncpus=1 site_lic=1"));
@@ -236,14 +244,15 @@ fn ends_and_operations_know_who_holds_it() {
     assert_eq!(
         parts(&fixture),
         ([1, 0], [1, 0], 1),
-        "who is to end sooner passes it on"
+        "the later subjob holds it"
     );
 }
 
-/// M45: a suspended subjob that has released it does not share it, whatever the order of reports.
+/// M45: a suspended subjob that has released the resource does not share it, whatever the order of
+/// reports.
 #[test]
-fn who_has_given_it_up_does_not_hold_it() {
-    let stands_still = |fixture: &mut TestCluster, index: u32| {
+fn a_suspended_subjob_that_released_it_does_not_share_it() {
+    let suspend = |fixture: &mut TestCluster, index: u32| {
         let mut job = fixture.job(1, "select=1:ncpus=1 site_lic=1 walltime=100");
         job.id = JobId::element(1, index);
         let amount = |name: &str| (name.to_string(), ResourceValue::Long(1));
@@ -282,11 +291,11 @@ fn who_has_given_it_up_does_not_hold_it() {
             .make(&Change::of(job.id, Some(&job), &fixture.policy));
     };
     let mut first = fixture("1 x ncpus=8", 1);
-    stands_still(&mut first, 1);
+    suspend(&mut first, 1);
     assert_eq!(used(&first), 0);
     first = on(first, 2, "n1", 50);
     let mut last = on(fixture("1 x ncpus=8", 1), 2, "n1", 50);
-    stands_still(&mut last, 1);
+    suspend(&mut last, 1);
     for mut fixture in [first, last] {
         let lic = fixture.state.cluster.catalog.index("site_lic").unwrap();
         assert_eq!(
@@ -305,10 +314,10 @@ fn who_has_given_it_up_does_not_hold_it() {
         )[lic];
         assert_eq!(
             back, 0,
-            "what it gave up it does not give back, though no other stays"
+            "a suspended subjob does not release it a second time"
         );
         fixture = fixture.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
-        assert_eq!(fixture.clone().resumes(), "", "it would need one more");
+        assert_eq!(fixture.clone().resumes(), "", "the job would need one more");
         fixture.state.vacate(JobId::element(1, 2));
         assert_eq!(
             (used(&fixture), fixture.resumes().as_str()),
@@ -319,9 +328,9 @@ fn who_has_given_it_up_does_not_hold_it() {
     }
 }
 
-/// A node that is removed, or not known yet, counts the same for its running jobs.
+/// Subjobs on a node that is removed, or not reported yet, still use the resource.
 #[test]
-fn who_is_on_a_node_that_is_gone_still_has_it() {
+fn a_subjob_on_a_removed_node_still_uses_it() {
     let mut fixture = on(on(fixture("2 x ncpus=8", 1), 1, "n1", 70), 2, "n1", 50);
     fixture.state.remove_node("n1");
     fixture.state.vacate(JobId::element(1, 1));
@@ -338,9 +347,9 @@ fn who_is_on_a_node_that_is_gone_still_has_it() {
     assert_eq!(used(&fixture), 0);
 }
 
-/// However many nodes a host has, and in whatever order nodes and jobs are reported.
+/// The order in which nodes and jobs are reported does not matter.
 #[test]
-fn the_nodes_of_one_host_have_it_together() {
+fn the_nodes_of_one_host_share_it() {
     for known in [true, false] {
         let host = |fixture: TestCluster| fixture.on_host("h", "2 x ncpus=2");
         let mut fixture = if known {
@@ -373,7 +382,7 @@ fn the_nodes_of_one_host_have_it_together() {
             let ix = state.cluster.find(name).unwrap();
             state.gives_back((id, ix), &state.cluster.node(ix).tenants[&id], &gone)[lic]
         };
-        assert_eq!(back("n1") + back("n2"), 1, "not with each of its nodes");
+        assert_eq!(back("n1") + back("n2"), 1, "once per host, not per node");
         [2, 1]
             .into_iter()
             .for_each(|index| fixture.state.vacate(JobId::element(1, index)));
@@ -383,7 +392,7 @@ fn the_nodes_of_one_host_have_it_together() {
 
 /// G8: a planned start counts subjobs started in the same cycle, and is the same in the next one.
 #[test]
-fn a_promise_counts_who_has_just_joined() {
+fn a_booking_counts_subjobs_started_in_the_cycle() {
     let fixture = on(fixture("1 x ncpus=3", 1), 9, "n1", 100);
     let text = |walltime: u32, last: u32| {
         format!("select=1:ncpus=1 site_lic=1 walltime={walltime} array=1-{last}")
@@ -398,9 +407,9 @@ fn a_promise_counts_who_has_just_joined() {
     }
 }
 
-/// All on one host of the others, if they must be on one host.
+/// Packed chunks must all be on one host of other subjobs.
 #[test]
-fn parts_of_several_hosts_are_not_one_host() {
+fn packed_chunks_use_one_host_of_the_others() {
     let fixture = on(on(fixture("2 x ncpus=2", 2), 8, "n1", 100), 9, "n2", 100);
     let pair = |place: &str| {
         fixture.clone().queued(
@@ -414,7 +423,7 @@ fn parts_of_several_hosts_are_not_one_host() {
 
 /// A job entered again without change has released nothing.
 #[test]
-fn nobody_is_told_of_what_has_not_changed() {
+fn an_unchanged_job_releases_nothing() {
     let mut fixture = on(on(fixture("1 x ncpus=8", 1), 1, "n1", 50), 2, "n1", 70);
     fixture.state.take_over(&Plan::new(Time(0)));
     for index in [1, 2] {
@@ -435,21 +444,22 @@ fn nobody_is_told_of_what_has_not_changed() {
 }
 
 /// The preempted jobs, each with its preemptor.
-fn ways(fixture: &TestCluster) -> String {
-    let way =
-        |way: &crate::sched::view::plan::Preemption| format!("{} for {}", way.job, way.by.unwrap());
+fn victims(fixture: &TestCluster) -> String {
+    let shown = |preemption: &crate::sched::view::plan::Preemption| {
+        format!("{} for {}", preemption.job, preemption.by.unwrap())
+    };
     fixture
         .plan()
         .preempts
         .iter()
-        .map(way)
+        .map(shown)
         .collect::<Vec<_>>()
         .join("; ")
 }
 
-/// M45, Q21: a preemptor of the resource needs all of them to end; others stay.
+/// M45, Q21: to get the resource, a preemptor needs the end of all subjobs that share it.
 #[test]
-fn all_that_have_it_together_make_way_together() {
+fn all_subjobs_that_share_it_are_preempted() {
     let mut fixture = fixture("1 x ncpus=8", 2);
     fixture.policy.backfill.policy = Filling::Skip;
     fixture.policy.preemption = PreemptionPolicy {
@@ -470,14 +480,14 @@ fn all_that_have_it_together_make_way_together() {
         .at(100)
         .queued(4, "select=1:ncpus=1 site_lic=1")
         .queued(5, "select=1:ncpus=1 site_lic=1");
-    assert_eq!(ways(&fixture), "1[2] for 4; 1[1] for 4; 3 for 5");
+    assert_eq!(victims(&fixture), "1[2] for 4; 1[1] for 4; 3 for 5");
 }
 
 /// M43, Q21: a planned start ahead is not delayed. The last subjob of an array to end releases the
 /// resource, whatever preempted the others; if one stays, it is not released.
 #[test]
-fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
-    let told = |total: i64, waiting: &[&str]| {
+fn a_preemptor_beside_a_booking_uses_what_the_last_victim_releases() {
+    let preempted = |total: i64, waiting: &[&str]| {
         let mut fixture = fixture("1 x ncpus=4", total);
         fixture.policy.preemption = PreemptionPolicy {
             mode: PreemptMode::Aggressive,
@@ -506,24 +516,24 @@ fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
         fixture = waiting.fold(fixture, |fixture, (id, text)| {
             fixture.queued(id, &format!("{text} qos=hi walltime=500"))
         });
-        ways(&fixture)
+        victims(&fixture)
     };
     let licensed = "select=1:ncpus=1 site_lic=1";
-    assert_eq!(told(1, &[licensed]), "1[2] for 3; 1[1] for 3");
+    assert_eq!(preempted(1, &[licensed]), "1[2] for 3; 1[1] for 3");
     assert_eq!(
-        told(1, &["select=1:ncpus=1", licensed]),
+        preempted(1, &["select=1:ncpus=1", licensed]),
         "1[2] for 3; 1[1] for 4"
     );
     assert_eq!(
-        told(2, &[licensed]),
+        preempted(2, &[licensed]),
         "",
-        "what it would take is of nobody who leaves"
+        "no victim releases the resource"
     );
 }
 
-/// Subjobs started in one cycle share it beside planned starts, too.
+/// Subjobs started in one cycle share the resource beside planned starts, too.
 #[test]
-fn elements_join_those_that_have_just_started_beside_a_promise() {
+fn subjobs_share_with_new_subjobs_beside_a_booking() {
     let fixture = fixture("1 x ncpus=4", 1).running(9, "select=1:ncpus=2", "n1", 100);
     let fixture = fixture.queued(1, "select=1:ncpus=4 walltime=50");
     let fixture = fixture.queued(2, "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2");
@@ -535,7 +545,7 @@ fn elements_join_those_that_have_just_started_beside_a_promise() {
 
 /// Altered subjobs may request different amounts: together they use the maximum.
 #[test]
-fn of_different_amounts_the_most_is_taken() {
+fn subjobs_with_different_amounts_use_the_maximum() {
     let mut fixture = on(fixture("1 x ncpus=8", 3), 1, "n1", 50);
     let pooled = vec![("site_lic".to_string(), ResourceValue::Long(2))];
     let id = JobId::element(1, 2);
@@ -555,7 +565,7 @@ fn of_different_amounts_the_most_is_taken() {
 
 /// The hosts of the others must have the requested common value, too.
 #[test]
-fn nodes_of_others_are_not_of_one_group() {
+fn nodes_of_other_subjobs_need_the_common_value() {
     let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
     let fixture = on(on(nodes, 8, "n2", 100), 9, "n3", 100);
     let fixture = fixture.running(5, "select=1:ncpus=2", "n1", 100);
@@ -567,9 +577,9 @@ fn nodes_of_others_are_not_of_one_group() {
     );
 }
 
-/// M47: they must be of one node set, too.
+/// M47: the hosts of the others must be of one node set, too.
 #[test]
-fn nodes_of_others_are_not_of_one_set() {
+fn nodes_of_other_subjobs_need_the_same_set() {
     let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
     let mut fixture =
         on(on(nodes, 8, "n2", 100), 9, "n3", 100).running(5, "select=1:ncpus=2", "n1", 100);
@@ -638,9 +648,9 @@ fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> TestCluster {
     fixture
 }
 
-/// If too little of several resources is free, only hosts on which others use all of them will do.
+/// If several resources are short, a subjob fits only on hosts on which others use all of them.
 #[test]
-fn an_element_goes_where_others_have_all_that_is_short() {
+fn a_subjob_uses_hosts_where_others_use_all_short_resources() {
     let both: &[&str] = &["site_lic", "site_seat"];
     assert_eq!(
         with_two([2, 1], [&["site_lic"], both]).starts(),
@@ -658,7 +668,7 @@ fn an_element_goes_where_others_have_all_that_is_short() {
 
 /// A subjob takes what is still free, on hosts on which others of its array use the rest.
 #[test]
-fn an_element_takes_what_is_free_where_others_have_the_rest() {
+fn a_subjob_uses_free_resources_beside_shared_ones() {
     assert_eq!(
         with_two([2, 1], [&["site_lic"], &["site_seat"]]).starts(),
         "1[1] on n2"
@@ -672,7 +682,7 @@ fn an_element_takes_what_is_free_where_others_have_the_rest() {
 /// A subjob on several hosts that ends first passes on the resource that another shares, and
 /// releases that on its other hosts.
 #[test]
-fn what_is_on_other_hosts_is_not_passed_on() {
+fn resources_on_other_hosts_are_released() {
     let mut fixture = fixture("2 x ncpus=4", 2);
     let pooled = vec![("site_lic".to_string(), ResourceValue::Long(1))];
     let shares = ["n1", "n2"].map(|node| NodeShare {
@@ -704,7 +714,7 @@ fn what_is_on_other_hosts_is_not_passed_on() {
 /// A subjob that runs beyond the beginning of a planned start shares it, too, with subjobs that
 /// have just started.
 #[test]
-fn elements_that_stay_beside_a_promise_join_those_that_have_just_started() {
+fn subjobs_that_outlast_a_booking_share_with_new_subjobs() {
     let fixture = fixture("1 x ncpus=6", 1).running(9, "select=1:ncpus=4", "n1", 100);
     let fixture = fixture.queued(1, "select=1:ncpus=3 walltime=90");
     let fixture = fixture.queued(2, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-2");
@@ -714,9 +724,9 @@ fn elements_that_stay_beside_a_promise_join_those_that_have_just_started() {
     );
 }
 
-/// G8: this also holds for a planned start that is computed after others.
+/// G8: a planned start that is computed after others counts subjobs started in the cycle, too.
 #[test]
-fn a_later_promise_counts_who_has_just_joined() {
+fn a_later_booking_counts_subjobs_started_in_the_cycle() {
     let mut fixture =
         on(fixture("2 x ncpus=3", 1), 9, "n1", 100).running(6, "select=1:ncpus=3", "n2", 100);
     fixture.policy.backfill.depth = Backfill::ALL;
@@ -727,9 +737,9 @@ fn a_later_promise_counts_who_has_just_joined() {
     assert_eq!(fixture.booked(), "0 at 100 on n2; 7 at 150 on n1");
 }
 
-/// M37: and within a reservation.
+/// M37: subjobs share the resource within a reservation, too.
 #[test]
-fn elements_have_it_together_inside_of_a_reservation() {
+fn subjobs_share_it_within_a_reservation() {
     let mut fixture = fixture("1 x ncpus=4", 1);
     fixture.state.set_window(Window {
         id: "R1".into(),
@@ -755,13 +765,13 @@ fn elements_have_it_together_inside_of_a_reservation() {
     assert_eq!(
         fixture.starts(),
         "1[1] on n1; 1[2] on n1",
-        "who asks for it by name, too"
+        "also for a job that requests the reservation"
     );
 }
 
 /// G2: a plan that uses more of it than there is is invalid.
 #[test]
-fn a_plan_with_an_element_on_a_host_too_many_is_refused() {
+fn a_plan_that_exceeds_the_total_is_invalid() {
     let two = fixture("2 x ncpus=1", 2).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
     let one = fixture("2 x ncpus=1", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
     let plan = two.plan();
@@ -777,7 +787,7 @@ fn a_plan_with_an_element_on_a_host_too_many_is_refused() {
 
 /// The resource counts with any node of the host.
 #[test]
-fn a_plan_counts_what_an_element_has_with_any_node_of_a_host() {
+fn a_plan_counts_it_with_any_node_of_the_host() {
     let nodes = |total: i64| fixture("", total).on_host("h", "2 x ncpus=1");
     let [one, none] =
         [1, 0].map(|total| nodes(total).queued(1, "select=2:ncpus=1 site_lic=1 array=1-1"));
@@ -793,7 +803,7 @@ fn a_plan_counts_what_an_element_has_with_any_node_of_a_host() {
     );
 }
 
-/// The number of hosts on which jobs use it, subjobs of one array together.
+/// The number of hosts on which jobs use the resource; subjobs of one array count once.
 fn hosts(fixture: &TestCluster) -> i64 {
     let place = |job: JobId, ix| {
         (
@@ -812,13 +822,13 @@ proptest! {
     /// G2: after any events, the use equals the number of hosts of arrays and jobs, never exceeds
     /// the total, and no job waits that could start.
     #[test]
-    fn as_many_are_in_use_as_there_are_hosts(
+    fn the_use_equals_the_number_of_hosts(
         total in 1..4_i64,
         ends in collection::vec(any::<Index>(), 1..20),
-        wants in collection::vec((1..3_u32, 1..3_u32, 10..99_u32), 1..4),
+        requests in collection::vec((1..3_u32, 1..3_u32, 10..99_u32), 1..4),
     ) {
         let mut fixture = fixture("3 x ncpus=4", total);
-        for (id, (chunks, ncpus, walltime)) in (1..).zip(wants) {
+        for (id, (chunks, ncpus, walltime)) in (1..).zip(requests) {
             let text = format!("select={chunks}:ncpus={ncpus} walltime={walltime} site_lic=1");
             fixture = fixture
                 .queued(2 * id, &format!("{text} array=1-5"))
