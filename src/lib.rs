@@ -1,15 +1,17 @@
 //! Lanai, a batch system for a login node and the cluster behind it.
 //!
-//! The layers, which `tests/repository/architecture.rs` enforces:
+//! The modules form layers, which `tests/repository/architecture.rs` enforces. In `a <- b`, `b` may
+//! import `a`:
 //!
-//! * `model <- sched <- server <- {sim, schedd}`: nouns, scheduling decisions, the handling of
-//!   requests and reports, and the programs that use all three. The first three are pure
+//! * `model <- sched <- server <- {sim, schedd}`: data types, scheduling decisions, the handling of
+//!   requests and reports, and the programs that use all three. The first three do no I/O
 //! * `model <- config <- {spool, wire, sim, schedd, noded, cli}`: `lanai.toml` and what qmgr
 //!   overrides; `sched` uses only the policy types of `model`
-//! * `config <- update <- {server, spool}`: what is stored, as data
-//! * `model <- {spool, wire} <- {schedd, noded, cli}`: nouns, then disk and sockets, then programs
+//! * `config <- update <- {server, spool}`: changes of the stored state, as data
+//! * `model <- {spool, wire} <- {schedd, noded, cli}`: data types, then disk and sockets, then
+//!   programs
 //! * `wire <- shown <- {schedd, cli}`: the text and JSON that commands print of a job
-//! * `sys` is the layer of system calls; `model` and `sched` never use it
+//! * `sys`: system calls; `model` and `sched` never use them
 
 #![deny(missing_docs)]
 

@@ -34,7 +34,7 @@ pub struct VerdictClasses {
     pub shape: u64,
 }
 
-/// One change of what is stored on disk. All updates of a tick are one transaction.
+/// One change of the stored state. All updates of a tick are one transaction.
 #[derive(Clone, Debug)]
 pub enum Update {
     /// A new job or a job with a changed `spec`, with its verdict classes if known.
@@ -75,7 +75,7 @@ pub enum Update {
     Cycle(CycleRecord),
     /// The last reported count of a system-wide resource; None if no count is in force.
     ReportedCount(String, Option<ReportedCount>),
-    /// A node.
+    /// A new or changed node.
     Node(Box<Node>),
     /// Removes a node by name.
     NodeGone(String),

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(
             factor,
             [
-                "the priority of queue `long` has no effect: its `factor` in [[queue]] counts instead"
+                "the priority of queue `long` has no effect: its `factor` in [[queue]] is used instead"
             ]
         );
         assert!(

@@ -51,7 +51,8 @@ pub struct Account {
 pub enum Shares {
     /// Number of shares, at least 0.
     Of(f64),
-    /// No level of its own: the entry counts at its parent's position in the tree.
+    /// No shares of its own. The entries below an account compete with its siblings; a user has the
+    /// entitlement of its account.
     Parent,
 }
 
@@ -84,15 +85,16 @@ pub struct UsageTarget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetKind {
-    /// `25`: in both directions.
+    /// `25`: usage below the target raises priority, usage above it lowers priority.
     Target,
     /// `25+`: usage below the target raises priority.
     Floor,
     /// `25-`: usage above the target lowers priority.
     Ceiling,
-    /// `25%`: usage above this percentage blocks starts; priorities do not change.
+    /// `25%`: cap as a percentage of all usage. `qstat --shares` reports usage above it; priorities
+    /// and starts do not depend on it.
     Percent,
-    /// `25^`: usage above this amount blocks starts; priorities do not change.
+    /// `25^`: cap as an amount, otherwise as `25%`.
     Amount,
 }
 
@@ -144,7 +146,7 @@ impl fmt::Display for UsageTarget {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountFault {
     /// The parent is not a configured account.
-    #[error("there is no [[account]] named `{parent}`: add one, or correct the parent of `{name}`")]
+    #[error("there is no [[account]] named `{parent}`: add it, or correct the parent of `{name}`")]
     Orphan {
         /// Account name.
         name: String,
@@ -153,17 +155,19 @@ pub enum AccountFault {
     },
     /// The parents form a cycle.
     #[error("`{0}` is its own ancestor: remove one of the parents in {1}")]
-    Circle(String, String),
+    Cycle(String, String),
     /// The root has a parent, shares or a target.
-    #[error("`{ROOT_NAME}` is the whole: it has users, but no parent, shares or target")]
+    #[error(
+        "`{ROOT_NAME}` is the root of the tree: it may have users, but no parent, shares or target"
+    )]
     Root,
     /// More than [`DEEPEST`] levels.
-    #[error("`{0}` lies more than {DEEPEST} accounts deep: hang it higher")]
+    #[error("`{0}` is more than {DEEPEST} levels deep: choose a parent nearer to the root")]
     Deep(String),
 }
 
-/// Tests whether accounts with different names form a tree. The error holds the index of the
-/// first invalid account and the reason.
+/// Checks that the accounts, each with a different name, form a tree. The error holds the index of
+/// the first invalid account and the reason.
 pub fn check(accounts: &[Account]) -> Result<(), (usize, AccountFault)> {
     let parents: BTreeMap<&str, Option<&str>> = accounts
         .iter()
@@ -180,7 +184,7 @@ fn check_one(
     parents: &BTreeMap<&str, Option<&str>>,
 ) -> Result<(), AccountFault> {
     if account.name != ROOT_NAME {
-        return climb(&account.name, parents);
+        return check_ancestors(&account.name, parents);
     }
     let is_bare =
         account.parent.is_none() && account.shares == Shares::default() && account.target.is_none();
@@ -192,7 +196,7 @@ fn check_one(
 }
 
 /// Follows the parents of an account up to the root.
-fn climb(name: &str, parents: &BTreeMap<&str, Option<&str>>) -> Result<(), AccountFault> {
+fn check_ancestors(name: &str, parents: &BTreeMap<&str, Option<&str>>) -> Result<(), AccountFault> {
     let mut path = vec![name];
     let mut seen = BTreeSet::from([name]);
     let mut at = name;
@@ -205,7 +209,7 @@ fn climb(name: &str, parents: &BTreeMap<&str, Option<&str>>) -> Result<(), Accou
         }
         path.push(parent);
         if !seen.insert(parent) {
-            return Err(AccountFault::Circle(parent.to_string(), path.join(" -> ")));
+            return Err(AccountFault::Cycle(parent.to_string(), path.join(" -> ")));
         }
         if path.len() > DEEPEST {
             return Err(AccountFault::Deep(name.to_string()));
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_in_any_order_make_a_tree() {
+    fn accounts_in_any_order_form_a_tree() {
         assert_eq!(
             check(&[account("b", "a"), account("a", ""), account("c", "b")]),
             Ok(())
@@ -242,15 +246,15 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_tree_is_refused_with_the_place() {
-        let said = fault(&[account("a", ""), account("b", "x")]);
+    fn accounts_that_form_no_tree_are_refused_with_the_index() {
+        let error = fault(&[account("a", ""), account("b", "x")]);
         assert_eq!(
-            said,
-            "1: there is no [[account]] named `x`: add one, or correct the parent of `b`"
+            error,
+            "1: there is no [[account]] named `x`: add it, or correct the parent of `b`"
         );
-        let said = fault(&[account("a", "b"), account("b", "a")]);
+        let error = fault(&[account("a", "b"), account("b", "a")]);
         assert_eq!(
-            said,
+            error,
             "0: `a` is its own ancestor: remove one of the parents in a -> b -> a"
         );
         assert!(fault(&[account("a", "a")]).contains("`a` is its own ancestor"));
@@ -264,21 +268,22 @@ mod tests {
         chain.push(account("64", "63"));
         assert_eq!(
             fault(&chain),
-            "64: `64` lies more than 64 accounts deep: hang it higher"
+            "64: `64` is more than 64 levels deep: choose a parent nearer to the root"
         );
     }
 
     #[test]
-    fn the_root_may_be_named_but_is_part_of_nothing() {
+    fn the_root_may_be_configured_without_parent_or_shares() {
         assert_eq!(check(&[account("a", "root"), account("root", "")]), Ok(()));
         assert_eq!(check(&[account("a", "root")]), Ok(()));
-        let said = "1: `root` is the whole: it has users, but no parent, shares or target";
-        assert_eq!(fault(&[account("a", ""), account("root", "a")]), said);
+        let error =
+            "1: `root` is the root of the tree: it may have users, but no parent, shares or target";
+        assert_eq!(fault(&[account("a", ""), account("root", "a")]), error);
         let target = Account {
             target: UsageTarget::parse("5"),
             ..account("root", "")
         };
-        assert_eq!(fault(&[account("a", ""), target]), said);
+        assert_eq!(fault(&[account("a", ""), target]), error);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl AttributeSetting {
 pub struct Draft {
     /// Options and requests.
     pub spec: Spec,
-    /// Holds.
+    /// Holds that prevent a start.
     pub holds: Holds,
     /// Number of starts.
     pub run_count: u32,
@@ -189,11 +189,14 @@ pub fn submit(
             .ok_or_else(Refusal::no_default_queue)?
             .to_string();
     }
-    draft.spec.request = Arc::new(Request::parse(&asked(&settings)?, context.resources)?);
+    draft.spec.request = Arc::new(Request::parse(
+        &resource_requests(&settings)?,
+        context.resources,
+    )?);
     suits_array(&draft.spec)?;
     suits_geometry(&draft.spec)?;
     context.grant_quality(&draft.spec)?;
-    agree(&mut draft.spec);
+    forbid_rerun_if_interactive(&mut draft.spec);
     Ok(draft)
 }
 
@@ -219,7 +222,7 @@ fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
         [chunk] if chunk.count as usize == geometry.tasks() => Ok(()),
         _ => {
             let why = format!(
-                "it deals out {} chunks of one kind: ask for so many",
+                "it has {0} tasks: request {0} chunks of one kind",
                 geometry.tasks()
             );
             Err(Refusal::illegal_placement("geometry", &why))
@@ -257,7 +260,7 @@ pub fn alter(
         }
         apply(&mut draft, attribute, &setting.value, context)?;
     }
-    let changes = asked(settings)?;
+    let changes = resource_requests(settings)?;
     if !changes.is_empty() {
         draft.spec.request = Arc::new(old.spec.request.alter(&changes, context.resources)?);
         check_running(
@@ -272,12 +275,12 @@ pub fn alter(
     if (&draft.spec.qos, &draft.spec.account) != (&old.spec.qos, &old.spec.account) {
         context.grant_quality(&draft.spec)?;
     }
-    agree(&mut draft.spec);
+    forbid_rerun_if_interactive(&mut draft.spec);
     Ok(draft)
 }
 
 /// Interactive jobs cannot be rerun: the user's terminal is gone.
-fn agree(spec: &mut Spec) {
+fn forbid_rerun_if_interactive(spec: &mut Spec) {
     spec.rerunnable &= !spec.interactive;
 }
 
@@ -317,9 +320,9 @@ pub fn destination(text: &str, ours: &str) -> Result<String, Refusal> {
 }
 
 /// Returns names and texts of the resource requests among the settings.
-fn asked(settings: &[AttributeSetting]) -> Result<Vec<(String, String)>, Refusal> {
-    let asked = settings.iter().filter(|setting| setting.attribute == LIST);
-    asked
+fn resource_requests(settings: &[AttributeSetting]) -> Result<Vec<(String, String)>, Refusal> {
+    let requests = settings.iter().filter(|setting| setting.attribute == LIST);
+    requests
         .map(|setting| {
             let name = setting.resource.clone().unwrap_or_default();
             let text = String::from_utf8(setting.value.0.clone())

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Name of the default quality of service.
 pub const NORMAL_QOS: &str = "normal";
 
-/// Credentials of a job.
+/// Names on which access control, limits and shares of a job depend.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Credentials {
     /// User name of the owner.
@@ -18,6 +18,6 @@ pub struct Credentials {
     pub account: Option<String>,
     /// Quality of service.
     pub qos: Option<String>,
-    /// Queue.
+    /// Queue that the job is in.
     pub queue: String,
 }

@@ -89,8 +89,8 @@ impl Expression {
         matches!(evaluation::truth(&self.root, scope), Ok(Some(true)))
     }
 
-    /// Tests whether the expression is true; if not, returns the first part that is not and the
-    /// values found (Q3).
+    /// Tests whether the expression is true; if not, returns the first part that is not true,
+    /// with the values found (Q3).
     pub fn verdict(&self, scope: &dyn NameScope) -> RequirementVerdict {
         verdict::judge(&self.root, scope)
     }

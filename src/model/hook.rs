@@ -113,7 +113,7 @@ const LONGEST_NAME: usize = 64;
 /// Hook: a program of the site and its events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
-    /// Name.
+    /// Unique name; valid if [`Hook::is_name`] accepts it.
     pub name: String,
     /// Events at which it runs.
     pub occasions: BTreeSet<HookEvent>,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_are_asked_in_their_order_and_only_when_they_want() {
+    fn hooks_run_in_order_and_only_at_their_events() {
         let hooks = [
             hook("c", 2, true),
             hook("off", 1, false),

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_message_that_are_no_range_are_refused() {
+    fn invalid_ranges_in_messages_are_refused() {
         for (first, last, step) in [
             (1, 3, 0),
             (3, 1, 1),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_as_wide_as_can_be_are_compared_at_once() {
+    fn the_widest_ranges_are_compared_quickly() {
         let read = |text: &str| text.parse::<Indices>().unwrap();
         let (all, sparse) = (read("0-4294967294"), read("7-4294967294:65537"));
         assert_eq!(all.common(sparse).map(Indices::count), Some(sparse.count()));

@@ -112,7 +112,7 @@ impl Job {
         self.life
             .preemption
             .as_ref()
-            .is_some_and(|told| told.concerns(run.attempt, run.started))
+            .is_some_and(|preemption| preemption.concerns(run.attempt, run.started))
     }
 
     /// Returns the signal on which the job writes its checkpoint and exits, if it has one (Y17).
@@ -125,8 +125,8 @@ impl Job {
         self.interruption().is_some() && self.allows_checkpoints()
     }
 
-    /// Returns the position among the waiting jobs: the lowest first, ties in order of the id. A
-    /// preempted job may be boosted ahead of all others (X25).
+    /// Returns the position among waiting jobs of equal priority: the lowest first, ties in order of
+    /// the id. A boosted job has position 0 (X25).
     pub fn rank(&self) -> u64 {
         if self.life.boosted {
             0

@@ -97,7 +97,7 @@ impl fmt::Display for JobId {
 
 /// Error for a text that is not of the form `12`, `12[]` or `12[3]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not the name of a job")]
+#[error("not a job id")]
 pub struct NotAJob;
 
 impl FromStr for JobId {

@@ -31,17 +31,17 @@ pub enum Selector {
 /// Jobs that count together: those that match all selectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LimitScope {
-    /// Queue.
+    /// Selection by queue.
     pub queue: Selector,
-    /// User.
+    /// Selection by owner.
     pub user: Selector,
-    /// Primary group.
+    /// Selection by primary group.
     pub group: Selector,
-    /// Project.
+    /// Selection by project.
     pub project: Selector,
-    /// Account. Jobs of an account count in all accounts above it (Y24).
+    /// Selection by account. Jobs of an account count in all accounts above it (Y24).
     pub account: Selector,
-    /// Quality of service.
+    /// Selection by quality of service.
     pub qos: Selector,
 }
 
@@ -147,8 +147,8 @@ pub struct Limit {
     /// Hard limit. Resources use the unit of [`super::resource::ResourceValue::amount`]: sizes in
     /// bytes.
     pub hard: Option<i64>,
-    /// The limit's quality of service is exempt from all limits on the same quantity that do not
-    /// name a quality (M26).
+    /// For jobs of its quality of service, this limit replaces all limits of the same stage and
+    /// quantity that apply to any quality (M26).
     pub overrides: bool,
 }
 
@@ -162,7 +162,8 @@ pub struct LimitValues {
 }
 
 impl LimitValues {
-    /// Returns the limit that applies while any job is within its soft limits.
+    /// Returns the lower of both values: the limit until all jobs within their soft limits have been
+    /// considered.
     pub fn soft_limit(self) -> Option<i64> {
         self.soft.into_iter().chain(self.hard).min()
     }
@@ -189,8 +190,8 @@ impl Limit {
         }
     }
 
-    /// Tests whether this limit replaces another for a subject of both: the selectors agree,
-    /// except that this one is `Named` where the other is `Each`.
+    /// Tests whether this limit replaces another for a subject that matches both: the selectors
+    /// agree, except that this one is `Named` where the other is `Each`.
     fn outranks(&self, other: &Limit) -> bool {
         if !self.counts_as(other) {
             return false;
@@ -276,7 +277,7 @@ pub struct Concern {
     pub bounds: LimitValues,
 }
 
-/// All limits.
+/// All configured limits, with the ids of the groups that they name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Limits in configuration order.

@@ -83,9 +83,9 @@ named! {
 }
 
 impl NodeSharing {
-    /// Returns the effective sharing of a job that requests `asked`.
-    pub fn resolve(self, asked: Sharing) -> Sharing {
-        match (self, asked) {
+    /// Returns the effective sharing of a job that requests `requested`.
+    pub fn resolve(self, requested: Sharing) -> Sharing {
+        match (self, requested) {
             (NodeSharing::IgnoreExcl, _) => Sharing::Shared,
             (NodeSharing::ForceExclhost, _) | (NodeSharing::ForceExcl, Sharing::Exclhost) => {
                 Sharing::Exclhost
@@ -95,7 +95,7 @@ impl NodeSharing {
             }
             (NodeSharing::DefaultExclhost, Sharing::Default) => Sharing::Exclhost,
             (NodeSharing::DefaultShared, Sharing::Default) => Sharing::Shared,
-            (_, said) => said,
+            (_, requested) => requested,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Scheduling policies that the administrator selects by name. A policy is an entry of a table,
-//! never an `if` spread over stages.
+//! Scheduling policy: values that a preset and `lanai.toml` set. No stage of the scheduler tests
+//! for a preset.
 
 pub mod quality;
 pub mod site_time;
@@ -89,7 +89,7 @@ impl Policy {
     pub fn unused_queue_priority(&self, queue: &str) -> String {
         let order = self.precedence.order.name();
         let why = if self.precedence.queues.contains_key(queue) {
-            "its `factor` in [[queue]] counts instead".to_string()
+            "its `factor` in [[queue]] is used instead".to_string()
         } else {
             format!("[order] by = \"{order}\" does not use it")
         };
@@ -208,7 +208,7 @@ named! {
 named! {
     /// Metric of a backfill candidate (M30).
     Metric {
-        /// Processors.
+        /// Number of processors.
         Procs = "procs",
         /// Processors times walltime.
         ProcSeconds = "procseconds",

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_a_routing_queue_is_as_it_says() {
+    fn a_routing_queue_passes_on_the_configured_states() {
         assert_eq!(leave(&Queue::named("run")), [false; 4]);
         assert_eq!(
             leave(&routing(false, false, None)),
@@ -248,12 +248,12 @@ mod tests {
         assert_eq!(
             leave(&stopped(Some(Span::seconds(60)))),
             [true, true, true, false],
-            "its time runs out"
+            "the lifetime also ends in a stopped queue"
         );
     }
 
     #[test]
-    fn a_queue_comes_over_the_wire_as_it_is_and_an_older_spool_is_understood() {
+    fn queues_survive_the_wire_and_older_spools_are_parsed() {
         let queue = Queue {
             charge: 0.25,
             ..Queue::named("cheap")

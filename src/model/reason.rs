@@ -456,7 +456,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_reason_has_a_name_of_the_table_and_that_ones_stage() {
+    fn every_reason_has_a_row_in_the_table_with_its_stage() {
         for reason in all() {
             let code = Code::find(&reason.code()).unwrap_or_else(|| panic!("{reason:?}"));
             assert_eq!(code.stage, reason.stage(), "{reason:?}");
@@ -469,7 +469,7 @@ pub(crate) mod tests {
 
     /// X3: a job that can never start gets no booking and blocks no other job.
     #[test]
-    fn who_waits_for_room_is_blocked_and_who_can_never_start_is_not() {
+    fn jobs_waiting_for_resources_are_blocked_and_impossible_jobs_are_not() {
         let names = |is_blocked| {
             let reasons = all()
                 .into_iter()
@@ -496,7 +496,7 @@ pub(crate) mod tests {
         );
         assert!(
             !blocked.iter().any(|code| code.contains("limit")),
-            "who has had enough is promised nothing"
+            "jobs at a limit get no booking"
         );
         assert!(
             !blocked.contains(&"booked_at".to_string())
@@ -506,7 +506,7 @@ pub(crate) mod tests {
 
     /// M24.
     #[test]
-    fn every_job_has_a_name_of_its_own_for_reasons() {
+    fn every_job_has_its_own_reason_key() {
         let ids = (1..200).flat_map(|number| {
             let elements = (0..50).map(move |index| JobId::element(number, index));
             [JobId::job(number), JobId::array(number)]
@@ -523,7 +523,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_uses_a_limit_is_not_kept_and_all_else_is() {
+    fn stored_reasons_omit_only_the_users_of_a_limit() {
         for reason in all() {
             let is_same = reason.kept() == reason;
             assert_eq!(is_same, !matches!(reason, Reason::Limited(_)), "{reason:?}");
@@ -536,7 +536,7 @@ pub(crate) mod tests {
 
     /// The spool stores reasons as JSON.
     #[test]
-    fn a_reason_of_before_the_whole_systems_amounts_can_still_be_read() {
+    fn reasons_stored_before_pooled_amounts_are_still_parsed() {
         let kept = r#"{"Busy":{"resource":"ncpus","requested":"2","available":"0","total":"4","until":null}}"#;
         let reason: Reason = serde_json::from_str(kept).unwrap();
         assert_eq!(reason.code(), "amount.ncpus");

@@ -31,7 +31,8 @@ impl Refusal {
     /// The queue passes no jobs to nested instances.
     pub fn not_nested(queue: &str) -> Refusal {
         let why = format!(
-            "queue {queue} is not for nested instances: set queue {queue} nested = True (qmgr)"
+            "queue {queue} passes no jobs to nested instances: set queue {queue} nested = True \
+             (qmgr)"
         );
         Refusal::new(Refusal::invalid_request().code, why)
     }
@@ -190,7 +191,10 @@ impl Refusal {
     pub fn too_many_jobs(most: usize) -> Refusal {
         Refusal::new(
             15004,
-            format!("Invalid request: more than {most} jobs at once; name none to be told of all"),
+            format!(
+                "Invalid request: more than {most} jobs in one request; omit the ids to list all \
+                 jobs"
+            ),
         )
     }
 
@@ -198,17 +202,19 @@ impl Refusal {
     pub fn too_many_reservations(most: usize, has: usize, more: usize) -> Refusal {
         let each = "each occurrence of a standing reservation counts";
         let text = format!(
-            "Maximum number of reservations of a user: {most}; {has} exist, {more} requested ({each})"
+            "Maximum number of reservations per user: {most}; {has} exist, {more} requested \
+             ({each})"
         );
         Refusal::new(15046, text)
     }
 
     /// The reservation is longer than users may reserve.
-    pub fn reservation_too_long(most: Span, asked: Span) -> Refusal {
+    pub fn reservation_too_long(most: Span, requested: Span) -> Refusal {
         Refusal::new(
             15046,
             format!(
-                "Maximum duration of a reservation (resv_max_duration): {most}; {asked} requested"
+                "Maximum duration of a reservation (resv_max_duration): {most}; {requested} \
+                 requested"
             ),
         )
     }
@@ -216,8 +222,8 @@ impl Refusal {
     /// The user's reservations would hold more processors at one time than allowed.
     pub fn reservation_too_large(most: u64, has: u64, more: u64) -> Refusal {
         let text = format!(
-            "Maximum of processors in a user's reservations at a time (resv_max_share): {most}; {has} reserved, \
-             {more} requested"
+            "Maximum number of processors reserved per user at a time (resv_max_share): {most}; \
+             {has} reserved, {more} requested"
         );
         Refusal::new(15046, text)
     }
@@ -226,7 +232,7 @@ impl Refusal {
     pub fn no_processors_yet() -> Refusal {
         Refusal::new(
             15046,
-            "no node is known yet, so that a reservation cannot be compared with resv_max_share: try again",
+            "no node has registered yet, so resv_max_share cannot be checked: try again later",
         )
     }
 
@@ -240,11 +246,12 @@ impl Refusal {
 
     /// Time zone that differs from the server's.
     pub fn other_zone(named: &str, own: &str) -> Refusal {
-        let remedy = format!("this server counts in {own}: set PBS_TZID={own} or PBS_TZID=UTC");
+        let remedy = format!("set PBS_TZID={own} or PBS_TZID=UTC");
         Refusal::new(
             15014,
             format!(
-                "Illegal attribute or resource value PBS_TZID: {named} is another time zone; {remedy}"
+                "Illegal attribute or resource value PBS_TZID: {named} is not the server's time \
+                 zone; {remedy}"
             ),
         )
     }
@@ -339,8 +346,9 @@ impl Refusal {
 
     /// Files to be staged from or to a host outside this cluster.
     pub fn other_host(attribute: &str, host: &str) -> Refusal {
-        let why =
-            format!("{host} is no host of this cluster, and files are copied within a host only");
+        let why = format!(
+            "{host} is not a host of this cluster, and files are copied only within one host"
+        );
         Refusal::new(
             15014,
             format!("Illegal attribute or resource value {attribute}: {why}"),
@@ -355,11 +363,11 @@ impl Refusal {
         )
     }
 
-    /// Quality of service that the user may not use. `whose` lists its permitted users, `open`
+    /// Quality of service that the user may not use. `permitted` lists its users, `open`
     /// the qualities that this user may request.
-    pub fn quality_denied(name: &str, whose: &str, open: &str) -> Refusal {
+    pub fn quality_denied(name: &str, permitted: &str, open: &str) -> Refusal {
         let text = format!(
-            "qos_denied: quality of service `{name}` is for {whose}; ask for one of {open}"
+            "qos_denied: quality of service `{name}` is for {permitted}; available to you: {open}"
         );
         Refusal::new(
             Refusal::unauthorized().code,
@@ -371,7 +379,7 @@ impl Refusal {
     pub fn unknown_quality(name: &str, open: &str) -> Refusal {
         Refusal::illegal_placement(
             "qos",
-            &format!("there is no quality of service `{name}`; ask for one of {open}"),
+            &format!("there is no quality of service `{name}`; available to you: {open}"),
         )
     }
 
@@ -434,7 +442,7 @@ impl Refusal {
 
     /// The request must be sent to a node that does not respond now.
     pub fn node_away() -> Refusal {
-        Refusal::by_node("its node does not answer")
+        Refusal::by_node("its node does not respond")
     }
 
     /// The host cannot be declared gone now.
@@ -459,7 +467,7 @@ impl Refusal {
 
     /// A range with a step names more subjobs than one request may delete.
     pub fn too_scattered(most: u32) -> Refusal {
-        let text = "elements that lie apart; name fewer at once, or a range without a step";
+        let text = "subjobs that are not adjacent; name fewer, or a range without a step";
         Refusal::new(
             15014,
             format!("Illegal attribute or resource value: more than {most} {text}"),

@@ -51,7 +51,7 @@ impl Request {
         defaults: &Defaults,
         resources: &Resources,
     ) -> Result<Request, Refusal> {
-        let asked = unglue(asked, resources);
+        let asked = split_joined(asked, resources);
         if asked.len() > MAX_NAMES {
             return Err(Refusal::illegal_value("Resource_List"));
         }
@@ -118,7 +118,7 @@ fn find<'a>(name: &str, resources: &'a Resources) -> Option<(&'a str, &'a Defini
 }
 
 /// Splits `ncpus=2:mem=64mb`, which some clients send for a chunk, into its resources.
-fn unglue(asked: &[(String, String)], resources: &Resources) -> NamedTexts {
+fn split_joined(asked: &[(String, String)], resources: &Resources) -> NamedTexts {
     let mut plain = NamedTexts::new();
     for (name, text) in asked {
         let host_level = find(name, resources).is_some_and(|(_, d)| d.host_level);

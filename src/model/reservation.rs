@@ -34,7 +34,7 @@ pub struct Reservation {
     pub occurrences: Vec<Occurrence>,
     /// Index of the present or next occurrence.
     pub current: usize,
-    /// State.
+    /// Present state; [`Reservation::apply`] changes it.
     pub state: ReservationState,
     /// Nodes that are down or offline now.
     pub lost: Vec<String>,
@@ -443,7 +443,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_advance_reservation_is_confirmed_runs_and_is_over() {
+    fn an_advance_reservation_is_confirmed_runs_and_finishes() {
         use Happened::{Began, Confirmed, Ended, Lost};
         assert_eq!(reservation(1).short_state(), "UN");
         let confirmed = after(1, &[Confirmed(vec![vec![]])]);
@@ -488,7 +488,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_one_that_was_denied_or_deleted() {
+    fn denied_and_deleted_reservations_never_run() {
         use Happened::{Began, Confirmed, DeleteWanted, Denied, Emptied, Ended};
         assert_eq!(
             after(1, &[Denied("busy".into()), Confirmed(vec![]), Began]).state,
@@ -510,7 +510,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn its_owner_and_those_named_are_let_in() {
+    fn the_owner_and_listed_users_have_access() {
         let reservation = reservation(1);
         let asker = |uid, user: &str| Owner {
             user: user.into(),
@@ -530,7 +530,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn its_window_admits_who_is_in_its_queue() {
+    fn its_window_admits_jobs_in_its_queue() {
         let window = after(1, &[Happened::Confirmed(vec![])])
             .windows(&ClockTable::default())
             .remove(0);

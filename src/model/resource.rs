@@ -26,7 +26,7 @@ pub enum ResourceType {
     String,
 }
 
-/// Value of a resource.
+/// Value of a resource, by type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ResourceValue {
     /// Duration.
@@ -43,7 +43,7 @@ pub enum ResourceValue {
     String(String),
 }
 
-/// Units per 1 in which fractions are counted, rounded up.
+/// Amounts of fractional values are counted in thousandths, rounded up.
 const THOUSANDTHS: f64 = 1000.0;
 
 impl ResourceValue {

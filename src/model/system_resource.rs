@@ -43,7 +43,7 @@ impl Pool {
 pub struct ReportedCount {
     /// Total that exists; None for the configured total.
     pub total: Option<i64>,
-    /// Amount of it in use by others than our jobs.
+    /// Amount in use outside this cluster.
     pub elsewhere: i64,
     /// Time of the latest report.
     pub at: Time,
@@ -81,13 +81,13 @@ impl ResourceMeter {
 
     /// Parses the output of the command: the total, and the amount used elsewhere if printed. The
     /// error is a text for the log.
-    pub fn read(kind: ResourceType, said: &str) -> Result<(i64, i64), String> {
-        let words: Vec<&str> = said.split_whitespace().collect();
+    pub fn read(kind: ResourceType, output: &str) -> Result<(i64, i64), String> {
+        let words: Vec<&str> = output.split_whitespace().collect();
         match words[..] {
             [total] => Ok((amount(kind, total)?, 0)),
             [total, elsewhere] => Ok((amount(kind, total)?, amount(kind, elsewhere)?)),
             _ => Err(format!(
-                "it prints {} words, not how much is there and how much is used elsewhere",
+                "its output has {} words instead of the total and the amount used elsewhere",
                 words.len()
             )),
         }
@@ -98,7 +98,7 @@ fn amount(kind: ResourceType, word: &str) -> Result<i64, String> {
     ResourceValue::parse(kind, word)
         .and_then(|value| value.amount())
         .filter(|amount| *amount >= 0)
-        .ok_or_else(|| format!("`{}` is no amount", word.escape_debug()))
+        .ok_or_else(|| format!("`{}` is not an amount", word.escape_debug()))
 }
 
 /// State of a system-wide resource, as `qstat --resources` displays it. Amounts are numbers or
@@ -150,7 +150,7 @@ impl PoolUse {
 mod tests {
     use super::*;
 
-    fn told(total: Option<i64>, elsewhere: i64) -> (i64, i64) {
+    fn used_and_total(total: Option<i64>, elsewhere: i64) -> (i64, i64) {
         let reported = ReportedCount {
             total,
             elsewhere,
@@ -167,18 +167,18 @@ mod tests {
 
     /// Q21: missing amounts count as used.
     #[test]
-    fn q21_what_is_not_there_counts_as_in_use_and_nothing_is_ever_below_zero() {
+    fn q21_missing_amounts_count_as_used_and_nothing_is_negative() {
         assert_eq!(
-            [told(Some(50), 10), told(Some(40), 10)],
+            [used_and_total(Some(50), 10), used_and_total(Some(40), 10)],
             [(10, 50), (20, 50)]
         );
-        assert_eq!(told(None, 3), (3, 50));
+        assert_eq!(used_and_total(None, 3), (3, 50));
         assert_eq!(
-            told(Some(60), 0),
+            used_and_total(Some(60), 0),
             (0, 50),
-            "no more is given than is configured"
+            "the configured total is the upper bound"
         );
-        assert_eq!(told(Some(-5), -7), (50, 50));
+        assert_eq!(used_and_total(Some(-5), -7), (50, 50));
     }
 
     #[test]
@@ -192,10 +192,10 @@ mod tests {
             ResourceMeter::read(ResourceType::Size, "2gb 1gb"),
             Ok((2 << 30, 1 << 30))
         );
-        for said in ["", "-1", "40 x", "1 2 3", "4gb"] {
+        for output in ["", "-1", "40 x", "1 2 3", "4gb"] {
             assert!(
-                ResourceMeter::read(ResourceType::Long, said).is_err(),
-                "{said:?}"
+                ResourceMeter::read(ResourceType::Long, output).is_err(),
+                "{output:?}"
             );
         }
     }

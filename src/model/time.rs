@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_read_as_pbs_reads_them() {
+    fn spans_are_parsed_as_in_pbs() {
         let seconds = |text| Span::parse(text).map(Span::as_seconds);
         assert_eq!(seconds("90"), Some(90));
         assert_eq!(seconds("1:"), Some(60));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_is_shown_as_the_watch_showed_it_then() {
+    fn a_time_is_shown_as_the_wall_clock_showed_it_then() {
         let mut clock = ClockTable::new(vec![(Time(1_000_000), 0)]);
         clock.step(Time(2_000_000), -3_600_000);
         assert_eq!(clock.wall(Time(1_500_000)), Wall(1500));

@@ -288,7 +288,7 @@ pub struct CycleRecord {
     pub number: u64,
     /// Start time.
     pub at: Time,
-    /// Triggers.
+    /// Events that triggered the cycle.
     pub triggers: Triggers,
     /// Number of jobs considered; the others share a refusal with one of these.
     pub considered: u64,
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_together_is_told_once_and_no_more_than_can_be_read() {
+    fn triggers_are_listed_once_and_up_to_a_maximum() {
         let mut triggers = Triggers::default();
         assert!(triggers.are_none());
         for round in 0..3 {
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn triggers_are_the_same_after_they_were_written_down() {
+    fn triggers_survive_serialization() {
         let all = [
             Trigger::SlotFree("n1".into()),
             Trigger::ResourceFree("nuke".into()),

@@ -21,7 +21,7 @@ pub enum ForecastQuery {
     /// `qstat --start`: when these jobs start; all waiting jobs if none are named. Answered by
     /// [`ForecastAnswer::Horizon`], then [`ForecastAnswer::Foreseen`].
     Starts(Vec<JobId>),
-    /// `qstat --holes`: the free windows for jobs like this one. Answered by
+    /// `qstat --holes`: the free windows for jobs with this request. Answered by
     /// [`ForecastAnswer::Windows`].
     Windows(Box<NewJob>),
     /// `qstat --why`: why a job waits. Answered by [`ForecastAnswer::Explained`].
@@ -57,7 +57,7 @@ pub enum ForecastQuery {
 pub enum ForecastAnswer {
     /// The time that the forecast covers.
     Horizon(Horizon),
-    /// Planned starts in order, then the jobs without one; several parts.
+    /// Forecast starts in order, then the jobs without one; several parts.
     Foreseen(Vec<Foreseen>),
     /// The windows, widest first; or why no such job could ever start.
     Windows(Result<Vec<FreeWindow>, Reason>),
@@ -65,9 +65,9 @@ pub enum ForecastAnswer {
     Explained(Option<Box<Explanation>>),
     /// The forecast for a job, as if it were eligible.
     Tried {
-        /// Why it would wait, or when it would start, under the number it would get now.
+        /// Why the job would wait, or when it would start, under the number it would get now.
         explanation: Box<Explanation>,
-        /// Whether it would be held instead: by the user's request or by a dependency.
+        /// Whether the job would be held instead, by the user's request or by a dependency.
         held: bool,
     },
     /// Usage by account and user; several parts.

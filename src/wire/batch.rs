@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 pub const LARGEST: usize = 4000;
 
 /// One action on several jobs. schedd applies it to each job in this order, in one transaction and
-/// before any effects on other jobs. It succeeds or is refused for each job separately.
+/// before any effects on other jobs. The action succeeds or is refused for each job separately.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
-    /// The action.
+    /// The action on each job.
     pub act: Act,
     /// The jobs; at most [`LARGEST`].
     pub jobs: Vec<BatchTarget>,
@@ -112,7 +112,7 @@ impl Act {
 }
 
 impl Batch {
-    /// The request for its first job; None if it has none.
+    /// The request for the first job; None for an empty batch.
     pub fn first(&self) -> Option<ClientRequest> {
         self.jobs
             .first()

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 /// Maximum number of repetitions of a request that schedd did not read before it ended.
 const RETRIES: usize = 5;
-/// Maximum number of starts of schedd, if it exits before it can be reached.
+/// Maximum number of starts of schedd, if each exits before it can be reached.
 const STARTS: usize = 3;
 
 /// Maximum wait for a new schedd after one that exited without answering a change.
 const PATIENCE: Span = Span::seconds(20);
-/// Delay between two attempts to reach it.
+/// Delay between two attempts to reach a schedd.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection to schedd.
@@ -34,13 +34,13 @@ pub struct Client {
     patience: Option<Duration>,
 }
 
-/// Why there is no answer.
+/// Error of a request without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No server listens; the text has the address and a hint.
+    /// No server listens, or the connection was lost; the text has the cause.
     #[error("{0}")]
     Unreachable(String),
-    /// The server does not speak this protocol.
+    /// The peer uses another protocol or is not trusted, or it refused the request.
     #[error("{0}")]
     Protocol(String),
 }
@@ -58,9 +58,7 @@ impl From<FrameError> for ClientError {
 
 /// The message for a request without an answer.
 fn unknown(error: &str) -> String {
-    format!(
-        "schedd went away before it answered ({error}); it may have accepted the request: qstat shows whether it did"
-    )
+    format!("no answer from schedd ({error}); check with qstat whether it accepted the request")
 }
 
 /// Whether the reader of an answer needs more of its parts.
@@ -107,7 +105,7 @@ impl Client {
             })
             .map(drop)?;
         Ok(ClientError::Unreachable(format!(
-            "schedd was started but left again; see {}",
+            "schedd was started but exited; see {}",
             home.log("schedd").display()
         )))
     }
@@ -128,7 +126,7 @@ impl Client {
             })
         } else {
             Err(ClientError::Protocol(format!(
-                "{} is served by user {server}: not trusted",
+                "{} is served by user {server}, who is not trusted",
                 path.display()
             )))
         }
@@ -148,7 +146,7 @@ impl Client {
             *self = if may_be_done {
                 self.connect_again()?
             } else {
-                self.connect_anew()?
+                self.new_connection()?
             };
         }
         Ok(self.try_call(request)?)
@@ -159,7 +157,7 @@ impl Client {
     fn connect_again(&self) -> Result<Client, ClientError> {
         let end = clock::monotonic() + PATIENCE;
         loop {
-            match self.connect_anew() {
+            match self.new_connection() {
                 Err(ClientError::Unreachable(_)) if clock::monotonic() < end => clock::sleep(PAUSE),
                 Err(ClientError::Unreachable(why)) => {
                     return Err(ClientError::Unreachable(unknown(&why)));
@@ -170,7 +168,7 @@ impl Client {
     }
 
     /// A new connection with the same settings.
-    fn connect_anew(&self) -> Result<Client, ClientError> {
+    fn new_connection(&self) -> Result<Client, ClientError> {
         let mut client = if self.may_start {
             Client::connect(&self.home)?
         } else {
@@ -187,7 +185,7 @@ impl Client {
             // A server that closes the connection during the request may have sent the reason.
             Err(error) if is_unread(&error) => match frame::read(&mut self.stream) {
                 Err(why @ FrameError::Version { .. }) => Err(why),
-                said => said.or(Err(error)),
+                reply => reply.or(Err(error)),
             },
             Err(error) => Err(error),
             Ok(()) => frame::read(&mut self.stream),
@@ -212,7 +210,7 @@ impl Client {
                 Reply::Refused(refusal) => return Err(ClientError::Protocol(refusal.text)),
                 other => {
                     return Err(ClientError::Protocol(format!(
-                        "schedd: an unexpected answer: {other:?}"
+                        "schedd sent an unexpected answer: {other:?}"
                     )));
                 }
             }
@@ -245,7 +243,7 @@ impl Client {
             Reply::Changed { seen } => Ok(seen),
             Reply::Refused(refusal) => Err(ClientError::Protocol(refusal.text)),
             other => Err(ClientError::Protocol(format!(
-                "schedd: an unexpected answer: {other:?}"
+                "schedd sent an unexpected answer: {other:?}"
             ))),
         }
     }
@@ -268,7 +266,7 @@ impl Client {
 
     /// Reconnects after an answer that was not read to its end.
     pub fn reconnect(&mut self) -> Result<(), ClientError> {
-        *self = self.connect_anew()?;
+        *self = self.new_connection()?;
         Ok(())
     }
 
@@ -278,8 +276,8 @@ impl Client {
     }
 }
 
-/// Whether the kernel reports that schedd ended without reading the request. Then it did not act on
-/// it, and the request may be sent to the next schedd. (A plain end of the stream leaves that
+/// Whether the kernel reports that schedd ended without reading the request. Then nothing was done,
+/// and the request may be sent to the next schedd. (A plain end of the stream leaves that
 /// open.)
 fn is_unread(error: &FrameError) -> bool {
     matches!(error, FrameError::Io(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset))

@@ -30,17 +30,18 @@ pub enum FrameError {
     Closed,
     /// The peer has another protocol version.
     #[error(
-        "it speaks protocol {theirs}, this program {VERSION}: restart the older one (schedd --stop) or reinstall"
+        "it uses protocol {theirs}, this program {VERSION}: restart the older program \
+         (schedd --stop) or reinstall"
     )]
     Version {
         /// The version in its frame.
         theirs: u16,
     },
     /// Not a Lanai frame.
-    #[error("it does not speak Lanai's protocol")]
+    #[error("it does not use Lanai's protocol")]
     Foreign,
     /// More than [`LARGEST`].
-    #[error("a message of {0} bytes is more than the {LARGEST} allowed")]
+    #[error("a message of {0} bytes is larger than the maximum of {LARGEST}")]
     TooLarge(usize),
     /// A payload that cannot be decoded.
     #[error("a malformed message: {0}")]
@@ -296,14 +297,14 @@ impl FrameSocket {
     /// Reads the available input. Returns whether the peer has closed the connection.
     fn fill(&mut self) -> Result<bool, FrameError> {
         let mut buffer = [0; 16 << 10];
-        let mut gulped = 0;
-        while gulped < GULP {
+        let mut received = 0;
+        while received < GULP {
             let room = fault::length("socket.read", buffer.len())?;
             match (&self.stream).read(&mut buffer[..room]) {
                 Ok(0) => return Ok(true),
                 Ok(n) => {
                     self.incoming.extend_from_slice(&buffer[..n]);
-                    gulped += n;
+                    received += n;
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_frame_waits_for_its_other_half() {
+    fn an_incomplete_frame_waits_for_the_rest() {
         let (mut link, mut far) = pair();
         let bytes = encode(&"hello".to_string()).unwrap();
         far.write_all(&bytes[..9]).unwrap();
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_received_now_waits() {
+    fn unread_messages_stay_buffered() {
         let (mut link, mut far) = pair();
         (0..5).for_each(|number: u8| far.write_all(&encode(&number).unwrap()).unwrap());
         drop(far);
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_small_messages_are_heard_one_by_one_in_no_time() {
+    fn many_small_messages_are_received_quickly() {
         let (mut link, _far) = pair();
         (0..100_000u32).for_each(|number| link.incoming.extend(encode(&number).unwrap()));
         let begun = crate::sys::clock::monotonic();
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_comes_with_its_message_and_no_other() {
+    fn a_descriptor_arrives_with_its_message() {
         let (mut link, far) = pair();
         let (passed, other) = UnixStream::pair().unwrap();
         link.send(&1u8).unwrap();
@@ -389,11 +390,11 @@ mod tests {
     }
 
     #[test]
-    fn garbage_gigabytes_and_other_versions_end_the_conversation() {
+    fn invalid_oversized_and_foreign_frames_end_the_connection() {
         for (bytes, expected) in [
-            (*b"GET / HT", "does not speak"),
-            ([b'L', b'N', 1, 0, 255, 255, 255, 255], "more than"),
-            ([b'L', b'N', 9, 9, 0, 0, 0, 0], "speaks protocol"),
+            (*b"GET / HT", "does not use"),
+            ([b'L', b'N', 1, 0, 255, 255, 255, 255], "larger than"),
+            ([b'L', b'N', 9, 9, 0, 0, 0, 0], "uses protocol"),
         ] {
             let (mut link, mut far) = pair();
             far.write_all(&bytes).unwrap();

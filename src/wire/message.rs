@@ -36,7 +36,7 @@ use std::sync::Arc;
 /// mismatch and disconnect.
 pub const VERSION: u16 = 1;
 
-/// A client's request.
+/// A request of a client to schedd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ClientRequest {
     /// `qsub`.
@@ -53,9 +53,9 @@ pub enum ClientRequest {
         job: JobId,
         /// These subjobs of the array only.
         only: Option<Indices>,
-        /// `-W force`: finished at once, without waiting for its node.
+        /// `-W force`: the job is finished at once, without waiting for its node.
         force: bool,
-        /// `-x`: also remove it from the history.
+        /// `-x`: also remove the job from the history.
         purge: bool,
     },
     /// `qrerun`.
@@ -196,11 +196,11 @@ pub enum ClientRequest {
 /// What happens to running jobs at a shutdown of schedd (`qterm -t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QtermMode {
-    /// They continue.
+    /// Running jobs continue.
     Quick,
-    /// They are requeued; jobs that cannot be rerun are waited for.
+    /// Running jobs are requeued; schedd waits for those that cannot be rerun.
     Delay,
-    /// They are requeued; jobs that cannot be rerun are deleted.
+    /// Running jobs are requeued; those that cannot be rerun are deleted.
     Immediate,
 }
 
@@ -209,7 +209,7 @@ pub enum QtermMode {
 pub enum Reply {
     /// The job is on disk.
     Accepted {
-        /// Its full id.
+        /// Full id of the job.
         id: String,
         /// How the result differs from the request.
         notes: Vec<String>,
@@ -257,7 +257,7 @@ pub enum Reply {
 }
 
 impl ClientRequest {
-    /// Whether it requests a change, not only information.
+    /// Whether the request asks for a change, not only for information.
     pub fn is_change(&self) -> bool {
         !matches!(
             self,
@@ -299,7 +299,7 @@ impl ClientRequest {
 /// The jobs of which a client receives changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WatchedJobs {
-    /// These; a subjob stands for its whole array.
+    /// These jobs; a subjob stands for its whole array.
     Jobs(Vec<JobId>),
     /// The caller's jobs.
     Mine,
@@ -314,7 +314,7 @@ pub enum Placing {
     Anywhere,
     /// Some of these nodes.
     On(Vec<String>),
-    /// The nodes where it ran before.
+    /// The nodes where the job ran before.
     Again,
 }
 
@@ -357,9 +357,9 @@ impl NewJob {
 /// A script that schedd has stored. It stays in the spool as long as a job refers to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StoredScript {
-    /// The key under which it is stored.
+    /// The key under which the script is stored.
     pub digest: Digest,
-    /// Its length in bytes.
+    /// Length of the script in bytes.
     pub size: usize,
 }
 
@@ -368,7 +368,7 @@ pub struct StoredScript {
 pub struct Offered {
     /// The job.
     pub job: JobId,
-    /// Its attributes and requests.
+    /// Attributes and requests of the job.
     pub spec: Arc<Spec>,
     /// A digest of `spec`, for the claim.
     pub revision: Digest,
@@ -603,7 +603,7 @@ pub enum ClientAnswer {
 /// The columns of a plain `qstat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRow {
-    /// Its number.
+    /// Job id.
     pub id: JobId,
     /// `Job_Name`.
     pub name: String,
@@ -624,7 +624,7 @@ pub struct JobRecord {
     pub job: Job,
     /// Why a queued job does not start.
     pub reason: Option<Reason>,
-    /// Since when it can never start, if it could before.
+    /// Since when the job can never start, if it could before.
     pub never_since: Option<Time>,
     /// The planned start.
     pub promise: Option<PromisedStart>,
@@ -632,7 +632,7 @@ pub struct JobRecord {
     pub waiting_again: u32,
     /// The environment, if requested and visible to the caller.
     pub environ: Option<Vec<u8>>,
-    /// Its dependencies, in both directions.
+    /// Dependencies of the job, in both directions.
     pub links: Vec<DependencyView>,
     /// The computed priority of a waiting job. It is not in the spool: the client adds it from the
     /// answer to [`super::ahead::ForecastQuery::Scores`].
@@ -660,11 +660,11 @@ pub struct NodeRecord {
     pub node: Node,
     /// The running jobs with their shares of this node.
     pub jobs: Vec<(JobId, NodeShare)>,
-    /// Whether one of them uses the node exclusively.
+    /// Whether one of the jobs uses the node exclusively.
     pub exclusive: bool,
-    /// The reservations that hold shares of it, now or at their next occurrence.
+    /// The reservations that hold shares of the node, now or at their next occurrence.
     pub reservations: Vec<String>,
-    /// Whether one of them reserves the whole node now.
+    /// Whether one of the reservations holds the whole node now.
     pub reserved: bool,
 }
 
@@ -673,7 +673,7 @@ pub struct NodeRecord {
 pub struct ServerFacts {
     /// Server name: the part of a job id after the dot.
     pub name: String,
-    /// Its host.
+    /// Host of the server.
     pub host: String,
     /// Lanai's version.
     pub version: String,
@@ -739,7 +739,7 @@ fn yes() -> bool {
 /// The reply to `schedd --status`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScheddStatus {
-    /// Its pid.
+    /// Process id of schedd.
     pub pid: u32,
     /// Lanai's version.
     pub version: String,
@@ -749,7 +749,7 @@ pub struct ScheddStatus {
     pub jobs: Vec<(JobState, u64)>,
     /// Nodes, and whether each responds.
     pub nodes: Vec<(String, bool)>,
-    /// Time since it started.
+    /// Time since the start of schedd.
     pub uptime: Span,
     /// Set if the only jobs left are waiting jobs that can never run.
     #[serde(default)]
@@ -761,8 +761,8 @@ pub struct ScheddStatus {
 pub struct StuckJobs {
     /// Number of these jobs.
     pub jobs: u64,
-    /// The first of them.
+    /// The first of these jobs.
     pub first: JobId,
-    /// Why that one cannot run, with the nearest request that could.
+    /// Why the first job cannot run, with the nearest request that could.
     pub why: String,
 }

@@ -26,8 +26,8 @@ pub enum ScheddOrder {
         epoch: u64,
     },
     /// Instead of a greeting: this connection serves the terminal of an interactive job. Answered
-    /// by [`NodeReport::Attached`]. Then the job's shepherd takes it over ([`super::terminal`]),
-    /// and speaks after it has received a message.
+    /// by [`NodeReport::Attached`]. Then the job's shepherd takes the connection over
+    /// ([`super::terminal`]), and sends only after it has received a message.
     Attach {
         /// schedd's epoch.
         epoch: u64,
@@ -140,7 +140,8 @@ pub enum ScheddOrder {
         /// The task; 0 for the script.
         task: TaskNumber,
     },
-    /// Resume them. Answered by [`AttemptStatus::Running`]. A repetition has no effect.
+    /// Resume suspended processes. Answered by [`AttemptStatus::Running`]. A repetition has no
+    /// effect.
     Resume {
         /// The job.
         job: JobId,
@@ -148,7 +149,7 @@ pub enum ScheddOrder {
         attempt: Attempt,
         /// The task; 0 for the script.
         task: TaskNumber,
-        /// The processors to bind them to; empty for no change.
+        /// The processors to bind the processes to; empty for no change.
         cpus: Vec<u16>,
     },
     /// Checkpoint a running job by the site's command, then end it with SIGKILL. Answered by its
@@ -174,7 +175,7 @@ pub struct Notification {
     pub owner: Owner,
     /// The program's absolute path.
     pub program: PathBuf,
-    /// Its standard input.
+    /// Standard input of the program.
     pub document: Vec<u8>,
 }
 
@@ -240,22 +241,22 @@ pub struct Launch {
     pub umask: Option<u32>,
     /// The walltime limit.
     pub walltime: Option<Span>,
-    /// How long it may exceed the walltime.
+    /// Time for which the job may exceed the walltime.
     pub overrun: Span,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Span,
     /// Time limit for stage-in, and for delivery and stage-out.
     pub staging_timeout: Span,
-    /// The shares on all its nodes; the script runs on the first share's node. For a task: its own
-    /// share.
+    /// The shares on all nodes of the job; the script runs on the first share's node. For a task:
+    /// its own share.
     pub shares: Vec<NodeShare>,
     /// Number of OpenMP threads of the first chunk: `ompthreads`, else its `ncpus`.
     pub threads: u32,
-    /// Its limits besides the walltime.
+    /// Limits of the job besides the walltime.
     pub limits: RunLimits,
-    /// The actions when it exceeds one of those.
+    /// Actions for a job that exceeds one of these limits.
     pub responses: Responses,
-    /// File operations before and after it.
+    /// File operations before and after the job.
     pub files: Files,
     /// `-W group_list` as given: `group[@host],...`.
     pub groups: Option<String>,
@@ -291,7 +292,7 @@ pub enum NodeReport {
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
     /// The request of a process of an attempt; answered by [`ScheddOrder::Tell`].
     TaskRequest(Box<TaskRequest>),
-    /// Its nodes should get no more jobs: a site hook has failed there.
+    /// The nodes of this noded should get no more jobs: a site hook has failed there.
     Unfit {
         /// The reason.
         why: String,
@@ -321,7 +322,7 @@ pub enum NodeReport {
     Notified {
         /// The token of a [`Notification`].
         token: u64,
-        /// Why it failed, if it did, with the program's name.
+        /// Why the program failed, if it did, with its name.
         why: Option<String>,
     },
 }
@@ -331,10 +332,10 @@ pub enum NodeReport {
 pub enum AttemptStatus {
     /// Ordered, without a report of its shepherd yet.
     Starting,
-    /// Running in this session.
+    /// Running under this session id.
     Running(u32),
     /// Ended. Repeated until confirmed.
     Ended(AttemptOutcome),
-    /// Running in this session, with all its processes suspended.
+    /// Running under this session id, with all its processes suspended.
     Suspended(u32),
 }

@@ -21,12 +21,12 @@ pub fn of(stream: &UnixStream) -> io::Result<Peer> {
 }
 
 impl Peer {
-    /// The uid.
+    /// User id of the peer.
     pub fn uid(self) -> u32 {
         self.uid
     }
 
-    /// The effective gid.
+    /// Effective group id of the peer.
     pub fn gid(self) -> u32 {
         self.gid
     }

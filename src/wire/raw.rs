@@ -50,7 +50,7 @@ mod tests {
     struct Whole(#[serde(with = "super")] Vec<u8>);
 
     #[test]
-    fn bytes_are_written_as_a_sequence_of_them_is() {
+    fn bytes_have_the_format_of_a_sequence() {
         let bytes: Vec<u8> = (0..=255).cycle().take(1000).collect();
         let packed = postcard::to_allocvec(&bytes).unwrap();
         assert_eq!(

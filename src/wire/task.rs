@@ -53,7 +53,7 @@ pub enum TaskRequestKind {
 pub struct TaskProgram {
     /// The program and its arguments.
     pub words: Vec<Text>,
-    /// Its environment: `K=V` entries, each ended by a zero byte.
+    /// Environment of the program: `K=V` entries, each ended by a zero byte.
     pub environ: Vec<u8>,
     /// The tasks: the token of each, and its line of the node file, counted from 0.
     pub tasks: Vec<(TaskToken, u32)>,
@@ -89,7 +89,7 @@ pub enum TaskNews {
 pub struct TaskRequest {
     /// The process's job.
     pub job: JobId,
-    /// Its attempt.
+    /// Attempt of that job.
     pub attempt: Attempt,
     /// The task that the process belongs to; 0 for the script.
     pub task: TaskNumber,
@@ -102,11 +102,11 @@ pub struct TaskRequest {
 /// The process of an attempt that a launch starts, and its place among the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskPlace {
-    /// Its number; 0 for the script.
+    /// Number of the task; 0 for the script.
     pub task: TaskNumber,
-    /// Its line of the node file, counted from 0: `PBS_VNODENUM`.
+    /// Line of the node file, counted from 0: `PBS_VNODENUM`.
     pub slot: u32,
-    /// The number of its host in the attempt: `PBS_NODENUM`.
+    /// Number of the host in the attempt: `PBS_NODENUM`.
     pub host: u32,
     /// The text of the node file, for a task: its launch contains only its own share.
     pub nodes: Option<String>,

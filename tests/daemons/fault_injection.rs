@@ -53,7 +53,7 @@ fn is_honest(sandbox: &Sandbox, name: &str, done: &Done) {
         done.err.lines().any(|line| line.starts_with("qsub: ")),
         "{done:?}"
     );
-    if !done.err.contains("qstat shows whether") {
+    if !done.err.contains("check with qstat whether") {
         assert_eq!(
             sandbox.run("qselect", &["-x", "-N", name]).out,
             "",

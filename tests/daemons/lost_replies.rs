@@ -51,7 +51,7 @@ fn qsub_reports_that_a_job_may_have_been_accepted() {
         done.code != 0
             && done
                 .err
-                .contains("it may have accepted the request: qstat shows whether"),
+                .contains("check with qstat whether it accepted the request"),
         "{done:?}"
     );
     assert_eq!(jobs(&sandbox), 1);

@@ -193,7 +193,7 @@ fn a_job_that_the_site_checkpoints_goes_on_from_where_it_was() {
     let told = sandbox.run("tracejob", &[&low]).ok();
     assert!(
         told.contains(&format!(
-            "Job preempted: checkpointed and put back into the queue for job {high}"
+            "Job preempted: checkpointed and requeued for job {high}"
         )),
         "{told}"
     );
@@ -218,9 +218,7 @@ fn a_command_that_fails_leaves_the_next_action() {
         "Checkpoint failed, the job continues: it ended with status 3; standard error: no disk";
     assert!(told.contains(failed), "{told}");
     assert!(
-        told.contains(&format!(
-            "Job preempted: put back into the queue for job {high}"
-        )),
+        told.contains(&format!("Job preempted: requeued for job {high}")),
         "{told}"
     );
 }
@@ -245,7 +243,7 @@ fn a_job_continues_if_its_checkpoint_fails_and_the_preemptor_is_gone() {
     });
     let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
     counted(&sandbox, far + 50);
-    assert!(!told().contains("Job preempted: put back"), "{}", told());
+    assert!(!told().contains("Job preempted: requeued"), "{}", told());
     fs::write(sandbox.file("go"), "").unwrap();
     let ended = sandbox.ended(&low);
     assert_eq!(

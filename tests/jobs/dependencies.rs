@@ -510,7 +510,7 @@ fn of_a_set_only_one_runs() {
     assert_eq!(sandbox.ended(&first)["Exit_status"], 0);
     let third = sandbox.ended(&third);
     let why =
-        format!("Job deleted as result of dependency on job {first}: runone, and that one has run");
+        format!("Job deleted as result of dependency on job {first}: runone, and that job has run");
     assert_eq!(
         (&third["comment"], &third["Exit_status"], &third["substate"]),
         (&why.into(), &271.into(), &92.into())

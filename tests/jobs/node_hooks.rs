@@ -303,7 +303,7 @@ fn what_fails_after_a_job_is_noted_and_changes_nothing_else() {
         "{said}"
     );
     assert!(
-        said.contains("execjob_end hook 'sick' failed: what it says is no answer"),
+        said.contains("execjob_end hook 'sick' failed: its output is not a valid answer"),
         "{said}"
     );
     is_taken_out(&sandbox, "execjob_end hook 'sick' failed");
@@ -493,7 +493,7 @@ fn of_several_hooks_the_first_that_refuses_ends_it() {
     says(
         &sandbox,
         &id,
-        "execjob_begin hook 'no': refused by a hook of the site",
+        "execjob_begin hook 'no': rejected by a site hook",
     );
     assert_eq!(site.read("order"), "first\nno\n");
 }

@@ -53,7 +53,7 @@ fn a_job_without_its_stage_in_files_does_not_start() {
     );
     assert!(!sandbox.file("ran").exists());
     let done = sandbox.run("qsub", &["-W", "stagein=x@far.away:/y", "--", "true"]);
-    refused(done, 166, "stagein: far.away is no host of this cluster");
+    refused(done, 166, "stagein: far.away is not a host of this cluster");
 }
 
 /// With preset `maui`, missing files to stage in keep a job queued; elsewhere a key selects this.

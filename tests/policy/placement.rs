@@ -56,7 +56,7 @@ fn an_invalid_placement_preference_is_refused_with_position_and_hint() {
         (
             "requirements=host.memory.total >= ",
             166,
-            "requirements: column 22: a name, a number or a text in quotes is missing at the end",
+            "requirements: column 22: expected a name, a number or a text in quotes at the end",
         ),
         (
             "requirements=host.memroy.total >= 32",
@@ -66,12 +66,12 @@ fn an_invalid_placement_preference_is_refused_with_position_and_hint() {
         (
             "nalloc=fastset",
             166,
-            "nalloc: `fastset` is none of minresource, firstavailable, ",
+            "nalloc: `fastset` is not one of minresource, firstavailable, ",
         ),
         (
             "naccess=singel",
             166,
-            "naccess: `singel` is none of shared, singleuser, singlejob, singletask",
+            "naccess: `singel` is not one of shared, singleuser, singlejob, singletask",
         ),
         ("geometry={(0,0)}", 166, "geometry"),
         (

@@ -46,14 +46,11 @@ fn a_victim_that_ends_on_sigterm_is_preempted_within_a_second() {
         (Some("Q"), &1.into())
     );
     let comment = job["comment"].as_str().unwrap().to_string();
-    let wanted =
-        format!("Not Running: Job was preempted: put back into the queue for job {high} (");
+    let wanted = format!("Not Running: Job was preempted: requeued for job {high} (");
     assert!(comment.starts_with(&wanted), "{comment}");
     let told = |id: &str| sandbox.run("tracejob", &[id]).ok();
     assert!(
-        told(&low).contains(&format!(
-            "Job preempted: put back into the queue for job {high}"
-        )),
+        told(&low).contains(&format!("Job preempted: requeued for job {high}")),
         "{}",
         told(&low)
     );

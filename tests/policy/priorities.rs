@@ -22,7 +22,7 @@ fn expedite_is_refused_without_a_grant() {
         return;
     };
     let sandbox = shared(&format!("operators = [\"{}\"]\n", bob.name));
-    let denied = "qos_denied: quality of service `expedite` is for operators and managers; ask for one of normal, standby";
+    let denied = "qos_denied: quality of service `expedite` is for operators and managers; available to you: normal, standby";
     refused(
         ann.run(
             &sandbox,
@@ -74,7 +74,7 @@ fn a_quality_of_service_for_a_group_is_for_its_members() {
     refused(
         bob.run(&sandbox, "qsub", &["-W", "qos=nosuch", "--", "true"]),
         166,
-        "ask for one of normal",
+        "available to you: normal",
     );
 }
 
@@ -110,7 +110,7 @@ fn only_the_owner_sets_the_user_factor() {
         refused(
             &done,
             166,
-            "user_factor: it only lowers a priority: give a number from 0 to 1",
+            "user_factor: it lowers the priority: give a number from 0 to 1",
         );
     }
     ann.run(&sandbox, "qalter", &["--user-factor=.2", &id]).ok();
@@ -140,7 +140,7 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     let done = ann.run(&sandbox, "qsub", &["-h", "-p", "5", "--", "true"]);
     warned(
         &done,
-        "qsub: warning: priority 5 is only for operators: it is 0, by [order] user_priority = \"lower_only\"",
+        "qsub: warning: only operators may set priority 5: it is 0, by [order] user_priority = \"lower_only\"",
     );
     let id = done.out.trim().to_string();
     assert_eq!(sandbox.job(&id)["Priority"], 0);
@@ -148,7 +148,7 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     assert!(lowered.err.is_empty() && lowered.code == 0, "{lowered:?}");
     warned(
         &ann.run(&sandbox, "qalter", &["-p", "7", &id]),
-        "qalter: warning: priority 7 is only for operators: it is 0",
+        "qalter: warning: only operators may set priority 7: it is 0",
     );
     let raised = bob.run(&sandbox, "qalter", &["-p", "7", &id]);
     assert!(raised.err.is_empty() && raised.code == 0, "{raised:?}");

@@ -63,13 +63,13 @@ fn queue_bounds_are_reported_and_defaults_are_applied() {
         &long,
         188,
         &format!(
-            "{words}: walltime 02:00:00 is more than the most, 01:00:00, in queue workq; ask for less"
+            "{words}: walltime 02:00:00 is above the maximum 01:00:00 of queue workq; request less"
         ),
     );
     refused(
         sandbox.run("qsub", &["-q", "long", "-l", "walltime=5", "job.sh"]),
         188,
-        "is less than the least, 01:00:00",
+        "is below the minimum 01:00:00",
     );
     let id = sandbox.submit(&["-h", "-l", "select=2:ncpus=1"], "true\n");
     let job = sandbox.job(&id);
@@ -115,7 +115,7 @@ fn standby_is_exempt_from_bounds() {
     refused(
         sandbox.run("qalter", &["-W", "qos=normal", &id]),
         188,
-        "walltime 05:00:00 is more",
+        "walltime 05:00:00 is above",
     );
 }
 
@@ -158,7 +158,7 @@ fn a_routing_queue_moves_jobs_up_to_the_destinations_limit() {
         second.code == 0
             && second
                 .err
-                .contains("warning: above a soft limit: would exceed queue few's"),
+                .contains("warning: soft limit: would exceed queue few's"),
         "{second:?}"
     );
     let third = sandbox.run("qsub", &["-q", "in", "job.sh"]).line();
@@ -241,20 +241,24 @@ fn one_job_too_many_is_refused_with_the_count() {
     refused(
         &array,
         38,
-        &format!("qsub: would exceed complex's per-user limit ({user}: 2 of 3, and 2 more)"),
+        &format!(
+            "qsub: would exceed complex's per-user limit ({user}: 2 of 3 in use, 2 more requested)"
+        ),
     );
     sandbox.run("qsub", &["-h", "job.sh"]).line();
     let fourth = sandbox.run("qsub", &["-h", "job.sh"]);
     refused(
         &fourth,
         38,
-        &format!("qsub: would exceed complex's per-user limit ({user}: 3 of 3, and 1 more)"),
+        &format!(
+            "qsub: would exceed complex's per-user limit ({user}: 3 of 3 in use, 1 more requested)"
+        ),
     );
     sandbox.kill("schedd");
     refused(
         sandbox.run("qsub", &["-h", "job.sh"]),
         38,
-        "3 of 3, and 1 more",
+        "3 of 3 in use, 1 more requested",
     );
     sandbox.run("qdel", &[&ids[0]]).ok();
     sandbox.run("qsub", &["-h", "job.sh"]).line();

@@ -130,7 +130,7 @@ fn an_oversized_submission_is_refused_with_the_version() {
     });
     let done = sandbox.run_with_input("qsub", &[], &format!("true\n#{}\n", "x".repeat(4 << 20)));
     server.join().unwrap();
-    assert!(done.err.contains("speaks protocol"), "{done:?}");
+    assert!(done.err.contains("uses protocol"), "{done:?}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_command_reports_another_schedd_version_in_one_line() {
         "{done:?}"
     );
     for part in [
-        format!("speaks protocol {}", VERSION + 7),
+        format!("uses protocol {}", VERSION + 7),
         format!("this program {VERSION}"),
         "schedd --stop".into(),
     ] {

@@ -525,7 +525,7 @@ fn no_user_impersonates_schedd_or_noded() {
         done.code != 0
             && done
                 .err
-                .contains(&format!("served by user {}: not trusted", bob.uid)),
+                .contains(&format!("served by user {}, who is not trusted", bob.uid)),
         "{done:?}"
     );
 }

@@ -64,7 +64,7 @@ fn users_reserve_within_bounds_by_default() {
         &reserve(&ann, &sandbox, hour, "100:00:00", "1:ncpus=1"),
         "Maximum duration of a reservation (resv_max_duration): 24:00:00; 100:00:00 requested",
     );
-    let share = "Maximum of processors in a user's reservations at a time (resv_max_share): 4";
+    let share = "Maximum number of processors reserved per user at a time (resv_max_share): 4";
     refused(
         &reserve(&ann, &sandbox, hour, "1:00:00", "4:ncpus=2"),
         &format!("{share}; 0 reserved, 8 requested"),
@@ -114,7 +114,7 @@ fn a_user_has_so_many_reservations() {
     for day in [1, 2] {
         confirmed(reserve(&ann, &sandbox, day * 86_400, "60", "1:ncpus=1"));
     }
-    let text = "Maximum number of reservations of a user: 2; 2 exist, 1 requested";
+    let text = "Maximum number of reservations per user: 2; 2 exist, 1 requested";
     refused(
         &reserve(&ann, &sandbox, 3 * 86_400, "60", "1:ncpus=1"),
         text,

@@ -343,7 +343,7 @@ mod tests {
         let message = refusal("[[account]]\nname = \"a\"\nparent = \"b\"");
         assert_eq!(
             message,
-            "line 3: there is no [[account]] named `b`: add one, or correct the parent of `a`"
+            "line 3: there is no [[account]] named `b`: add it, or correct the parent of `a`"
         );
         let message = refusal(
             "[[account]]\nname = \"a\"\nparent = \"b\"\n[[account]]\nname = \"b\"\nparent = \"a\"",

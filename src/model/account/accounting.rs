@@ -55,7 +55,7 @@ pub struct Parties {
     pub account: String,
     /// Project, `-P`.
     pub project: String,
-    /// Queue.
+    /// Queue of the job.
     pub queue: String,
     /// Quality of service.
     pub qos: String,
@@ -75,7 +75,7 @@ pub struct Stamps {
     pub ended: i64,
 }
 
-/// End of a job.
+/// End of the job to which the attempt belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnd {
     /// Exit status, `Exit_status`.
@@ -84,7 +84,7 @@ pub struct JobEnd {
     pub deleted: bool,
 }
 
-/// Requested resources of a job.
+/// Requested resources of a job, as totals over its chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedResources {
     /// Text of `select`.
@@ -129,13 +129,13 @@ impl RequestedResources {
 /// Filter for entries: an entry must match every given criterion, and any value of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountingFilter {
-    /// Users.
+    /// Owners of the jobs; empty for any.
     pub users: Vec<String>,
     /// Accounts; an empty name selects entries without an account.
     pub accounts: Vec<String>,
-    /// Projects.
+    /// Projects; empty for any.
     pub projects: Vec<String>,
-    /// Queues.
+    /// Queues; empty for any.
     pub queues: Vec<String>,
     /// Earliest end, inclusive.
     pub from: Option<Wall>,
@@ -270,15 +270,15 @@ mod tests {
     use crate::model::resource::Resources;
 
     #[test]
-    fn what_a_job_asked_for_is_told_over_all_its_chunks() {
-        let asked = |list: &[(&str, &str)]| {
+    fn requests_are_summed_over_all_chunks() {
+        let totals_of = |list: &[(&str, &str)]| {
             let list: Vec<_> = list
                 .iter()
                 .map(|(name, text)| (name.to_string(), text.to_string()))
                 .collect();
             RequestedResources::of(&Request::parse(&list, &Resources::builtin()).unwrap())
         };
-        let all = asked(&[
+        let all = totals_of(&[
             ("select", "2:ncpus=4:mem=2gb+1:ngpus=1:ncpus=1"),
             ("walltime", "1:00:00"),
         ]);
@@ -288,12 +288,12 @@ mod tests {
             (3, 9, 1, Some(4 << 20), Some(Span::seconds(3600))),
             "{all:?}"
         );
-        let silent = asked(&[("ncpus", "1")]);
+        let silent = totals_of(&[("ncpus", "1")]);
         assert_eq!((silent.mem_kb, silent.walltime), (None, None));
     }
 
     #[test]
-    fn a_part_of_nothing_is_no_part() {
+    fn a_part_of_zero_is_none() {
         let sums = UsageTotals {
             cput_ms: 3,
             core_ms: 4,
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_added_up_in_every_part() {
+    fn all_totals_are_added() {
         let sums = UsageTotals {
             jobs: 1,
             failed: 2,
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_held_against_what_it_had_and_what_was_asked_for() {
+    fn efficiency_compares_usage_with_allocation_and_request() {
         let parts = |entry: &AccountingEntry| {
             [
                 entry.cpu_efficiency(),
@@ -409,7 +409,7 @@ mod tests {
                 ..entry()
             }),
             [Some(0.5), None, None],
-            "nothing was said"
+            "without requests"
         );
         let stamps = Stamps {
             began: None,
@@ -422,12 +422,12 @@ mod tests {
                 ..entry()
             }),
             [None; 3],
-            "it has not run"
+            "without a start"
         );
     }
 
     #[test]
-    fn an_attempt_waits_from_when_it_could_have_begun_until_it_did() {
+    fn waiting_time_lasts_from_eligibility_to_start() {
         let of = |eligible, began| {
             AccountingEntry {
                 stamps: Stamps {

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shares_hold_is_counted_over_all_nodes() {
+    fn allocations_are_summed_over_all_nodes() {
         let chunk = [
             ("ncpus", ResourceType::Long, "4"),
             ("mem", ResourceType::Size, "2gb"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn f22_weights_say_what_resources_count() {
+    fn f22_resources_count_by_their_weights() {
         let held = Held {
             nodes: 1,
             cores: 8,
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn f24_what_was_used_before_the_last_reset_does_not_count() {
+    fn f24_usage_before_the_last_reset_does_not_count() {
         let week = Decay::WEEK;
         let rules = UsageRules {
             decay: Decay::None,

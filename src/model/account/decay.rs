@@ -247,7 +247,7 @@ mod tests {
 
     /// A negative zero would be displayed as -0.
     #[test]
-    fn nothing_used_leaves_a_zero_without_a_sign() {
+    fn no_usage_is_zero_without_a_sign() {
         let window = Decay::Window {
             length: Span::seconds(HOUR),
             count: 2,
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn i4_usage_is_halved_every_168_hours_at_one_stroke() {
+    fn i4_usage_is_halved_every_168_hours_in_one_step() {
         let step = Decay::Step {
             half_life: Decay::WEEK,
         };
@@ -369,12 +369,12 @@ mod tests {
         assert_eq!(
             window.left(burst(HOUR, 7.0), at(4 * 24 * HOUR)),
             0.0,
-            "the fifth window counts nothing"
+            "the fifth window does not count"
         );
     }
 
     #[test]
-    fn what_spans_several_periods_is_taken_piece_by_piece() {
+    fn intervals_are_split_at_period_boundaries() {
         let step = Decay::Step {
             half_life: Span::seconds(100),
         };
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_ahead_is_not_used_yet() {
+    fn future_intervals_are_not_counted() {
         for decay in [
             Decay::None,
             Decay::default(),
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_counts_until_nothing_is_left_of_it() {
+    fn usage_counts_until_it_is_negligible() {
         let day = Span::seconds(24 * HOUR);
         let window = Decay::Window {
             length: day,
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_times_there_are_do_no_harm() {
+    fn extreme_times_do_not_overflow() {
         let longest = UsageInterval {
             from: Time(i64::MIN),
             to: Time::NEVER,

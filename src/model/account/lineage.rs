@@ -31,8 +31,8 @@ impl<'a> Lineages<'a> {
     /// Returns the accounts of a job of `user` with this `-A`, its own first. Without `-A`, its
     /// own account is the first that lists the user. The root, which stands for the whole system,
     /// is left out.
-    pub fn of(&self, user: &str, asked: Option<&str>) -> Vec<String> {
-        let own = asked.or_else(|| self.homes.get(user).copied());
+    pub fn of(&self, user: &str, requested: Option<&str>) -> Vec<String> {
+        let own = requested.or_else(|| self.homes.get(user).copied());
         let line = std::iter::successors(own, |account| self.above(account));
         line.filter(|account| *account != ROOT_NAME)
             .take(DEEPEST)
@@ -76,7 +76,7 @@ mod tests {
 
     /// Y24.
     #[test]
-    fn an_account_is_part_of_all_above_it_and_nothing_is_of_the_root() {
+    fn an_account_belongs_to_all_above_it_except_the_root() {
         let physics = account("physics", None, &["bob"]);
         let accounts = [
             physics,
@@ -101,7 +101,7 @@ mod tests {
 
     /// Y25: jobs in a user's automatic account also count in the account above it.
     #[test]
-    fn a_users_own_account_is_part_of_the_default_account() {
+    fn an_automatic_account_belongs_to_the_default_account() {
         let accounts = [
             account("physics", None, &[]),
             account("optics", Some("physics"), &[]),

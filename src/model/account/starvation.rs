@@ -157,23 +157,27 @@ pub struct Cutoffs {
 
 impl Cutoffs {
     /// Returns the thresholds with the overrides of a pool.
-    fn under(self, said: &Overrides) -> Cutoffs {
+    fn under(self, overrides: &Overrides) -> Cutoffs {
         Cutoffs {
-            aggressive: said.aggressive_threshold.unwrap_or(self.aggressive),
-            preemption: said.preemption_threshold.unwrap_or(self.preemption),
+            aggressive: overrides.aggressive_threshold.unwrap_or(self.aggressive),
+            preemption: overrides.preemption_threshold.unwrap_or(self.preemption),
         }
     }
 }
 
 impl Patience {
     /// Returns the settings with the overrides of a pool.
-    pub fn under(self, said: &Overrides) -> Patience {
+    pub fn under(self, overrides: &Overrides) -> Patience {
         Patience {
-            tolerance: said.tolerance.unwrap_or(self.tolerance),
-            timeout: said.timeout.unwrap_or(self.timeout),
-            aggressive_timeout: said.aggressive_timeout.unwrap_or(self.aggressive_timeout),
-            enable_aggressive: said.enable_aggressive.unwrap_or(self.enable_aggressive),
-            allow_aggressive: said.allow_aggressive.unwrap_or(self.allow_aggressive),
+            tolerance: overrides.tolerance.unwrap_or(self.tolerance),
+            timeout: overrides.timeout.unwrap_or(self.timeout),
+            aggressive_timeout: overrides
+                .aggressive_timeout
+                .unwrap_or(self.aggressive_timeout),
+            enable_aggressive: overrides
+                .enable_aggressive
+                .unwrap_or(self.enable_aggressive),
+            allow_aggressive: overrides.allow_aggressive.unwrap_or(self.allow_aggressive),
         }
     }
 }
@@ -195,7 +199,7 @@ mod tests {
 
     /// Y29: p1 sets .6, p2 below it nothing, p3 below that .5.
     #[test]
-    fn the_nearest_pool_above_that_says_something_says_what_holds() {
+    fn the_nearest_pool_with_a_value_decides() {
         let mut accounts = vec![
             pool("p1", None, Some(0.6)),
             pool("p2", Some("p1"), None),
@@ -257,13 +261,13 @@ mod tests {
 
     /// Y18, Y19: each setting separately.
     #[test]
-    fn what_a_pool_does_not_say_stays_as_it_is() {
-        let said = Overrides {
+    fn unset_values_keep_the_inherited_ones() {
+        let overrides = Overrides {
             enable_aggressive: Some(true),
             timeout: Some(Span::seconds(5)),
             ..Default::default()
         };
-        let own = Patience::default().under(&said);
+        let own = Patience::default().under(&overrides);
         let expected = Patience {
             enable_aggressive: true,
             timeout: Span::seconds(5),

@@ -37,19 +37,19 @@ impl AccessList {
 }
 
 fn reason(list: &str, queue: &str) -> String {
-    format!("the {list} of queue {queue} keeps you out; qstat -Qf {queue} shows it")
+    format!("{list} of queue {queue} denies you access; see qstat -Qf {queue}")
 }
 
 /// The first matching entry decides; without a match, access is denied.
-fn admits(list: &[String], is_meant: impl Fn(&str) -> bool) -> bool {
+fn admits(list: &[String], matches: impl Fn(&str) -> bool) -> bool {
     let signed = list.iter().map(|entry| match entry.strip_prefix('-') {
         Some(name) => (name, false),
         None => (entry.strip_prefix('+').unwrap_or(entry), true),
     });
     signed
         .into_iter()
-        .find(|(entry, _)| is_meant(entry))
-        .is_some_and(|(_, lets_in)| lets_in)
+        .find(|(entry, _)| matches(entry))
+        .is_some_and(|(_, is_allowed)| is_allowed)
 }
 
 fn is_user(entry: &str, visitor: &Visitor) -> bool {
@@ -58,11 +58,11 @@ fn is_user(entry: &str, visitor: &Visitor) -> bool {
 }
 
 fn is_name(entry: &str, name: &str) -> bool {
-    is_everybody(entry) || entry == name
+    matches_any_name(entry) || entry == name
 }
 
 /// Matches every name: a sign alone, or `*`.
-fn is_everybody(entry: &str) -> bool {
+fn matches_any_name(entry: &str) -> bool {
     entry.is_empty() || entry == "*"
 }
 
@@ -72,7 +72,7 @@ fn is_host(entry: &str, host: &str) -> bool {
         Some(domain) => host
             .to_ascii_lowercase()
             .ends_with(&domain.to_ascii_lowercase()),
-        None => is_everybody(entry) || same_server(entry, host),
+        None => matches_any_name(entry) || same_server(entry, host),
     }
 }
 
@@ -107,23 +107,23 @@ mod tests {
     }
 
     #[test]
-    fn the_first_entry_that_names_somebody_decides() {
+    fn the_first_matching_entry_decides() {
         let users = |text: &str| AccessList {
             users: list(text),
             by_user: true,
             ..AccessList::default()
         };
-        let who = |text: &str| -> Vec<bool> {
+        let admitted = |text: &str| -> Vec<bool> {
             ["ann", "bob", "eve"]
                 .into_iter()
                 .map(|user| refused(&users(text), user, "head").is_none())
                 .collect()
         };
-        assert_eq!(who("ann,bob"), [true, true, false]);
-        assert_eq!(who("-eve,+"), [true, true, false]);
-        assert_eq!(who("+@*"), [true; 3]);
-        assert_eq!(who("-"), [false; 3]);
-        assert_eq!(who("ann@login*,bob@head"), [false, true, false]);
+        assert_eq!(admitted("ann,bob"), [true, true, false]);
+        assert_eq!(admitted("-eve,+"), [true, true, false]);
+        assert_eq!(admitted("+@*"), [true; 3]);
+        assert_eq!(admitted("-"), [false; 3]);
+        assert_eq!(admitted("ann@login*,bob@head"), [false, true, false]);
         assert_eq!(refused(&users("ann"), "eve", "head"), Some(15007));
         let off = AccessList {
             users: list("ann"),
@@ -132,12 +132,12 @@ mod tests {
         assert_eq!(
             refused(&off, "eve", "head"),
             None,
-            "a list that is not in force says nothing"
+            "a disabled list denies nothing"
         );
     }
 
     #[test]
-    fn groups_and_hosts_have_lists_of_their_own() {
+    fn groups_and_hosts_have_separate_lists() {
         let groups = AccessList {
             groups: list("staff"),
             by_group: true,

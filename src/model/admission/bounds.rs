@@ -15,22 +15,24 @@ pub(super) fn check(
     resources: &Resources,
 ) -> Result<(), Refusal> {
     for (name, least) in &queue.least {
-        let asked = asked(request, name);
+        let requested = requested_value(request, name);
         let is_counted = resources
             .get(name)
             .is_some_and(|definition| definition.consumable);
-        if asked.is_none() && is_counted && least.amount() > Some(0) {
-            let fault = format!("it asks for no {name}, and the least is {least}");
-            return Err(out_of_bounds(queue, &fault, "that"));
+        if requested.is_none() && is_counted && least.amount() > Some(0) {
+            let fault = format!("no {name} requested, below the minimum {least}");
+            return Err(out_of_bounds(queue, &fault, name));
         }
-        if let Some(asked) = asked.filter(|asked| is_less(asked, least)) {
-            let fault = format!("{name} {asked} is less than the least, {least},");
+        if let Some(requested) = requested.filter(|requested| is_less(requested, least)) {
+            let fault = format!("{name} {requested} is below the minimum {least}");
             return Err(out_of_bounds(queue, &fault, "more"));
         }
     }
     for (name, most) in &queue.most {
-        if let Some(asked) = asked(request, name).filter(|asked| is_less(most, asked)) {
-            let fault = format!("{name} {asked} is more than the most, {most},");
+        if let Some(requested) =
+            requested_value(request, name).filter(|requested| is_less(most, requested))
+        {
+            let fault = format!("{name} {requested} is above the maximum {most}");
             return Err(out_of_bounds(queue, &fault, "less"));
         }
     }
@@ -39,18 +41,18 @@ pub(super) fn check(
 
 fn out_of_bounds(queue: &Queue, fault: &str, remedy: &str) -> Refusal {
     Refusal::out_of_bounds(&format!(
-        "{fault} in queue {}; ask for {remedy}, or for another queue (-q)",
+        "{fault} of queue {}; request {remedy}, or another queue (-q)",
         queue.name
     ))
 }
 
 /// Returns the requested value; of a range of walltimes the minimum.
-fn asked<'a>(request: &'a Request, name: &str) -> Option<&'a ResourceValue> {
-    let asked = request.list.get(name);
-    if asked.is_none() && name == "walltime" {
+fn requested_value<'a>(request: &'a Request, name: &str) -> Option<&'a ResourceValue> {
+    let requested = request.list.get(name);
+    if requested.is_none() && name == "walltime" {
         request.list.get("min_walltime")
     } else {
-        asked
+        requested
     }
 }
 

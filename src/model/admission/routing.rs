@@ -54,47 +54,47 @@ impl QueueAdmission<'_> {
         &self,
         spec: &Spec,
         queue: &Queue,
-        asked: &mut TriedQueues,
+        tried: &mut TriedQueues,
     ) -> Result<Entered, Refusal> {
-        let mut told = Vec::new();
+        let mut refusals = Vec::new();
         for name in queue.route.iter().flat_map(|route| &route.destinations) {
-            let refusal = match asked.get(name) {
+            let refusal = match tried.get(name) {
                 Some(refusal) => refusal.clone(),
                 None => {
                     // A destination that is reached again while it is being tried is part of a
                     // cycle.
-                    asked.insert(name.clone(), Refusal::too_many_hops());
-                    match self.hand_over(spec, name, asked) {
+                    tried.insert(name.clone(), Refusal::too_many_hops());
+                    match self.admit_to(spec, name, tried) {
                         Ok(entered) => return Ok(entered),
                         Err(refusal) => refusal,
                     }
                 }
             };
-            asked.insert(name.clone(), refusal.clone());
-            told.push((name, refusal));
+            tried.insert(name.clone(), refusal.clone());
+            refusals.push((name, refusal));
         }
-        if let Some((_, refusal)) = told.iter().find(|(_, refusal)| refusal.may_pass()) {
+        if let Some((_, refusal)) = refusals.iter().find(|(_, refusal)| refusal.may_pass()) {
             return Err(refusal.clone());
         }
-        if told.is_empty() {
+        if refusals.is_empty() {
             let why = format!(
-                "queue {0} has none (qmgr -c 'set queue {0} route_destinations = ...')",
+                "queue {0} has no destinations (qmgr -c 'set queue {0} route_destinations = ...')",
                 queue.name
             );
             return Err(Refusal::no_destination().because(&why));
         }
-        let told = told
+        let refusals = refusals
             .iter()
             .map(|(name, refusal)| format!("{name}: {}", refusal.text.trim_end()));
-        Err(Refusal::no_destination().because(&told.collect::<Vec<_>>().join("; ")))
+        Err(Refusal::no_destination().because(&refusals.collect::<Vec<_>>().join("; ")))
     }
 
     /// Admits the job to one destination, or to a destination of that queue.
-    fn hand_over(
+    fn admit_to(
         &self,
         spec: &Spec,
         name: &str,
-        asked: &mut TriedQueues,
+        tried: &mut TriedQueues,
     ) -> Result<Entered, Refusal> {
         let queue = self.find(name)?;
         self.keep_quality(spec, name)?;
@@ -102,7 +102,7 @@ impl QueueAdmission<'_> {
         if queue.route.is_none() {
             return self.settle(fitted);
         }
-        let entered = self.pass_through(&fitted, queue, asked)?;
+        let entered = self.pass_through(&fitted, queue, tried)?;
         if queue.started {
             Ok(entered)
         } else {
@@ -116,7 +116,8 @@ impl QueueAdmission<'_> {
 pub enum RouteFault {
     /// A destination is not a configured queue.
     #[error(
-        "there is no queue named `{destination}`: add one, or take it out of the destinations of `{queue}`"
+        "there is no queue named `{destination}`: add it, or remove it from the destinations of \
+         `{queue}`"
     )]
     Unknown {
         /// Routing queue.
@@ -125,8 +126,8 @@ pub enum RouteFault {
         destination: String,
     },
     /// The routes form a cycle.
-    #[error("jobs would go round in a circle: take one of the destinations out of {0}")]
-    Circle(String),
+    #[error("the routes form a cycle: remove one of the destinations in {0}")]
+    Cycle(String),
 }
 
 /// Checks the routes of all queues. The error holds the index of the first invalid queue.
@@ -148,10 +149,10 @@ fn walk<'a>(
     if good.contains(queue.name.as_str()) {
         return Ok(());
     }
-    let goes_round = path.contains(&queue.name.as_str());
+    let is_cycle = path.contains(&queue.name.as_str());
     path.push(&queue.name);
-    if goes_round {
-        return Err(RouteFault::Circle(path.join(" -> ")));
+    if is_cycle {
+        return Err(RouteFault::Cycle(path.join(" -> ")));
     }
     for destination in queue.route.iter().flat_map(|route| &route.destinations) {
         let next = queues

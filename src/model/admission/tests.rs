@@ -110,7 +110,7 @@ const BOUNDED: &str = "[[queue]]\nname = \"workq\"\nresources_min = { ncpus = 2,
                        default_chunk = { mem = \"1gb\" }\n";
 
 #[test]
-fn a_job_within_the_bounds_of_its_queue_gets_what_it_does_not_say() {
+fn a_job_within_bounds_gets_the_queues_defaults() {
     let site = site(BOUNDED);
     assert_eq!(
         site.enter("").unwrap(),
@@ -129,26 +129,27 @@ fn a_job_within_the_bounds_of_its_queue_gets_what_it_does_not_say() {
 #[test]
 fn a_refusal_names_the_resource_the_value_the_bound_and_the_queue() {
     let site = site(BOUNDED);
-    let said = |words: &str| site.enter(words).unwrap_err();
-    let more = "15036 Job violates queue and/or server resource limits: ncpus 5 is more than the most, 4, in queue workq";
-    assert!(said("ncpus=5").starts_with(more), "{}", said("ncpus=5"));
-    assert!(said("select=3:ncpus=2").contains("ncpus 6 is more"));
-    assert!(said("ncpus=1").contains("ncpus 1 is less than the least, 2,"));
-    assert!(said("walltime=60").contains("walltime 00:01:00 is less than the least, 00:10:00,"));
-    assert!(said("walltime=1:00:01").contains("ask for less, or for another queue (-q)"));
-    assert!(said("min_walltime=1").contains("walltime 00:00:01 is less"));
+    let error = |words: &str| site.enter(words).unwrap_err();
+    let more = "15036 Job violates queue and/or server resource limits: ncpus 5 is above the \
+                maximum 4 of queue workq";
+    assert!(error("ncpus=5").starts_with(more), "{}", error("ncpus=5"));
+    assert!(error("select=3:ncpus=2").contains("ncpus 6 is above"));
+    assert!(error("ncpus=1").contains("ncpus 1 is below the minimum 2 "));
+    assert!(error("walltime=60").contains("walltime 00:01:00 is below the minimum 00:10:00 "));
+    assert!(error("walltime=1:00:01").contains("request less, or another queue (-q)"));
+    assert!(error("min_walltime=1").contains("walltime 00:00:01 is below"));
     let gpus = self::site("[[queue]]\nname = \"workq\"\nresources_min = { ngpus = 1 }\n");
     assert!(
         gpus.enter("")
             .unwrap_err()
-            .contains("it asks for no ngpus, and the least is 1")
+            .contains("no ngpus requested, below the minimum 1")
     );
     assert!(gpus.enter("select=1:ngpus=1").is_ok());
 }
 
 /// F4.
 #[test]
-fn a_quality_that_is_exempt_heeds_no_bounds_of_the_queue() {
+fn an_exempt_quality_ignores_the_queues_bounds() {
     let site = site(BOUNDED);
     assert_eq!(
         site.enter("qos=standby ncpus=64 walltime=5:00:00").unwrap(),
@@ -158,12 +159,12 @@ fn a_quality_that_is_exempt_heeds_no_bounds_of_the_queue() {
 }
 
 #[test]
-fn a_queue_may_be_closed_or_take_only_small_arrays_or_only_what_is_routed() {
+fn queues_may_be_disabled_limit_arrays_or_accept_only_routed_jobs() {
     let site = site(
         "[[queue]]\nname = \"shut\"\nenabled = false\n[[queue]]\nname = \"few\"\nmax_array_size = 3\n\
          [[queue]]\nname = \"inner\"\nfrom_route_only = true\n[[queue]]\nname = \"own\"\nacl_users = [\"bob\"]\n",
     );
-    let code = |words: &str| site.enter(words).err().map(|said| said[..5].to_string());
+    let code = |words: &str| site.enter(words).err().map(|error| error[..5].to_string());
     assert_eq!(code("queue=shut").as_deref(), Some("15021"));
     assert_eq!(
         (
@@ -183,7 +184,7 @@ const ROUTES: &str = "[[queue]]\nname = \"in\"\nroute_destinations = [\"short\",
                       [[queue]]\nname = \"long\"\nresources_min = { ncpus = 2 }\n";
 
 #[test]
-fn a_routing_queue_passes_a_job_to_the_first_destination_that_takes_it() {
+fn a_job_is_routed_to_the_first_accepting_destination() {
     let site = site(ROUTES);
     assert_eq!(
         site.enter("queue=in").unwrap(),
@@ -193,22 +194,22 @@ fn a_routing_queue_passes_a_job_to_the_first_destination_that_takes_it() {
         site.enter("queue=in walltime=2:00:00 ncpus=2").unwrap(),
         "long ncpus=2 walltime=02:00:00"
     );
-    let said = site.enter("queue=in walltime=2:00:00").unwrap_err();
+    let error = site.enter("queue=in walltime=2:00:00").unwrap_err();
     assert!(
-        said.starts_with("15039 Job rejected by all possible destinations: short: "),
-        "{said}"
+        error.starts_with("15039 Job rejected by all possible destinations: short: "),
+        "{error}"
     );
-    assert!(said.contains("; on: Job rejected"), "{said}");
+    assert!(error.contains("; on: Job rejected"), "{error}");
 }
 
 #[test]
-fn a_job_waits_in_a_routing_queue_for_what_may_change() {
+fn a_job_waits_in_a_routing_queue_for_temporary_refusals() {
     let mut site = site(ROUTES);
     site.full = vec!["short"];
     assert_eq!(
         site.enter("queue=in").unwrap(),
         "in ncpus=1",
-        "it is not filled in as if it were there"
+        "the job gets no defaults of the routing queue"
     );
     assert_eq!(site.enter("queue=in ncpus=2").unwrap(), "long ncpus=2");
     let spec = site.spec("queue=in ncpus=2");
@@ -237,7 +238,7 @@ fn waiting(site: &Site, words: &str) -> Job {
 }
 
 #[test]
-fn what_waits_is_tried_again_until_its_time_is_over() {
+fn routing_is_retried_until_the_lifetime_ends() {
     let mut site = site(&format!(
         "{ROUTES}[[queue]]\nname = \"brief\"\nroute_destinations = [\"short\"]\nroute_lifetime = \"1m\"\n"
     ));
@@ -263,7 +264,7 @@ fn what_waits_is_tried_again_until_its_time_is_over() {
 }
 
 #[test]
-fn nothing_leaves_a_stopped_routing_queue_and_no_held_job_any() {
+fn stopped_routing_queues_and_held_jobs_are_not_routed() {
     let site = site(&format!(
         "{ROUTES}[[queue]]\nname = \"shut\"\nstarted = false\nroute_destinations = [\"short\"]\n\
          [[queue]]\nname = \"brief\"\nroute_destinations = [\"short\"]\n"
@@ -292,35 +293,32 @@ fn nothing_leaves_a_stopped_routing_queue_and_no_held_job_any() {
 }
 
 #[test]
-fn routing_queues_that_lead_nowhere_are_refused_at_their_line() {
-    let said = |text: &str| Config::parse(text).unwrap_err().to_string();
+fn invalid_routes_are_refused_with_their_line() {
+    let error = |text: &str| Config::parse(text).unwrap_err().to_string();
     let queue = |name: &str, to: &str| {
         format!("[[queue]]\nname = \"{name}\"\nroute_destinations = [\"{to}\"]\n")
     };
-    let said_of_unknown = said(&queue("a", "nosuch"));
-    assert!(
-        said_of_unknown.starts_with("line 3: ")
-            && said_of_unknown.contains("no queue named `nosuch`")
-    );
-    let circle = said(&format!(
+    let unknown = error(&queue("a", "nosuch"));
+    assert!(unknown.starts_with("line 3: ") && unknown.contains("no queue named `nosuch`"));
+    let circle = error(&format!(
         "{}{}{}",
         queue("c", "a"),
         queue("a", "b"),
         queue("b", "a")
     ));
     assert!(
-        circle.contains("a circle: take one of the destinations out of c -> a -> b -> a"),
+        circle.contains("a cycle: remove one of the destinations in c -> a -> b -> a"),
         "{circle}"
     );
     assert!(
         Config::parse(&queue("a", "workq")).is_ok(),
-        "the default queue is always there"
+        "the default queue always exists"
     );
 }
 
 /// M27: QDEF, USERESERVED and DEDICATED.
 #[test]
-fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
+fn a_job_gets_its_queues_quality_with_the_flags() {
     let site = site(
         "[[queue]]\nname = \"night\"\n[[qos]]\nname = \"dark\"\ndefault_for = { queues = [\"night\"] }\n\
          flags = [\"DEDICATED\", \"USERESERVED:moon\"]\n",
@@ -346,7 +344,7 @@ fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
 
 /// M27: every queue checks the permission for a quality, whoever moves the job.
 #[test]
-fn a_quality_goes_only_where_it_may_be_had() {
+fn a_quality_is_checked_in_every_queue() {
     let site = site(
         "[[queue]]\nname = \"in\"\nroute_destinations = [\"day\", \"night\"]\n[[queue]]\nname = \"day\"\n\
          [[queue]]\nname = \"night\"\n[[qos]]\nname = \"dark\"\nqueues = [\"in\", \"night\"]\n\
@@ -360,7 +358,7 @@ fn a_quality_goes_only_where_it_may_be_had() {
     assert_eq!(
         entered("queue=in qos=gift"),
         "day ncpus=1",
-        "what an operator gave goes everywhere"
+        "a quality assigned by an operator is kept everywhere"
     );
     let keeps = |words: &str, queue: &str| {
         let spec = site.spec(words);
@@ -383,7 +381,7 @@ fn a_quality_goes_only_where_it_may_be_had() {
 
 /// M27: the quality assigned by a routing queue stays with the job.
 #[test]
-fn what_goes_without_saying_in_a_routing_queue_goes_with_the_job_whether_it_waits_there_or_not() {
+fn the_default_quality_of_a_routing_queue_stays_with_the_job() {
     let mut site = site(
         "[[queue]]\nname = \"in\"\nroute_destinations = [\"on\"]\n[[queue]]\nname = \"on\"\n\
          route_destinations = [\"day\"]\n[[queue]]\nname = \"day\"\n[[qos]]\nname = \"calm\"\n\
@@ -421,27 +419,28 @@ fn what_goes_without_saying_in_a_routing_queue_goes_with_the_job_whether_it_wait
 }
 
 #[test]
-fn a_routing_queue_that_leads_nowhere_says_so() {
+fn a_routing_queue_without_destinations_is_named_in_the_refusal() {
     let site = site(ROUTES);
     let queue = Queue {
         route: Some(Default::default()),
         ..Queue::named("new")
     };
-    let said = site
+    let error = site
         .at_the_door(|admission| admission.pass_on(&site.spec("queue=in"), &queue))
         .unwrap_err()
         .text;
     assert!(
-        said.contains(
-            "all possible destinations: queue new has none (qmgr -c 'set queue new route_"
+        error.contains(
+            "all possible destinations: queue new has no destinations (qmgr -c 'set queue new \
+             route_"
         ),
-        "{said}"
+        "{error}"
     );
 }
 
 /// M27: QDEF of a group. Every user here is in the group `users`.
 #[test]
-fn a_job_gets_the_quality_of_its_owners_group_and_of_no_other() {
+fn a_job_gets_the_default_quality_of_its_owners_group() {
     let of = |group: &str| {
         let site = site(&format!(
             "[[qos]]\nname = \"ours\"\ndefault_for = {{ groups = [\"{group}\"] }}\n"
@@ -455,7 +454,7 @@ fn a_job_gets_the_quality_of_its_owners_group_and_of_no_other() {
 }
 
 #[test]
-fn fractions_are_compared_and_texts_must_be_the_same() {
+fn fractions_are_compared_and_texts_must_be_equal() {
     let own = |name: &str, kind: &str| {
         format!("[[resource]]\nname = \"{name}\"\ntype = \"{kind}\"\nhost_level = false\n")
     };
@@ -469,7 +468,7 @@ fn fractions_are_compared_and_texts_must_be_the_same() {
     assert!(
         site.enter("part=0.75")
             .unwrap_err()
-            .contains("part 0.75 is more than the most, 0.5")
+            .contains("part 0.75 is above the maximum 0.5")
     );
     assert!(site.enter("tag=b").unwrap_err().contains("tag b"));
 }

@@ -107,9 +107,9 @@ impl DialectReader {
                 let memory = kilobytes(text)?;
                 self.slots.memory = self.slots.memory.max(Some(memory));
             }
-            _ if UNLIMITED.contains(&name) => {
-                self.notes.push(format!("warning: {name} is no limit here"))
-            }
+            _ if UNLIMITED.contains(&name) => self.notes.push(format!(
+                "warning: {name} has no effect: jobs have no such limit"
+            )),
             _ => return Some(false),
         }
         Some(true)

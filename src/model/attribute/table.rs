@@ -392,11 +392,12 @@ fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal
 
 /// Owners set and clear the user hold only; operators set all holds.
 fn holds(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
-    let asked = value_syntax::holds(text).ok_or_else(|| Refusal::illegal_value("Hold_Types"))?;
+    let requested =
+        value_syntax::holds(text).ok_or_else(|| Refusal::illegal_value("Hold_Types"))?;
     if context.rights.privileged {
-        draft.holds = asked;
-    } else if Holds::USER.contains(asked) {
-        draft.holds = draft.holds.without(Holds::USER).with(asked);
+        draft.holds = requested;
+    } else if Holds::USER.contains(requested) {
+        draft.holds = draft.holds.without(Holds::USER).with(requested);
     } else {
         return Err(Refusal::unauthorized());
     }
@@ -428,25 +429,26 @@ fn join(spec: &mut Spec, text: &str) -> Option<()> {
 /// warning.
 fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let rule = context.policy.precedence.own_say;
-    let asked = value_syntax::priority(text).filter(|asked| rule.range().contains(asked));
-    let asked = asked.ok_or_else(|| Refusal::illegal_value(Refusal::PRIORITY))?;
+    let requested =
+        value_syntax::priority(text).filter(|requested| rule.range().contains(requested));
+    let requested = requested.ok_or_else(|| Refusal::illegal_value(Refusal::PRIORITY))?;
     let has = draft.spec.priority;
     draft.spec.priority = if context.rights.privileged {
-        asked
+        requested
     } else {
-        rule.granted(asked, has)
+        rule.granted(requested, has)
     };
-    if draft.spec.priority != asked {
+    if draft.spec.priority != requested {
         let (given, why) = (draft.spec.priority, rule.bounded_by());
         draft.notes.push(format!(
-            "warning: priority {asked} is only for operators: it is {given}, by {why}"
+            "warning: only operators may set priority {requested}: it is {given}, by {why}"
         ));
     }
     let precedence = &context.policy.precedence;
     if draft.spec.priority != rule.unsaid() && !precedence.uses_job_priority() {
         let order = precedence.order.name();
         draft.notes.push(format!(
-            "warning: priority {asked} has no effect: [order] by = \"{order}\" does not use it"
+            "warning: priority {requested} has no effect: [order] by = \"{order}\" does not use it"
         ));
     }
     Ok(())
@@ -454,20 +456,20 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
 
 /// F7: rejects a higher factor if the site allows only lower ones.
 fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
-    let Some(asked) = value_syntax::fraction(text) else {
-        let remedy = "it only lowers a priority: give a number from 0 to 1; 1 leaves it as it is";
+    let Some(requested) = value_syntax::fraction(text) else {
+        let remedy = "it lowers the priority: give a number from 0 to 1 (1: no effect)";
         return Err(Refusal::illegal_placement("user_factor", remedy));
     };
     let is_ratchet =
         context.policy.precedence.own_say.user_factor_ratchet && !context.rights.privileged;
-    if is_ratchet && asked > draft.spec.user_factor {
+    if is_ratchet && requested > draft.spec.user_factor {
         let why = format!(
-            "by [order] user_factor_ratchet it only goes down, and is {} now",
+            "[order] user_factor_ratchet only allows lowering it; it is {} now",
             draft.spec.user_factor
         );
         return Err(Refusal::illegal_placement("user_factor", &why));
     }
-    draft.spec.user_factor = asked;
+    draft.spec.user_factor = requested;
     Ok(())
 }
 

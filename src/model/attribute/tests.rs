@@ -97,7 +97,7 @@ fn a_job_without_settings_has_pbs_defaults() {
 }
 
 #[test]
-fn settings_arrive_where_they_belong() {
+fn settings_change_their_fields() {
     let draft = made(
         "Job_Name=n | queue=q2@head | Account_Name=a b | Priority=-5 | Rerunable=n | Execution_Time=99 | Join_Path=oe \
          | Output_Path=head:/tmp/ | Shell_Path_List=/bin/sh | umask=022 | block=true | Hold_Types=u | run_count=3 \
@@ -133,8 +133,8 @@ fn settings_arrive_where_they_belong() {
 }
 
 #[test]
-fn every_fault_has_the_code_and_text_of_pbs() {
-    for (text, code, said) in [
+fn errors_have_the_codes_and_texts_of_pbs() {
+    for (text, code, message) in [
         ("foo=1", 154, "Undefined attribute  foo"),
         (
             "nallok=fastest",
@@ -220,14 +220,14 @@ fn every_fault_has_the_code_and_text_of_pbs() {
         let refusal = made(text).expect_err(text);
         assert_eq!(
             (refusal.exit_code(), refusal.text.as_str()),
-            (code, said),
+            (code, message),
             "{text}"
         );
     }
 }
 
 #[test]
-fn an_array_has_indices_and_perhaps_a_limit_which_alone_may_change() {
+fn only_the_limit_of_an_array_may_change() {
     let spec = made("array_indices_submitted=1-9:2%3 | retry=2 | retry_delay=00:01:00")
         .unwrap()
         .spec;
@@ -273,7 +273,7 @@ fn an_array_has_indices_and_perhaps_a_limit_which_alone_may_change() {
 }
 
 #[test]
-fn few_things_change_while_a_job_runs() {
+fn few_attributes_change_while_a_job_runs() {
     let running = Rights {
         running: true,
         ..OWNER
@@ -330,7 +330,7 @@ fn few_things_change_while_a_job_runs() {
 }
 
 #[test]
-fn holds_and_counts_obey_rank() {
+fn holds_and_run_counts_depend_on_permission() {
     let holds = |from: &str, to: &str, rights| {
         altered(from, to, rights).map(|draft| draft.holds.to_string())
     };
@@ -385,7 +385,7 @@ fn holds_and_counts_obey_rank() {
 }
 
 #[test]
-fn every_attribute_of_the_table_is_there_once() {
+fn attribute_names_are_unique() {
     let mut names: Vec<&str> = TABLE.iter().map(|attribute| attribute.name).collect();
     names.sort_unstable();
     let count = names.len();
@@ -394,7 +394,7 @@ fn every_attribute_of_the_table_is_there_once() {
 }
 
 #[test]
-fn an_interactive_job_is_never_run_again_whatever_is_asked() {
+fn interactive_jobs_are_never_rerunnable() {
     for text in [
         "interactive=True",
         "interactive=true | Rerunable=y",
@@ -411,7 +411,7 @@ fn an_interactive_job_is_never_run_again_whatever_is_asked() {
     );
     assert!(
         altered("", "interactive=True", OPERATOR).is_err(),
-        "a job has its terminal from the start"
+        "a terminal cannot be added later"
     );
 }
 
@@ -430,14 +430,15 @@ fn made_under(policy: &Policy, text: &str, rights: Rights) -> Result<Draft, Refu
 
 /// X22.
 #[test]
-fn a_priority_is_lowered_to_what_its_owner_may_have_and_that_is_said() {
+fn a_priority_is_limited_to_what_the_owner_may_set_with_a_warning() {
     let draft = made("Priority=5").unwrap();
     assert_eq!(draft.spec.priority, 0);
     let [note] = draft.notes.as_slice() else {
         panic!("{:?}", draft.notes)
     };
     assert!(
-        note.starts_with("warning: priority 5") && note.ends_with("user_priority = \"lower_only\""),
+        note.starts_with("warning: only operators may set priority 5")
+            && note.ends_with("user_priority = \"lower_only\""),
         "{note}"
     );
     let draft = made("Priority=-5").unwrap();
@@ -469,7 +470,7 @@ fn a_priority_is_lowered_to_what_its_owner_may_have_and_that_is_said() {
 
 /// Q18, X1.
 #[test]
-fn where_the_lowest_is_best_priorities_are_others() {
+fn with_lowest_is_best_the_range_differs() {
     let clamp = OwnSay {
         lowest_is_best: true,
         user_priority: UserPriority::Clamp,
@@ -498,7 +499,7 @@ fn where_the_lowest_is_best_priorities_are_others() {
 
 /// F7.
 #[test]
-fn a_users_factor_lowers_and_may_be_taken_back() {
+fn a_user_factor_may_be_raised_again() {
     assert_eq!(made("").unwrap().spec.user_factor, 1.0);
     assert_eq!(
         altered("user_factor=.2", "user_factor=1.0", OWNER)
@@ -512,7 +513,7 @@ fn a_users_factor_lowers_and_may_be_taken_back() {
         assert!(
             refusal
                 .text
-                .contains("user_factor: it only lowers a priority: give a number from 0 to 1"),
+                .contains("user_factor: it lowers the priority: give a number from 0 to 1"),
             "{refusal}"
         );
     }
@@ -520,7 +521,7 @@ fn a_users_factor_lowers_and_may_be_taken_back() {
 
 /// F7.
 #[test]
-fn with_the_ratchet_a_users_factor_only_goes_down() {
+fn with_the_ratchet_a_user_factor_can_only_be_lowered() {
     let ratchet = policy(OwnSay {
         user_factor_ratchet: true,
         ..OwnSay::default()
@@ -535,7 +536,9 @@ fn with_the_ratchet_a_users_factor_only_goes_down() {
     assert_eq!(altered("user_factor=.2", OWNER), Ok(0.2));
     let refusal = altered("user_factor=.6", OWNER).unwrap_err();
     assert!(
-        refusal.text.contains("it only goes down, and is 0.5 now"),
+        refusal
+            .text
+            .contains("only allows lowering it; it is 0.5 now"),
         "{refusal}"
     );
     assert_eq!(altered("user_factor=.6", OPERATOR), Ok(0.6));
@@ -543,7 +546,7 @@ fn with_the_ratchet_a_users_factor_only_goes_down() {
 
 /// F4.
 #[test]
-fn a_quality_of_service_is_granted_when_it_is_asked_for() {
+fn a_quality_of_service_is_checked_when_requested() {
     let refusal = made("qos=expedite").unwrap_err();
     assert!(
         refusal.text.contains("qos_denied") && refusal.code == Refusal::unauthorized().code,
@@ -576,7 +579,7 @@ fn a_quality_of_service_is_granted_when_it_is_asked_for() {
 }
 
 #[test]
-fn an_operator_says_how_long_a_job_has_waited() {
+fn operators_may_set_the_eligible_time() {
     let draft = altered("", "eligible_time=1:00:00", OPERATOR).unwrap();
     assert_eq!(draft.eligible_time, Some(Span::seconds(3600)));
     assert_eq!(
@@ -584,9 +587,9 @@ fn an_operator_says_how_long_a_job_has_waited() {
         Err(Refusal::read_only("eligible_time"))
     );
     for wrong in ["x", "-1", "", "9999999:00:00"] {
-        let said = altered("", &format!("eligible_time={wrong}"), OPERATOR);
+        let message = altered("", &format!("eligible_time={wrong}"), OPERATOR);
         assert_eq!(
-            said,
+            message,
             Err(Refusal::illegal_value("eligible_time")),
             "{wrong}"
         );

@@ -44,12 +44,14 @@ impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
             Wrong::DivisionByZero => "division by zero",
-            Wrong::NotFinite => "no finite number",
-            Wrong::NotNumber => "text where a number is needed",
-            Wrong::NotTruth => "text where true or false is needed",
-            Wrong::NotOrdered => "text compared by size with what is not text",
-            Wrong::NotList => "no list where a list is needed, or a list where one value is needed",
-            Wrong::NotWhole => "bits of a number that is not whole or too large",
+            Wrong::NotFinite => "a number that is not finite",
+            Wrong::NotNumber => "text instead of a number",
+            Wrong::NotTruth => "text instead of true or false",
+            Wrong::NotOrdered => "text compared by size with another type",
+            Wrong::NotList => {
+                "a single value instead of a list, or a list instead of a single value"
+            }
+            Wrong::NotWhole => "bit operation on a number that is not an integer or too large",
         })
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<ExpressionNode, Syntax> {
     if text.len() > LONGEST {
         return Err(Syntax {
             column: 1,
-            message: format!("longer than an expression may be ({LONGEST} bytes)"),
+            message: format!("an expression may have at most {LONGEST} bytes"),
         });
     }
     let mut tokens = Tokens::new(text);
@@ -126,13 +126,13 @@ impl<'t> Parser<'t> {
             }
             Infix::Question => {
                 let then = self.expression(Binding::Choice)?;
-                self.expect(Sign::Colon, "`:` and the value otherwise")?;
+                self.expect(Sign::Colon, "`:` and the other value")?;
                 let otherwise = self.expression(Binding::Choice)?;
                 self.choice(left, then, otherwise)
             }
             Infix::If => {
                 let when = self.expression(Binding::Or)?;
-                self.expect(Sign::Else, "`else` and the value otherwise")?;
+                self.expect(Sign::Else, "`else` and the other value")?;
                 let otherwise = self.expression(Binding::Choice)?;
                 self.choice(when, left, otherwise)
             }
@@ -244,7 +244,7 @@ impl<'t> Parser<'t> {
             return Ok(());
         }
         Err(self.syntax(format!(
-            "nested deeper than an expression may be ({DEEPEST} levels)"
+            "an expression may be nested at most {DEEPEST} levels deep"
         )))
     }
 
@@ -271,8 +271,8 @@ impl<'t> Parser<'t> {
 
 fn unexpected(found: &Placed, wanted: &str) -> Syntax {
     let message = match found.token {
-        ExpressionToken::End => format!("{wanted} is missing at the end"),
-        _ => format!("{wanted} should stand here, not `{}`", found.text),
+        ExpressionToken::End => format!("expected {wanted} at the end"),
+        _ => format!("expected {wanted}, found `{}`", found.text),
     };
     Syntax {
         column: found.column,
@@ -303,7 +303,7 @@ fn word(node: ExpressionNode) -> ExpressionNode {
 
 fn no_function(name: &str) -> String {
     let known: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
-    format!("no function `{name}`; there are {}", known.join(" "))
+    format!("unknown function `{name}`; use one of: {}", known.join(" "))
 }
 
 fn check_count(function: Function, count: usize) -> Result<(), String> {

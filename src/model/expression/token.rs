@@ -88,9 +88,8 @@ fn cut(text: &str) -> Result<Cut<'_>, String> {
         }
         Some('0'..='9' | '.') => number(text),
         Some(first) if begins_name(first) => name(text),
-        Some(first) => {
-            symbol(text).ok_or_else(|| format!("`{first}` means nothing here; put text in quotes"))
-        }
+        Some(first) => symbol(text)
+            .ok_or_else(|| format!("unexpected character `{first}`; put text in quotes")),
     }
 }
 
@@ -106,7 +105,7 @@ fn quoted(text: &str) -> Result<&str, String> {
     let (quote, inner) = text.split_at(1);
     let end = inner
         .find(quote)
-        .ok_or_else(|| format!("no {quote} ends the text that begins here"))?;
+        .ok_or_else(|| format!("no closing {quote} for the text that begins here"))?;
     Ok(&inner[..end])
 }
 
@@ -152,11 +151,9 @@ fn no_number(text: &str) -> String {
         && let Some(size) = Size::parse(text)
     {
         let megabytes = size.bytes() as f64 / f64::from(1 << 20);
-        return format!(
-            "`{text}` has a unit, and numbers here have none; memory counts in MB: {megabytes}"
-        );
+        return format!("`{text}` has a unit: write a plain number (memory in MB: {megabytes})");
     }
-    format!("`{text}` is no number; put text in quotes")
+    format!("`{text}` is not a number; put text in quotes")
 }
 
 fn begins_name(c: char) -> bool {
@@ -204,7 +201,7 @@ fn quoted_part(text: &str) -> Result<&str, String> {
     let is_part = !inner.is_empty() && !inner.contains('.');
     is_part
         .then_some(inner)
-        .ok_or_else(|| "a quoted part of a name is neither empty nor has it dots".to_string())
+        .ok_or_else(|| "a quoted part of a name must not be empty or contain dots".to_string())
 }
 
 fn word(text: &str) -> Option<ExpressionToken<'_>> {

@@ -34,11 +34,11 @@ impl RequirementVerdict {
 /// Result of an unmet requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnmetKind {
-    /// False.
+    /// The part is false.
     False,
-    /// Dependent on an undefined name.
+    /// The part depends on an undefined name.
     Undefined,
-    /// Evaluation error.
+    /// The part could not be evaluated.
     Faulty(EvaluationFault),
 }
 
@@ -144,17 +144,17 @@ fn answer(node: &ExpressionNode, scope: &dyn NameScope) -> Option<UnmetKind> {
 }
 
 /// Returns the first of the parts joined by `and` with the same result as the whole; the whole if
-/// it is no such chain.
+/// no parts are joined by `and`.
 fn clause<'n>(
     node: &'n ExpressionNode,
     whole: UnmetKind,
     scope: &dyn NameScope,
 ) -> (&'n ExpressionNode, UnmetKind) {
     if let ExpressionNode::All(parts) = node {
-        let guilty = parts
+        let decisive = parts
             .iter()
             .find(|part| answer(part, scope).as_ref() == Some(&whole));
-        return (guilty.unwrap_or(node), whole);
+        return (decisive.unwrap_or(node), whole);
     }
     (node, whole)
 }

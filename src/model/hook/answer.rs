@@ -37,17 +37,17 @@ struct HookWords {
 
 impl HookAnswer {
     /// Parses an answer; the error is a text for the log.
-    pub fn read(said: &HookExit) -> Result<HookAnswer, String> {
-        match said.status {
+    pub fn read(exit: &HookExit) -> Result<HookAnswer, String> {
+        match exit.status {
             Some(0) => {}
             Some(status) => return Err(format!("it ended with status {status}")),
             None => return Err("a signal ended it".to_string()),
         }
-        if said.text.trim().is_empty() {
+        if exit.text.trim().is_empty() {
             return Ok(HookAnswer::Accept(Vec::new()));
         }
-        let words: HookWords = serde_json::from_str(&said.text)
-            .map_err(|error| format!("what it says is no answer: {error}"))?;
+        let words: HookWords = serde_json::from_str(&exit.text)
+            .map_err(|error| format!("its output is not a valid answer: {error}"))?;
         match words {
             HookWords {
                 reject: Some(why),
@@ -61,7 +61,7 @@ impl HookAnswer {
             } => Ok(HookAnswer::Reject(message(""))),
             HookWords {
                 reject: Some(_), ..
-            } => Err("it accepts and rejects at once".to_string()),
+            } => Err("its answer both accepts and rejects".to_string()),
             HookWords { set, .. } => set
                 .into_iter()
                 .map(setting)
@@ -80,7 +80,7 @@ fn message(why: &str) -> String {
         .take(LONGEST)
         .collect();
     if line.is_empty() {
-        "refused by a hook of the site".to_string()
+        "rejected by a site hook".to_string()
     } else {
         line
     }
@@ -93,7 +93,9 @@ fn setting((name, value): (String, Value)) -> Result<(String, Option<String>), S
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(is_set) => Some(if is_set { "True" } else { "False" }.to_string()),
         Value::Array(_) | Value::Object(_) => {
-            return Err(format!("`{name}` is set to no plain value"));
+            return Err(format!(
+                "the value of `{name}` is not a text, number or boolean"
+            ));
         }
     };
     Ok((name, text))
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_accepts_and_json_says_more() {
+    fn empty_output_accepts_and_json_may_modify() {
         let accept = |set: &[(&str, Option<&str>)]| {
             Ok(HookAnswer::Accept(
                 set.iter()
@@ -138,12 +140,12 @@ mod tests {
         );
         assert_eq!(
             read(Some(0), r#"{"accept": false}"#),
-            Ok(HookAnswer::Reject("refused by a hook of the site".into()))
+            Ok(HookAnswer::Reject("rejected by a site hook".into()))
         );
     }
 
     #[test]
-    fn what_is_no_answer_is_the_hooks_fault() {
+    fn invalid_answers_are_errors() {
         for (status, text) in [
             (Some(1), ""),
             (None, ""),

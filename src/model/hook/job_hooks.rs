@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_on_a_node_goes_there_and_counts() {
+    fn only_node_hooks_are_sent_and_counted() {
         let hook = |occasion, is_enabled| Hook {
             name: "h".into(),
             occasions: [occasion].into(),

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_a_range_with_some_left_out() {
+    fn a_list_is_a_range_with_gaps() {
         let some = list("8,1-5,20-30:5,3");
         assert_eq!(
             (some.to_string().as_str(), some.single()),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_or_too_scattered_is_none() {
+    fn invalid_and_too_scattered_lists_are_refused() {
         for text in [
             "",
             "1,",

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_does_not_depend_on_the_sheets() {
+    fn lookups_do_not_depend_on_page_boundaries() {
         let mut runs = Runs::default();
         [(5, 9), (WIDTH - 1, WIDTH), (9 * WIDTH, 9 * WIDTH)]
             .iter()

@@ -24,7 +24,7 @@ enum WaitCause {
 }
 
 impl OwnLimit {
-    fn obstacle(self) -> WaitCause {
+    fn wait_cause(self) -> WaitCause {
         match self {
             OwnLimit::Running => WaitCause::RunLimit,
             OwnLimit::Waiting => WaitCause::IdleLimit,
@@ -35,12 +35,12 @@ impl OwnLimit {
 
 impl Accrual {
     /// Tests whether time spent waiting for this cause counts.
-    fn counts(self, obstacle: WaitCause) -> bool {
-        match (self, obstacle) {
+    fn counts(self, wait_cause: WaitCause) -> bool {
+        match (self, wait_cause) {
             (_, WaitCause::NothingLeft) => false,
             (Accrual::Always, _) => true,
-            (Accrual::Pbs, obstacle) => obstacle == WaitCause::OthersHold,
-            (Accrual::QueuePolicy, obstacle) => obstacle == WaitCause::RunLimit,
+            (Accrual::Pbs, wait_cause) => wait_cause == WaitCause::OthersHold,
+            (Accrual::QueuePolicy, wait_cause) => wait_cause == WaitCause::RunLimit,
             (Accrual::FullPolicy, _) => false,
         }
     }
@@ -65,7 +65,7 @@ impl Job {
     /// Returns the eligibility after a cycle found this limit of the job, or none; None without a
     /// change.
     pub fn judged(&self, limit: Option<OwnLimit>, moment: EventContext) -> Option<Eligibility> {
-        let limit = limit.filter(|limit| !moment.accrual.counts(limit.obstacle()));
+        let limit = limit.filter(|limit| !moment.accrual.counts(limit.wait_cause()));
         if self.waits_for_its_turn() && self.life.eligibility.limit != limit {
             Some(self.eligibility_within(limit, moment))
         } else {
@@ -98,8 +98,10 @@ impl Job {
             JobState::Suspended => Accrues::Ineligible,
             JobState::Expired | JobState::Finished => Accrues::Exiting,
             JobState::Queued | JobState::Begun | JobState::Held | JobState::Waiting => {
-                let mut obstacles = self.obstacles(moment).chain(limit.map(OwnLimit::obstacle));
-                if obstacles.all(|obstacle| moment.accrual.counts(obstacle)) {
+                let mut wait_causes = self
+                    .wait_causes(moment)
+                    .chain(limit.map(OwnLimit::wait_cause));
+                if wait_causes.all(|wait_cause| moment.accrual.counts(wait_cause)) {
                     Accrues::Eligible
                 } else {
                     Accrues::Ineligible
@@ -109,7 +111,7 @@ impl Job {
     }
 
     /// I13: a job with an unmet dependency displays a system hold but has none.
-    fn obstacles(&self, moment: EventContext) -> impl Iterator<Item = WaitCause> {
+    fn wait_causes(&self, moment: EventContext) -> impl Iterator<Item = WaitCause> {
         let (life, spec) = (&self.life, &self.spec);
         let holds = life.holds;
         let present = [
@@ -132,7 +134,7 @@ impl Job {
         present
             .into_iter()
             .filter(|(is_there, _)| *is_there)
-            .map(|(_, obstacle)| obstacle)
+            .map(|(_, wait_cause)| wait_cause)
     }
 }
 

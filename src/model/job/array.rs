@@ -255,7 +255,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn what_remains_is_shown_as_indices() {
+    fn waiting_subjobs_are_shown_as_indices() {
         let indices: Indices = "1-20:2".parse().unwrap();
         let mut elements = Elements::new(indices.count());
         elements.mark(0, 1, SubjobState::Ended(0));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_ok_when_all_ended_so() {
+    fn an_array_is_ok_if_all_subjobs_are() {
         let mut elements = Elements::new(3);
         elements.mark(0, 2, SubjobState::Ended(0));
         assert!(elements.are_ok());
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_elements_alike_are_one_run() {
+    fn a_million_equal_states_are_one_run() {
         let mut elements = Elements::new(1_000_000);
         elements.mark(0, 499_999, SubjobState::Ended(0));
         assert_eq!(elements.runs().len(), 2);

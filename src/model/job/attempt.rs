@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_carry_their_units() {
+    fn limit_amounts_have_units() {
         assert_eq!(
             (RunLimit::Mem.figure(600), RunLimit::Cput.figure(65_400)),
             ("600kb".into(), "65".into())

@@ -127,16 +127,16 @@ impl Job {
         };
         run.checkpoint = CheckpointProgress::Failed;
         self.life.want = Want::Run;
-        let told = self
+        let preemption = self
             .life
             .preemption
             .as_deref()
-            .filter(|told| told.action.checkpoints());
+            .filter(|preemption| preemption.action.checkpoints());
         if self
             .life
             .open_run()
-            .zip(told)
-            .is_some_and(|(run, told)| told.concerns(run.attempt, run.started))
+            .zip(preemption)
+            .is_some_and(|(run, preemption)| preemption.concerns(run.attempt, run.started))
         {
             self.life.preemption = None;
             self.life.preempted = self.life.preempted.saturating_sub(1);
@@ -214,7 +214,7 @@ mod tests {
 
     /// There is no checkpoint from which a second attempt could resume.
     #[test]
-    fn what_ends_by_itself_before_it_is_checkpointed_is_over() {
+    fn a_job_that_ends_before_its_checkpoint_is_finished() {
         let late = How::Overran {
             used: Span::seconds(9),
             limit: Span::seconds(8),
@@ -235,12 +235,12 @@ mod tests {
         assert_eq!(
             job.life.state,
             JobState::Queued,
-            "its node has ended it, since the site has no command any more"
+            "the node ended the job because the command was removed"
         );
     }
 
     #[test]
-    fn whoever_is_to_be_put_back_at_once_is_not_checkpointed_first() {
+    fn an_immediate_requeue_makes_no_checkpoint() {
         let mut job = running();
         happen(
             &mut job,
@@ -263,7 +263,7 @@ mod tests {
 
     /// A job that has not begun, perhaps without a session yet, has no state to save.
     #[test]
-    fn what_has_not_begun_is_not_checkpointed() {
+    fn a_job_that_has_not_started_is_not_checkpointed() {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         with(&mut job, |spec| spec.rerunnable = true);
         happen(&mut job, Event::Submitted);
@@ -288,11 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_checkpoint_that_is_still_wanted_is_waived() {
+    fn only_a_pending_checkpoint_is_waived() {
         let mut job = running();
         assert!(!job.waives_checkpoint());
         happen(&mut job, Event::RerunWanted { by: "m@h".into() });
-        assert!(!job.waives_checkpoint(), "it was to be put back as it is");
+        assert!(
+            !job.waives_checkpoint(),
+            "the requeue requested no checkpoint"
+        );
         let mut deleted = running();
         happen(
             &mut deleted,
@@ -308,12 +311,15 @@ mod tests {
                 force: false,
             },
         );
-        assert!(!deleted.waives_checkpoint(), "it is to be deleted");
+        assert!(
+            !deleted.waives_checkpoint(),
+            "a deletion replaces the checkpoint"
+        );
     }
 
     /// An earlier attempt completed its own preemption.
     #[test]
-    fn a_checkpoint_that_fails_takes_back_no_earlier_one() {
+    fn a_failed_checkpoint_keeps_earlier_preemptions() {
         let mut job = running();
         happen(&mut job, preempted(PreemptAction::Checkpoint));
         happen(&mut job, ended(How::Signaled(9), Some(9)));
@@ -354,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_checkpointed_is_put_back_when_it_has_ended() {
+    fn a_checkpointed_job_is_requeued_after_its_end() {
         let mut job = running();
         assert!(job.is_checkpointed_by_site());
         happen(&mut job, preempted(PreemptAction::Checkpoint));
@@ -364,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_well_before_it_is_checkpointed_is_done() {
+    fn a_successful_end_before_the_checkpoint_finishes_the_job() {
         let mut job = running();
         happen(&mut job, preempted(PreemptAction::Checkpoint));
         happen(&mut job, ended(How::Exited(0), None));
@@ -372,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_fails_the_job_goes_on_and_is_not_asked_again() {
+    fn after_a_failed_checkpoint_the_job_continues_without_another() {
         let mut job = running();
         happen(&mut job, preempted(PreemptAction::Checkpoint));
         let failed = Event::CheckpointFailed {
@@ -393,12 +399,12 @@ mod tests {
         happen(&mut job, failed);
         assert!(
             matches!(job.life.want, Want::Requeue(_)),
-            "told twice, it changes nothing"
+            "a repeated event changes nothing"
         );
     }
 
     #[test]
-    fn a_held_job_waits_held_once_it_is_checkpointed() {
+    fn a_held_job_stays_held_after_its_checkpoint() {
         let mut job = running();
         happen(
             &mut job,
@@ -420,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_want_it_or_has_a_signal_of_its_own_is_left_to_itself() {
+    fn jobs_without_permission_or_with_a_signal_are_not_checkpointed() {
         let mut job = running();
         with(&mut job, |spec| {
             drop(spec.other.insert("Checkpoint".into(), "n".into()))
@@ -439,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_where_the_site_says() {
+    fn checkpoint_directories_follow_the_configuration() {
         let state = Path::new("/var/node");
         assert_eq!(
             folder(state, Path::new("checkpoints"), "1.h"),

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_of_version_0_1_tell_why_a_start_was_put_off() {
+    fn comments_of_version_0_1_contain_the_deferral() {
         let of = Deferral::of_comment;
         assert_eq!(
             of("Not Running: PBS Error: no license"),

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_dependency_is_read() {
+    fn every_spelling_of_a_dependency_is_parsed() {
         for (text, expected) in [
             ("afterok:1", &[("afterok", "1")][..]),
             (
@@ -456,7 +456,7 @@ mod tests {
 
     /// Q29.
     #[test]
-    fn labels_stand_where_jobs_do_or_in_the_words_of_callbacks() {
+    fn labels_are_accepted_as_jobs_and_in_callbacks() {
         let labels = |text: &str| {
             let dependency = ParsedDependency::parse(text, None)?;
             Ok(dependency
@@ -514,12 +514,12 @@ mod tests {
         assert_eq!(
             ParsedDependency::parse(&text, Some("head")),
             Ok(dependency),
-            "what is shown can be given back"
+            "the displayed form parses to the same value"
         );
     }
 
     #[test]
-    fn what_is_no_dependency_is_told_apart_from_what_nobody_supports() {
+    fn malformed_and_unsupported_dependencies_differ() {
         for text in [
             "",
             "on",
@@ -586,7 +586,7 @@ mod tests {
         assert_eq!(
             shown(again.on, &again.edges, &[], "head"),
             Some(text),
-            "what is shown can be given back"
+            "the displayed form parses to the same value"
         );
         assert_eq!(shown(0, &[], &[], "head"), None);
     }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_survives_both_ways_of_writing() {
+    fn a_digest_survives_json_and_the_wire() {
         let digest = Digest(std::array::from_fn(|n| n as u8 * 7 + 3));
         let text = serde_json::to_string(&digest).unwrap();
         assert_eq!(text.len(), 66);

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 named! {
     /// Policy for which waiting counts as eligible time.
     Accrual {
-        /// Waiting for resources that other jobs use; not for the owner's hold, a start time,
-        /// dependencies or the job's own limits.
+        /// Waiting for resources, or under a hold by an operator or the system; not under the
+        /// owner's hold, for a start time, for dependencies or at the job's own limits.
         Pbs = "pbs",
         /// All waiting.
         Always = "always",
@@ -56,7 +56,7 @@ impl Accrues {
     }
 }
 
-/// Limit on the job's own array, owner, group or project that prevents the start.
+/// Limit on the job itself, its array, owner, group or project that prevents the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OwnLimit {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_fails_is_put_off_and_the_twentieth_in_a_row_holds_the_job() {
+    fn failed_starts_are_deferred_and_the_twentieth_holds_the_job() {
         // M10.
         let mut job = queued();
         for attempt in 1..=20 {
@@ -174,7 +174,7 @@ mod tests {
         assert!(job.life.holds.contains(Holds::SYSTEM));
         assert_eq!(
             job.life.failed_starts, 0,
-            "released, it has all its tries again"
+            "the count of failed starts is reset"
         );
     }
 
@@ -198,12 +198,12 @@ mod tests {
         assert_eq!(
             avoided(2, "n2", fault()),
             ("n1,n2".into(), 1),
-            "the same try, on another host"
+            "another host of the same try"
         );
         assert_eq!(
             avoided(3, "n3", fault()),
             (String::new(), 1),
-            "the pause holds for all hosts"
+            "the pause applies to all hosts"
         );
         assert_eq!(
             avoided(4, "n4", fault()),
@@ -213,18 +213,18 @@ mod tests {
         assert_eq!(
             avoided(5, "n1", fault()),
             ("n1,n2,n3,n4".into(), 3),
-            "the pause was over, no other host free"
+            "after the pause, without another free host"
         );
         assert_eq!(
             avoided(6, "n5", How::ShepherdLost),
             (String::new(), 4),
-            "a loss is no fault of its host"
+            "a loss is not attributed to the host"
         );
     }
 
     /// M10.
     #[test]
-    fn a_pause_for_another_reason_holds_for_all_hosts() {
+    fn a_pause_for_another_reason_applies_to_all_hosts() {
         let mut job = queued();
         try_on(
             "n1",
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_are_put_off_one_after_another_are_few_classes() {
+    fn jobs_deferred_at_about_the_same_time_form_few_classes() {
         let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         let put_off = |now: i64, wait: Span| {
             let mut job = job.clone();

@@ -58,7 +58,7 @@ impl HostGrant {
         let bound = grant.cpus.is_empty() || grant.cpus.len() == grant.ncpus as usize;
         bound
             .then_some(grant)
-            .ok_or_else(|| "it binds more or fewer processors than it has".to_string())
+            .ok_or_else(|| "the number of bound processors (cpus) differs from ncpus".to_string())
     }
 }
 
@@ -109,12 +109,12 @@ mod tests {
         assert_eq!(
             HostGrant::of([share(2, None, &[], &[])].iter()).mem_kb,
             None,
-            "memory that nobody asked for"
+            "without a memory request"
         );
     }
 
     #[test]
-    fn a_text_that_is_no_grant_is_refused() {
+    fn an_invalid_grant_is_refused() {
         assert_eq!(HostGrant::parse("{\"ncpus\":2}").unwrap().ncpus, 2);
         for bad in [
             "",

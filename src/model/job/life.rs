@@ -145,7 +145,7 @@ impl Job {
                 session,
                 boot,
             } => self.launched(*attempt, *session, boot),
-            Event::StartTimedOut { attempt, .. } => self.give_up_start(*attempt),
+            Event::StartTimedOut { attempt, .. } => self.cancel_start(*attempt),
             Event::SuspendWanted { .. }
             | Event::Suspended { .. }
             | Event::ResumeWanted { .. }
@@ -153,12 +153,12 @@ impl Job {
             Event::NodesReleased {
                 attempt, division, ..
             } => self.give_back(*attempt, division, moment.now),
-            Event::ContactLost { .. } => self.hear_from_node(false),
-            Event::ContactRegained => self.hear_from_node(true),
+            Event::ContactLost { .. } => self.note_contact(false),
+            Event::ContactRegained => self.note_contact(true),
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome, moment),
             Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
-            Event::RerunWanted { by } => self.put_back(by),
+            Event::RerunWanted { by } => self.want_requeue(by),
             Event::CheckpointWanted { attempt, by } => self.want_checkpoint(*attempt, by),
             Event::CheckpointFailed { attempt, .. } => self.go_on_without_checkpoint(*attempt),
             Event::Preempted {
@@ -168,7 +168,7 @@ impl Job {
                 action,
                 by,
             } => {
-                self.make_way(*attempt, (*to, *cause, *action), by, moment);
+                self.record_preemption(*attempt, (*to, *cause, *action), by, moment);
             }
             Event::Bound { .. }
             | Event::Named { .. }
@@ -176,10 +176,10 @@ impl Job {
             | Event::LabelMet { .. }
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => {
-                self.bar(event);
+                self.update_dependencies(event);
                 self.settle(moment);
             }
-            Event::DependencyBroken { .. } => self.break_off(moment),
+            Event::DependencyBroken { .. } => self.end_unstartable(moment),
             Event::FailedRerun { highest, .. } => self.run_again(Again::Failed, *highest, moment),
             Event::Retried { highest, only, .. } => {
                 self.run_again(Again::Unsuccessful(*only), *highest, moment)
@@ -203,17 +203,17 @@ impl Job {
         }
     }
 
-    fn give_up_start(&mut self, attempt: Attempt) {
+    fn cancel_start(&mut self, attempt: Attempt) {
         if self.run(attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run
         {
             self.life.want = Want::Anew;
         }
     }
 
-    fn put_back(&mut self, by: &str) {
-        let is_waived = self.waives_checkpoint();
+    fn want_requeue(&mut self, by: &str) {
+        let is_checkpoint_cancelled = self.waives_checkpoint();
         if self.life.open_run().is_some_and(Run::has_script)
-            && (self.life.want == Want::Run || is_waived)
+            && (self.life.want == Want::Run || is_checkpoint_cancelled)
         {
             self.life.want = Want::Requeue(by.to_string());
         }
@@ -225,9 +225,9 @@ impl Job {
         }
     }
 
-    fn hear_from_node(&mut self, heard: bool) {
+    fn note_contact(&mut self, responds: bool) {
         if let Some(run) = self.life.run.as_mut().filter(|run| run.open) {
-            run.silent = !heard;
+            run.silent = !responds;
         }
     }
 
@@ -240,7 +240,7 @@ impl Job {
     }
 
     /// Records a preemption. Attempts that end anyway are not preempted.
-    fn make_way(
+    fn record_preemption(
         &mut self,
         attempt: Attempt,
         (to, cause, action): (Option<JobId>, PreemptCause, PreemptAction),
@@ -273,7 +273,7 @@ impl Job {
         self.life.awaits.clear();
     }
 
-    fn bar(&mut self, event: &Event) {
+    fn update_dependencies(&mut self, event: &Event) {
         let bars = &mut self.life.bars;
         match event {
             Event::Bound {
@@ -310,7 +310,7 @@ impl Job {
 
     /// Ends a job that can never start; of an array, its waiting subjobs. Running jobs no longer
     /// depend on others.
-    fn break_off(&mut self, moment: EventContext) {
+    fn end_unstartable(&mut self, moment: EventContext) {
         if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
         }
@@ -365,7 +365,7 @@ impl Job {
             // The deletion order arrived after the end.
             (_, Want::Gone(_)) if outcome.on_its_own => self.ended_before_deletion(outcome, moment),
             (how, Want::Requeue(_)) if outcome.on_its_own => {
-                self.over_by_itself(how, outcome, moment)
+                self.ended_without_request(how, outcome, moment)
             }
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
             (How::NodeFault(_), _) => self.failed_on_its_host(moment),
@@ -377,27 +377,27 @@ impl Job {
             }
             // The job wrote no checkpoint and ended on its own.
             (how, Want::Requeue(_)) if self.ended_unchecked(outcome) => {
-                self.over_by_itself(how, outcome, moment)
+                self.ended_without_request(how, outcome, moment)
             }
             (_, Want::Requeue(_)) => {
                 self.life.forget_failed_starts();
                 self.requeue(moment);
             }
-            (How::ShepherdLost, _) => self.was_lost(moment),
+            (How::ShepherdLost, _) => self.requeue_lost(moment),
             (How::Cancelled, _) => self.start_failed(moment),
             // The cancellation ended the process, perhaps after the job had begun.
             (How::Signaled(_), Want::Anew) if self.spec.rerunnable => self.start_failed(moment),
             (How::Signaled(_), Want::Anew) => self.finish(LOST, false, moment),
-            (how, Want::Run | Want::Anew) => self.over_by_itself(how, outcome, moment),
+            (how, Want::Run | Want::Anew) => self.ended_without_request(how, outcome, moment),
         }
     }
 
     /// Handles the end of an attempt that no request ended.
-    fn over_by_itself(&mut self, how: &How, outcome: &AttemptOutcome, moment: EventContext) {
+    fn ended_without_request(&mut self, how: &How, outcome: &AttemptOutcome, moment: EventContext) {
         if self.spec.rerunnable && moment.rules.requeues(how) {
             self.over_limit(moment)
         } else {
-            self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment)
+            self.retry_or_finish(exit_status(outcome).unwrap_or(LOST), moment)
         }
     }
 
@@ -416,7 +416,7 @@ impl Job {
     }
 
     /// Reruns a failed job up to the number of retries. Jobs over a limit would exceed it again.
-    fn ended_by_itself(&mut self, status: i32, moment: EventContext) {
+    fn retry_or_finish(&mut self, status: i32, moment: EventContext) {
         if status <= 0 || self.life.retries >= self.spec.retry {
             return self.finish(status, false, moment);
         }
@@ -436,7 +436,7 @@ impl Job {
             _ if self.life.state == JobState::Finished => {}
             Want::Gone(_) => self.finish(DELETED, true, moment),
             Want::Requeue(_) => self.requeue(moment),
-            Want::Run | Want::Anew if self.spec.rerunnable => self.was_lost(moment),
+            Want::Run | Want::Anew if self.spec.rerunnable => self.requeue_lost(moment),
             Want::Run | Want::Anew => self.finish(LOST, false, moment),
         }
     }
@@ -458,7 +458,7 @@ impl Job {
     }
 
     /// Requeues a lost job with one immediate retry: a loss may be accidental.
-    fn was_lost(&mut self, moment: EventContext) {
+    fn requeue_lost(&mut self, moment: EventContext) {
         self.try_again(1, moment);
     }
 

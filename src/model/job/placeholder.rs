@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_of_a_job_is_filled_in_wherever_it_is_asked_for() {
+    fn all_placeholders_with_a_value_are_replaced() {
         let shown = |path: &str, id| {
             String::from_utf8(filled(path.as_bytes(), id, "j^job_number^")).unwrap()
         };

@@ -64,10 +64,10 @@ impl PreemptAction {
     fn participle(self) -> &'static str {
         match self {
             PreemptAction::Suspend => "suspended",
-            PreemptAction::Checkpoint => "checkpointed and put back into the queue",
-            PreemptAction::Requeue => "put back into the queue",
+            PreemptAction::Checkpoint => "checkpointed and requeued",
+            PreemptAction::Requeue => "requeued",
             PreemptAction::Delete => "deleted",
-            PreemptAction::Finish => "to be followed at its end",
+            PreemptAction::Finish => "to release its resources at its end",
         }
     }
 
@@ -171,16 +171,17 @@ pub fn shown_some(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
 impl fmt::Display for PreemptCause {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            PreemptCause::Rank => "it goes before it by cluster and priority",
+            PreemptCause::Rank => "it ranks higher by cluster and priority",
             PreemptCause::Quality => "its quality of service preempts",
-            PreemptCause::Level => "it is of a higher preemption level",
+            PreemptCause::Level => "its preemption level is higher",
             PreemptCause::Starvation => "it has been below its fair share for too long",
             PreemptCause::AggressiveStarvation => {
-                "it has been below its fair share for so long that it takes of others' own"
+                "it has been below its fair share for so long that it also preempts jobs within \
+                 others' fair shares"
             }
-            PreemptCause::Promise => "it is promised that room",
-            PreemptCause::Overcommit => "the node has less than its jobs have",
-            PreemptCause::Limit => "a limit is lower than what runs",
+            PreemptCause::Promise => "its planned start needs these resources",
+            PreemptCause::Overcommit => "the node has fewer resources than its jobs use",
+            PreemptCause::Limit => "a limit is below the current usage",
         })
     }
 }
@@ -227,16 +228,16 @@ mod tests {
                 PreemptCause::Level,
                 PreemptAction::Suspend
             ),
-            "suspended for job 7.head (it is of a higher preemption level)"
+            "suspended for job 7.head (its preemption level is higher)"
         );
         assert_eq!(
             told(None, PreemptCause::Overcommit, PreemptAction::Requeue),
-            "put back into the queue (the node has less than its jobs have)"
+            "requeued (the node has fewer resources than its jobs use)"
         );
     }
 
     #[test]
-    fn of_many_jobs_the_first_ten_are_named() {
+    fn only_the_first_ten_jobs_are_listed() {
         let shown = |count: u64| {
             shown_some(&(1..=count).map(JobId::job).collect::<Vec<_>>(), |job| {
                 job.to_string()

@@ -5,7 +5,8 @@ use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Planned start of a waiting job: the latest start, if jobs end by their walltimes.
+/// Planned start of a waiting job: it starts at this time at the latest if jobs end by their
+/// walltimes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromisedStart {
     /// Current planned start.
@@ -14,7 +15,8 @@ pub struct PromisedStart {
     pub first: Time,
     /// Planned nodes, chunk by chunk, as far as they are known.
     pub nodes: Vec<String>,
-    /// Earliest release of the resources held for this job, if other jobs are preempted for it.
+    /// Time until which the resources of preempted jobs are held for this job. It is extended while
+    /// the preemption continues; None if no job is preempted for it.
     #[serde(default, rename = "earmark")]
     pub held_until: Option<Time>,
 }
@@ -50,11 +52,11 @@ impl SlipCause {
     /// Describes the cause; `id` formats a job id.
     pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
         match self {
-            SlipCause::NodeLost { node } => format!("node {node} takes no jobs now"),
-            SlipCause::Overdue { job } => format!("job {} runs on past its walltime", id(*job)),
-            SlipCause::Window { id } => format!("reservation {id} has the place"),
-            SlipCause::Overtaken { by } => format!("job {} is ahead of it now", id(*by)),
-            SlipCause::Changed => "jobs, nodes or the policy were changed".to_string(),
+            SlipCause::NodeLost { node } => format!("node {node} accepts no jobs"),
+            SlipCause::Overdue { job } => format!("job {} exceeds its walltime", id(*job)),
+            SlipCause::Window { id } => format!("reservation {id} holds the resources"),
+            SlipCause::Overtaken { by } => format!("job {} is now ahead of it", id(*by)),
+            SlipCause::Changed => "jobs, nodes or the policy changed".to_string(),
         }
     }
 }

@@ -38,13 +38,13 @@ pub struct Division {
 }
 
 impl Run {
-    /// Divides the resources of the attempt. `asked` is the parsed select of
+    /// Divides the resources of the attempt. `requested` is the parsed select of
     /// [`KeptNodes::Select`]; `facts` looks up a node. As in PBS, a request that releases nothing
     /// is refused.
     pub fn divide<'f>(
         &self,
         keep: &KeptNodes,
-        asked: &Select,
+        requested: &Select,
         facts: impl Fn(&str) -> Option<&'f NodeFacts>,
     ) -> Result<Division, Refusal> {
         let script = self.shares.first().map_or("", |share| share.host.as_str());
@@ -57,7 +57,7 @@ impl Run {
             KeptNodes::Nothing => at_home,
             KeptNodes::AllBut(names) => self.all_but(names, script)?,
             KeptNodes::Hosts(count) => self.on_hosts(*count, &at_home),
-            KeptNodes::Select(_) => self.enough_for(asked, at_home, facts)?,
+            KeptNodes::Select(_) => self.enough_for(requested, at_home, facts)?,
         };
         if kept.iter().all(|&stays| stays) {
             return Err(Refusal::not_of_the_job(""));
@@ -106,12 +106,12 @@ impl Run {
     /// it.
     fn enough_for<'f>(
         &self,
-        asked: &Select,
+        requested: &Select,
         at_home: Vec<bool>,
         facts: impl Fn(&str) -> Option<&'f NodeFacts>,
     ) -> Result<Vec<bool>, Refusal> {
         let (mut kept, mut is_used) = (at_home, vec![false; self.shares.len()]);
-        for chunk in &asked.chunks {
+        for chunk in &requested.chunks {
             let mut left = chunk.count;
             for (at, share) in self.shares.iter().enumerate() {
                 if left == 0 {
@@ -217,26 +217,28 @@ fn suits(share: &NodeShare, chunk: &Chunk, available: Option<&ResourceList>) -> 
     chunk
         .resources
         .iter()
-        .all(|(name, asked)| match name.as_str() {
-            "mpiprocs" => asked
+        .all(|(name, requested)| match name.as_str() {
+            "mpiprocs" => requested
                 .amount()
-                .is_none_or(|asked| asked <= i64::from(share.mpiprocs)),
+                .is_none_or(|requested| requested <= i64::from(share.mpiprocs)),
             "ompthreads" => true,
-            "host" => *asked == ResourceValue::String(share.host.clone()),
-            "vnode" => *asked == ResourceValue::String(share.node.clone()),
+            "host" => *requested == ResourceValue::String(share.host.clone()),
+            "vnode" => *requested == ResourceValue::String(share.node.clone()),
             _ => match share.taken.iter().find(|(taken, _)| taken == name) {
-                Some((_, taken)) => taken.amount() >= asked.amount(),
-                None => offers(available.and_then(|list| list.get(name)), asked),
+                Some((_, taken)) => taken.amount() >= requested.amount(),
+                None => offers(available.and_then(|list| list.get(name)), requested),
             },
         })
 }
 
-fn offers(offered: Option<&ResourceValue>, asked: &ResourceValue) -> bool {
-    match (asked, offered) {
-        (ResourceValue::Boolean(asked), None) => !asked,
-        (ResourceValue::Boolean(_) | ResourceValue::String(_), offered) => offered == Some(asked),
+fn offers(offered: Option<&ResourceValue>, requested: &ResourceValue) -> bool {
+    match (requested, offered) {
+        (ResourceValue::Boolean(requested), None) => !requested,
+        (ResourceValue::Boolean(_) | ResourceValue::String(_), offered) => {
+            offered == Some(requested)
+        }
         // Consumable resource of which the share has none.
-        _ => asked.amount() == Some(0),
+        _ => requested.amount() == Some(0),
     }
 }
 
@@ -309,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_given_back_by_name_and_those_of_the_script_never() {
+    fn named_nodes_are_released_except_those_of_the_script() {
         assert_eq!(kept(KeptNodes::Nothing).unwrap(), "a[0] a[1]");
         assert_eq!(kept(named(&["b[1]", "c"])).unwrap(), "a[0] a[1] b[0]");
         assert_eq!(
             kept(named(&["b"])).unwrap(),
             "a[0] a[1] c",
-            "a host stands for its nodes"
+            "a host name selects all its nodes"
         );
         let home = kept(named(&["c", "a[1]"])).unwrap_err();
         assert_eq!(
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_hosts_are_kept_besides_the_scripts() {
+    fn a_number_of_hosts_is_kept_besides_the_scripts_host() {
         assert_eq!(kept(KeptNodes::Hosts(0)).unwrap(), "a[0] a[1]");
         assert_eq!(kept(KeptNodes::Hosts(1)).unwrap(), "a[0] a[1] b[0] b[1]");
         assert_eq!(
@@ -340,12 +342,12 @@ mod tests {
     }
 
     #[test]
-    fn a_select_keeps_what_satisfies_it_and_no_more() {
+    fn a_select_keeps_only_the_shares_that_satisfy_it() {
         let select = |text: &str| kept(KeptNodes::Select(text.into()));
         assert_eq!(
             select("ncpus=1").unwrap(),
             "a[0] a[1]",
-            "what stays anyway counts first"
+            "the script's host satisfies the chunk"
         );
         assert_eq!(select("2:ncpus=1+ncpus=4").unwrap(), "a[0] a[1] b[1]");
         assert_eq!(select("ncpus=4:mpiprocs=2").unwrap(), "a[0] a[1] c");
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_keep_their_lines_and_the_job_what_it_has_of_the_whole_system() {
+    fn tasks_keep_their_lines_and_the_job_its_system_wide_resources() {
         let mut run = run();
         run.tasks_mut().make(1, 4, 0);
         let task: TaskNumber = run.tasks_mut().make(2, 3, 0);

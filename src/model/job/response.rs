@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_doubles_up_to_the_longest() {
+    fn the_delay_doubles_up_to_the_maximum() {
         let waits = (1..=8)
             .map(|failed| seconds(Retries::default(), failed))
             .collect::<Vec<_>>();

@@ -13,12 +13,12 @@ use super::state::JobState;
 use crate::model::indices::Indices;
 use std::sync::Arc;
 
-/// Selection of an array's subjobs to rerun.
+/// Selection of the finished jobs, or of an array's subjobs, to rerun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// Failed subjobs.
+    /// Failed, but not deleted.
     Failed,
-    /// Failed or deleted subjobs, limited to these indices if any are given.
+    /// Failed or deleted; of an array only these subjobs, if indices are given.
     Unsuccessful(Option<Indices>),
 }
 
@@ -79,13 +79,13 @@ impl Job {
             }
         }
         if self.life.state == JobState::Finished {
-            self.begin_anew(moment);
+            self.reset_state(moment);
         }
         self.life.attempt = self.life.attempt.max(highest);
         self.settle(moment);
     }
 
-    fn begin_anew(&mut self, moment: EventContext) {
+    fn reset_state(&mut self, moment: EventContext) {
         // All its dependencies have been resolved.
         self.unbar();
         let life = &mut self.life;
@@ -135,12 +135,12 @@ mod tests {
 
     /// Q27.
     #[test]
-    fn a_deleted_job_waits_again_with_a_new_life_and_the_next_attempt() {
+    fn a_retried_job_waits_with_new_state_and_the_next_attempt() {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         happen(&mut job, 0, Event::Submitted);
         assert!(
             !job.can_run_again(Again::Unsuccessful(None)),
-            "it waits already"
+            "the job is already waiting"
         );
         happen(
             &mut job,
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(
             job.life.state,
             JobState::Finished,
-            "a release brings nothing back"
+            "a release does not requeue a finished job"
         );
         retried(&mut job, 20, None);
         let life = &job.life;
@@ -189,15 +189,18 @@ mod tests {
         assert_eq!(
             life.eligibility.at(Time(25)).0,
             5,
-            "what it waited in its first life is done with"
+            "earlier eligible time does not count"
         );
         let before = job.clone();
         retried(&mut job, 30, None);
-        assert_eq!(job.life.etime, before.life.etime, "once more is too much");
+        assert_eq!(
+            job.life.etime, before.life.etime,
+            "a waiting job is not retried"
+        );
     }
 
     #[test]
-    fn what_ended_well_is_not_run_again() {
+    fn successful_jobs_are_not_rerun() {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         job.finish(0, false, at(10));
         assert!(!job.can_run_again(Again::Unsuccessful(None)));
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn those_elements_run_again_that_failed_or_were_deleted() {
+    fn failed_and_deleted_subjobs_are_rerun() {
         let over = |highest| {
             let mut array = cluster("1 x ncpus=1").job(1, "array=1-6");
             for (index, status) in [(1, 0), (2, 3), (3, DELETED), (4, -29), (5, 0), (6, 1)] {

@@ -142,7 +142,7 @@ mod tests {
     use crate::model::resource::Size;
 
     #[test]
-    fn a_warning_is_a_signal_and_how_long_before_the_end() {
+    fn a_warning_has_a_signal_and_a_time_before_the_end() {
         let read = |text| Warning::parse(text).map(|warning| (warning.signal, warning.before));
         assert_eq!(read("USR1@120"), Some((10, Span::seconds(120))));
         assert_eq!(read("SIGTERM@1:00:00"), Some((15, Span::seconds(3600))));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_may_take_is_the_sum_of_its_shares_if_all_say_how_much() {
+    fn a_host_limit_needs_a_request_in_each_share() {
         let share = |mem: Option<&str>| {
             let taken = mem.map(|text| {
                 (

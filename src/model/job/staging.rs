@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_the_shells() {
+    fn patterns_match_as_in_the_shell() {
         for (pattern, name, expected) in [
             ("*", "a", true),
             ("*", ".a", false),
@@ -228,13 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn each_subjob_copies_files_of_its_own() {
-        let asked = BTreeMap::from([(
+    fn each_subjob_stages_its_own_files() {
+        let attributes = BTreeMap::from([(
             "stageout".into(),
             "out.^array_index^@head:^job_name^/^array_index^".into(),
         )]);
         let paths = |id| {
-            let files = Files::of(&asked).filled(id, "name");
+            let files = Files::of(&attributes).filled(id, "name");
             files
                 .after
                 .into_iter()
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_is_nothing_done() {
+    fn without_attributes_no_files_are_handled() {
         let files = Files::of(&BTreeMap::new());
         assert!(!files.come_first() && !files.come_last());
         let files = Files::of(&BTreeMap::from([("Remove_Files".into(), "e".into())]));

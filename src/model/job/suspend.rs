@@ -69,12 +69,12 @@ impl Run {
 
     /// Returns the released part of a share.
     pub fn given_up(&self, share: &NodeShare) -> NodeShare {
-        share.part(|name| self.gives_up(name))
+        share.part(|name| self.has_released(name))
     }
 
     /// Returns the part of a share that the job keeps.
     pub fn kept(&self, share: &NodeShare) -> NodeShare {
-        share.part(|name| !self.gives_up(name))
+        share.part(|name| !self.has_released(name))
     }
 
     /// Tests whether the job has all its resources and can resume at once.
@@ -82,10 +82,10 @@ impl Run {
         self.shares
             .iter()
             .flat_map(|share| share.taken.iter().chain(&share.pooled))
-            .all(|(name, _)| !self.gives_up(name))
+            .all(|(name, _)| !self.has_released(name))
     }
 
-    fn gives_up(&self, name: &str) -> bool {
+    fn has_released(&self, name: &str) -> bool {
         self.releases().iter().any(|released| released == name)
     }
 
@@ -119,14 +119,14 @@ impl Run {
 impl NodeShare {
     /// Returns the part of a share with these resources, including the numbers of their
     /// processors and GPUs.
-    pub fn part(&self, is_meant: impl Fn(&str) -> bool) -> NodeShare {
+    pub fn part(&self, is_selected: impl Fn(&str) -> bool) -> NodeShare {
         let mut part = self.clone();
-        part.taken.retain(|(name, _)| is_meant(name));
-        part.pooled.retain(|(name, _)| is_meant(name));
-        if !is_meant("ncpus") {
+        part.taken.retain(|(name, _)| is_selected(name));
+        part.pooled.retain(|(name, _)| is_selected(name));
+        if !is_selected("ncpus") {
             part.cpus.clear();
         }
-        if !is_meant("ngpus") {
+        if !is_selected("ngpus") {
             part.gpus.clear();
         }
         part
@@ -243,8 +243,8 @@ impl Job {
                 attempt,
                 manner,
             } => self.suspend(by, *attempt, manner, now),
-            Event::Suspended { attempt } => self.stand_still(*attempt, now),
-            Event::ResumeWanted { .. } => self.wait_for_room(),
+            Event::Suspended { attempt } => self.note_all_stopped(*attempt, now),
+            Event::ResumeWanted { .. } => self.wait_for_resources(),
             Event::Resumed { attempt, shares } => self.resume(*attempt, shares, now),
             _ => {}
         }
@@ -267,14 +267,14 @@ impl Job {
         }
     }
 
-    fn stand_still(&mut self, attempt: Attempt, now: Time) {
+    fn note_all_stopped(&mut self, attempt: Attempt, now: Time) {
         let suspension = self.run(attempt).and_then(|run| run.suspension.as_mut());
         if let Some(suspension) = suspension {
             suspension.still.get_or_insert(now);
         }
     }
 
-    fn wait_for_room(&mut self) {
+    fn wait_for_resources(&mut self) {
         let run = self.life.run.as_mut();
         if let Some(suspension) = run.and_then(|run| run.suspension.as_mut()) {
             suspension.waits = true;

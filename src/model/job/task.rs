@@ -149,10 +149,10 @@ pub fn node_file(shares: &[NodeShare]) -> String {
 /// Returns the share of each line of the node file: by rank if the shares have ranks (M9), else
 /// share by share.
 fn slots(shares: &[NodeShare]) -> Vec<&NodeShare> {
-    let is_dealt = shares
+    let has_ranks = shares
         .iter()
         .all(|share| share.ranks.len() == share.mpiprocs as usize);
-    if !is_dealt {
+    if !has_ranks {
         return shares
             .iter()
             .flat_map(|share| std::iter::repeat_n(share, share.mpiprocs as usize))
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_adds_up_and_memory_counts_what_was_there_at_one_time() {
+    fn usage_adds_up_and_memory_is_the_simultaneous_maximum() {
         let mut tasks = Tasks {
             script: used(10, 100),
             ..Tasks::default()
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_nobody_asks_for_are_forgotten_beyond_a_number() {
+    fn unqueried_task_ends_are_dropped_beyond_the_maximum() {
         let mut tasks = Tasks::default();
         for token in 1..=MOST as u64 + 10 {
             let number = tasks.make(token, 0, 0);

@@ -281,7 +281,7 @@ mod tests {
     type Case<'a> = (&'a dyn Fn(&str) -> bool, &'a [&'a str], &'a [&'a str]);
 
     #[test]
-    fn values_are_judged_as_pbs_judges_them() {
+    fn values_are_valid_as_in_pbs() {
         let name = |text: &str| job_name(text) == Ok(());
         let cases: &[Case] = &[
             (
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entry_for_a_host_counts_more_than_the_one_for_all() {
+    fn the_entry_for_a_host_precedes_the_general_one() {
         let found = |list: &'static str| {
             for_host(list.as_bytes(), "n1").map(|entry| std::str::from_utf8(entry).unwrap())
         };

@@ -235,7 +235,7 @@ pub(crate) mod tests {
         Selector::Named(name.to_string())
     }
 
-    fn said(scope: LimitScope, key: &[&str], quantity: &str) -> String {
+    fn formatted(scope: LimitScope, key: &[&str], quantity: &str) -> String {
         let key = key.iter().map(ToString::to_string).collect();
         LimitExcess {
             scope,
@@ -248,11 +248,11 @@ pub(crate) mod tests {
 
     /// I19: tools depend on these texts.
     #[test]
-    fn what_pbs_limits_too_is_said_in_its_words() {
+    fn limits_known_to_pbs_have_its_texts() {
         let all = LimitScope::default;
         let (batch, each) = (|| named("batch"), || Selector::Each);
         assert_eq!(
-            said(all(), &[], "jobs"),
+            formatted(all(), &[], "jobs"),
             "Server job limit has been reached."
         );
         let queue = LimitScope {
@@ -260,11 +260,11 @@ pub(crate) mod tests {
             ..all()
         };
         assert_eq!(
-            said(queue.clone(), &["batch"], "jobs"),
+            formatted(queue.clone(), &["batch"], "jobs"),
             "Queue batch job limit has been reached."
         );
         assert_eq!(
-            said(queue.clone(), &["batch"], "mem"),
+            formatted(queue.clone(), &["batch"], "mem"),
             "would exceed overall limit on resource mem in queue batch"
         );
         let user = LimitScope {
@@ -272,11 +272,11 @@ pub(crate) mod tests {
             ..all()
         };
         assert_eq!(
-            said(user.clone(), &["ann"], "jobs"),
+            formatted(user.clone(), &["ann"], "jobs"),
             "User has reached server running job limit."
         );
         assert_eq!(
-            said(user, &["ann"], "mem"),
+            formatted(user, &["ann"], "mem"),
             "Server per-user limit reached on resource mem"
         );
         let both = LimitScope {
@@ -285,11 +285,11 @@ pub(crate) mod tests {
             ..all()
         };
         assert_eq!(
-            said(both.clone(), &["batch", "ann"], "jobs"),
+            formatted(both.clone(), &["batch", "ann"], "jobs"),
             "User has reached queue batch running job limit."
         );
         assert_eq!(
-            said(both, &["batch", "ann"], "ncpus"),
+            formatted(both, &["batch", "ann"], "ncpus"),
             "Queue batch per-user limit reached on resource ncpus"
         );
         let ann = LimitScope {
@@ -297,11 +297,11 @@ pub(crate) mod tests {
             ..all()
         };
         assert_eq!(
-            said(ann.clone(), &["ann"], "jobs"),
+            formatted(ann.clone(), &["ann"], "jobs"),
             "Server job limit reached for user ann"
         );
         assert_eq!(
-            said(ann, &["ann"], "ncpus"),
+            formatted(ann, &["ann"], "ncpus"),
             "would exceed user ann's limit on resource ncpus in complex"
         );
         let group = LimitScope {
@@ -310,7 +310,7 @@ pub(crate) mod tests {
             ..all()
         };
         assert_eq!(
-            said(group, &["batch", "staff"], "jobs"),
+            formatted(group, &["batch", "staff"], "jobs"),
             "Group has reached queue batch running limit."
         );
         let project = LimitScope {
@@ -319,7 +319,7 @@ pub(crate) mod tests {
             ..all()
         };
         assert_eq!(
-            said(project, &["batch", "P1"], "jobs"),
+            formatted(project, &["batch", "P1"], "jobs"),
             "Project has reached queue batch's running limit."
         );
         let project = LimitScope {
@@ -328,7 +328,7 @@ pub(crate) mod tests {
             ..all()
         };
         assert_eq!(
-            said(project, &["batch", "P1"], "jobs"),
+            formatted(project, &["batch", "P1"], "jobs"),
             "Queue batch job limit reached for project P1"
         );
     }
@@ -342,7 +342,7 @@ pub(crate) mod tests {
             ..LimitScope::default()
         };
         let expected = "Limit on running pe of account P1 in queue batch has been reached (2 of 2)";
-        assert_eq!(said(account, &["batch", "P1"], "pe"), expected);
+        assert_eq!(formatted(account, &["batch", "P1"], "pe"), expected);
         let idle = LimitExcess {
             stage: LimitStage::Idle,
             soft: true,

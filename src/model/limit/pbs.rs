@@ -228,16 +228,16 @@ pub fn without(entries: &[LimitEntry], fewer: &[LimitEntry]) -> Vec<LimitEntry> 
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Option<String> {
+    fn reformatted(text: &str) -> Option<String> {
         parse(text).map(|entries| written(&entries))
     }
 
     #[test]
-    fn what_pbs_writes_is_read_and_written_again() {
+    fn pbs_syntax_is_parsed_and_formatted() {
         let all = "[u:PBS_GENERIC=4],[u:alice=10],[g:phys=20],[p:pool=5],[o:PBS_ALL=100]";
-        assert_eq!(told(all).as_deref(), Some(all));
+        assert_eq!(reformatted(all).as_deref(), Some(all));
         assert_eq!(
-            told(" [u:a=1] , [g:\"b\"=2gb]").as_deref(),
+            reformatted(" [u:a=1] , [g:\"b\"=2gb]").as_deref(),
             Some("[u:a=1],[g:b=2gb]")
         );
         for entry in parse(all).unwrap() {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn malformed_texts_are_refused() {
         let bad = [
             "",
             "4",
@@ -274,21 +274,24 @@ mod tests {
         assert_eq!(
             bad.into_iter()
                 .chain(more)
-                .filter_map(told)
+                .filter_map(reformatted)
                 .collect::<Vec<_>>(),
             [""; 0]
         );
     }
 
     #[test]
-    fn names_with_blanks_and_signs_stand_in_quotes() {
+    fn names_with_blanks_and_signs_are_quoted() {
         let text = "[g:\"domain users\"=4],[u:\"a,b]=\"=2],[p:x;y=1]";
-        assert_eq!(told(text).as_deref(), Some(text));
+        assert_eq!(reformatted(text).as_deref(), Some(text));
         assert_eq!(
             parse(text).unwrap()[0].owners,
             LimitOwners::Group(Selector::Named("domain users".into()))
         );
-        assert_eq!((told("[u:\"a=1]"), told("[u:\"\"=1]")), (None, None));
+        assert_eq!(
+            (reformatted("[u:\"a=1]"), reformatted("[u:\"\"=1]")),
+            (None, None)
+        );
         let quoted = LimitScope {
             user: Selector::Named("a\"b".into()),
             ..LimitScope::default()
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_of_two_kinds_cannot_be_written() {
+    fn a_scope_with_two_credentials_has_no_pbs_form() {
         let scope = LimitScope {
             user: Selector::Each,
             group: Selector::Each,

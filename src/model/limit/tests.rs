@@ -44,7 +44,7 @@ fn found(limits: &Limits, user: &str, qos: &str) -> Vec<(i64, String)> {
 }
 
 #[test]
-fn a_limit_on_something_else_or_elsewhere_stands_in_nobodys_place() {
+fn limits_on_other_quantities_or_queues_replace_nothing() {
     let each = || LimitScope {
         user: Selector::Each,
         ..LimitScope::default()
@@ -86,7 +86,7 @@ fn a_limit_on_something_else_or_elsewhere_stands_in_nobodys_place() {
 
 /// M22.
 #[test]
-fn who_is_named_has_a_limit_of_his_own_in_place_of_that_of_each() {
+fn a_limit_for_a_named_user_replaces_the_generic_one() {
     let each = jobs(
         LimitScope {
             user: Selector::Each,
@@ -125,7 +125,7 @@ fn who_is_named_has_a_limit_of_his_own_in_place_of_that_of_each() {
 
 /// M25.
 #[test]
-fn a_limit_may_be_one_of_each_user_in_a_queue() {
+fn a_limit_may_apply_to_each_user_in_a_queue() {
     let scope = |queue: Selector| LimitScope {
         queue,
         user: Selector::Each,
@@ -144,7 +144,7 @@ fn a_limit_may_be_one_of_each_user_in_a_queue() {
 
 /// M26.
 #[test]
-fn a_quality_of_service_may_have_its_limit_in_place_of_all_others() {
+fn the_limit_of_a_quality_may_override_all_others() {
     let steve = jobs(
         LimitScope {
             user: named("steve"),
@@ -172,7 +172,7 @@ fn a_quality_of_service_may_have_its_limit_in_place_of_all_others() {
 
 /// I19: `g:staff` is a name, and jobs store their group as an id.
 #[test]
-fn a_group_that_is_named_is_known_by_its_number() {
+fn named_groups_are_matched_by_id() {
     let staff = jobs(
         LimitScope {
             group: named("staff"),
@@ -220,7 +220,7 @@ fn a_group_that_is_named_is_known_by_its_number() {
 
 /// X16: in PBS, `max_run` and `max_run_soft` each have their own lists of names.
 #[test]
-fn what_a_limit_does_not_say_of_who_is_named_the_one_of_each_says() {
+fn soft_and_hard_values_are_replaced_separately() {
     let user = |user| LimitScope {
         user,
         ..LimitScope::default()
@@ -270,13 +270,13 @@ fn what_a_limit_does_not_say_of_who_is_named_the_one_of_each_says() {
     assert_eq!(
         found(vec![each(), high]),
         [(1, Some(1), None)],
-        "one that overrides replaces all there is"
+        "an overriding limit replaces all others"
     );
 }
 
 /// If a limit names several credentials, all of them must match.
 #[test]
-fn a_limit_is_found_by_whichever_of_its_names_is_told_apart_most() {
+fn limits_are_indexed_by_their_most_selective_name() {
     let both = |user: &str, queue: &str| LimitScope {
         user: named(user),
         queue: named(queue),
@@ -304,7 +304,7 @@ fn a_limit_is_found_by_whichever_of_its_names_is_told_apart_most() {
 
 /// Recordings of cycles store limits as text.
 #[test]
-fn a_quantity_is_the_same_again_when_it_was_written() {
+fn quantities_survive_serialization() {
     let quantities = Quantity::NAMED.map(|(_, quantity)| quantity).into_iter();
     for quantity in quantities.chain([Quantity::Resource("mem".to_string())]) {
         let limit = Limit {
@@ -322,7 +322,7 @@ fn a_quantity_is_the_same_again_when_it_was_written() {
 
 /// Y24.
 #[test]
-fn a_limit_of_each_account_counts_for_all_above_it() {
+fn a_per_account_limit_counts_for_all_accounts_above() {
     let each = jobs(
         LimitScope {
             account: Selector::Each,
@@ -341,7 +341,7 @@ fn a_limit_of_each_account_counts_for_all_above_it() {
 }
 
 #[test]
-fn a_soft_limit_above_the_hard_one_is_the_hard_one() {
+fn a_soft_limit_is_at_most_the_hard_limit() {
     let of = |soft, hard| LimitValues { soft, hard }.soft_limit();
     assert_eq!(
         [

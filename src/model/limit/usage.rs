@@ -18,7 +18,7 @@ pub struct Figure {
 pub struct LimitUse {
     /// Index in the list of limits.
     pub place: usize,
-    /// Limit.
+    /// Limit that applies.
     pub limit: Limit,
     /// Subject: a name for each selector other than `All`, in the order of
     /// [`crate::model::limit::LimitScope::selectors`].

@@ -283,13 +283,13 @@ mod tests {
         assert_eq!(
             component.value(&[-40.0, 5.0, 6.0]),
             -230.0,
-            "a cap is no floor"
+            "a cap does not raise negative values"
         );
     }
 
     /// M11.
     #[test]
-    fn by_default_nothing_counts_but_minutes_of_waiting() {
+    fn by_default_only_minutes_of_waiting_count() {
         let default = Components::default();
         let values: Vec<f64> = ComponentKind::ALL
             .iter()
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_named_has_what_others_have() {
+    fn names_without_an_entry_use_the_default_entry() {
         let table = BTreeMap::from([("john".to_string(), 300.0), ("*".to_string(), 5.0)]);
         let of = |name| Priorities::in_table(&table, name);
         assert_eq!(

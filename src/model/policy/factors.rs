@@ -6,7 +6,7 @@ use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-/// Factor of a job's priority, from 0 to 1; its discriminant is its index in [`FACTORS`].
+/// Factor of a job's priority, usually from 0 to 1; its discriminant is its index in [`FACTORS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
     /// Waiting time as a fraction of `max_wait` (F2).
@@ -27,7 +27,7 @@ pub enum Factor {
 
 /// Row of the table of factors.
 pub struct FactorRow {
-    /// Factor.
+    /// Factor that this row describes.
     pub factor: Factor,
     /// Key in `[order.weights]` and name in `qstat --priority`.
     pub name: &'static str,
@@ -73,32 +73,34 @@ pub const FACTORS: &[FactorRow] = &[
         Factor::Qos,
         "qos",
         [5000.0, 20000.0],
-        "The factor of its quality of service, see [[qos]].",
+        "The factor of the job's quality of service, see [[qos]].",
     ),
     row(
         Factor::Queue,
         "queue",
         [500.0, 10000.0],
-        "The factor of its queue; without one, the queue's priority divided by 1024, from -1 to 1.",
+        "The factor of the job's queue; without one, the queue's priority divided by 1024, from -1 \
+         to 1.",
     ),
     row(
         Factor::JobSize,
         "job_size",
         [1000.0, 0.0],
-        "The fewest nodes that the job fits on when nothing else runs, as a part of all nodes.",
+        "The smallest number of nodes on which the job fits when nothing else runs, as a part of \
+         all nodes.",
     ),
     row(
         Factor::User,
         "user",
         [1000.0, 10000.0],
-        "The factor that its owner sets with --user-factor, 1 by default; \
+        "The factor that the owner sets with --user-factor, 1 by default; \
          it only lowers the priority.",
     ),
     row(
         Factor::Slowdown,
         "slowdown",
         [0.0, 10000.0],
-        "Its slowdown, waiting time by walltime, as a part of slowdown_cap.",
+        "The job's slowdown, waiting time divided by walltime, as a part of slowdown_cap.",
     ),
 ];
 

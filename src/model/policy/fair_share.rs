@@ -102,7 +102,7 @@ mod tests {
 
     /// Y25.
     #[test]
-    fn who_is_listed_nowhere_has_an_account_below_the_default_one() {
+    fn unlisted_users_have_an_account_below_the_default_one() {
         let users = Some([("bob".to_string(), crate::model::account::Shares::default())].into());
         let research = Account {
             name: "research".to_string(),

@@ -2,7 +2,7 @@
 
 use crate::model::expression::Expression;
 
-/// All names.
+/// Names of job properties that are not resources.
 pub const NAMES: &[&str] = &[
     "eligible_time",
     "job_priority",
@@ -24,11 +24,11 @@ pub fn heeds_shares(formula: &Expression) -> bool {
     })
 }
 
-/// Tests whether a formula contains a name that matches `is_sought`.
-pub fn asks_for(formula: &Expression, is_sought: impl Fn(&str) -> bool) -> bool {
+/// Tests whether a formula contains a name that satisfies `matches`.
+pub fn asks_for(formula: &Expression, matches: impl Fn(&str) -> bool) -> bool {
     formula
         .names()
         .into_iter()
         .chain(formula.words())
-        .any(is_sought)
+        .any(matches)
 }

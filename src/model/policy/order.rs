@@ -176,7 +176,7 @@ impl Precedence {
     fn formula_uses(&self, name: &str) -> bool {
         self.formula
             .as_ref()
-            .is_some_and(|formula| formula::asks_for(formula, |asked| asked == name))
+            .is_some_and(|formula| formula::asks_for(formula, |used| used == name))
     }
 
     /// Tests whether priorities change with time alone.
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_used_matters_where_the_order_says_so() {
+    fn usage_matters_if_the_order_depends_on_it() {
         let formulas = ["fair_share_perc", "2 * fairshare_factor", "ncpus"];
         assert_eq!(
             formulas.map(|text| Precedence::by_formula(text).heeds_shares()),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_first_goes_first_where_nothing_else_counts() {
+    fn without_other_criteria_jobs_start_in_submission_order() {
         assert!(Precedence::fcfs().is_by_rank() && !by(PriorityOrder::Priority).is_by_rank());
         let turns = Tiers {
             turns: TurnPolicy::ByQueue,
@@ -280,7 +280,7 @@ mod tests {
 
     /// I21: a starving job comes first as soon as it has waited long enough, without any event.
     #[test]
-    fn time_alone_changes_what_hangs_on_waiting() {
+    fn orders_by_waiting_time_change_with_time_alone() {
         let starving = Tiers {
             max_starve: Some(Span::seconds(60)),
             ..Tiers::default()
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_priority_counts_where_the_order_asks_for_it() {
+    fn a_job_priority_counts_if_the_order_uses_it() {
         let orders = [
             PriorityOrder::Cluster,
             PriorityOrder::Priority,
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_priority_counts_unless_something_else_stands_for_it() {
+    fn a_queue_priority_counts_unless_a_factor_replaces_it() {
         let uses = |rule: Precedence| rule.uses_queue_priority("short");
         let orders = [
             PriorityOrder::Multifactor,

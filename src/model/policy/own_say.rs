@@ -49,25 +49,25 @@ impl OwnSay {
     /// Returns the sort key of a priority, the highest first. A priority outside the range,
     /// stored before a change of the configuration, counts as the default.
     pub fn score(&self, priority: i32) -> f64 {
-        let said = if self.range().contains(&priority) {
+        let valid = if self.range().contains(&priority) {
             priority
         } else {
             self.unsaid()
         };
-        f64::from(if self.lowest_is_best { -said } else { said })
+        f64::from(if self.lowest_is_best { -valid } else { valid })
     }
 
     /// Limits a requested priority to what the owner may set; the job may keep its present one.
-    pub fn granted(&self, asked: i32, has: i32) -> i32 {
+    pub fn granted(&self, requested: i32, has: i32) -> i32 {
         let bound = match self.user_priority {
             UserPriority::LowerOnly => Some(self.unsaid()),
             UserPriority::Clamp => self.highest_user_priority,
             UserPriority::Free => None,
         };
         match bound {
-            None => asked,
-            Some(bound) if self.lowest_is_best => asked.max(bound.min(has)),
-            Some(bound) => asked.min(bound.max(has)),
+            None => requested,
+            Some(bound) if self.lowest_is_best => requested.max(bound.min(has)),
+            Some(bound) => requested.min(bound.max(has)),
         }
     }
 
@@ -96,13 +96,13 @@ mod tests {
 
     /// X22.
     #[test]
-    fn an_owner_may_lower_or_go_to_a_bound_or_do_as_he_likes() {
+    fn owners_may_lower_clamp_or_choose_priorities() {
         let of = |user_priority| OwnSay {
             user_priority,
             highest_user_priority: Some(100),
             ..OwnSay::default()
         };
-        let granted = |rule: OwnSay| [-5, 0, 5, 500].map(|asked| rule.granted(asked, 0));
+        let granted = |rule: OwnSay| [-5, 0, 5, 500].map(|requested| rule.granted(requested, 0));
         assert_eq!(granted(OwnSay::default()), [-5, 0, 0, 0]);
         assert_eq!(granted(of(UserPriority::Clamp)), [-5, 0, 5, 100]);
         assert_eq!(granted(of(UserPriority::Free)), [-5, 0, 5, 500]);
@@ -114,22 +114,22 @@ mod tests {
 
     /// X22: lowering a priority set by an operator is allowed.
     #[test]
-    fn a_priority_that_a_job_has_it_may_keep() {
+    fn a_job_may_keep_its_priority() {
         assert_eq!(
-            [700, 500, 300].map(|asked| OwnSay::default().granted(asked, 500)),
+            [700, 500, 300].map(|requested| OwnSay::default().granted(requested, 500)),
             [500, 500, 300]
         );
         assert_eq!(
-            [1, 5, 7, 200].map(|asked| QUBE.granted(asked, 5)),
+            [1, 5, 7, 200].map(|requested| QUBE.granted(requested, 5)),
             [5, 5, 7, 200]
         );
     }
 
     /// Q18.
     #[test]
-    fn where_the_lowest_is_best_the_bound_is_below() {
+    fn with_lowest_is_best_the_bound_is_a_minimum() {
         assert_eq!(
-            [5, 100, 101, 9999].map(|asked| QUBE.granted(asked, 9999)),
+            [5, 100, 101, 9999].map(|requested| QUBE.granted(requested, 9999)),
             [100, 100, 101, 9999]
         );
         assert_eq!((QUBE.unsaid(), QUBE.range()), (9999, 1..=9999));

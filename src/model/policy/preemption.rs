@@ -212,8 +212,8 @@ fn codes(actions: &[PreemptAction]) -> String {
 /// between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "letters of {}, as \"SCR\", with falling percents of the walltime left between, \
-     as \"SCR 80 SC 50 S\"",
+    "letters of {}, such as \"SCR\", and between such words falling percentages of the remaining \
+     walltime, such as \"SCR 80 SC 50 S\"",
     PreemptAction::order_characters()
 )]
 pub struct NoActions;
@@ -270,7 +270,7 @@ mod tests {
 
     /// I20.
     #[test]
-    fn how_a_job_makes_way_goes_by_what_it_has_left() {
+    fn preemption_actions_depend_on_the_walltime_left() {
         let actions: Actions = "SCR 80 SC 50 S".parse().unwrap();
         let first = |left| actions.of(left).len();
         assert_eq!(

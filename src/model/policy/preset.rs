@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presets_have_the_fair_share_of_their_namesakes() {
+    fn presets_have_the_fair_share_of_their_schedulers() {
         let of = |preset: Preset| {
             let FairShare {
                 method,

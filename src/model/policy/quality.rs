@@ -279,7 +279,7 @@ impl QosGrant {
 impl std::fmt::Display for QosGrant {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let QosGrant::Listed(named) = self else {
-            return f.write_str("everybody");
+            return f.write_str("all users");
         };
         let JobOwners {
             users,
@@ -324,14 +324,14 @@ mod tests {
 
     /// F4.
     #[test]
-    fn expedite_is_granted_by_those_who_run_the_place() {
+    fn expedite_is_for_operators_and_managers() {
         let qualities = Qualities::default();
-        let said = asks("ann", None)(&qualities, "expedite").unwrap_err();
+        let refusal = asks("ann", None)(&qualities, "expedite").unwrap_err();
         assert!(
-            said.contains("qos_denied") && said.contains("operators and managers"),
-            "{said}"
+            refusal.contains("qos_denied") && refusal.contains("operators and managers"),
+            "{refusal}"
         );
-        assert!(said.contains("normal, standby"), "{said}");
+        assert!(refusal.contains("normal, standby"), "{refusal}");
         for (user, name) in [
             ("root", "expedite"),
             ("ann", "standby"),
@@ -380,17 +380,19 @@ mod tests {
                 "{user} {account:?}"
             );
         }
-        let said = asks("bob", Some("other"))(&qualities, "high").unwrap_err();
+        let refusal = asks("bob", Some("other"))(&qualities, "high").unwrap_err();
         assert!(
-            said.contains("users ann, groups staff, accounts paying, operators and managers"),
-            "{said}"
+            refusal.contains("users ann, groups staff, accounts paying, operators and managers"),
+            "{refusal}"
         );
         assert_eq!(asks("bob", None)(&qualities, "open"), Ok(()));
         assert!(asks("bob", None)(&qualities, "shut").is_err());
-        let said = asks("bob", None)(&qualities, "nosuch").unwrap_err();
+        let refusal = asks("bob", None)(&qualities, "nosuch").unwrap_err();
         assert!(
-            said.contains("`nosuch`") && said.contains("open, normal") && !said.contains("shut"),
-            "{said}"
+            refusal.contains("`nosuch`")
+                && refusal.contains("open, normal")
+                && !refusal.contains("shut"),
+            "{refusal}"
         );
         assert_eq!(asks("bob", None)(&qualities, "normal"), Ok(()));
         assert_eq!(qualities.factors()["normal"], 0.5);
@@ -423,19 +425,19 @@ mod tests {
         assert_eq!(
             half.charge(None, None),
             2.0,
-            "a job that asks for none has the normal one"
+            "without a request, normal applies"
         );
         let own = Qualities::only(vec![of("high", QosGrant::All), of("normal", QosGrant::All)]);
         assert_eq!(
             (own.all.len(), own.factors()["normal"]),
             (2, 1.0),
-            "a site may say what is normal"
+            "a site may define normal"
         );
     }
 
     /// M27: QDEF and QLIST.
     #[test]
-    fn a_quality_may_go_without_saying_and_be_for_the_jobs_of_a_queue() {
+    fn a_quality_may_be_the_default_and_restricted_to_a_queue() {
         let queues = |name: &str| JobOwners {
             queues: vec![name.to_string()],
             ..JobOwners::default()
@@ -457,11 +459,11 @@ mod tests {
             is_member: &|_| false,
         };
         assert!(qualities.check(Some("night"), &asker("night")).is_ok());
-        let said = qualities
+        let refusal = qualities
             .check(Some("night"), &asker("slow"))
             .unwrap_err()
             .text;
-        assert!(said.contains("jobs in queues night"), "{said}");
+        assert!(refusal.contains("jobs in queues night"), "{refusal}");
         assert_eq!(
             [
                 qualities.default_for(&asker("slow")),
@@ -472,18 +474,18 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_spool_says_of_a_quality_is_charged_whole_and_goes_without_saying_for_nobody() {
-        let mut told = serde_json::to_value(Quality {
+    fn qualities_of_older_spools_charge_fully_and_are_no_default() {
+        let mut stored = serde_json::to_value(Quality {
             charge: 0.5,
             ..Quality::new("low", 0.1)
         })
         .unwrap();
-        let fields = told.as_object_mut().unwrap();
+        let fields = stored.as_object_mut().unwrap();
         ["charge", "flags", "default_for"]
             .iter()
             .for_each(|name| drop(fields.remove(*name).unwrap()));
         assert_eq!(
-            serde_json::from_value::<Quality>(told).unwrap(),
+            serde_json::from_value::<Quality>(stored).unwrap(),
             Quality::new("low", 0.1)
         );
     }

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn i23_prime_time_is_for_its_queues_and_may_be_a_border() {
+    fn i23_prime_time_restricts_queues_and_may_be_a_boundary() {
         let prime = |is_on, may_cross| SiteTime {
             prime: Some(Prime {
                 is_on,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn prime_time_lasts_to_its_hour_and_over_days_that_join() {
+    fn prime_time_spans_adjacent_days() {
         let at = |text: &str| NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap();
         let days = vec![Weekday::Mon, Weekday::Tue];
         let hours = PrimeHours {

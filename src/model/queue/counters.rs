@@ -62,7 +62,7 @@ fn place(concern: &Concern) -> LimitPlace {
 }
 
 /// Returns the requested amount of a resource; 0 if not requested.
-fn asked(request: &Request, name: &str) -> i64 {
+fn requested_amount(request: &Request, name: &str) -> i64 {
     request
         .list
         .get(name)
@@ -264,12 +264,12 @@ impl JobCounters {
     fn of_one(&self, quantity: &Quantity, request: &Request) -> i64 {
         match quantity {
             Quantity::Jobs => 1,
-            Quantity::Nodes => asked(request, "nodect"),
+            Quantity::Nodes => requested_amount(request, "nodect"),
             Quantity::Seconds => self.seconds(request),
             Quantity::ProcessorSeconds => {
-                asked(request, "ncpus").saturating_mul(self.seconds(request))
+                requested_amount(request, "ncpus").saturating_mul(self.seconds(request))
             }
-            Quantity::Resource(name) => asked(request, name),
+            Quantity::Resource(name) => requested_amount(request, name),
             // Depends on the size of the cluster, which changes: such limits apply only to
             // running jobs.
             Quantity::Equivalents => 0,
@@ -286,7 +286,7 @@ impl JobCounters {
     /// warnings for exceeded soft limits. For an existing job, only an increase is checked.
     pub fn admit(
         &self,
-        comer: Comer,
+        entering: Comer,
         spec: &Spec,
         subject: &LimitSubject,
         resources: &Resources,
@@ -294,14 +294,14 @@ impl JobCounters {
         if self.is_idle() {
             return Ok(Vec::new());
         }
-        let (own, other) = match comer {
+        let (own, other) = match entering {
             Comer::New(_) => (None, None),
             Comer::Known(own) => (Some(own), None),
             Comer::InPlaceOf { own, other } => (Some(own), Some(other)),
         };
         let known = own.and_then(|id| self.jobs.get(&id));
-        let leaver = other.and_then(|id| self.jobs.get(&id));
-        let times = match (known, comer) {
+        let leaving = other.and_then(|id| self.jobs.get(&id));
+        let times = match (known, entering) {
             (Some(entry), _) => entry.times,
             (None, Comer::New(state)) => JobCount::of_new(spec, state),
             (None, _) => JobCount::of_new(spec, JobState::Queued),
@@ -311,24 +311,24 @@ impl JobCounters {
             let limit = &self.limits.all[concern.place];
             let place = place(&concern);
             let before = known.map_or(0, |entry| entry.amount(&place));
-            let more = self
+            let added = self
                 .amount(limit, &spec.request, times)
                 .saturating_sub(before);
-            if more <= 0 {
+            if added <= 0 {
                 continue;
             }
             // If the job already counts under this key, the other job will too.
-            let left = match leaver {
-                Some(leaver) if before == 0 => leaver.amount(&place),
+            let left = match leaving {
+                Some(leaving) if before == 0 => leaving.amount(&place),
                 _ => 0,
             };
-            let there = self.sum(&place).saturating_sub(left);
-            let total = there.saturating_add(more);
+            let used = self.sum(&place).saturating_sub(left);
+            let total = used.saturating_add(added);
             let excess = words::QueuedExcess {
                 limit,
                 key: &place.1,
-                there,
-                more,
+                used,
+                added,
                 queue: &spec.queue,
                 resources,
             };

@@ -11,21 +11,21 @@ pub enum ShareHolder {
     Pool(String),
     /// Operation: a job, or an array with all its subjobs.
     Operation(JobId),
-    /// Each of this number of identical waiting jobs; the id is that of the first.
+    /// Identical waiting jobs: the id of the first, and their number. The report applies to each.
     Alike(JobId, u64),
 }
 
 named! {
     /// Status of a holder relative to its fair share.
     FairShareStatus {
-        /// Usage is at the fair share, within the tolerance.
+        /// Usage is not below the fair share, within the tolerance.
         Normal = "normal",
         /// Usage is below the fair share.
         Below = "below_fair_share",
         /// Usage has been below the fair share for long enough to preempt other jobs.
         Starving = "starving",
-        /// Usage has been below for so long that jobs within the fair shares of others are
-        /// preempted.
+        /// Usage has been below the fair share for so long that jobs within the fair shares of
+        /// others are preempted, too.
         Aggressive = "aggressively_starving",
     }
 }
@@ -33,17 +33,17 @@ named! {
 /// Fair share and usage of a holder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FairShareReport {
-    /// Pool or operation.
+    /// Pool, operation or identical waiting jobs.
     pub who: ShareHolder,
     /// Ancestor pools, the nearest first; for an operation, its own pool comes first.
     pub pools: Vec<String>,
-    /// Fair share, as a fraction of the cluster.
+    /// Fair share of the dominant resource, from 0 to 1.
     pub fair: f64,
-    /// Usage as a fraction of the cluster, including resources held for the holder, without those
-    /// about to be preempted.
+    /// Dominant share of the usage, from 0 to 1. Jobs that start or preempt in the coming cycle
+    /// count; jobs that it preempts do not.
     pub used: f64,
-    /// Dominant resource: the one with the largest fraction in use, or requested if none is in
-    /// use.
+    /// Resource with the largest fraction of the cluster in use; for an operation without usage, the
+    /// largest fraction requested. None for a pool without usage.
     pub resource: Option<String>,
     /// Status relative to the fair share.
     pub status: FairShareStatus,

@@ -188,9 +188,9 @@ pub struct Explanation {
 pub enum PreemptionOutlook {
     /// These jobs are being preempted.
     Made(Vec<JobId>),
-    /// No job can be preempted.
+    /// No job is preempted: there are no candidates, or preempting them would not free enough.
     Barred {
-        /// Number of running jobs with lower precedence that could be preempted.
+        /// Number of running jobs with lower precedence that may be preempted.
         candidates: u64,
         /// Number of further such jobs whose owners have exempted them.
         protected: u64,

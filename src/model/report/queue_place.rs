@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    fn told(one: &QueueTurn, other: &QueueTurn) -> Vec<String> {
+    fn differences_of(one: &QueueTurn, other: &QueueTurn) -> Vec<String> {
         let name = |difference: OrderDifference| match difference {
             OrderDifference::Part(one, other) => {
                 format!("{} {} {}", one.name, one.counts(), other.counts())
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_most_is_told_first_and_what_counts_nothing_not_at_all() {
+    fn the_largest_difference_is_first_and_equal_parts_are_omitted() {
         let one = turn(
             0,
             &[
@@ -177,35 +177,41 @@ mod tests {
             ],
         );
         assert_eq!(
-            told(&one, &other),
+            differences_of(&one, &other),
             ["fair_share 250 500", "wait_time 50 100"]
         );
         let low = turn(0, &[("queue", 0.75, 100.0), ("wait_time", 0.0, 100.0)]);
         let high = turn(0, &[("queue", 1.0, 100.0), ("wait_time", 0.5, 100.0)]);
         assert_eq!(
-            told(&low, &high),
+            differences_of(&low, &high),
             ["wait_time 0 50", "queue 75 100"],
-            "what is large for both says less"
+            "only the difference counts"
         );
         let above = turn(
             7,
             &[("wait_time", 0.5, 100.0), ("fair_share", 0.25, 1000.0)],
         );
-        assert_eq!(told(&above, &one), [r#"Tier("queue priority 7", "")"#]);
+        assert_eq!(
+            differences_of(&above, &one),
+            [r#"Tier("queue priority 7", "")"#]
+        );
         let reserved = QueueTurn {
             is_reserved: true,
             ..one.clone()
         };
-        assert_eq!(told(&reserved, &one), ["Reserved"]);
+        assert_eq!(differences_of(&reserved, &one), ["Reserved"]);
     }
 
     #[test]
-    fn what_an_operator_says_decides_alone_and_a_score_without_parts_speaks_for_itself() {
+    fn system_priorities_and_scores_without_parts_are_compared_as_such() {
         let one = turn(0, &[("wait_time", 0.5, 100.0)]);
         let mut ordered = turn(0, &[]);
         ordered.priority.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
         ordered.priority.score = 1e9 + 5.0;
-        assert_eq!(told(&one, &ordered), ["SystemPriority(None, Some(5.0))"]);
+        assert_eq!(
+            differences_of(&one, &ordered),
+            ["SystemPriority(None, Some(5.0))"]
+        );
         let with = |score| QueueTurn {
             priority: PriorityScore {
                 score,
@@ -213,7 +219,10 @@ mod tests {
             },
             ..turn(0, &[])
         };
-        assert_eq!(told(&with(-1.0), &with(-0.5)), ["Score(-1.0, -0.5)"]);
+        assert_eq!(
+            differences_of(&with(-1.0), &with(-0.5)),
+            ["Score(-1.0, -0.5)"]
+        );
     }
 
     #[test]
@@ -223,13 +232,16 @@ mod tests {
             ..turn(0, &[("job_priority", score, 1.0)])
         };
         let expected = [r#"Cluster("/a", "/b")"#, "job_priority 1 5"];
-        assert_eq!(told(&of("/a", 1.0), &of("/b", 5.0)), expected);
-        assert_eq!(told(&of("/a", 1.0), &of("/a", 5.0)), expected[1..]);
+        assert_eq!(differences_of(&of("/a", 1.0), &of("/b", 5.0)), expected);
+        assert_eq!(
+            differences_of(&of("/a", 1.0), &of("/a", 5.0)),
+            expected[1..]
+        );
     }
 
     #[test]
-    fn between_equals_it_is_the_place_that_decides() {
+    fn equal_jobs_differ_in_submission_order() {
         let one = turn(0, &[("wait_time", 0.5, 100.0)]);
-        assert_eq!(told(&one, &one), ["Place"]);
+        assert_eq!(differences_of(&one, &one), ["Place"]);
     }
 }

@@ -29,14 +29,15 @@ pub struct ShareStatus {
     pub used: f64,
     /// Usage that the method compares with the shares, from 0 to 1.
     pub effective: f64,
-    /// Unscaled value from which the method computes the factor, if different; with `fairtree`,
-    /// infinite without usage.
+    /// Unscaled value from which the method computes the factor: with `linear` 0 to 1,000,000; with
+    /// `fairtree` shares over usage among siblings, infinite without usage; with `target` the
+    /// distance from the target. None for other methods.
     pub level: Option<f64>,
     /// Fair-share factor from 0 (far above the share) to 1 (no usage).
     pub factor: f64,
     /// Rank among users, or among accounts: 1 comes first, ties have equal ranks.
     pub rank: u64,
-    /// Usage is above a cap, so that no jobs start (M12).
+    /// Usage is above a cap, such as a target of `25%` (M12). Jobs still start.
     pub is_capped: bool,
     /// Time until usage returns to the entitlement.
     pub balance: TimeToBalance,

@@ -69,7 +69,7 @@ impl fmt::Display for ClusterPath {
 
 /// Error for an invalid cluster or restriction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{found}` is no {wanted}")]
+#[error("`{found}` is not a {wanted}")]
 pub struct NotCluster {
     found: String,
     wanted: &'static str,
@@ -79,12 +79,13 @@ impl NotCluster {
     fn path(found: &str) -> NotCluster {
         NotCluster {
             found: found.to_string(),
-            wanted: "cluster: one is `/` or labels as in `/film/shot3`",
+            wanted: "cluster: use `/` or labels, as in `/film/shot3`",
         }
     }
 
     fn restriction(found: &str) -> NotCluster {
-        let wanted = "restriction: one is clusters as `/a/b`, `/a/+` (with all below) or `/a/*` (all below), joined by ||";
+        let wanted = "restriction: join clusters with ||, each as `/a/b`, `/a/+` (and all below) \
+                      or `/a/*` (only those below)";
         NotCluster {
             found: found.to_string(),
             wanted,
@@ -233,7 +234,7 @@ mod tests {
 
     /// Q17.
     #[test]
-    fn a_job_is_as_far_from_a_worker_as_it_has_to_climb() {
+    fn distance_counts_the_levels_up_to_the_common_ancestor() {
         let from_worker = |job: &str| distance(&path("/A/B"), &path(job));
         let ranks = ["/A/B/C", "/A/B", "/A/D", "/X", "/A", "/"].map(from_worker);
         assert_eq!(ranks, [1, 0, 2, 3, 2, 3]);
@@ -245,7 +246,7 @@ mod tests {
 
     /// Q19.
     #[test]
-    fn a_restriction_reaches_as_far_down_as_it_says() {
+    fn a_restriction_accepts_the_levels_that_it_names() {
         let accepted = |restriction: &str, paths: [&str; 4]| {
             let restriction = Restriction::parse(restriction).unwrap();
             paths.map(|text| restriction.accepts(&path(text)))
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cluster_or_restriction_is_refused_by_name() {
+    fn invalid_clusters_and_restrictions_are_named_in_errors() {
         for bad in [
             "", "a", "a/b", "//", "/a/", "/a//b", "/a b", "/+", "/a/*", "/a|b", "/a,b",
         ] {
@@ -300,10 +301,10 @@ mod tests {
         ] {
             assert!(Restriction::parse(bad).is_err(), "{bad:?}");
         }
-        let told = Restriction::parse("/a || b/+").unwrap_err().to_string();
+        let error = Restriction::parse("/a || b/+").unwrap_err().to_string();
         assert!(
-            told.starts_with("`b/+` is no restriction: one is clusters as"),
-            "{told}"
+            error.starts_with("`b/+` is not a restriction: join clusters with ||"),
+            "{error}"
         );
     }
 
@@ -322,7 +323,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_accepted_at_a_cluster_or_below_is_one_or_the_other(a in "(/[ab]){1,3}", b in "(/[ab]){1,3}") {
+        fn plus_accepts_a_cluster_and_all_below(a in "(/[ab]){1,3}", b in "(/[ab]){1,3}") {
             let accepts = |end: &str| Restriction::parse(&format!("{a}{end}")).unwrap().accepts(&path(&b));
             prop_assert_eq!(accepts("/+"), accepts("/*") ^ accepts(""));
             prop_assert_eq!(accepts(""), distance(&path(&a), &path(&b)) == 0);

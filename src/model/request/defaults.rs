@@ -109,7 +109,7 @@ mod tests {
         let filled = request.with(defaults, &Resources::builtin()).unwrap();
         assert_eq!(
             filled.asked, request.asked,
-            "what goes without saying was not asked for"
+            "defaults do not count as requested"
         );
         filled
             .list
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_what_it_does_not_say_and_keeps_what_it_says() {
+    fn defaults_fill_only_what_a_job_does_not_request() {
         let defaults = Defaults::new(
             list(&[("walltime", "1:00:00"), ("ncpus", "4")]),
             list(&[("mem", "1gb")]),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_and_their_place_may_go_without_saying() {
+    fn chunks_and_place_may_be_defaults() {
         let defaults = Defaults::new(
             list(&[("select", "2:ncpus=2"), ("place", "scatter")]),
             list(&[("ncpus", "3")]),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_say_how_long_it_runs_may_run_as_long_as_the_queue_lets_it() {
+    fn the_maximum_walltime_is_the_default() {
         let defaults = Defaults::new(list(&[("cput", "60")]), ResourceList::new());
         let defaults = defaults.bounded(&list(&[
             ("walltime", "2:00:00"),

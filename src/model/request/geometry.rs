@@ -27,7 +27,7 @@ impl Geometry {
 /// Error for an invalid geometry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{found}` is no geometry: one names all tasks from 0 on, each once, node by node, as {{(0,3)(1,2)}}"
+    "`{found}` is not a geometry: list each task from 0 once, grouped by node, as in {{(0,3)(1,2)}}"
 )]
 pub struct NotGeometry {
     found: String,

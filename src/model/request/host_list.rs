@@ -118,18 +118,18 @@ impl FromStr for HostList {
 fn add(list: &mut HostList, part: &str) -> Result<(), &'static str> {
     let (name, names) = part
         .split_once('=')
-        .ok_or("is no part of a host list: parts are hosts=NAME,...")?;
+        .ok_or("is not a part of a host list: use hosts=NAME,...")?;
     let place = list
         .part(name)
-        .ok_or("is no part of a host list: there are hosts groups omit_hosts omit_groups")?;
+        .ok_or("is not a part of a host list: use hosts, groups, omit_hosts or omit_groups")?;
     if !place.is_empty() {
-        return Err("comes twice in the host list: name all in one part, with commas");
+        return Err("repeats a part of the host list: join all names of a part with commas");
     }
     if names
         .split(',')
         .any(|name| name.is_empty() || name.contains('='))
     {
-        return Err("holds what is no name: names stand between single commas");
+        return Err("has an empty or invalid name: separate names with single commas");
     }
     place.extend(names.split(',').map(str::to_string));
     Ok(())
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faulty_list_is_refused_by_its_faulty_part() {
+    fn errors_name_the_invalid_part() {
         for bad in [
             "n1",
             "host=n1",
@@ -206,13 +206,13 @@ mod tests {
         ] {
             assert!(bad.parse::<HostList>().is_err(), "{bad:?}");
         }
-        let told = "hosts=n1 node=n2"
+        let refusal = "hosts=n1 node=n2"
             .parse::<HostList>()
             .unwrap_err()
             .to_string();
         assert_eq!(
-            told,
-            "`node=n2` is no part of a host list: there are hosts groups omit_hosts omit_groups"
+            refusal,
+            "`node=n2` is not a part of a host list: use hosts, groups, omit_hosts or omit_groups"
         );
     }
 

@@ -64,7 +64,7 @@ pub fn check(expression: &Expression, resources: &Resources) -> Result<(), Strin
         if !is_host_name && !known.contains(&name) {
             let near = nearest(name, &known).unwrap_or_default();
             return Err(format!(
-                "`{name}` is nothing to ask for; the nearest known one is `{near}`; text stands in quotes"
+                "unknown name `{name}`; the nearest known one is `{near}`; put text in quotes"
             ));
         }
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::model::resource::Definition;
 
-    fn said(text: &str) -> Result<(), String> {
+    fn checked(text: &str) -> Result<(), String> {
         let mut resources = Resources::builtin();
         let flag = Definition {
             kind: ResourceType::Boolean,
@@ -110,7 +110,7 @@ mod tests {
 
     /// Q20.
     #[test]
-    fn names_that_mean_nothing_are_told_with_the_nearest() {
+    fn errors_for_unknown_names_suggest_the_nearest() {
         for good in [
             "host.memory.total >= 3 and host.os eq linux",
             "job.user ne guest or host.name ne n1",
@@ -118,7 +118,7 @@ mod tests {
             "SPEED > 2 and host.ncpus.used < 3 and job.walltime < 3600",
             "host.name eq n1.example.org",
         ] {
-            assert_eq!(said(good), Ok(()), "{good}");
+            assert_eq!(checked(good), Ok(()), "{good}");
         }
         for (bad, near) in [
             ("host.memroy.total >= 3", "host.memory.total"),
@@ -127,11 +127,11 @@ mod tests {
             ("SPEDE > 2", "SPEED"),
         ] {
             assert!(
-                said(bad)
+                checked(bad)
                     .unwrap_err()
                     .contains(&format!("nearest known one is `{near}`")),
                 "{bad}: {:?}",
-                said(bad)
+                checked(bad)
             );
         }
     }

@@ -130,7 +130,7 @@ fn choice<T: Copy>(text: &str, all: &[(&str, T)]) -> Result<Option<T>, String> {
         .map(|(_, value)| *value);
     if found.is_none() {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        return Err(format!("`{text}` is none of {}", names.join(", ")));
+        return Err(format!("`{text}` is not one of {}", names.join(", ")));
     }
     Ok(found)
 }
@@ -190,17 +190,18 @@ mod tests {
     #[test]
     fn invalid_requirements_are_refused() {
         let mut placement = PlacementRequirements::default();
-        let said = |placement: &mut PlacementRequirements, name, text| {
+        let error = |placement: &mut PlacementRequirements, name, text| {
             placement.set(name, text).unwrap_err()
         };
         assert!(
-            said(&mut placement, "nalloc", "best").starts_with("`best` is none of minresource, ")
+            error(&mut placement, "nalloc", "best")
+                .starts_with("`best` is not one of minresource, ")
         );
         assert!(
-            said(&mut placement, "requirements", "host.memory.total >= ").starts_with("column ")
+            error(&mut placement, "requirements", "host.memory.total >= ").starts_with("column ")
         );
-        assert!(said(&mut placement, "geometry", "{(0,0)}").contains("geometry"));
-        assert!(said(&mut placement, "cluster", "post").contains("`post` is no cluster"));
+        assert!(error(&mut placement, "geometry", "{(0,0)}").contains("geometry"));
+        assert!(error(&mut placement, "cluster", "post").contains("`post` is not a cluster"));
         assert_eq!(placement, PlacementRequirements::default());
     }
 }

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_queues_resources_or_nobody() {
+    fn targets_are_queues_resources_or_none() {
         assert_eq!(
             PreemptTarget::parse("QUEUE=a"),
             Some(PreemptTarget::Queue("a"))

@@ -233,7 +233,7 @@ fn refused(rows: &[(&str, u8, &str)]) {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table")]
-fn faulty_resources_are_refused_in_the_words_of_pbs() {
+fn invalid_resources_give_the_errors_of_pbs() {
     refused(&[
         ("foo=1", 187, "Unknown resource Resource_List.foo"),
         ("foo", 187, "Unknown resource Resource_List.foo"),
@@ -342,7 +342,7 @@ fn faulty_resources_are_refused_in_the_words_of_pbs() {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "a table")]
-fn faulty_selects_are_refused_in_the_words_of_pbs() {
+fn invalid_selects_give_the_errors_of_pbs() {
     refused(&[
         ("select=0", 166, "Illegal attribute or resource value"),
         (
@@ -470,7 +470,7 @@ fn faulty_selects_are_refused_in_the_words_of_pbs() {
 }
 
 #[test]
-fn faulty_places_and_mixtures_are_refused_in_the_words_of_pbs() {
+fn invalid_places_and_mixtures_give_the_errors_of_pbs() {
     refused(&[
         (
             "select=1:place=free",
@@ -542,7 +542,7 @@ fn faulty_places_and_mixtures_are_refused_in_the_words_of_pbs() {
 }
 
 #[test]
-fn faulty_nodes_are_refused_in_the_words_of_pbs() {
+fn invalid_nodes_give_the_errors_of_pbs() {
     refused(&[
         ("nodes=0", 241, "node(s) specification error"),
         ("nodes=", 241, "node(s) specification error"),

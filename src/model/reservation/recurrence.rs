@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 /// Time zone, supplied by the caller.
 pub trait Zone {
-    /// Converts civil time: the first of two such times, and one hour later for a skipped one.
+    /// Converts civil time to wall-clock time. A repeated civil time gives the first of the two; a
+    /// skipped one gives the time one hour later.
     fn wall(&self, civil: NaiveDateTime) -> Wall;
-    /// Converts to civil time; None outside the range of calendars.
+    /// Converts wall-clock time to civil time; None outside the range of calendars.
     fn civil(&self, wall: Wall) -> Option<NaiveDateTime>;
 }
 
@@ -48,7 +49,8 @@ enum Until {
 pub enum RuleFault {
     /// Unknown part, or a part with an invalid value.
     #[error(
-        "`{0}` is not understood: FREQ=HOURLY, DAILY or WEEKLY, INTERVAL, BYDAY=MO,..., COUNT and UNTIL are"
+        "`{0}` is not supported: use FREQ=HOURLY, DAILY or WEEKLY, INTERVAL, BYDAY=MO,..., COUNT, \
+         UNTIL"
     )]
     Part(String),
     /// No frequency.
@@ -58,13 +60,13 @@ pub enum RuleFault {
     #[error("it never ends: add COUNT= or UNTIL=")]
     Endless,
     /// More occurrences than [`MOST`].
-    #[error("it comes more often than {MOST} times")]
+    #[error("it has more than {MOST} occurrences")]
     TooOften,
     /// No occurrence.
-    #[error("it never comes")]
+    #[error("it has no occurrence")]
     Never,
     /// Overlapping occurrences.
-    #[error("it begins again before it is over")]
+    #[error("its occurrences overlap")]
     Overlaps,
 }
 
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_mean_what_icalendar_means_by_them() {
+    fn rules_have_the_meaning_of_icalendar() {
         for (rule, expected) in [
             (
                 "FREQ=DAILY;COUNT=3",
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused_with_the_reason() {
+    fn invalid_rules_are_refused_with_the_reason() {
         assert_eq!(starts("COUNT=2"), Err(RuleFault::NoFrequency));
         assert_eq!(starts("FREQ=DAILY"), Err(RuleFault::Endless));
         assert_eq!(starts("FREQ=DAILY;COUNT=1000"), Err(RuleFault::TooOften));
@@ -439,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn m40_a_window_may_last_into_the_next_day_come_weekly_or_stay() {
+    fn m40_windows_may_span_midnight_recur_weekly_or_never_end() {
         let night = RecurringWindow {
             start: Span::seconds(20 * 3600),
             end: Span::seconds(6 * 3600),

@@ -107,7 +107,7 @@ impl ReservationRequest {
             (Some(from), Some(to), Some(length)) if to == plus(from, length) => (from, to),
             _ => return Err(Refusal::bad_times()),
         };
-        sensible(from, to, now)
+        future_period(from, to, now)
     }
 
     /// Returns start and end after a change: values not given stay; a new duration keeps the
@@ -132,7 +132,7 @@ impl ReservationRequest {
         } else if begun {
             Ok((from, to))
         } else {
-            sensible(from, to, now)
+            future_period(from, to, now)
         }
     }
 
@@ -230,7 +230,7 @@ fn plus(wall: Wall, length: Span) -> Wall {
     Wall(wall.0.saturating_add(length.as_seconds()))
 }
 
-fn sensible(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusal> {
+fn future_period(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusal> {
     // A start in the present minute is not in the past: users give times without seconds.
     let is_ahead = from.0 > now.0 - 60 && to > now && to.0 <= LAST;
     if from < to && is_ahead {
@@ -270,16 +270,16 @@ fn entries(text: &str) -> Vec<String> {
 
 /// A changed list: entries with `+` are added and entries with `-` removed; other entries replace
 /// the list.
-fn amended(asked: Option<&str>, was: &[String]) -> Vec<String> {
-    let Some(asked) = asked else {
+fn amended(changes: Option<&str>, was: &[String]) -> Vec<String> {
+    let Some(changes) = changes else {
         return was.to_vec();
     };
-    let asked = entries(asked);
-    if !asked.iter().all(|entry| entry.starts_with(['+', '-'])) || asked.is_empty() {
-        return asked;
+    let changes = entries(changes);
+    if !changes.iter().all(|entry| entry.starts_with(['+', '-'])) || changes.is_empty() {
+        return changes;
     }
     let mut list = was.to_vec();
-    for entry in asked {
+    for entry in changes {
         let (sign, name) = entry.split_at(1);
         list.retain(|known| known.trim_start_matches('+') != name);
         if sign == "+" {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn two_of_beginning_end_and_length_make_a_time() {
+    fn two_of_start_end_and_duration_define_a_period() {
         let times = |from, to, length| {
             asking(from, to, length)
                 .times(Wall(1000))
@@ -347,31 +347,37 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_times_keeps_what_it_does_not_name() {
+    fn a_change_of_times_keeps_omitted_values() {
         let was = (Wall(2000), Wall(2600));
-        let anew = |reserving: ReservationRequest, begun| {
+        let changed_times = |reserving: ReservationRequest, begun| {
             reserving
                 .times_anew(was, begun, Wall(2100))
                 .map(|(from, to)| (from.0, to.0))
         };
         assert_eq!(
-            anew(asking(Some(3000), None, None), false),
+            changed_times(asking(Some(3000), None, None), false),
             Ok((3000, 3600))
         );
-        assert_eq!(anew(asking(None, Some(2700), None), true), Ok((2000, 2700)));
         assert_eq!(
-            anew(asking(None, None, Some("200")), true),
+            changed_times(asking(None, Some(2700), None), true),
+            Ok((2000, 2700))
+        );
+        assert_eq!(
+            changed_times(asking(None, None, Some("200")), true),
             Ok((2000, 2200))
         );
         assert_eq!(
-            anew(asking(None, None, Some("50")), true),
+            changed_times(asking(None, None, Some("50")), true),
             Err(Refusal::bad_times())
         );
         assert_eq!(
-            anew(asking(Some(3000), None, None), true),
+            changed_times(asking(Some(3000), None, None), true),
             Err(Refusal::bad_times())
         );
-        assert_eq!(anew(asking(None, None, None), true), Ok((2000, 2600)));
+        assert_eq!(
+            changed_times(asking(None, None, None), true),
+            Ok((2000, 2600))
+        );
     }
 
     #[test]
@@ -397,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_amended_or_made_anew() {
+    fn lists_are_amended_or_replaced() {
         let was = ["ann".to_string(), "bob".to_string()];
         assert_eq!(amended(Some("+eve,-bob"), &was), ["ann", "eve"]);
         assert_eq!(amended(Some("eve"), &was), ["eve"]);
@@ -405,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_ask_for_the_length_as_walltime() {
+    fn terms_request_the_duration_as_walltime() {
         let resources = Resources::builtin();
         let terms = ReservationRequest::default()
             .terms("ann@head", Span::seconds(600), &resources)

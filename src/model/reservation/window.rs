@@ -43,13 +43,13 @@ pub struct WindowAccess {
     pub users: Vec<String>,
     /// Primary group ids.
     pub groups: Vec<u32>,
-    /// Projects.
+    /// Names of projects.
     pub projects: Vec<String>,
-    /// Accounts.
+    /// Names of accounts.
     pub accounts: Vec<String>,
-    /// Queues (Maui's classes).
+    /// Names of queues (Maui's classes).
     pub queues: Vec<String>,
-    /// Qualities of service.
+    /// Names of qualities of service.
     pub qos: Vec<String>,
     /// Maximum walltime of jobs with access.
     pub duration: Option<Span>,
@@ -93,7 +93,7 @@ impl Window {
     /// Returns the access of a job with these credentials and this walltime, which requests a
     /// reservation by name, [`ANY`], or none.
     pub fn admits(&self, who: &Credentials, asks_for: Option<&str>, walltime: Span) -> Admission {
-        if self.by_name && !asks_for.is_some_and(|asked| self.is_called(asked)) {
+        if self.by_name && !asks_for.is_some_and(|name| self.is_called(name)) {
             return Admission::KeptOut;
         }
         let is_granted = self.access.grants(who, walltime);
@@ -105,9 +105,9 @@ impl Window {
         }
     }
 
-    /// Tests whether `asked` is the id, the reservation's name, or [`ANY`].
-    pub fn is_called(&self, asked: &str) -> bool {
-        asked == ANY || asked == self.id || asked == self.name()
+    /// Tests whether `name` is the id, the reservation's name, or [`ANY`].
+    pub fn is_called(&self, name: &str) -> bool {
+        name == ANY || name == self.id || name == self.name()
     }
 
     /// Returns the name of the reservation: `S13` for `S13.2`.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn m37_one_entry_that_fits_grants_access() {
+    fn m37_one_matching_entry_grants_access() {
         let access = WindowAccess {
             groups: vec![STAFF],
             duration: Some(Span::seconds(60)),
@@ -286,16 +286,16 @@ mod tests {
     }
 
     #[test]
-    fn m42_one_that_must_be_asked_for_admits_nobody_else() {
+    fn m42_a_window_by_name_admits_only_jobs_that_request_it() {
         let window = Window {
             by_name: true,
             ..window(for_john())
         };
-        let admits = |asked| window.admits(&who("john", USERS), asked, HOUR);
+        let admits = |name| window.admits(&who("john", USERS), name, HOUR);
         assert_eq!(admits(None), Admission::KeptOut);
         assert_eq!(admits(Some("ann")), Admission::KeptOut);
-        for asked in ["john.1", "john", ANY] {
-            assert_eq!(admits(Some(asked)), Admission::Inside, "{asked}");
+        for name in ["john.1", "john", ANY] {
+            assert_eq!(admits(Some(name)), Admission::Inside, "{name}");
         }
         assert_eq!(
             window.admits(&who("mary", USERS), Some("john.1"), HOUR),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_as_a_window_opens_does_not_meet_it() {
+    fn a_job_that_ends_as_a_window_opens_does_not_overlap() {
         let window = window(for_john());
         assert!(!window.meets(Time(0), window.from) && !window.meets(window.to, Time::NEVER));
         assert_eq!(window.overlap(Time(0), Time::NEVER), HOUR);

@@ -68,7 +68,7 @@ impl fmt::Display for Amount {
 
 /// Error for an invalid amount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{found}` is no amount: one is N, N+, N*, N-M (N at most M) or all, in whole numbers")]
+#[error("`{found}` is not an amount: use N, N+, N*, N-M (N at most M) or all, in whole numbers")]
 pub struct NotAmount {
     found: String,
 }
@@ -152,7 +152,7 @@ mod tests {
 
     /// Q22: a host with 8, of which 2 are in use.
     #[test]
-    fn an_amount_takes_what_it_may_of_what_is_open() {
+    fn an_amount_takes_up_to_its_maximum_of_what_is_free() {
         let taken = ["1+", "1*", "all", "4-8", "7+", "6", "7", "1-3", "7-9"]
             .map(|text| amount(text).take(6, false));
         assert_eq!(
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plus_parts_chunks_unless_it_belongs_to_an_amount() {
+    fn a_plus_separates_chunks_unless_it_belongs_to_an_amount() {
         let chunks = |select| split_chunks(select).collect::<Vec<_>>();
         assert_eq!(chunks("2:ncpus=4+1:ngpus=1"), ["2:ncpus=4", "1:ngpus=1"]);
         assert_eq!(
@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_is_open_and_enough(least in 0u64..20, more in 0u64..20, open in 0u64..40, idle: bool) {
+        fn the_amount_taken_is_free_and_sufficient(least in 0u64..20, more in 0u64..20, open in 0u64..40, idle: bool) {
             for amount in
                 [Amount::Exactly(least), Amount::AtLeast(least), Amount::Whole(least), Amount::Between(least, least + more)]
             {

@@ -148,7 +148,7 @@ fn a_million_waiting_subjobs_cost_almost_nothing() {
         &scattered,
         166,
         "",
-        "qdel: Illegal attribute or resource value: more than 100000 elements that lie apart; name fewer at once, or a range without a step 6[1-1000000:2].head",
+        "qdel: Illegal attribute or resource value: more than 100000 subjobs that are not adjacent; name fewer, or a range without a step 6[1-1000000:2].head",
     );
     says(&sandbox.run("qdel", &["6[]"]), 0, "", "");
     assert_eq!(sandbox.state("6[].head"), "F");

@@ -113,7 +113,7 @@ fn chain(length: u64) -> [Duration; 3] {
     );
     let last = sandbox.job(&format!("{length}.head"));
     let why = format!(
-        "on job {}.head: afterok, but it was ended by a dependency of its own",
+        "on job {}.head: afterok, but its own dependency ended it",
         length - 1
     );
     assert!(last["comment"].as_str().unwrap().ends_with(&why), "{last}");

@@ -157,21 +157,9 @@ fn a_failure_falls_through_chains_and_diamonds_as_far_as_it_must() {
     }
     for (id, parent, how) in [
         (&left, &top, "afterok, but it ended with status 3"),
-        (
-            &both,
-            &left,
-            "afterok, but it was ended by a dependency of its own",
-        ),
-        (
-            &below,
-            &both,
-            "afterok, but it was ended by a dependency of its own",
-        ),
-        (
-            &begun,
-            &both,
-            "after, but it was ended by a dependency of its own",
-        ),
+        (&both, &left, "afterok, but its own dependency ended it"),
+        (&below, &both, "afterok, but its own dependency ended it"),
+        (&begun, &both, "after, but its own dependency ended it"),
     ] {
         let why = format!("Job deleted as result of dependency on job {parent}: {how}");
         assert_eq!(over[id]["comment"], why);

@@ -4,7 +4,10 @@ use super::*;
 use crate::model::resource::{Definition, ResourceType};
 
 /// Translates `name=text` words; attributes in the result have a `-` before the name.
-fn told(asked: &str, resources: &Resources) -> Result<(Vec<String>, Vec<String>), Refusal> {
+fn translate(
+    requested: &str,
+    resources: &Resources,
+) -> Result<(Vec<String>, Vec<String>), Refusal> {
     let setting = |word: &str| {
         let (name, text) = word.split_once('=').unwrap();
         name.strip_prefix('-').map_or_else(
@@ -12,7 +15,10 @@ fn told(asked: &str, resources: &Resources) -> Result<(Vec<String>, Vec<String>)
             |name| AttributeSetting::new(name, text),
         )
     };
-    let (settings, notes) = translated(asked.split_whitespace().map(setting).collect(), resources)?;
+    let (settings, notes) = translated(
+        requested.split_whitespace().map(setting).collect(),
+        resources,
+    )?;
     let shown = |s: AttributeSetting| {
         s.resource
             .map_or(format!("-{}={}", s.attribute, s.value), |r| {
@@ -24,7 +30,7 @@ fn told(asked: &str, resources: &Resources) -> Result<(Vec<String>, Vec<String>)
 
 #[test]
 fn foreign_names_become_those_of_pbs() {
-    for (asked, expected) in [
+    for (requested, expected) in [
         (
             "select=2:ncpus=1 walltime=5 foo=1",
             "select=2:ncpus=1 walltime=5 foo=1",
@@ -79,18 +85,18 @@ fn foreign_names_become_those_of_pbs() {
         ("gres=a+b:3", "a=1 b=3"),
         ("pmem=1gb", "pmem=1gb"),
     ] {
-        let (settings, notes) =
-            told(asked, &Resources::builtin()).unwrap_or_else(|no| panic!("{asked}: {}", no.text));
+        let (settings, notes) = translate(requested, &Resources::builtin())
+            .unwrap_or_else(|no| panic!("{requested}: {}", no.text));
         assert_eq!(
             (settings.join(" ").as_str(), notes.len()),
             (expected, 0),
-            "{asked}"
+            "{requested}"
         );
     }
 }
 
 #[test]
-fn what_is_no_value_is_told_by_its_own_name() {
+fn errors_use_the_foreign_name() {
     for name in [
         "h_rt=",
         "h_rt=1:2:3:4",
@@ -101,7 +107,7 @@ fn what_is_no_value_is_told_by_its_own_name() {
         "h_vmem=-1G",
         "procs=0",
     ] {
-        let refusal = told(name, &Resources::builtin()).expect_err(name);
+        let refusal = translate(name, &Resources::builtin()).expect_err(name);
         let resource = name.split('=').next().unwrap();
         assert_eq!(
             refusal.text,
@@ -119,24 +125,24 @@ fn what_is_no_value_is_told_by_its_own_name() {
         "feature=",
         "feature=a|b",
     ] {
-        assert!(told(text, &Resources::builtin()).is_err(), "{text}");
+        assert!(translate(text, &Resources::builtin()).is_err(), "{text}");
     }
 }
 
 #[test]
-fn a_limit_that_is_none_here_is_said() {
-    let (settings, notes) = told("h_stack=8M", &Resources::builtin()).unwrap();
+fn limits_without_effect_give_a_warning() {
+    let (settings, notes) = translate("h_stack=8M", &Resources::builtin()).unwrap();
     assert_eq!(
         (settings, notes),
         (
             vec![],
-            vec!["warning: h_stack is no limit here".to_string()]
+            vec!["warning: h_stack has no effect: jobs have no such limit".to_string()]
         )
     );
 }
 
 #[test]
-fn a_resource_of_the_sites_own_keeps_its_name() {
+fn site_resources_keep_their_names() {
     let mut resources = Resources::builtin();
     resources.define(
         "h_vmem",
@@ -147,5 +153,5 @@ fn a_resource_of_the_sites_own_keeps_its_name() {
             requestable: true,
         },
     );
-    assert_eq!(told("h_vmem=4G", &resources).unwrap().0, ["h_vmem=4G"]);
+    assert_eq!(translate("h_vmem=4G", &resources).unwrap().0, ["h_vmem=4G"]);
 }

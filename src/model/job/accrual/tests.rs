@@ -73,7 +73,7 @@ fn through(obstruct: impl Fn(&mut Job, EventContext), begin: Option<i64>) -> [i6
 
 /// I6: eligible from 100 to 500, held from 500 to 900, eligible from 900 to 1000: 500.
 #[test]
-fn time_spent_held_by_its_owner_is_left_out() {
+fn time_under_the_owners_hold_does_not_count() {
     let mut job = submitted("select=1:ncpus=1", None, at(100, Accrual::Pbs));
     job.apply(&held("u"), at(500, Accrual::Pbs));
     assert_eq!((eligible(&job, 500), eligible(&job, 900)), (400, 400));
@@ -86,7 +86,7 @@ fn time_spent_held_by_its_owner_is_left_out() {
 
 /// G12.
 #[test]
-fn a_clock_that_goes_back_takes_nothing_away() {
+fn a_clock_set_back_subtracts_nothing() {
     let mut job = submitted("select=1:ncpus=1", None, at(100, Accrual::Pbs));
     job.life
         .eligibility
@@ -99,7 +99,7 @@ fn a_clock_that_goes_back_takes_nothing_away() {
 
 /// I13, M17.
 #[test]
-fn each_policy_counts_what_it_says() {
+fn each_policy_counts_its_kinds_of_waiting() {
     let apply = |event: Event| move |job: &mut Job, moment: EventContext| job.apply(&event, moment);
     assert_eq!(through(|_, _| (), None), [600; 4], "for want of room");
     assert_eq!(through(apply(held("u")), None), [0, 600, 0, 0]);
@@ -145,7 +145,7 @@ fn jobs_beyond_the_limit_on_waiting_ones_accrue_nothing() {
 }
 
 #[test]
-fn a_run_counts_nothing_and_what_was_accrued_before_it_stays() {
+fn running_accrues_nothing_and_keeps_earlier_time() {
     let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
     job.apply(
         &Event::Started {
@@ -193,7 +193,7 @@ fn a_run_counts_nothing_and_what_was_accrued_before_it_stays() {
 }
 
 #[test]
-fn the_limit_a_cycle_found_is_forgotten_when_the_job_leaves_the_queue() {
+fn the_limit_found_by_a_cycle_is_cleared_when_the_job_leaves_the_queue() {
     let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
     job.life.eligibility = job
         .judged(Some(OwnLimit::Running), at(0, Accrual::Pbs))
@@ -213,7 +213,7 @@ fn the_limit_a_cycle_found_is_forgotten_when_the_job_leaves_the_queue() {
     assert_eq!(
         eligible(&job, 100),
         0,
-        "a change of the job says nothing of the limit"
+        "a change of the job keeps the limit"
     );
     job.apply(&held("u"), at(100, Accrual::Pbs));
     assert_eq!(
@@ -227,7 +227,7 @@ fn the_limit_a_cycle_found_is_forgotten_when_the_job_leaves_the_queue() {
 
 /// I13: an array without waiting subjobs accrues nothing, nor does a subjob that can never run.
 #[test]
-fn an_array_counts_while_elements_of_it_wait() {
+fn an_array_accrues_while_subjobs_wait() {
     let pbs = |seconds| at(seconds, Accrual::Pbs);
     let mut array = submitted("select=1:ncpus=1 array=0-2", None, pbs(0));
     assert_eq!(array.id, JobId::array(1));
@@ -253,7 +253,7 @@ fn an_array_counts_while_elements_of_it_wait() {
 }
 
 #[test]
-fn a_job_of_which_nothing_was_written_down_begins_to_accrue_when_it_is_next_looked_at() {
+fn a_job_stored_without_eligibility_starts_to_accrue_at_the_next_event() {
     let mut job = cluster("").job(1, "select=1:ncpus=1");
     job.life.eligibility = Eligibility::default();
     assert_eq!(
@@ -267,7 +267,7 @@ fn a_job_of_which_nothing_was_written_down_begins_to_accrue_when_it_is_next_look
 /// I13: a limit on all jobs together is outside the job's control, except a limit on the jobs
 /// considered (M24).
 #[test]
-fn a_limit_of_ones_own_bars_from_accruing_and_one_of_all_does_not() {
+fn own_limits_stop_accrual_and_general_limits_do_not() {
     use crate::model::limit::excess::tests::of_user;
     use crate::model::limit::{LimitScope, LimitStage, Selector};
     let of = |scope, stage| {

@@ -83,15 +83,15 @@ pub fn pass_on(jobs: &mut impl Tied) {
 fn began(jobs: &mut impl Tied, id: JobId) {
     for (dependent, condition) in jobs.dependencies().dependents(id) {
         if condition == DependencyCondition::Begun {
-            meet(jobs, dependent, condition, id);
+            satisfy(jobs, dependent, condition, id);
         }
     }
     each_rival(jobs, id, |job| Event::RivalBegan { job });
-    answer_label(jobs, id);
+    release_label_waiters(jobs, id);
 }
 
 /// Releases jobs that wait for the label of a job that now satisfies their condition.
-fn answer_label(jobs: &mut impl Tied, id: JobId) {
+fn release_label_waiters(jobs: &mut impl Tied, id: JobId) {
     let Some(job) = jobs.job(id) else { return };
     let progress = DependencyProgress::of(job);
     for (waiting, condition) in jobs.dependencies().awaiting(job) {
@@ -128,13 +128,13 @@ fn over(jobs: &mut impl Tied, id: JobId) {
     let progress = DependencyProgress::of(&job);
     for (dependent, condition) in jobs.dependencies().dependents(id) {
         match judge(condition, progress) {
-            DependencyVerdict::Met => meet(jobs, dependent, condition, id),
+            DependencyVerdict::Met => satisfy(jobs, dependent, condition, id),
             DependencyVerdict::Impossible => {
                 let edge = Edge {
                     kind: DependencyKind::After(condition),
                     job: id,
                 };
-                break_off(jobs, dependent, edge, &fate(&job.life));
+                fail_dependency(jobs, dependent, edge, &fate(&job.life));
             }
             DependencyVerdict::Pending => {}
         }
@@ -145,7 +145,7 @@ fn over(jobs: &mut impl Tied, id: JobId) {
             job: id,
         };
         for rival in jobs.dependencies().rivals(id) {
-            break_off(jobs, rival, edge, "and that one has run");
+            fail_dependency(jobs, rival, edge, "and that job has run");
         }
     } else if job.life.bars.rival.is_none()
         && let Some(tie) = jobs.dependencies().membership(id)
@@ -154,11 +154,11 @@ fn over(jobs: &mut impl Tied, id: JobId) {
         jobs.keep(tie, TieState::Met);
     }
     jobs.dependencies_mut().forget(id);
-    answer_label(jobs, id);
+    release_label_waiters(jobs, id);
 }
 
 /// Releases a job from a satisfied condition.
-fn meet(jobs: &mut impl Tied, job: JobId, condition: DependencyCondition, other: JobId) {
+fn satisfy(jobs: &mut impl Tied, job: JobId, condition: DependencyCondition, other: JobId) {
     let edge = Edge {
         kind: DependencyKind::After(condition),
         job: other,
@@ -171,7 +171,7 @@ fn meet(jobs: &mut impl Tied, job: JobId, condition: DependencyCondition, other:
     }
 }
 
-fn break_off(jobs: &mut impl Tied, job: JobId, edge: Edge, how: &str) {
+fn fail_dependency(jobs: &mut impl Tied, job: JobId, edge: Edge, how: &str) {
     let other = edge.job.full(jobs.server());
     let why = format!(
         "Job deleted as result of dependency on job {other}: {}, {how}",
@@ -230,7 +230,7 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, dependencies: &JobDependencies, alt
     }
     join(jobs, id, &dependencies.mates);
     if let Some(rival) = dependencies.rival {
-        confront(jobs, rival);
+        add_started_rival(jobs, rival);
     }
 }
 
@@ -238,7 +238,7 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, dependencies: &JobDependencies, alt
 fn judge_at_once(jobs: &mut impl Tied, waiting: JobId, condition: DependencyCondition, id: JobId) {
     let progress = jobs.job(id).map(DependencyProgress::of);
     if progress.is_some_and(|progress| judge(condition, progress) == DependencyVerdict::Met) {
-        meet(jobs, waiting, condition, id);
+        satisfy(jobs, waiting, condition, id);
     }
 }
 
@@ -253,7 +253,7 @@ fn add(jobs: &mut impl Tied, job: JobId, edge: Edge) -> bool {
 }
 
 /// Makes the members of a set wait for the member that has started.
-fn confront(jobs: &mut impl Tied, rival: JobId) {
+fn add_started_rival(jobs: &mut impl Tied, rival: JobId) {
     for member in jobs.dependencies().rivals(rival) {
         if jobs
             .job(member)

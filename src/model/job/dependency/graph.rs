@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bond_is_found_from_both_ends_until_it_is_removed() {
+    fn a_dependency_is_found_from_both_jobs_until_removed() {
         let mut graph = DependencyGraph::default();
         assert!(
             graph.add(tie(2, "afterok", 1))
@@ -311,12 +311,12 @@ mod tests {
         assert_eq!(graph.dependents(JobId::job(1)), [two]);
         assert!(
             !graph.has_dependents(JobId::array(1)),
-            "an array is not the job of its number"
+            "the array of the same number is another job"
         );
     }
 
     #[test]
-    fn a_tick_that_is_taken_back_leaves_no_trace() {
+    fn a_rolled_back_tick_changes_nothing() {
         let mut graph = DependencyGraph::default();
         graph.load(vec![
             tie(2, "afterok", 1),

@@ -78,7 +78,7 @@ impl Waiters {
     pub fn follow(&mut self, job: &Job) {
         self.note_label(job);
         if job.life.awaits.is_empty() || job.life.state == JobState::Finished {
-            return self.wait_no_more(job.id);
+            return self.remove_waiter(job.id);
         }
         let marks = job
             .life
@@ -92,7 +92,7 @@ impl Waiters {
         if self.of.get(&id) == Some(&marks) {
             return;
         }
-        self.wait_no_more(id);
+        self.remove_waiter(id);
         self.waiting.extend(
             marks
                 .iter()
@@ -132,7 +132,7 @@ impl Waiters {
     /// Removes a job.
     pub fn forget(&mut self, id: JobId) {
         self.drop_label(id);
-        self.wait_no_more(id);
+        self.remove_waiter(id);
     }
 
     /// Returns the unfinished jobs that carry a label.
@@ -149,7 +149,7 @@ impl Waiters {
         self.of.get(&id).into_iter().flatten().map(|(mark, _)| mark)
     }
 
-    fn wait_no_more(&mut self, id: JobId) {
+    fn remove_waiter(&mut self, id: JobId) {
         for (mark, condition) in self.of.remove(&id).unwrap_or_default() {
             self.waiting.remove(&(mark, id, condition));
         }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn those_wait_for_a_label_that_are_of_its_group_and_owner() {
+    fn only_jobs_of_the_same_group_and_owner_wait_for_a_label() {
         let mut known = Waiters::default();
         known.follow(&job(2, None, Some("show1"), &["sim", "comp"]));
         known.follow(&job(3, None, Some("show2"), &["sim"]));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_no_longer_is_forgotten() {
+    fn jobs_that_no_longer_wait_are_removed() {
         let (mut known, sim) = (Waiters::default(), job(1, Some("sim"), None, &[]));
         let mut waiting = job(2, None, None, &["sim"]);
         known.follow(&waiting);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_carries_its_place_beside_the_label() {
+    fn a_subjobs_label_includes_its_index() {
         let mut known = Waiters::default();
         known.follow(&job(2, None, None, &["sim"]));
         let mut array = cluster("").job(1, "array=1-3");

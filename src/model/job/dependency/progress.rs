@@ -78,7 +78,7 @@ pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> De
 pub fn fate(life: &Life) -> String {
     let status = life.exit.map_or(LOST, |exit| exit.status);
     match (life.exit, status) {
-        _ if life.bars.broken => "but it was ended by a dependency of its own".into(),
+        _ if life.bars.broken => "but its own dependency ended it".into(),
         (Some(exit), _) if exit.deleted && life.attempt == 0 && life.began.is_none() => {
             "but it was deleted before it ran".into()
         }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_is_judged_by_how_far_the_other_job_got() {
+    fn a_condition_depends_on_the_progress_of_the_other_job() {
         use DependencyVerdict::{Impossible, Met, Pending};
         let ended = |status, began| DependencyProgress::Ended { status, began };
         let conditions = [

@@ -42,7 +42,7 @@ fn queued() -> Job {
 }
 
 #[test]
-fn a_start_that_a_hook_refuses_is_put_off_as_often_as_it_is_and_never_holds_the_job() {
+fn starts_refused_by_a_hook_are_deferred_and_never_hold_the_job() {
     let mut job = queued();
     for round in 1..=30 {
         let moment = fixture::moment(round * 1000);
@@ -71,7 +71,7 @@ fn a_start_that_a_hook_refuses_is_put_off_as_often_as_it_is_and_never_holds_the_
 }
 
 #[test]
-fn a_job_lost_with_its_node_is_run_again_at_once_but_only_the_first_time() {
+fn a_lost_job_is_requeued_at_once_only_the_first_time() {
     let mut job = queued();
     let moment = started(&mut job, 1);
     ended(&mut job, 1, How::ShepherdLost, None, moment);
@@ -135,7 +135,7 @@ fn an_unconfirmed_start_is_repeated_only_after_its_node_reports() {
 }
 
 #[test]
-fn an_end_before_the_order_to_end_is_kept() {
+fn an_end_before_the_deletion_order_is_kept() {
     let orders = [
         Event::DeleteWanted {
             by: "ann@head".into(),
@@ -178,7 +178,7 @@ fn an_end_before_the_order_to_end_is_kept() {
 }
 
 #[test]
-fn a_start_that_is_confirmed_in_time_is_not_given_up() {
+fn a_start_confirmed_in_time_is_not_cancelled() {
     let mut job = queued();
     let moment = started(&mut job, 1);
     job.apply(

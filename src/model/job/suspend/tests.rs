@@ -64,7 +64,7 @@ fn run(job: &Job) -> &Run {
 }
 
 #[test]
-fn it_gives_up_nothing_before_it_stands_still_and_has_all_again_when_it_goes_on() {
+fn resources_are_released_only_while_all_processes_are_stopped() {
     let mut job = running();
     at(&mut job, 10, wanted(1));
     assert_eq!(
@@ -118,7 +118,7 @@ fn it_gives_up_nothing_before_it_stands_still_and_has_all_again_when_it_goes_on(
 }
 
 #[test]
-fn what_it_does_not_give_up_it_keeps() {
+fn a_share_is_either_kept_or_released() {
     let mut job = running();
     let releases = vec!["ngpus".to_string(), "site_lic".to_string()];
     at(
@@ -148,7 +148,7 @@ fn what_it_does_not_give_up_it_keeps() {
 }
 
 #[test]
-fn what_does_not_fit_how_it_stands_changes_nothing() {
+fn events_that_do_not_apply_change_nothing() {
     let mut job = running();
     let others = |job: &mut Job| {
         at(job, 1, wanted(2));
@@ -220,7 +220,7 @@ fn what_does_not_fit_how_it_stands_changes_nothing() {
     assert_eq!(
         early.life.state,
         JobState::Running,
-        "nobody knows that it has begun"
+        "its node has not reported the start"
     );
 }
 
@@ -265,7 +265,7 @@ fn a_suspended_job_that_ends_or_is_lost_leaves_no_suspension_behind() {
 
 /// All processes must have stopped, and each receives the order to continue.
 #[test]
-fn it_stands_still_when_the_last_of_its_parts_has_stopped_or_is_over() {
+fn a_job_is_stopped_when_its_last_process_has_stopped_or_ended() {
     let mut job = running();
     let tasks = job.life.run.as_mut().unwrap().tasks_mut();
     tasks.make(1, 0, 0);
@@ -295,7 +295,7 @@ fn it_stands_still_when_the_last_of_its_parts_has_stopped_or_is_over() {
 }
 
 #[test]
-fn what_qsig_asks_for_comes_to_events_or_to_pbss_refusals() {
+fn qsig_requests_give_events_or_the_errors_of_pbs() {
     let turn = |turn: SuspendRequest, job: &Job| turn.of(job, "op@head", &releases());
     let (bad, wrong) = (Err(Refusal::bad_state()), Err(Refusal::wrong_resume()));
     let mut job = running();
@@ -319,7 +319,7 @@ fn what_qsig_asks_for_comes_to_events_or_to_pbss_refusals() {
             resumed[..],
             [Event::ResumeWanted { .. }, Event::Resumed { .. }]
         ),
-        "it has given up nothing"
+        "the job has released nothing"
     );
     at(&mut job, 2, Event::Suspended { attempt: 1 });
     assert!(matches!(

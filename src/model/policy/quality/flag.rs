@@ -44,8 +44,9 @@ const IGNORED: [(&str, &str); 7] = [
 
 impl Flag {
     /// Text that lists all flags.
-    pub const NAMES: &str = "DEDICATED, NOBF, NORESERVATION, RESERVEALWAYS, PREEMPTOR, PREEMPTEE, RESTARTPREEMPT, \
-                             USERESERVED:name, IGNALL, IGNMAXJOB, IGNMAXNODE, IGNMAXPROC, IGNMAXPE, IGNMAXMEM, IGNMAXPS, IGNMAXWC";
+    pub const NAMES: &str = "DEDICATED, NOBF, NORESERVATION, RESERVEALWAYS, PREEMPTOR, PREEMPTEE, \
+                             RESTARTPREEMPT, USERESERVED:name, IGNALL, IGNMAXJOB, IGNMAXNODE, \
+                             IGNMAXPROC, IGNMAXPE, IGNMAXMEM, IGNMAXPS, IGNMAXWC";
 
     /// Parses a flag.
     pub fn named(text: &str) -> Option<Flag> {
@@ -104,7 +105,7 @@ impl TryFrom<String> for Flag {
     type Error = String;
 
     fn try_from(text: String) -> Result<Flag, String> {
-        Flag::named(&text).ok_or_else(|| format!("`{text}` is none of {}", Flag::NAMES))
+        Flag::named(&text).ok_or_else(|| format!("`{text}` is not one of {}", Flag::NAMES))
     }
 }
 
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_stored_by_their_names_and_others_refused_with_all_there_are() {
+    fn flags_are_stored_by_name_and_unknown_ones_refused() {
         let flags: Vec<Flag> = Flag::NAMES
             .split(", ")
             .map(|name| Flag::named(name).unwrap())
@@ -140,12 +141,12 @@ mod tests {
             "{text}"
         );
         assert_eq!(serde_json::from_str::<Vec<Flag>>(&text).unwrap(), flags);
-        let said = serde_json::from_str::<Flag>("\"NOSUCH\"")
+        let error = serde_json::from_str::<Flag>("\"NOSUCH\"")
             .unwrap_err()
             .to_string();
         assert!(
-            said.contains("`NOSUCH` is none of DEDICATED, NOBF"),
-            "{said}"
+            error.contains("`NOSUCH` is not one of DEDICATED, NOBF"),
+            "{error}"
         );
     }
 

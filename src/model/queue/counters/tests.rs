@@ -37,12 +37,12 @@ impl CountedJobs {
         let words = words
             .split_whitespace()
             .filter_map(|word| word.split_once('='));
-        let asked = words.filter(|(name, _)| ["select", "walltime"].contains(name));
-        let asked: Vec<_> = asked
+        let requested = words.filter(|(name, _)| ["select", "walltime"].contains(name));
+        let requested: Vec<_> = requested
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect();
         Arc::make_mut(&mut job.spec).request =
-            Arc::new(Request::parse(&asked, &self.resources).unwrap());
+            Arc::new(Request::parse(&requested, &self.resources).unwrap());
         job.life.state = JobState::Queued;
         if let Some(indices) = job.spec.array {
             job.elements
@@ -58,15 +58,15 @@ impl CountedJobs {
     }
 
     /// Returns the warnings or the refusal for a submission.
-    fn says(&self, user: &str, words: &str) -> String {
+    fn submit(&self, user: &str, words: &str) -> String {
         let job = self.job(99, user, words);
-        let asked = self.counters.admit(
+        let admitted = self.counters.admit(
             Comer::New(JobState::Queued),
             &job.spec,
             &subject(&Credentials::of(&job)),
             &self.resources,
         );
-        match asked {
+        match admitted {
             Ok(notes) => notes.join("; "),
             Err(refusal) => format!("{} {}", refusal.code, refusal.text),
         }
@@ -75,13 +75,13 @@ impl CountedJobs {
 
 /// I19: PBS's words for each kind of limit, and the count.
 #[test]
-fn the_words_are_those_of_pbs_with_the_count_behind_them() {
-    let said = |limit: &str| {
+fn messages_are_those_of_pbs_followed_by_the_count() {
+    let refusal_under = |limit: &str| {
         let counted_jobs =
             counted_jobs(&format!("[[limit]]\n{limit}\n")).with(1, "ann", "select=1:ncpus=1");
-        counted_jobs.says("ann", "select=1:ncpus=1")
+        counted_jobs.submit("ann", "select=1:ncpus=1")
     };
-    let count = "1 of 1, and 1 more)";
+    let count = "1 of 1 in use, 1 more requested)";
     for (limit, words) in [
         (
             "queue = \"workq\"\nuser = \"*\"\nqueued = { jobs = 1 }",
@@ -136,31 +136,31 @@ fn the_words_are_those_of_pbs_with_the_count_behind_them() {
             "15142 would exceed complex's per-account limit (dev: ",
         ),
     ] {
-        assert_eq!(said(limit), format!("{words}{count}"), "{limit}");
+        assert_eq!(refusal_under(limit), format!("{words}{count}"), "{limit}");
     }
 }
 
 #[test]
-fn each_is_counted_by_themselves_and_no_more_once_over() {
+fn users_are_counted_separately_and_finished_jobs_no_more() {
     let mut counted_jobs = counted_jobs("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n")
         .with(1, "ann", "select=1:ncpus=1")
         .with(2, "ann", "select=1:ncpus=1");
     assert!(
         counted_jobs
-            .says("ann", "select=1:ncpus=1")
-            .contains("(ann: 2 of 2, and 1 more)")
+            .submit("ann", "select=1:ncpus=1")
+            .contains("(ann: 2 of 2 in use, 1 more requested)")
     );
-    assert_eq!(counted_jobs.says("bob", "select=1:ncpus=1"), "");
+    assert_eq!(counted_jobs.submit("bob", "select=1:ncpus=1"), "");
     let mut job = counted_jobs.job(1, "ann", "select=1:ncpus=1");
     job.life.state = JobState::Running;
     counted_jobs.counters.count(&job, subject);
     assert!(
-        !counted_jobs.says("ann", "select=1:ncpus=1").is_empty(),
-        "who runs is not over"
+        !counted_jobs.submit("ann", "select=1:ncpus=1").is_empty(),
+        "a running job still counts"
     );
     job.life.state = JobState::Finished;
     counted_jobs.counters.count(&job, subject);
-    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1"), "");
+    assert_eq!(counted_jobs.submit("ann", "select=1:ncpus=1"), "");
     counted_jobs.counters.forget(JobId::job(2));
     assert!(
         counted_jobs.counters.sums.is_empty() && counted_jobs.counters.parties.is_empty(),
@@ -170,71 +170,72 @@ fn each_is_counted_by_themselves_and_no_more_once_over() {
 }
 
 #[test]
-fn an_array_counts_as_many_as_its_elements_are() {
+fn an_array_counts_as_its_number_of_subjobs() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 5, mem = \"4gb\" }\n";
     let mut counted_jobs = counted_jobs(limits).with(1, "ann", "select=1:ncpus=1 array=1-4");
     assert!(
         counted_jobs
-            .says("ann", "select=1:ncpus=1 array=1-2")
-            .contains("4 of 5, and 2 more")
+            .submit("ann", "select=1:ncpus=1 array=1-2")
+            .contains("4 of 5 in use, 2 more requested")
     );
-    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1"), "");
+    assert_eq!(counted_jobs.submit("ann", "select=1:ncpus=1"), "");
     assert!(
         counted_jobs
-            .says("bob", "select=1:ncpus=1:mem=2gb array=1-3")
+            .submit("bob", "select=1:ncpus=1:mem=2gb array=1-3")
             .contains("resource mem in complex (bob: 0kb of")
     );
     let mut array = counted_jobs.job(1, "ann", "select=1:ncpus=1 array=1-4");
     let elements = Arc::make_mut(array.elements.as_mut().unwrap());
     elements.mark(0, 2, crate::model::job::array::SubjobState::Ended(0));
     counted_jobs.counters.count(&array, subject);
-    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1 array=1-4"), "");
+    assert_eq!(counted_jobs.submit("ann", "select=1:ncpus=1 array=1-4"), "");
 }
 
 #[test]
-fn what_runs_or_is_held_does_not_wait() {
+fn running_and_held_jobs_do_not_count_as_waiting() {
     let mut counted_jobs =
         counted_jobs("[[limit]]\nwaiting = { jobs = 1 }\n").with(1, "ann", "select=1:ncpus=1");
-    assert!(!counted_jobs.says("ann", "select=1:ncpus=1").is_empty());
+    assert!(!counted_jobs.submit("ann", "select=1:ncpus=1").is_empty());
     let mut job = counted_jobs.job(1, "ann", "select=1:ncpus=1");
     job.life.state = JobState::Held;
     counted_jobs.counters.count(&job, subject);
-    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1"), "");
+    assert_eq!(counted_jobs.submit("ann", "select=1:ncpus=1"), "");
 }
 
 #[test]
-fn a_soft_limit_is_told_and_bars_nobody() {
+fn a_soft_limit_warns_without_refusing() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued_soft = { jobs = 1 }\nqueued = { jobs = 2 }\n";
     let counted_jobs = counted_jobs(limits).with(1, "ann", "select=1:ncpus=1");
-    let warning = "warning: above a soft limit: would exceed complex's per-user limit (ann: 1 of 1, and 1 more)";
-    assert_eq!(counted_jobs.says("ann", "select=1:ncpus=1"), warning);
+    let warning = "warning: soft limit: would exceed complex's per-user limit (ann: 1 of 1 in \
+                   use, 1 more requested)";
+    assert_eq!(counted_jobs.submit("ann", "select=1:ncpus=1"), warning);
     let counted_jobs = counted_jobs.with(2, "ann", "select=1:ncpus=1");
     assert!(
         counted_jobs
-            .says("ann", "select=1:ncpus=1")
+            .submit("ann", "select=1:ncpus=1")
             .starts_with("15142")
     );
 }
 
 /// Y24: an operation counts for its pool and all pools above it.
 #[test]
-fn a_limit_of_each_account_holds_for_all_above_it() {
+fn a_per_account_limit_applies_to_all_accounts_above() {
     let limits = "[[limit]]\naccount = \"all\"\nqueued = { procseconds = 300 }\n";
     let counted_jobs = counted_jobs(limits).with(1, "ann", "select=1:ncpus=2 walltime=100");
     assert_eq!(
-        counted_jobs.says("bob", "select=1:ncpus=1 walltime=100"),
+        counted_jobs.submit("bob", "select=1:ncpus=1 walltime=100"),
         ""
     );
     assert!(
         counted_jobs
-            .says("bob", "select=1:ncpus=2")
-            .contains("200 of 300, and 200 more"),
-        "what does not say runs 100 s"
+            .submit("bob", "select=1:ncpus=2")
+            .contains("200 of 300 in use, 200 more requested"),
+        "the default walltime is 100 s"
     );
 }
 
 #[test]
-fn who_comes_from_another_queue_is_not_counted_twice() {
+fn a_job_from_another_queue_is_not_counted_twice() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 1 }\n[[limit]]\nqueue = \"*\"\nqueued = { jobs = 1 }\n";
     let counted_jobs = counted_jobs(limits)
         .with(1, "ann", "select=1:ncpus=1")
@@ -254,7 +255,7 @@ fn who_comes_from_another_queue_is_not_counted_twice() {
 
 /// I19: for jobs that swap places, only the difference counts.
 #[test]
-fn who_comes_in_place_of_another_is_counted_for_the_difference() {
+fn swapped_jobs_are_counted_by_the_difference() {
     let limits = "[[limit]]\nqueue = \"night\"\nqueued = { ncpus = 4 }\n[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n";
     let counted_jobs = counted_jobs(limits)
         .with(1, "ann", "select=1:ncpus=2")
@@ -271,34 +272,34 @@ fn who_comes_in_place_of_another_is_counted_for_the_difference() {
             own,
             other: JobId::job(other),
         });
-        let asked = counted_jobs.counters.admit(
+        let admitted = counted_jobs.counters.admit(
             comer,
             &job.spec,
             &subject(&Credentials::of(&job)),
             &counted_jobs.resources,
         );
-        asked.map_err(|refusal| refusal.text)
+        admitted.map_err(|refusal| refusal.text)
     };
     assert!(
         comes(1, 2, None)
             .unwrap_err()
-            .contains("4 of 4, and 2 more")
+            .contains("4 of 4 in use, 2 more requested")
     );
     assert!(comes(1, 2, Some(2)).is_ok() && comes(3, 3, Some(2)).is_ok());
     assert!(
         comes(1, 2, Some(4))
             .unwrap_err()
-            .contains("3 of 4, and 2 more")
+            .contains("3 of 4 in use, 2 more requested")
     );
     assert!(
         comes(1, 3, Some(2)).unwrap_err().contains("8"),
-        "of what holds for both queues the other leaves nothing"
+        "the other job frees nothing of a limit on both queues"
     );
 }
 
 /// I19: an altered job is checked like a submitted one.
 #[test]
-fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
+fn altered_jobs_are_counted_by_the_increase() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n[[limit]]\nproject = \"p\"\nqueued = { jobs = 0 }\n";
     let counted_jobs = counted_jobs(limits)
         .with(1, "ann", "select=1:ncpus=2")
@@ -306,17 +307,17 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     let altered = |id, words: &str, project: &str| {
         let mut job = counted_jobs.job(id, "ann", words);
         Arc::make_mut(&mut job.spec).project = project.to_string();
-        let asked = counted_jobs.counters.admit(
+        let admitted = counted_jobs.counters.admit(
             Comer::Known(job.id),
             &job.spec,
             &subject(&Credentials::of(&job)),
             &counted_jobs.resources,
         );
-        asked.map_err(|refusal| refusal.text.to_string())
+        admitted.map_err(|refusal| refusal.text.to_string())
     };
     assert_eq!(altered(1, "select=1:ncpus=4", ""), Ok(vec![]));
-    let too_much =
-        "would exceed per-user limit on resource ncpus in complex (ann: 6 of 8, and 3 more)";
+    let too_much = "would exceed per-user limit on resource ncpus in complex (ann: 6 of 8 in use, \
+                    3 more requested)";
     assert_eq!(
         altered(1, "select=1:ncpus=5", ""),
         Err(too_much.to_string())
@@ -324,7 +325,7 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     assert!(
         altered(2, "select=1:ncpus=2 array=1-4", "")
             .unwrap_err()
-            .contains("6 of 8, and 4 more")
+            .contains("6 of 8 in use, 4 more requested")
     );
     assert!(
         altered(1, "select=1:ncpus=1", "p")
@@ -342,13 +343,13 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     assert_eq!(
         less.unwrap(),
         Vec::<String>::new(),
-        "who asks for less exceeds nothing"
+        "a smaller request exceeds nothing"
     );
 }
 
 /// Jobs with the largest possible requests.
 #[test]
-fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
+fn sums_do_not_overflow_and_return_to_zero() {
     let huge = "select=1:ncpus=1000000 walltime=9000000000000000 array=1-9";
     let limits = "[[limit]]\nqueued_soft = { ncpus = 1, procseconds = 1 }\n";
     let mut counted_jobs = (1..5).fold(counted_jobs(limits), |counted_jobs, id| {
@@ -356,7 +357,7 @@ fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
     });
     assert!(
         counted_jobs
-            .says("ann", "select=1:ncpus=1")
+            .submit("ann", "select=1:ncpus=1")
             .contains("above a soft limit")
     );
     (1..5).for_each(|id| counted_jobs.counters.forget(JobId::array(id)));
@@ -369,7 +370,7 @@ fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
 
 /// I19: held jobs do not count as waiting, neither at submission nor later.
 #[test]
-fn who_is_submitted_held_is_not_one_who_waits() {
+fn jobs_submitted_held_do_not_count_as_waiting() {
     let counted_jobs = counted_jobs("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n")
         .with(1, "ann", "select=1:ncpus=1");
     let may_come = |words: &str, state| {
@@ -397,7 +398,7 @@ fn who_is_submitted_held_is_not_one_who_waits() {
 
 /// P9: held jobs and all subjobs count; only the first jobs are listed.
 #[test]
-fn what_is_used_is_told_with_the_jobs_that_use_it() {
+fn usage_is_reported_with_the_jobs_that_count() {
     let limits =
         "[[limit]]\nuser = \"*\"\nqueued = { jobs = 40, ncpus = 90 }\nwaiting = { jobs = 5 }\n";
     let mut counted_jobs = counted_jobs(limits)
@@ -409,7 +410,7 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
     let counted_jobs = (10..40).fold(counted_jobs, |counted_jobs, id| {
         counted_jobs.with(id, "bob", "select=1:ncpus=1")
     });
-    let told = |one: uses::Counted| {
+    let described = |one: uses::Counted| {
         let by = one.by.iter().map(ToString::to_string).collect::<Vec<_>>();
         (
             one.place,
@@ -435,7 +436,7 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
             .counters
             .uses()
             .into_iter()
-            .map(told)
+            .map(described)
             .collect::<Vec<_>>(),
         expected
     );
@@ -446,22 +447,22 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
 }
 
 #[test]
-fn who_asks_for_none_of_it_is_let_in_whoever_has_too_much() {
+fn jobs_without_the_resource_pass_an_exceeded_limit() {
     let counted_jobs = counted_jobs("[[limit]]\nqueued = { ngpus = 1 }\n").with(
         1,
         "ann",
         "select=1:ncpus=1:ngpus=2",
     );
-    assert_eq!(counted_jobs.says("bob", "select=1:ncpus=1"), "");
+    assert_eq!(counted_jobs.submit("bob", "select=1:ncpus=1"), "");
     assert!(
         counted_jobs
-            .says("bob", "select=1:ncpus=1:ngpus=1")
-            .contains("2 of 1, and 1 more")
+            .submit("bob", "select=1:ncpus=1:ngpus=1")
+            .contains("2 of 1 in use, 1 more requested")
     );
 }
 
 #[test]
-fn elements_that_run_are_queued_too_and_one_by_itself_is_not_counted_twice() {
+fn running_subjobs_count_as_queued_and_only_once() {
     let mut counted_jobs = counted_jobs("[[limit]]\nqueued = { jobs = 4 }\n");
     let mut array = counted_jobs.job(1, "ann", "select=1:ncpus=1 array=1-4");
     Arc::make_mut(array.elements.as_mut().unwrap()).mark(
@@ -475,13 +476,13 @@ fn elements_that_run_are_queued_too_and_one_by_itself_is_not_counted_twice() {
     counted_jobs.counters.count(&element, subject);
     assert!(
         counted_jobs
-            .says("bob", "select=1:ncpus=1")
-            .contains("(4 of 4, and 1 more)")
+            .submit("bob", "select=1:ncpus=1")
+            .contains("(4 of 4 in use, 1 more requested)")
     );
 }
 
 #[test]
-fn groups_matter_where_a_limit_tells_them_apart() {
+fn groups_matter_only_if_a_limit_depends_on_them() {
     let heeds = |limits: &str| counted_jobs(limits).counters.heeds_groups();
     let [of_users, of_groups] =
         ["user", "group"].map(|who| format!("[[limit]]\n{who} = \"*\"\nqueued = {{ jobs = 4 }}\n"));

@@ -10,16 +10,16 @@ pub(super) struct QueuedExcess<'a> {
     /// Key of the jobs that count together.
     pub key: &'a LimitKey,
     /// Amount used.
-    pub there: i64,
+    pub used: i64,
     /// Amount that the job would add.
-    pub more: i64,
+    pub added: i64,
     /// Queue of the job.
     pub queue: &'a str,
     pub resources: &'a Resources,
 }
 
 impl QueuedExcess<'_> {
-    /// Returns the refusal.
+    /// Returns the refusal for an exceeded hard limit of `most`.
     pub fn refusal(&self, most: i64) -> Refusal {
         let text = format!("{} ({})", self.text(), self.count(most));
         if self.limit.quantity == Quantity::Jobs {
@@ -29,10 +29,10 @@ impl QueuedExcess<'_> {
         }
     }
 
-    /// Returns the warning for an exceeded soft limit.
+    /// Returns the warning for an exceeded soft limit of `most`.
     pub fn note(&self, most: i64) -> String {
         format!(
-            "warning: above a soft limit: {} ({})",
+            "warning: soft limit: {} ({})",
             self.text(),
             self.count(most)
         )
@@ -70,14 +70,14 @@ impl QueuedExcess<'_> {
     /// Formats a limit on an amount, such as `would exceed user ann's limit on resource mem in
     /// complex`.
     fn of_amount(&self, place: &str) -> String {
-        let whose = match (self.each(), self.named()) {
+        let owner = match (self.each(), self.named()) {
             (each, _) if !each.is_empty() => format!("{each} "),
             (_, named) if !named.is_empty() => format!("{named}'s "),
             _ => String::new(),
         };
         let resource = self.limit.quantity.name();
         let waiting = self.waiting(" for jobs in 'Q' state");
-        format!("would exceed {whose}limit on resource {resource} in {place}{waiting}")
+        format!("would exceed {owner}limit on resource {resource} in {place}{waiting}")
     }
 
     /// Returns `per-user` and the like for a limit on each value; else empty.
@@ -122,23 +122,23 @@ impl QueuedExcess<'_> {
         }
     }
 
-    /// Formats `ann: 10 of 10, and 1 more`.
+    /// Formats `ann: 10 of 10 in use, 1 more requested`.
     fn count(&self, most: i64) -> String {
         let is_of_queue = self.limit.scope.queue != Selector::All;
-        let whose = self
+        let owner = self
             .key
             .iter()
             .skip(usize::from(is_of_queue))
             .map(String::as_str)
             .collect::<Vec<_>>()
             .join(" ");
-        let whose = if whose.is_empty() {
-            whose
+        let owner = if owner.is_empty() {
+            owner
         } else {
-            format!("{whose}: ")
+            format!("{owner}: ")
         };
-        let [there, most, more] = [self.there, most, self.more].map(|amount| self.shown(amount));
-        format!("{whose}{there} of {most}, and {more} more")
+        let [used, most, added] = [self.used, most, self.added].map(|amount| self.shown(amount));
+        format!("{owner}{used} of {most} in use, {added} more requested")
     }
 
     fn shown(&self, amount: i64) -> String {

@@ -62,18 +62,18 @@ impl Newcomer {
     }
 
     /// Returns a job as a member of a cycle.
-    fn member(&self, id: JobId) -> CircleMember {
+    fn member(&self, id: JobId) -> CycleMember {
         if Some(id) == self.id {
-            CircleMember::This
+            CycleMember::This
         } else {
-            CircleMember::Job(id)
+            CycleMember::Job(id)
         }
     }
 }
 
 /// Member of a cycle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CircleMember {
+pub enum CycleMember {
     /// Job being checked.
     This,
     /// Another job.
@@ -84,7 +84,7 @@ pub enum CircleMember {
 
 /// Returns the cycle from the checked job along its dependencies back to it, without the job
 /// itself. None without a cycle.
-pub fn find(graph: &DependencyGraph, new: &Newcomer) -> Option<Vec<CircleMember>> {
+pub fn find(graph: &DependencyGraph, new: &Newcomer) -> Option<Vec<CycleMember>> {
     if new.carries.is_none() || new.labels.is_empty() {
         return None;
     }
@@ -95,14 +95,14 @@ pub fn find(graph: &DependencyGraph, new: &Newcomer) -> Option<Vec<CircleMember>
 
 /// Formats a cycle, each member waiting for the next: `this job -> @sim -> 12.head -> @comp ->
 /// this job`.
-pub fn spelt(trail: &[CircleMember], this: &str, server: &str) -> String {
+pub fn spelt(trail: &[CycleMember], this: &str, server: &str) -> String {
     let mut text = this.to_string();
     for link in trail.iter().take(NAMED) {
         text.push_str(" -> ");
         match link {
-            CircleMember::This => text.push_str(this),
-            CircleMember::Job(id) => text.push_str(&id.full(server)),
-            CircleMember::Label(mark) => text.push_str(&format!("@{}", mark.label())),
+            CycleMember::This => text.push_str(this),
+            CycleMember::Job(id) => text.push_str(&id.full(server)),
+            CycleMember::Label(mark) => text.push_str(&format!("@{}", mark.label())),
         }
     }
     if trail.len() > NAMED {
@@ -111,13 +111,13 @@ pub fn spelt(trail: &[CircleMember], this: &str, server: &str) -> String {
     format!("{text} -> {this}")
 }
 
-type Edges = BTreeMap<CircleMember, Vec<CircleMember>>;
+type Edges = BTreeMap<CycleMember, Vec<CycleMember>>;
 
 /// Returns all dependencies reachable from the checked job, in breadth-first order; None beyond
 /// [`MOST`] edges.
-fn explored(graph: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<CircleMember>)> {
+fn explored(graph: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<CycleMember>)> {
     let (mut edges, mut found) = (Edges::new(), Vec::new());
-    let (mut ahead, mut left) = (VecDeque::from([CircleMember::This]), MOST);
+    let (mut ahead, mut left) = (VecDeque::from([CycleMember::This]), MOST);
     while let Some(link) = ahead.pop_front() {
         if edges.contains_key(&link) {
             continue;
@@ -139,19 +139,19 @@ fn explored(graph: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<Circl
 fn waited_for(
     graph: &DependencyGraph,
     new: &Newcomer,
-    link: &CircleMember,
+    link: &CycleMember,
     most: usize,
-) -> Vec<CircleMember> {
+) -> Vec<CycleMember> {
     match link {
-        CircleMember::This => new
+        CycleMember::This => new
             .labels
             .iter()
             .cloned()
-            .map(CircleMember::Label)
+            .map(CycleMember::Label)
             .chain(new.jobs.iter().map(|&id| new.member(id)))
             .collect(),
-        CircleMember::Job(id) => {
-            let labels = graph.labels_awaited_by(*id).map(CircleMember::Label);
+        CycleMember::Job(id) => {
+            let labels = graph.labels_awaited_by(*id).map(CycleMember::Label);
             labels
                 .chain(
                     graph
@@ -161,15 +161,15 @@ fn waited_for(
                 )
                 .collect()
         }
-        CircleMember::Label(mark) => {
+        CycleMember::Label(mark) => {
             // A subjob is satisfied only if its array is.
             let of_array = mark.frame().map(|(array, _)| array);
             let mark = of_array.as_ref().unwrap_or(mark);
-            let own = (new.carries.as_ref() == Some(mark)).then_some(CircleMember::This);
+            let own = (new.carries.as_ref() == Some(mark)).then_some(CycleMember::This);
             let others = graph
                 .carriers(mark)
                 .filter(|id| Some(*id) != new.id)
-                .map(CircleMember::Job);
+                .map(CycleMember::Job);
             own.into_iter()
                 .chain(others)
                 .take(most.saturating_add(1))
@@ -179,18 +179,18 @@ fn waited_for(
 }
 
 /// Returns the members that can never finish or be satisfied.
-fn stuck<'e>(edges: &'e Edges, found: &'e [CircleMember]) -> BTreeSet<&'e CircleMember> {
-    let mut stuck: BTreeSet<&CircleMember> = found.iter().collect();
+fn stuck<'e>(edges: &'e Edges, found: &'e [CycleMember]) -> BTreeSet<&'e CycleMember> {
+    let mut stuck: BTreeSet<&CycleMember> = found.iter().collect();
     loop {
         let before = stuck.len();
         // Reverse order converges faster: members found late are dependencies of earlier ones.
         for link in found.iter().rev() {
             let waits_for = &edges[link];
             let comes = match link {
-                CircleMember::Label(_) => {
+                CycleMember::Label(_) => {
                     waits_for.is_empty() || waits_for.iter().any(|next| !stuck.contains(next))
                 }
-                CircleMember::This | CircleMember::Job(_) => {
+                CycleMember::This | CycleMember::Job(_) => {
                     waits_for.iter().all(|next| !stuck.contains(next))
                 }
             };
@@ -205,9 +205,9 @@ fn stuck<'e>(edges: &'e Edges, found: &'e [CircleMember]) -> BTreeSet<&'e Circle
 }
 
 /// Returns the shortest cycle among the stuck members.
-fn trail(edges: &Edges, stuck: &BTreeSet<&CircleMember>) -> Option<Vec<CircleMember>> {
-    let mut came_from: BTreeMap<&CircleMember, &CircleMember> = BTreeMap::new();
-    let mut ahead = VecDeque::from([&CircleMember::This]);
+fn trail(edges: &Edges, stuck: &BTreeSet<&CycleMember>) -> Option<Vec<CycleMember>> {
+    let mut came_from: BTreeMap<&CycleMember, &CycleMember> = BTreeMap::new();
+    let mut ahead = VecDeque::from([&CycleMember::This]);
     while let Some(link) = ahead.pop_front() {
         for next in edges
             .get(link)
@@ -215,10 +215,10 @@ fn trail(edges: &Edges, stuck: &BTreeSet<&CircleMember>) -> Option<Vec<CircleMem
             .flatten()
             .filter(|next| stuck.contains(next))
         {
-            if *next == CircleMember::This {
+            if *next == CycleMember::This {
                 let back = std::iter::successors(Some(link), |link| came_from.get(link).copied());
-                let mut trail: Vec<CircleMember> = back
-                    .filter(|link| **link != CircleMember::This)
+                let mut trail: Vec<CycleMember> = back
+                    .filter(|link| **link != CycleMember::This)
                     .cloned()
                     .collect();
                 trail.reverse();
@@ -285,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_wait_for_each_others_labels_are_a_circle() {
+    fn jobs_that_wait_for_each_others_labels_form_a_cycle() {
         let one = graph(&[job(1, Some("sim"), &["comp"])]);
         assert_eq!(found(&one, "comp", &["sim"]).as_deref(), Some("sim 1 comp"));
         assert_eq!(found(&one, "comp", &["other"]), None);
         assert_eq!(
             found(&one, "other", &["sim"]),
             None,
-            "somebody may carry comp yet"
+            "a later job may carry comp"
         );
         let frame = graph(&[job(1, Some("sim"), &["comp[2]"])]);
         assert_eq!(
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(
             found(&DependencyGraph::default(), "sim", &["sim"]).as_deref(),
             Some("sim"),
-            "its own"
+            "the job waits for its own label"
         );
         let three = graph(&[job(1, Some("a"), &["b"]), job(2, Some("b"), &["c"])]);
         assert_eq!(
@@ -312,13 +312,13 @@ mod tests {
     }
 
     #[test]
-    fn another_that_carries_the_label_and_comes_makes_it_none() {
+    fn another_carrier_of_the_label_resolves_the_cycle() {
         let mut all = vec![job(1, Some("sim"), &["comp"]), job(3, Some("sim"), &[])];
         assert_eq!(found(&graph(&all), "comp", &["sim"]), None);
         all[1].life.state = crate::model::job::state::JobState::Finished;
         assert!(
             found(&graph(&all), "comp", &["sim"]).is_some(),
-            "one that is over comes no more"
+            "a finished carrier resolves nothing"
         );
         let stuck = graph(&[
             job(1, Some("sim"), &["comp"]),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_may_go_by_number_in_part() {
+    fn a_cycle_may_include_job_numbers() {
         let mut mixed = graph(&[job(1, Some("sim"), &["comp"]), job(2, Some("x"), &[])]);
         let kind = DependencyKind::After(DependencyCondition::Ended);
         mixed.load(vec![Tie {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_altered_stands_there_once() {
+    fn an_altered_job_occurs_once() {
         let graph = graph(&[job(1, Some("sim"), &[]), job(2, Some("comp"), &["sim"])]);
         let new = |id| Newcomer {
             id: Some(JobId::job(id)),
@@ -355,26 +355,26 @@ mod tests {
         };
         assert!(
             find(&graph, &new(1)).is_some(),
-            "job 1 as it was does not count"
+            "the earlier dependencies of job 1 do not count"
         );
         assert!(
             find(&graph, &new(7)).is_none(),
-            "another that carries it, too"
+            "job 1 also carries the label"
         );
     }
 
     #[test]
-    fn of_a_long_circle_the_first_are_named() {
-        let said = |length: u64| {
-            let links: Vec<CircleMember> = (1..=length)
-                .map(|id| CircleMember::Job(JobId::job(id)))
+    fn only_the_first_members_of_a_long_cycle_are_listed() {
+        let described = |length: u64| {
+            let links: Vec<CycleMember> = (1..=length)
+                .map(|id| CycleMember::Job(JobId::job(id)))
                 .collect();
             spelt(&links, "this", "h")
         };
-        assert_eq!(said(2), "this -> 1.h -> 2.h -> this");
+        assert_eq!(described(2), "this -> 1.h -> 2.h -> this");
         let eight = "this -> 1.h -> 2.h -> 3.h -> 4.h -> 5.h -> 6.h -> 7.h -> 8.h";
         assert_eq!(
-            [8, 11].map(said),
+            [8, 11].map(described),
             [
                 format!("{eight} -> this"),
                 format!("{eight} -> ... 3 more ... -> this")
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_to_look_at_is_let_be() {
+    fn a_search_beyond_the_maximum_finds_no_cycle() {
         // Two edges for each carrier of the label, and one from and to the checked job.
         let jobs = |many: usize| {
             let jobs: Vec<Job> = (1..=many as u64)
@@ -396,9 +396,9 @@ mod tests {
         let next = waited_for(
             &jobs(100),
             &Newcomer::default(),
-            &CircleMember::Label(mark("sim")),
+            &CycleMember::Label(mark("sim")),
             10,
         );
-        assert_eq!(next.len(), 11, "no more than shows that it is too much");
+        assert_eq!(next.len(), 11, "one more than the budget");
     }
 }
