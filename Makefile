@@ -5,7 +5,7 @@ DESTDIR ?=
 CARGO   ?= cargo
 BUILT   ?= target/release
 
-# The programs, and the commands, which are links to lanai.
+# The programs, and the commands, which are links to lanai and have the names of the completions.
 BINARIES = lanai schedd noded
 COMMANDS = $(filter-out $(BINARIES),$(notdir $(wildcard completions/bash/*)))
 BIN      = $(DESTDIR)$(PREFIX)/bin
@@ -15,12 +15,12 @@ PAGES    = $(wildcard man/*.[1-8])
 
 .PHONY: all demo test test-clients check audit bench torture fuzz transcripts replay-check quality man completions install uninstall clean
 
-# The daemons are linked dynamically, as they look up accounts through NSS. lanai does not, and starts a
-# third faster if it is linked statically. A fixed address saves relocation at each start.
+# The daemons are linked dynamically, because they look up accounts through NSS. lanai is linked statically,
+# so that it starts a third faster, and at a fixed address, which saves relocation at each start.
 all:
 	$(CARGO) build --release --locked --bin schedd --bin noded
 	$(CARGO) rustc --quiet --release --locked --bin lanai -- -C target-feature=+crt-static -C relocation-model=static 2>/dev/null \
-	  || { echo "all: there is no static C library here: lanai is linked dynamically"; \
+	  || { echo "all: no static C library: linking lanai dynamically"; \
 	    $(CARGO) build --release --locked --bin lanai; }
 
 demo: all
@@ -62,7 +62,7 @@ torture:
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
 fuzz:
-	@$(CARGO) +nightly fuzz --version > /dev/null 2>&1 || { echo "fuzz: this needs cargo-fuzz and a nightly Rust:" \
+	@$(CARGO) +nightly fuzz --version > /dev/null 2>&1 || { echo "fuzz: requires cargo-fuzz and a nightly Rust:" \
 	  "rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
 	$(CARGO) +nightly fuzz build --sanitizer none
 	for name in $(FUZZ_TARGETS); do \

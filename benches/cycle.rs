@@ -1,11 +1,12 @@
 //! The duration of a scheduling cycle, and how it grows with jobs and nodes.
 //!
 //! `cargo bench --bench cycle`. The cluster resembles a real one: twenty kinds of nodes, 70 % busy;
-//! a few frequent and many rare requests; different walltimes and owners for nearly all jobs, with
-//! owners distributed by Zipf's law. A full cycle has an empty cache. Cycles without changes, or
-//! with one freed slot, use the cache of the previous one, as in schedd. Each figure is the best of
-//! several runs, in milliseconds and as a ratio to the calibration (a walk through a map of a
-//! million entries), which shows the machine's current speed.
+//! a few frequent and many rare requests; nearly all jobs differ in walltime or owner, and owners
+//! are distributed by Zipf's law. A full cycle has an empty cache. Cycles without changes, or with
+//! one freed slot, use the cache of the previous one, as in schedd; `not due` is only the check
+//! whether a cycle is due. Each figure is the best of several runs, in milliseconds and as a ratio
+//! to the calibration (a walk through a map of a million entries), which measures the machine's
+//! current speed.
 //!
 //! `cargo bench --bench cycle -- starvation` measures only the cost of starvation.
 
@@ -43,7 +44,7 @@ const RUNS: usize = 5;
 const SHAPES: usize = 5_000;
 const USERS: u64 = 500;
 
-/// Numbers of jobs and nodes.
+/// Numbers of jobs and nodes of each measurement.
 const SCALES: [(u64, usize); 5] = [
     (100_000, 10_000),
     (10_000, 10_000),
@@ -64,24 +65,17 @@ fn main() {
     }
     println!(
         "{:>9} {:>8} {:>8} | {:>20} {:>20} {:>20} {:>20} {:>20}",
-        "jobs",
-        "nodes",
-        "starts",
-        "full",
-        "nothing new",
-        "looked all the same",
-        "one slot free",
-        "no jobs"
+        "jobs", "nodes", "starts", "full", "not due", "unchanged", "one slot free", "no jobs"
     );
     let measured: Vec<Figures> = SCALES
         .iter()
         .map(|&(jobs, nodes)| measure(jobs, nodes, unit))
         .collect();
-    println!("growth (times the cost for ten times as much):");
+    println!("growth (cost of ten times as many, as a factor):");
     let growth = |name: &str, small: usize, large: usize| {
         let times = |of: fn(&Figures) -> f64| of(&measured[large]) / of(&measured[small]);
         println!(
-            "{name:>9} x10 | full {:.1}, looked all the same {:.1}, one slot free {:.1}",
+            "{name:>9} x10 | full {:.1}, unchanged {:.1}, one slot free {:.1}",
             times(|f| f.full),
             times(|f| f.same),
             times(|f| f.slot)
@@ -96,9 +90,8 @@ fn main() {
 }
 
 /// Measures preemption for a starving account: 1,000 arrays with ten subjobs each fill 1,000 nodes,
-/// and one more array starves. First a cycle with a preemption; then a cycle in which all running
-/// jobs are exempt from preemption; then the check whether a cycle is due when nothing has changed:
-/// it is not.
+/// and one more array starves. Measures a cycle with a preemption, a cycle in which all running
+/// jobs are exempt from preemption, and the check whether a cycle is due without any change (no).
 fn measure_starvation(unit: f64) {
     let mut fixture = crowded(1_000);
     let waiting = fixture.job(0, "select=1:ncpus=1 walltime=60");
@@ -118,32 +111,32 @@ fn measure_starvation(unit: f64) {
         .preempts
         .len()
     };
-    let told = tick(fixture.clone());
-    let relief = milliseconds(best_with(|| fixture.clone(), tick));
+    let preempted = tick(fixture.clone());
+    let with_preemption = milliseconds(best_with(|| fixture.clone(), tick));
     fixture.policy.preemption.exempt = Span::seconds(3600);
-    let futile = milliseconds(best_with(|| fixture.clone(), tick));
-    let mut memory = CycleCache::default();
+    let all_exempt = milliseconds(best_with(|| fixture.clone(), tick));
+    let mut cache = CycleCache::default();
     fixture.state.prioritise(&fixture.policy, fixture.now);
-    again(&fixture, &mut memory);
-    let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+    run_if_due(&fixture, &mut cache);
+    let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut cache);
     fixture.state.take_over(&plan);
     let due = || {
         usize::from(cycle::is_due(
             &fixture.state,
             &fixture.policy,
             fixture.now,
-            &memory,
+            &cache,
         ))
     };
     let idle = milliseconds(best(due));
     let shown = |time: f64| format!("{time:.4} ms ({:.5})", time / unit);
     println!(
-        "who starves: 10000 allocations of 1000 operations on 1000 nodes, one operation starves"
+        "starvation: 10000 allocations of 1000 operations on 1000 nodes, one operation starves"
     );
     println!(
-        "{told} makes way {}; nobody may {}; nothing has changed {}, a cycle is {}",
-        shown(relief),
-        shown(futile),
+        "{preempted} preempted {}; all exempt {}; unchanged {}, a cycle is {}",
+        shown(with_preemption),
+        shown(all_exempt),
         shown(idle),
         if due() == 0 { "not due" } else { "due" }
     );
@@ -219,19 +212,19 @@ fn measure_order(unit: f64) {
     let all = milliseconds(best(|| rate(&mut fixture)));
     fixture.policy.precedence.update_period = Span::seconds(1_000_000);
     saturate(&mut fixture);
-    let mut memory = CycleCache::default();
+    let mut cache = CycleCache::default();
     fixture.state.prioritise(&fixture.policy, fixture.now);
-    again(&fixture, &mut memory);
-    let idle = milliseconds(best(|| again(&fixture, &mut memory)));
+    run_if_due(&fixture, &mut cache);
+    let idle = milliseconds(best(|| run_if_due(&fixture, &mut cache)));
     fixture.state.vacate(JobId::job(FIRST_RUNNING + 1));
     let slot = milliseconds(best_with(
-        || memory.clone(),
-        |mut memory| again(&fixture, &mut memory),
+        || cache.clone(),
+        |mut cache| run_if_due(&fixture, &mut cache),
     ));
     let shown = |time: f64| format!("{time:.1} ms ({:.3})", time / unit);
-    println!("who goes first: 100000 jobs, 500 users, 50 accounts, all factors");
+    println!("priority: 100000 jobs, 500 users, 50 accounts, all factors");
     println!(
-        "all rated anew {}; a cycle: nothing new {}, one slot free {}",
+        "all jobs rated again {}; a cycle: not due {}, one slot free {}",
         shown(all),
         shown(idle),
         shown(slot)
@@ -295,14 +288,14 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
         .starts
         .len();
     saturate(&mut fixture);
-    let mut memory = CycleCache::default();
-    again(&fixture, &mut memory);
-    let idle = milliseconds(best(|| again(&fixture, &mut memory)));
-    let same = milliseconds(best(|| all_the_same(&fixture, &mut memory)));
+    let mut cache = CycleCache::default();
+    run_if_due(&fixture, &mut cache);
+    let idle = milliseconds(best(|| run_if_due(&fixture, &mut cache)));
+    let same = milliseconds(best(|| run_with_cache(&fixture, &mut cache)));
     fixture.state.vacate(JobId::job(FIRST_RUNNING + 1));
     let slot = milliseconds(best_with(
-        || memory.clone(),
-        |mut memory| again(&fixture, &mut memory),
+        || cache.clone(),
+        |mut cache| run_if_due(&fixture, &mut cache),
     ));
     let shown = |time: f64| format!("{time:.2} ms ({:.3})", time / unit);
     println!(
@@ -317,17 +310,17 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
 }
 
 /// A cycle with the cache of the previous one, if one is due, as in schedd.
-fn again(fixture: &TestCluster, memory: &mut CycleCache) -> usize {
-    if cycle::is_due(&fixture.state, &fixture.policy, fixture.now, memory) {
-        all_the_same(fixture, memory)
+fn run_if_due(fixture: &TestCluster, cache: &mut CycleCache) -> usize {
+    if cycle::is_due(&fixture.state, &fixture.policy, fixture.now, cache) {
+        run_with_cache(fixture, cache)
     } else {
         0
     }
 }
 
 /// A cycle with the cache of the previous one, due or not.
-fn all_the_same(fixture: &TestCluster, memory: &mut CycleCache) -> usize {
-    cycle::run_again(&fixture.state, &fixture.policy, fixture.now, memory)
+fn run_with_cache(fixture: &TestCluster, cache: &mut CycleCache) -> usize {
+    cycle::run_again(&fixture.state, &fixture.policy, fixture.now, cache)
         .verdicts
         .len()
 }
@@ -453,11 +446,11 @@ fn best(mut work: impl FnMut() -> usize) -> Duration {
 }
 
 /// The best time of work that needs a new input for each run.
-fn best_with<T>(mut make: impl FnMut() -> T, mut work: impl FnMut(T) -> usize) -> Duration {
+fn best_with<T>(mut make_input: impl FnMut() -> T, mut work: impl FnMut(T) -> usize) -> Duration {
     let timed = |_| {
-        let made = make();
+        let input = make_input();
         let start = Instant::now();
-        std::hint::black_box(work(made));
+        std::hint::black_box(work(input));
         start.elapsed()
     };
     (0..RUNS).map(timed).min().unwrap_or_default()

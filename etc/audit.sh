@@ -12,7 +12,7 @@ if ! cargo fetch --locked >/dev/null 2>&1; then
 fi
 cargo deny --offline check licenses bans sources || exit 1
 if ! cargo deny fetch db >/dev/null 2>&1; then
-  echo "audit: advisories skipped: the database of advisories is not reachable"
+  echo "audit: advisories skipped: the advisory database cannot be downloaded"
   exit 0
 fi
 cargo deny check advisories

@@ -23,7 +23,7 @@ await() {
     until [ "$(attribute "$1" job_state)" = F ]; do
         waited=$((waited + 1))
         if [ "$waited" -gt 300 ]; then
-            echo "demo: $1 is not over after a minute:" >&2
+            echo "demo: $1 has not finished after a minute:" >&2
             qstat -x -f "$1" >&2
             return 1
         fi
@@ -51,14 +51,14 @@ show qstat
 echo "\$ qsub -N answer -W block=true -- /bin/sh -c 'exit 3'"
 blocked=0
 qsub -N answer -W block=true -- /bin/sh -c 'exit 3' || blocked=$?
-echo "(qsub waited, and exited with the job's own status: $blocked)"
+echo "(qsub waited for the job and exited with its status: $blocked)"
 echo
-[ "$blocked" -eq 3 ] || { echo "demo: it should have exited with 3" >&2; exit 1; }
+[ "$blocked" -eq 3 ] || { echo "demo: qsub exited with $blocked, not with 3" >&2; exit 1; }
 
 await "$id"
 show qstat -x
 show cat "primes.o${id%%.*}"
-grep -qx 664579 "primes.o${id%%.*}" || { echo "demo: there are 664579 primes below ten million" >&2; exit 1; }
+grep -qx 664579 "primes.o${id%%.*}" || { echo "demo: primes.o${id%%.*} does not contain 664579, the number of primes" >&2; exit 1; }
 echo "\$ qstat -x -f ${id%%.*} | grep Exit_status"
 qstat -x -f "$id" | grep Exit_status
 [ "$(attribute "$id" Exit_status)" = 0 ]

@@ -1,8 +1,8 @@
 # Sets up a temporary Lanai installation for the script that sources this file, with the directory of the
 # programs as $1 and the script's name in $self. The programs become first in PATH, and LANAI_HOME a
-# directory in $folder. At its exit the script's jobs, daemons and directory are removed.
+# directory in $folder. When the script exits, its jobs, daemons and directory are removed.
 
-PATH=$(cd "${1:?the folder of the programs}" && pwd):$PATH
+PATH=$(cd "${1:?missing: directory of the programs}" && pwd):$PATH
 folder=$(mktemp -d "${TMPDIR:-/tmp}/lanai-$self.XXXXXX")
 LANAI_HOME=$folder/home
 export PATH LANAI_HOME
@@ -30,7 +30,7 @@ clean_up() {
     done
     cd /
     if [ -n "$left" ]; then
-        echo "$self: these processes stayed and are killed:" $left >&2
+        echo "$self: killing processes that did not stop:" $left >&2
         kill -KILL $left
         status=1
     fi

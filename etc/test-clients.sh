@@ -8,13 +8,13 @@
 # default ~/.cache/lanai-clients. CLIENT_STRICT=1 also counts failures of checks that exceed stock PBS.
 set -eu
 
-drivers=${2:?the folder of the drivers}
+drivers=${2:?missing: directory of the drivers}
 if ! [ -d "$drivers" ]; then
-    echo "test-clients: not run: there is no folder $drivers"
+    echo "test-clients: skipped: no directory $drivers"
     exit 0
 fi
 if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-    echo "test-clients: not run: the drivers need python3 with venv and pip, which is not here"
+    echo "test-clients: skipped: the drivers require python3 with venv and pip"
     exit 0
 fi
 drivers=$(cd "$drivers" && pwd)
@@ -32,8 +32,8 @@ CONFIG
 offline='NewConnectionError|connection broken|name resolution|Network is unreachable|ProxyError|ConnectTimeout'
 
 # Prints the end of a failed driver's output.
-tell() {
-    echo "--- $1: the end of what it said"
+show_end() {
+    echo "--- $1: end of its output"
     tail -n 40 "$2"
     echo "---"
 }
@@ -42,7 +42,7 @@ tell() {
 prepare() {
     timeout --foreground 900 python3 "$1" --setup >"$folder/setup" 2>&1 </dev/null && return 0
     grep -qE "$offline" "$folder/setup" && return 1
-    tell "$2" "$folder/setup" >&2
+    show_end "$2" "$folder/setup" >&2
     return 2
 }
 
@@ -50,11 +50,11 @@ prepare() {
 # a minute later.
 limit=${CLIENT_LIMIT:-50}
 drive() {
-    timeout --foreground -k 10 $((${limit%.*} + 60)) python3 "$1" >"$folder/said" 2>"$folder/details" </dev/null || true
-    verdict=$(tail -n 1 "$folder/said")
-    echo "$2: ${verdict:-said nothing}"
+    timeout --foreground -k 10 $((${limit%.*} + 60)) python3 "$1" >"$folder/output" 2>"$folder/details" </dev/null || true
+    verdict=$(tail -n 1 "$folder/output")
+    echo "$2: ${verdict:-no output}"
     case $verdict in PASS\ *) return 0 ;; esac
-    tell "$2" "$folder/details" >&2
+    show_end "$2" "$folder/details" >&2
     return 1
 }
 
@@ -64,16 +64,16 @@ cd "$folder"
 # If this job fails, the installation does not work.
 qsub -W block=true -N first -- /bin/true >/dev/null
 
-failed=0 missed=0
+failed=0 skipped=0
 for driver in "$drivers"/*.py; do
     name=$(basename "$driver" .py)
-    got=0
-    prepare "$driver" "$name" || got=$?
-    case $got in
+    status=0
+    prepare "$driver" "$name" || status=$?
+    case $status in
     0) drive "$driver" "$name" || failed=$((failed + 1)) ;;
-    1) echo "$name: not run: the network gives no client to drive" && missed=$((missed + 1)) ;;
-    *) echo "$name: FAIL: its environment cannot be made" && failed=$((failed + 1)) ;;
+    1) echo "$name: skipped: its client cannot be downloaded" && skipped=$((skipped + 1)) ;;
+    *) echo "$name: FAIL: its environment cannot be created" && failed=$((failed + 1)) ;;
     esac
 done
-[ "$missed" -eq 0 ] || echo "test-clients: $missed of the drivers did not run"
+[ "$skipped" -eq 0 ] || echo "test-clients: $skipped drivers skipped"
 [ "$failed" -eq 0 ]

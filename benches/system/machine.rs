@@ -2,7 +2,7 @@
 
 use super::Scale;
 use super::figures::{median, milliseconds, timed};
-use super::stage::{at_once, must, ours, scratch, script, write_script};
+use super::stage::{at_once, lanai_command, must, scratch, script, write_script};
 use anyhow::{Context, Result};
 use lanai::sys::process::{self, Fork};
 use nix::sys::wait::waitpid;
@@ -21,9 +21,9 @@ pub struct Limits {
     /// Starts `/bin/true` and waits for it.
     pub start_true: f64,
     /// Starts a Lanai command without work (`qsub --version`) and waits for it.
-    pub start_ours: f64,
+    pub start_command: f64,
     /// Starts that command, four at a time.
-    pub start_ours_rate: f64,
+    pub start_command_rate: f64,
     /// Runs the job's script without Lanai.
     pub script: f64,
     /// Runs scripts from forked processes, eight at a time, as shepherds do, without their records.
@@ -39,12 +39,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The least time of a submission: a process, a connection, a commit.
+    /// The minimum time of a submission: a process, a connection, a commit.
     pub fn submit(&self) -> f64 {
-        self.start_ours + self.round_trip + self.commit
+        self.start_command + self.round_trip + self.commit
     }
 
-    /// The least time from submission to start: a submission, a commit for the plan, the job's
+    /// The minimum time from submission to start: a submission, a commit for the plan, the job's
     /// processes.
     pub fn start(&self) -> f64 {
         self.submit() + self.commit + self.script
@@ -57,7 +57,7 @@ pub fn measure(scale: &Scale) -> Result<Limits> {
     let folder = folder.path();
     write_script(folder)?;
     let nothing = || {
-        ours(folder, "qsub")
+        lanai_command(folder, "qsub")
             .arg("--version")
             .stdout(Stdio::null())
             .status()
@@ -73,8 +73,8 @@ pub fn measure(scale: &Scale) -> Result<Limits> {
     Ok(Limits {
         shepherd_rate,
         start_true: typical(count, || must(&mut Command::new("/bin/true")))?,
-        start_ours: typical(count, || Ok(nothing()?))?,
-        start_ours_rate: rate(count, 4, || Ok(nothing()?))?,
+        start_command: typical(count, || Ok(nothing()?))?,
+        start_command_rate: rate(count, 4, || Ok(nothing()?))?,
         script: typical(count, || must(&mut job(folder)))?,
         login_rate: rate(count / 10, 4, || must(&mut login(folder)?))?,
         pair_rate: rate(count, 4, pair)?,

@@ -51,7 +51,7 @@ impl Scale {
         }
     }
 
-    fn wants(&self, part: &str) -> bool {
+    fn is_selected(&self, part: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|wanted| wanted == part)
     }
 }
@@ -74,7 +74,7 @@ fn main() -> Result<()> {
         ("queue", parts::queue::measure),
     ];
     for (name, measure) in parts {
-        if scale.wants(name) {
+        if scale.is_selected(name) {
             measure(&scale, &limits, &mut report)?;
         }
     }

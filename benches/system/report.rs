@@ -69,8 +69,8 @@ impl Meter {
     }
 }
 
-fn seconds(who: UsageWho) -> Result<f64> {
-    let usage = getrusage(who)?;
+fn seconds(processes: UsageWho) -> Result<f64> {
+    let usage = getrusage(processes)?;
     let seconds =
         |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
@@ -94,15 +94,16 @@ impl Report {
     /// Prints the machine's bounds.
     pub fn limits(&self, limits: &Limits) {
         println!(
-            "The machine: starting /bin/true {:.2} ms, a command of ours {:.2} ms ({:.0} /s four at a time),",
-            limits.start_true, limits.start_ours, limits.start_ours_rate
+            "Speed of the machine: start of /bin/true {:.2} ms, of a Lanai command {:.2} ms \
+             ({:.0} /s with four in parallel),",
+            limits.start_true, limits.start_command, limits.start_command_rate
         );
         println!(
-            "the job's script by hand {:.2} ms ({:.0} /s by eight forked processes),",
+            "the job's script without Lanai {:.2} ms ({:.0} /s with eight forked processes),",
             limits.script, limits.shepherd_rate
         );
         println!(
-            "a login shell's {:.0} /s, a durable commit {:.3} ms, a socket's round trip {:.3} ms.\n",
+            "login shells {:.0} /s, a durable commit {:.3} ms, a round trip by socket {:.3} ms.\n",
             limits.login_rate, limits.commit, limits.round_trip
         );
     }
@@ -123,7 +124,7 @@ impl Report {
         let mut table = Table::new();
         table.load_style(ASCII_MARKDOWN);
         table.set_header([
-            "what", "unit", "measured", "machine", "ratio", "target", "met",
+            "figure", "unit", "measured", "bound", "ratio", "target", "met",
         ]);
         for figure in &self.figures {
             table.add_row(figure.row());
@@ -137,7 +138,7 @@ impl Report {
         let own = share(now.own - self.begun.own);
         let others = share(now.busy - self.begun.busy) - own;
         println!(
-            "Meanwhile this run used {own:.2} and others {others:.2} of {:.0} processors.",
+            "Average load: this run {own:.2}, other processes {others:.2} of {:.0} processors.",
             cores()
         );
         Ok(())

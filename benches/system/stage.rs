@@ -39,7 +39,7 @@ impl Stage {
         write_script(folder.path())?;
         let daemon = |name: &str, arguments: &[&str]| {
             let log = fs::File::create(home.join(format!("{name}.log")))?;
-            let mut command = ours(folder.path(), name);
+            let mut command = lanai_command(folder.path(), name);
             command
                 .args(arguments)
                 .stdin(Stdio::null())
@@ -66,15 +66,17 @@ impl Stage {
         };
         until("schedd's socket", || home.join("schedd.sock").exists())?;
         until("a free node", || {
-            let said = stage.ours("pbsnodes").arg("-a").output();
-            said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("state = free"))
+            let output = stage.lanai_command("pbsnodes").arg("-a").output();
+            output.is_ok_and(|output| {
+                String::from_utf8_lossy(&output.stdout).contains("state = free")
+            })
         })?;
         Ok(stage)
     }
 
     /// A Lanai command, run as a user of this installation.
-    pub fn ours(&self, program: &str) -> Command {
-        ours(self.folder.path(), program)
+    pub fn lanai_command(&self, program: &str) -> Command {
+        lanai_command(self.folder.path(), program)
     }
 
     /// The directories of the installation.
@@ -90,7 +92,7 @@ impl Stage {
 
     /// The command that submits the job with this number in its stamp.
     pub fn qsub(&self, number: usize) -> Command {
-        let mut command = self.ours("qsub");
+        let mut command = self.lanai_command("qsub");
         command.args([
             "-o",
             "/dev/null",
@@ -114,13 +116,13 @@ impl Stage {
     }
 
     /// Prevents jobs from starting.
-    pub fn close_gate(&self) -> Result<()> {
-        must(self.ours("pbsnodes").args(["-o", NODE]))
+    pub fn stop_starts(&self) -> Result<()> {
+        must(self.lanai_command("pbsnodes").args(["-o", NODE]))
     }
 
     /// Allows jobs to start.
-    pub fn open_gate(&self) -> Result<()> {
-        must(self.ours("pbsnodes").args(["-r", NODE]))
+    pub fn allow_starts(&self) -> Result<()> {
+        must(self.lanai_command("pbsnodes").args(["-r", NODE]))
     }
 
     /// Submits this many jobs, with this many submitters in parallel.
@@ -144,9 +146,9 @@ impl Stage {
     /// Waits until all jobs have finished.
     pub fn drain(&self) -> Result<()> {
         until("the end of the last job", || {
-            self.ours("qselect")
+            self.lanai_command("qselect")
                 .output()
-                .is_ok_and(|said| said.status.success() && said.stdout.is_empty())
+                .is_ok_and(|output| output.status.success() && output.stdout.is_empty())
         })
     }
 
@@ -177,7 +179,11 @@ impl Stage {
 
     /// Ends the daemons, and reaps all child processes.
     pub fn end(mut self) -> Result<()> {
-        must(self.ours("schedd").arg("--stop").stdout(Stdio::null()))?;
+        must(
+            self.lanai_command("schedd")
+                .arg("--stop")
+                .stdout(Stdio::null()),
+        )?;
         self.schedd.wait()?;
         let _ = nix::sys::signal::kill(
             Pid::from_raw(self.noded.id() as i32),
@@ -231,7 +237,7 @@ pub fn stamps(folder: &Path) -> Vec<f64> {
 }
 
 /// A Lanai program with an environment of usual size.
-pub fn ours(folder: &Path, program: &str) -> Command {
+pub fn lanai_command(folder: &Path, program: &str) -> Command {
     let mut command = Command::new(programs().join(program));
     command
         .env_clear()
@@ -274,16 +280,16 @@ pub fn at_once(threads: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Res
             .into_iter()
             .try_for_each(|thread| match thread.join() {
                 Ok(result) => result,
-                Err(_) => bail!("a submitter gave up"),
+                Err(_) => bail!("a submitter thread panicked"),
             })
     })
 }
 
 /// Waits until a condition holds. Returns an error after the timeout.
-pub fn until(what: &str, mut so: impl FnMut() -> bool) -> Result<()> {
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) -> Result<()> {
     let started = Instant::now();
-    while !so() {
-        ensure!(started.elapsed() < PATIENCE, "waited in vain for {what}");
+    while !condition() {
+        ensure!(started.elapsed() < PATIENCE, "timeout: waited for {what}");
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Frames of the protocol: any bytes give a message or an error. A message is unchanged when
-//! encoded and read again.
+//! Frames of the protocol: any bytes decode to a message or give an error. A message is
+//! unchanged after encoding and decoding.
 
 #![no_main]
 
@@ -19,9 +19,12 @@ fn received<T: DeserializeOwned + Serialize>(payload: &[u8]) {
     .concat();
     let message: Result<T, FrameError> = frame::read(&mut [&header, payload].concat().as_slice());
     if let Ok(message) = message {
-        let sent = frame::encode(&message).expect("what was received can be sent");
-        let again: T = frame::read(&mut sent.as_slice()).expect("what was sent can be received");
-        assert_eq!(frame::encode(&again).expect("it can be sent again"), sent);
+        let sent = frame::encode(&message).expect("encode a decoded message");
+        let again: T = frame::read(&mut sent.as_slice()).expect("decode an encoded message");
+        assert_eq!(
+            frame::encode(&again).expect("encode the message again"),
+            sent
+        );
     }
 }
 

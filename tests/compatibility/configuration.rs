@@ -23,7 +23,7 @@ fn settings(checked: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn an_old_configuration_is_read_with_the_values_it_sets() {
+fn an_old_configuration_keeps_its_values() {
     let sandbox = Sandbox::new();
     fs::copy(old_file("lanai.toml"), sandbox.home().join("lanai.toml")).unwrap();
     let expected = settings(&old_text("lanai.toml.checked"));

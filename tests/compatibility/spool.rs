@@ -155,7 +155,7 @@ fn prints(sandbox: &Sandbox, program: &str, arguments: &[&str], lines: &[&str]) 
 }
 
 #[test]
-fn the_settings_and_reservations_of_an_old_spool_hold() {
+fn the_settings_and_reservations_of_an_old_spool_are_kept() {
     let sandbox = opened();
     let settings = [
         "set queue night queue_type = Execution",
@@ -240,10 +240,10 @@ fn the_accounts_and_events_of_an_old_spool_are_shown_as_they_were() {
 }
 
 #[test]
-fn the_dependencies_of_an_old_spool_are_in_force() {
+fn the_dependencies_of_an_old_spool_take_effect() {
     let sandbox = opened();
     sandbox.run("qdel", &["8.head"]).ok();
     assert_eq!(sandbox.state("9.head"), "F");
     let next = sandbox.submit(&["-h"], "true");
-    assert_eq!(next, "14.head", "numbers go on");
+    assert_eq!(next, "14.head", "job numbers continue");
 }

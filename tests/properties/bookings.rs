@@ -2,7 +2,9 @@
 //! its resources at its time and place, whatever jobs are backfilled.
 
 use crate::fixture::TestCluster;
-use crate::properties::cycle::{Made, enqueue, made, nodes, promising, simulate, snapshot};
+use crate::properties::cycle::{
+    GeneratedJob, backfill_policy, enqueue, generated_job, nodes, simulate, snapshot,
+};
 use crate::support::cases;
 use lanai::model::job_id::JobId;
 use lanai::model::resource::ResourceValue;
@@ -48,9 +50,15 @@ fn capacity(nodes: &[(u32, u32)], composite: bool) -> Capacity {
         .collect()
 }
 
-fn stay(fixture: &TestCluster, jobs: &[Made], job: JobId, nodes: &[String], from: i64) -> Stay {
-    let made = &jobs[job.number as usize - 1];
-    let request = fixture.job(1, &made.request).spec.request.clone();
+fn stay(
+    fixture: &TestCluster,
+    jobs: &[GeneratedJob],
+    job: JobId,
+    nodes: &[String],
+    from: i64,
+) -> Stay {
+    let generated = &jobs[job.number as usize - 1];
+    let request = fixture.job(1, &generated.request).spec.request.clone();
     let amount = |value: Option<&ResourceValue>| value.and_then(ResourceValue::amount).unwrap_or(0);
     let chunks = request
         .select
@@ -67,15 +75,15 @@ fn stay(fixture: &TestCluster, jobs: &[Made], job: JobId, nodes: &[String], from
     Stay {
         job,
         from,
-        until: from + made.walltime * 1000,
+        until: from + generated.walltime * 1000,
         chunks,
-        is_alone: made.request.contains("excl"),
-        has_host: made.request.contains("exclhost"),
+        is_alone: generated.request.contains("excl"),
+        has_host: generated.request.contains("exclhost"),
     }
 }
 
 /// Describes the first conflict; None if there is none.
-fn clash(capacity: &Capacity, stays: &[Stay]) -> Option<String> {
+fn conflict(capacity: &Capacity, stays: &[Stay]) -> Option<String> {
     stays.iter().find_map(|newcomer| {
         let present: Vec<&Stay> = stays
             .iter()
@@ -92,14 +100,14 @@ fn clash(capacity: &Capacity, stays: &[Stay]) -> Option<String> {
                 || here().map(|chunk| chunk.2).sum::<i64>() > *mem
         });
         let full = full
-            .map(|(name, _)| format!("{name} is over-committed at {}: {present:?}", newcomer.from));
+            .map(|(name, _)| format!("{name} is overcommitted at {}: {present:?}", newcomer.from));
         full.or_else(|| {
             let disturbed =
                 |stay: &&&Stay| present.iter().any(|other| disturbs(capacity, stay, other));
             present
                 .iter()
                 .find(disturbed)
-                .map(|stay| format!("{} is not alone: {present:?}", stay.job))
+                .map(|stay| format!("{} shares its exclusive nodes: {present:?}", stay.job))
         })
     })
 }
@@ -125,29 +133,29 @@ proptest! {
     /// I8, G4: every booking is free of conflicts with running jobs and other bookings.
     #[test]
     fn every_planned_start_has_its_resources_at_its_time(
-        nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(false), early: bool,
+        nodes in nodes(), composite: bool, jobs in prop::collection::vec(generated_job(), 1..14), backfill in backfill_policy(false), early: bool,
     ) {
         let mut fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         // Forces bookings to be pinned to nodes, even where counting would suffice.
         fixture = fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
         fixture.policy.backfill = backfill;
-        let (capacity, made) = (capacity(&nodes, composite), fixture.clone());
-        let percent = |job: &Made| if early { job.percent } else { 100 };
-        let (mut running, mut clashes) = (Vec::<Stay>::new(), Vec::new());
+        let (capacity, original) = (capacity(&nodes, composite), fixture.clone());
+        let percent = |job: &GeneratedJob| if early { job.percent } else { 100 };
+        let (mut running, mut conflicts) = (Vec::<Stay>::new(), Vec::new());
         simulate(fixture, &jobs, percent, |plan: &Plan| {
-            let really = |stay: &Stay| {
+            let actual_end = |stay: &Stay| {
                 let job = &jobs[stay.job.number as usize - 1];
                 stay.from + job.walltime * 10 * percent(job)
             };
-            running.retain(|stay| really(stay) > plan.now.0);
+            running.retain(|stay| actual_end(stay) > plan.now.0);
             let of_share = |share: &lanai::model::job::NodeShare| share.node.clone();
             running.extend(plan.starts.iter().map(|start| {
-                stay(&made, &jobs, start.job, &start.shares.iter().map(of_share).collect::<Vec<_>>(), plan.now.0)
+                stay(&original, &jobs, start.job, &start.shares.iter().map(of_share).collect::<Vec<_>>(), plan.now.0)
             }));
-            let promised = plan.bookings.iter().map(|b| stay(&made, &jobs, b.job, &b.nodes, b.at.0));
+            let promised = plan.bookings.iter().map(|b| stay(&original, &jobs, b.job, &b.nodes, b.at.0));
             let all: Vec<Stay> = running.iter().cloned().chain(promised).collect();
-            clashes.extend(clash(&capacity, &all));
+            conflicts.extend(conflict(&capacity, &all));
         });
-        prop_assert!(clashes.is_empty(), "{}", clashes[0]);
+        prop_assert!(conflicts.is_empty(), "{}", conflicts[0]);
     }
 }

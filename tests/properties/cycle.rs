@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// A generated job: request without walltime, walltime in seconds, and actual run time in percent
 /// of it.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct GeneratedJob {
     pub request: String,
     pub walltime: i64,
     pub percent: i64,
@@ -34,12 +34,14 @@ fn place() -> impl Strategy<Value = &'static str> {
     ]
 }
 
-pub fn made() -> impl Strategy<Value = Made> {
+pub fn generated_job() -> impl Strategy<Value = GeneratedJob> {
     let select = prop::collection::vec(chunk(), 1..3).prop_map(|chunks| chunks.join("+"));
-    (select, place(), 1..20i64, 1..=100i64).prop_map(|(select, place, tens, percent)| Made {
-        request: format!("select={select} place={place}"),
-        walltime: tens * 10,
-        percent,
+    (select, place(), 1..20i64, 1..=100i64).prop_map(|(select, place, tens, percent)| {
+        GeneratedJob {
+            request: format!("select={select} place={place}"),
+            walltime: tens * 10,
+            percent,
+        }
     })
 }
 
@@ -61,7 +63,7 @@ pub fn snapshot(nodes: &[(u32, u32)], composite: bool) -> TestCluster {
 }
 
 /// Backfill policies of all kinds. With `kept`, bookings are never withdrawn.
-pub fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
+pub fn backfill_policy(kept: bool) -> impl Strategy<Value = Backfill> {
     let depth = prop_oneof![3 => 1..=4u32, 1 => Just(Backfill::ALL)];
     let order = prop_oneof![Just(FillOrder::Priority), Just(FillOrder::Shortest)];
     let policy = prop_oneof![3 => Just(Filling::FirstFit), 1 => Just(Filling::BestFit), 1 => Just(Filling::Greedy)];
@@ -82,7 +84,7 @@ pub fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
 
 pub fn enqueue(
     fixture: TestCluster,
-    jobs: &[Made],
+    jobs: &[GeneratedJob],
     order: impl Iterator<Item = usize>,
 ) -> TestCluster {
     order.fold(fixture, |fixture, place| {
@@ -94,19 +96,19 @@ pub fn enqueue(
     })
 }
 
-/// Simulates until nothing runs, with a cycle at each end and each planned start. Returns the start
-/// of each job; `seen` receives each plan.
+/// Simulates until no job runs, with a cycle at each end and each planned start. Returns the start
+/// of each job; `on_plan` receives each plan.
 pub fn simulate(
     mut fixture: TestCluster,
-    jobs: &[Made],
-    percent: impl Fn(&Made) -> i64,
-    mut seen: impl FnMut(&Plan),
+    jobs: &[GeneratedJob],
+    percent: impl Fn(&GeneratedJob) -> i64,
+    mut on_plan: impl FnMut(&Plan),
 ) -> Vec<Option<Time>> {
     let mut started = vec![None; jobs.len()];
     let mut ends: BTreeMap<(Time, JobId), ()> = BTreeMap::new();
     loop {
         let plan = fixture.plan();
-        seen(&plan);
+        on_plan(&plan);
         fixture.apply(&plan);
         for start in &plan.starts {
             let job = &jobs[start.job.number as usize - 1];
@@ -138,10 +140,10 @@ proptest! {
     // `TestCluster::plan` audits every plan: no overcommitted node, no job beside an exclusive one.
 
     #[test]
-    fn backfill_delays_no_planned_start(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), early: bool) {
+    fn backfill_delays_no_planned_start(nodes in nodes(), composite: bool, jobs in prop::collection::vec(generated_job(), 1..14), early: bool) {
         let fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         let mut promised: BTreeMap<JobId, Time> = BTreeMap::new();
-        let percent = |job: &Made| if early { job.percent } else { 100 };
+        let percent = |job: &GeneratedJob| if early { job.percent } else { 100 };
         let mut late = Vec::new();
         let started = simulate(fixture, &jobs, percent, |plan| {
             for booking in &plan.bookings {
@@ -152,15 +154,15 @@ proptest! {
                 *before = booking.at.min(*before);
             }
         });
-        prop_assert!(late.is_empty(), "put off: {late:?}");
+        prop_assert!(late.is_empty(), "delayed: {late:?}");
         for (job, at) in promised {
             let start = started[job.number as usize - 1];
-            prop_assert!(start.is_some_and(|start| start <= at), "{job} was promised {at:?}, started {start:?}");
+            prop_assert!(start.is_some_and(|start| start <= at), "{job}: planned start {at:?}, actual start {start:?}");
         }
     }
 
     #[test]
-    fn a_kept_planned_start_never_slips(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(true), early: bool) {
+    fn a_kept_planned_start_never_slips(nodes in nodes(), composite: bool, jobs in prop::collection::vec(generated_job(), 1..14), backfill in backfill_policy(true), early: bool) {
         let mut fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         fixture.policy.backfill = backfill;
         let mut promised: BTreeMap<JobId, Time> = BTreeMap::new();
@@ -169,15 +171,15 @@ proptest! {
             late.extend(plan.bookings.iter().filter(|booking| booking.cause.is_some()).cloned());
             promised.extend(plan.bookings.iter().map(|booking| (booking.job, booking.at)));
         });
-        prop_assert!(late.is_empty(), "put off: {late:?}");
+        prop_assert!(late.is_empty(), "delayed: {late:?}");
         for (job, at) in promised {
             let start = started[job.number as usize - 1];
-            prop_assert!(start.is_some_and(|start| start <= at), "{job} was promised {at:?}, started {start:?}");
+            prop_assert!(start.is_some_and(|start| start <= at), "{job}: planned start {at:?}, actual start {start:?}");
         }
     }
 
     #[test]
-    fn every_job_that_can_run_does(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(false)) {
+    fn every_job_that_can_run_starts(nodes in nodes(), composite: bool, jobs in prop::collection::vec(generated_job(), 1..14), backfill in backfill_policy(false)) {
         let mut fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         fixture.policy.backfill = backfill;
         let started = simulate(fixture.clone(), &jobs, |job| job.percent, |_| ());
@@ -188,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn a_second_cycle_decides_nothing(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..20), backfill in promising(false), strictly: bool) {
+    fn a_second_cycle_starts_no_job(nodes in nodes(), composite: bool, jobs in prop::collection::vec(generated_job(), 1..20), backfill in backfill_policy(false), strictly: bool) {
         let mut fixture = enqueue(snapshot(&nodes, composite), &jobs, 0..jobs.len());
         fixture.policy.backfill = backfill;
         if strictly {
@@ -204,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_arrival_at_the_state_does_not_matter(nodes in nodes(), jobs in prop::collection::vec(made(), 1..20), backfill in promising(false)) {
+    fn the_order_of_queueing_does_not_change_the_plan(nodes in nodes(), jobs in prop::collection::vec(generated_job(), 1..20), backfill in backfill_policy(false)) {
         let mut empty = snapshot(&nodes, true);
         empty.policy.backfill = backfill;
         let forwards = enqueue(empty.clone(), &jobs, 0..jobs.len()).plan();
@@ -214,10 +216,10 @@ proptest! {
     }
 
     #[test]
-    fn a_shared_refusal_hides_no_startable_job(nodes in nodes(), composite: bool, jobs in prop::collection::vec((alike(), bars()), 1..25), backfill in refusing()) {
-        let shared = barred(snapshot(&nodes, composite), &jobs, |_| String::new());
+    fn a_shared_refusal_hides_no_startable_job(nodes in nodes(), composite: bool, jobs in prop::collection::vec((similar_job(), obstacle()), 1..25), backfill in backfill_except_greedy()) {
+        let shared = queued_with_obstacles(snapshot(&nodes, composite), &jobs, |_| String::new());
         // A chunk with count 0 makes every request unique, so that no two jobs share a refusal.
-        let alone = barred(snapshot(&nodes, composite), &jobs, |id| format!("+0:ncpus={id}"));
+        let alone = queued_with_obstacles(snapshot(&nodes, composite), &jobs, |id| format!("+0:ncpus={id}"));
         let (mut shared, mut alone) = (shared, alone);
         for fixture in [&mut shared, &mut alone] {
             fixture.policy.backfill = backfill.clone();
@@ -226,20 +228,20 @@ proptest! {
             fixture.now = Time(50_000);
             plan.starts.iter().step_by(2).for_each(|start| fixture.state.vacate(start.job));
         }
-        let told = |plan: Plan| {
+        let decisions = |plan: Plan| {
             let starts: Vec<_> = plan.starts.into_iter().map(|start| (start.job, start.shares, start.preemptible)).collect();
             let promises: Vec<_> = plan.bookings.into_iter().map(|promise| (promise.job, promise.at, promise.nodes)).collect();
             (starts, promises, plan.preempts)
         };
-        prop_assert_eq!(told(shared.plan()), told(alone.plan()));
+        prop_assert_eq!(decisions(shared.plan()), decisions(alone.plan()));
     }
 
     #[test]
-    fn counting_and_pinning_plan_the_same_start(ncpus in 2..9u32, jobs in plain(14), backfill in promising(false), early: bool) {
+    fn counting_and_pinning_plan_the_same_start(ncpus in 2..9u32, jobs in one_chunk_jobs(14), backfill in backfill_policy(false), early: bool) {
         let (wide, jobs) = jobs;
         let mut counted = submitted(cluster(&format!("1 x ncpus={ncpus}")), &wide, &jobs, |ncpus| format!("1:ncpus={ncpus}"));
         counted.policy.backfill = backfill;
-        let percent = |job: &Made| if early { job.percent } else { 100 };
+        let percent = |job: &GeneratedJob| if early { job.percent } else { 100 };
         let (mut by_count, mut by_pin) = (Vec::new(), Vec::new());
         let promises = |plan: &Plan| plan.bookings.iter().map(|b| (plan.now, b.job, b.at)).collect::<Vec<_>>();
         let first = simulate(counted.clone(), &jobs, percent, |plan| by_count.extend(promises(plan)));
@@ -249,7 +251,7 @@ proptest! {
     }
 
     #[test]
-    fn counting_and_pinning_plan_the_same_start_beside_running_jobs(nodes in prop::collection::vec(1..6u32, 1..4), running in prop::collection::vec(runs(), 0..5), piece in 1..4u32, jobs in prop::collection::vec((1..4u32, 1..20i64), 1..4)) {
+    fn counting_and_pinning_plan_the_same_start_beside_running_jobs(nodes in prop::collection::vec(1..6u32, 1..4), running in prop::collection::vec(running_job(), 0..5), piece in 1..4u32, jobs in prop::collection::vec((1..4u32, 1..20i64), 1..4)) {
         let text: Vec<String> = nodes.iter().map(|ncpus| format!("1 x ncpus={ncpus}")).collect();
         let mut fixture = cluster(&text.join(", "));
         let mut free = nodes.clone();
@@ -264,17 +266,17 @@ proptest! {
         for ((count, tens), id) in jobs.into_iter().zip(1..) {
             fixture = fixture.queued(id, &format!("select={count}:ncpus={piece} walltime={}", tens * 10));
         }
-        let told = |plan: Plan| {
+        let decisions = |plan: Plan| {
             let starts: Vec<_> = plan.starts.iter().map(|start| start.job).collect();
             (starts, plan.bookings.iter().map(|promise| (promise.job, promise.at)).collect::<Vec<_>>())
         };
-        prop_assert_eq!(told(fixture.plan()), told(pinned(fixture).plan()));
+        prop_assert_eq!(decisions(fixture.plan()), decisions(pinned(fixture).plan()));
     }
 
     #[test]
-    fn processor_counts_agree_on_one_node_on_many_and_on_mixed_nodes(jobs in plain(14), backfill in promising(false), early: bool) {
+    fn starts_are_equal_on_one_node_many_nodes_and_mixed_nodes(jobs in one_chunk_jobs(14), backfill in backfill_policy(false), early: bool) {
         let (wide, jobs) = jobs;
-        let percent = |job: &Made| if early { job.percent } else { 100 };
+        let percent = |job: &GeneratedJob| if early { job.percent } else { 100 };
         let run = |nodes: &str, select: fn(u32) -> String, is_pinned: bool| {
             let mut fixture = submitted(cluster(nodes), &wide, &jobs, select);
             fixture.policy.backfill = backfill.clone();
@@ -293,21 +295,21 @@ proptest! {
     }
 
     #[test]
-    fn starts_are_those_of_a_plain_model(ncpus in 2..9u32, jobs in plain(12), conservative: bool, shortest: bool, early: bool) {
+    fn starts_equal_those_of_a_simple_model(ncpus in 2..9u32, jobs in one_chunk_jobs(12), conservative: bool, shortest: bool, early: bool) {
         let (wide, jobs) = jobs;
         let mut fixture = submitted(cluster(&format!("1 x ncpus={ncpus}")), &wide, &jobs, |ncpus| format!("1:ncpus={ncpus}"));
         fixture.policy.backfill.depth = if conservative { Backfill::ALL } else { 1 };
         fixture.policy.backfill.order = if shortest && !conservative { FillOrder::Shortest } else { FillOrder::Priority };
-        let percent = |job: &Made| if early { job.percent } else { 100 };
+        let percent = |job: &GeneratedJob| if early { job.percent } else { 100 };
         let started = simulate(fixture, &jobs, percent, |_| ());
         let model: Vec<Waiting> = wide.iter().zip(&jobs).map(|(&width, job)| Waiting {
             width: i64::from(width),
             estimate: job.walltime * 1000,
             run: job.walltime * 10 * percent(job),
         }).collect();
-        let wanted = if conservative { conservatively(i64::from(ncpus), &model) } else { easily(i64::from(ncpus), &model, shortest) };
+        let expected = if conservative { conservative_backfill(i64::from(ncpus), &model) } else { easy_backfill(i64::from(ncpus), &model, shortest) };
         let started: Vec<Option<i64>> = started.iter().map(|start| start.map(|start| start.0)).collect();
-        prop_assert_eq!(started, wanted);
+        prop_assert_eq!(started, expected);
     }
 
     #[test]
@@ -320,7 +322,7 @@ proptest! {
 }
 
 /// A job with one of a few requests, so that many jobs differ in walltime only.
-fn alike() -> impl Strategy<Value = Made> {
+fn similar_job() -> impl Strategy<Value = GeneratedJob> {
     let request = prop_oneof![
         3 => Just("select=1:ncpus=2"),
         2 => Just("select=2:ncpus=3:mem=1gb"),
@@ -328,7 +330,7 @@ fn alike() -> impl Strategy<Value = Made> {
         1 => Just("select=1:ncpus=1 place=free:excl"),
         1 => Just("select=4:ncpus=2"),
     ];
-    (request, 1..20i64, 1..=100i64).prop_map(|(request, tens, percent)| Made {
+    (request, 1..20i64, 1..=100i64).prop_map(|(request, tens, percent)| GeneratedJob {
         request: request.to_string(),
         walltime: tens * 10,
         percent,
@@ -336,19 +338,19 @@ fn alike() -> impl Strategy<Value = Made> {
 }
 
 /// A running job: node, processors, end in tens of seconds, and sharing.
-fn runs() -> impl Strategy<Value = (usize, u32, i64, &'static str)> {
+fn running_job() -> impl Strategy<Value = (usize, u32, i64, &'static str)> {
     let access =
         prop_oneof![4 => Just(""), 1 => Just(" naccess=singleuser"), 1 => Just(" place=excl")];
     (0..3usize, 1..5u32, 1..20i64, access)
 }
 
 /// Further properties that may block a job and separate it from equal requests.
-fn bars() -> impl Strategy<Value = &'static str> {
+fn obstacle() -> impl Strategy<Value = &'static str> {
     prop_oneof![8 => Just(""), 1 => Just(" queue=stopped"), 1 => Just(" not_before=60"), 1 => Just(" qos=high")]
 }
 
 /// All backfill policies except `greedy`, which evaluates several classes together.
-fn refusing() -> impl Strategy<Value = Backfill> {
+fn backfill_except_greedy() -> impl Strategy<Value = Backfill> {
     let policy = [
         Filling::None,
         Filling::Skip,
@@ -357,7 +359,7 @@ fn refusing() -> impl Strategy<Value = Backfill> {
         Filling::Preempt,
     ];
     (
-        promising(false),
+        backfill_policy(false),
         prop::sample::select(policy.to_vec()),
         prop_oneof![3 => Just(0), 1 => 1..6u32],
     )
@@ -369,9 +371,9 @@ fn refusing() -> impl Strategy<Value = Backfill> {
 }
 
 /// Queues the jobs, each with its blocking property and `more` appended to its select.
-fn barred(
+fn queued_with_obstacles(
     fixture: TestCluster,
-    jobs: &[(Made, &str)],
+    jobs: &[(GeneratedJob, &str)],
     more: impl Fn(usize) -> String,
 ) -> TestCluster {
     jobs.iter()
@@ -409,14 +411,15 @@ fn some_placement(free: &mut [(u32, u32)], chunks: &[(u32, u32)]) -> bool {
 }
 
 /// Fewer than `most` jobs with their processors, all submitted at once.
-fn plain(most: usize) -> impl Strategy<Value = (Vec<u32>, Vec<Made>)> {
-    prop::collection::vec((1..9u32, made()), 1..most).prop_map(|jobs| jobs.into_iter().unzip())
+fn one_chunk_jobs(most: usize) -> impl Strategy<Value = (Vec<u32>, Vec<GeneratedJob>)> {
+    prop::collection::vec((1..9u32, generated_job()), 1..most)
+        .prop_map(|jobs| jobs.into_iter().unzip())
 }
 
 fn submitted(
     fixture: TestCluster,
     wide: &[u32],
-    jobs: &[Made],
+    jobs: &[GeneratedJob],
     select: impl Fn(u32) -> String,
 ) -> TestCluster {
     wide.iter()
@@ -436,14 +439,14 @@ fn pinned(fixture: TestCluster) -> TestCluster {
     fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
 }
 
-/// A job of the plain model.
+/// A job of the simple model.
 struct Waiting {
     width: i64,
     estimate: i64,
     run: i64,
 }
 
-/// A machine of the plain model: planned end, actual end and width of each running job.
+/// A machine of the simple model: planned end, actual end and width of each running job.
 struct Machine {
     width: i64,
     running: Vec<(i64, i64, i64)>,
@@ -461,11 +464,11 @@ impl Machine {
                 .sum::<i64>()
     }
 
-    /// Advances to the next end, or to `moment` if that is earlier, and removes ended jobs. Returns
-    /// the time and true if a job ended early. None if nothing runs.
-    fn pass(&mut self, moment: Option<i64>) -> Option<(i64, bool)> {
+    /// Advances to the next end, or to `limit` if that is earlier, and removes ended jobs. Returns
+    /// the time and true if a job ended early. None if no job runs.
+    fn advance(&mut self, limit: Option<i64>) -> Option<(i64, bool)> {
         let end = self.running.iter().map(|(_, end, _)| *end).min()?;
-        let now = moment.map_or(end, |moment| moment.min(end));
+        let now = limit.map_or(end, |limit| limit.min(end));
         let early = self
             .running
             .iter()
@@ -481,7 +484,7 @@ impl Machine {
 }
 
 /// EASY backfill as in the literature: shadow time and extra processors.
-fn easily(width: i64, jobs: &[Waiting], shortest: bool) -> Vec<Option<i64>> {
+fn easy_backfill(width: i64, jobs: &[Waiting], shortest: bool) -> Vec<Option<i64>> {
     let mut machine = Machine {
         width,
         running: Vec::new(),
@@ -527,7 +530,7 @@ fn easily(width: i64, jobs: &[Waiting], shortest: bool) -> Vec<Option<i64>> {
                 }
             }
         }
-        match machine.pass(None) {
+        match machine.advance(None) {
             Some((next, _)) => now = next,
             None => return starts,
         }
@@ -535,7 +538,7 @@ fn easily(width: i64, jobs: &[Waiting], shortest: bool) -> Vec<Option<i64>> {
 }
 
 /// Conservative backfill by definition, with compression after an early end.
-fn conservatively(width: i64, jobs: &[Waiting]) -> Vec<Option<i64>> {
+fn conservative_backfill(width: i64, jobs: &[Waiting]) -> Vec<Option<i64>> {
     let mut machine = Machine {
         width,
         running: Vec::new(),
@@ -559,7 +562,7 @@ fn conservatively(width: i64, jobs: &[Waiting]) -> Vec<Option<i64>> {
                 starts[job] = Some(now);
             }
         }
-        match machine.pass(booked.values().min().copied()) {
+        match machine.advance(booked.values().min().copied()) {
             Some(next) => (now, loose) = next,
             None => return starts,
         }
@@ -587,15 +590,13 @@ fn earliest(
             .iter()
             .flat_map(|(&other, &from)| [from, from + jobs[other].estimate]),
     );
-    let mut moments: Vec<i64> = ends.chain([now]).filter(|&moment| moment >= now).collect();
-    moments.sort_unstable();
+    let mut times: Vec<i64> = ends.chain([now]).filter(|&at| at >= now).collect();
+    times.sort_unstable();
     let fits = |&&at: &&i64| {
-        let during = moments
+        let during = times
             .iter()
-            .filter(|&&moment| at <= moment && moment < at + jobs[job].estimate);
-        during
-            .copied()
-            .all(|moment| free(moment) >= jobs[job].width)
+            .filter(|&&time| at <= time && time < at + jobs[job].estimate);
+        during.copied().all(|time| free(time) >= jobs[job].width)
     };
-    *moments.iter().find(fits).unwrap()
+    *times.iter().find(fits).unwrap()
 }

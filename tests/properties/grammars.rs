@@ -1,7 +1,7 @@
 //! Random texts in PBS's grammars, and texts close to them, satisfy the properties in
 //! `tests/support/grammars.rs`.
 
-use crate::support::grammars::{self, Fate};
+use crate::support::grammars::{self, ParseResult};
 use crate::support::{cases, files, root};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -80,7 +80,7 @@ const HEADER: &str = "\
     workq|all.q@head|\"a b\"|'|\"|\\|#";
 
 /// A text of the grammar; with a probability of 0.3 odd bytes are inserted.
-fn disturbed(text: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<u8>> {
+fn with_odd_bytes(text: impl Strategy<Value = String>) -> impl Strategy<Value = Vec<u8>> {
     let odd = prop::option::weighted(
         0.3,
         (any::<prop::sample::Index>(), prop::sample::select(ODD)),
@@ -116,7 +116,7 @@ fn dependencies() -> impl Strategy<Value = Vec<u8>> {
     let edges = edges.prop_map(|(kind, ids)| format!("{kind}:{}", ids.join(":")));
     let arrays = r"(after|before)(ok|notok|any|start)array:[0-9]{1,2}\[\]";
     let clause = prop_oneof![6 => edges, 1 => "on:[0-9]{1,2}", 1 => arrays];
-    disturbed(prop::collection::vec(clause, 1..4).prop_map(|clauses| clauses.join(",")))
+    with_odd_bytes(prop::collection::vec(clause, 1..4).prop_map(|clauses| clauses.join(",")))
 }
 
 /// Directives with one to three options each, some with an invalid prefix or option.
@@ -128,7 +128,7 @@ fn headers() -> impl Strategy<Value = Vec<u8>> {
         options,
     );
     let line = line.prop_map(|(prefix, options)| format!("{prefix}{options}"));
-    disturbed(prop::collection::vec(line, 1..5).prop_map(|lines| lines.join("\n")))
+    with_odd_bytes(prop::collection::vec(line, 1..5).prop_map(|lines| lines.join("\n")))
 }
 
 /// Options with values that PBS, TORQUE or Grid Engine accept.
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn any_quoted_resource_list_is_split_as_it_was_put_together(
+    fn a_quoted_resource_list_splits_into_the_pairs_it_was_built_from(
         pairs in prop::collection::vec(("[a-z_]{1,8}", r#"[ -!#-&(-~é]{0,12}|['a ,]{0,5}|["b ,]{0,5}"#), 0..6),
     ) {
         grammars::list_is_split(&pairs);
@@ -206,33 +206,37 @@ proptest! {
 }
 
 /// A check of a text in a grammar.
-type Judge = fn(&[u8]) -> Fate;
+type Check = fn(&[u8]) -> ParseResult;
 
 /// The initial corpus of the fuzz targets, including texts that caused failures.
 #[test]
 fn every_seed_of_the_fuzz_targets_is_parsed_or_refused() {
-    let rows: [(&str, Judge); 5] = [
+    let rows: [(&str, Check); 5] = [
         ("directives", grammars::script_header),
         ("resources", grammars::resource_list),
         ("select", grammars::chunks),
         ("date", grammars::date),
         ("depend", grammars::dependency),
     ];
-    for (target, judged) in rows {
+    for (target, check) in rows {
         let seeds = files(&root().join("fuzz/seeds").join(target));
-        assert!(seeds.len() > 10, "{target} has seeds");
-        let fates: BTreeSet<Fate> = seeds
+        assert!(
+            seeds.len() > 10,
+            "fuzz/seeds/{target} has only {} files",
+            seeds.len()
+        );
+        let results: BTreeSet<ParseResult> = seeds
             .iter()
-            .map(|seed| judged(&std::fs::read(seed).unwrap()))
+            .map(|seed| check(&std::fs::read(seed).unwrap()))
             .collect();
-        assert_eq!(fates.len(), 2, "{target}: {fates:?}");
+        assert_eq!(results.len(), 2, "{target}: only {results:?}");
     }
 }
 
 /// The generators produce valid and invalid texts.
 #[test]
-fn texts_of_both_kinds_are_tried() {
-    let rows: [(Judge, BoxedStrategy<Vec<u8>>); 5] = [
+fn generators_produce_valid_and_invalid_texts() {
+    let rows: [(Check, BoxedStrategy<Vec<u8>>); 5] = [
         (grammars::resource_list, pieces(LIST, 14).boxed()),
         (grammars::chunks, pieces(SELECT, 14).boxed()),
         (grammars::dependency, dependencies().boxed()),
@@ -240,15 +244,15 @@ fn texts_of_both_kinds_are_tried() {
         (grammars::script_header, headers().boxed()),
     ];
     let mut runner = TestRunner::deterministic();
-    for (number, (judged, texts)) in rows.into_iter().enumerate() {
+    for (number, (check, texts)) in rows.into_iter().enumerate() {
         let text = || texts.new_tree(&mut runner).unwrap().current();
         let parsed = std::iter::repeat_with(text)
             .take(400)
-            .filter(|text| judged(text) == Fate::Parsed)
+            .filter(|text| check(text) == ParseResult::Parsed)
             .count();
         assert!(
             (12..388).contains(&parsed),
-            "of grammar {number}: {parsed} of 400"
+            "grammar {number}: {parsed} of 400 texts are valid"
         );
     }
 }

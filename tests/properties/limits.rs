@@ -2,7 +2,7 @@
 //! every start, independently of the scheduler.
 
 use crate::fixture::{TestCluster, cluster, queue};
-use crate::properties::cycle::promising;
+use crate::properties::cycle::backfill_policy;
 use crate::support::cases;
 use lanai::config::Config;
 use lanai::model::job_id::JobId;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A generated job.
 #[derive(Clone, Debug)]
-struct Made {
+struct GeneratedJob {
     user: &'static str,
     queue: &'static str,
     qos: &'static str,
@@ -42,7 +42,7 @@ enum Scope {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum What {
+enum Quantity {
     Jobs,
     Nodes,
     Ncpus,
@@ -51,15 +51,15 @@ enum What {
 
 #[derive(Clone, Copy, Debug)]
 struct Limit {
-    whose: Scope,
-    what: What,
+    scope: Scope,
+    quantity: Quantity,
     soft: Option<i64>,
     hard: Option<i64>,
 }
 
 impl Limit {
     fn text(&self) -> String {
-        let whose = match self.whose {
+        let scope = match self.scope {
             Scope::All => "",
             Scope::EachUser => "user = \"*\"",
             Scope::Ann => "user = \"ann\"",
@@ -68,25 +68,25 @@ impl Limit {
             Scope::EachUserInEachQueue => "queue = \"*\"\nuser = \"*\"",
             Scope::High => "qos = \"high\"\noverride = true",
         };
-        let what = match self.what {
-            What::Jobs => "jobs",
-            What::Nodes => "nodes",
-            What::Ncpus => "ncpus",
-            What::ProcSeconds => "procseconds",
+        let quantity = match self.quantity {
+            Quantity::Jobs => "jobs",
+            Quantity::Nodes => "nodes",
+            Quantity::Ncpus => "ncpus",
+            Quantity::ProcSeconds => "procseconds",
         };
         let line = |name: &str, most: Option<i64>| {
-            most.map(|most| format!("{name} = {{ {what} = {most} }}\n"))
+            most.map(|most| format!("{name} = {{ {quantity} = {most} }}\n"))
         };
         let lines = [line("running_soft", self.soft), line("running", self.hard)];
         format!(
-            "[[limit]]\n{whose}\n{}",
+            "[[limit]]\n{scope}\n{}",
             lines.into_iter().flatten().collect::<String>()
         )
     }
 
     /// Key of the jobs that count together with this job; None if the limit does not apply to it.
-    fn key(&self, job: &Made) -> Option<String> {
-        match self.whose {
+    fn key(&self, job: &GeneratedJob) -> Option<String> {
+        match self.scope {
             Scope::All => Some(String::new()),
             Scope::EachUser => Some(job.user.to_string()),
             Scope::Ann => (job.user == "ann").then(String::new),
@@ -98,12 +98,12 @@ impl Limit {
     }
 
     /// Amount in thousandths used by a job from `now` until its end.
-    fn amount(&self, job: &Made, until: i64, now: i64) -> i64 {
-        match self.what {
-            What::Jobs => 1000,
-            What::Nodes => job.chunks * 1000,
-            What::Ncpus => job.chunks * job.ncpus * 1000,
-            What::ProcSeconds => job.chunks * job.ncpus * (until - now).max(0),
+    fn amount(&self, job: &GeneratedJob, until: i64, now: i64) -> i64 {
+        match self.quantity {
+            Quantity::Jobs => 1000,
+            Quantity::Nodes => job.chunks * 1000,
+            Quantity::Ncpus => job.chunks * job.ncpus * 1000,
+            Quantity::ProcSeconds => job.chunks * job.ncpus * (until - now).max(0),
         }
     }
 }
@@ -120,23 +120,23 @@ const HARD: Half = |limit| limit.hard;
 /// replaces all others.
 fn concerning<'a>(
     limits: &'a [Limit],
-    job: &'a Made,
+    job: &'a GeneratedJob,
     half: Half,
 ) -> impl Iterator<Item = (&'a Limit, String, i64)> {
     let most = move |limit: &Limit| {
-        let of = |whose| {
+        let of = |scope| {
             limits
                 .iter()
-                .filter(move |other| other.what == limit.what && other.whose == whose)
+                .filter(move |other| other.quantity == limit.quantity && other.scope == scope)
         };
-        let says = |whose| of(whose).any(|other| half(other).is_some());
-        let is_replaced = match limit.whose {
-            Scope::EachUser => job.user == "ann" && says(Scope::Ann),
-            Scope::EachUserInEachQueue => job.queue == "batch" && says(Scope::EachUserInBatch),
+        let has_value = |scope| of(scope).any(|other| half(other).is_some());
+        let is_replaced = match limit.scope {
+            Scope::EachUser => job.user == "ann" && has_value(Scope::Ann),
+            Scope::EachUserInEachQueue => job.queue == "batch" && has_value(Scope::EachUserInBatch),
             _ => false,
         };
         let is_overridden =
-            limit.whose != Scope::High && job.qos == "high" && of(Scope::High).next().is_some();
+            limit.scope != Scope::High && job.qos == "high" && of(Scope::High).next().is_some();
         half(limit).filter(|_| !is_replaced && !is_overridden)
     };
     limits
@@ -152,13 +152,13 @@ fn is_within(
     place: usize,
     half: Half,
     limits: &[Limit],
-    jobs: &[Made],
+    jobs: &[GeneratedJob],
     running: &Running,
     now: i64,
 ) -> bool {
     let job = &jobs[place];
     concerning(limits, job, half).all(|(limit, key, most)| {
-        let counts = |other: &Made| {
+        let counts = |other: &GeneratedJob| {
             let mut same =
                 concerning(limits, other, half).filter(|(same, ..)| std::ptr::eq(*same, limit));
             same.any(|(_, other, _)| other == key)
@@ -175,12 +175,12 @@ fn is_within(
 fn check(
     (plan, state): (&Plan, &ClusterState),
     limits: &[Limit],
-    jobs: &[Made],
+    jobs: &[GeneratedJob],
     running: &mut Running,
     waiting: &mut BTreeSet<usize>,
 ) -> Result<(), TestCaseError> {
     let now = plan.now.0;
-    let mut over = Vec::new();
+    let mut over_soft = Vec::new();
     for start in &plan.starts {
         let place = start.job.number as usize - 1;
         prop_assert!(
@@ -189,12 +189,12 @@ fn check(
             start.job
         );
         if !is_within(place, SOFT, limits, jobs, running, now) {
-            over.push(start.job);
+            over_soft.push(start.job);
         }
         running.insert(place, now + jobs[place].walltime * 1000);
         waiting.remove(&place);
     }
-    if !over.is_empty() {
+    if !over_soft.is_empty() {
         let booked: BTreeSet<JobId> = plan.bookings.iter().map(|booking| booking.job).collect();
         let id = |place: &usize| JobId::job(*place as u64 + 1);
         // A job that is not considered does not precede others (M24).
@@ -212,7 +212,7 @@ fn check(
                 .all(|half| is_within(*place, *half, limits, jobs, running, now));
             prop_assert!(
                 !may,
-                "{over:?} exceed soft limits, and job {} waits for nothing: {plan}",
+                "{over_soft:?} exceed soft limits while job {}, within all limits, waits: {plan}",
                 place + 1
             );
         }
@@ -220,7 +220,7 @@ fn check(
     Ok(())
 }
 
-fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> TestCluster {
+fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[GeneratedJob], more: &str) -> TestCluster {
     let text: Vec<String> = nodes
         .iter()
         .map(|ncpus| format!("1 x ncpus={ncpus}"))
@@ -230,7 +230,7 @@ fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> TestC
     let text = limits.iter().map(Limit::text).collect::<String>() + more;
     fixture.policy.limits = Config::parse(&text).unwrap().effective_policy().limits;
     for (job, id) in jobs.iter().zip(1..) {
-        let Made {
+        let GeneratedJob {
             user,
             queue,
             qos,
@@ -252,15 +252,15 @@ fn snapshot(nodes: &[u32], limits: &[Limit], jobs: &[Made], more: &str) -> TestC
 fn run(
     mut fixture: TestCluster,
     limits: &[Limit],
-    jobs: &[Made],
+    jobs: &[GeneratedJob],
 ) -> Result<BTreeSet<usize>, TestCaseError> {
-    let (mut memory, mut ends) = (CycleCache::default(), BTreeSet::new());
+    let (mut cache, mut ends) = (CycleCache::default(), BTreeSet::new());
     let mut running = Running::new();
     let possible = |place: &usize| can_run(&fixture, &jobs[*place]);
     let mut waiting: BTreeSet<usize> = (0..jobs.len()).filter(possible).collect();
     loop {
         fixture.state.prioritise(&fixture.policy, fixture.now);
-        let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut memory);
+        let plan = cycle::run_again(&fixture.state, &fixture.policy, fixture.now, &mut cache);
         prop_assert_eq!(plan.audit(&fixture.state), Ok(()));
         check(
             (&plan, &fixture.state),
@@ -282,12 +282,11 @@ fn run(
             return Ok(waiting);
         };
         let before = Time(next.0 - 1);
-        if before > fixture.now && !cycle::is_due(&fixture.state, &fixture.policy, before, &memory)
-        {
+        if before > fixture.now && !cycle::is_due(&fixture.state, &fixture.policy, before, &cache) {
             let idle = cycle::run(&fixture.state, &fixture.policy, before);
             prop_assert!(
                 idle.starts.is_empty(),
-                "nobody was to look, and then {idle}"
+                "no cycle was due, but a cycle starts jobs: {idle}"
             );
         }
         fixture.now = next;
@@ -299,7 +298,7 @@ fn run(
     }
 }
 
-fn can_run(fixture: &TestCluster, job: &Made) -> bool {
+fn can_run(fixture: &TestCluster, job: &GeneratedJob) -> bool {
     let mut alone = fixture.clone();
     (0..200).for_each(|id| alone.state.withdraw(JobId::job(id)));
     alone.policy.limits = Default::default();
@@ -309,33 +308,35 @@ fn can_run(fixture: &TestCluster, job: &Made) -> bool {
         .is_empty()
 }
 
-fn made() -> impl Strategy<Value = Made> {
+fn generated_job() -> impl Strategy<Value = GeneratedJob> {
     let users = prop::sample::select(vec!["ann", "ann", "bob", "cid"]);
     let queues = prop::sample::select(vec!["workq", "batch"]);
-    let qualities = prop::sample::select(vec!["normal", "normal", "high"]);
+    let qos_names = prop::sample::select(vec!["normal", "normal", "high"]);
     (
         users,
         queues,
-        qualities,
+        qos_names,
         1..3i64,
         1..4i64,
         1..12i64,
         10..=100i64,
     )
-        .prop_map(|(user, queue, qos, chunks, ncpus, tens, percent)| Made {
-            user,
-            queue,
-            qos,
-            chunks,
-            ncpus,
-            walltime: tens * 10,
-            percent,
-        })
+        .prop_map(
+            |(user, queue, qos, chunks, ncpus, tens, percent)| GeneratedJob {
+                user,
+                queue,
+                qos,
+                chunks,
+                ncpus,
+                walltime: tens * 10,
+                percent,
+            },
+        )
 }
 
 fn limit() -> impl Strategy<Value = Limit> {
     use Scope::{All, Ann, Batch, EachUser, EachUserInBatch, EachUserInEachQueue, High};
-    let whose = prop::sample::select(vec![
+    let scope = prop::sample::select(vec![
         All,
         EachUser,
         EachUser,
@@ -345,15 +346,15 @@ fn limit() -> impl Strategy<Value = Limit> {
         EachUserInEachQueue,
         High,
     ]);
-    let what = prop_oneof![
-        (Just(What::Jobs), 1..4i64, 0..4i64),
-        (Just(What::Nodes), 2..5i64, 0..5i64),
-        (Just(What::Ncpus), 3..9i64, 0..9i64),
-        (Just(What::ProcSeconds), 100..1000i64, 0..1000i64),
+    let quantity = prop_oneof![
+        (Just(Quantity::Jobs), 1..4i64, 0..4i64),
+        (Just(Quantity::Nodes), 2..5i64, 0..5i64),
+        (Just(Quantity::Ncpus), 3..9i64, 0..9i64),
+        (Just(Quantity::ProcSeconds), 100..1000i64, 0..1000i64),
     ];
-    (whose, what, 0..3u8).prop_map(|(whose, (what, low, more), kind)| Limit {
-        whose,
-        what,
+    (scope, quantity, 0..3u8).prop_map(|(scope, (quantity, low, more), kind)| Limit {
+        scope,
+        quantity,
         soft: (kind > 0).then_some(low),
         hard: (kind < 2).then_some(low + more),
     })
@@ -365,7 +366,7 @@ fn limits() -> impl Strategy<Value = Vec<Limit>> {
     prop::collection::vec(limit(), 1..5).prop_map(|limits| {
         let is_first = |place: &usize| {
             let same = |other: &Limit| {
-                other.whose == limits[*place].whose && other.what == limits[*place].what
+                other.scope == limits[*place].scope && other.quantity == limits[*place].quantity
             };
             !limits[..*place].iter().any(same)
         };
@@ -378,13 +379,13 @@ fn limits() -> impl Strategy<Value = Vec<Limit>> {
 
 fn backfill() -> impl Strategy<Value = Backfill> {
     let policies = prop::sample::select(vec![Filling::FirstFit, Filling::Skip, Filling::None]);
-    let other = (promising(false), policies, 0..4u32);
+    let other = (backfill_policy(false), policies, 0..4u32);
     let other = other.prop_map(|(backfill, policy, consider)| Backfill {
         policy,
         consider,
         ..backfill
     });
-    prop_oneof![2 => promising(false), 1 => other]
+    prop_oneof![2 => backfill_policy(false), 1 => other]
 }
 
 proptest! {
@@ -394,13 +395,13 @@ proptest! {
     /// soft limits has started or has a booking. Every job that alone stays within the limits
     /// starts eventually.
     #[test]
-    fn g3_limits_hold_at_every_start(nodes in prop::collection::vec(1..9u32, 1..4), limits in limits(), jobs in prop::collection::vec(made(), 1..16), backfill in backfill(), idle: bool) {
+    fn g3_limits_hold_at_every_start(nodes in prop::collection::vec(1..9u32, 1..4), limits in limits(), jobs in prop::collection::vec(generated_job(), 1..16), backfill in backfill(), idle: bool) {
         let more = if idle { "[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n" } else { "" };
         let mut fixture = snapshot(&nodes, &limits, &jobs, more);
         fixture.policy.backfill = backfill;
-        let left = run(fixture, &limits, &jobs)?;
+        let waiting = run(fixture, &limits, &jobs)?;
         let would_run = |place: &usize| is_within(*place, HARD, &limits, &jobs, &Running::new(), 0);
-        let stuck: Vec<_> = left.into_iter().filter(would_run).collect();
+        let stuck: Vec<_> = waiting.into_iter().filter(would_run).collect();
         // With a limit on considered jobs, jobs that alone exceed a limit may exclude others
         // forever.
         prop_assert!(stuck.is_empty() || idle, "never started: {stuck:?}");
@@ -433,7 +434,7 @@ fn cycle_time(limits: &str) -> u128 {
 /// Cost of 500 limits for named users. Run it alone, because it measures time.
 #[test]
 #[ignore = "measures time"]
-fn hundreds_of_named_limits_cost_a_cycle_little() {
+fn hundreds_of_limits_for_named_users_hardly_slow_a_cycle() {
     let each = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 100 }\n".to_string();
     let named = |count| {
         (0..count)
@@ -447,14 +448,16 @@ fn hundreds_of_named_limits_cost_a_cycle_little() {
         each.clone() + &named(500),
     ]
     .map(|limits| cycle_time(&limits));
-    println!("one of each, 500 of others besides, 500 of these besides: {times:?} microseconds");
+    println!(
+        "generic limit alone, with 500 for other users, with 500 for these users: {times:?} us"
+    );
     assert!(times[1] < times[0] * 2, "{times:?}");
 }
 
 /// Job 11's booking blocks job 10 and moves in the same cycle; the property has found this case.
 #[test]
 fn a_moved_planned_start_triggers_a_cycle_for_the_jobs_it_blocked() {
-    let made = |(queue, chunks, ncpus, walltime, percent)| Made {
+    let job = |(queue, chunks, ncpus, walltime, percent)| GeneratedJob {
         user: "ann",
         queue,
         qos: "normal",
@@ -476,10 +479,10 @@ fn a_moved_planned_start_triggers_a_cycle_for_the_jobs_it_blocked() {
         ("batch", 1, 2, 60, 10),
         ("workq", 2, 2, 60, 10),
     ]
-    .map(made);
+    .map(job);
     let limits = [Limit {
-        whose: Scope::Batch,
-        what: What::Nodes,
+        scope: Scope::Batch,
+        quantity: Quantity::Nodes,
         soft: Some(3),
         hard: None,
     }];

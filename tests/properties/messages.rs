@@ -237,13 +237,14 @@ fn changed() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// Mutated messages that decode, without `Stop`, and without `Status`, the last request of each
-/// connection.
+/// Mutated messages that decode. `Stop` is left out, and so is `Status`, which ends each
+/// connection in [`answered`].
 fn decoded() -> Vec<ClientRequest> {
     let (mut runner, strategy) = (TestRunner::deterministic(), changed());
-    let made = (0..MESSAGES).map(|_| strategy.new_tree(&mut runner).unwrap().current());
-    let read = made.filter_map(|bytes| postcard::from_bytes::<ClientRequest>(&bytes).ok());
-    read.filter(|request| !matches!(request, ClientRequest::Stop | ClientRequest::Status))
+    let mutated = (0..MESSAGES).map(|_| strategy.new_tree(&mut runner).unwrap().current());
+    let requests = mutated.filter_map(|bytes| postcard::from_bytes::<ClientRequest>(&bytes).ok());
+    requests
+        .filter(|request| !matches!(request, ClientRequest::Stop | ClientRequest::Status))
         .collect()
 }
 
@@ -256,7 +257,7 @@ fn is_patient(request: &ClientRequest) -> bool {
 }
 
 /// Sends requests one by one and reads the replies. Returns the number of answered requests.
-fn heard(stream: &mut UnixStream, requests: &[ClientRequest]) -> usize {
+fn answered(stream: &mut UnixStream, requests: &[ClientRequest]) -> usize {
     let last = [ClientRequest::Status];
     for (number, request) in requests.iter().chain(&last).enumerate() {
         let sent = frame::write(stream, request);
@@ -273,7 +274,7 @@ fn heard(stream: &mut UnixStream, requests: &[ClientRequest]) -> usize {
 }
 
 #[test]
-fn requests_with_any_numbers_and_texts_do_schedd_no_harm() {
+fn schedd_survives_mutated_requests() {
     let sandbox = Sandbox::new();
     sandbox.submit(&["-h"], "true\n");
     sandbox.submit(&["-h", "-J", "1-9"], "true\n");
@@ -282,10 +283,10 @@ fn requests_with_any_numbers_and_texts_do_schedd_no_harm() {
         decoded().into_iter().partition(is_patient);
     assert!(
         prompt.len() > MESSAGES / 4,
-        "only {} of {MESSAGES} can be sent",
+        "only {} of {MESSAGES} mutated messages decode",
         prompt.len()
     );
-    let dial = || {
+    let connect = || {
         let stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
@@ -293,17 +294,17 @@ fn requests_with_any_numbers_and_texts_do_schedd_no_harm() {
         stream
     };
     for some in prompt.chunks(AT_ONCE) {
-        let heard = heard(&mut dial(), some);
-        let lives = sandbox.pids_of("schedd") == [pid] && !sandbox.log().contains("panicked");
+        let count = answered(&mut connect(), some);
+        let is_alive = sandbox.pids_of("schedd") == [pid] && !sandbox.log().contains("panicked");
         assert!(
-            lives && heard == some.len(),
+            is_alive && count == some.len(),
             "after {:#?}\n{}",
-            some.get(heard),
+            some.get(count),
             sandbox.log()
         );
     }
     for request in patient {
-        frame::write(&mut dial(), &request).unwrap();
+        frame::write(&mut connect(), &request).unwrap();
     }
     assert!(
         sandbox
@@ -323,7 +324,7 @@ fn with_range(request: &ClientRequest, range: [u8; 3]) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_range_that_is_none_ends_its_conversation_and_nothing_else() {
+fn an_invalid_range_closes_only_its_own_connection() {
     let sandbox = Sandbox::new();
     sandbox.submit(&["-h"], "true\n");
     sandbox.submit(&["-h", "-J", "1-9"], "true\n");

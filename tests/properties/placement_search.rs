@@ -27,14 +27,14 @@ enum Sharing {
 
 /// A request: chunks, arrangement, exclusivity, and true if all nodes must have the same color.
 #[derive(Clone, Debug)]
-struct Asked {
+struct TestRequest {
     chunks: Chunks,
     arrangement: &'static str,
     sharing: Sharing,
     grouped: bool,
 }
 
-impl Asked {
+impl TestRequest {
     fn text(&self) -> String {
         let chunk = |&(count, ncpus, mem, color): &(u32, u32, u32, Option<&str>)| {
             let color = color.map_or(String::new(), |color| format!(":color={color}"));
@@ -65,14 +65,14 @@ impl Asked {
 struct Small<'a> {
     nodes: &'a [Node],
     before: Option<(u32, Sharing)>,
-    asked: &'a Asked,
+    request: &'a TestRequest,
 }
 
 impl Small<'_> {
     /// True if these nodes are valid for the first chunks. Every part of a valid placement is
     /// valid, too.
     fn is_valid(&self, picks: &[usize]) -> bool {
-        let chunks = self.asked.single();
+        let chunks = self.request.single();
         let each = |node: usize| {
             picks
                 .iter()
@@ -89,22 +89,22 @@ impl Small<'_> {
                 && each(place).map(|chunk| chunk.1).sum::<u32>() <= node.mem
                 && each(place).all(|chunk| chunk.2.is_none() || chunk.2 == node.color)
         };
-        let alone = |pick: usize| self.asked.arrangement == "free" || self.is_alone(picks, pick);
+        let alone = |pick: usize| self.request.arrangement == "free" || self.is_alone(picks, pick);
         let colors: Vec<_> = picks.iter().map(|&pick| self.nodes[pick].color).collect();
-        let is_of_one = colors
+        let is_same_color = colors
             .iter()
             .all(|color| color.is_some() && *color == colors[0]);
         self.nodes.iter().enumerate().all(fits)
             && (0..picks.len()).all(alone)
             && picks.iter().all(|&pick| self.is_open(pick))
-            && (!self.asked.grouped || is_of_one)
+            && (!self.request.grouped || is_same_color)
     }
 
     /// True if a chunk satisfies the arrangement with respect to the others.
     fn is_alone(&self, picks: &[usize], pick: usize) -> bool {
         let host = |pick: usize| self.nodes[picks[pick]].host;
         let mut others = (0..picks.len()).filter(|&other| other != pick);
-        match self.asked.arrangement {
+        match self.request.arrangement {
             "pack" => others.all(|other| host(other) == host(pick)),
             "scatter" => others.all(|other| host(other) != host(pick)),
             _ => others.all(|other| picks[other] != picks[pick]),
@@ -119,7 +119,7 @@ impl Small<'_> {
         let is_near = self.nodes[node].host == self.nodes[0].host;
         let is_barred =
             before == Sharing::Hosts && is_near || before == Sharing::Nodes && node == 0;
-        let is_too_near = match self.asked.sharing {
+        let is_too_near = match self.request.sharing {
             Sharing::Shared => false,
             Sharing::Nodes => node == 0,
             Sharing::Hosts => is_near,
@@ -140,14 +140,14 @@ impl Small<'_> {
     }
 
     fn snapshot(&self) -> TestCluster {
-        let what = |node: &Node| {
+        let resources = |node: &Node| {
             let color = node
                 .color
                 .map_or(String::new(), |color| format!(":color={color}"));
             format!("1 x ncpus={}:mem={}gb{color}", node.ncpus, node.mem)
         };
         let fixture = self.nodes.iter().fold(cluster(""), |fixture, node| {
-            fixture.on_host(&format!("h{}", node.host), &what(node))
+            fixture.on_host(&format!("h{}", node.host), &resources(node))
         });
         let Some((ncpus, sharing)) = self.before else {
             return fixture;
@@ -180,7 +180,7 @@ fn sharing() -> impl Strategy<Value = Sharing> {
     prop_oneof![3 => Just(Sharing::Shared), 1 => Just(Sharing::Nodes), 1 => Just(Sharing::Hosts)]
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn request() -> impl Strategy<Value = TestRequest> {
     let color = prop_oneof![6 => Just(None), 1 => Just(Some("red"))];
     let chunks = prop::collection::vec((1..4u32, 0..5u32, 0..3u32, color), 1..4);
     let chunks = chunks.prop_filter("few chunks", |chunks| {
@@ -188,7 +188,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     });
     let arrangement = prop_oneof![3 => Just("free"), 1 => Just("pack"), 1 => Just("scatter"), 1 => Just("vscatter")];
     (chunks, arrangement, sharing(), prop::bool::weighted(0.2)).prop_map(
-        |(chunks, arrangement, sharing, grouped)| Asked {
+        |(chunks, arrangement, sharing, grouped)| TestRequest {
             chunks,
             arrangement,
             sharing,
@@ -202,19 +202,19 @@ proptest! {
 
     /// I11: a request starts exactly if the search finds a placement.
     #[test]
-    fn a_request_fits_where_a_search_of_all_placements_finds_one(
-        nodes in prop::collection::vec(node(), 1..4), asked in asked(), before in prop::option::of((0..4u32, sharing())),
+    fn a_request_fits_exactly_where_an_exhaustive_search_finds_a_placement(
+        nodes in prop::collection::vec(node(), 1..4), request in request(), before in prop::option::of((0..4u32, sharing())),
     ) {
         let before = before.map(|(ncpus, sharing)| (ncpus.min(nodes[0].ncpus), sharing));
-        let small = Small { nodes: &nodes, before, asked: &asked };
-        let fixture = small.snapshot().queued(1, &asked.text());
+        let small = Small { nodes: &nodes, before, request: &request };
+        let fixture = small.snapshot().queued(1, &request.text());
         let plan = fixture.plan();
-        let count = asked.single().len();
-        prop_assert_eq!(!plan.starts.is_empty(), small.fits(&mut Vec::new(), count), "{}", asked.text());
+        let count = request.single().len();
+        prop_assert_eq!(!plan.starts.is_empty(), small.fits(&mut Vec::new(), count), "{}", request.text());
         for start in &plan.starts {
             let pick = |name: &str| name[1..].parse::<usize>().unwrap() - 1;
             let picks: Vec<usize> = start.shares.iter().map(|share| pick(&share.node)).collect();
-            prop_assert!(picks.len() == count && small.is_valid(&picks), "{} on {:?}", asked.text(), picks);
+            prop_assert!(picks.len() == count && small.is_valid(&picks), "{} on {:?}", request.text(), picks);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Properties of preemption over time, for random clusters and jobs: it is never in vain and never
+//! Properties of preemption over time, for random clusters and jobs: it is never futile and never
 //! cyclic, freed resources are used once, and every rerunnable job finishes.
 
 use crate::fixture::{TestCluster, cluster, queue};
@@ -14,9 +14,9 @@ use lanai::sched::view::plan::Plan;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A generated job.
+/// A generated job; times in seconds.
 #[derive(Clone, Debug)]
-struct Made {
+struct GeneratedJob {
     at: i64,
     chunks: i64,
     ncpus: i64,
@@ -28,10 +28,10 @@ struct Made {
     stops: i64,
 }
 
-fn made() -> impl Strategy<Value = Made> {
+fn generated_job() -> impl Strategy<Value = GeneratedJob> {
     let sizes = (0i64..200, 1i64..4, 1i64..4, 1i64..120, -3i32..4);
     (sizes, any::<bool>(), prop::bool::weighted(0.15), 0i64..15).prop_map(
-        |((at, chunks, ncpus, walltime, priority), express, protected, stops)| Made {
+        |((at, chunks, ncpus, walltime, priority), express, protected, stops)| GeneratedJob {
             at,
             chunks,
             ncpus,
@@ -44,6 +44,7 @@ fn made() -> impl Strategy<Value = Made> {
     )
 }
 
+/// A generated policy; `exempt` in seconds.
 #[derive(Clone, Debug)]
 struct Site {
     nodes: usize,
@@ -81,14 +82,14 @@ fn site() -> impl Strategy<Value = Site> {
 /// State of the simulation.
 struct Run {
     fixture: TestCluster,
-    memory: CycleCache,
-    jobs: Vec<Made>,
+    cache: CycleCache,
+    jobs: Vec<GeneratedJob>,
     /// Running jobs and their starts.
     running: BTreeMap<u64, i64>,
     /// Preempted jobs that still run: their preemptor, and the time of their end.
-    leaving: BTreeMap<u64, (u64, i64)>,
+    victims_running: BTreeMap<u64, (u64, i64)>,
     /// Last preemptor of each job, and the time of that preemption.
-    made_way: BTreeMap<u64, (u64, i64)>,
+    preemptions: BTreeMap<u64, (u64, i64)>,
     /// Victims that a preemptor still waits for, and the end of the last one.
     awaited: BTreeMap<u64, (BTreeSet<u64>, Option<i64>)>,
     done: BTreeSet<u64>,
@@ -97,7 +98,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(site: &Site, jobs: Vec<Made>) -> Run {
+    fn new(site: &Site, jobs: Vec<GeneratedJob>) -> Run {
         let mut fixture = cluster(&format!("{} x ncpus=4", site.nodes));
         fixture.state.set_queue(&lanai::model::queue::Queue {
             priority: 150,
@@ -119,11 +120,11 @@ impl Run {
         };
         Run {
             fixture,
-            memory: CycleCache::default(),
+            cache: CycleCache::default(),
             jobs,
             running: BTreeMap::new(),
-            leaving: BTreeMap::new(),
-            made_way: BTreeMap::new(),
+            victims_running: BTreeMap::new(),
+            preemptions: BTreeMap::new(),
             awaited: BTreeMap::new(),
             done: BTreeSet::new(),
             exempt: site.exempt,
@@ -131,12 +132,12 @@ impl Run {
         }
     }
 
-    fn job(&self, id: u64) -> &Made {
+    fn job(&self, id: u64) -> &GeneratedJob {
         &self.jobs[id as usize - 1]
     }
 
     fn enqueue(&mut self, id: u64) {
-        let Made {
+        let GeneratedJob {
             chunks,
             ncpus,
             walltime,
@@ -154,7 +155,7 @@ impl Run {
             spec.other
                 .insert("no_preempt".to_string(), "True".to_string());
         }
-        if let Some(&(to, at)) = self.made_way.get(&id) {
+        if let Some(&(to, at)) = self.preemptions.get(&id) {
             job.life.preemption = Some(Box::new(lanai::model::job::preemption::JobPreemption {
                 attempt: None,
                 to: Some(JobId::job(to)),
@@ -169,26 +170,26 @@ impl Run {
     /// Simulates one second.
     fn step(&mut self, now: i64) -> Result<(), TestCaseError> {
         self.fixture.now = Time(now * 1000);
-        let gone: Vec<u64> = self
-            .leaving
+        let ended: Vec<u64> = self
+            .victims_running
             .iter()
             .filter(|(_, (_, at))| *at <= now)
             .map(|(id, _)| *id)
             .collect();
-        for id in gone {
+        for id in ended {
             self.end(id, now);
             self.enqueue(id);
         }
-        let over =
+        let finished =
             |(id, since): (&u64, &i64)| (now >= since + self.job(*id).walltime).then_some(*id);
-        for id in self.running.iter().filter_map(over).collect::<Vec<_>>() {
+        for id in self.running.iter().filter_map(finished).collect::<Vec<_>>() {
             self.end(id, now);
             self.done.insert(id);
         }
-        let come: Vec<u64> = (1..=self.jobs.len() as u64)
+        let submitted: Vec<u64> = (1..=self.jobs.len() as u64)
             .filter(|id| self.job(*id).at == now)
             .collect();
-        come.into_iter().for_each(|id| self.enqueue(id));
+        submitted.into_iter().for_each(|id| self.enqueue(id));
         for _ in 0..100 {
             self.fixture
                 .state
@@ -197,10 +198,10 @@ impl Run {
                 &self.fixture.state,
                 &self.fixture.policy,
                 self.fixture.now,
-                &mut self.memory,
+                &mut self.cache,
             );
             prop_assert_eq!(plan.audit(&self.fixture.state), Ok(()));
-            self.look(&plan, now)?;
+            self.check(&plan, now)?;
             if plan.starts.is_empty() && plan.preempts.is_empty() {
                 break;
             }
@@ -211,43 +212,43 @@ impl Run {
     fn end(&mut self, id: u64, now: i64) {
         self.running.remove(&id);
         self.fixture.state.vacate(JobId::job(id));
-        if let Some((to, _)) = self.leaving.remove(&id)
-            && let Some((victims, gone)) = self.awaited.get_mut(&to)
+        if let Some((to, _)) = self.victims_running.remove(&id)
+            && let Some((victims, last_end)) = self.awaited.get_mut(&to)
         {
             victims.remove(&id);
-            *gone = Some(now);
+            *last_end = Some(now);
         }
     }
 
-    fn look(&mut self, plan: &Plan, now: i64) -> Result<(), TestCaseError> {
-        for way in &plan.preempts {
-            let (id, to) = (way.job.number, way.by.unwrap().number);
+    fn check(&mut self, plan: &Plan, now: i64) -> Result<(), TestCaseError> {
+        for preempt in &plan.preempts {
+            let (id, to) = (preempt.job.number, preempt.by.unwrap().number);
             self.preempted += 1;
             prop_assert!(
-                self.running.contains_key(&id) && !self.leaving.contains_key(&id),
-                "{} runs",
+                self.running.contains_key(&id) && !self.victims_running.contains_key(&id),
+                "victim {} is not running, or is already being preempted",
                 id
             );
-            prop_assert!(!self.job(id).protected, "{} is protected", id);
-            if way.cause != lanai::model::job::preemption::PreemptCause::Promise {
+            prop_assert!(!self.job(id).protected, "protected job {} is preempted", id);
+            if preempt.cause != lanai::model::job::preemption::PreemptCause::Promise {
                 prop_assert!(
                     now >= self.running[&id] + self.exempt,
-                    "{} has just started",
+                    "{} is preempted within its exempt time",
                     id
                 );
             }
-            // G9: preemption is not cyclic.
-            if let Some(&(for_whom, at)) = self.made_way.get(&to) {
+            // G9: a preempted job does not preempt its preemptor before the exempt time has passed.
+            if let Some(&(preemptor, at)) = self.preemptions.get(&to) {
                 prop_assert!(
-                    for_whom != id || now >= at + self.exempt,
-                    "{} drives out {}",
+                    preemptor != id || now >= at + self.exempt,
+                    "{} preempts {}, which had just preempted it",
                     to,
                     id
                 );
             }
             let stops = self.job(id).stops;
-            self.leaving.insert(id, (to, now + stops.max(1)));
-            self.made_way.insert(id, (to, now));
+            self.victims_running.insert(id, (to, now + stops.max(1)));
+            self.preemptions.insert(id, (to, now));
             self.awaited.entry(to).or_default().0.insert(id);
         }
         self.fixture.apply(plan);
@@ -258,9 +259,15 @@ impl Run {
         }
         // G8: when all victims have ended, their preemptors have started. The resources of one
         // victim may serve several preemptors.
-        for (id, (victims, gone)) in &self.awaited {
-            let waits_on = self.leaving.is_empty() && victims.is_empty() && gone.is_some();
-            prop_assert!(!waits_on, "others made way for {} in vain at {}", id, now);
+        for (id, (victims, last_end)) in &self.awaited {
+            let is_futile =
+                self.victims_running.is_empty() && victims.is_empty() && last_end.is_some();
+            prop_assert!(
+                !is_futile,
+                "all victims of {} have ended, but it has not started at {}",
+                id,
+                now
+            );
         }
         Ok(())
     }
@@ -272,10 +279,10 @@ proptest! {
     #[test]
     fn preemption_is_neither_futile_nor_cyclic_and_all_jobs_end(
         site in site(),
-        jobs in prop::collection::vec(made(), 1..14),
+        jobs in prop::collection::vec(generated_job(), 1..14),
     ) {
-        let fits = |job: &Made| job.chunks <= site.nodes as i64 * (4 / job.ncpus);
-        let jobs: Vec<Made> = jobs.into_iter().filter(fits).collect();
+        let fits = |job: &GeneratedJob| job.chunks <= site.nodes as i64 * (4 / job.ncpus);
+        let jobs: Vec<GeneratedJob> = jobs.into_iter().filter(fits).collect();
         let mut run = Run::new(&site, jobs);
         for now in 0..6000 {
             run.step(now)?;
@@ -283,7 +290,7 @@ proptest! {
                 break;
             }
         }
-        let left: Vec<u64> = (1..=run.jobs.len() as u64).filter(|id| !run.done.contains(id)).collect();
-        prop_assert!(left.is_empty(), "never done: {:?}", left);
+        let unfinished: Vec<u64> = (1..=run.jobs.len() as u64).filter(|id| !run.done.contains(id)).collect();
+        prop_assert!(unfinished.is_empty(), "jobs that never finished: {:?}", unfinished);
     }
 }

@@ -85,9 +85,9 @@ const ODD: &[&str] = &[
 ];
 
 /// Bytes that are not valid UTF-8.
-const NO_TEXT: &[&[u8]] = &[b"\xff", b"\xc3", b"\xf0\x9f", b"\x80,"];
+const INVALID_UTF8: &[&[u8]] = &[b"\xff", b"\xc3", b"\xf0\x9f", b"\x80,"];
 
-/// Texts composed of these, some longer than a line.
+/// Texts composed of [`ODD`] values, some longer than a line.
 fn text() -> impl Strategy<Value = String> {
     let long = (
         prop::sample::select(&["x", "é,", "y z", ",", "\\"][..]),
@@ -98,9 +98,9 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat())
 }
 
-/// Such texts, some with invalid UTF-8.
+/// Texts as from [`text`], some with invalid UTF-8.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    let odd = prop::sample::select(NO_TEXT);
+    let odd = prop::sample::select(INVALID_UTF8);
     (text(), prop::option::weighted(0.3, odd), text()).prop_map(|(before, odd, after)| match odd {
         Some(odd) => [before.as_bytes(), odd, after.as_bytes()].concat(),
         None => before.into_bytes(),
@@ -125,11 +125,12 @@ fn variable() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let function = "BASH_FUNC_[a-z]{1,3}%%".prop_map(String::into_bytes);
     let any = bytes().prop_map(|name| name.into_iter().filter(|&b| b != b'=').collect::<Vec<u8>>());
     // Variables used by the programs under test are not changed.
-    let ours: [&[u8]; 9] = [
+    let reserved: [&[u8]; 9] = [
         b"PBS_", b"LANAI_", b"LD_", b"PATH", b"HOME", b"USER", b"LOGNAME", b"TZ", b"LANG",
     ];
-    let is_free =
-        move |name: &Vec<u8>| !name.is_empty() && !ours.iter().any(|taken| name.starts_with(taken));
+    let is_free = move |name: &Vec<u8>| {
+        !name.is_empty() && !reserved.iter().any(|taken| name.starts_with(taken))
+    };
     (
         prop_oneof![4 => plain, 1 => function, 2 => any].prop_filter("a name", is_free),
         bytes(),
@@ -138,7 +139,7 @@ fn variable() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 
 /// A generated job.
 #[derive(Clone, Debug)]
-struct Given {
+struct GeneratedJob {
     name: String,
     account: String,
     comment: String,
@@ -151,7 +152,7 @@ struct Given {
     words: Vec<Vec<u8>>,
 }
 
-fn given() -> impl Strategy<Value = Given> {
+fn generated_job() -> impl Strategy<Value = GeneratedJob> {
     let path = prop::option::of(bytes().prop_filter("a path here", |path| {
         !path.contains(&b':') && !path.contains(&b'^')
     }));
@@ -171,7 +172,7 @@ fn given() -> impl Strategy<Value = Given> {
         prop::collection::vec(bytes(), 0..3),
     )
         .prop_map(
-            |(name, account, comment, path, (exported, named), words)| Given {
+            |(name, account, comment, path, (exported, named), words)| GeneratedJob {
                 name,
                 account,
                 comment,
@@ -183,7 +184,7 @@ fn given() -> impl Strategy<Value = Given> {
         )
 }
 
-impl Given {
+impl GeneratedJob {
     /// Command line of `qsub`. The comment is set separately.
     fn line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = ["-h", "-V", "-N", &self.name, "-A", &self.account]
@@ -256,7 +257,7 @@ fn unprinted(text: &str) -> String {
 }
 
 /// True if text output represents the given value exactly, apart from ambiguous characters.
-fn says(shown: &str, given: &str) -> bool {
+fn represents(shown: &str, given: &str) -> bool {
     shown == printed(given)
         && (unprinted(shown) == given || given.contains("\\n") || given.contains('^'))
 }
@@ -304,7 +305,7 @@ fn variables(list: &str) -> Named {
 }
 
 /// Parses `qstat -f`, with or without `-w`: attributes by job id.
-fn of_text(out: &str) -> BTreeMap<String, Named> {
+fn parse_text(out: &str) -> BTreeMap<String, Named> {
     let whole = out.replace("\n\t", "");
     let job = |block: &str| {
         let mut lines = block.lines();
@@ -325,7 +326,7 @@ fn of_text(out: &str) -> BTreeMap<String, Named> {
 }
 
 /// Parses `qstat -f -F dsv`: attributes by job id.
-fn of_dsv(out: &str, delimiter: &str) -> BTreeMap<String, Named> {
+fn parse_dsv(out: &str, delimiter: &str) -> BTreeMap<String, Named> {
     let job = |line: &str| {
         let parts = line
             .strip_prefix("Job Id: ")
@@ -353,7 +354,7 @@ impl Expected {
     fn check_text(&self, job: &Named) {
         for (name, given) in &self.texts {
             assert!(
-                says(&job[*name], given),
+                represents(&job[*name], given),
                 "{name}: {:?} for {given:?}",
                 job[*name]
             );
@@ -398,7 +399,7 @@ fn with_newlines(text: &str) -> String {
     text.split('\n').map(printed).collect::<Vec<_>>().join("\n")
 }
 
-impl Given {
+impl GeneratedJob {
     /// Expected attributes for a job on `host` with the output path `path`.
     fn expected(&self, path: &[u8], host: &str, arguments: &[OsString]) -> Expected {
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -417,7 +418,7 @@ impl Given {
                 "argument_list",
                 self.words
                     .iter()
-                    .map(|word| in_tags(&lossy(word)))
+                    .map(|word| as_argument_element(&lossy(word)))
                     .collect(),
             ));
         }
@@ -444,7 +445,7 @@ impl Given {
 }
 
 /// A command argument as PBS shows it.
-fn in_tags(word: &str) -> String {
+fn as_argument_element(word: &str) -> String {
     let word = word
         .replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -453,7 +454,7 @@ fn in_tags(word: &str) -> String {
 }
 
 /// Submits and records the job with the functions of `qsub` and schedd, without processes.
-fn recorded(given: &Given, here: &qsub::Here) -> (NewJob, JobRecord) {
+fn recorded(given: &GeneratedJob, here: &qsub::Here) -> (NewJob, JobRecord) {
     let submission = qsub::submission_of(given.line(), b"", here)
         .unwrap_or_else(|failure| panic!("{failure:?}"));
     let mut record = grammars::record(&grammars::draft(&submission));
@@ -466,8 +467,8 @@ proptest! {
     #![proptest_config(cases(3000))]
 
     #[test]
-    fn what_qsub_accepts_reads_back_from_all_that_qstat_writes(
-        given in given(),
+    fn every_format_of_qstat_shows_the_values_that_qsub_accepted(
+        given in generated_job(),
         folder in bytes(),
         delimiter in prop::sample::select(&["|", ":", ",", ";", "\t", "::", "é"][..]),
     ) {
@@ -485,7 +486,7 @@ proptest! {
         for lines in [Lines::Wrapped, Lines::Whole] {
             let mut out = String::new();
             full::write(&mut out, "Job Id", "7.head", &attributes, lines);
-            let jobs = of_text(&out);
+            let jobs = parse_text(&out);
             prop_assert_eq!(jobs.len(), 1, "{}", out);
             expected.check_text(&jobs["7.head"]);
         }
@@ -493,14 +494,14 @@ proptest! {
         dsv::write(&mut out, "Job Id: ", "7.head", &attributes, delimiter);
         // Three colons could also be a separator and a colon.
         if delimiter != "::" || !out.contains(":::") {
-            expected.check_dsv(&of_dsv(&out, delimiter)["7.head"]);
+            expected.check_dsv(&parse_dsv(&out, delimiter)["7.head"]);
         }
         expected.check_json(&grammars::as_json(&record, &server).into());
     }
 }
 
 /// Normalized absolute path of the output file.
-fn path_of(given: &Given, workdir: &OsStr, number: &str) -> Vec<u8> {
+fn path_of(given: &GeneratedJob, workdir: &OsStr, number: &str) -> Vec<u8> {
     let Some(path) = &given.path else {
         return [
             workdir.as_bytes(),
@@ -529,12 +530,12 @@ fn plain(byte: u8) -> u8 {
 }
 
 /// 34 generated jobs, and known difficult ones.
-fn some_jobs() -> Vec<(Given, Vec<u8>)> {
+fn example_jobs() -> Vec<(GeneratedJob, Vec<u8>)> {
     let mut runner = TestRunner::deterministic();
-    let strategy = (given(), bytes());
+    let strategy = (generated_job(), bytes());
     let any = (0..34).map(|_| strategy.new_tree(&mut runner).unwrap().current());
     let value = |value: &str| vec![(b"V".to_vec(), value.as_bytes().to_vec())];
-    let same = |name: &str, text: &str| Given {
+    let same = |name: &str, text: &str| GeneratedJob {
         name: name.into(),
         account: text.into(),
         comment: text.into(),
@@ -568,11 +569,11 @@ fn as_comment(text: &str) -> String {
 }
 
 #[test]
-fn what_qsub_accepts_reads_back_from_qstat() {
+fn qstat_shows_the_values_that_qsub_accepted() {
     let sandbox = Sandbox::new();
     let mut expected = BTreeMap::new();
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
-    for (number, (given, folder)) in some_jobs().into_iter().enumerate() {
+    for (number, (given, folder)) in example_jobs().into_iter().enumerate() {
         let odd: Vec<u8> = folder
             .into_iter()
             .map(plain)
@@ -608,7 +609,10 @@ fn what_qsub_accepts_reads_back_from_qstat() {
         expected.insert(id, given.expected(&path, &host, &given.line()));
     }
     let shown = |options: &[&str]| sandbox.run("qstat", options).ok();
-    for jobs in [of_text(&shown(&["-f"])), of_text(&shown(&["-f", "-w"]))] {
+    for jobs in [
+        parse_text(&shown(&["-f"])),
+        parse_text(&shown(&["-f", "-w"])),
+    ] {
         assert_eq!(
             jobs.keys().collect::<Vec<_>>(),
             expected.keys().collect::<Vec<_>>()
@@ -621,7 +625,7 @@ fn what_qsub_accepts_reads_back_from_qstat() {
         (&["-f", "-F", "dsv"][..], "|"),
         (&["-f", "-F", "dsv", "-D", ","], ","),
     ] {
-        let jobs = of_dsv(&shown(options), delimiter);
+        let jobs = parse_dsv(&shown(options), delimiter);
         expected
             .iter()
             .for_each(|(id, expected)| expected.check_dsv(&jobs[id]));

@@ -80,7 +80,7 @@ fn crowded(sizes: &[u32], needs: u32) -> TestCluster {
     fixture.state.prioritise(&policy, Time(100_000));
     fixture.now = Time(100_000);
     let plan = fixture.plan();
-    assert!(plan.preempts.is_empty(), "nobody starves at once");
+    assert!(plan.preempts.is_empty(), "the job does not starve yet");
     fixture.apply(&plan);
     fixture.at(200)
 }
@@ -116,9 +116,9 @@ proptest! {
         prop_assert!(split(1.0, &heavier)[0] + 1e-9 >= split(1.0, &all)[0]);
     }
 
-    /// Equal claims get the same in total if they are combined.
+    /// A claim multiplied by N gets as much as N such claims.
     #[test]
-    fn some_equal_jobs_may_claim_together(one in a_claim(), others in claims(0), number in 1u64..9) {
+    fn equal_claims_get_the_same_in_total_if_they_are_combined(one in a_claim(), others in claims(0), number in 1u64..9) {
         let each: Vec<Demand> = (0..number).map(|_| one).chain(others.clone()).collect();
         let together: Vec<Demand> = std::iter::once(one.times(number)).chain(others).collect();
         let (each, together) = (split(1.0, &each)[0] * number as f64, split(1.0, &together)[0]);
@@ -129,7 +129,7 @@ proptest! {
     /// preempted earlier. With the documented boundary rule, the kept amount is within the
     /// threshold, or spared in any case.
     #[test]
-    fn the_groups_are_a_partition_by_age(sizes in prop::collection::vec(1i64..4, 0..12), thresholds in thresholds()) {
+    fn every_allocation_is_in_one_group_and_groups_are_ordered_by_age(sizes in prop::collection::vec(1i64..4, 0..12), thresholds in thresholds()) {
         let all: i64 = sizes.iter().sum();
         let taken: Vec<_> = sizes.iter().map(|size| vec![*size].into_boxed_slice()).collect();
         let age = |place: usize| (Time(place as i64), JobId::element(1, place as u32));
@@ -154,18 +154,18 @@ proptest! {
     #[test]
     fn victims_are_sufficient_and_all_are_necessary(sizes in prop::collection::vec(1u32..5, 1..8), needs in 1u32..12) {
         let plan = crowded(&sizes, needs).plan();
-        let gone: Vec<u32> = plan.preempts.iter().map(|way| sizes[way.job.number as usize - 1]).collect();
-        let all: u32 = gone.iter().sum();
+        let victims: Vec<u32> = plan.preempts.iter().map(|preempt| sizes[preempt.job.number as usize - 1]).collect();
+        let all: u32 = victims.iter().sum();
         if needs > sizes.iter().sum() {
-            prop_assert!(gone.is_empty());
+            prop_assert!(victims.is_empty());
             return Ok(());
         }
-        prop_assert!(plan.preempts.iter().all(|way| way.cause == PreemptCause::Starvation));
-        prop_assert!(all >= needs, "{gone:?}");
-        prop_assert!(gone.iter().all(|size| all - size < needs), "{gone:?}");
+        prop_assert!(plan.preempts.iter().all(|preempt| preempt.cause == PreemptCause::Starvation));
+        prop_assert!(all >= needs, "{victims:?}");
+        prop_assert!(victims.iter().all(|size| all - size < needs), "{victims:?}");
         let mut newest = 0;
         let oldest = sizes.iter().enumerate().rev().find(|(_, size)| { newest += **size; newest >= needs });
-        let last = plan.preempts.iter().map(|way| way.job.number).min().unwrap();
-        prop_assert_eq!(oldest.map(|(place, _)| place as u64 + 1), Some(last), "the shortest run from the newest on");
+        let last = plan.preempts.iter().map(|preempt| preempt.job.number).min().unwrap();
+        prop_assert_eq!(oldest.map(|(place, _)| place as u64 + 1), Some(last), "the oldest victim");
     }
 }

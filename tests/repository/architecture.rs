@@ -74,7 +74,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Files and directories of a layer, in order: each imports only those before it.
+/// Files and directories of each layer, in order: each imports only those before it.
 const ORDER: &[(&str, &[&str])] = &[
     (
         "model",
@@ -194,7 +194,7 @@ const IMPURE: &[&str] = &[
 
 /// Words allowed only in files with the given prefixes. `clippy.toml` also bans the functions among
 /// them; this test does not need clippy.
-const RESERVED: &[(&[&str], &[&str])] = &[
+const RESERVED_WORDS: &[(&[&str], &[&str])] = &[
     (&["unsafe"], &["sys/"]),
     (&["rusqlite"], &["spool/"]),
     (
@@ -224,10 +224,10 @@ const RESERVED: &[(&[&str], &[&str])] = &[
 ];
 
 /// Maximum length of a file in lines of code.
-const LONGEST: usize = 600;
+const MAX_CODE_LINES: usize = 600;
 
 /// Longer files, with reasons.
-const LONG: &[(&str, &str)] = &[
+const LONG_FILES: &[(&str, &str)] = &[
     (
         "sched/backfill/bookings/tests.rs",
         "unit tests of one subject",
@@ -244,7 +244,7 @@ const LONG: &[(&str, &str)] = &[
 ];
 
 /// File names without meaning.
-const EMPTY_NAMES: &[&str] = &[
+const VAGUE_NAMES: &[&str] = &[
     "util", "utils", "helper", "helpers", "manager", "common", "misc",
 ];
 
@@ -267,13 +267,15 @@ fn sources() -> Vec<Source> {
     let sources: Vec<Source> = rust.map(source).collect();
     assert!(
         sources.len() > 20,
-        "the sources are not where this test looks for them"
+        "only {} sources in {}",
+        sources.len(),
+        folder.display()
     );
     sources
 }
 
-/// Fails with one line per breach.
-fn expect_none(rule: &str, breaches: Vec<String>) {
+/// Fails with `rule` and one line per breach, if there are any.
+fn assert_none(rule: &str, breaches: Vec<String>) {
     assert!(breaches.is_empty(), "{rule}\n  {}", breaches.join("\n  "));
 }
 
@@ -294,7 +296,7 @@ fn found<'a>(
 }
 
 #[test]
-fn layers_know_only_the_layers_below() {
+fn layers_import_only_lower_layers() {
     let mut breaches = Vec::new();
     for source in sources() {
         for (_, above) in LAYERS
@@ -312,14 +314,14 @@ fn layers_know_only_the_layers_below() {
             ));
         }
     }
-    expect_none(
-        "these name a layer they must not know (src/lib.rs has the rule):",
+    assert_none(
+        "forbidden imports of other layers (LAYERS in tests/repository/architecture.rs):",
         breaches,
     );
 }
 
 #[test]
-fn directories_import_only_those_before_them() {
+fn directories_import_only_earlier_directories() {
     let mut breaches = Vec::new();
     for source in sources() {
         let Some((layer, below)) = source.path.split_once('/') else {
@@ -345,14 +347,14 @@ fn directories_import_only_those_before_them() {
             ));
         }
     }
-    expect_none(
-        "these import a directory after their own (ORDER in tests/repository/architecture.rs):",
+    assert_none(
+        "imports of later directories (ORDER in tests/repository/architecture.rs):",
         breaches,
     );
 }
 
 #[test]
-fn every_directory_of_an_ordered_layer_has_a_place() {
+fn every_directory_of_an_ordered_layer_is_listed() {
     let missing = sources().into_iter().filter_map(|source| {
         let (layer, below) = source.path.split_once('/')?;
         let name = below.split(['/', '.']).next()?;
@@ -360,11 +362,14 @@ fn every_directory_of_an_ordered_layer_has_a_place() {
         let has_place = order.contains(&name) || ["mod", "named", "fixture"].contains(&name);
         (!has_place).then(|| format!("src/{}", source.path))
     });
-    expect_none("these have no place in ORDER:", missing.collect());
+    assert_none(
+        "add the directories of these files to ORDER in tests/repository/architecture.rs:",
+        missing.collect(),
+    );
 }
 
 #[test]
-fn decisions_depend_on_their_arguments_alone() {
+fn decisions_depend_only_on_their_arguments() {
     let pure = |source: &Source| {
         ["model/", "config/", "sched/", "server/"]
             .iter()
@@ -374,30 +379,30 @@ fn decisions_depend_on_their_arguments_alone() {
         .into_iter()
         .filter(pure)
         .flat_map(|s| found(&s, s.production(), IMPURE.to_vec()));
-    expect_none(
-        "`model`, `config`, `sched` and `server` do no I/O and know no clock, chance or hash order:",
+    assert_none(
+        "`model`, `config`, `sched` and `server` use no I/O, clock, random numbers or hash maps:",
         breaches.collect(),
     );
 }
 
 #[test]
-fn reserved_words_stand_only_where_they_may() {
+fn reserved_words_appear_only_in_permitted_files() {
     let mut breaches = Vec::new();
     for source in sources() {
-        for (words, places) in RESERVED {
+        for (words, places) in RESERVED_WORDS {
             if !places.iter().any(|place| source.path.starts_with(place)) {
                 breaches.extend(found(&source, source.production(), words.to_vec()));
             }
         }
     }
-    expect_none(
-        "these stand outside the one place meant for them (RESERVED in tests/repository/architecture.rs):",
+    assert_none(
+        "permitted only in other files (RESERVED_WORDS in tests/repository/architecture.rs):",
         breaches,
     );
 }
 
 #[test]
-fn every_unsafe_block_says_why_it_is_sound() {
+fn every_unsafe_block_has_a_safety_comment() {
     let mut breaches = Vec::new();
     for source in sources() {
         let text: Vec<&str> = source.text.lines().collect();
@@ -419,43 +424,43 @@ fn every_unsafe_block_says_why_it_is_sound() {
             }
         }
     }
-    expect_none(
+    assert_none(
         "write `// SAFETY: ...` above these unsafe blocks:",
         breaches,
     );
 }
 
 #[test]
-fn every_file_begins_with_what_it_is() {
-    let silent = sources()
+fn every_file_begins_with_a_module_comment() {
+    let undocumented = sources()
         .into_iter()
         .filter(|source| !source.text.starts_with("//!"));
-    expect_none(
-        "these do not begin with `//!`:",
-        silent
+    assert_none(
+        "begin these files with a `//!` comment:",
+        undocumented
             .map(|source| format!("src/{}", source.path))
             .collect(),
     );
 }
 
 #[test]
-fn files_are_short_and_named_after_what_they_hold() {
+fn files_are_short_and_have_specific_names() {
     let mut breaches = Vec::new();
     for source in sources() {
         let lines = source.code_lines();
-        if lines > LONGEST && !LONG.iter().any(|(path, _)| *path == source.path) {
+        if lines > MAX_CODE_LINES && !LONG_FILES.iter().any(|(path, _)| *path == source.path) {
             breaches.push(format!(
-                "src/{} has {lines} lines of code: split it (the limit is {LONGEST})",
+                "src/{} has {lines} lines of code, at most {MAX_CODE_LINES} allowed: split it",
                 source.path
             ));
         }
         if source
             .path
             .split(['/', '.', '_'])
-            .any(|word| EMPTY_NAMES.contains(&word))
+            .any(|word| VAGUE_NAMES.contains(&word))
         {
-            breaches.push(format!("src/{}: name it after what it holds", source.path));
+            breaches.push(format!("src/{}: rename it after its content", source.path));
         }
     }
-    expect_none("files out of shape:", breaches);
+    assert_none("files that are too long or vaguely named:", breaches);
 }

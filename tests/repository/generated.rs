@@ -18,14 +18,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Instruction at the end of every message.
-const REMEDY: &str = "run `make man completions` and commit what it writes";
+const REMEDY: &str = "run `make man completions` and commit the result";
 
 /// Compares the files in `folder` with the expected ones, or writes them if `BLESS` is set. Ignores
-/// files for which `is_ours` is false.
-fn hold(folder: &Path, expected: &BTreeMap<PathBuf, Vec<u8>>, is_ours: impl Fn(&Path) -> bool) {
+/// files for which `is_generated` is false.
+fn check_or_write(
+    folder: &Path,
+    expected: &BTreeMap<PathBuf, Vec<u8>>,
+    is_generated: impl Fn(&Path) -> bool,
+) {
     let present: Vec<PathBuf> = files(folder)
         .into_iter()
-        .filter(|path| is_ours(path))
+        .filter(|path| is_generated(path))
         .collect();
     let superfluous: Vec<_> = present
         .iter()
@@ -39,21 +43,18 @@ fn hold(folder: &Path, expected: &BTreeMap<PathBuf, Vec<u8>>, is_ours: impl Fn(&
         superfluous
             .iter()
             .for_each(|path| std::fs::remove_file(path).unwrap());
-        differing.iter().for_each(|(path, text)| bless(path, text));
+        differing.iter().for_each(|(path, text)| write(path, text));
         return;
     }
     assert!(
         superfluous.is_empty(),
-        "nothing writes {superfluous:?} any more: {REMEDY}"
+        "{superfluous:?} are no longer generated: {REMEDY}"
     );
     let names: Vec<_> = differing.iter().map(|(path, _)| path).collect();
-    assert!(
-        names.is_empty(),
-        "{names:?} are not as they would be written now: {REMEDY}"
-    );
+    assert!(names.is_empty(), "{names:?} are not up to date: {REMEDY}");
 }
 
-fn bless(path: &Path, text: &[u8]) {
+fn write(path: &Path, text: &[u8]) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
 }
@@ -76,7 +77,7 @@ fn manual_pages_are_current() {
             man::page(program).unwrap(),
         )
     });
-    hold(&folder, &pages.collect(), |path| {
+    check_or_write(&folder, &pages.collect(), |path| {
         path.parent() == Some(&folder) && !BY_HAND.iter().any(|name| path.ends_with(name))
     });
 }
@@ -95,7 +96,7 @@ fn manual_pages_list_all_keys_and_reasons() {
         (path, page.into_bytes())
     });
     let names = pages.clone().map(|(path, _)| path);
-    hold(&folder, &pages.into(), |path| names.contains(&path.into()));
+    check_or_write(&folder, &pages.into(), |path| names.contains(&path.into()));
 }
 
 #[test]
@@ -110,11 +111,11 @@ fn completions_are_current() {
             )
         })
     });
-    hold(&folder, &scripts.collect(), |_| true);
+    check_or_write(&folder, &scripts.collect(), |_| true);
 }
 
 #[test]
-fn completions_for_bash_are_bash() {
+fn completions_for_bash_parse_as_bash() {
     for path in files(&root().join("completions/bash")) {
         let Ok(status) = std::process::Command::new("bash")
             .arg("-n")
@@ -142,9 +143,9 @@ fn the_manual_describes_every_key_of_the_configuration() {
     }
 }
 
-/// Checks the keys that have a value under every preset.
+/// Covers the keys that have a value under every preset.
 #[test]
-fn the_manual_names_the_presets_that_change_a_default() {
+fn the_manual_names_every_preset_that_changes_a_default() {
     let page = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();
     let settings = |preset: &str| {
         let text = format!("preset = \"{preset}\"");
@@ -157,7 +158,7 @@ fn the_manual_names_the_presets_that_change_a_default() {
             .into_iter()
             .filter(|setting| setting.name.is_none() && setting.key != "preset")
     };
-    let mut lacking = Vec::new();
+    let mut missing = Vec::new();
     for (preset, _) in Preset::ALL {
         for (own, default) in settings(preset).zip(settings(Preset::default().name())) {
             assert_eq!((own.section, &own.key), (default.section, &default.key));
@@ -177,18 +178,18 @@ fn the_manual_names_the_presets_that_change_a_default() {
                 && !entry.unwrap().contains(&name)
                 && !(intro.contains(&name) && intro.contains(&*own.key))
             {
-                lacking.push(format!("{} under preset {preset}", own.title()));
+                missing.push(format!("{} under preset {preset}", own.title()));
             }
         }
     }
     assert!(
-        lacking.is_empty(),
-        "man/lanai.toml.5 does not say the default of {lacking:#?}"
+        missing.is_empty(),
+        "man/lanai.toml.5 does not give the default of {missing:#?}"
     );
 }
 
 #[test]
-fn hand_written_pages_are_of_this_version() {
+fn hand_written_pages_name_the_current_version() {
     for name in BY_HAND {
         let page = std::fs::read_to_string(root().join("man").join(name)).unwrap();
         let version = concat!("\"lanai ", env!("CARGO_PKG_VERSION"), "\"");
@@ -206,7 +207,7 @@ fn the_example_configuration_shows_the_defaults() {
     assert_eq!(
         Config::parse(&example).unwrap(),
         Config::default(),
-        "as it stands, it changes nothing"
+        "etc/lanai.toml.example sets a value: comment it out"
     );
     let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ");
     let text: String = example
@@ -218,8 +219,8 @@ fn the_example_configuration_shows_the_defaults() {
             text.contains(&format!("\n{key} = ")) || text.contains(&format!(".{key}]\n"));
         assert!(is_shown, "etc/lanai.toml.example lacks `{key}`");
     }
-    let taken =
-        Config::parse(&text).unwrap_or_else(|error| panic!("with its settings taken: {error}"));
+    let parsed = Config::parse(&text)
+        .unwrap_or_else(|error| panic!("etc/lanai.toml.example uncommented: {error}"));
     let default = Config::default();
     let (scripts, checkpoint) = (
         default.launch.scripts.clone(),
@@ -228,9 +229,9 @@ fn the_example_configuration_shows_the_defaults() {
     let launch = LaunchConfig {
         scripts,
         checkpoint,
-        ..taken.launch
+        ..parsed.launch
     };
-    assert_eq!((launch, taken.cycle), (default.launch, default.cycle));
+    assert_eq!((launch, parsed.cycle), (default.launch, default.cycle));
     let unnamed = ServerConfig {
         name: None,
         max_array_size: None,
@@ -242,7 +243,7 @@ fn the_example_configuration_shows_the_defaults() {
         defaults: default.server.defaults.clone(),
         chunk_defaults: default.server.chunk_defaults.clone(),
         most: default.server.most.clone(),
-        ..taken.server
+        ..parsed.server
     };
     assert_eq!(unnamed, default.server);
 }

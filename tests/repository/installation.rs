@@ -39,13 +39,17 @@ fn every_program_is_installed_once_and_removed() {
             "{path:?}"
         );
     }
-    assert_eq!(files(&programs).len(), PROGRAMS.len() + 1, "lanai besides");
+    assert_eq!(
+        files(&programs).len(),
+        PROGRAMS.len() + 1,
+        "the programs and lanai"
+    );
     make("uninstall", folder.path());
     assert_eq!(files(folder.path()), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
-fn a_command_keeps_its_name_wherever_it_is_copied_linked_or_moved() {
+fn a_copied_or_renamed_command_keeps_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("qstat");
     // Copied by another process: a child of a parallel test could hold the copy open for writing.
@@ -65,7 +69,7 @@ fn a_command_keeps_its_name_wherever_it_is_copied_linked_or_moved() {
 }
 
 #[test]
-fn without_a_commands_name_the_client_program_lists_the_commands() {
+fn under_another_name_the_client_program_lists_the_commands() {
     let overview = finish(Command::new(bin("lanai")).output().unwrap());
     assert_eq!((overview.code, &*overview.err), (0, ""));
     assert!(overview.out.contains("\n  qsub "), "{}", overview.out);

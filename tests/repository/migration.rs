@@ -80,7 +80,7 @@ fn page() -> String {
 }
 
 #[test]
-fn every_name_of_a_system_has_its_row() {
+fn every_name_of_another_system_has_a_row() {
     let page = page();
     for system in &SYSTEMS {
         let rows = first_column(&system.section(&page));
@@ -94,12 +94,12 @@ fn every_name_of_a_system_has_its_row() {
         assert_eq!(
             names.iter().collect::<BTreeSet<_>>().len(),
             names.len(),
-            "{}: a name twice",
+            "{}: a name is listed twice",
             system.heading
         );
         assert!(
             names.len() >= 20,
-            "{}: {} names",
+            "{}: only {} names",
             system.heading,
             names.len()
         );
@@ -107,42 +107,45 @@ fn every_name_of_a_system_has_its_row() {
 }
 
 #[test]
-fn everything_of_lanais_that_the_page_names_exists() {
+fn every_name_of_lanai_on_the_page_exists() {
     let page = page();
     let names: BTreeSet<String> = spans(&page, "\\fB").into_iter().collect();
     let wrong: Vec<String> = names.iter().filter_map(|name| check(name).err()).collect();
     assert!(
         wrong.is_empty(),
-        "man/lanai-migration.7 names what does not exist:\n{}",
+        "man/lanai-migration.7 has names that do not exist:\n{}",
         wrong.join("\n")
     );
     assert!(
         names.len() >= 150,
-        "only {} names: are they still in bold type?",
+        "man/lanai-migration.7 has only {} names in bold type",
         names.len()
     );
     for presets in ["qube", "maui", "it4i", "ytsaurus", "flux"] {
         assert!(
             names.contains(&format!("preset = \"{presets}\"")),
-            "preset {presets} is not named"
+            "man/lanai-migration.7 does not name preset {presets}"
         );
     }
 }
 
 #[test]
-fn every_page_that_is_referred_to_exists() {
+fn every_referenced_page_exists() {
     let page = page();
     let pages: BTreeSet<String> = page.split("\\fI").skip(1).filter_map(reference).collect();
     let missing: Vec<_> = pages
         .iter()
         .filter(|file| !root().join("man").join(file).exists())
         .collect();
-    assert!(missing.is_empty(), "there is no {missing:?} in man");
+    assert!(
+        missing.is_empty(),
+        "man lacks these referenced pages: {missing:?}"
+    );
     assert!(pages.contains("lanai.toml.5"), "{pages:?}");
 }
 
 #[test]
-fn other_pages_refer_to_it() {
+fn other_pages_refer_to_the_migration_page() {
     for file in ["lanai.7", "lanai.toml.5", "lanai-scheduling.7"] {
         let page = std::fs::read_to_string(root().join("man").join(file)).unwrap();
         let see_also = page.split(".SH SEE ALSO\n").nth(1).unwrap();
@@ -154,7 +157,7 @@ fn other_pages_refer_to_it() {
 }
 
 #[test]
-fn every_preset_is_introduced() {
+fn every_preset_is_described() {
     let manual = std::fs::read_to_string(root().join("man/lanai.7")).unwrap();
     let manual = manual
         .split("\n.SH PRESETS\n")
@@ -169,7 +172,7 @@ fn every_preset_is_introduced() {
         );
         assert!(
             readme.contains(&format!("\n| `{name}` | ")),
-            "the presets of README.md lack {name}"
+            "the table of presets in README.md lacks {name}"
         );
     }
 }
@@ -177,21 +180,21 @@ fn every_preset_is_introduced() {
 /// Checks names that differ from ordinary words: with an underscore, all in capitals, or with inner
 /// capitals.
 #[test]
-fn the_lists_hold_every_name_of_the_documents() {
+fn the_lists_contain_every_name_in_the_documents() {
     let folder = root().join("../shared/seeds");
     let Ok(files) = std::fs::read_dir(&folder) else {
-        return println!("skipped: there are no documents in {}", folder.display());
+        return println!("skipped: no documents in {}", folder.display());
     };
     let files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
     for system in &SYSTEMS {
-        let is_its = |path: &&std::path::PathBuf| {
+        let is_document = |path: &&std::path::PathBuf| {
             path.file_name()
                 .is_some_and(|name| name.to_string_lossy().starts_with(system.document))
         };
         let file = files
             .iter()
-            .find(is_its)
-            .unwrap_or_else(|| panic!("no document {}*", system.document));
+            .find(is_document)
+            .unwrap_or_else(|| panic!("no file {}* in ../shared/seeds", system.document));
         let known: BTreeSet<String> = system.names().iter().flat_map(|name| words(name)).collect();
         let text = std::fs::read_to_string(file).unwrap();
         let names: BTreeSet<String> = words(&text)
@@ -201,7 +204,7 @@ fn the_lists_hold_every_name_of_the_documents() {
         let missing: Vec<_> = names.iter().filter(|word| !known.contains(*word)).collect();
         assert!(
             missing.is_empty(),
-            "tests/repository/migration lacks {missing:?} of {}",
+            "tests/repository/migration lacks {missing:?}, which {} names",
             file.display()
         );
         assert!(!names.is_empty(), "no names in {}", file.display());
@@ -209,7 +212,7 @@ fn the_lists_hold_every_name_of_the_documents() {
 }
 
 /// Words that only look like names, and names merged in the documents, with replacements.
-const NO_NAMES: [(&str, &str); 9] = [
+const NOT_NAMES: [(&str, &str); 9] = [
     ("MAX", ""),
     (
         "exceedpreemption_satisfaction_threshold",
@@ -234,7 +237,7 @@ fn words(text: &str) -> Vec<String> {
         .split(|c: char| !c.is_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty());
     let meant = |word: &str| {
-        NO_NAMES
+        NOT_NAMES
             .iter()
             .find(|(known, _)| *known == word)
             .map_or(word.to_string(), |x| x.1.into())

@@ -1,4 +1,4 @@
-//! Rules that the sources, the manual and the README keep.
+//! Checks of the sources, the manual, the README and the installed files.
 
 mod architecture;
 mod generated;

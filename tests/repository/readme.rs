@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Stops the daemons of the tour, however it ends.
-struct Ending<'a> {
+struct StopOnDrop<'a> {
     schedd: &'a Path,
     home: &'a Path,
 }
 
-impl Drop for Ending<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         let _ = Command::new(self.schedd)
             .arg("--stop")
@@ -28,10 +28,14 @@ fn console_blocks(markdown: &str) -> String {
 }
 
 #[test]
-fn the_commands_of_the_readme_print_what_it_shows() {
+fn the_commands_in_the_readme_print_the_output_shown() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let steps = transcript::read(&console_blocks(&readme));
-    assert!(steps.len() > 10, "the tour has gone from README.md");
+    assert!(
+        steps.len() > 10,
+        "README.md has only {} commands in console blocks",
+        steps.len()
+    );
     let programs = Path::new(env!("CARGO_BIN_EXE_lanai")).parent().unwrap();
     let schedd = &programs.join("schedd");
     let folder = tempfile::tempdir().unwrap();
@@ -39,20 +43,20 @@ fn the_commands_of_the_readme_print_what_it_shows() {
     std::fs::create_dir(&home).unwrap();
     // The profile of the account that runs the tests is not part of the tour.
     std::fs::write(home.join("lanai.toml"), "[launch]\nlogin = false\n").unwrap();
-    let ending = Ending {
+    let daemons = StopOnDrop {
         schedd,
         home: &home,
     };
     let path = PathBuf::from(format!("{}:/usr/bin:/bin", programs.display()));
-    let complaints = transcript::run(
+    let failures = transcript::run(
         &steps,
         folder.path(),
         &[("PATH", &path), ("LANAI_HOME", &home), ("HOME", &home)],
     );
-    drop(ending);
+    drop(daemons);
     assert!(
-        complaints.is_empty(),
-        "README.md says otherwise:\n\n{}",
-        complaints.join("\n\n")
+        failures.is_empty(),
+        "the output differs from README.md:\n\n{}",
+        failures.join("\n\n")
     );
 }

@@ -80,13 +80,13 @@ fn prompt(line: &str) -> Option<(&str, &str)> {
 /// True if the line is a comment of the recorder, and not output of qmgr's `print`, which also
 /// begins with `#`.
 fn is_remark(lines: &[&str]) -> bool {
-    let says = |line: &&str| {
+    let is_comment = |line: &&str| {
         line.starts_with("# ") && !line.starts_with("# Create ") && !line.starts_with("# Set ")
     };
-    says(&lines[0])
+    is_comment(&lines[0])
         && lines
             .iter()
-            .find(|line| !says(line))
+            .find(|line| !is_comment(line))
             .is_none_or(|line| prompt(line).is_some())
 }
 
@@ -118,16 +118,16 @@ fn is_open(command: &str) -> bool {
 }
 
 #[test]
-fn blocks_are_read_with_their_streams_and_marks() {
+fn comments_of_the_recorder_are_skipped_and_output_is_kept() {
     let text = "# about\n$ printf 'a\nb' | cat\na\nb<NO-NEWLINE>\n# next\nroot$ qmgr -c 'print server'\n#\n# Create x\n\
         $ sleep 9\nx <EOL>\n2> why\n? TIMEOUT\n";
     let blocks = parse(text);
-    let seen: Vec<_> = blocks
+    let found: Vec<_> = blocks
         .iter()
         .map(|block| (block.line, block.who.as_str(), block.out.as_str()))
         .collect();
     assert_eq!(
-        seen,
+        found,
         [
             (2, "", "a\nb"),
             (7, "root", "#\n# Create x\n"),

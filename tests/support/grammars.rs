@@ -31,7 +31,7 @@ const SERVER: &str = "head";
 
 /// Result of parsing a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
+pub enum ParseResult {
     /// Valid: the text describes a job.
     Parsed,
     /// Refused with PBS's message and exit status.
@@ -39,22 +39,22 @@ pub enum Fate {
 }
 
 /// Checks a job script: its directives.
-pub fn script_header(script: &[u8]) -> Fate {
-    judged(vec!["job.sh".into()], script)
+pub fn script_header(script: &[u8]) -> ParseResult {
+    submit(vec!["job.sh".into()], script)
 }
 
 /// Checks a `qsub` command line in any supported dialect.
-pub fn command_line(words: Vec<OsString>) -> Fate {
-    judged(words, b"")
+pub fn command_line(words: Vec<OsString>) -> ParseResult {
+    submit(words, b"")
 }
 
 /// Checks a value of `-l`.
-pub fn resource_list(text: &[u8]) -> Fate {
-    judged(option("-l", text), b"")
+pub fn resource_list(text: &[u8]) -> ParseResult {
+    submit(option("-l", text), b"")
 }
 
 /// Checks a select specification, and a place specification after a newline.
-pub fn chunks(text: &[u8]) -> Fate {
+pub fn chunks(text: &[u8]) -> ParseResult {
     let mut parts = text.splitn(2, |&b| b == b'\n');
     let mut words = option(
         "-l",
@@ -63,38 +63,38 @@ pub fn chunks(text: &[u8]) -> Fate {
     if let Some(place) = parts.next() {
         words.extend(option("-l", &[b"place=", place].concat()));
     }
-    judged(words, b"")
+    submit(words, b"")
 }
 
 /// Checks a value of `-W depend=`.
-pub fn dependency(text: &[u8]) -> Fate {
+pub fn dependency(text: &[u8]) -> ParseResult {
     if let Ok(text) = std::str::from_utf8(text) {
         for server in [None, Some(SERVER)] {
             ParsedDependency::parse(text, server)
                 .iter()
-                .for_each(preference_is_parsed_again);
+                .for_each(check_dependency_display);
         }
     }
-    judged(option("-W", &[b"depend=", text].concat()), b"")
+    submit(option("-W", &[b"depend=", text].concat()), b"")
 }
 
 /// Checks a value of `-a`: accepted exactly if its digits form a valid date.
-pub fn date(text: &[u8]) -> Fate {
-    let fate = judged(option("-a", text), b"");
+pub fn date(text: &[u8]) -> ParseResult {
+    let result = submit(option("-a", text), b"");
     let (text, begin) = (
         String::from_utf8_lossy(text),
         date::begin(&String::from_utf8_lossy(text), NOW),
     );
-    assert_eq!(begin.is_some(), fate == Fate::Parsed, "{text:?}");
-    if let Some(sense) = makes_sense(&text) {
-        assert_eq!(begin.is_some(), sense, "{text:?} comes to {begin:?}");
+    assert_eq!(begin.is_some(), result == ParseResult::Parsed, "{text:?}");
+    if let Some(expected) = is_valid_date(&text) {
+        assert_eq!(begin.is_some(), expected, "{text:?} is parsed as {begin:?}");
     }
-    fate
+    result
 }
 
 /// True if a text has the form `[[[[CC]YY]MM]DD]hhmm[.SS]` and each part is in range. None near the
 /// start of 1970: earlier dates are refused, and the boundary depends on the time zone.
-fn makes_sense(text: &str) -> Option<bool> {
+fn is_valid_date(text: &str) -> Option<bool> {
     let (digits, seconds) = text.split_once('.').unwrap_or((text, "00"));
     let all_digits = digits
         .bytes()
@@ -146,7 +146,7 @@ pub fn here() -> Here {
     }
 }
 
-fn judged(words: Vec<OsString>, script: &[u8]) -> Fate {
+fn submit(words: Vec<OsString>, script: &[u8]) -> ParseResult {
     let submitted = qsub::submission_of(words, script, &here()).map(|submission| {
         let draft = drafted(&submission.settings, origin(&submission));
         draft
@@ -155,12 +155,12 @@ fn judged(words: Vec<OsString>, script: &[u8]) -> Fate {
     });
     match submitted.and_then(|result| result) {
         Ok((draft, submission)) => {
-            is_read_again(&draft, &submission);
-            Fate::Parsed
+            check_resubmission(&draft, &submission);
+            ParseResult::Parsed
         }
         Err(failure) => {
             assert!(is_of_the_contract(&failure), "{failure:?}");
-            Fate::Refused
+            ParseResult::Refused
         }
     }
 }
@@ -290,15 +290,15 @@ pub fn as_json(record: &JobRecord, server: &ServerFacts) -> Map<String, Value> {
         .clone()
 }
 
-/// Resubmitting a job from its displayed attributes gives the same request.
-fn is_read_again(draft: &Draft, submission: &NewJob) {
-    let wish = draft.depend.clone();
-    preference_is_parsed_again(&wish);
+/// Asserts that resubmitting a job from its displayed attributes gives the same job.
+fn check_resubmission(draft: &Draft, submission: &NewJob) {
+    let depend = draft.depend.clone();
+    check_dependency_display(&depend);
     let shown = as_json(&record(draft), &server());
     if is_ambiguous(draft, &shown) {
         return;
     }
-    let settings = said_again(draft, &shown);
+    let settings = as_settings(draft, &shown);
     let again = drafted(&settings, origin(submission));
     let again = again.unwrap_or_else(|refusal| panic!("{refusal}: {settings:?}"));
     same_request(&draft.spec.request, &again.spec.request);
@@ -314,8 +314,8 @@ fn is_read_again(draft: &Draft, submission: &NewJob) {
     assert_eq!(again.holds, draft.holds);
 }
 
-fn preference_is_parsed_again(wish: &ParsedDependency) {
-    let shown = dependency::shown(wish.on, &wish.edges, &wish.labels, SERVER);
+fn check_dependency_display(depend: &ParsedDependency) {
+    let shown = dependency::shown(depend.on, &depend.edges, &depend.labels, SERVER);
     let again = shown
         .as_deref()
         .map_or(Ok(ParsedDependency::default()), |shown| {
@@ -323,10 +323,10 @@ fn preference_is_parsed_again(wish: &ParsedDependency) {
         });
     let mut again = again.unwrap_or_else(|fault| panic!("{shown:?}: {fault:?}"));
     // The display groups edges of the same type.
-    let mut edges = wish.edges.clone();
+    let mut edges = depend.edges.clone();
     edges.sort();
     again.edges.sort();
-    assert_eq!((wish.on, edges), (again.on, again.edges), "{shown:?}");
+    assert_eq!((depend.on, edges), (again.on, again.edges), "{shown:?}");
 }
 
 /// True if the displayed select cannot be parsed back. PBS stores and displays quoted values
@@ -350,23 +350,23 @@ fn is_ambiguous(draft: &Draft, shown: &Map<String, Value>) -> bool {
 }
 
 /// Converts displayed attributes to settings, as a client that resubmits a job does.
-fn said_again(draft: &Draft, shown: &Map<String, Value>) -> Vec<AttributeSetting> {
+fn as_settings(draft: &Draft, shown: &Map<String, Value>) -> Vec<AttributeSetting> {
     let mut settings = vec![AttributeSetting::new("queue", draft.spec.queue.as_str())];
     for (name, value) in shown {
         match value {
-            Value::Object(list) if name == "Resource_List" => settings.extend(list_again(list)),
-            Value::String(text) => settings.extend(setting_again(name, text, &draft.spec)),
+            Value::Object(list) if name == "Resource_List" => settings.extend(list_settings(list)),
+            Value::String(text) => settings.extend(as_setting(name, text, &draft.spec)),
             Value::Number(number) => {
-                settings.extend(setting_again(name, &number_again(number), &draft.spec))
+                settings.extend(as_setting(name, &number_text(number), &draft.spec))
             }
             _ => {}
         }
     }
-    settings.extend(bytes_again(&draft.spec));
+    settings.extend(byte_settings(&draft.spec));
     settings
 }
 
-fn number_again(number: &serde_json::Number) -> String {
+fn number_text(number: &serde_json::Number) -> String {
     number.as_i64().map_or_else(
         || number.as_f64().unwrap_or(f64::NAN).to_string(),
         |whole| whole.to_string(),
@@ -375,14 +375,14 @@ fn number_again(number: &serde_json::Number) -> String {
 
 /// Settings for job-wide resources. Host-level resources are in `select`; the list only shows their
 /// totals.
-fn list_again(list: &Map<String, Value>) -> Vec<AttributeSetting> {
+fn list_settings(list: &Map<String, Value>) -> Vec<AttributeSetting> {
     let known = resources_known();
     let is_of_job = |name: &str| {
         !known
             .get(name)
             .is_none_or(|definition| definition.host_level)
     };
-    let asked = list
+    let job_wide = list
         .iter()
         .filter(|(name, _)| is_of_job(name) && !["nodect", "nodes"].contains(&name.as_str()));
     let text = |value: &Value| {
@@ -390,7 +390,7 @@ fn list_again(list: &Map<String, Value>) -> Vec<AttributeSetting> {
             .as_str()
             .map_or_else(|| value.to_string(), String::from)
     };
-    asked
+    job_wide
         .map(|(name, value)| AttributeSetting::resource(name, text(value)))
         .collect()
 }
@@ -403,7 +403,7 @@ const BYTES: [&str; 4] = [
     "init_work_dir",
 ];
 
-fn bytes_again(spec: &Spec) -> Vec<AttributeSetting> {
+fn byte_settings(spec: &Spec) -> Vec<AttributeSetting> {
     let values = [&spec.output, &spec.error, &spec.shell, &spec.init_workdir];
     let set = BYTES
         .iter()
@@ -413,7 +413,7 @@ fn bytes_again(spec: &Spec) -> Vec<AttributeSetting> {
         .collect()
 }
 
-fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<AttributeSetting> {
+fn as_setting(name: &str, text: &str, spec: &Spec) -> Option<AttributeSetting> {
     let is_settable = attribute::may_set(name, false).is_ok() && !BYTES.contains(&name);
     match (name, text) {
         _ if !is_settable => None,
@@ -421,7 +421,7 @@ fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<AttributeSetting
         ("Checkpoint" | "Keep_Files" | "Mail_Points", _) if !spec.other.contains_key(name) => None,
         ("Hold_Types", "n") => None,
         ("project", DEFAULT_PROJECT) => None,
-        ("Execution_Time", text) => Some(AttributeSetting::new(name, moment_again(text))),
+        ("Execution_Time", text) => Some(AttributeSetting::new(name, date_text(text))),
         ("interactive" | "job_arguments", _) => None,
         ("resv", _) => spec
             .reservation
@@ -433,7 +433,7 @@ fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<AttributeSetting
 
 /// Converts `Fri Nov 11 17:57:05 2016` to seconds since the Unix epoch. A time outside the calendar
 /// range is already displayed in seconds and returned unchanged.
-fn moment_again(text: &str) -> String {
+fn date_text(text: &str) -> String {
     let parts: Vec<&str> = text.split_whitespace().collect();
     let [_, month, day, clock, year] = parts[..] else {
         return text.to_string();
@@ -444,13 +444,13 @@ fn moment_again(text: &str) -> String {
     let month = 1 + months
         .iter()
         .position(|known| *known == month)
-        .expect("a month has its name");
-    let (clock, second) = clock.rsplit_once(':').expect("a clock has seconds");
-    let asked = format!(
+        .expect("a month name");
+    let (clock, second) = clock.rsplit_once(':').expect("a time with seconds");
+    let digits = format!(
         "{year:0>4}{month:02}{day:0>2}{}.{second}",
         clock.replace(':', "")
     );
-    date::begin(&asked, Wall(0)).unwrap_or_else(|| panic!("{text} is no moment as {asked}"))
+    date::begin(&digits, Wall(0)).unwrap_or_else(|| panic!("{text} is not a date: {digits}"))
 }
 
 /// Asserts that two requests are equal. Ignores host-level values in the list that the select

@@ -23,17 +23,17 @@ pub fn root() -> PathBuf {
 /// Seed of the property tests unless `PROPTEST_CASES` is set.
 const SEED: u64 = 20;
 
-/// Settings for at least `least` cases of a property, with a fixed seed. If `PROPTEST_CASES` is
+/// Settings for at least `minimum` cases of a property, with a fixed seed. If `PROPTEST_CASES` is
 /// set, it may raise the number, and the seed is random.
-pub fn cases(least: u32) -> proptest::test_runner::Config {
+pub fn cases(minimum: u32) -> proptest::test_runner::Config {
     let default = proptest::test_runner::Config::default();
-    let asked = std::env::var("PROPTEST_CASES").is_ok();
-    let cases = if asked {
-        default.cases.max(least)
+    let is_random = std::env::var("PROPTEST_CASES").is_ok();
+    let cases = if is_random {
+        default.cases.max(minimum)
     } else {
-        least
+        minimum
     };
-    let rng_seed = if asked {
+    let rng_seed = if is_random {
         default.rng_seed
     } else {
         RngSeed::Fixed(SEED)

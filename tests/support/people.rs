@@ -220,20 +220,20 @@ fn place(name: &str) -> PathBuf {
 /// Runs a tool that changes account data. Retries while another process holds the lock.
 #[track_caller]
 pub fn change_accounts(command: &mut Command) {
-    let mut said = String::new();
+    let mut errors = String::new();
     for _ in 0..200 {
         let output = command.output().unwrap();
-        said = String::from_utf8_lossy(&output.stderr).into_owned();
+        errors = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() {
             return;
         }
-        if !said.contains("lock") && !said.contains("currently used") {
+        if !errors.contains("lock") && !errors.contains("currently used") {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
     // A second panic during unwinding would hide the first.
-    assert!(std::thread::panicking(), "{command:?}: {said}");
+    assert!(std::thread::panicking(), "{command:?}: {errors}");
 }
 
 /// Directory of the programs under test: the build directory if all users can reach it, else copies

@@ -1,4 +1,4 @@
-//! A simulated noded: the test decides what it answers, and whether it answers at all.
+//! A simulated noded whose answers the test chooses.
 
 use super::sandbox::Sandbox;
 use lanai::model::node::NodeFacts;
@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Orders that a simulated noded has received, with their times.
-pub type Heard = Arc<Mutex<Vec<(Instant, ScheddOrder)>>>;
+pub type ReceivedOrders = Arc<Mutex<Vec<(Instant, ScheddOrder)>>>;
 
-/// A simulated noded for node `n1`; a callback of the test answers its orders.
+/// A simulated noded for node `n1`; a callback of the test answers orders with reports.
 pub struct Played {
     pub sandbox: Sandbox,
-    heard: Heard,
+    orders: ReceivedOrders,
     /// Connection to schedd, once schedd has connected.
-    voice: Arc<Mutex<Option<UnixStream>>>,
+    connection: Arc<Mutex<Option<UnixStream>>>,
 }
 
 impl Played {
@@ -34,46 +34,50 @@ impl Played {
         );
         fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
         let listener = UnixListener::bind(&socket).unwrap();
-        let heard = Heard::default();
-        let voice = Arc::new(Mutex::new(None));
-        let (notes, speaker) = (heard.clone(), voice.clone());
+        let orders = ReceivedOrders::default();
+        let connection = Arc::new(Mutex::new(None));
+        let (thread_orders, thread_connection) = (orders.clone(), connection.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
-                *speaker.lock().unwrap() = stream.try_clone().ok();
-                converse(stream, &notes, &answer);
+                *thread_connection.lock().unwrap() = stream.try_clone().ok();
+                serve(stream, &thread_orders, &answer);
             }
         });
         Played {
             sandbox,
-            heard,
-            voice,
+            orders,
+            connection,
         }
     }
 
     /// Sends a report without an order.
     pub fn say(&self, report: &NodeReport) {
-        let mut voice = self.voice.lock().unwrap();
-        frame::write(voice.as_mut().expect("schedd has dialled"), report).unwrap();
+        let mut connection = self.connection.lock().unwrap();
+        frame::write(
+            connection.as_mut().expect("schedd has not connected yet"),
+            report,
+        )
+        .unwrap();
     }
 
     /// Time, job number and attempt of each start order.
     pub fn starts(&self) -> Vec<(Instant, u64, u32)> {
-        let heard = self.heard.lock().unwrap();
+        let orders = self.orders.lock().unwrap();
         let start = |(at, order): &(Instant, ScheddOrder)| match order {
             ScheddOrder::Start(launch) => Some((*at, launch.job.number, launch.attempt)),
             _ => None,
         };
-        heard.iter().filter_map(start).collect()
+        orders.iter().filter_map(start).collect()
     }
 
     /// Time of the cancel order for this attempt of a job; None if there was none.
     pub fn cancelled(&self, number: u64, wanted: u32) -> Option<Instant> {
-        let heard = self.heard.lock().unwrap();
-        let is_it = |order: &ScheddOrder| matches!(order, ScheddOrder::Cancel { job, attempt, .. } if job.number == number && *attempt == wanted);
-        heard
+        let orders = self.orders.lock().unwrap();
+        let is_match = |order: &ScheddOrder| matches!(order, ScheddOrder::Cancel { job, attempt, .. } if job.number == number && *attempt == wanted);
+        orders
             .iter()
-            .find(|(_, order)| is_it(order))
+            .find(|(_, order)| is_match(order))
             .map(|(at, _)| *at)
     }
 
@@ -88,13 +92,13 @@ impl Played {
     }
 }
 
-fn converse(
+fn serve(
     mut stream: UnixStream,
-    heard: &Heard,
+    orders: &ReceivedOrders,
     answer: &impl Fn(&ScheddOrder) -> Vec<NodeReport>,
 ) {
     while let Ok(order) = frame::read::<ScheddOrder>(&mut stream) {
-        heard.lock().unwrap().push((Instant::now(), order.clone()));
+        orders.lock().unwrap().push((Instant::now(), order.clone()));
         let reports = match &order {
             ScheddOrder::Hello { .. } => {
                 let (boot, directory) = ("b".into(), "d".repeat(32));

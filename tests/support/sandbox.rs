@@ -296,20 +296,20 @@ impl Sandbox {
         })
     }
 
-    /// Polls until `so` returns a value. Panics after 40 seconds.
+    /// Polls until `condition` returns a value. Panics after 40 seconds.
     #[track_caller]
-    pub fn until<T>(&self, what: &str, mut so: impl FnMut() -> Option<T>) -> T {
+    pub fn until<T>(&self, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
         let started = Instant::now();
         // Most conditions run a program, so the pause grows: long waits leave the processors to the
         // daemons.
         let mut pause = Duration::from_millis(5);
         loop {
-            if let Some(found) = so() {
+            if let Some(found) = condition() {
                 return found;
             }
             if started.elapsed() > Duration::from_secs(40) {
                 panic!(
-                    "waited in vain for {what}\nqstat:\n{}\nlog:\n{}",
+                    "timeout: waited for {what}\nqstat:\n{}\nlog:\n{}",
                     self.run("qstat", &["-xa"]).out,
                     self.log()
                 );
@@ -362,16 +362,16 @@ impl Sandbox {
     pub fn kill(&self, name: &str) {
         let pid = self
             .pid_of(name)
-            .unwrap_or_else(|| panic!("no {name} runs here"));
+            .unwrap_or_else(|| panic!("{name} is not running in this sandbox"));
         kill(pid, 9);
-        self.until(&format!("the death of {name}"), || {
+        self.until(&format!("the exit of {name}"), || {
             is_gone(pid).then_some(())
         });
     }
 
     /// Simulates a power failure: kills all processes of this sandbox.
     pub fn cut_power(&self) {
-        self.debris.lock().unwrap().extend(self.lying_about());
+        self.debris.lock().unwrap().extend(self.leftovers());
         for _ in 0..400 {
             let left = self.processes();
             if left.is_empty() {
@@ -390,7 +390,7 @@ impl Drop for Sandbox {
 }
 
 impl Sandbox {
-    /// Ends all processes and removes their leftovers, in whatever state the test ended.
+    /// Ends all processes and removes their leftovers, whether the test passed or failed.
     pub fn end(&self) {
         let _ = self.run("schedd", &["--stop"]);
         // The shepherd of a finished job may still be removing its TMPDIR.
@@ -408,7 +408,7 @@ impl Sandbox {
 
     /// Control groups and `TMPDIR`s that killed shepherds could not remove, read from the records
     /// of the attempts.
-    fn lying_about(&self) -> Vec<PathBuf> {
+    fn leftovers(&self) -> Vec<PathBuf> {
         let files = super::files(self.folder.path()).into_iter();
         let records = files
             .filter(|file| file.ends_with("record"))

@@ -40,13 +40,13 @@ impl Source {
     /// Line number, from 1, of the first occurrence of `phrase` as whole words.
     pub fn line_of(code: &str, phrase: &str) -> Option<usize> {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        let stands_alone = |&(at, _): &(usize, &str)| {
+        let is_whole_word = |&(at, _): &(usize, &str)| {
             let before = code[..at].chars().next_back();
             let after = code[at + phrase.len()..].chars().next();
             let open_start = !phrase.starts_with(is_word) || !before.is_some_and(is_word);
             open_start && (!phrase.ends_with(is_word) || !after.is_some_and(is_word))
         };
-        let (at, _) = code.match_indices(phrase).find(stands_alone)?;
+        let (at, _) = code.match_indices(phrase).find(is_whole_word)?;
         Some(1 + code[..at].matches('\n').count())
     }
 }
@@ -127,7 +127,7 @@ fn character(body: &str) -> Option<usize> {
 }
 
 #[test]
-fn comments_and_literals_are_no_code() {
+fn comments_and_literals_are_removed() {
     let text = "fn f<'a>(x: &'a str) { for r in 0..1 {} } // unsafe\nlet s = \"unsafe \\\" {\"; let c = '\"'; b\"x\"; r#\"unsafe\"#;\n";
     let code = scrub(text);
     assert_eq!(code.lines().count(), 2);

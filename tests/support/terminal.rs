@@ -28,34 +28,35 @@ impl Terminal {
     }
 
     /// Runs this command on a new terminal.
-    pub fn with(ours: &Command) -> Terminal {
+    pub fn with(template: &Command) -> Terminal {
         let size = Winsize {
             ws_row: 24,
             ws_col: 80,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
-        let made = openpty(Some(&size), None).unwrap();
-        for end in [&made.master, &made.slave] {
+        let pty = openpty(Some(&size), None).unwrap();
+        for end in [&pty.master, &pty.slave] {
             fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
         }
-        fcntl(&made.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-        let terminal = nix::unistd::ttyname(&made.slave).unwrap();
+        fcntl(&pty.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        let terminal = nix::unistd::ttyname(&pty.slave).unwrap();
         let mut command = Command::new("setsid");
         // The test runner may have been started with SIGINT ignored.
         command
             .args(["-c", "env", "--default-signal"])
-            .arg(ours.get_program())
-            .args(ours.get_args());
-        command.current_dir(ours.get_current_dir().unwrap());
+            .arg(template.get_program())
+            .args(template.get_args());
+        command.current_dir(template.get_current_dir().unwrap());
         command
             .env_clear()
             .envs(
-                ours.get_envs()
+                template
+                    .get_envs()
                     .filter_map(|(name, value)| Some((name, value?))),
             )
             .env("TERM", "vt52");
-        let screen = || made.slave.try_clone().unwrap();
+        let screen = || pty.slave.try_clone().unwrap();
         let command = command
             .stdin(screen())
             .stdout(screen())
@@ -63,7 +64,7 @@ impl Terminal {
             .spawn()
             .unwrap();
         Terminal {
-            keyboard: Some(made.master),
+            keyboard: Some(pty.master),
             terminal,
             command,
             screen: String::new(),
@@ -85,6 +86,7 @@ impl Terminal {
         (person, id)
     }
 
+    /// Waits for the message of a waiting `qsub -I`; returns the job id in it.
     #[track_caller]
     pub fn sees_id(&mut self) -> String {
         self.sees("qsub: waiting for job ");
@@ -93,6 +95,7 @@ impl Terminal {
         self.screen[from..].split(' ').next().unwrap().to_string()
     }
 
+    /// Waits for the prompt of the shell.
     pub fn sees_prompt(&mut self) {
         self.sees(if nix::unistd::geteuid().is_root() {
             "# "
@@ -134,6 +137,7 @@ impl Terminal {
         }
     }
 
+    /// Adds the output that arrives within 20 ms to the screen text.
     pub fn look(&mut self) {
         let Some(keyboard) = &self.keyboard else {
             return;
@@ -180,7 +184,7 @@ impl Terminal {
             }
             assert!(
                 started.elapsed() < Duration::from_secs(20),
-                "it does not end: {:?}",
+                "the command does not exit: {:?}",
                 self.screen
             );
         }

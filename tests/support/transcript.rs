@@ -69,20 +69,20 @@ pub fn run(steps: &[Step], folder: &Path, variables: &[(&str, &Path)]) -> Vec<St
     let printed = String::from_utf8_lossy(&printed);
     let mut blocks = printed.split(MARK);
     let mut block = blocks.next().unwrap_or_default();
-    let mut complaints = Vec::new();
+    let mut failures = Vec::new();
     for step in steps {
         let Some(next) = blocks.next() else {
-            complaints.push(format!(
+            failures.push(format!(
                 "$ {}\n  the shell ended here: {block}",
                 step.command
             ));
             break;
         };
         let (status, rest) = next.split_once('\n').unwrap_or((next, ""));
-        complaints.extend(compare(step, block, status));
+        failures.extend(compare(step, block, status));
         block = rest;
     }
-    complaints
+    failures
 }
 
 fn compare(step: &Step, printed: &str, status: &str) -> Option<String> {
@@ -124,17 +124,17 @@ fn fits(pattern: &str, line: &str) -> bool {
 fn transcripts_detect_a_difference() {
     let folder = tempfile::tempdir().unwrap();
     let path = [("PATH", Path::new("/usr/bin:/bin"))];
-    let complaints = |text: &str| run(&read(text), folder.path(), &path).len();
+    let failures = |text: &str| run(&read(text), folder.path(), &path).len();
     assert_eq!(
-        complaints("$ x=a\n$ cat <<END\n> $x 17 b\n> END\na [..] b\n$ pwd\n/[..]\n$ false\n? 1\n"),
+        failures("$ x=a\n$ cat <<END\n> $x 17 b\n> END\na [..] b\n$ pwd\n/[..]\n$ false\n? 1\n"),
         0
     );
     assert_eq!(
-        complaints("$ seq 5\n1\n[...]\n5\n$ seq 2\n[...]\n1\n2\n[...]\n"),
+        failures("$ seq 5\n1\n[...]\n5\n$ seq 2\n[...]\n1\n2\n[...]\n"),
         0
     );
-    assert_eq!(complaints("$ echo b\na\n"), 1);
-    assert_eq!(complaints("$ echo a\n$ echo b\nb\n"), 1);
-    assert_eq!(complaints("$ false\n$ true\n? 1\n"), 2);
-    assert_eq!(complaints("$ exit 0\n$ true\n"), 1);
+    assert_eq!(failures("$ echo b\na\n"), 1);
+    assert_eq!(failures("$ echo a\n$ echo b\nb\n"), 1);
+    assert_eq!(failures("$ false\n$ true\n? 1\n"), 2);
+    assert_eq!(failures("$ exit 0\n$ true\n"), 1);
 }

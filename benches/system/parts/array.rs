@@ -43,10 +43,10 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
 /// The starts per second, from the time at which the array may start.
 fn released(scale: &Scale) -> Result<f64> {
     let stage = Stage::begin(false)?;
-    stage.close_gate()?;
+    stage.stop_starts()?;
     must(&mut stage.array(scale.jobs))?;
     let begun = wall();
-    stage.open_gate()?;
+    stage.allow_starts()?;
     let last = stage.stamps(scale.jobs)?.into_iter().fold(begun, f64::max);
     stage.drain()?;
     stage.end()?;
@@ -56,13 +56,13 @@ fn released(scale: &Scale) -> Result<f64> {
 /// The milliseconds of the submission, and the growth of schedd in MiB.
 fn many() -> Result<(f64, f64)> {
     let stage = Stage::begin(false)?;
-    stage.close_gate()?;
+    stage.stop_starts()?;
     let before = stage.memory()?;
     let begun = Instant::now();
     must(&mut stage.array(MANY))?;
     let submit = begun.elapsed().as_secs_f64() * 1000.0;
     let memory = stage.memory()? - before;
-    must(stage.ours("qdel").arg("1[]"))?;
+    must(stage.lanai_command("qdel").arg("1[]"))?;
     stage.end()?;
     Ok((submit, memory))
 }

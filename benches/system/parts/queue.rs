@@ -20,7 +20,7 @@ const BATCH: usize = 100;
 /// Measures the long queue.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let stage = Stage::begin(false)?;
-    stage.close_gate()?;
+    stage.stop_starts()?;
     let empty = stage.memory()?;
     let (jobs, long) = (scale.jobs * 10, scale.jobs * 100);
     fill(&stage, jobs)?;
@@ -50,7 +50,7 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
     ] {
         let time = listing(&stage, &arguments, count * scale.repeats)?;
         let what = format!("{what}, {jobs} queued");
-        let limit = Some(limits.start_ours);
+        let limit = Some(limits.start_command);
         report.add(Figure {
             what,
             unit: "ms",
@@ -71,8 +71,14 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
 
 fn listing(stage: &Stage, arguments: &[&str], count: usize) -> Result<f64> {
     let one = |_| {
-        let (time, done) =
-            timed(|| must(stage.ours("qstat").args(arguments).stdout(Stdio::null())));
+        let (time, done) = timed(|| {
+            must(
+                stage
+                    .lanai_command("qstat")
+                    .args(arguments)
+                    .stdout(Stdio::null()),
+            )
+        });
         done.map(|()| time)
     };
     Ok(median(&(0..count).map(one).collect::<Result<Vec<_>>>()?))
@@ -93,7 +99,7 @@ fn fill(stage: &Stage, jobs: usize) -> Result<()> {
         for _ in batch {
             match frame::read(&mut stream)? {
                 Reply::Accepted { .. } => {}
-                other => bail!("a submit was answered by {other:?}"),
+                other => bail!("unexpected reply to a submission: {other:?}"),
             }
         }
     }

@@ -12,7 +12,7 @@ const ONES: usize = 50;
 /// Measures submission.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
     let stage = Stage::begin(false)?;
-    stage.close_gate()?;
+    stage.stop_starts()?;
     let figure = |what: &str, unit, value, limit, target, better| Figure {
         what: what.to_string(),
         unit,
@@ -44,7 +44,7 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
     });
     let rate = rate(scale, &stage, 1)?;
     report.add(figure(
-        "submits one after another",
+        "submits, one at a time",
         "/s",
         rate,
         1000.0 / least,
@@ -53,10 +53,10 @@ pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()
     ));
     let rate = self::rate(scale, &stage, 4)?;
     report.add(figure(
-        "submits, 4 at once",
+        "submits, four at a time",
         "/s",
         rate,
-        limits.start_ours_rate,
+        limits.start_command_rate,
         1500.0,
         Better::More,
     ));

@@ -1,5 +1,5 @@
-//! Throughput of a thousand jobs: submitted by four users while they run, or queued first and then
-//! released.
+//! Throughput of a thousand jobs: submitted four at a time while earlier ones run, or queued first
+//! and then released.
 
 use crate::Scale;
 use crate::figures::median;
@@ -22,15 +22,15 @@ struct Run {
 
 /// Measures throughput without login shells.
 pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
-    let runs = repeated(scale, false, flowing)?;
+    let runs = repeated(scale, false, run_during_submission)?;
     add(
         report,
-        "submitted by 4",
+        "submitted four at a time",
         &runs,
         limits.pair_rate,
         Some((500.0, 5.0)),
     );
-    let runs = repeated(scale, false, released)?;
+    let runs = repeated(scale, false, run_after_submission)?;
     add(
         report,
         "queued, then released",
@@ -48,7 +48,7 @@ pub fn measure_login(scale: &Scale, limits: &Limits, report: &mut Report) -> Res
         jobs: (scale.jobs / 10).max(10),
         ..scale.clone()
     };
-    let runs = repeated(&fewer, true, released)?;
+    let runs = repeated(&fewer, true, run_after_submission)?;
     add(
         report,
         "queued, then released, login shell",
@@ -83,7 +83,7 @@ fn add(report: &mut Report, how: &str, runs: &[Run], limit: f64, target: Option<
         Better::More,
     ));
     report.add(figure(
-        "processor time of 1,000 jobs",
+        "processor time of all processes, 1,000 jobs",
         "s",
         middle(|run| run.all),
         None,
@@ -91,7 +91,7 @@ fn add(report: &mut Report, how: &str, runs: &[Run], limit: f64, target: Option<
         Better::Less,
     ));
     report.add(figure(
-        "schedd's own of 1,000 jobs",
+        "processor time of schedd, 1,000 jobs",
         "s",
         middle(|run| run.schedd),
         None,
@@ -101,7 +101,7 @@ fn add(report: &mut Report, how: &str, runs: &[Run], limit: f64, target: Option<
 }
 
 /// Measures from the first submission to the last start.
-fn flowing(scale: &Scale, login: bool) -> Result<Run> {
+fn run_during_submission(scale: &Scale, login: bool) -> Result<Run> {
     let before = spent()?;
     let stage = Stage::begin(login)?;
     let begun = wall();
@@ -110,13 +110,13 @@ fn flowing(scale: &Scale, login: bool) -> Result<Run> {
 }
 
 /// Measures from the time at which jobs may start to the last start.
-fn released(scale: &Scale, login: bool) -> Result<Run> {
+fn run_after_submission(scale: &Scale, login: bool) -> Result<Run> {
     let stage = Stage::begin(login)?;
-    stage.close_gate()?;
+    stage.stop_starts()?;
     stage.submit(scale.jobs, SUBMITTERS)?;
     let before = (spent()?, stage.schedd_seconds()?);
     let begun = wall();
-    stage.open_gate()?;
+    stage.allow_starts()?;
     let run = finish(scale, stage, begun, before)?;
     // The total includes what schedd spent on the submissions, as schedd was not reaped before.
     Ok(Run {

@@ -1,7 +1,8 @@
-//! Manual pages, written from the same definitions that read the command line.
+//! Generates the manual pages from the definitions of the command lines.
 //!
 //! The sections that clap does not know (exit status, files, environment, examples) come from the
-//! text files in `man/parts`. Pages hold no date: the same source gives the same page.
+//! text files in `man/parts`. Pages contain no date, so that the same
+//! source gives the same page.
 //!
 //! A section of those files begins with `# HEADING (page, page)`; one without pages is on every
 //! page. Blank lines separate blocks. A block is a paragraph, a term with its indented description,
@@ -33,12 +34,12 @@ const PARTS: &[&str] = &[
 ];
 
 /// The indentation of descriptions and examples in [`PARTS`].
-const INDENT: &str = "    ";
+const INDENTATION: &str = "    ";
 
 /// A section of [`PARTS`].
 struct ManualPart {
     heading: &'static str,
-    /// The pages that show it; all when absent.
+    /// The pages that show the section, separated by `, `; None for all pages.
     pages: Option<&'static str>,
     text: &'static str,
 }
@@ -48,7 +49,7 @@ pub fn file_name(program: &CliProgram) -> String {
     format!("{}.{}", program.name, program.section)
 }
 
-/// What every piece of roff begins with: an apostrophe that stays one.
+/// First lines of all output of `Roff`. They define the string `Aq`, a plain apostrophe.
 pub const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
 /// The page of a program, as roff.
@@ -60,7 +61,7 @@ pub fn page(program: &CliProgram) -> io::Result<Vec<u8>> {
     man.render_description_section(&mut body)?;
     man.render_options_section(&mut body)?;
     commands(program, &mut body)?;
-    beyond_options(program).to_writer(&mut body)?;
+    part_sections(program).to_writer(&mut body)?;
     let body = String::from_utf8_lossy(&body).replace(PREAMBLE, "");
     Ok(format!("{PREAMBLE}{}\n{body}", title(program)).into_bytes())
 }
@@ -75,7 +76,7 @@ fn title(program: &CliProgram) -> String {
     )
 }
 
-/// The usage as `--help` has it: a list of thirty letters in brackets would tell less.
+/// The usage line of `--help`, which is shorter than a list of all options.
 fn synopsis(program: &CliProgram) -> Roff {
     let usage = (program.command)().render_usage().to_string();
     let mut roff = Roff::new();
@@ -93,7 +94,7 @@ fn synopsis(program: &CliProgram) -> Roff {
     roff
 }
 
-/// What the commands of a program do, a section each with their options.
+/// A section for each subcommand of a program, with its description and options.
 fn commands(program: &CliProgram, body: &mut Vec<u8>) -> io::Result<()> {
     let mut command = (program.command)();
     command.build();
@@ -117,8 +118,8 @@ fn commands(program: &CliProgram, body: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// The program's sections of [`PARTS`], and the list of all pages.
-fn beyond_options(program: &CliProgram) -> Roff {
+/// The program's sections of [`PARTS`], and SEE ALSO with all pages.
+fn part_sections(program: &CliProgram) -> Roff {
     let mut roff = Roff::new();
     for section in sections().filter(|section| section.is_on(program.name)) {
         roff.control("SH", [section.heading]);
@@ -161,24 +162,25 @@ fn write_blocks(roff: &mut Roff, text: &str) {
         .split("\n\n")
         .map(|block| block.trim_matches('\n'))
         .collect();
-    // Blank lines do not divide an example.
-    let runs = blocks.chunk_by(|block, next| block.starts_with(INDENT) && next.starts_with(INDENT));
+    // A blank line does not end an example.
+    let runs = blocks
+        .chunk_by(|block, next| block.starts_with(INDENTATION) && next.starts_with(INDENTATION));
     for run in runs {
         write_block(roff, &run.join("\n\n"));
     }
 }
 
 fn write_block(roff: &mut Roff, block: &str) {
-    if block.starts_with(INDENT) {
+    if block.starts_with(INDENTATION) {
         roff.control("PP", [])
             .control("RS", ["4"])
             .control("nf", []);
         for line in block.lines() {
-            roff.text([bold(line.strip_prefix(INDENT).unwrap_or(line))]);
+            roff.text([bold(line.strip_prefix(INDENTATION).unwrap_or(line))]);
         }
         roff.control("fi", []).control("RE", []);
     } else if let Some((term, description)) = block.split_once('\n')
-        && description.starts_with(INDENT)
+        && description.starts_with(INDENTATION)
     {
         roff.control("TP", [])
             .text([bold(term)])
@@ -219,27 +221,31 @@ mod tests {
     }
 
     #[test]
-    fn every_section_belongs_to_a_program_and_says_something() {
+    fn every_section_has_text_and_names_existing_pages() {
         let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
         for section in sections() {
             let pages = section.pages.unwrap_or(known[0]);
             assert!(
                 pages.split(", ").all(|name| known.contains(&name)),
-                "{} of {pages}",
+                "section {} names a page that does not exist: {pages}",
                 section.heading
             );
             assert_eq!(section.heading, section.heading.to_uppercase());
-            assert!(!section.text.trim().is_empty(), "{}", section.heading);
+            assert!(
+                !section.text.trim().is_empty(),
+                "section {} is empty",
+                section.heading
+            );
         }
     }
 
     #[test]
-    fn every_file_of_the_prose_is_part_of_the_pages() {
+    fn every_file_in_man_parts_is_used() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/man/parts");
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
-            assert!(PARTS.contains(&&*text), "{}", path.display());
+            assert!(PARTS.contains(&&*text), "PARTS lacks {}", path.display());
         }
     }
 
@@ -259,9 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_tells_how_a_command_ends() {
+    fn every_command_page_has_an_exit_status_section() {
         for program in PROGRAMS.iter().filter(|program| program.section == 1) {
-            assert!(text(program).contains("EXIT STATUS"), "{}", program.name);
+            assert!(
+                text(program).contains("EXIT STATUS"),
+                "no EXIT STATUS in the page of {}",
+                program.name
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! Lists in hand-written pages that are generated from tables of the program: the keys in
 //! lanai.toml(5) and the reasons in lanai-scheduling(7).
 //!
-//! A list stands between the lines `.\" Begin generated: NAME` and `.\" End generated`.
+//! A list is between the lines `.\" Begin generated: NAME` and `.\" End generated`.
 
 use clap_mangen::roff::{Roff, roman};
 use lanai::config::sections::listed;
