@@ -229,14 +229,14 @@ impl System {
         let mut answers = Answers::from(server());
         match question {
             Question::JobsById(ids, detail) => {
-                tell(
+                add_found(
                     &mut answers,
                     *detail,
                     ids.iter().filter_map(|id| self.named(*id)),
                 );
             }
             Question::Jobs(filter, detail) => {
-                tell(
+                add_found(
                     &mut answers,
                     *detail,
                     self.jobs
@@ -246,11 +246,13 @@ impl System {
                 );
             }
             Question::Elements(id, only, detail) => {
-                tell(&mut answers, *detail, self.elements(*id, *only))
+                add_found(&mut answers, *detail, self.elements(*id, *only))
             }
             Question::Queues => answers.queues = vec![self.queue()],
             Question::Nodes => answers.nodes = self.nodes.clone(),
-            Question::Trace(id) => tell(&mut answers, Detail::Whole, self.named(*id).into_iter()),
+            Question::Trace(id) => {
+                add_found(&mut answers, Detail::Whole, self.named(*id).into_iter())
+            }
             Question::Server | Question::Reservations | Question::Ahead(_) | Question::Objects => {}
             Question::Accounts(..)
             | Question::Entries(..)
@@ -311,7 +313,7 @@ impl System {
     }
 }
 
-fn tell(answers: &mut Answers, detail: Detail, found: impl Iterator<Item = JobRecord>) {
+fn add_found(answers: &mut Answers, detail: Detail, found: impl Iterator<Item = JobRecord>) {
     match detail {
         Detail::Row => answers.rows = found.map(|record| row(&record)).collect(),
         Detail::Whole => {

@@ -45,14 +45,14 @@ fn command(name: &str) -> Option<fn() -> ExitCode> {
 fn without_command(name: &str) -> Result<u8, Failure> {
     let words: Vec<OsString> = env::args().skip(1).collect();
     let problem = if name != NAME {
-        "no command of Lanai has this name"
+        "not a command of Lanai"
     } else if getopt::answered(definition, &words)? {
         return Ok(0);
     } else if words.is_empty() {
         exit::print(overview())?;
         return Ok(0);
     } else {
-        "it takes no arguments"
+        "this program takes no arguments"
     };
     io::stderr().write_all(format!("{name}: {problem}\n\n{}", overview()).as_bytes())?;
     Ok(exit::USAGE)

@@ -59,7 +59,7 @@ pub struct ReportOptions {
     /// Why each of these jobs waits, stage by stage, and until when
     #[arg(long, help_heading = HEADING)]
     why: bool,
-    /// Forecast: when and where each waiting job starts if running jobs end at their walltimes
+    /// When and where each waiting job starts if jobs end at their walltimes
     #[arg(long, help_heading = HEADING)]
     start: bool,
     /// Priority of each of these jobs, its components, and its neighbors in the queue; without
@@ -224,7 +224,7 @@ fn trial_job(resources: &[OsString]) -> Result<NewJob, Failure> {
         workdir: "/".as_ref(),
         host: "",
         now: clock::wall(),
-        knows_host: |_| false,
+        host_exists: |_| false,
     };
     let mut settings = job.settings(&place)?;
     settings.push(AttributeSetting::new("Job_Name", "holes"));

@@ -139,7 +139,7 @@ fn a_list_of_indices_is_an_array_of_those_alone() {
             &sandbox,
             &["-t", wrong],
             2,
-            "qsub: illegal -t value: it is ranges and indices joined by commas, X-Y[:Z],N,...[%M]",
+            "qsub: illegal -t value: use ranges and indices separated by commas, X-Y[:Z],N,...[%M]",
         );
     }
     refused(&sandbox, &["-J", "5"], 2, "qsub: illegal -J value");

@@ -227,7 +227,7 @@ fn a_script_of_torque() {
     let done = sandbox.run("qsub", &["-F", "alpha 'beta gamma'", "torque.sh"]);
     assert_eq!(
         done.err,
-        "qsub: warning: -W x=NACCESSPOLICY:SINGLEJOB is for Moab and says nothing here\n"
+        "qsub: warning: -W x=NACCESSPOLICY:SINGLEJOB is for Moab and has no effect\n"
     );
     let id = done.line();
     let job = ended_well(&sandbox, &id);

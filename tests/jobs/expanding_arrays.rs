@@ -194,7 +194,7 @@ fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
     refused(
         &sandbox.run("qalter", &["--retry", "-l", "walltime=5", &failed]),
         2,
-        "stands without other options",
+        "cannot be combined with other options",
     );
     sandbox.kill("schedd");
     fs::write(sandbox.file("mended"), "").unwrap();

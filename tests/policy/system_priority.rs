@@ -28,7 +28,7 @@ fn a_job_with_a_system_priority_starts_before_those_that_came_earlier() {
         wrong.code == 2
             && wrong
                 .err
-                .contains("--system-priority is 0 to 1000000, or none, not -1"),
+                .contains("--system-priority must be 0 to 1000000 or none, not -1"),
         "{wrong:?}"
     );
     std::fs::write(sandbox.file("go"), "").unwrap();

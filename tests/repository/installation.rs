@@ -78,9 +78,6 @@ fn under_another_name_the_client_program_lists_the_commands() {
     symlink(bin("lanai"), &other).unwrap();
     let done = finish(Command::new(other).output().unwrap());
     assert_eq!((done.code, &*done.out), (2, ""));
-    let expected = format!(
-        "qfoo: no command of Lanai has this name\n\n{}",
-        overview.out
-    );
+    let expected = format!("qfoo: not a command of Lanai\n\n{}", overview.out);
     assert_eq!(done.err, expected);
 }

@@ -141,7 +141,7 @@ pub fn here() -> Here {
         host: SERVER.into(),
         system: "Linux".into(),
         now: NOW,
-        knows_host: |name| name == "far",
+        host_exists: |name| name == "far",
         vars: vec![var("HOME", "/home/alice"), var("A", "1")],
     }
 }

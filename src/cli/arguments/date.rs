@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_mean_what_they_mean_in_pbs() {
+    fn dates_are_parsed_as_in_pbs() {
         for (text, expected) in [
             ("2359", "2026-11-20 23:59:00"),
             ("0000", "2026-11-21 00:00:00"),
@@ -147,7 +147,7 @@ mod tests {
 
     /// A job submitted with `-a 2358` at 23:58 waits until tomorrow; it does not start at once.
     #[test]
-    fn the_current_minute_is_ahead() {
+    fn the_current_minute_means_tomorrow() {
         for second in [0, 5, 59] {
             let now = Utc.with_ymd_and_hms(2026, 12, 31, 23, 58, second).unwrap();
             let tomorrow = Utc.with_ymd_and_hms(2027, 1, 1, 23, 58, 0).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_full_date_can_lie_behind() {
+    fn only_a_full_date_can_be_in_the_past() {
         let now = Wall(now().timestamp());
         let minute = Local
             .timestamp_opt(now.0, 0)
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_refused() {
+    fn malformed_dates_are_refused() {
         for text in [
             "2400",
             "2360",
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zone_of_the_submitter_counts() {
+    fn dates_are_in_the_time_zone_of_the_submitter() {
         let now = now().with_timezone(&FixedOffset::east_opt(2 * 3600).unwrap());
         assert_eq!(
             parse("2359", &now),

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_are_what_pbs_takes_for_them() {
+    fn directives_are_found_as_in_pbs() {
         let none: [&str; 0] = [];
         for script in [
             "# PBS -N x\n",
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn another_prefix_may_be_chosen_or_none() {
+    fn the_prefix_can_be_changed_or_empty() {
         assert_eq!(find(b"XX -N x\n#PBS -N y\n", b"XX"), [b" -N x"]);
         assert!(find(b"#PBS -N y\n", b"").is_empty());
     }
 
     #[test]
-    fn grid_engines_directives_count_wherever_they_stand() {
+    fn grid_engine_directives_may_be_anywhere() {
         let shown = |script: &str| {
             let found = grid_engine(script.as_bytes())
                 .into_iter()

@@ -206,7 +206,7 @@ mod tests {
     const AFTER: &str = "PBS_O_HOST=head|";
 
     #[test]
-    fn named_variables_are_read_with_quotes_and_escapes() {
+    fn variable_lists_may_have_quotes_and_escapes() {
         for (named, expected) in [
             ("", ""),
             ("A", "A=env|"),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn exporting_all_keeps_every_byte_and_what_was_named() {
+    fn exporting_all_keeps_every_byte_and_named_variables() {
         let all = list("A=cli", true).unwrap();
         assert_eq!(
             all,

@@ -184,8 +184,8 @@ fn from_clap(error: &clap::Error) -> Failure {
         TooManyValues,
         UnknownArgument,
     ];
-    let said = error.to_string();
-    let first = said
+    let message = error.to_string();
+    let first = message
         .lines()
         .next()
         .unwrap_or_default()

@@ -42,13 +42,13 @@ pub struct JobOptions {
     /// Sizes take b, kb, mb, gb, tb, pb
     #[arg(short = 'l', value_name = "resource_list", help_heading = COMMON)]
     pub resources: Vec<OsString>,
-    /// File for standard output: [host:]path. In a directory, the file is named <job id>.OU
+    /// File for standard output: [host:]path; <job id>.OU in a directory
     #[arg(short = 'o', value_name = "path", help_heading = COMMON)]
     pub output: Option<OsString>,
-    /// File for standard error: [host:]path. In a directory, the file is named <job id>.ER
+    /// File for standard error: [host:]path; <job id>.ER in a directory
     #[arg(short = 'e', value_name = "path", help_heading = COMMON)]
     pub error: Option<OsString>,
-    /// Join standard output and error: oe into the output file, eo into the error file, n separate
+    /// Join output and error: oe in the output file, eo in the error file, n not
     #[arg(short = 'j', value_name = "oe|eo|n", help_heading = COMMON)]
     pub join: Option<OsString>,
     /// Do not start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day, the
@@ -66,7 +66,7 @@ pub struct JobOptions {
     /// Project of the job
     #[arg(short = 'P', value_name = "project", help_heading = SCHEDULING)]
     pub project: Option<OsString>,
-    /// Whether the job may be requeued and run again from the beginning (default y)
+    /// Whether the job may be requeued and rerun: y or n (default y)
     #[arg(short = 'r', value_name = "y|n", help_heading = SCHEDULING)]
     pub rerunnable: Option<OsString>,
     /// For an array with a limit (-J X-Y%N): run up to this many subjobs when resources would
@@ -133,7 +133,7 @@ pub struct SubmissionPlace<'a> {
     /// The current time.
     pub now: Wall,
     /// Returns true if a host with this name exists.
-    pub knows_host: fn(&str) -> bool,
+    pub host_exists: fn(&str) -> bool,
 }
 
 impl JobOptions {
@@ -171,7 +171,7 @@ impl JobOptions {
                 .as_ref()
                 .filter(|path| !paths::is_default(path, place.host))
             {
-                let path = paths::resolve(path, place.workdir, place.host, place.knows_host)
+                let path = paths::resolve(path, place.workdir, place.host, place.host_exists)
                     .ok_or_else(|| illegal(letter))?;
                 settings.push(AttributeSetting::new(attribute, path));
             }
@@ -413,7 +413,7 @@ mod tests {
             workdir: Path::new("/nosuch/w"),
             host: "head",
             now: Wall(0),
-            knows_host: |_| false,
+            host_exists: |_| false,
         };
         let shown = |s: AttributeSetting| match s.resource {
             Some(resource) => format!("{}.{resource}={}", s.attribute, s.value),
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_none_are_told_with_their_letter() {
+    fn illegal_values_are_reported_with_their_option() {
         for (letter, value) in [
             ('a', "9999"),
             ('c', "u"),
@@ -510,8 +510,8 @@ mod tests {
     }
 
     #[test]
-    fn other_faults_have_their_own_words() {
-        for (words, code, said) in [
+    fn other_errors_have_specific_messages() {
+        for (words, code, message) in [
             (&["-W", "foo=1"][..], 154, "Undefined attribute  foo"),
             (
                 &["-W", "queue=x"],
@@ -527,10 +527,10 @@ mod tests {
                 "option requires an argument -- 'user-factor'",
             ),
         ] {
-            let failure = settings(words).expect_err(said);
+            let failure = settings(words).expect_err(message);
             assert_eq!(
                 (failure.code, failure.text.as_str()),
-                (code, said),
+                (code, message),
                 "{words:?}"
             );
         }

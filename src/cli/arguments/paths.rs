@@ -7,8 +7,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Converts `[host:]path`, relative to `workdir`, to `host:/absolute/path`; a directory ends in
-/// `/`. None for a malformed value, or for a host for which `knows` returns false.
-pub fn resolve(value: &OsStr, workdir: &Path, host: &str, knows: fn(&str) -> bool) -> Option<Text> {
+/// `/`. None for a malformed value, or for a host for which `host_exists` returns false.
+pub fn resolve(
+    value: &OsStr,
+    workdir: &Path,
+    host: &str,
+    host_exists: fn(&str) -> bool,
+) -> Option<Text> {
     let mut parts = value.as_bytes().split(|&b| b == b':');
     let (first, second) = (parts.next()?, parts.next());
     match (second, parts.next()) {
@@ -18,7 +23,7 @@ pub fn resolve(value: &OsStr, workdir: &Path, host: &str, knows: fn(&str) -> boo
         (Some(path), None) => {
             let known = std::str::from_utf8(first)
                 .ok()
-                .filter(|name| !path.is_empty() && is_host(name, host, knows))?;
+                .filter(|name| !path.is_empty() && is_host(name, host, host_exists))?;
             Some(named(known, path))
         }
     }
@@ -47,12 +52,12 @@ fn absolute(path: &OsStr, workdir: &Path) -> Vec<u8> {
     bytes
 }
 
-fn is_host(name: &str, own: &str, knows: fn(&str) -> bool) -> bool {
-    !name.is_empty() && (name == own || name == "localhost" || knows(name))
+fn is_host(name: &str, own: &str, host_exists: fn(&str) -> bool) -> bool {
+    !name.is_empty() && (name == own || name == "localhost" || host_exists(name))
 }
 
 /// True if the system can resolve this host name.
-pub fn knows_host(name: &str) -> bool {
+pub fn host_exists(name: &str) -> bool {
     (name, 0).to_socket_addrs().is_ok()
 }
 
@@ -61,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_made_absolute_and_folders_marked() {
+    fn paths_become_absolute_and_directories_end_in_a_slash() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("od")).unwrap();
         let root = folder.path().to_str().unwrap();

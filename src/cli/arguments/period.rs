@@ -6,14 +6,14 @@ use crate::model::time::Wall;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeZone};
 
 /// The forms of a period, for error messages.
-pub const FORMS: &str = "a time ago as 7d, today, yesterday, now, a day or a month as 2026-11-20 or 2026-11, or a \
-                         date as [[[CC]YY]MMDD]hhmm[.SS]";
+pub const FORMS: &str = "a time before now such as 7d, today, yesterday or now, a day or month \
+                         such as 2026-11-20 or 2026-11, or a date [[[CC]YY]MMDD]hhmm[.SS]";
 
 /// A time range: start (inclusive) and end (exclusive).
-pub type Stretch = (Wall, Wall);
+pub type TimeRange = (Wall, Wall);
 
 /// Parses `text` relative to `now`, in `now`'s time zone; None if it has none of these forms.
-pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
+pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<TimeRange> {
     let today = now.date_naive();
     let moment = match text {
         "now" => Wall(now.timestamp()),
@@ -33,7 +33,7 @@ fn ago<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
 }
 
 /// Parses `2026-11`, `2026-11-20`, `2026-11-20T10:22`, `2026-11-20T10:22:05`.
-fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
+fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<TimeRange> {
     for format in ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"] {
         if let Ok(moment) = NaiveDateTime::parse_from_str(text, format) {
             return local(moment, now).map(|wall| (wall, wall));
@@ -65,7 +65,7 @@ fn numeric<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     date::parse(&format!("{}{text}", earlier.format(parts)), now)
 }
 
-fn day<Z: TimeZone>(date: NaiveDate, now: &DateTime<Z>) -> Option<Stretch> {
+fn day<Z: TimeZone>(date: NaiveDate, now: &DateTime<Z>) -> Option<TimeRange> {
     Some((midnight(date, now)?, midnight(date.succ_opt()?, now)?))
 }
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_are_what_people_mean() {
+    fn periods_are_parsed() {
         for (text, from, to) in [
             ("today", "2026-11-20 00:00:00", "2026-11-21 00:00:00"),
             ("yesterday", "2026-11-19 00:00:00", "2026-11-20 00:00:00"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_period_is_refused() {
+    fn malformed_periods_are_refused() {
         for text in [
             "",
             "soon",

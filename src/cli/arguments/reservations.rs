@@ -87,10 +87,10 @@ pub fn kept<const N: usize>(given: [(&str, &Option<String>); N]) -> BTreeMap<Str
 
 /// An end with only a time of day is on the day of the start, or on the next day.
 fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
-    let says_the_day = text
+    let has_date = text
         .to_str()
         .is_none_or(|text| text.split('.').next().is_none_or(|digits| digits.len() > 4));
-    match from.filter(|from| !says_the_day && to <= *from) {
+    match from.filter(|from| !has_date && to <= *from) {
         Some(from) => Wall(to.0 + 86_400 * ((from.0 - to.0) / 86_400 + 1)),
         None => to,
     }
@@ -98,16 +98,16 @@ fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
 
 /// Parses the values of `-l` into names and texts.
 pub fn resources(lists: &[std::ffi::OsString]) -> Result<Vec<(String, String)>, Failure> {
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for list in lists {
         for setting in job_options::resource_list(list)? {
-            asked.push((
+            requested.push((
                 setting.resource.unwrap_or_default(),
                 setting.value.lossy().into_owned(),
             ));
         }
     }
-    Ok(asked)
+    Ok(requested)
 }
 
 /// Checks `-q`: it must name this server, after an `@` or alone.
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_read_as_pbs_reads_them() {
+    fn ids_are_parsed_as_in_pbs() {
         let local =
             |text: &str| ReservationName::parse(text.as_ref()).map(|name| name.local("head"));
         for (text, expected) in [
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_by_the_clock_alone_comes_after_the_beginning() {
+    fn an_end_without_a_date_is_after_the_start() {
         let end = |from, to, text: &str| end_after(Some(Wall(from)), Wall(to), text.as_ref()).0;
         assert_eq!(end(5000, 4000, "1128"), 4000 + 86_400);
         assert_eq!(end(5000, 4000, "201128"), 4000);

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_split_as_pbs_splits_them() {
+    fn lists_are_split_as_in_pbs() {
         let shown = |text: &str| {
             let pairs = split(text)?;
             Some(

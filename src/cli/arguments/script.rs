@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_name_one_thing_to_run() {
+    fn operands_name_one_program() {
         assert_eq!(source(&[]), Ok(ScriptSource::Stdin));
         assert_eq!(source(&["-"]), Ok(ScriptSource::Stdin));
         assert_eq!(source(&["job.sh"]), Ok(ScriptSource::File("job.sh".into())));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_file_must_do_as_a_name() {
+    fn the_file_name_must_be_a_legal_job_name() {
         assert_eq!(
             source(&["sub/.hidden"]).unwrap().name(),
             Ok(".hidden".into())
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_that_cannot_be_read_are_told_as_pbs_tells_them() {
+    fn errors_of_scripts_have_the_messages_of_pbs() {
         let folder = tempfile::tempdir().unwrap();
         let read = |name: &str| ScriptSource::File(folder.path().join(name).into()).read();
         assert_eq!(

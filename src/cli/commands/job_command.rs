@@ -13,8 +13,8 @@ pub trait JobCommand: CommandFactory + FromArgMatches {
     /// The name of the command.
     const NAME: &'static str;
 
-    /// The exit statuses of a wrong command line and of all other failures; None for those of most
-    /// commands.
+    /// The exit statuses of a wrong command line and of all other failures; None if they are the
+    /// same as for most commands.
     const STATUSES: Option<(u8, u8)> = None;
 
     /// The operands that name jobs.

@@ -18,8 +18,7 @@ use std::process::ExitCode;
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_ralter")]
 pub struct PbsRalterArgs {
-    /// Start time: [[[[CC]YY]MM]DD]hhmm[.SS], local time; cannot change once the reservation has
-    /// started
+    /// Start time: [[[[CC]YY]MM]DD]hhmm[.SS], local time; only before the start
     #[arg(short = 'R', value_name = "start_time")]
     pub from: Option<OsString>,
     /// End time, in the same form
@@ -28,16 +27,16 @@ pub struct PbsRalterArgs {
     /// Duration: HH:MM:SS, or seconds
     #[arg(short = 'D', value_name = "duration")]
     pub duration: Option<String>,
-    /// Resources: select=N:ncpus=4; cannot change once the reservation has started
+    /// Resources: select=N:ncpus=4; only before the start
     #[arg(short = 'l', value_name = "resource_list")]
     pub resources: Vec<OsString>,
     /// Name of the reservation
     #[arg(short = 'N', value_name = "reservation_name")]
     pub name: Option<String>,
-    /// Users who may use it: a new list, or +user and -user to add and remove users
+    /// Permitted users: a new list, or +user and -user to add and remove users
     #[arg(short = 'U', value_name = "(+/-)username", allow_hyphen_values = true)]
     pub users: Option<String>,
-    /// Groups whose members may use it, in the same form
+    /// Permitted groups, in the same form
     #[arg(short = 'G', value_name = "(+/-)group", allow_hyphen_values = true)]
     pub groups: Option<String>,
     /// Accepted for compatibility; the answer is immediate
@@ -49,7 +48,7 @@ pub struct PbsRalterArgs {
     /// Recipients of mail; stored and shown only
     #[arg(short = 'M', value_name = "mail_list")]
     pub mail_users: Option<String>,
-    /// force: change the reservation despite conflicting jobs and reservations (operators only)
+    /// force: ignore conflicting jobs and reservations (operators only)
     #[arg(short = 'W', value_name = "force")]
     pub how: Option<String>,
     /// Reservation id: R12 or R12.server
@@ -111,11 +110,11 @@ impl PbsRalterArgs {
     }
 
     fn answer(&self, id: &str, confirmed: Option<bool>) -> String {
-        let said = match confirmed {
+        let text = match confirmed {
             Some(is_confirmed) if self.wait.is_some() => pbs_rsub::verdict(is_confirmed),
             _ => "ALTER REQUESTED",
         };
-        format!("pbs_ralter: {id} {said}\n")
+        format!("pbs_ralter: {id} {text}\n")
     }
 }
 
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_names_what_it_changes() {
+    fn a_request_contains_only_the_given_changes() {
         let words = ["-N", "new", "-U", "-bob,+eve", "R12"].map(OsString::from);
         let matches = getopt::matches(&mut command(), words).unwrap();
         let args: PbsRalterArgs = getopt::read_matches(&matches).unwrap();

@@ -37,9 +37,9 @@ pub struct PbsReleaseNodesArgs {
     /// All nodes except those on the host of the script
     #[arg(short = 'a')]
     pub all: bool,
-    /// Release all but this number of hosts, besides the host of the script; or all that the given
-    /// select does not need, such as select=2:ncpus=4+1:ngpus=1, whose first chunk is on the host
-    /// of the script
+    /// Keep this number of hosts besides the host of the script; or keep what a select needs, such
+    /// as select=2:ncpus=4+1:ngpus=1, with its first chunk on the host of the script. Release all
+    /// other nodes
     #[arg(short = 'k', value_name = "select|count")]
     pub keep: Option<OsString>,
     /// Nodes of the job, or hosts with all their nodes
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_named_or_what_is_kept_is_and_not_both() {
+    fn released_nodes_or_kept_nodes_are_given_but_not_both() {
         let of = |all, kept: Option<&str>, nodes: &[&str]| {
             let nodes = nodes.iter().map(OsString::from).collect();
             keep(&PbsReleaseNodesArgs {

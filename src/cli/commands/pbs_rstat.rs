@@ -32,7 +32,7 @@ pub struct PbsRstatArgs {
     /// Show all attributes
     #[arg(short = 'f')]
     pub full: bool,
-    /// As -f; followed by json, as JSON
+    /// As -f; with the first operand json, as JSON
     #[arg(short = 'F')]
     pub full_too: bool,
     /// Show ids only
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn reservations_are_listed_as_pbs_lists_them() {
+    fn the_list_has_the_layout_of_pbs() {
         let table = text(&PbsRstatArgs::default());
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn all_attributes_are_told_without_indent() {
+    fn attributes_are_not_indented() {
         let full = text(&PbsRstatArgs {
             full: true,
             ..PbsRstatArgs::default()
@@ -351,16 +351,16 @@ mod tests {
     }
 
     #[test]
-    fn as_json_it_is_one_document_also_for_what_is_not_there() {
+    fn json_is_one_document_even_for_unknown_ids() {
         let json = |ids: &[&str]| {
             let reservations = ["json"].iter().chain(ids).map(OsString::from).collect();
-            let said = shown(&PbsRstatArgs {
+            let output = shown(&PbsRstatArgs {
                 full_too: true,
                 reservations,
                 ..PbsRstatArgs::default()
             });
-            let value: serde_json::Value = serde_json::from_slice(&said.out).unwrap();
-            (value, said.failures)
+            let value: serde_json::Value = serde_json::from_slice(&output.out).unwrap();
+            (value, output.failures)
         };
         assert_eq!(
             json(&["R12"]).0["Reservations"]["R12.head"]["reserve_duration"],

@@ -28,16 +28,16 @@ pub struct PbsRsubArgs {
     /// Duration: HH:MM:SS, or seconds
     #[arg(short = 'D', value_name = "duration")]
     pub duration: Option<String>,
-    /// Resources: select=N:ncpus=4:mem=8gb, place=scatter. Sizes take b, kb, mb, gb, tb, pb
+    /// Resources: select=N:ncpus=4:mem=8gb, place=scatter, ...
     #[arg(short = 'l', value_name = "resource_list")]
     pub resources: Vec<OsString>,
     /// Name of the reservation
     #[arg(short = 'N', value_name = "reservation_name")]
     pub name: Option<String>,
-    /// Users who may use it besides its owner: user[@host],... A leading - excludes a user
+    /// Permitted users besides the owner: user[@host],...; -user excludes a user
     #[arg(short = 'U', value_name = "auth_user_list")]
     pub users: Option<String>,
-    /// Groups whose members may use it
+    /// Permitted groups
     #[arg(short = 'G', value_name = "auth_group_list")]
     pub groups: Option<String>,
     /// Hosts from which jobs may be submitted; stored and shown only
@@ -51,7 +51,7 @@ pub struct PbsRsubArgs {
     /// Accepted for compatibility; the answer is immediate
     #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
     pub wait: Option<i64>,
-    /// Mail on abort, begin, end, confirmation: letters of a b e c, or n; stored and shown only
+    /// Mail points: n, or letters of a b e c; stored and shown only
     #[arg(short = 'm', value_name = "mail_points")]
     pub mail_points: Option<String>,
     /// Recipients of mail; stored and shown only
@@ -66,8 +66,7 @@ pub struct PbsRsubArgs {
     /// Server: @server
     #[arg(short = 'q', value_name = "destination")]
     pub destination: Option<String>,
-    /// Reserve whole hosts, named as operands, despite running jobs: for maintenance (operators
-    /// only)
+    /// Reserve the named hosts for maintenance, despite their jobs (operators only)
     #[arg(long = "hosts")]
     pub whole: bool,
     /// Convert the running job named as operand: reserve its nodes until its walltime ends, and
@@ -96,8 +95,8 @@ fn run() -> Result<u8, Failure> {
     let Some(args) = getopt::read::<PbsRsubArgs>(command)? else {
         return Ok(0);
     };
-    let mut asked = args.asked(clock::wall(), env::text("PBS_TZID"))?;
-    if args.rule.is_some() && asked.zone.is_none() {
+    let mut request = args.request(clock::wall(), env::text("PBS_TZID"))?;
+    if args.rule.is_some() && request.zone.is_none() {
         // PBS words only this message in this way.
         let text = "pbs_rsub error: a valid PBS_TZID timezone environment variable is required.\n";
         std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes())?;
@@ -108,15 +107,15 @@ fn run() -> Result<u8, Failure> {
         check_destination(&args.destination, &schedd.name()?)?;
     }
     if args.of_job {
-        asked.job = Some(args.job(&mut schedd)?);
+        request.job = Some(args.job(&mut schedd)?);
     }
-    asked.submit_host = nix::sys::utsname::uname()
+    request.submit_host = nix::sys::utsname::uname()
         .map_err(std::io::Error::from)?
         .nodename()
         .to_string_lossy()
         .into();
-    asked.variables.extend(variables(&asked));
-    match call(&mut schedd, &ClientRequest::Reserve(Box::new(asked)))?? {
+    request.variables.extend(variables(&request));
+    match call(&mut schedd, &ClientRequest::Reserve(Box::new(request)))?? {
         Reply::Reserved { id, confirmed } => exit::print(args.answer(&id, confirmed))?,
         _ => return Err(exit::garbled()),
     }
@@ -124,15 +123,15 @@ fn run() -> Result<u8, Failure> {
 }
 
 /// The entries of `Variable_List`.
-fn variables(asked: &ReservationRequest) -> Vec<(String, String)> {
+fn variables(request: &ReservationRequest) -> Vec<(String, String)> {
     let user = env::text("LOGNAME")
         .or_else(|| env::text("USER"))
         .map(|user| ("PBS_O_LOGNAME".to_string(), user));
-    let host = ("PBS_O_HOST".to_string(), asked.submit_host.clone());
+    let host = ("PBS_O_HOST".to_string(), request.submit_host.clone());
     let mail = env::text("MAIL").map(|mail| ("PBS_O_MAIL".to_string(), mail));
     let mut all: Vec<_> = user.into_iter().chain([host]).chain(mail).collect();
-    if asked.rule.is_some()
-        && let Some(zone) = &asked.zone
+    if request.rule.is_some()
+        && let Some(zone) = &request.zone
     {
         all.push(("PBS_TZID".to_string(), zone.clone()));
     }
@@ -146,7 +145,7 @@ pub(super) fn verdict(is_confirmed: bool) -> &'static str {
 
 impl PbsRsubArgs {
     /// The request for schedd. `zone` is the time zone of a recurrence rule.
-    pub fn asked(&self, now: Wall, zone: Option<String>) -> Result<ReservationRequest, Failure> {
+    pub fn request(&self, now: Wall, zone: Option<String>) -> Result<ReservationRequest, Failure> {
         if self.operands.is_empty() == (self.whole || self.of_job) || (self.whole && self.of_job) {
             return Err(Failure::usage(""));
         }
@@ -190,11 +189,11 @@ impl PbsRsubArgs {
     /// The output. Without `-I` it is `UNCONFIRMED`, because PBS then does not wait for the
     /// decision.
     fn answer(&self, id: &str, confirmed: Option<bool>) -> String {
-        let said = match confirmed {
+        let text = match confirmed {
             Some(is_confirmed) if self.wait.is_some() || self.of_job => verdict(is_confirmed),
             _ => "UNCONFIRMED",
         };
-        format!("{id} {said}\n")
+        format!("{id} {text}\n")
     }
 }
 
@@ -202,15 +201,15 @@ impl PbsRsubArgs {
 mod tests {
     use super::*;
 
-    fn asked(words: &[&str]) -> Result<ReservationRequest, Failure> {
+    fn request(words: &[&str]) -> Result<ReservationRequest, Failure> {
         let matches = getopt::matches(&mut command(), words.iter().map(OsString::from))?;
         let args: PbsRsubArgs = getopt::read_matches(&matches)?;
-        args.asked(Wall(1_795_000_000), Some("UTC".into()))
+        args.request(Wall(1_795_000_000), Some("UTC".into()))
     }
 
     #[test]
-    fn options_say_what_is_asked_for() {
-        let reserving = asked(&[
+    fn options_become_a_request() {
+        let reserving = request(&[
             "-D",
             "600",
             "-l",
@@ -231,32 +230,35 @@ mod tests {
         );
         assert!(reserving.from.is_some() && reserving.zone.is_none());
         assert_eq!(
-            asked(&["-r", "FREQ=DAILY;COUNT=2"])
+            request(&["-r", "FREQ=DAILY;COUNT=2"])
                 .unwrap()
                 .zone
                 .as_deref(),
             Some("UTC")
         );
         assert_eq!(
-            asked(&["--hosts", "n1", "n2", "-D60"]).unwrap().nodes,
+            request(&["--hosts", "n1", "n2", "-D60"]).unwrap().nodes,
             ["n1", "n2"]
         );
     }
 
     #[test]
-    fn what_cannot_be_meant_shows_the_usage() {
+    fn inconsistent_options_print_the_usage() {
         assert_eq!(
-            asked(&["-R", "9999", "-D", "60"]),
+            request(&["-R", "9999", "-D", "60"]),
             Err(Failure::usage("illegal -R time value"))
         );
-        assert_eq!(asked(&["-y"]), Err(Failure::usage("invalid option -- 'y'")));
+        assert_eq!(
+            request(&["-y"]),
+            Err(Failure::usage("invalid option -- 'y'"))
+        );
         for wrong in [&["n1"][..], &["--hosts"], &["--hosts", "--job", "1"]] {
-            assert_eq!(asked(wrong), Err(Failure::usage("")), "{wrong:?}");
+            assert_eq!(request(wrong), Err(Failure::usage("")), "{wrong:?}");
         }
     }
 
     #[test]
-    fn only_who_waits_is_told_the_answer() {
+    fn only_a_waiting_caller_gets_the_decision() {
         let args = |wait| PbsRsubArgs {
             wait,
             ..PbsRsubArgs::default()

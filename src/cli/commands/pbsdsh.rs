@@ -83,7 +83,7 @@ fn run() -> Result<u8, Failure> {
     };
     if program.size() > LARGEST {
         let text = format!(
-            "the program's arguments and environment take {} bytes: at most {LARGEST}",
+            "the program's arguments and environment are {} bytes long: the maximum is {LARGEST}",
             program.size()
         );
         return Err(Failure::new(1, text));
@@ -159,9 +159,7 @@ fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
             let index = number(index).ok_or_else(|| illegal('n'))?;
             if index >= count {
                 // Not a failure, as in PBS, but the user gets a message.
-                eprintln!(
-                    "pbsdsh: this job has no node {index}: there are {count}, counted from 0"
-                );
+                eprintln!("pbsdsh: this job has no node {index}: it has {count}, counted from 0");
                 return Ok(Vec::new());
             }
             Ok(vec![index])
@@ -176,12 +174,15 @@ fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
             match at {
                 Some(at) => Ok(vec![at as u32]),
                 None => {
-                    let text = format!("this job has no host {host}: it has {}", lines.join(", "));
+                    let text = format!(
+                        "this job has no host {host}: its hosts are {}",
+                        lines.join(", ")
+                    );
                     Err(Failure::new(1, text))
                 }
             }
         }
-        _ => Err(Failure::usage("-c, -n and -h exclude one another")),
+        _ => Err(Failure::usage("-c, -n and -h cannot be combined")),
     }
 }
 
@@ -198,55 +199,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_runs_on_each_line_or_on_those_asked_for() {
+    fn a_task_runs_on_each_line_or_on_selected_lines() {
         let lines: Vec<String> = ["n1", "n1", "n2.site"].map(String::from).to_vec();
-        let asked = |args: &PbsdshArgs| slots(args, &lines);
+        let selected = |args: &PbsdshArgs| slots(args, &lines);
         let of = |text: &str| Some(OsString::from(text));
-        assert_eq!(asked(&PbsdshArgs::default()), Ok(vec![0, 1, 2]));
+        assert_eq!(selected(&PbsdshArgs::default()), Ok(vec![0, 1, 2]));
         assert_eq!(
-            asked(&PbsdshArgs {
+            selected(&PbsdshArgs {
                 copies: of("5"),
                 ..PbsdshArgs::default()
             }),
             Ok(vec![0, 1, 2, 0, 1])
         );
         assert_eq!(
-            asked(&PbsdshArgs {
+            selected(&PbsdshArgs {
                 index: of("2"),
                 ..PbsdshArgs::default()
             }),
             Ok(vec![2])
         );
         assert_eq!(
-            asked(&PbsdshArgs {
+            selected(&PbsdshArgs {
                 index: of("3"),
                 ..PbsdshArgs::default()
             }),
             Ok(vec![])
         );
         assert_eq!(
-            asked(&PbsdshArgs {
+            selected(&PbsdshArgs {
                 host: of("n2"),
                 ..PbsdshArgs::default()
             }),
             Ok(vec![2])
         );
         assert!(
-            asked(&PbsdshArgs {
+            selected(&PbsdshArgs {
                 host: of("n3"),
                 ..PbsdshArgs::default()
             })
             .is_err()
         );
         assert!(
-            asked(&PbsdshArgs {
+            selected(&PbsdshArgs {
                 copies: of("0"),
                 ..PbsdshArgs::default()
             })
             .is_err()
         );
         assert!(
-            asked(&PbsdshArgs {
+            selected(&PbsdshArgs {
                 copies: of("1"),
                 index: of("1"),
                 ..PbsdshArgs::default()

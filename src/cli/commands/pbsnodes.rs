@@ -72,7 +72,7 @@ pub struct PbsnodesArgs {
     /// Set the comment; an empty comment clears it
     #[arg(short = 'C', value_name = "COMMENT")]
     comment: Option<String>,
-    /// Declare hosts lost: their jobs are requeued, or ended if they are not rerunnable
+    /// Declare hosts lost: requeue their jobs, or end those not rerunnable
     #[arg(long)]
     gone: bool,
     /// Do not print error messages
@@ -123,13 +123,13 @@ impl PbsnodesArgs {
     fn run(&self) -> Result<u8, Failure> {
         self.check()?;
         let mut ask = query::source(no_server)?;
-        let said = if self.marks() {
+        let output = if self.marks() {
             self.mark(&mut ask, &mut send()?)?
         } else {
             self.show(&mut ask, clock::wall())?
         };
-        exit::print(said.out)?;
-        let complaints = said.complaints.concat();
+        exit::print(output.out)?;
+        let complaints = output.complaints.concat();
         if !self.quiet {
             std::io::stderr().write_all(complaints.as_bytes())?;
         }
@@ -182,7 +182,7 @@ impl PbsnodesArgs {
         self.check_server(&answers.server)?;
         if self.list {
             return Ok(NodesOutput {
-                out: troubled(&answers.nodes).into_bytes(),
+                out: unavailable(&answers.nodes).into_bytes(),
                 complaints: Vec::new(),
             });
         }
@@ -364,7 +364,7 @@ fn send() -> Result<impl FnMut(&ClientRequest) -> Result<Reply, Failure>, Failur
 }
 
 /// The output of `pbsnodes -l`.
-fn troubled(records: &[NodeRecord]) -> String {
+fn unavailable(records: &[NodeRecord]) -> String {
     let mut out = String::new();
     for record in records
         .iter()

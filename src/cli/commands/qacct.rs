@@ -68,7 +68,7 @@ pub struct QacctArgs {
     /// Print each attempt on a line instead of sums
     #[arg(long)]
     list: bool,
-    /// Output format: csv or json; durations in seconds, times in seconds since 1970
+    /// Output format: csv or json; times in seconds since 1970
     #[arg(short = 'F', value_name = "FORMAT", value_enum)]
     format: Option<AccountFormat>,
 }
@@ -140,10 +140,10 @@ pub fn main() -> ExitCode {
         let Some(args) = getopt::read::<QacctArgs>(command)? else {
             return Ok(0);
         };
-        let inquiry = args.inquiry(clock::wall())?;
+        let filter = args.filter(clock::wall())?;
         let mut feed = query::feed(|why| query::no_server(why, exit::NO_SERVER))?;
         let mut out = BufWriter::new(std::io::stdout().lock());
-        let failures = args.say(inquiry, &mut feed, clock::wall(), &mut out)?;
+        let failures = args.write_report(filter, &mut feed, clock::wall(), &mut out)?;
         out.flush()?;
         Ok(query::report(&failures, "qacct", command))
     })
@@ -151,16 +151,16 @@ pub fn main() -> ExitCode {
 
 impl QacctArgs {
     /// The selected accounting entries.
-    fn inquiry(&self, now: Wall) -> Result<AccountingFilter, Failure> {
+    fn filter(&self, now: Wall) -> Result<AccountingFilter, Failure> {
         if !self.by.is_empty() && (self.list || !self.jobs.is_empty()) {
             return Err(Failure::usage(
-                "--by adds up, -j and --list tell of each attempt: give one or the other",
+                "--by cannot be combined with -j or --list, which show each attempt",
             ));
         }
         let from = moment(self.begin.as_deref(), now)?.map(|(from, _)| from);
         let to = moment(self.end.as_deref(), now)?.map(|(_, to)| to);
         if from.zip(to).is_some_and(|(from, to)| from >= to) {
-            return Err(Failure::usage("-b must lie before -e"));
+            return Err(Failure::usage("-b must be before -e"));
         }
         let users = self
             .users
@@ -177,26 +177,26 @@ impl QacctArgs {
     }
 
     /// Writes the report as the answer arrives. Returns the failures for single jobs.
-    fn say(
+    fn write_report(
         &self,
-        inquiry: AccountingFilter,
+        filter: AccountingFilter,
         feed: &mut Feed,
         now: Wall,
         out: &mut dyn Write,
     ) -> Result<Vec<Failure>, Failure> {
         let format = self.format.unwrap_or_default();
         if self.list || !self.jobs.is_empty() {
-            return self.say_entries(inquiry, format, feed, now, out);
+            return self.write_entries(filter, format, feed, now, out);
         }
         let by = if self.by.is_empty() {
             vec![By::User]
         } else {
             self.by.clone()
         };
-        let (from, to) = (inquiry.from, inquiry.to);
+        let (from, to) = (filter.from, filter.to);
         let keys = by.iter().map(|by| by.key()).collect();
         let (mut sums, mut server) = (UsageSummary::new(by), None);
-        feed(&Question::Accounts(Box::new(inquiry), keys), &mut |part| {
+        feed(&Question::Accounts(Box::new(filter), keys), &mut |part| {
             match part {
                 ClientAnswer::Server(facts) => server = Some(facts),
                 ClientAnswer::Tallies(tallies) => sums.add(tallies),
@@ -209,9 +209,9 @@ impl QacctArgs {
         Ok(Vec::new())
     }
 
-    fn say_entries(
+    fn write_entries(
         &self,
-        inquiry: AccountingFilter,
+        filter: AccountingFilter,
         format: AccountFormat,
         feed: &mut Feed,
         now: Wall,
@@ -220,23 +220,23 @@ impl QacctArgs {
         let server = query::whole(feed)(&Question::Server)?.server;
         let (named, mut failures) = self.named(&server);
         let (all, mut wanted) = (self.jobs.is_empty(), JobFilter::new(named));
-        let mut told = entries::EntryWriter::begin(format, all, &preamble(&server, now), out);
+        let mut writer = entries::EntryWriter::begin(format, all, &preamble(&server, now), out);
         let ids = wanted.ids();
         if all || !ids.is_empty() {
-            feed(&Question::Entries(Box::new(inquiry), ids), &mut |part| {
+            feed(&Question::Entries(Box::new(filter), ids), &mut |part| {
                 let ClientAnswer::Entries(mut entries) = part else {
                     return Ok(());
                 };
                 entries.retain(|entry| all || wanted.take(entry.job));
-                told.add(&entries)
+                writer.add(&entries)
             })?;
         }
         failures.extend(
             wanted
                 .missing()
-                .map(|operand| unaccounted(operand, &server)),
+                .map(|operand| without_records(operand, &server)),
         );
-        told.end()?;
+        writer.end()?;
         Ok(failures)
     }
 
@@ -246,7 +246,7 @@ impl QacctArgs {
         for word in &self.jobs {
             match Operand::parse(word) {
                 Ok(operand) if operand.job(&server.name).is_some() => named.push(operand),
-                Ok(operand) => failures.push(unaccounted(&operand, server)),
+                Ok(operand) => failures.push(without_records(&operand, server)),
                 Err(failure) => failures.push(failure),
             }
         }
@@ -254,21 +254,21 @@ impl QacctArgs {
     }
 }
 
-fn unaccounted(operand: &Operand, server: &ServerFacts) -> Failure {
+fn without_records(operand: &Operand, server: &ServerFacts) -> Failure {
     Failure::new(
         1,
         format!(
-            "the accounts hold nothing of job {} in that time",
+            "job {} has no matching accounting records",
             operand.full(&server.name)
         ),
     )
 }
 
-fn moment(text: Option<&str>, now: Wall) -> Result<Option<period::Stretch>, Failure> {
+fn moment(text: Option<&str>, now: Wall) -> Result<Option<period::TimeRange>, Failure> {
     let Some(text) = text else { return Ok(None) };
     let clock = Local.timestamp_opt(now.0, 0).single();
-    let stretch = clock.and_then(|clock| period::parse(text, &clock));
-    stretch
+    let range = clock.and_then(|clock| period::parse(text, &clock));
+    range
         .map(Some)
-        .ok_or_else(|| Failure::usage(format!("`{text}` is no time: give {}", period::FORMS)))
+        .ok_or_else(|| Failure::usage(format!("`{text}` is not a time: use {}", period::FORMS)))
 }

@@ -18,7 +18,7 @@ pub struct QalterArgs {
     /// Options of the job.
     #[command(flatten)]
     pub job: JobOptions,
-    /// Holds: letters of u (user), o (operator), s (system), p (password), or n for none
+    /// Holds: letters of u (user), o (operator), s (system), p (password), or n
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
     /// Run the job before all jobs without a system priority and before those with a lower one: 0
@@ -53,7 +53,7 @@ impl JobCommand for QalterArgs {
             workdir: &workdir,
             host: &names.nodename().to_string_lossy(),
             now: clock::wall(),
-            knows_host: paths::knows_host,
+            host_exists: paths::host_exists,
         };
         acts(self, &place)
     }
@@ -94,7 +94,7 @@ fn settings(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<AttributeS
     }
     if args.retry && !settings.is_empty() {
         return Err(Failure::usage(
-            "--retry stands without other options: change the job once it is back in its queue",
+            "--retry cannot be combined with other options: change the job after --retry",
         ));
     }
     Ok(settings)
@@ -106,7 +106,7 @@ fn system_priority(text: &str) -> Result<&str, Failure> {
         return Ok("");
     }
     if value_syntax::system_priority(text).is_none() {
-        let text = format!("--system-priority is 0 to 1000000, or none, not {text}");
+        let text = format!("--system-priority must be 0 to 1000000 or none, not {text}");
         return Err(Failure::usage(text));
     }
     Ok(text)
@@ -120,7 +120,7 @@ mod tests {
     use crate::model::time::Wall;
     use std::path::Path;
 
-    fn asked(words: &[&str]) -> Result<Vec<AttributeSetting>, Failure> {
+    fn settings_of(words: &[&str]) -> Result<Vec<AttributeSetting>, Failure> {
         let matches = getopt::matches(
             &mut job_command::command::<QalterArgs>(),
             words.iter().map(OsString::from),
@@ -132,24 +132,27 @@ mod tests {
                 workdir: Path::new("/nosuch"),
                 host: "head",
                 now: Wall(0),
-                knows_host: |_| false,
+                host_exists: |_| false,
             },
         )
     }
 
     #[test]
-    fn options_of_qalter_are_read() {
+    fn options_become_settings() {
         assert_eq!(
-            asked(&["-h", "n", "12"]).unwrap(),
+            settings_of(&["-h", "n", "12"]).unwrap(),
             [AttributeSetting::new("Hold_Types", "n")]
         );
         assert_eq!(
-            asked(&["12", "-lwalltime=5"]).unwrap(),
+            settings_of(&["12", "-lwalltime=5"]).unwrap(),
             [AttributeSetting::resource("walltime", "5")]
         );
-        assert_eq!(asked(&["-h", "x", "12"]), Err(job_options::illegal('h')));
+        assert_eq!(
+            settings_of(&["-h", "x", "12"]),
+            Err(job_options::illegal('h'))
+        );
         let system = |number| {
-            asked(&[&format!("--system-priority={number}"), "12"])
+            settings_of(&[&format!("--system-priority={number}"), "12"])
                 .map(|settings| settings[0].value.lossy().into_owned())
         };
         assert_eq!(
@@ -162,7 +165,7 @@ mod tests {
                 .all(|number| system(number).is_err())
         );
         for letter in ["v", "q", "X", "J"] {
-            let failure = asked(&[&format!("-{letter}"), "12"]).unwrap_err();
+            let failure = settings_of(&[&format!("-{letter}"), "12"]).unwrap_err();
             assert_eq!(
                 failure,
                 Failure::usage(format!("invalid option -- '{letter}'"))

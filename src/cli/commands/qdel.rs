@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_pbs_knows_is_accepted() {
+    fn only_values_of_pbs_are_accepted() {
         assert_eq!(is_force("force".as_ref()), Ok(true));
         assert_eq!(is_force("suppress_email=x".as_ref()), Ok(false));
         for bad in ["foo", "force=1", ""] {

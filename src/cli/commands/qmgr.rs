@@ -148,12 +148,12 @@ impl<'a> Session<'a> {
     fn read(&mut self) -> Result<u8, Failure> {
         exit::print("Max open servers: 49\n")?;
         let stdin = std::io::stdin();
-        let is_person = stdin.is_terminal();
-        self.is_read = !is_person;
+        let is_terminal = stdin.is_terminal();
+        self.is_read = !is_terminal;
         let (mut input, mut code, mut line) = (CommandReader::default(), 0, Vec::new());
         loop {
-            if is_person {
-                exit::print(if input.goes_on() { "> " } else { "Qmgr: " })?;
+            if is_terminal {
+                exit::print(if input.continues() { "> " } else { "Qmgr: " })?;
             }
             line.clear();
             let is_over = stdin.lock().read_until(b'\n', &mut line)? == 0;
@@ -164,12 +164,12 @@ impl<'a> Session<'a> {
                 input.take(text.trim_end_matches(['\n', '\r']))
             };
             for command in commands {
-                let (status, goes_on) = self.act(&command)?;
+                let (status, continues) = self.act(&command)?;
                 if status != 0 && status != NOTHING && self.args.abort {
                     return Ok(ABORTED);
                 }
                 code = if status == NOTHING { NOTHING } else { 0 };
-                if !goes_on {
+                if !continues {
                     return Ok(0);
                 }
             }
@@ -210,7 +210,7 @@ impl<'a> Session<'a> {
                 )?;
                 0
             }
-            CommandWord::Import | CommandWord::Export => self.carry(&command)?,
+            CommandWord::Import | CommandWord::Export => self.transfer(&command)?,
             CommandWord::Active => self.activate(&command),
             CommandWord::List | CommandWord::Print => self.show(&command)?,
             _ => self.change(command, last_limit)?,
@@ -219,7 +219,7 @@ impl<'a> Session<'a> {
     }
 
     fn fault(&self, text: &str, fault: &GrammarError) -> u8 {
-        let (said, code) = match fault {
+        let (message, code) = match fault {
             GrammarError::Syntax(at) => (
                 format!("qmgr: Syntax error\n{text}\n{}^\n", " ".repeat(*at)),
                 SYNTAX,
@@ -231,13 +231,13 @@ impl<'a> Session<'a> {
             GrammarError::NoObject => ("qmgr: No object type given\n".to_string(), 2),
             GrammarError::Object(word) => (format!("qmgr: Illegal object type: {word}.\n"), 2),
         };
-        self.complain(&said);
+        self.complain(&message);
         code
     }
 
-    fn complain(&self, said: &str) {
+    fn complain(&self, message: &str) {
         if !self.args.silent {
-            say(said);
+            print_error(message);
         }
     }
 
@@ -291,7 +291,7 @@ impl<'a> Session<'a> {
             return Ok(0);
         };
         let is_printed = command.word == CommandWord::Print;
-        let look = ObjectFilter {
+        let filter = ObjectFilter {
             keys: command.edits.iter().map(|edit| edit.key.clone()).collect(),
             is_printed,
         };
@@ -315,19 +315,19 @@ impl<'a> Session<'a> {
             ));
             return Ok(0);
         }
-        if is_printed && object == ObjectKind::Server && look.keys.is_empty() {
+        if is_printed && object == ObjectKind::Server && filter.keys.is_empty() {
             for kind in [ObjectKind::Resource, ObjectKind::Queue] {
                 let all = view.names(kind);
-                self.shown(&view, kind, &all, &look, &mut out);
+                self.shown(&view, kind, &all, &filter, &mut out);
             }
         }
-        let code = self.shown(&view, object, &names, &look, &mut out);
+        let code = self.shown(&view, object, &names, &filter, &mut out);
         exit::print(out)?;
-        self.told(code)
+        self.report(code)
     }
 
     /// Reports the objects that could not be displayed, after the output of the others.
-    fn told(&self, failures: Vec<(String, Refusal)>) -> Result<u8, Failure> {
+    fn report(&self, failures: Vec<(String, Refusal)>) -> Result<u8, Failure> {
         for (name, refusal) in &failures {
             self.refused(name, refusal);
         }
@@ -339,11 +339,11 @@ impl<'a> Session<'a> {
         view: &ConfiguredObjects,
         object: ObjectKind,
         names: &[String],
-        look: &ObjectFilter,
+        filter: &ObjectFilter,
         out: &mut String,
     ) -> Vec<(String, Refusal)> {
         let mut failures = Vec::new();
-        if look.is_printed && !names.is_empty() {
+        if filter.is_printed && !names.is_empty() {
             out.push_str(show::heading(object));
         }
         for name in names {
@@ -351,8 +351,8 @@ impl<'a> Session<'a> {
                 failures.push((name.clone(), unknown(object, name)));
                 continue;
             };
-            shown.only(&look.keys);
-            if look.is_printed {
+            shown.only(&filter.keys);
+            if filter.is_printed {
                 shown.printed(out)
             } else {
                 shown.listed(out)
@@ -392,7 +392,7 @@ impl<'a> Session<'a> {
             return Ok(self.fault("", &GrammarError::Syntax(0)));
         }
         let targets: Vec<QmgrObject> = names.iter().map(|name| object.target(name)).collect();
-        self.go_on(&mut command, &targets, last_limit);
+        self.continue_limit(&mut command, &targets, last_limit);
         let verb = match command.word {
             CommandWord::Create => Verb::Create,
             CommandWord::Delete => Verb::Delete,
@@ -425,7 +425,7 @@ impl<'a> Session<'a> {
 
     /// Changes `=` to `+=` if the previous line set the same limit: `print` writes the entries of a
     /// limit as separate lines with `=`. Applies only to input that is not a terminal.
-    fn go_on(
+    fn continue_limit(
         &mut self,
         command: &mut Command,
         targets: &[QmgrObject],
@@ -458,6 +458,6 @@ fn unknown(object: ObjectKind, name: &str) -> Refusal {
     }
 }
 
-fn say(text: &str) {
+fn print_error(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -54,7 +54,7 @@ fn swap(one: &Operand, other: &Operand, server: &mut dyn Server) -> Result<u8, F
         .name()
         .map_err(|failure| failure.with_code(NO_SERVER))?;
     let refusal = match (one.job(&name), other.job(&name)) {
-        (Some(one), Some(other)) => asked(one, other, server)?,
+        (Some(one), Some(other)) => send(one, other, server)?,
         _ => Some(Refusal::unknown_job()),
     };
     let both = format!("{} or {}", one.full(&name), other.full(&name));
@@ -64,7 +64,7 @@ fn swap(one: &Operand, other: &Operand, server: &mut dyn Server) -> Result<u8, F
 }
 
 /// Sends the request. Returns the refusal, if any.
-fn asked(one: JobId, other: JobId, server: &mut dyn Server) -> Result<Option<Refusal>, Failure> {
+fn send(one: JobId, other: JobId, server: &mut dyn Server) -> Result<Option<Refusal>, Failure> {
     let reply = server.call(&ClientRequest::Swap(one, other));
     match reply.map_err(|error| Failure::from(error).with_code(NO_SERVER))? {
         Reply::Done => Ok(None),

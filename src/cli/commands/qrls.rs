@@ -11,8 +11,7 @@ use std::ffi::OsString;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrls")]
 pub struct QrlsArgs {
-    /// Holds to release, as letters: u (user), o (operator), s (system), p (password), n (none);
-    /// default u
+    /// Holds: u (user, default), o (operator), s (system), p (password), n (none)
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
     /// Job ids: 12 or 12.server; 12[] for an array

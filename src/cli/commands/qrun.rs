@@ -15,8 +15,8 @@ pub struct QrunArgs {
     /// Do not wait for the answer whether the job fits
     #[arg(short = 'a')]
     pub detached: bool,
-    /// Use only these nodes: n1+n2, or the form of exec_vnode, (n1:ncpus=2)+(n2:ncpus=2), whose
-    /// amounts have no effect; - for the nodes on which the job last ran
+    /// Use only these nodes: n1+n2; - for the nodes on which the job last ran. Also in the form of
+    /// exec_vnode, (n1:ncpus=2)+(n2:ncpus=2); the amounts have no effect
     #[arg(short = 'H', value_name = "vnode_specification")]
     pub nodes: Option<OsString>,
     /// Job ids: 12 or 12.server
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_named_as_people_and_exec_vnode_name_them() {
+    fn nodes_are_given_by_name_or_as_exec_vnode() {
         let on = |names: &[&str]| Ok(Placing::On(names.iter().map(ToString::to_string).collect()));
         for (text, expected) in [
             ("-", Ok(Placing::Again)),

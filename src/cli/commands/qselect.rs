@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    fn said(words: &str) -> Result<String, Failure> {
+    fn output_of(words: &str) -> Result<String, Failure> {
         let args: QselectArgs = example::parse(command, words)?;
         let mut out = Vec::new();
         args.answer(&mut system().feed(), NOW, &mut out)?;
@@ -268,7 +268,7 @@ mod tests {
     }
 
     fn ids(words: &str) -> String {
-        said(words)
+        output_of(words)
             .unwrap()
             .lines()
             .map(|id| id.strip_suffix(".head").unwrap())
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_anded() {
+    fn all_conditions_must_hold() {
         for (words, expected) in [
             ("", "1 2 3"),
             ("-x", "1 2 3 4"),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_as_pbs_tells_them() {
+    fn errors_have_the_messages_of_pbs() {
         for (words, text) in [
             ("-s Z", "illegal -s value"),
             ("-r x", "illegal -r value"),
@@ -346,7 +346,7 @@ mod tests {
             ),
             ("-y", "invalid option -- 'y'"),
         ] {
-            let failure = said(words).unwrap_err();
+            let failure = output_of(words).unwrap_err();
             assert_eq!(
                 (failure.text.as_str(), failure.usage, failure.code),
                 (text, true, 2),
@@ -363,14 +363,14 @@ mod tests {
             ),
             ("-l foo.eq.1", "Unknown resource Resource_List.foo", 187),
         ] {
-            let failure = said(words).unwrap_err();
+            let failure = output_of(words).unwrap_err();
             assert_eq!(
                 (failure.text.as_str(), failure.usage, failure.code),
                 (text, false, code),
                 "{words}"
             );
         }
-        assert_eq!(said("-q @nosuch").unwrap_err().code, 160);
-        assert!(said("operand").unwrap_err().usage);
+        assert_eq!(output_of("-q @nosuch").unwrap_err().code, 160);
+        assert!(output_of("operand").unwrap_err().usage);
     }
 }

@@ -60,7 +60,7 @@ const OBJECTS: &str = "Queues and server";
     args_override_self = true
 )]
 pub struct QstatArgs {
-    /// Jobs of these users; the host is that of Job_Owner. With -f, show all attributes
+    /// Jobs of these users (HOST: submission host); with -f, show all attributes
     #[arg(short = 'u', value_name = "USER[@HOST],...", help_heading = JOBS)]
     users: Option<String>,
     /// Running jobs
@@ -96,13 +96,13 @@ pub struct QstatArgs {
     /// Delimiter between values, with -F dsv
     #[arg(short = 'D', value_name = "DELIMITER", help_heading = OUTPUT)]
     delimiter: Option<String>,
-    /// Add the comment of each job: why it waits, where it runs, or how it ended
+    /// Add comments: why jobs wait, where they run, or how they ended
     #[arg(short = 's', help_heading = OUTPUT)]
     comment: bool,
     /// Add the hosts of each job
     #[arg(short = 'n', help_heading = OUTPUT)]
     hosts: bool,
-    /// Print hosts or comment on the line of the job; with -f, each attribute on one line
+    /// Print hosts or comment, or with -f each attribute, on one line
     #[arg(short = '1', help_heading = OUTPUT)]
     one_line: bool,
     /// Use 120 columns; with -f, print each attribute on one line
@@ -162,10 +162,12 @@ pub fn main() -> ExitCode {
         args.operands.splice(..0, args.ahead.give_back());
         let format = args.check()?;
         if args.watch {
-            return args.to_watch(&format).run(command, || args.look(&format));
+            return args
+                .to_watch(&format)
+                .run(command, || args.whole_output(&format));
         }
         let mut out = std::io::stdout().lock();
-        let failures = args.say_to(&format, &mut out);
+        let failures = args.write_report(&format, &mut out);
         out.flush()?;
         Ok(query::report(&failures, "qstat", command))
     })
@@ -195,18 +197,20 @@ impl QstatArgs {
         let conflict = lists.iter().filter(|given| **given).count() > 1
             || (self.gigabytes && self.megawords)
             || (formatted
-                && (!(self.full || self.stands_alone()) || self.is_alternate() || self.wide))
-            || self.conflicts_ahead()
+                && (!(self.full || self.is_report()) || self.is_alternate() || self.wide))
+            || self.has_report_conflict()
             || (self.limits && self.full)
             || (self.one_line && !(self.hosts || self.comment || self.full))
             || (self.server && self.queues);
         if conflict {
-            let and_wide = if formatted && self.wide {
+            let wide_message = if formatted && self.wide {
                 "\nqstat: option w cannot be used with -F"
             } else {
                 ""
             };
-            return Err(Failure::usage(format!("conflicting options.{and_wide}")));
+            return Err(Failure::usage(format!(
+                "conflicting options.{wide_message}"
+            )));
         }
         if self.express
             && !self
@@ -223,7 +227,7 @@ impl QstatArgs {
     }
 
     /// True if a report conflicts with other options.
-    fn conflicts_ahead(&self) -> bool {
+    fn has_report_conflict(&self) -> bool {
         let others = self.is_alternate()
             || self.full
             || self.queues
@@ -235,11 +239,11 @@ impl QstatArgs {
             .as_deref()
             .is_some_and(|format| format != "json");
         let both = self.efficiency && self.ahead.are_given();
-        self.ahead.conflict() || both || (self.stands_alone() && (others || dsv))
+        self.ahead.conflict() || both || (self.is_report() && (others || dsv))
     }
 
     /// True for reports, which cannot be combined with lists.
-    fn stands_alone(&self) -> bool {
+    fn is_report(&self) -> bool {
         self.ahead.are_given() || self.efficiency
     }
 
@@ -263,27 +267,27 @@ impl QstatArgs {
     }
 
     /// Writes the output as the answer arrives. Returns the failures.
-    fn say_to(&self, format: &AttributeFormat, out: &mut dyn Write) -> Vec<Failure> {
+    fn write_report(&self, format: &AttributeFormat, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
         if self.ahead.are_given() {
-            let said = self.ahead.say(
+            let result = self.ahead.say(
                 &self.operands,
                 self.users.as_deref(),
                 *format == AttributeFormat::Json,
                 out,
             );
-            return said.unwrap_or_else(|failure| vec![failure]);
+            return result.unwrap_or_else(|failure| vec![failure]);
         }
         match query::feed(no_server) {
             Ok(mut feed) if self.efficiency => {
-                let said = efficiency::say(
+                let result = efficiency::say(
                     &self.operands,
                     *format == AttributeFormat::Json,
                     &mut feed,
                     now,
                     out,
                 );
-                said.unwrap_or_else(|failure| vec![failure])
+                result.unwrap_or_else(|failure| vec![failure])
             }
             Ok(mut feed) => self.answer(format, &mut feed, now, out),
             Err(failure) => self.without_server(format, now, out, failure),
@@ -291,7 +295,7 @@ impl QstatArgs {
     }
 
     /// The whole output at once; an error if the server does not answer.
-    fn look(&self, format: &AttributeFormat) -> Result<CommandOutput, Failure> {
+    fn whole_output(&self, format: &AttributeFormat) -> Result<CommandOutput, Failure> {
         let mut feed = query::feed(no_server)?;
         let mut out = Vec::new();
         let failures = self.answer(format, &mut feed, clock::wall(), &mut out);
@@ -309,13 +313,13 @@ impl QstatArgs {
             return self.show_jobs(format, feed, now, out);
         }
         let ask = &mut query::whole(feed);
-        let said = if self.server {
+        let result = if self.server {
             self.show_server(format, ask, now)
         } else {
             self.show_queues(format, ask, now)
         };
-        match said {
-            Ok(said) => written(out, &said.out, said.failures),
+        match result {
+            Ok(output) => written(out, &output.out, output.failures),
             Err(failure) => self.without_server(format, now, out, failure),
         }
     }
@@ -483,9 +487,9 @@ impl QstatArgs {
             let mut writer = AttributeWriter::begin("Queue", format, &preamble);
             for queue in chosen {
                 let name = &queue.queue.name;
-                let told = queues::of_queue(queue, resources);
+                let attributes = queues::of_queue(queue, resources);
                 let target = QmgrObject::Queue(name.clone());
-                writer.add(name, &objects.joined(&target, told, resources));
+                writer.add(name, &objects.joined(&target, attributes, resources));
             }
             writer.end()
         } else {
@@ -544,9 +548,10 @@ impl QstatArgs {
             if shown {
                 let configured = ask(&Question::Objects)?.objects;
                 let sums = queues::assigned_in_all(&answers.queues);
-                let mut told = queues::of_server(&answers.queues, &sums, server);
-                told.text_if("installation", installation::current());
-                let all = Objects(&configured).joined(&QmgrObject::Server, told, &server.resources);
+                let mut attributes = queues::of_server(&answers.queues, &sums, server);
+                attributes.text_if("installation", installation::current());
+                let all =
+                    Objects(&configured).joined(&QmgrObject::Server, attributes, &server.resources);
                 writer.add(&server.name, &all);
             }
             writer.end()

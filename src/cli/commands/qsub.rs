@@ -53,8 +53,7 @@ pub struct QsubArgs {
     /// script are used. ~. at the start of a line ends the session, ~^Z suspends qsub
     #[arg(short = 'I', help_heading = job_options::COMMON)]
     pub interactive: bool,
-    /// Environment variables of the job: NAME or NAME=VALUE, separated by commas; quotes or \,
-    /// protect a comma
+    /// Variables of the job: NAME,NAME=VALUE,...; write \, or quotes for a comma
     #[arg(short = 'v', value_name = "variable_list", help_heading = job_options::COMMON)]
     pub variables: Option<OsString>,
     /// Export all environment variables to the job
@@ -63,8 +62,7 @@ pub struct QsubArgs {
     /// Hold the job until qrls releases it
     #[arg(short = 'h', help_heading = job_options::COMMON)]
     pub hold: bool,
-    /// Check the job and report when and where it would start, without submitting it or running
-    /// hooks
+    /// Show when and where the job would start; submit nothing, run no hooks
     #[arg(long, help_heading = job_options::COMMON)]
     pub dry_run: bool,
     /// Job array as with -J; also a single index, or indices and ranges separated by commas, as in
@@ -80,13 +78,13 @@ pub struct QsubArgs {
     /// Start the job in this directory instead of the working directory
     #[arg(short = 'd', value_name = "folder", help_heading = job_options::EXECUTION)]
     pub folder: Option<OsString>,
-    /// Start the job in this directory and resolve relative paths of files against it
+    /// Start the job in this directory; relative paths of files refer to it
     #[arg(short = 'w', value_name = "folder", help_heading = job_options::EXECUTION)]
     pub base: Option<OsString>,
-    /// Arguments of the script, quoted; the same as arguments after the script on the command line
+    /// Arguments of the script in quotes; the same as words after the script
     #[arg(short = 'F', value_name = "arguments", help_heading = job_options::EXECUTION)]
     pub arguments: Option<OsString>,
-    /// Prefix of directives in the script (default #PBS); an empty prefix disables directives
+    /// Prefix of directives in the script (default #PBS); empty for none
     #[arg(short = 'C', value_name = "directive_prefix", help_heading = job_options::EXECUTION)]
     pub prefix: Option<OsString>,
     /// Do not print the job id
@@ -101,7 +99,7 @@ pub struct QsubArgs {
     /// `-J` is given before `-I`.
     #[arg(skip)]
     array_comes_first: bool,
-    /// Script file; - or nothing for standard input; or -- and a command with its arguments
+    /// Script file (default or -: standard input), or -- command arguments
     #[arg(value_name = "script")]
     pub operands: Vec<OsString>,
 }
@@ -121,21 +119,21 @@ fn run() -> Result<u8, Failure> {
     if getopt::answered(command, &words)? {
         return Ok(0);
     }
-    let asked = SubmissionRequest::gather(words, Here::find()?)?;
+    let request = SubmissionRequest::gather(words, Here::find()?)?;
     let home = Home::find()?;
-    let plan = asked.settled("", &home)?;
+    let plan = request.plan_with_queue("", &home)?;
     exit::remark("qsub", &plan.remarks);
     if plan.dry_run {
         return crate::cli::report::dry_run::run(
-            asked.under_defaults(plan, &home)?.submission,
+            request.under_defaults(plan, &home)?.submission,
             &home,
         );
     }
     if plan.interactive {
-        return interactive::run(&home, |client| Ok(asked.submit(client, plan, &home)?.1));
+        return interactive::run(&home, |client| Ok(request.submit(client, plan, &home)?.1));
     }
     let mut client = Client::connect(&home)?;
-    let (plan, reply) = asked.submit(&mut client, plan, &home)?;
+    let (plan, reply) = request.submit(&mut client, plan, &home)?;
     let id = match reply {
         Reply::Accepted { id, notes } => {
             exit::remark("qsub", &notes);
@@ -165,18 +163,22 @@ pub(super) fn settings(
 ) -> Result<Vec<AttributeSetting>, Failure> {
     let args = QsubArgs::read(&mut command(), words)?;
     if !args.operands.is_empty() {
-        return Err(Failure::usage("no script and no command is named here"));
+        return Err(Failure::usage(
+            "scripts and commands are not allowed in scenarios",
+        ));
     }
     if args.interactive {
-        return Err(Failure::usage("there is no terminal here for -I"));
+        return Err(Failure::usage(
+            "-I is not allowed in scenarios: there is no terminal",
+        ));
     }
     check(&args, false, true)?;
     let mut wanted = SubmissionOptions::default();
-    wanted.outweigh(args.wanted(place)?);
+    wanted.override_with(args.wanted(place)?);
     if !wanted.sets("Job_Name") {
         wanted.set("Job_Name", ScriptSource::Stdin.name()?);
     }
-    suits_array(&wanted)?;
+    check_array_options(&wanted)?;
     Ok(wanted.settings)
 }
 
@@ -209,7 +211,7 @@ fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failu
         }
         (None, Some(range)) if torque::indices(&range.to_string_lossy()).is_none() => {
             Err(Failure::usage(
-                "illegal -t value: it is ranges and indices joined by commas, X-Y[:Z],N,...[%M]",
+                "illegal -t value: use ranges and indices separated by commas, X-Y[:Z],N,...[%M]",
             ))
         }
         _ => Ok(()),
@@ -217,7 +219,7 @@ fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failu
 }
 
 /// Checks that options match: some need an array, others exclude one, whatever their source.
-fn suits_array(wanted: &SubmissionOptions) -> Result<(), Failure> {
+fn check_array_options(wanted: &SubmissionOptions) -> Result<(), Failure> {
     let mail = wanted.value("Mail_Points").unwrap_or_default();
     let Some(array) = wanted.value(ARRAY) else {
         if mail.contains('j') {

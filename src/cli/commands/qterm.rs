@@ -17,7 +17,7 @@ const USAGE: u8 = 1;
 const FAILED: u8 = 2;
 
 /// The number of checks whether schedd has exited, and the pause between them.
-const LOOKS: usize = 1000;
+const CHECKS: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Shut down schedd (operators only).
@@ -35,13 +35,13 @@ pub struct QtermArgs {
     /// Shut down the nodeds too; running jobs continue
     #[arg(short = 'm')]
     pub nodes: bool,
-    /// Accepted for compatibility: the scheduler is part of schedd and always stops with it
+    /// Accepted for compatibility: the scheduler always stops with schedd
     #[arg(short = 's')]
     pub scheduler: bool,
     /// Accepted for compatibility: there is no secondary server
     #[arg(short = 'f', conflicts_with = "idle")]
     pub secondary: bool,
-    /// Accepted for compatibility: there is no secondary server. Nothing happens
+    /// Accepted for compatibility; does nothing: there is no secondary server
     #[arg(short = 'i')]
     pub idle: bool,
     /// Name of this server
@@ -79,8 +79,8 @@ fn run() -> Result<u8, Failure> {
     let home = Home::find()?;
     // Connect only to a running schedd; do not start one to shut it down.
     let mut client = Client::reach(&home)?;
-    if let Some(stranger) = stranger(&args.servers, &mut client)? {
-        return Err(Failure::unknown_host(stranger));
+    if let Some(foreign_server) = foreign_server(&args.servers, &mut client)? {
+        return Err(Failure::unknown_host(foreign_server));
     }
     match client.call(&ClientRequest::Terminate {
         manner,
@@ -106,7 +106,10 @@ fn manner(text: Option<&str>) -> Result<QtermMode, Failure> {
 }
 
 /// The first name that is not this server's.
-fn stranger<'a>(servers: &'a [String], client: &mut Client) -> Result<Option<&'a str>, Failure> {
+fn foreign_server<'a>(
+    servers: &'a [String],
+    client: &mut Client,
+) -> Result<Option<&'a str>, Failure> {
     if servers.is_empty() {
         return Ok(None);
     }
@@ -130,7 +133,7 @@ fn refused(refusal: &Refusal) -> Failure {
 }
 
 fn await_end(home: &Home) -> Result<(), Failure> {
-    for _ in 0..LOOKS {
+    for _ in 0..CHECKS {
         if !crate::spool::lock::is_held(home) {
             return Ok(());
         }
@@ -139,7 +142,7 @@ fn await_end(home: &Home) -> Result<(), Failure> {
     Err(Failure::new(
         FAILED,
         format!(
-            "schedd was told to leave, but still holds {}",
+            "schedd accepted the request to exit, but still locks {}",
             home.spool().display()
         ),
     ))
@@ -150,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manner_is_one_of_three_and_quick_if_none_is_said() {
+    fn the_default_mode_is_quick() {
         let all = [None, Some("quick"), Some("delay"), Some("immediate")]
             .map(|text| manner(text).unwrap());
         assert_eq!(

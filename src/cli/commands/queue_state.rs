@@ -38,27 +38,27 @@ fn described(name: &'static str, about: &'static str) -> clap::Command {
 
 /// The definition of `qenable`.
 pub fn qenable_command() -> clap::Command {
-    described("qenable", "Let queues take jobs")
+    described("qenable", "Make queues accept new jobs")
 }
 
 /// The definition of `qdisable`.
 pub fn qdisable_command() -> clap::Command {
     described(
         "qdisable",
-        "Let queues take no more jobs; those in them stay",
+        "Make queues reject new jobs; jobs already in them stay",
     )
 }
 
 /// The definition of `qstart`.
 pub fn qstart_command() -> clap::Command {
-    described("qstart", "Let jobs of queues start")
+    described("qstart", "Allow jobs of queues to start")
 }
 
 /// The definition of `qstop`.
 pub fn qstop_command() -> clap::Command {
     described(
         "qstop",
-        "Let no more jobs of queues start; those that run go on",
+        "Do not start further jobs of queues; running jobs continue",
     )
 }
 
@@ -102,30 +102,32 @@ pub fn qstop() -> ExitCode {
     })
 }
 
-fn main(gate: &QueueStateCommand) -> ExitCode {
-    exit::run(gate.name, gate.command, || run(gate))
+fn main(state_command: &QueueStateCommand) -> ExitCode {
+    exit::run(state_command.name, state_command.command, || {
+        run(state_command)
+    })
 }
 
-fn run(gate: &QueueStateCommand) -> Result<u8, Failure> {
-    let read =
-        getopt::read::<QueueStateArgs>(gate.command).map_err(|failure| failure.with_code(USAGE));
+fn run(state_command: &QueueStateCommand) -> Result<u8, Failure> {
+    let read = getopt::read::<QueueStateArgs>(state_command.command)
+        .map_err(|failure| failure.with_code(USAGE));
     let Some(args) = read? else {
         return Ok(0);
     };
     let mut schedd = LazySchedd::find()?;
     let mut code = 0;
     for queue in &args.queues {
-        if let Some(refusal) = turn(gate, queue, &mut schedd)? {
+        if let Some(refusal) = set_state(state_command, queue, &mut schedd)? {
             code = Failure::new(FAILED, format!("{} {queue}", refusal.text))
-                .report(gate.name, gate.command);
+                .report(state_command.name, state_command.command);
         }
     }
     Ok(code)
 }
 
 /// Sets the attribute of a queue. Returns the refusal, if any.
-fn turn(
-    gate: &QueueStateCommand,
+fn set_state(
+    state_command: &QueueStateCommand,
     queue: &str,
     schedd: &mut LazySchedd,
 ) -> Result<Option<Refusal>, Failure> {
@@ -134,9 +136,9 @@ fn turn(
         return Err(Failure::unknown_host(server).with_code(FAILED));
     }
     let edit = Edit {
-        key: AttributeKey::plain(gate.attribute),
+        key: AttributeKey::plain(state_command.attribute),
         op: Op::Set,
-        value: gate.value.to_string(),
+        value: state_command.value.to_string(),
     };
     let command = QmgrCommand {
         verb: Verb::Set,

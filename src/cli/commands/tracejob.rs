@@ -74,7 +74,7 @@ pub struct TracejobArgs {
     /// Wrap lines at this column (default: no wrapping)
     #[arg(short = 'w', value_name = "columns", value_parser = clap::value_parser!(u32).range(40..))]
     width: Option<u32>,
-    /// Omit messages of this kind: job, admin, sched, error or job_usage; may be repeated
+    /// Omit messages of a kind: job, admin, sched, error, job_usage; repeatable
     #[arg(short = 'f', value_name = "filter_type", action = clap::ArgAction::Append)]
     filters: Vec<String>,
     /// Accepted for compatibility; no effect: there are no log files
@@ -192,7 +192,7 @@ impl TracejobArgs {
         let mut lines = event_text::of(record, &answers.events, server, server.clock.time(now));
         lines.retain(|line| server.clock.wall(line.at) >= since && self.keeps(line));
         if !self.excessive {
-            lines = self.thinned(lines);
+            lines = self.without_repetitions(lines);
         }
         Ok(lines)
     }
@@ -206,18 +206,18 @@ impl TracejobArgs {
     }
 
     fn keeps(&self, line: &EventLine) -> bool {
-        let is_left_out = match line.source {
+        let is_omitted = match line.source {
             LogSource::Accounting => self.accounting,
             LogSource::Server => self.server,
             LogSource::Scheduler => self.scheduler,
             LogSource::Node => self.nodes,
         };
-        !is_left_out && !self.filters.iter().any(|sort| sort == line.sort)
+        !is_omitted && !self.filters.iter().any(|sort| sort == line.sort)
     }
 
-    /// Drops repeated messages beyond the count of `-c`; the last one shown has the number of
+    /// Drops repeated messages beyond the count of `-c`. The last shown message has the number of
     /// dropped ones.
-    fn thinned(&self, lines: Vec<EventLine>) -> Vec<EventLine> {
+    fn without_repetitions(&self, lines: Vec<EventLine>) -> Vec<EventLine> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for line in &lines {
             *counts.entry(line.text.clone()).or_default() += 1;
@@ -226,13 +226,13 @@ impl TracejobArgs {
         let mut kept = Vec::new();
         for mut line in lines {
             let more = counts[&line.text].saturating_sub(self.count);
-            let so_far = seen.entry(line.text.clone()).or_default();
-            *so_far += 1;
-            if *so_far > self.count {
+            let count_so_far = seen.entry(line.text.clone()).or_default();
+            *count_so_far += 1;
+            if *count_so_far > self.count {
                 continue;
             }
-            if *so_far == self.count && more > 0 {
-                let _ = write!(line.text, " (and {more} times more: -z shows them)");
+            if *count_so_far == self.count && more > 0 {
+                let _ = write!(line.text, " (and {more} more times: -z shows them)");
             }
             kept.push(line);
         }
@@ -306,7 +306,7 @@ mod tests {
     use crate::model::job::event::Event;
     use crate::model::time::Span;
 
-    fn told(words: &str, events: Vec<(Time, Event)>) -> (String, Vec<String>) {
+    fn trace_of(words: &str, events: Vec<(Time, Event)>) -> (String, Vec<String>) {
         let args: TracejobArgs = parse(command, words).unwrap();
         let system = System {
             jobs: vec![queued(1, "a", "ncpus=1")],
@@ -320,10 +320,11 @@ mod tests {
                 ..answers
             })
         };
-        let said = args.answer(&mut ask, NOW).unwrap();
+        let output = args.answer(&mut ask, NOW).unwrap();
         (
-            String::from_utf8(said.out).unwrap(),
-            said.failures
+            String::from_utf8(output.out).unwrap(),
+            output
+                .failures
                 .into_iter()
                 .map(|failure| failure.text)
                 .collect(),
@@ -339,53 +340,53 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_laid_out_as_pbs_lays_them_out() {
+    fn lines_have_the_layout_of_pbs() {
         let at = stamp(SUBMITTED, &crate::cli::example::server());
         let wanted =
             format!("\nJob: 1.head\n\n{at}  S    Signal 10 (USR1) sent at request of b@h\n");
-        assert_eq!(told("-l 1", signals(1)).0, wanted);
+        assert_eq!(trace_of("-l 1", signals(1)).0, wanted);
         assert_eq!(at.len(), 19);
     }
 
     /// Text by one user is displayed on the terminal of another.
     #[test]
-    fn a_line_commands_no_terminal() {
+    fn control_characters_are_escaped() {
         let signalled = Event::Signalled {
             by: "b\x1b[31m\n@h".into(),
             signal: 10,
         };
         assert!(
-            told("-l 1", vec![(SUBMITTED, signalled)])
+            trace_of("-l 1", vec![(SUBMITTED, signalled)])
                 .0
                 .ends_with("at request of b^[[31m\\n@h\n")
         );
     }
 
     #[test]
-    fn what_is_not_there_is_told_in_pbss_words() {
+    fn unknown_jobs_have_the_message_of_pbs() {
         let missing =
             |id: &str, past: &str| format!("Couldn't find Job Id {id} in logs of past {past}");
-        assert_eq!(told("9", vec![]).1, [missing("9", "1 day")]);
-        assert_eq!(told("-n 3 9", vec![]).1, [missing("9", "3 days")]);
-        assert_eq!(told("-sal 1", signals(1)).1, [missing("1", "1 day")]);
+        assert_eq!(trace_of("9", vec![]).1, [missing("9", "1 day")]);
+        assert_eq!(trace_of("-n 3 9", vec![]).1, [missing("9", "3 days")]);
+        assert_eq!(trace_of("-sal 1", signals(1)).1, [missing("1", "1 day")]);
         let old = vec![(
             SUBMITTED + Span::seconds(-2 * 86_400),
             signals(1)[0].1.clone(),
         )];
-        assert_eq!(told("-l 1", old.clone()).1, [missing("1", "1 day")]);
-        assert!(told("-l -n 3 1", old).0.contains("USR1"));
+        assert_eq!(trace_of("-l 1", old.clone()).1, [missing("1", "1 day")]);
+        assert!(trace_of("-l -n 3 1", old).0.contains("USR1"));
     }
 
     #[test]
-    fn sorts_can_be_left_out_and_repetition_is_counted() {
-        assert_eq!(told("-l -f admin 1", signals(1)).1.len(), 1);
-        assert_eq!(told("-l 1", signals(20)).0.matches("USR1").count(), 15);
+    fn kinds_can_be_omitted_and_repetitions_are_counted() {
+        assert_eq!(trace_of("-l -f admin 1", signals(1)).1.len(), 1);
+        assert_eq!(trace_of("-l 1", signals(20)).0.matches("USR1").count(), 15);
         assert!(
-            told("-l 1", signals(20))
+            trace_of("-l 1", signals(20))
                 .0
-                .ends_with("(and 5 times more: -z shows them)\n")
+                .ends_with("(and 5 more times: -z shows them)\n")
         );
-        assert_eq!(told("-lz 1", signals(20)).0.matches("USR1").count(), 20);
+        assert_eq!(trace_of("-lz 1", signals(20)).0.matches("USR1").count(), 20);
     }
 
     #[test]
@@ -397,7 +398,7 @@ mod tests {
     #[test]
     fn json_has_the_events_of_each_job() {
         let document: serde_json::Value =
-            serde_json::from_str(&told("-l -F json 1", signals(2)).0).unwrap();
+            serde_json::from_str(&trace_of("-l -F json 1", signals(2)).0).unwrap();
         let events = document["Jobs"]["1.head"]["events"].as_array().unwrap();
         assert_eq!(
             (

@@ -35,18 +35,18 @@ fn split() -> System {
     }
 }
 
-fn said(system: &System, words: &str) -> Result<NodesOutput, Failure> {
+fn output_of(system: &System, words: &str) -> Result<NodesOutput, Failure> {
     let args: PbsnodesArgs = example::parse(command, words).map_err(as_failed)?;
     args.check()?;
     args.show(&mut system.ask(), NOW)
 }
 
 fn shown(system: &System, words: &str) -> String {
-    String::from_utf8(said(system, words).unwrap().out).unwrap()
+    String::from_utf8(output_of(system, words).unwrap().out).unwrap()
 }
 
 #[test]
-fn gpus_are_shown_with_those_who_have_them() {
+fn gpus_are_shown_with_their_jobs() {
     let mut system = system();
     let head = &mut system.nodes[0];
     head.node
@@ -76,7 +76,7 @@ fn gpus_are_shown_with_those_who_have_them() {
 }
 
 #[test]
-fn a_node_in_full_is_shown_as_pbs_shows_it() {
+fn all_attributes_of_a_node_are_in_the_format_of_pbs() {
     let date = timestamp::ctime(example::server().clock.wall(example::SUBMITTED));
     let expected = format!(
         "\
@@ -111,7 +111,7 @@ head
 }
 
 #[test]
-fn summaries_are_laid_out_as_pbs_lays_them_out() {
+fn summaries_have_the_layout_of_pbs() {
     let expected = "\
 vnode           state           OS       hardware host            queue        mem     ncpus   nmics   ngpus  comment
 --------------- --------------- -------- -------- --------------- ---------- -------- ------- ------- ------- ---------
@@ -152,10 +152,15 @@ fn a_host_stands_for_its_nodes() {
     assert_eq!(states, ["free", "job-busy", "job-exclusive"]);
     assert_eq!(shown(&split(), "-H head").matches("Mom = head").count(), 3);
     assert_eq!(
-        said(&split(), "head[0]").unwrap().complaints,
+        output_of(&split(), "head[0]").unwrap().complaints,
         ["Node: head[0],  Error: Unknown node \n"]
     );
-    assert!(said(&split(), "-v head[0]").unwrap().complaints.is_empty());
+    assert!(
+        output_of(&split(), "-v head[0]")
+            .unwrap()
+            .complaints
+            .is_empty()
+    );
     let apart = System {
         jobs: vec![],
         nodes: vec![node("n1", "box"), node("n2", "box")],
@@ -164,7 +169,7 @@ fn a_host_stands_for_its_nodes() {
 }
 
 #[test]
-fn json_has_moments_as_numbers_and_each_job_once() {
+fn json_has_times_as_numbers_and_each_job_once() {
     let read: serde_json::Value =
         serde_json::from_str(&shown(&system(), "-F json head nosuch")).unwrap();
     let head = &read["nodes"]["head"];
@@ -176,7 +181,10 @@ fn json_has_moments_as_numbers_and_each_job_once() {
     assert_eq!(head["last_state_change_time"], 1_700_000_000);
     assert_eq!(read["nodes"]["nosuch"]["Error"], "Unknown node ");
     assert_eq!(
-        said(&system(), "-F json nosuch").unwrap().complaints.len(),
+        output_of(&system(), "-F json nosuch")
+            .unwrap()
+            .complaints
+            .len(),
         1
     );
     let read: serde_json::Value = serde_json::from_str(&shown(&system(), "-aSj -F json")).unwrap();
@@ -188,7 +196,7 @@ fn json_has_moments_as_numbers_and_each_job_once() {
 }
 
 #[test]
-fn dsv_and_the_list_of_troubled_nodes() {
+fn dsv_and_the_list_of_unavailable_nodes() {
     assert!(
         shown(&system(), "-a -F dsv")
             .starts_with("Name=head|Mom=head|ntype=PBS|state=free|pcpus=4|jobs=1.head/0,1.head/1|")
@@ -205,7 +213,7 @@ fn dsv_and_the_list_of_troubled_nodes() {
 }
 
 #[test]
-fn faults_end_with_1() {
+fn errors_exit_with_1() {
     for words in [
         "",
         "-S",
@@ -217,18 +225,18 @@ fn faults_end_with_1() {
         "-a head",
         "-y",
     ] {
-        let failure = said(&system(), words).unwrap_err();
+        let failure = output_of(&system(), words).unwrap_err();
         assert_eq!((failure.usage, failure.code), (true, 1), "{words}");
     }
-    assert_eq!(said(&system(), "-s nosuch -a").unwrap_err().code, 1);
+    assert_eq!(output_of(&system(), "-s nosuch -a").unwrap_err().code, 1);
     assert_eq!(
-        said(&System::default(), "-a").unwrap_err().text,
+        output_of(&System::default(), "-a").unwrap_err().text,
         "Server has no node list"
     );
 }
 
 #[test]
-fn every_node_named_is_marked_and_each_refusal_told() {
+fn every_named_node_is_marked_and_each_refusal_reported() {
     let args: PbsnodesArgs = example::parse(command, "-o -C broken nosuch head").unwrap();
     args.check().unwrap();
     let mut sent = Vec::new();
@@ -248,9 +256,9 @@ fn every_node_named_is_marked_and_each_refusal_told() {
             Reply::Done
         })
     };
-    let said = args.mark(&mut split().ask(), &mut send).unwrap();
+    let output = args.mark(&mut split().ask(), &mut send).unwrap();
     assert_eq!(
-        said.complaints,
+        output.complaints,
         ["Error marking node nosuch - Unknown node \n"]
     );
     let names: Vec<&str> = sent.iter().map(|(node, ..)| node.as_str()).collect();

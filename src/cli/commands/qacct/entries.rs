@@ -199,7 +199,7 @@ pub fn fields(entry: &AccountingEntry, server: &str) -> Vec<Field> {
     let made_way_for = entry
         .made_way
         .as_ref()
-        .and_then(|told| told.to)
+        .and_then(|preemption| preemption.to)
         .map(|job| job.full(server));
     let places = entry
         .places
@@ -239,7 +239,7 @@ pub fn fields(entry: &AccountingEntry, server: &str) -> Vec<Field> {
                 entry
                     .made_way
                     .as_ref()
-                    .map_or("", |told| told.action.name())
+                    .map_or("", |preemption| preemption.action.name())
                     .to_string(),
             ),
         ),
@@ -291,7 +291,7 @@ mod tests {
     use crate::cli::output::attribute_output;
 
     #[test]
-    fn a_table_of_nothing_still_has_its_names() {
+    fn an_empty_table_has_its_header() {
         let (server, mut out) = (example::server(), Vec::new());
         EntryWriter::begin(
             AccountFormat::Csv,

@@ -35,27 +35,27 @@ impl JobFilter {
 
     /// True if an operand matches this job; marks the operand as found.
     pub fn take(&mut self, id: JobId) -> bool {
-        let mut is_meant = false;
+        let mut is_match = false;
         for &at in self.of_number.get(&id.number).into_iter().flatten() {
-            let (operand, is_told) = &mut self.named[at];
-            if means(operand, id) {
-                (is_meant, *is_told) = (true, true);
+            let (operand, is_found) = &mut self.named[at];
+            if matches(operand, id) {
+                (is_match, *is_found) = (true, true);
             }
         }
-        is_meant
+        is_match
     }
 
     /// The operands without an entry.
     pub fn missing(&self) -> impl Iterator<Item = &Operand> {
         self.named
             .iter()
-            .filter(|(_, is_told)| !is_told)
+            .filter(|(_, is_found)| !is_found)
             .map(|(operand, _)| operand)
     }
 }
 
 /// True if an operand matches the job. The number of an array matches its subjobs.
-fn means(operand: &Operand, id: JobId) -> bool {
+fn matches(operand: &Operand, id: JobId) -> bool {
     let wanted = operand.id();
     if wanted.number != id.number || wanted.index().is_some() && wanted != id {
         return false;
@@ -72,7 +72,7 @@ mod tests {
     use std::ffi::OsStr;
 
     #[test]
-    fn an_array_means_its_elements_and_a_range_those_within_it() {
+    fn an_array_matches_all_its_subjobs_and_a_range_some() {
         let operands = ["7", "8[]", "9[2-5]", "9[7]", "10"]
             .map(|text| Operand::parse(OsStr::new(text)).unwrap());
         let mut wanted = JobFilter::new(operands.to_vec());

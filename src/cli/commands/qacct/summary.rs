@@ -86,9 +86,9 @@ impl UsageSummary {
 
     fn table(&self, period: TimeSpan, out: &mut dyn Write) -> io::Result<()> {
         if self.rows.is_empty() {
-            return writeln!(out, "Nothing in the accounts, {}.", span(period));
+            return writeln!(out, "No accounting records{}.", span(period));
         }
-        writeln!(out, "Jobs that ended {}:\n", span(period))?;
+        writeln!(out, "Jobs that ended{}:\n", span(period))?;
         let total = self.total();
         let decimals = decimals(&total);
         let heads = self.by.iter().map(|by| head(*by)).chain(HEADS);
@@ -116,8 +116,8 @@ impl UsageSummary {
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        let nobody = vec![String::new(); self.by.len()];
-        out.write_all(field::csv_head(&self.fields(&nobody, &UsageTotals::default())).as_bytes())?;
+        let no_keys = vec![String::new(); self.by.len()];
+        out.write_all(field::csv_head(&self.fields(&no_keys, &UsageTotals::default())).as_bytes())?;
         let mut lines = self
             .rows
             .iter()
@@ -183,10 +183,10 @@ fn head(by: By) -> &'static str {
 
 fn span((from, to): TimeSpan) -> String {
     match (from.map(minute), to.map(minute)) {
-        (None, None) => "as far back as is kept".to_string(),
-        (Some(from), None) => format!("from {from}"),
-        (None, Some(to)) => format!("before {to}"),
-        (Some(from), Some(to)) => format!("from {from} until {to}"),
+        (None, None) => String::new(),
+        (Some(from), None) => format!(" from {from}"),
+        (None, Some(to)) => format!(" before {to}"),
+        (Some(from), Some(to)) => format!(" from {from} until {to}"),
     }
 }
 
@@ -278,7 +278,7 @@ mod tests {
         summary
     }
 
-    fn told(summary: &UsageSummary, format: AccountFormat, period: TimeSpan) -> String {
+    fn formatted(summary: &UsageSummary, format: AccountFormat, period: TimeSpan) -> String {
         let (preamble, mut out) = (
             Preamble {
                 timestamp: Wall(0),
@@ -292,9 +292,9 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_told_in_columns_that_fit() {
+    fn columns_fit_their_sums() {
         let rows: [&[&str]; 2] = [&["ann", "workq"], &["bo", ""]];
-        let both = told(
+        let both = formatted(
             &summary(&[By::User, By::Queue], &rows),
             AccountFormat::Text,
             (None, Some(Wall(i64::MAX))),
@@ -308,15 +308,12 @@ bo     --        3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
 Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
 ";
         assert_eq!(both, expected);
-        let nothing = told(
+        let nothing = formatted(
             &UsageSummary::new(vec![By::User]),
             AccountFormat::Text,
             (None, None),
         );
-        assert_eq!(
-            nothing,
-            "Nothing in the accounts, as far back as is kept.\n"
-        );
+        assert_eq!(nothing, "No accounting records.\n");
     }
 
     #[test]
@@ -352,13 +349,16 @@ Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
     }
 
     #[test]
-    fn programs_get_the_same_figures_in_csv_and_in_json() {
+    fn csv_and_json_have_the_same_values() {
         let summary = summary(&[By::Account], &[&["a,b"]]);
         let expected = "account,jobs,failed,attempts,cpu_seconds,core_seconds,charged_core_seconds,gpu_seconds,\
                         walltime_seconds,cpu_efficiency,mem_efficiency,mean_wait_seconds\n\
                         \"a,b\",3,1,4,5400.0,7200.0,3600.0,1.0,3600.0,0.75,0.25,22.5\n";
-        assert_eq!(told(&summary, AccountFormat::Csv, (None, None)), expected);
-        let document = told(&summary, AccountFormat::Json, (None, Some(Wall(7))));
+        assert_eq!(
+            formatted(&summary, AccountFormat::Csv, (None, None)),
+            expected
+        );
+        let document = formatted(&summary, AccountFormat::Json, (None, Some(Wall(7))));
         let document: serde_json::Value = serde_json::from_str(&document).unwrap();
         assert_eq!(
             (&document["from"], &document["to"]),

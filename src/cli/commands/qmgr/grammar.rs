@@ -375,8 +375,8 @@ impl<'t> CommandParser<'t> {
         let rest = self.rest();
         let mut length = 0;
         for (place, c) in rest.char_indices() {
-            let goes_on = c != ',' || rest[place + 1..].trim_start().starts_with('[');
-            if !goes_on || (c.is_whitespace() && !rest[place..].trim_start().starts_with('[')) {
+            let continues = c != ',' || rest[place + 1..].trim_start().starts_with('[');
+            if !continues || (c.is_whitespace() && !rest[place..].trim_start().starts_with('[')) {
                 break;
             }
             length = place + c.len_utf8();
@@ -404,7 +404,7 @@ fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Res
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn parsed(text: &str) -> String {
         let command = read(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
         let edit = |edit: &Edit| format!("{} {:?} {}", edit.key, edit.op, edit.value);
         let edits: Vec<String> = command.edits.iter().map(edit).collect();
@@ -418,42 +418,42 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_read_by_the_beginnings_of_their_words() {
-        assert_eq!(told("s q q9 e=t"), "Set Some(Queue) q9 | e Set t");
-        assert_eq!(told("c n n1"), "Create Some(Node) n1 | ");
-        assert_eq!(told("l sc"), "List Some(Sched)  | ");
-        assert_eq!(told("p s"), "Print Some(Server)  | ");
-        assert_eq!(told("exit"), "Quit None  | ");
+    fn words_of_commands_may_be_abbreviated() {
+        assert_eq!(parsed("s q q9 e=t"), "Set Some(Queue) q9 | e Set t");
+        assert_eq!(parsed("c n n1"), "Create Some(Node) n1 | ");
+        assert_eq!(parsed("l sc"), "List Some(Sched)  | ");
+        assert_eq!(parsed("p s"), "Print Some(Server)  | ");
+        assert_eq!(parsed("exit"), "Quit None  | ");
     }
 
     #[test]
-    fn values_stand_in_quotes_or_up_to_a_comma() {
+    fn values_are_quoted_or_end_at_a_comma() {
         let text = "set queue a,b comment = \"x, y\",enabled=t , Priority -= 5";
         assert_eq!(
-            told(text),
+            parsed(text),
             "Set Some(Queue) a+b | comment Set x, y; enabled Set t; Priority Remove 5"
         );
         let limit = "set server max_run_res.ncpus += [u:a=1], [g:b=2], scheduling = True";
         assert_eq!(
-            told(limit),
+            parsed(limit),
             "Set Some(Server)  | max_run_res.ncpus Add [u:a=1], [g:b=2]; scheduling Set True"
         );
         assert_eq!(
-            told("unset server max_run,comment"),
+            parsed("unset server max_run,comment"),
             "Unset Some(Server)  | max_run Set ; comment Set "
         );
         assert_eq!(
-            told("list queue @default enabled"),
+            parsed("list queue @default enabled"),
             "List Some(Queue) @default | enabled Set "
         );
         assert_eq!(
-            told("set server managers += bob@*"),
+            parsed("set server managers += bob@*"),
             "Set Some(Server)  | managers Add bob@*"
         );
     }
 
     #[test]
-    fn faults_are_where_pbs_finds_them() {
+    fn syntax_errors_have_the_positions_of_pbs() {
         let fault = |text: &str| read(text).unwrap_err();
         for (text, at) in [
             ("set queue", 9),
@@ -473,7 +473,7 @@ mod tests {
             (GrammarError::NoObject, GrammarError::Object("job".into()))
         );
         assert_eq!(
-            told("set queue q9 max_run=\"[u:PBS_GENERIC=x]\"")
+            parsed("set queue q9 max_run=\"[u:PBS_GENERIC=x]\"")
                 .matches("=x")
                 .count(),
             1

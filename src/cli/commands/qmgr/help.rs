@@ -29,19 +29,22 @@ values                 type help or ? <values>.
 const TOPICS: &[(&str, &str)] = &[
     (
         "active",
-        "active [queue|node|server] [name[,name...]]\nCommands without a name are about the active ones.\n",
+        "active [queue|node|server] [name[,name...]]\n\
+        Commands without a name apply to the active objects.\n",
     ),
     (
         "create",
-        "create object name [attribute OP value[,...]]\nObjects: queue, resource, hook. Nodes come with their noded.\n",
+        "create object name [attribute OP value[,...]]\n\
+        Objects: queue, resource, hook; node with socket = PATH.\n",
     ),
     (
         "delete",
-        "delete object name[,name...]\nA queue with jobs, and a resource that is in use, stay.\n",
+        "delete object name[,name...]\nQueues with jobs and resources in use cannot be deleted.\n",
     ),
     (
         "set",
-        "set object [name[,name...]] attribute[.resource] OP value[,...]\nAll of an object is set, or nothing.\n",
+        "set object [name[,name...]] attribute[.resource] OP value[,...]\n\
+        For each object, all attributes are set or none.\n",
     ),
     (
         "unset",
@@ -49,37 +52,45 @@ const TOPICS: &[(&str, &str)] = &[
     ),
     (
         "list",
-        "list object [name[,name...]] [attribute[,...]]\n@default stands for all of a kind.\n",
+        "list object [name[,name...]] [attribute[,...]]\n\
+        @default stands for all objects of the kind.\n",
     ),
     (
         "print",
-        "print object [name[,name...]] [attribute[,...]]\nprint server prints resources, queues and the server.\n",
+        "print object [name[,name...]] [attribute[,...]]\n\
+        print server prints resources, queues and the server.\n",
     ),
     (
         "import",
-        "import hook name application/x-executable default file\nThe hook runs a copy of this program.\n",
+        "import hook name application/x-executable default file\n\
+        The hook runs a copy of this program.\n",
     ),
     (
         "export",
-        "export hook name application/x-executable default [file]\nPrints the hook's program, or writes it there.\n",
+        "export hook name application/x-executable default [file]\n\
+        Prints the program of the hook, or writes it to the file.\n",
     ),
-    ("quit", "Ends qmgr; so does exit.\n"),
+    ("quit", "Exits qmgr; exit does the same.\n"),
     ("history", "Shows the commands given so far.\n"),
     (
         "attributes",
-        "See qmgr(8); list shows those that are set.\n",
+        "See qmgr(8); list shows the attributes that are set.\n",
     ),
     (
         "operators",
-        "=   sets a value\n+=  adds to a list, a limit's entries, a number\n-=  takes away from one\n",
+        "=   sets a value\n\
+        +=  adds to a list, the entries of a limit, or a number\n\
+        -=  removes from a list or limit, or subtracts\n",
     ),
     (
         "names",
-        "Names of a kind of objects, apart by commas; @default stands for all.\n",
+        "Names of objects, separated by commas; @default stands for all.\n",
     ),
     (
         "values",
-        "A value with blanks or commas stands in quotes.\nLimits: [u:user=N],[g:group=N],[p:project=N],[o:PBS_ALL=N]; PBS_GENERIC for each.\n",
+        "Quote values with blanks or commas.\n\
+        Limits: [u:user=N],[g:group=N],[p:project=N],[o:PBS_ALL=N].\n\
+        PBS_GENERIC stands for each user, group or project.\n",
     ),
 ];
 

@@ -16,7 +16,7 @@ const KIND: &str = "application/x-executable";
 const ENCODING: &str = "default";
 
 /// The error message for PBS's Python hooks.
-const NO_PYTHON: &str = "hooks are programs here that read JSON and answer in JSON, in any language: \
+const NO_PYTHON: &str = "hooks of Lanai are programs in any language that read and write JSON: \
                          see [[hook]] in lanai.toml(5), and import them as application/x-executable";
 
 /// The exit status for errors that qmgr itself detects.
@@ -24,12 +24,10 @@ const WRONG: u8 = 1;
 
 impl Session<'_> {
     /// Imports or exports the program of a hook.
-    pub(super) fn carry(&mut self, command: &Command) -> Result<u8, Failure> {
+    pub(super) fn transfer(&mut self, command: &Command) -> Result<u8, Failure> {
         let words: Vec<&str> = command.rest.split_whitespace().collect();
         let ([name], [kind, encoding, file @ ..]) = (&command.names[..], &words[..]) else {
-            return Ok(
-                self.wrong("qmgr: say which hook, application/x-executable, default, and a file\n")
-            );
+            return Ok(self.wrong("qmgr: use NAME application/x-executable default FILE\n"));
         };
         let file = if !file.is_empty() {
             command
@@ -49,7 +47,7 @@ impl Session<'_> {
     fn import(&mut self, name: &str, form: (&str, &str), file: &str) -> Result<u8, Failure> {
         let content = match fs::read(file) {
             Ok(content) => content,
-            Err(error) => return Ok(self.wrong(&format!("{file} - {}\n", said(&error)))),
+            Err(error) => return Ok(self.wrong(&format!("{file} - {}\n", error_text(&error)))),
         };
         if let Err(wrong) = check(form) {
             return Ok(self.wrong(&wrong));
@@ -88,13 +86,13 @@ impl Session<'_> {
         };
         let content = match fs::read(&program) {
             Ok(content) => content,
-            Err(error) => return Ok(self.wrong(&format!("{program} - {}\n", said(&error)))),
+            Err(error) => return Ok(self.wrong(&format!("{program} - {}\n", error_text(&error)))),
         };
         match file {
             None => exit::print(content)?,
             Some(file) => {
                 if let Err(error) = fs::write(Path::new(file), content) {
-                    return Ok(self.wrong(&format!("{file} - {}\n", said(&error))));
+                    return Ok(self.wrong(&format!("{file} - {}\n", error_text(&error))));
                 }
             }
         }
@@ -108,8 +106,8 @@ impl Session<'_> {
         0
     }
 
-    fn wrong(&self, said: &str) -> u8 {
-        self.complain(said);
+    fn wrong(&self, message: &str) -> u8 {
+        self.complain(message);
         WRONG
     }
 }
@@ -119,16 +117,14 @@ fn check((kind, encoding): (&str, &str)) -> Result<(), String> {
         (KIND, ENCODING) => Ok(()),
         ("application/x-python", _) => Err(format!("qmgr: {NO_PYTHON}\n")),
         (KIND, _) => Err(format!(
-            "qmgr: {encoding} is no encoding known here; files are taken as they are: {ENCODING}\n"
+            "qmgr: unknown encoding {encoding}: use {ENCODING}, which leaves the file unchanged\n"
         )),
-        _ => Err(format!(
-            "qmgr: {kind} is nothing a hook has here: {KIND} is its program\n"
-        )),
+        _ => Err(format!("qmgr: unknown content type {kind}: use {KIND}\n")),
     }
 }
 
 /// The C library's text for an error.
-fn said(error: &io::Error) -> String {
+fn error_text(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
 }

@@ -21,7 +21,7 @@ impl CommandReader {
     }
 
     /// True if a command continues on the next line.
-    pub fn goes_on(&self) -> bool {
+    pub fn continues(&self) -> bool {
         !self.begun.is_empty()
     }
 
@@ -62,9 +62,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_holds_commands_and_remarks() {
-        let said = commands("list server; print queue q # ; x");
-        assert_eq!(said, ["list server", "print queue q"]);
+    fn a_line_contains_commands_and_comments() {
+        let found = commands("list server; print queue q # ; x");
+        assert_eq!(found, ["list server", "print queue q"]);
         assert_eq!(
             commands("set queue q comment = \"a;b # c\""),
             ["set queue q comment = \"a;b # c\""]
@@ -77,10 +77,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_on_after_a_backslash() {
+    fn a_backslash_continues_a_line() {
         let mut input = CommandReader::default();
         assert_eq!(input.take("list queue \\"), [""; 0]);
-        assert!(input.goes_on());
+        assert!(input.continues());
         assert_eq!(
             input.take("workq; list server"),
             ["list queue workq", "list server"]

@@ -1,5 +1,4 @@
-//! The output of `list` and `print`. That of `print` consists of commands that recreate the
-//! objects.
+//! The output of `list` and `print`; `print` writes commands that recreate the objects.
 
 use super::grammar::ObjectKind;
 use crate::cli::client::source::Answers;
@@ -95,7 +94,7 @@ impl ConfiguredObjects {
         }
         let target = object.target(name);
         let configured = self.configured(&target);
-        let mut lines = self.told(&target, name);
+        let mut lines = self.reported(&target, name);
         lines.retain(|line| {
             !configured
                 .iter()
@@ -137,7 +136,7 @@ impl ConfiguredObjects {
     }
 
     /// The reported attributes of an object, which are not configured, such as job counts.
-    fn told(&self, target: &QmgrObject, name: &str) -> Vec<AttributeValue> {
+    fn reported(&self, target: &QmgrObject, name: &str) -> Vec<AttributeValue> {
         let server = &self.answers.server;
         match target {
             QmgrObject::Queue(_) => {
@@ -402,17 +401,17 @@ mod tests {
             lines: vec![line],
         }
         .printed(&mut out);
-        let said = out.lines().last().unwrap().to_string();
-        assert!(!said.ends_with('\\') && out.lines().count() == 5, "{out}");
-        let [command] = commands(&said)
+        let last = out.lines().last().unwrap().to_string();
+        assert!(!last.ends_with('\\') && out.lines().count() == 5, "{out}");
+        let [command] = commands(&last)
             .try_into()
-            .unwrap_or_else(|all| panic!("{said}: {all:?}"));
-        let read = grammar::read(&command).unwrap_or_else(|fault| panic!("{said}: {fault:?}"));
-        (said, read.edits[0].value.clone())
+            .unwrap_or_else(|all| panic!("{last}: {all:?}"));
+        let read = grammar::read(&command).unwrap_or_else(|fault| panic!("{last}: {fault:?}"));
+        (last, read.edits[0].value.clone())
     }
 
     #[test]
-    fn whatever_a_value_is_it_is_read_again_as_it_was() {
+    fn printed_values_are_read_back_unchanged() {
         for value in [
             "",
             "plain",
@@ -447,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_can_smuggle_a_command_in() {
+    fn a_value_cannot_inject_a_command() {
         assert_eq!(
             again("comment", "x\ndelete queue workq #").1,
             "x\\ndelete queue workq #"

@@ -60,7 +60,7 @@ struct Outcomes {
 /// run.
 pub fn run(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some(file) = &args.recorded {
-        return decide_again(file);
+        return replay_recording(file);
     }
     let files = files(&args.paths)?;
     let scenarios: Vec<ScenarioOutcome> = files.iter().map(|file| play(file)).collect();
@@ -91,7 +91,7 @@ pub fn run(args: &CheckArgs) -> Result<u8, Failure> {
 fn play(file: &Path) -> ScenarioOutcome {
     let read = fs::read(file).map_err(|error| error.to_string());
     let text = read.and_then(|bytes| {
-        String::from_utf8(bytes).map_err(|_| "this is no text in UTF-8".to_string())
+        String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_string())
     });
     let scenario =
         text.and_then(|text| Scenario::parse(&text, GRAMMAR).map_err(|error| error.to_string()));
@@ -152,7 +152,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             if found.is_empty() {
                 return Err(Failure::new(
                     USAGE,
-                    format!("{}: no *.toml in this folder", path.display()),
+                    format!("{}: no *.toml in this directory", path.display()),
                 ));
             }
             files.extend(found);
@@ -185,7 +185,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(USAGE, format!("{}: {error}", path.display()))
 }
 
-fn decide_again(file: &Path) -> Result<u8, Failure> {
+fn replay_recording(file: &Path) -> Result<u8, Failure> {
     let open = File::open(file).map_err(|error| unreadable(file, &error))?;
     let replayed = recorded::replay(BufReader::new(open));
     let Replayed {
@@ -195,7 +195,7 @@ fn decide_again(file: &Path) -> Result<u8, Failure> {
     } = replayed.map_err(|fault| Failure::new(USAGE, format!("{}: {fault}", file.display())))?;
     let plural = if cycles == 1 { "cycle" } else { "cycles" };
     let cut = if is_cut {
-        "; the recording was cut when it was as long as it may be"
+        "; the recording stopped at its maximum size (record_size)"
     } else {
         ""
     };

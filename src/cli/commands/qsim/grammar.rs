@@ -31,20 +31,20 @@ fn place(now: Wall) -> SubmissionPlace<'static> {
         workdir: Path::new("/"),
         host: HOST,
         now,
-        knows_host: |_| true,
+        host_exists: |_| true,
     }
 }
 
 fn qsub(text: &str, now: Wall) -> Result<Vec<AttributeSetting>, String> {
     let settings =
         directives::words(text.as_bytes()).and_then(|words| qsub::settings(words, &place(now)));
-    settings.map_err(|failure| said("qsub", &failure))
+    settings.map_err(|failure| message("qsub", &failure))
 }
 
 /// The message of a failure, or a general one if the command prints only its usage.
-fn said(command: &str, failure: &Failure) -> String {
+fn message(command: &str, failure: &Failure) -> String {
     match failure.text.trim() {
-        "" => format!("{command} does not take this"),
+        "" => format!("{command} does not accept these arguments"),
         text => text.to_string(),
     }
 }
@@ -52,7 +52,7 @@ fn said(command: &str, failure: &Failure) -> String {
 fn act(text: &str, now: Wall) -> Option<Result<Vec<Deed>, String>> {
     let mut words = match directives::words(text.as_bytes()) {
         Ok(words) => words,
-        Err(failure) => return Some(Err(said("the command line", &failure))),
+        Err(failure) => return Some(Err(message("the command line", &failure))),
     };
     if words.is_empty() {
         return None;
@@ -73,7 +73,7 @@ fn act(text: &str, now: Wall) -> Option<Result<Vec<Deed>, String>> {
         "pbs_rdel" => unreserve(words),
         _ => return None,
     };
-    Some(deeds.map_err(|failure| said(command, &failure)))
+    Some(deeds.map_err(|failure| message(command, &failure)))
 }
 
 type ScenarioActions = Result<Vec<Deed>, Failure>;
@@ -104,7 +104,7 @@ fn suspend(words: Vec<OsString>) -> ScenarioActions {
     for act in &acts {
         if !matches!(act, Act::Signal(name) if SuspendRequest::named(name).is_some()) {
             return Err(Failure::usage(
-                "of signals a scenario knows suspend, resume and their admin- kin",
+                "scenarios support only suspend, resume, admin-suspend and admin-resume",
             ));
         }
     }
@@ -117,7 +117,9 @@ fn run(words: Vec<OsString>) -> ScenarioActions {
     for act in &acts {
         let Act::Run { on, .. } = act else { continue };
         if *on == Placing::Again {
-            return Err(Failure::usage("name the nodes, as -H n1+n2"));
+            return Err(Failure::usage(
+                "-H - is not supported in scenarios: name the nodes, such as -H n1+n2",
+            ));
         }
     }
     each(args.jobs(), acts)
@@ -136,10 +138,10 @@ fn reserve(words: Vec<OsString>, now: Wall) -> ScenarioActions {
     if args.rule.is_some() || args.of_job {
         return Err(Failure::new(
             1,
-            "a scenario knows neither -r nor --job: [[reservation]] in its config comes again",
+            "scenarios support neither -r nor --job: use [[reservation]] in config",
         ));
     }
-    Ok(vec![Deed::Reserve(Box::new(args.asked(now, None)?))])
+    Ok(vec![Deed::Reserve(Box::new(args.request(now, None)?))])
 }
 
 fn unreserve(words: Vec<OsString>) -> ScenarioActions {
@@ -173,7 +175,7 @@ mod tests {
     use crate::model::job_id::JobId;
 
     #[test]
-    fn commands_act_as_at_a_shell() {
+    fn commands_are_parsed_as_in_a_shell() {
         let acted = |text| act(text, Wall(0)).unwrap().unwrap();
         assert_eq!(
             acted("qhold 3 4"),
@@ -203,7 +205,7 @@ mod tests {
             act("qalter --retry -N x 3", Wall(0))
                 .unwrap()
                 .unwrap_err()
-                .contains("without other options")
+                .contains("with other options")
         );
         assert_eq!(acted("qrun -H n1+n2 3").len(), 1);
         assert_eq!(
@@ -226,7 +228,7 @@ mod tests {
             act("pbs_rsub -D 60 -r FREQ=DAILY", Wall(0))
                 .unwrap()
                 .unwrap_err()
-                .contains("knows neither")
+                .contains("support neither")
         );
         assert_eq!(act("node-down n1", Wall(0)), None);
         assert_eq!(
@@ -236,16 +238,16 @@ mod tests {
     }
 
     #[test]
-    fn a_script_has_no_place_in_a_scenario() {
+    fn scripts_and_terminals_are_refused_in_scenarios() {
         let names = |text| qsub(text, Wall(0)).map(|settings| settings.len());
         assert_eq!(names("-l select=2:ncpus=1 -l walltime=60 -N a"), Ok(3));
         assert_eq!(
             names("-l walltime=60 run.sh"),
-            Err("no script and no command is named here".to_string())
+            Err("scripts and commands are not allowed in scenarios".to_string())
         );
         assert_eq!(
             names("-I"),
-            Err("there is no terminal here for -I".to_string())
+            Err("-I is not allowed in scenarios: there is no terminal".to_string())
         );
         assert_eq!(names("-y"), Err("invalid option -- 'y'".to_string()));
     }

@@ -31,7 +31,7 @@ pub struct ReplayArgs {
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 
-    /// Number of nodes (default: one node with all processors of the trace's header)
+    /// Number of nodes (default: one node with all processors of the trace)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     nodes: Option<u32>,
 
@@ -60,7 +60,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N")]
     first: Option<usize>,
 
-    /// Write the starts to this file as CSV: job,submit,start,end,procs,nodes,via
+    /// Write the starts as CSV: job,submit,start,end,procs,nodes,via
     #[arg(long, value_name = "FILE")]
     jobs_out: Option<PathBuf>,
 
@@ -159,17 +159,17 @@ fn read_config(path: &Path) -> Result<Config> {
 fn rules(args: &ReplayArgs) -> String {
     let preset = args.preset.as_deref().map(|name| format!("preset {name}"));
     let config = args.config.as_ref().map(|path| path.display().to_string());
-    let told: Vec<String> = args
+    let parts: Vec<String> = args
         .policy
         .clone()
         .into_iter()
         .chain(preset)
         .chain(config)
         .collect();
-    if told.is_empty() {
+    if parts.is_empty() {
         format!("preset {}", Preset::default().name())
     } else {
-        told.join(", ")
+        parts.join(", ")
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cli::example::{self, NOW, System, finished, queued, running, share, w
 
 const USAGE_ALONE: (&str, bool, u8) = ("", true, 2);
 
-fn said(system: &System, words: &str) -> Result<CommandOutput, Failure> {
+fn output_of(system: &System, words: &str) -> Result<CommandOutput, Failure> {
     let args: QstatArgs = example::parse(command, words)?;
     let (format, mut out) = (args.check()?, Vec::new());
     let failures = args.answer(&format, &mut system.feed(), NOW, &mut out);
@@ -14,12 +14,12 @@ fn said(system: &System, words: &str) -> Result<CommandOutput, Failure> {
 
 /// Output, then each failure as `<code> <text>`.
 fn shown(system: &System, words: &str) -> (String, Vec<String>) {
-    let said = said(system, words).unwrap();
-    let told = said
+    let output = output_of(system, words).unwrap();
+    let failures = output
         .failures
         .iter()
         .map(|failure| format!("{} {}", failure.code, failure.text));
-    (String::from_utf8(said.out).unwrap(), told.collect())
+    (String::from_utf8(output.out).unwrap(), failures.collect())
 }
 
 fn system() -> System {
@@ -62,7 +62,7 @@ fn names(words: &str) -> Vec<String> {
 }
 
 #[test]
-fn options_that_exclude_each_other_are_told_with_the_usage() {
+fn conflicting_options_are_reported_with_the_usage() {
     for words in [
         "-a -i",
         "-a -r",
@@ -80,20 +80,20 @@ fn options_that_exclude_each_other_are_told_with_the_usage() {
         "-B -Q",
         "-Q -F json",
     ] {
-        let failure = said(&system(), words).unwrap_err();
+        let failure = output_of(&system(), words).unwrap_err();
         assert_eq!(
             (failure.text.as_str(), failure.usage, failure.code),
             ("conflicting options.", true, 2),
             "{words}"
         );
     }
-    let failure = said(&system(), "-F json -w -f").unwrap_err();
+    let failure = output_of(&system(), "-F json -w -f").unwrap_err();
     assert_eq!(
         failure.text,
         "conflicting options.\nqstat: option w cannot be used with -F"
     );
     for words in ["-F xml -f", "-D :", "-f -D :", "-W x"] {
-        let failure = said(&system(), words).unwrap_err();
+        let failure = output_of(&system(), words).unwrap_err();
         assert_eq!(
             (failure.text.as_str(), failure.usage, failure.code),
             USAGE_ALONE,
@@ -101,7 +101,7 @@ fn options_that_exclude_each_other_are_told_with_the_usage() {
         );
     }
     for words in ["-E workq", "-E nosuch"] {
-        let failure = said(&system(), words).unwrap_err();
+        let failure = output_of(&system(), words).unwrap_err();
         assert_eq!(
             (failure.text.as_str(), failure.code),
             ("Express option can only be used with job ids", 1)
@@ -110,12 +110,12 @@ fn options_that_exclude_each_other_are_told_with_the_usage() {
 }
 
 #[test]
-fn options_that_only_look_contrary_are_taken() {
+fn compatible_options_are_accepted() {
     for words in [
         "-x -H", "-B -a", "-Q -a", "-f -a", "-f -n", "-f -s", "-f -T", "-a -p", "-p -f", "-f -1",
         "-xf",
     ] {
-        assert!(said(&system(), words).is_ok(), "{words}");
+        assert!(output_of(&system(), words).is_ok(), "{words}");
     }
     assert_eq!(
         shown(&system(), "-f -w -u bob").0,
@@ -130,7 +130,7 @@ fn options_that_only_look_contrary_are_taken() {
 }
 
 #[test]
-fn lists_show_live_jobs_unless_asked_for_more() {
+fn lists_show_unfinished_jobs_by_default() {
     assert_eq!(names(""), ["runs", "held", "bobs"]);
     assert_eq!(names("-x"), ["runs", "held", "over", "bobs"]);
     assert_eq!(names("-H"), ["over"]);
@@ -148,8 +148,8 @@ fn lists_show_live_jobs_unless_asked_for_more() {
 }
 
 #[test]
-fn every_operand_is_acted_on_and_the_heading_is_printed_once() {
-    let (out, told) = shown(&system(), "4 999 1 1.head 3 12x nosuch");
+fn every_operand_is_processed_under_one_heading() {
+    let (out, failures) = shown(&system(), "4 999 1 1.head 3 12x nosuch");
     let expected = "\
 Job id            Name             User              Time Use S Queue
 ----------------  ---------------- ----------------  -------- - -----
@@ -162,7 +162,7 @@ Job id            Name             User              Time Use S Queue
         "1 illegally formed job identifier: 12x",
         "170 Unknown queue destination nosuch",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(failures, expected);
     let elsewhere = "255 cannot connect to server other (errno=15008): Unknown Host.";
     assert_eq!(
         shown(&system(), "1[3] 2@other").1,
@@ -175,19 +175,19 @@ Job id            Name             User              Time Use S Queue
 }
 
 #[test]
-fn arrays_are_unfolded_where_that_is_asked_for() {
+fn subjobs_are_shown_on_request() {
     let mut arrays = system();
     arrays
         .jobs
         .push(example::array(queued(7, "many", ""), "1-5:2"));
     let ids = |words: &str| {
-        let (out, told) = shown(&arrays, words);
+        let (out, failures) = shown(&arrays, words);
         let ids = out
             .lines()
             .skip(2)
             .filter_map(|line| line.split(".head").next())
             .map(str::to_string);
-        (ids.collect::<Vec<_>>().join(" "), told)
+        (ids.collect::<Vec<_>>().join(" "), failures)
     };
     for (words, expected) in [
         ("7[]", "7[]"),
@@ -219,7 +219,7 @@ fn arrays_are_unfolded_where_that_is_asked_for() {
 }
 
 #[test]
-fn filters_do_not_touch_a_job_named_by_its_id() {
+fn filters_do_not_apply_to_job_ids() {
     for words in ["-i 1", "-r 2", "-H 1", "-u bob 1", "-J 1", "-x 3", "-H 3"] {
         assert_eq!(names(words).len(), 1, "{words}");
         assert_eq!(shown(&system(), words).1, Vec::<String>::new(), "{words}");
@@ -228,20 +228,20 @@ fn filters_do_not_touch_a_job_named_by_its_id() {
 
 #[test]
 fn json_is_one_document_over_all_operands() {
-    let (out, told) = shown(&system(), "-f -F json 1 999 2 3 1");
+    let (out, failures) = shown(&system(), "-f -F json 1 999 2 3 1");
     let read: serde_json::Value = serde_json::from_str(&out).unwrap();
     let keys: Vec<&String> = read["Jobs"].as_object().unwrap().keys().collect();
     assert_eq!(keys, ["1.head", "2.head"]);
     assert_eq!(read["Jobs"]["1.head"]["Variable_List"]["N"], "4");
-    assert_eq!(told.len(), 2);
-    let (out, told) = shown(&system(), "-f -F json 999");
+    assert_eq!(failures.len(), 2);
+    let (out, failures) = shown(&system(), "-f -F json 999");
     let read: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (&read["timestamp"], &read["pbs_server"]),
         (&1_700_000_300.into(), &"head".into())
     );
     assert!(read.get("Jobs").is_none());
-    assert_eq!(told, ["153 Unknown Job Id 999.head"]);
+    assert_eq!(failures, ["153 Unknown Job Id 999.head"]);
     assert!(
         serde_json::from_slice::<serde_json::Value>(&attribute_output::without_server(
             &AttributeFormat::Json,
@@ -283,13 +283,13 @@ fn queues_and_the_server_are_shown_in_every_format() {
             .0
             .contains("\nhead                 0     4     1     1     1")
     );
-    let (out, told) = shown(&system, "-B nosuch");
-    assert_eq!((out.as_str(), told.len()), ("", 1));
-    assert!(told[0].starts_with("255 cannot connect to server nosuch"));
+    let (out, failures) = shown(&system, "-B nosuch");
+    assert_eq!((out.as_str(), failures.len()), ("", 1));
+    assert!(failures[0].starts_with("255 cannot connect to server nosuch"));
 }
 
 #[test]
-fn percent_done_is_of_the_walltime() {
+fn percentages_refer_to_the_walltime() {
     assert!(
         shown(&system(), "-p 1")
             .0

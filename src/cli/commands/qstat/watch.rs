@@ -34,11 +34,11 @@ pub struct WatchedView {
 }
 
 impl WatchedView {
-    /// Prints and waits until all `until` jobs have finished. `say` produces the output.
+    /// Prints and waits until all `until` jobs have finished. `produce` returns the output.
     pub fn run(
         &self,
         command: fn() -> clap::Command,
-        say: impl Fn() -> Result<CommandOutput, Failure>,
+        produce: impl Fn() -> Result<CommandOutput, Failure>,
     ) -> Result<u8, Failure> {
         let home = Home::find()?;
         let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
@@ -50,18 +50,18 @@ impl WatchedView {
             };
             seen = now;
             // schedd may shut down while it answers: then query the next one.
-            let Ok((over, said)) = self.look(&home, &say) else {
+            let Ok((finished, output)) = self.query(&home, &produce) else {
                 clock::sleep(reconnect::PAUSE);
                 (client, seen) = (reconnect::connect("qstat", &home)?, 0);
                 continue;
             };
-            let told = (gist(&said.out), said.failures.clone());
-            let mut code = said.failures.last().map_or(0, |failure| failure.code);
-            if shown.as_ref() != Some(&told) {
-                code = self.show(said, shown.is_none(), command)?;
-                shown = Some(told);
+            let content = (without_time(&output.out), output.failures.clone());
+            let mut code = output.failures.last().map_or(0, |failure| failure.code);
+            if shown.as_ref() != Some(&content) {
+                code = self.show(output, shown.is_none(), command)?;
+                shown = Some(content);
             }
-            if over {
+            if finished {
                 return Ok(code);
             }
         }
@@ -69,15 +69,15 @@ impl WatchedView {
 
     /// True if the named jobs have finished, and the output; an error if the server does not
     /// answer.
-    fn look(
+    fn query(
         &self,
         home: &Home,
-        say: impl Fn() -> Result<CommandOutput, Failure>,
+        produce: impl Fn() -> Result<CommandOutput, Failure>,
     ) -> Result<(bool, CommandOutput), Failure> {
-        Ok((self.are_over(home)?, say()?))
+        Ok((self.are_finished(home)?, produce()?))
     }
 
-    fn are_over(&self, home: &Home) -> Result<bool, Failure> {
+    fn are_finished(&self, home: &Home) -> Result<bool, Failure> {
         if self.until.is_empty() {
             return Ok(false);
         }
@@ -90,11 +90,11 @@ impl WatchedView {
 
     fn show(
         &self,
-        said: CommandOutput,
+        output: CommandOutput,
         is_first: bool,
         command: fn() -> clap::Command,
     ) -> Result<u8, Failure> {
-        let CommandOutput { out, failures } = said;
+        let CommandOutput { out, failures } = output;
         let out = if self.json {
             on_one_line(out)
         } else if stdout().is_terminal() {
@@ -116,11 +116,11 @@ fn change(
     seen: u64,
 ) -> Result<Option<u64>, Failure> {
     loop {
-        let asked = client.begin(&ClientRequest::Watch {
+        let sent = client.begin(&ClientRequest::Watch {
             of: of.clone(),
             since: seen,
         });
-        let changed = match asked {
+        let changed = match sent {
             Ok(()) if !is_ready(client) => return Ok(None),
             Ok(()) => client.changed(),
             Err(error) => Err(error),
@@ -148,7 +148,7 @@ fn is_ready(client: &Client) -> bool {
 }
 
 /// The output without its time of creation, for comparison.
-fn gist(out: &[u8]) -> Vec<u8> {
+fn without_time(out: &[u8]) -> Vec<u8> {
     let lines = out.split_inclusive(|&byte| byte == b'\n');
     lines
         .filter(|line| !line.starts_with(b"\t\"timestamp\":"))
@@ -172,7 +172,7 @@ fn page(out: &[u8]) -> Vec<u8> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let head = format!(
-        "qstat {}   {}   Ctrl-C ends",
+        "qstat {}   {}   Ctrl-C to exit",
         words.join(" "),
         timestamp::ctime(clock::wall())
     );
@@ -207,24 +207,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_time_of_a_document_does_not_count() {
+    fn a_changed_timestamp_alone_is_no_change() {
         let document = |time: &str, name: &str| {
             format!("{{\n\t\"timestamp\":\t{time},\n\t\"name\":\t\"{name}\"\n}}\n")
         };
         assert_eq!(
-            gist(document("1", "a").as_bytes()),
-            gist(document("2", "a").as_bytes())
+            without_time(document("1", "a").as_bytes()),
+            without_time(document("2", "a").as_bytes())
         );
         assert_ne!(
-            gist(document("1", "a").as_bytes()),
-            gist(document("1", "b").as_bytes())
+            without_time(document("1", "a").as_bytes()),
+            without_time(document("1", "b").as_bytes())
         );
         let line = String::from_utf8(on_one_line(document("1", "a\\tb").into_bytes())).unwrap();
         assert_eq!(line, "{\"timestamp\":1,\"name\":\"a\\tb\"}\n");
     }
 
     #[test]
-    fn a_page_is_no_higher_than_the_window() {
+    fn a_page_fits_the_window() {
         let window = TerminalSize {
             rows: 6,
             columns: 5,

@@ -46,10 +46,10 @@ pub fn in_pbs(
     words: &[OsString],
     place: LineOrigin,
 ) -> Result<TranslatedLine, Failure> {
-    let spoken = place == LineOrigin::GridEngineDirective;
-    let line = read(command, words, place, spoken)?;
+    let is_grid_engine = place == LineOrigin::GridEngineDirective;
+    let line = read(command, words, place, is_grid_engine)?;
     // One Grid Engine option determines how the other words are read.
-    if line.is_grid_engine && !spoken {
+    if line.is_grid_engine && !is_grid_engine {
         read(command, words, place, true)
     } else {
         Ok(line)
@@ -60,9 +60,9 @@ fn read(
     command: &Command,
     words: &[OsString],
     place: LineOrigin,
-    spoken: bool,
+    is_grid_engine: bool,
 ) -> Result<TranslatedLine, Failure> {
-    let mut state = TranslationState::new(spoken);
+    let mut state = TranslationState::new(is_grid_engine);
     let (mut line, mut script, mut operands) = (TranslatedLine::default(), None, 0);
     let mut rest = words;
     while let Some((word, behind)) = rest.split_first() {
@@ -101,7 +101,7 @@ fn read(
         }
         _ => state.finish()?,
     }
-    line.is_grid_engine = state.is_spoken;
+    line.is_grid_engine = state.is_grid_engine;
     Ok(line)
 }
 

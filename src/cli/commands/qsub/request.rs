@@ -1,9 +1,9 @@
 //! Combines the options of the command line, the script and the server's defaults, in this order of
 //! precedence.
 
-use super::dialects::{self, LineOrigin as Spoken, grid_engine};
+use super::dialects::{self, LineOrigin, grid_engine};
 
-use super::{ARRAY, DISPLAY, INTERACTIVE, QsubArgs, check, command, suits_array};
+use super::{ARRAY, DISPLAY, INTERACTIVE, QsubArgs, check, check_array_options, command};
 use crate::cli::arguments::directives;
 use crate::cli::arguments::environment::{self, SubmitOrigin};
 use crate::cli::arguments::job_options::{SubmissionPlace, illegal, joined};
@@ -38,7 +38,7 @@ pub struct Here {
     /// The current time.
     pub now: Wall,
     /// Returns true if a host with this name exists.
-    pub knows_host: fn(&str) -> bool,
+    pub host_exists: fn(&str) -> bool,
     /// The environment variables.
     pub vars: Vec<(OsString, OsString)>,
 }
@@ -51,7 +51,7 @@ impl Here {
             host: names.nodename().to_string_lossy().into_owned(),
             system: names.sysname().to_string_lossy().into_owned(),
             now: clock::wall(),
-            knows_host: paths::knows_host,
+            host_exists: paths::host_exists,
             vars: env::vars().collect(),
         })
     }
@@ -72,7 +72,7 @@ impl Here {
             workdir: &self.workdir,
             host: &self.host,
             now: self.now,
-            knows_host: self.knows_host,
+            host_exists: self.host_exists,
         }
     }
 }
@@ -92,10 +92,10 @@ pub(super) struct SubmissionPlan {
 /// The job that qsub would submit for this command line if the script file or standard input
 /// contained `script`. Fails like qsub.
 pub fn submission_of(words: Vec<OsString>, script: &[u8], here: &Here) -> Result<NewJob, Failure> {
-    let asked = SubmissionRequest::read_by(words, here.clone(), |source| {
+    let request = SubmissionRequest::read_by(words, here.clone(), |source| {
         source.holding(script.to_vec())
     })?;
-    asked.plan("").map(|plan| plan.submission)
+    request.plan("").map(|plan| plan.submission)
 }
 
 /// The options of the command line and the script.
@@ -120,13 +120,13 @@ impl SubmissionRequest {
         read: impl FnOnce(&ScriptSource) -> Result<Vec<u8>, Failure>,
     ) -> Result<SubmissionRequest, Failure> {
         let mut command = command();
-        let line = dialects::in_pbs(&command, &with_files(&words)?, Spoken::CommandLine)?;
+        let line = dialects::in_pbs(&command, &with_files(&words)?, LineOrigin::CommandLine)?;
         let args = QsubArgs::read(&mut command, line.words.clone())?;
         let source = ScriptSource::of(&args.operands)?;
         check(&args, args.array_comes_first, here.has_display())?;
-        let mut asked = args.wanted(&here.place())?;
-        asked.words.apply_translated(line);
-        let on_terminal = asked.is_true(INTERACTIVE);
+        let mut options = args.wanted(&here.place())?;
+        options.words.apply_translated(line);
+        let on_terminal = options.is_true(INTERACTIVE);
         if on_terminal {
             interactive::require_terminal()?;
         }
@@ -137,7 +137,7 @@ impl SubmissionRequest {
             read(&source)?
         };
         let mut wanted = of_script(&script, &args, &here)?;
-        wanted.outweigh(asked);
+        wanted.override_with(options);
         Ok(SubmissionRequest {
             here,
             words,
@@ -152,10 +152,10 @@ impl SubmissionRequest {
     pub(super) fn plan(&self, defaults: &str) -> Result<SubmissionPlan, Failure> {
         let (args, here) = (&self.args, &self.here);
         let mut wanted = of_server(defaults, here)?;
-        wanted.outweigh(self.wanted.clone());
+        wanted.override_with(self.wanted.clone());
         let interactive = wanted.is_true(INTERACTIVE);
         if interactive {
-            require_person(&wanted, args)?;
+            check_interactive(&wanted, args)?;
         }
         if !wanted.sets("Job_Name") {
             wanted.set("Job_Name", self.source.name()?);
@@ -168,7 +168,7 @@ impl SubmissionRequest {
             }
             wanted.set("Shell_Path_List", Text(shell.as_bytes().to_vec()));
         }
-        suits_array(&wanted)?;
+        check_array_options(&wanted)?;
         let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
         let is_grid_engine = wanted.words.is_grid_engine;
         let remarks = std::mem::take(&mut wanted.words.remarks);
@@ -193,7 +193,11 @@ impl SubmissionRequest {
     }
 
     /// The plan, with one queue chosen if several are named.
-    pub(super) fn settled(&self, defaults: &str, home: &Home) -> Result<SubmissionPlan, Failure> {
+    pub(super) fn plan_with_queue(
+        &self,
+        defaults: &str,
+        home: &Home,
+    ) -> Result<SubmissionPlan, Failure> {
         let mut plan = self.plan(defaults)?;
         choose_queue(&mut plan, home)?;
         Ok(plan)
@@ -210,7 +214,7 @@ impl SubmissionRequest {
             match client.call(&ClientRequest::Submit(Box::new(plan.submission.clone())))? {
                 Reply::Defaults(defaults) => {
                     let token = plan.submission.token;
-                    plan = self.settled(&defaults, home)?;
+                    plan = self.plan_with_queue(&defaults, home)?;
                     plan.submission.token = token;
                 }
                 reply => return Ok((plan, reply)),
@@ -218,7 +222,7 @@ impl SubmissionRequest {
         }
         Err(Failure::new(
             1,
-            "the server's default_qsub_arguments change too fast; try again",
+            "the server's default_qsub_arguments keep changing; try again",
         ))
     }
 
@@ -233,7 +237,7 @@ impl SubmissionRequest {
         if defaults.is_empty() {
             Ok(plan)
         } else {
-            self.settled(&defaults, home)
+            self.plan_with_queue(&defaults, home)
         }
     }
 }
@@ -281,8 +285,8 @@ fn of_server(defaults: &str, here: &Here) -> Result<SubmissionOptions, Failure> 
     let mut wanted = SubmissionOptions::default();
     if !defaults.is_empty() {
         let words = directives::words(defaults.as_bytes())?;
-        wanted.outweigh(
-            of_directive(&mut command(), &words, Spoken::Directive, here, false).map_err(
+        wanted.override_with(
+            of_directive(&mut command(), &words, LineOrigin::Directive, here, false).map_err(
                 |failure| {
                     let text = format!(
                         "the server's default_qsub_arguments {defaults}: {}",
@@ -321,7 +325,7 @@ fn with_files(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
     Ok(all)
 }
 
-fn require_person(wanted: &SubmissionOptions, args: &QsubArgs) -> Result<(), Failure> {
+fn check_interactive(wanted: &SubmissionOptions, args: &QsubArgs) -> Result<(), Failure> {
     interactive::require_terminal()?;
     if args.array.is_some() {
         return Err(interactive::not_an_array());
@@ -337,18 +341,21 @@ fn of_script(script: &[u8], args: &QsubArgs, here: &Here) -> Result<SubmissionOp
     let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
     let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
     let mut found = directives::find(script, prefix.as_bytes());
-    let mut spoken = Spoken::Directive;
+    let mut origin = LineOrigin::Directive;
     // In a script with both kinds of directives, only those of PBS count.
     if found.is_empty() && chosen.is_none() {
-        (found, spoken) = (directives::grid_engine(script), Spoken::GridEngineDirective);
+        (found, origin) = (
+            directives::grid_engine(script),
+            LineOrigin::GridEngineDirective,
+        );
     }
     let (mut wanted, mut parser) = (SubmissionOptions::default(), None);
     for line in found {
         let words = directives::words(&line)?;
         let parser = parser.get_or_insert_with(command);
-        let asked = of_directive(parser, &words, spoken, here, wanted.sets(ARRAY));
-        let asked = asked.map_err(|failure| as_directive(&words, failure))?;
-        wanted.follow(asked);
+        let options = of_directive(parser, &words, origin, here, wanted.sets(ARRAY));
+        let options = options.map_err(|failure| as_directive(&words, failure))?;
+        wanted.append(options);
     }
     Ok(wanted)
 }
@@ -356,11 +363,11 @@ fn of_script(script: &[u8], args: &QsubArgs, here: &Here) -> Result<SubmissionOp
 fn of_directive(
     parser: &mut clap::Command,
     words: &[OsString],
-    spoken: Spoken,
+    origin: LineOrigin,
     here: &Here,
     is_array: bool,
 ) -> Result<SubmissionOptions, Failure> {
-    let mut line = dialects::in_pbs(parser, words, spoken)?;
+    let mut line = dialects::in_pbs(parser, words, origin)?;
     let words = std::mem::take(&mut line.words);
     let args = QsubArgs::read(parser, words)?;
     if !args.operands.is_empty() {
@@ -429,7 +436,7 @@ fn submission(
         settings.push(AttributeSetting::new(attribute, value));
     }
     if words.is_grid_engine {
-        grid_engine::tell(&mut environ, &origin, &settings);
+        grid_engine::add_variables(&mut environ, &origin, &settings);
     }
     Ok(NewJob {
         token: random()?,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The options of one source, or of several sources combined.
 #[derive(Clone, Debug, Default)]
 pub struct SubmissionOptions {
-    /// Attributes. Those of a single source may contain an attribute twice until they are merged.
+    /// Attributes. A single source may set an attribute twice until its settings are merged.
     pub settings: Vec<AttributeSetting>,
     /// The other options.
     pub words: QsubOptions,
@@ -76,7 +76,7 @@ impl SubmissionOptions {
 
     /// Merges the next directive. As in PBS, the last setting counts, but the first one for a
     /// resource; dependencies add up.
-    pub fn follow(&mut self, next: SubmissionOptions) {
+    pub fn append(&mut self, next: SubmissionOptions) {
         for setting in next.settings {
             let again =
                 setting.resource.is_some() && self.settings.iter().any(|old| same(old, &setting));
@@ -90,15 +90,15 @@ impl SubmissionOptions {
                 None => self.put(setting),
             }
         }
-        self.words.follow(next.words);
+        self.words.append(next.words);
     }
 
     /// Merges settings that take precedence over all earlier ones.
-    pub fn outweigh(&mut self, more: SubmissionOptions) {
+    pub fn override_with(&mut self, more: SubmissionOptions) {
         for setting in more.settings {
             self.put(setting);
         }
-        self.words.follow(more.words);
+        self.words.append(more.words);
     }
 }
 
@@ -140,7 +140,7 @@ impl QsubOptions {
         attributes
     }
 
-    fn follow(&mut self, next: QsubOptions) {
+    fn append(&mut self, next: QsubOptions) {
         self.variables = next.variables.or(self.variables.take());
         self.folder = next.folder.or(self.folder.take());
         self.base = next.base.or(self.base.take());

@@ -25,7 +25,7 @@ fn here(vars: &[(&str, &str)], workdir: &str) -> Here {
         host: "head".into(),
         system: "Linux".into(),
         now: Wall(0),
-        knows_host: |_| false,
+        host_exists: |_| false,
         vars: vars
             .iter()
             .map(|(name, value)| (name.into(), value.into()))
@@ -55,7 +55,7 @@ fn settings(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Vec<String> 
 }
 
 #[test]
-fn a_script_alone_gives_the_job_its_name() {
+fn the_script_names_the_job_by_default() {
     assert_eq!(settings(&[], "sleep 60\n", &[]), ["Job_Name=s.sh"]);
     assert_eq!(
         settings(&["-h", "-q", "workq"], "", &[]),
@@ -68,7 +68,7 @@ fn a_script_alone_gives_the_job_its_name() {
 }
 
 #[test]
-fn the_command_line_outweighs_directives() {
+fn the_command_line_overrides_directives() {
     for (words, script, expected) in [
         (&[][..], "#PBS -N one\n#PBS -N two\n", &["Job_Name=two"][..]),
         (
@@ -125,7 +125,7 @@ fn the_command_line_outweighs_directives() {
 }
 
 #[test]
-fn j_of_m_is_for_arrays_and_says_nothing_alone() {
+fn mail_letter_j_needs_an_array_and_an_event() {
     assert_eq!(
         settings(&["-J", "1-2", "-m", "ej"], "", &[])
             .iter()
@@ -153,8 +153,8 @@ fn the_prefix_comes_from_the_option_or_the_environment() {
 }
 
 #[test]
-fn bad_directives_are_told_as_pbs_tells_them() {
-    for (script, code, said) in [
+fn errors_of_directives_have_the_messages_of_pbs() {
+    for (script, code, message) in [
         ("#PBSfoo\n", 1, "directive error: foo "),
         (
             "#PBS -N\n",
@@ -201,15 +201,15 @@ fn bad_directives_are_told_as_pbs_tells_them() {
         let failure = planned(&[], script, &[]).expect_err(script);
         assert_eq!(
             (failure.code, failure.text.as_str()),
-            (code, said),
+            (code, message),
             "{script:?}"
         );
     }
 }
 
 #[test]
-fn what_this_version_lacks_is_refused() {
-    for (words, code, said) in [
+fn unsupported_options_are_refused() {
+    for (words, code, message) in [
         (&["-J", "5"][..], 2, "illegal -J value"),
         (&["-X"], 2, "DISPLAY not set"),
         (
@@ -219,10 +219,10 @@ fn what_this_version_lacks_is_refused() {
         ),
         (&["-q", "a@b@c"], 2, "illegally formed destination: a@b@c"),
     ] {
-        let failure = planned(words, "", &[]).expect_err(said);
+        let failure = planned(words, "", &[]).expect_err(message);
         assert_eq!(
             (failure.code, failure.text.as_str()),
-            (code, said),
+            (code, message),
             "{words:?}"
         );
     }
@@ -244,7 +244,7 @@ fn a_command_runs_without_a_script() {
 }
 
 #[test]
-fn of_variables_the_last_list_counts() {
+fn the_last_variable_list_applies() {
     let environ = |words: &[&str], script: &str| {
         let plan = planned(words, script, &[("A", "env")]).unwrap();
         String::from_utf8(plan.submission.environ)
@@ -260,7 +260,7 @@ fn of_variables_the_last_list_counts() {
 }
 
 #[test]
-fn quiet_and_block_are_known_to_qsub_itself() {
+fn qsub_itself_handles_quiet_and_block() {
     let plan = planned(&["-z", "-Wblock=true"], "", &[]).unwrap();
     assert!(plan.quiet && plan.block);
     let plan = planned(&["-W", "block=false"], "#PBS -W block=true\n", &[]).unwrap();
@@ -268,7 +268,7 @@ fn quiet_and_block_are_known_to_qsub_itself() {
 }
 
 #[test]
-fn directives_of_grid_engine_count_where_there_are_none_of_pbs() {
+fn grid_engine_directives_apply_without_pbs_directives() {
     let script = "#!/bin/bash\n#$ -N ge -cwd\n#$ -pe smp 4 -l h_rt=1:0:0\n#$ -t 2-8:3 -tc 2 -j y\n";
     let expected = [
         "Job_Name=ge",
@@ -307,7 +307,7 @@ fn directives_of_grid_engine_count_where_there_are_none_of_pbs() {
 }
 
 #[test]
-fn folders_arguments_and_output_are_those_of_the_dialect() {
+fn directories_arguments_and_output_follow_the_dialect() {
     let all =
         |words: &[&str], script: &str| settings(words, script, &[]).join(" ").replace('\0', "|");
     assert_eq!(
@@ -348,19 +348,19 @@ fn folders_arguments_and_output_are_those_of_the_dialect() {
     let plan = planned(&["-W", "x=QOS:high"], "", &[]).unwrap();
     assert_eq!(
         plan.remarks,
-        ["warning: -W x=QOS:high is for Moab and says nothing here"]
+        ["warning: -W x=QOS:high is for Moab and has no effect"]
     );
 }
 
 #[test]
-fn what_the_server_says_counts_least_of_all() {
+fn default_options_of_the_server_have_the_lowest_precedence() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("s.sh");
     std::fs::write(&file, "#PBS -A dir\n").unwrap();
-    let asked =
+    let request =
         SubmissionRequest::gather(vec!["-p".into(), "3".into(), file.into()], here(&[], "/w"))
             .unwrap();
-    let settings = |defaults: &str| asked.plan(defaults).unwrap().submission;
+    let settings = |defaults: &str| request.plan(defaults).unwrap().submission;
     let value = |name: &str| {
         let of = settings("-A dflt -p 7 -l walltime=60");
         of.settings
@@ -380,7 +380,7 @@ fn what_the_server_says_counts_least_of_all() {
         ),
         ("-r n", "")
     );
-    let failure = asked.plan("-y").unwrap_err();
+    let failure = request.plan("-y").unwrap_err();
     assert_eq!(
         failure.text,
         "the server's default_qsub_arguments -y: invalid option -- 'y'"
@@ -388,7 +388,7 @@ fn what_the_server_says_counts_least_of_all() {
 }
 
 #[test]
-fn a_resource_named_twice_in_one_place_counts_as_pbs_has_it() {
+fn repeated_resources_are_merged_as_in_pbs() {
     let of = |words: &[&str], script: &str| settings(words, script, &[]).join(" ");
     assert_eq!(
         of(&["-l", "ncpus=2,ncpus=3"], ""),

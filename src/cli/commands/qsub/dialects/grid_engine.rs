@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TranslationState {
     /// The line has Grid Engine's options.
-    pub is_spoken: bool,
+    pub is_grid_engine: bool,
     /// `-b y`: the operands are a command.
     is_binary: bool,
     /// `-shell n`: run the command without a shell.
@@ -26,7 +26,7 @@ pub struct TranslationState {
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
     name: &'static str,
-    deed: OptionAction,
+    action: OptionAction,
 }
 
 /// The translation of an option and its value.
@@ -97,8 +97,11 @@ impl Foreign {
         state: &TranslationState,
     ) -> Option<Foreign> {
         let name = text(word);
-        if let Some((name, deed)) = OPTIONS.iter().find(|(known, _)| *known == name) {
-            return Some(Foreign { name, deed: *deed });
+        if let Some((name, action)) = OPTIONS.iter().find(|(known, _)| *known == name) {
+            return Some(Foreign {
+                name,
+                action: *action,
+            });
         }
         let value = next.map(text)?;
         if let Some((name, _, meant)) = VALUES
@@ -107,20 +110,20 @@ impl Foreign {
         {
             return Some(Foreign {
                 name,
-                deed: OptionAction::Own(if meant.is_empty() {
+                action: OptionAction::Own(if meant.is_empty() {
                     pass_value
                 } else {
                     set_value
                 }),
             });
         }
-        let (name, deed): (&'static str, OwnAction) = match name {
+        let (name, action): (&'static str, OwnAction) = match name {
             "-m" if value.contains('s') && value.chars().all(|c| "beasn".contains(c)) => {
                 ("-m", mail)
             }
-            "-o" if state.is_spoken => ("-o", path),
-            "-e" if state.is_spoken => ("-e", path),
-            "-h" if state.is_spoken
+            "-o" if state.is_grid_engine => ("-o", path),
+            "-e" if state.is_grid_engine => ("-e", path),
+            "-h" if state.is_grid_engine
                 && !value.is_empty()
                 && value.chars().all(|c| "usonUSO".contains(c)) =>
             {
@@ -131,7 +134,7 @@ impl Foreign {
         };
         Some(Foreign {
             name,
-            deed: OptionAction::Own(deed),
+            action: OptionAction::Own(action),
         })
     }
 
@@ -148,8 +151,8 @@ impl Foreign {
         state: &mut TranslationState,
         line: &mut TranslatedLine,
     ) -> Result<&'a [OsString], Failure> {
-        state.is_spoken |= !SHARED.contains(&self.name) && self.name.len() > 2;
-        let taken = match self.deed {
+        state.is_grid_engine |= !SHARED.contains(&self.name) && self.name.len() > 2;
+        let taken = match self.action {
             OptionAction::Is(words) => {
                 line.words.extend(words.iter().map(OsString::from));
                 0
@@ -174,7 +177,7 @@ impl Foreign {
                 self.value(behind)?;
                 1
             }
-            OptionAction::Own(deed) => {
+            OptionAction::Own(action) => {
                 // These options have no value.
                 if !["-soft", "-hard"].contains(&self.name) {
                     self.value(behind)?;
@@ -183,7 +186,7 @@ impl Foreign {
                 let with_name: Vec<OsString> = std::iter::once(name)
                     .chain(behind.iter().cloned())
                     .collect();
-                deed(&with_name, state, line)?
+                action(&with_name, state, line)?
             }
         };
         Ok(&behind[taken..])
@@ -191,17 +194,17 @@ impl Foreign {
 }
 
 impl TranslationState {
-    /// The state at the start of a line; `is_spoken` if the line is known to be Grid Engine's.
-    pub fn new(is_spoken: bool) -> TranslationState {
+    /// The state at the start of a line. `is_grid_engine`: the line has Grid Engine's options.
+    pub fn new(is_grid_engine: bool) -> TranslationState {
         TranslationState {
-            is_spoken,
+            is_grid_engine,
             ..TranslationState::default()
         }
     }
 
     /// True if all words after the first operand belong to it.
     pub fn ends_at_operand(&self) -> bool {
-        self.is_spoken || self.is_binary
+        self.is_grid_engine || self.is_binary
     }
 
     /// Completes a line with this script or command and its arguments.
@@ -315,7 +318,7 @@ fn hold_each(
     line.words
         .extend([OsString::from("-W"), joined("hold_jid=", &words[1])]);
     line.remarks
-        .push("warning: -hold_jid_ad: every task waits for all tasks of the other array".into());
+        .push("warning: -hold_jid_ad: all tasks wait for the whole other array".into());
     Ok(1)
 }
 
@@ -338,7 +341,7 @@ fn now(
 ) -> Result<usize, Failure> {
     if is_yes("-now", &words[1])? {
         line.remarks
-            .push("warning: -now: the job waits for its turn all the same".into());
+            .push("warning: -now has no effect: the job is queued as usual".into());
     }
     Ok(1)
 }
@@ -352,7 +355,7 @@ fn binary(
     let value = text(&words[1]);
     if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
         state.is_binary = is_yes("-b", &words[1])?;
-        state.is_spoken = true;
+        state.is_grid_engine = true;
     }
     Ok(1)
 }
@@ -377,7 +380,7 @@ fn soft(
     line: &mut TranslatedLine,
 ) -> Result<usize, Failure> {
     line.remarks.push(format!(
-        "warning: -soft: {} is not looked at",
+        "warning: -soft: {} is ignored",
         words[1].to_string_lossy()
     ));
     Ok(1)
@@ -500,7 +503,7 @@ pub fn name_files(wanted: &mut SubmissionOptions) {
 
 /// Adds the environment variables of a Grid Engine job that only qsub can set. The first one marks
 /// the job.
-pub fn tell(environ: &mut Vec<u8>, origin: &SubmitOrigin, settings: &[AttributeSetting]) {
+pub fn add_variables(environ: &mut Vec<u8>, origin: &SubmitOrigin, settings: &[AttributeSetting]) {
     environment::add(environ, "SGE_O_WORKDIR", Some(origin.workdir));
     environment::add(environ, "SGE_O_HOST", Some(OsStr::new(origin.host)));
     for name in ["HOME", "LOGNAME", "PATH", "SHELL"] {

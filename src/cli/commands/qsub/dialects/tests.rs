@@ -6,13 +6,13 @@ fn words(line: &str) -> Vec<OsString> {
     crate::cli::arguments::directives::words(line.as_bytes()).unwrap()
 }
 
-fn told(line: &str, place: LineOrigin) -> Result<TranslatedLine, Failure> {
+fn translated(line: &str, place: LineOrigin) -> Result<TranslatedLine, Failure> {
     in_pbs(&super::super::command(), &words(line), place)
 }
 
 /// PBS's words; after a `|` the script's arguments, after a `!` the number of remarks.
 fn shown(line: &str, place: LineOrigin) -> String {
-    let line = told(line, place).unwrap_or_else(|failure| panic!("{line}: {}", failure.text));
+    let line = translated(line, place).unwrap_or_else(|failure| panic!("{line}: {}", failure.text));
     let joined = |words: &[OsString]| {
         words
             .iter()
@@ -31,7 +31,7 @@ fn shown(line: &str, place: LineOrigin) -> String {
 }
 
 #[test]
-fn lines_of_pbs_stay_as_they_are() {
+fn pbs_options_are_unchanged() {
     for line in [
         "",
         "job.sh",
@@ -47,9 +47,9 @@ fn lines_of_pbs_stay_as_they_are() {
         "-o $JOB_ID job.sh",
         "job.sh -- x",
     ] {
-        let line_told = told(line, LineOrigin::CommandLine).unwrap();
+        let translation = translated(line, LineOrigin::CommandLine).unwrap();
         assert_eq!(
-            line_told,
+            translation,
             TranslatedLine {
                 words: words(line),
                 ..TranslatedLine::default()
@@ -60,7 +60,7 @@ fn lines_of_pbs_stay_as_they_are() {
 }
 
 #[test]
-fn lines_of_others_become_those_of_pbs() {
+fn foreign_options_become_pbs_options() {
     for (line, expected) in [
         ("-cwd job.sh", "-d . job.sh"),
         ("-wd /x job.sh", "-w /x job.sh"),
@@ -123,20 +123,20 @@ fn a_directive_has_no_script() {
         "-o ^job_name^.o -h"
     );
     assert!(
-        told("-N x", LineOrigin::GridEngineDirective)
+        translated("-N x", LineOrigin::GridEngineDirective)
             .unwrap()
             .is_grid_engine
     );
     assert!(
-        !told("-N x -j y -b 5 job.sh", LineOrigin::CommandLine)
+        !translated("-N x -j y -b 5 job.sh", LineOrigin::CommandLine)
             .unwrap()
             .is_grid_engine
     );
 }
 
 #[test]
-fn what_has_no_value_or_a_wrong_one_is_told_by_its_name() {
-    for (line, said) in [
+fn missing_and_wrong_values_are_reported_with_the_option() {
+    for (line, message) in [
         ("-pe smp", "option requires an argument -- 'pe'"),
         ("-pe", "option requires an argument -- 'pe'"),
         ("-pe a:b 4", "illegal -pe value"),
@@ -147,8 +147,8 @@ fn what_has_no_value_or_a_wrong_one_is_told_by_its_name() {
         ("-wd", "option requires an argument -- 'wd'"),
     ] {
         assert_eq!(
-            told(line, LineOrigin::CommandLine).unwrap_err(),
-            Failure::usage(said),
+            translated(line, LineOrigin::CommandLine).unwrap_err(),
+            Failure::usage(message),
             "{line}"
         );
     }

@@ -25,9 +25,7 @@ pub fn remarks(others: &[OsString]) -> Vec<String> {
     for other in others {
         if other.as_bytes().starts_with(b"x=") {
             let text = other.to_string_lossy();
-            remarks.push(format!(
-                "warning: -W {text} is for Moab and says nothing here"
-            ));
+            remarks.push(format!("warning: -W {text} is for Moab and has no effect"));
         }
     }
     remarks
@@ -49,8 +47,8 @@ pub fn tasks_as_select(requests: &[OsString]) -> Result<String, Failure> {
 }
 
 fn illegal_request(part: &str) -> Failure {
-    let remedy = "tasks=N:lprocs=N:memory=SIZE:gpus=N is understood; \
-                  ask with -l select= for what else there is";
+    let remedy = "only tasks=N:lprocs=N:memory=SIZE:gpus=N is supported; \
+                  use -l select= for other requests";
     Failure::usage(format!("illegal -L value: {part}: {remedy}"))
 }
 
@@ -117,9 +115,7 @@ mod tests {
                 failure.text
             );
             assert!(
-                failure
-                    .text
-                    .ends_with("ask with -l select= for what else there is"),
+                failure.text.ends_with("use -l select= for other requests"),
                 "{}",
                 failure.text
             );
