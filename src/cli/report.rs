@@ -98,7 +98,7 @@ pub struct ReportOptions {
 
 impl ReportOptions {
     /// True if any of these options is given.
-    pub fn are_given(&self) -> bool {
+    pub fn any_given(&self) -> bool {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
     }
 
@@ -134,7 +134,7 @@ impl ReportOptions {
     }
 
     /// True if the report can be restricted to users.
-    pub fn are_by_user(&self) -> bool {
+    pub fn accept_users(&self) -> bool {
         self.limits
     }
 
@@ -301,7 +301,7 @@ impl ReportContext {
                 Reply::Part(ClientAnswer::Ahead(part)) => each(self, part)?,
                 Reply::Done => return Ok(()),
                 Reply::Refused(refusal) => return Err(refusal.into()),
-                _ => return Err(exit::garbled()),
+                _ => return Err(exit::protocol_error()),
             }
             reply = self.client.reply()?;
         }
@@ -348,7 +348,7 @@ pub(super) fn ask(
             Reply::Part(ClientAnswer::Ahead(part)) => answers.push(part),
             Reply::Done => return Ok((server, answers)),
             Reply::Refused(refusal) => return Err(refusal.into()),
-            _ => return Err(exit::garbled()),
+            _ => return Err(exit::protocol_error()),
         }
         reply = client.reply()?;
     }

@@ -84,9 +84,9 @@ pub struct ServerConfig {
     /// Default arguments of qsub, for options that neither the script nor the command line sets.
     pub default_qsub_arguments: String,
     /// The users who may act on the jobs of others.
-    pub operators: Vec<Person>,
+    pub operators: Vec<TestUser>,
     /// The users with all rights.
-    pub managers: Vec<Person>,
+    pub managers: Vec<TestUser>,
     /// The time for which finished jobs are kept.
     pub history: Span,
     /// The time for which accounting records are kept; at least `history`.
@@ -345,7 +345,7 @@ pub struct DedicatedConfig {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserving {
     /// The users who may reserve; `*` for all.
-    pub users: Vec<Person>,
+    pub users: Vec<TestUser>,
     /// The most reservations per user. Each occurrence of a standing reservation counts.
     pub number: u32,
     /// The longest duration of a reservation.
@@ -356,7 +356,7 @@ pub struct Reserving {
 
 impl Default for Reserving {
     fn default() -> Reserving {
-        let users = Person::parse("*").into_iter().collect();
+        let users = TestUser::parse("*").into_iter().collect();
         Reserving {
             users,
             number: 10,
@@ -368,14 +368,14 @@ impl Default for Reserving {
 
 /// An entry of `operators` or `managers`: `ann`, `ann@head`, `*@head`, `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Person {
+pub struct TestUser {
     user: String,
     host: Option<String>,
 }
 
-impl Person {
+impl TestUser {
     /// Reads an entry; None for invalid text.
-    pub fn parse(text: &str) -> Option<Person> {
+    pub fn parse(text: &str) -> Option<TestUser> {
         let is_name = |name: &str| {
             !name.is_empty() && !name.contains(|c: char| c == '@' || c == ',' || c.is_whitespace())
         };
@@ -384,7 +384,7 @@ impl Person {
             None => (text, None),
         };
         let valid = is_name(user) && host.is_none_or(is_name);
-        valid.then(|| Person {
+        valid.then(|| TestUser {
             user: user.to_string(),
             host: host.map(str::to_string),
         })
@@ -407,7 +407,7 @@ impl Person {
 }
 
 /// The entry as written in the file.
-impl fmt::Display for Person {
+impl fmt::Display for TestUser {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.host {
             Some(host) => write!(f, "{}@{host}", self.user),
@@ -446,7 +446,7 @@ impl Config {
     }
 
     /// The configuration without comments of queues and without attributes that have no effect.
-    pub fn without_remarks(&self) -> Config {
+    pub fn without_comments(&self) -> Config {
         let queues = self.queues.iter().map(|queue| Queue {
             comment: None,
             ..queue.clone()

@@ -99,7 +99,7 @@ impl QueueAdmission<'_> {
             return Err(Refusal::queue_denied());
         }
         queue.access.admits(&self.visitor, &queue.name)?;
-        let count = spec.element_count();
+        let count = spec.subjob_count();
         if count.is_some_and(|count| queue.max_array_size.is_some_and(|most| count > most)) {
             return Err(Refusal::array_too_large());
         }

@@ -169,7 +169,7 @@ pub fn submit(
     origin: SubmitContext,
     context: &Context,
 ) -> Result<Draft, Refusal> {
-    let mut draft = blank(origin, context.policy.precedence.own_say.unsaid());
+    let mut draft = blank(origin, context.policy.precedence.own_say.default_priority());
     let (settings, notes) = dialects::translated(with_requests(settings), context.resources)?;
     draft.notes = notes;
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {

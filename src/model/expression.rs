@@ -37,7 +37,7 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use evaluation::{EvaluationFault, Wrong};
+pub use evaluation::{EvaluationFault, EvaluationFaultKind};
 pub use token::Syntax;
 pub use value::{ExpressionValue, NameScope};
 pub use verdict::{RequirementVerdict, UnmetKind, UnmetOnHost, UnmetRequirement};

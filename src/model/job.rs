@@ -42,7 +42,7 @@ use array::{Elements, Indices};
 pub use attempt::{Attempt, AttemptOutcome, Exit, How, NodeShare, TaskNumber, Usage, Want};
 use attempt::{CheckpointProgress, Released};
 use deferral::Deferral;
-use dependency::{Awaited, Bars};
+use dependency::{Awaited, UnmetDependencies};
 use eligible_time::Eligibility;
 use preemption::JobPreemption;
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ impl Job {
     }
 
     /// Tests whether attempt `run` was preempted.
-    pub fn makes_way(&self, run: &Run) -> bool {
+    pub fn was_preempted(&self, run: &Run) -> bool {
         self.life
             .preemption
             .as_ref()
@@ -330,7 +330,7 @@ impl Spec {
     }
 
     /// Returns the number of subjobs, if the job is an array.
-    pub fn element_count(&self) -> Option<u32> {
+    pub fn subjob_count(&self) -> Option<u32> {
         let count = self.array?.count();
         Some(
             self.array_list
@@ -430,7 +430,7 @@ pub struct Life {
     pub obittime: Option<Time>,
     /// Dependencies that prevent a start.
     #[serde(default)]
-    pub bars: Bars,
+    pub bars: UnmetDependencies,
     /// Labels that the job waits for; `bars` counts them as well.
     #[serde(default)]
     pub awaits: Vec<Awaited>,

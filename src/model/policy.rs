@@ -32,7 +32,7 @@ pub use components::Components;
 pub use factors::{FACTORS, Factor, FactorRow, Factors};
 pub use fair_share::FairShare;
 pub use order::{Favor, Precedence, PriorityOrder, Tiers, TurnPolicy};
-pub use own_say::{OwnSay, UserPriority};
+pub use own_say::{OwnerPriorityRule, UserPriority};
 pub use preemption::PreemptionPolicy;
 pub use preset::Preset;
 
@@ -279,7 +279,7 @@ pub struct PlacementPolicy {
 
 impl PlacementPolicy {
     /// Tests whether measured usage on nodes affects placement.
-    pub fn heeds_measures(&self) -> bool {
+    pub fn uses_measurements(&self) -> bool {
         [self.availability]
             .iter()
             .chain(self.availabilities.values())

@@ -288,7 +288,7 @@ impl Reason {
 
     /// Tests for a limit on idle jobs, which may apply to only some jobs of a class. The reason
     /// of the others is stored under [`own_name`] (M24).
-    pub fn is_of_list(&self) -> bool {
+    pub fn is_idle_limit(&self) -> bool {
         matches!(self, Reason::Limited(excess) if excess.stage == limit::LimitStage::Idle)
     }
 
@@ -515,11 +515,11 @@ pub(crate) mod tests {
         });
         let names: std::collections::BTreeSet<u64> = ids.map(own_name).collect();
         assert_eq!(names.len(), 199 * 52);
-        let is_of_list = all()
+        let is_idle_limit = all()
             .into_iter()
-            .filter(Reason::is_of_list)
+            .filter(Reason::is_idle_limit)
             .map(|reason| reason.code().into_owned());
-        assert_eq!(is_of_list.collect::<Vec<_>>(), ["idle_limit"]);
+        assert_eq!(is_idle_limit.collect::<Vec<_>>(), ["idle_limit"]);
     }
 
     #[test]

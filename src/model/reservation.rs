@@ -363,7 +363,12 @@ impl Reservation {
     }
 
     /// Tests whether a user at `host` is the owner or matches the access lists.
-    pub fn lets_in(&self, asker: &Owner, host: &str, is_member: impl Fn(&str) -> bool) -> bool {
+    pub fn grants_access(
+        &self,
+        asker: &Owner,
+        host: &str,
+        is_member: impl Fn(&str) -> bool,
+    ) -> bool {
         if asker.is_same_account(&self.owner) {
             return true;
         }
@@ -517,16 +522,16 @@ pub(crate) mod tests {
             uid,
             gid: uid,
         };
-        let lets_in = |uid, user, groups: &[&str]| {
-            reservation.lets_in(&asker(uid, user), "head", |name| groups.contains(&name))
+        let grants_access = |uid, user, groups: &[&str]| {
+            reservation.grants_access(&asker(uid, user), "head", |name| groups.contains(&name))
         };
         assert!(
-            lets_in(1000, "alice", &[])
-                && lets_in(1001, "bob", &[])
-                && lets_in(1002, "dave", &["staff"])
+            grants_access(1000, "alice", &[])
+                && grants_access(1001, "bob", &[])
+                && grants_access(1002, "dave", &["staff"])
         );
-        assert!(!lets_in(1003, "carol", &["staff"]) && !lets_in(1004, "eve", &[]));
-        assert!(!reservation.lets_in(&asker(1001, "bob"), "elsewhere", |_| false));
+        assert!(!grants_access(1003, "carol", &["staff"]) && !grants_access(1004, "eve", &[]));
+        assert!(!reservation.grants_access(&asker(1001, "bob"), "elsewhere", |_| false));
     }
 
     #[test]

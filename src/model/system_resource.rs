@@ -22,7 +22,7 @@ pub struct Pool {
 
 impl Pool {
     /// Returns the pool updated with the latest reported counts.
-    pub fn as_told(&self, reported: Option<&ReportedCount>) -> Pool {
+    pub fn with_reported_counts(&self, reported: Option<&ReportedCount>) -> Pool {
         let Some(ReportedCount {
             total, elsewhere, ..
         }) = reported
@@ -56,7 +56,7 @@ impl ReportedCount {
     pub const BY_COMMAND: &str = "command";
 
     /// Tests for equal counts, regardless of time and source.
-    pub fn says_as(&self, other: &ReportedCount) -> bool {
+    pub fn has_same_counts(&self, other: &ReportedCount) -> bool {
         (self.total, self.elsewhere) == (other.total, other.elsewhere)
     }
 }
@@ -161,7 +161,7 @@ mod tests {
             total: 50,
             ..Pool::default()
         }
-        .as_told(Some(&reported));
+        .with_reported_counts(Some(&reported));
         (pool.missing + pool.elsewhere, pool.total)
     }
 

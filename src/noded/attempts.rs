@@ -15,8 +15,8 @@ use super::hollow::Hollow;
 use super::poller::{PollSource, Poller};
 use super::site::Site;
 use super::spawner::{Building, Spawner};
-use super::spawner_messages::{self, SpawnerCommand};
-use super::terminal::Door;
+use super::spawner_messages::{self, SpawnerMessage};
+use super::terminal::TerminalConnection;
 use crate::model::job::{Attempt, AttemptOutcome, How, TaskNumber, Usage};
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
@@ -205,7 +205,7 @@ impl Attempts {
             }
             _ => {}
         }
-        if let Err(e) = folder::bury(&self.site.state, name, cancel) {
+        if let Err(e) = folder::write_tombstone(&self.site.state, name, cancel) {
             error!("cannot write the tombstone of attempt {name}: {e}");
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
@@ -257,9 +257,11 @@ impl Attempts {
     }
 
     /// A connection to the terminal of a running attempt.
-    pub fn door(&self, name: AttemptName) -> io::Result<Door> {
+    pub fn door(&self, name: AttemptName) -> io::Result<TerminalConnection> {
         match self.entries.get(&name).map(AttemptEntry::has_ended) {
-            Some(false) => Door::knock(&Folder::of(&self.site.state, name)),
+            Some(false) => {
+                TerminalConnection::connect_nonblocking(&Folder::of(&self.site.state, name))
+            }
             _ => Err(io::Error::new(
                 io::ErrorKind::NotFound,
                 format!("attempt {name} is not running"),
@@ -295,7 +297,7 @@ impl Attempts {
             Some(true) => drop(self.entries.remove(&name)),
             None => {}
         }
-        folder::unbury(&self.site.state, name);
+        folder::remove_tombstone(&self.site.state, name);
         if let Err(e) = Folder::of(&self.site.state, name).remove() {
             error!("cannot remove the records of attempt {name}: {e}");
         }
@@ -315,7 +317,7 @@ impl Attempts {
     }
 
     /// Handles messages of the shepherds of a spawner that has ended.
-    pub fn hear_old(&mut self, source: PollSource, poller: &mut Poller) {
+    pub fn read_old_messages(&mut self, source: PollSource, poller: &mut Poller) {
         while let Some(socket) = poller.kept(source) {
             match spawner_messages::receive(socket) {
                 Ok(Some((message, passed))) => self.handle_message(message, passed, poller),
@@ -327,36 +329,36 @@ impl Attempts {
 
     fn handle_message(
         &mut self,
-        message: SpawnerCommand,
+        message: SpawnerMessage,
         passed: Option<OwnedFd>,
         poller: &mut Poller,
     ) {
         match message {
-            SpawnerCommand::Forked(name) => match passed {
+            SpawnerMessage::Forked(name) => match passed {
                 Some(ended) => self.watch_shepherd(name, ended, poller),
                 None => {
                     warn!("cannot watch the shepherd of attempt {name}: no descriptor received")
                 }
             },
-            SpawnerCommand::Running(name, session) if self.is_starting(name) => {
+            SpawnerMessage::Running(name, session) if self.is_starting(name) => {
                 self.set_status(name, AttemptStatus::Running(session));
                 self.send_kept_orders(name);
             }
-            SpawnerCommand::Stopped(name, session, stopped) => {
+            SpawnerMessage::Stopped(name, session, stopped) => {
                 self.note_stopped(name, session, stopped)
             }
-            SpawnerCommand::StagingOut(name) => self
+            SpawnerMessage::StagingOut(name) => self
                 .reports
                 .push(NodeReport::StagingOut(name.job, name.attempt)),
-            SpawnerCommand::Failed(name, why) if self.is_starting(name) => {
+            SpawnerMessage::Failed(name, why) if self.is_starting(name) => {
                 self.end(name, AttemptOutcome::new(How::NodeFault(why)))
             }
-            SpawnerCommand::Over(name) => self.examine(name, poller),
-            SpawnerCommand::Unrecorded(name, outcome, why) => {
+            SpawnerMessage::Over(name) => self.examine(name, poller),
+            SpawnerMessage::Unrecorded(name, outcome, why) => {
                 self.keep_outcome(name, outcome, &why)
             }
-            SpawnerCommand::LeftBehind(name, why) => warn!("attempt {name}: {why}"),
-            SpawnerCommand::Running(..) | SpawnerCommand::Failed(..) => {}
+            SpawnerMessage::LeftBehind(name, why) => warn!("attempt {name}: {why}"),
+            SpawnerMessage::Running(..) | SpawnerMessage::Failed(..) => {}
         }
     }
 
@@ -494,7 +496,7 @@ impl Attempts {
     // ------------------------------------------------------------------------------- time
 
     /// Ends the hollow jobs that are due.
-    pub fn pretend(&mut self) {
+    pub fn end_hollow_jobs(&mut self) {
         let Runner::Hollow(hollow) = &mut self.runner else {
             return;
         };
@@ -514,7 +516,7 @@ impl Attempts {
 
     /// Periodic check: reads the usage of running jobs, repeats orders that shepherds did not get,
     /// and examines attempts with unreported starts or unwatched ends.
-    pub fn look_round(&mut self, poller: &mut Poller) {
+    pub fn check_all(&mut self, poller: &mut Poller) {
         let mut changed = Vec::new();
         let mut unreported = Vec::new();
         let mut with_orders = Vec::new();

@@ -149,9 +149,8 @@ fn become_job(plan: &ChildPlan, start: BorrowedFd) -> Result<Infallible, LaunchF
         plan.launch.umask.unwrap_or(UMASK) & 0o777,
     ));
     match plan.screen {
-        Some(screen) => {
-            terminal::sit_down(screen).map_err(LaunchFault::node("cannot use the terminal"))?
-        }
+        Some(screen) => terminal::attach_standard_streams(screen)
+            .map_err(LaunchFault::node("cannot use the terminal"))?,
         None => open_outputs(plan, start)?,
     }
     enter(plan)?;

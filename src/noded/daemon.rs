@@ -1,7 +1,6 @@
 //! noded's event loop: connections, orders, shepherds and timers.
 
 use super::args::NodedArgs;
-use super::askers::Askers;
 use super::attempts::Attempts;
 use super::checkpoint::CheckpointCommands;
 use super::gauge::{self, Gauge, Measured};
@@ -10,6 +9,7 @@ use super::notify::Notifications;
 use super::periodic::Periodic;
 use super::poller::{PollSource, Poller};
 use super::state::StateFolder;
+use super::task_clients::TaskClients;
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
 use crate::sys::clock;
@@ -78,7 +78,7 @@ struct Daemon {
     socket_mode: u32,
     signals: SignalFd,
     /// Processes of jobs that request tasks.
-    askers: Askers,
+    task_clients: TaskClients,
     connections: BTreeMap<u64, Connection>,
     /// The connection of schedd.
     schedd: Option<u64>,
@@ -117,7 +117,7 @@ impl Daemon {
     fn handle(&mut self, source: PollSource) -> Result<()> {
         match source {
             PollSource::Spawner => self.attempts.hear(&mut self.poller),
-            PollSource::OldSpawner(_) => self.attempts.hear_old(source, &mut self.poller),
+            PollSource::OldSpawner(_) => self.attempts.read_old_messages(source, &mut self.poller),
             PollSource::OldBuilders(number) => self.attempts.settle(number, &mut self.poller),
             PollSource::SpawnerEnded => self
                 .attempts
@@ -136,9 +136,9 @@ impl Daemon {
             PollSource::Guest(number) => self.read_orders(number),
             // check_times handles program output, after each wait.
             PollSource::Program => {}
-            PollSource::AskerListener => self.askers.admit(&mut self.poller),
-            PollSource::Asker(number) => {
-                self.askers
+            PollSource::TaskListener => self.task_clients.admit(&mut self.poller),
+            PollSource::TaskClient(number) => {
+                self.task_clients
                     .hear(number, self.can_pass_requests(), &mut self.poller)
             }
         }
@@ -147,7 +147,7 @@ impl Daemon {
 
     fn send_reports(&mut self) {
         let mut reports = self.attempts.said();
-        reports.extend(self.askers.said());
+        reports.extend(self.task_clients.said());
         reports.extend(
             self.checkpoints
                 .iter_mut()
@@ -181,7 +181,7 @@ impl Daemon {
         };
         let ends = self.attempts.next_end().map(|end| end.0);
         let gpus = self.gpus.due().map(|due| due.0);
-        let askers = self.askers.next().map(|next| next.0);
+        let task_clients = self.task_clients.next().map(|next| next.0);
         let hooks = self
             .periodic
             .as_ref()
@@ -192,13 +192,13 @@ impl Daemon {
             .as_ref()
             .and_then(CheckpointCommands::due)
             .map(|due| due.0);
-        let stops = self.attempts.next_look().map(|next| next.0);
+        let stops = self.attempts.next_stop_check().map(|next| next.0);
         let next = [
             connection,
             idle,
             ends,
             gpus,
-            askers,
+            task_clients,
             hooks,
             checkpoints,
             stops,
@@ -216,8 +216,8 @@ impl Daemon {
 
     fn check_times(&mut self) {
         let now = clock::monotonic();
-        self.attempts.pretend();
-        self.attempts.look_after_stops(now);
+        self.attempts.end_hollow_jobs();
+        self.attempts.check_stops(now);
         if !self.idle() {
             self.idle_since = now;
         }
@@ -238,7 +238,7 @@ impl Daemon {
         self.gpus
             .attend(now, &mut self.poller, || attempts.shepherds());
         self.report_gpus();
-        self.askers.expire(&mut self.poller);
+        self.task_clients.expire(&mut self.poller);
         self.run_hooks(now);
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.attend(now, &mut self.attempts, &mut self.poller);
@@ -246,12 +246,12 @@ impl Daemon {
         self.notifications.attend(now);
         if now >= self.next_round {
             self.next_round = Span(now.0 + CHECK_INTERVAL.0);
-            self.attempts.look_round(&mut self.poller);
+            self.attempts.check_all(&mut self.poller);
             if self.measure() {
                 self.report_nodes();
             }
-            self.listen_again();
-            self.askers.listen_again(&mut self.poller);
+            self.recreate_socket();
+            self.task_clients.recreate_socket(&mut self.poller);
         }
         if now >= self.next_repeat {
             self.next_repeat = Span(now.0 + REPEAT_INTERVAL.0);
@@ -283,7 +283,7 @@ impl Daemon {
         let Some(periodic) = &mut self.periodic else {
             return;
         };
-        periodic.keep_time(now, &self.host, &self.nodes, &mut self.poller);
+        periodic.run_due(now, &self.host, &self.nodes, &mut self.poller);
         // Without a schedd, these failures are dropped: later ones are reported again.
         let unfit = periodic.take_unfit();
         for (number, why) in self

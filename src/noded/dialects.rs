@@ -4,7 +4,7 @@
 //! `QUEUE`), so they are set only for jobs submitted with Grid Engine options: qsub marks these
 //! with `SGE_O_WORKDIR`.
 
-use super::variables::{Environment, handed_on, here};
+use super::variables::{Environment, here, parse_environ};
 use crate::model::job::NodeShare;
 use crate::wire::order::Launch;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ pub fn files(launch: &Launch) -> Vec<(&'static str, String)> {
     if launch.shares.iter().any(|share| !share.gpus.is_empty()) {
         files.push((GPU_FILE, gpu_file(&launch.shares)));
     }
-    if is_marked(&handed_on(&launch.environ)) {
+    if is_marked(&parse_environ(&launch.environ)) {
         files.push((HOST_FILE, host_file(launch)));
     }
     files
@@ -145,7 +145,7 @@ mod tests {
     use crate::model::time::Span;
 
     fn built(launch: &Launch) -> Environment {
-        let mut environment = handed_on(&launch.environ);
+        let mut environment = parse_environ(&launch.environ);
         tell(&mut environment, launch, Path::new("/f/nodes"));
         environment
     }

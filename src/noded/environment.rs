@@ -1,7 +1,7 @@
 //! The environment of a job (`PBS_*` and other variables).
 
 use super::dialects;
-use super::variables::{Environment, handed_on, here};
+use super::variables::{Environment, here, parse_environ};
 use crate::model::job::NodeShare;
 use crate::model::job::grant::{self, HostGrant};
 use crate::sys::user::UserAccount;
@@ -65,7 +65,7 @@ fn append_to_path(environment: &mut Environment, folder: &Path) {
 }
 
 fn of_script(launch: &Launch, source: &EnvironmentSource) -> Environment {
-    let mut environment = handed_on(&launch.environ);
+    let mut environment = parse_environ(&launch.environ);
     let account = source.account;
     let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
     set("HOME", account.home.as_os_str().as_bytes());
@@ -126,7 +126,7 @@ fn of_script(launch: &Launch, source: &EnvironmentSource) -> Environment {
 /// The environment of a task: the environment of the requesting process, then the variables of the
 /// node.
 fn of_task(launch: &Launch, source: &EnvironmentSource) -> Environment {
-    let mut environment = handed_on(&launch.environ);
+    let mut environment = parse_environ(&launch.environ);
     let place = &launch.place;
     let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
     set("PBS_JOBID", launch.full_id.as_bytes());

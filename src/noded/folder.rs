@@ -475,7 +475,7 @@ impl Built {
 
 /// Writes the tombstone of a cancelled attempt. An existing one is overwritten in place, which
 /// works on a full disk, too.
-pub fn bury(state: &Path, name: AttemptName, cancel: Cancel) -> io::Result<()> {
+pub fn write_tombstone(state: &Path, name: AttemptName, cancel: Cancel) -> io::Result<()> {
     fault::point("attempt.tombstone")?;
     let path = tombstones(state).join(name.to_string());
     let tombstone = File::options()
@@ -501,7 +501,7 @@ pub fn buried(state: &Path, name: AttemptName) -> Option<Cancel> {
 }
 
 /// Removes the tombstone.
-pub fn unbury(state: &Path, name: AttemptName) {
+pub fn remove_tombstone(state: &Path, name: AttemptName) {
     let _ = fs::remove_file(tombstones(state).join(name.to_string()));
 }
 
@@ -669,12 +669,12 @@ mod tests {
             again: true,
         };
         for cancel in [long, Cancel::default(), long] {
-            bury(state.path(), name, cancel).unwrap();
+            write_tombstone(state.path(), name, cancel).unwrap();
             assert_eq!(buried(state.path(), name), Some(cancel));
         }
         fs::write(tombstones(state.path()).join(name.to_string()), "").unwrap();
         assert_eq!(buried(state.path(), name), Some(Cancel::default()));
-        unbury(state.path(), name);
+        remove_tombstone(state.path(), name);
         assert_eq!(buried(state.path(), name), None);
     }
 }

@@ -62,7 +62,7 @@ impl GpuWatcher {
     }
 
     /// Whether the use of GPUs is still unknown: jobs should not get them until then.
-    pub fn is_unsure(&self) -> bool {
+    pub fn is_use_unknown(&self) -> bool {
         self.is_unknown
     }
 

@@ -43,7 +43,7 @@ fn memory_limit(launch: &Launch) -> HostMemoryLimit {
 
 /// The limits of a job that the kernel enforces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fence {
+pub struct KernelLimits {
     /// Memory.
     pub memory: bool,
     /// Number of processes.
@@ -52,9 +52,9 @@ pub struct Fence {
 
 /// Sets the kernel's limits on a job's memory and processes, where possible. The shepherd enforces
 /// a memory limit that may be exceeded for a time.
-pub fn fence(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> Fence {
+pub fn fence(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> KernelLimits {
     let memory = memory_limit(launch).mem;
-    Fence {
+    KernelLimits {
         memory: launch.responses.mem.ends_at_once()
             && memory.is_some_and(|limit| cgroup.bound_memory(limit)),
         processes: processes.is_some_and(|limit| cgroup.bound_processes(limit)),
@@ -94,7 +94,7 @@ impl Guard {
     /// threads of its script or task. The kernel enforces the limits in `fence`, but for a task
     /// only its own memory: the memory it uses together with the script and other tasks here is
     /// measured.
-    pub fn new(launch: &Launch, processes: Option<u64>, fence: Fence, began: Span) -> Guard {
+    pub fn new(launch: &Launch, processes: Option<u64>, fence: KernelLimits, began: Span) -> Guard {
         let mut room = memory_limit(launch);
         if fence.memory && launch.place.task == 0 {
             room.mem = None;
@@ -132,7 +132,7 @@ impl Guard {
 
     /// Skips a suspension of this length: it counts neither as time over a limit nor as time
     /// between checks.
-    pub fn pass_over(&mut self, length: Span) {
+    pub fn skip_suspension(&mut self, length: Span) {
         self.over
             .values_mut()
             .for_each(|since| *since = later(*since, length));
@@ -328,7 +328,7 @@ mod tests {
         launch.limits.cput = cput;
         let taken = mem_kb.map(|kb| ("mem".to_string(), ResourceValue::Size(Size::kilobytes(kb))));
         launch.shares[0].taken.extend(taken);
-        Guard::new(&launch, None, Fence::default(), Span(0))
+        Guard::new(&launch, None, KernelLimits::default(), Span(0))
     }
 
     fn reading(mem_kb: u64) -> UsageSample {
@@ -382,16 +382,16 @@ mod tests {
     #[test]
     fn processes_are_counted_unless_the_kernel_limits_them() {
         let launch = launch();
-        let made = |fence: Fence| Guard::new(&launch, Some(10), fence, Span(0));
+        let made = |fence: KernelLimits| Guard::new(&launch, Some(10), fence, Span(0));
         assert_eq!(
-            made(Fence {
+            made(KernelLimits {
                 processes: true,
                 memory: false
             })
             .next(),
             None
         );
-        let mut guard = made(Fence::default());
+        let mut guard = made(KernelLimits::default());
         assert_eq!(guard.next(), Some(FIRST_DELAY));
         let reading = |threads| UsageSample {
             threads,

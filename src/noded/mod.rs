@@ -32,7 +32,7 @@ pub mod gauge;
 pub mod gpus;
 mod poller;
 
-pub mod askers;
+pub mod task_clients;
 
 pub mod attempts;
 

@@ -27,7 +27,7 @@ pub struct Pause {
     /// When the next check is due.
     pub next: Span,
     /// Whether all processes were stopped at the last check.
-    pub is_still: bool,
+    pub is_stopped: bool,
     frozen: Frozen,
     by_kernel: bool,
 }
@@ -38,7 +38,7 @@ impl Pause {
         Pause {
             since: now,
             next: now,
-            is_still: false,
+            is_stopped: false,
             frozen: Frozen::new(),
             by_kernel: false,
         }
@@ -46,19 +46,19 @@ impl Pause {
 
     /// Stops processes that are not stopped. Returns whether all are stopped for the first time.
     pub fn look(&mut self, cgroup: Option<&Cgroup>, now: Span) -> bool {
-        let was_still = self.is_still;
+        let was_still = self.is_stopped;
         self.by_kernel = cgroup.is_some_and(|group| group.freeze(true).is_ok());
-        self.is_still = match cgroup {
+        self.is_stopped = match cgroup {
             Some(group) if self.by_kernel => group.is_frozen(),
             _ => self.stop(cgroup),
         };
-        let pause = if self.is_still {
+        let pause = if self.is_stopped {
             STOPPED_DELAY
         } else {
             RUNNING_DELAY
         };
         self.next = Span(now.0.saturating_add(pause.0));
-        self.is_still && !was_still
+        self.is_stopped && !was_still
     }
 
     fn stop(&mut self, cgroup: Option<&Cgroup>) -> bool {
@@ -75,12 +75,14 @@ impl Pause {
                 break;
             }
         }
-        family(cgroup).iter().all(|process| self.is_still(process))
+        family(cgroup)
+            .iter()
+            .all(|process| self.is_stopped(process))
     }
 
     /// Whether a process is stopped, or will be before it does anything: a shell in vfork gets no
     /// signal while its new child is stopped before exec.
-    fn is_still(&self, process: &Process) -> bool {
+    fn is_stopped(&self, process: &Process) -> bool {
         process.is_stopped()
             || (process.state == b'D' && self.frozen.contains(&(process.pid, process.started)))
     }
@@ -172,7 +174,8 @@ mod tests {
     /// Waits until a check finds all processes stopped.
     fn paused(group: &Cgroup) -> Pause {
         let mut pause = Pause::new(Span(0));
-        let firsts = wait_for(|| Some(pause.look(Some(group), Span(1))).filter(|_| pause.is_still));
+        let firsts =
+            wait_for(|| Some(pause.look(Some(group), Span(1))).filter(|_| pause.is_stopped));
         assert!(
             firsts && !pause.look(Some(group), Span(1)),
             "it is reported once"
@@ -222,7 +225,7 @@ mod tests {
     fn an_uninterruptible_process_counts_as_stopped_once_signaled() {
         let mut pause = Pause::new(Span(0));
         pause.frozen.insert((7, 70));
-        let is_still = |state: u8, started: u64| {
+        let is_stopped = |state: u8, started: u64| {
             let process = Process {
                 pid: 7,
                 state,
@@ -234,10 +237,10 @@ mod tests {
                 mem_kb: 0,
                 threads: 1,
             };
-            pause.is_still(&process)
+            pause.is_stopped(&process)
         };
-        assert!(is_still(b'T', 70) && is_still(b'T', 71) && is_still(b'D', 70));
-        assert!(!is_still(b'D', 71), "another process with that pid");
-        assert!(!is_still(b'S', 70) && !is_still(b'R', 70));
+        assert!(is_stopped(b'T', 70) && is_stopped(b'T', 71) && is_stopped(b'D', 70));
+        assert!(!is_stopped(b'D', 71), "another process with that pid");
+        assert!(!is_stopped(b'S', 70) && !is_stopped(b'R', 70));
     }
 }

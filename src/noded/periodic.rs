@@ -64,7 +64,7 @@ impl Periodic {
     }
 
     /// Handles finished hooks, and starts those that are due.
-    pub fn keep_time(&mut self, now: Span, host: &str, nodes: &[NodeFacts], poller: &mut Poller) {
+    pub fn run_due(&mut self, now: Span, host: &str, nodes: &[NodeFacts], poller: &mut Poller) {
         for entry in &mut self.entries {
             if let Some(running) = &mut entry.running {
                 if let Some(result) = running.poll(now) {
@@ -196,7 +196,7 @@ mod tests {
             (periodic.entries.len(), periodic.due()),
             (2, Some(Span::seconds(100)))
         );
-        periodic.keep_time(Span(99_999), "n1", &[], &mut poller);
+        periodic.run_due(Span(99_999), "n1", &[], &mut poller);
         assert_eq!(are_running(&periodic), [false, false], "before it is due");
         attend(&mut periodic, &hooks(), 101);
         assert_eq!(
@@ -216,7 +216,7 @@ mod tests {
     fn a_running_hook_is_due_at_its_time_limit_and_then_at_its_exit() {
         let (mut periodic, mut poller) = (Periodic::default(), Poller::new().unwrap());
         attend(&mut periodic, &hooks()[..1], 100);
-        periodic.keep_time(Span::seconds(100), "n1", &[], &mut poller);
+        periodic.run_due(Span::seconds(100), "n1", &[], &mut poller);
         assert_eq!(
             (are_running(&periodic), periodic.due()),
             (vec![true], Some(Span::seconds(105)))
@@ -227,11 +227,11 @@ mod tests {
             (vec![true], Some(Span::seconds(105))),
             "it still runs"
         );
-        periodic.keep_time(Span::seconds(105), "n1", &[], &mut poller);
+        periodic.run_due(Span::seconds(105), "n1", &[], &mut poller);
         assert_eq!(periodic.due(), None, "nothing is due before it has exited");
         while !periodic.entries.is_empty() {
             assert_ne!(poller.wait(10_000), [], "its exit is noticed");
-            periodic.keep_time(Span::seconds(105), "n1", &[], &mut poller);
+            periodic.run_due(Span::seconds(105), "n1", &[], &mut poller);
         }
     }
 }

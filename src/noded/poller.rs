@@ -27,9 +27,9 @@ pub enum PollSource {
     /// A connection at noded's socket.
     Guest(u64),
     /// A new connection for task requests.
-    AskerListener,
+    TaskListener,
     /// A connection for task requests.
-    Asker(u64),
+    TaskClient(u64),
     /// A program that was [watched](Poller::watch) has written something or has exited.
     Program,
 }
@@ -176,7 +176,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     const ONE: PollSource = PollSource::Guest(1);
-    const TWO: PollSource = PollSource::Asker(2);
+    const TWO: PollSource = PollSource::TaskClient(2);
 
     fn poller() -> Poller {
         Poller::new().unwrap()

@@ -55,7 +55,7 @@ impl NodeRules {
     pub fn scripts_can_be_reached(&self, state: &Path) -> Result<()> {
         let attempts = folder::attempts(state);
         if self.shared
-            && let Some(closed) = filesystem::closed_on_the_way_to(&attempts)
+            && let Some(closed) = filesystem::first_closed_ancestor(&attempts)
         {
             bail!(
                 "jobs of other users cannot reach their scripts in {}: they may not enter {}; \

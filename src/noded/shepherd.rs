@@ -11,11 +11,11 @@ use super::environment::{self, EnvironmentSource};
 use super::folder::{self, AttemptName, Built, Contents, Folder, Identity, ProcessTrace};
 use super::job_hooks::{self, JobHookRunner};
 use super::launch_fault::LaunchFault;
-use super::limits::{self, Fence, Guard};
+use super::limits::{self, Guard, KernelLimits};
 use super::meter::UsageMeter;
 use super::shared_memory::SharedMemory;
 use super::site::Site;
-use super::spawner_messages::{self, SpawnerCommand, say};
+use super::spawner_messages::{self, SpawnerMessage, say};
 use super::terminal::Terminal;
 use super::watch::{JobWatch, WatchedEnd};
 use super::{dialects, program, tmpdir, variables};
@@ -80,7 +80,7 @@ pub fn run(
         Err(e) => {
             say(
                 &noded,
-                &SpawnerCommand::Failed(name, format!("cannot record attempt {name}: {e}")),
+                &SpawnerMessage::Failed(name, format!("cannot record attempt {name}: {e}")),
                 None,
                 true,
             );
@@ -105,21 +105,21 @@ pub fn run(
                 outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
             write_outcome(&noded, &built, name, &outcome);
             if let Some(terminal) = terminal {
-                say(&noded, &SpawnerCommand::Over(name), None, false);
+                say(&noded, &SpawnerMessage::Over(name), None, false);
                 terminal.finish(attempt::exit_status(&outcome).unwrap_or(attempt::LOST));
             }
             // The status is safe now, whatever happens to the removal and however long it takes.
             if let Some(tmpdir) = tmpdir
                 && !tmpdir::remove_empty(&tmpdir)
             {
-                say(&noded, &SpawnerCommand::Over(name), None, false);
+                say(&noded, &SpawnerMessage::Over(name), None, false);
                 remove(&noded, name, &tmpdir);
             }
             if let Some(folder) = checkpoint
                 && is_done
             {
                 // Before accessing its file system, which may hang.
-                say(&noded, &SpawnerCommand::Over(name), None, false);
+                say(&noded, &SpawnerMessage::Over(name), None, false);
                 remove(&noded, name, &folder);
             }
         }
@@ -431,7 +431,7 @@ impl PreparedJob<'_> {
         let guard = Guard::new(self.launch, self.site.max_processes, fence, began);
         let watch =
             JobWatch::new(self.launch, self.built, noded, session, began, guard).at(terminal);
-        Ok(watch.until_over(near, signals, cgroup, meter))
+        Ok(watch.until_end(near, signals, cgroup, meter))
     }
 
     fn plan(&self) -> io::Result<ChildPlan<'_>> {
@@ -477,7 +477,7 @@ impl PreparedJob<'_> {
 
     /// Forks into a cgroup of the job, or without one if none can be made. Also returns the limits
     /// that the kernel enforces.
-    fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, Fence)> {
+    fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, KernelLimits)> {
         let name = format!(
             "lanai-{}-{}",
             AttemptName::of(self.launch),
@@ -498,7 +498,7 @@ impl PreparedJob<'_> {
             }
             group.remove();
         }
-        Ok((process::fork()?, None, Fence::default()))
+        Ok((process::fork()?, None, KernelLimits::default()))
     }
 
     /// Records what would remain if this process were killed: the job, once it is forked, and its
@@ -541,7 +541,7 @@ fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &At
             clock::sleep(Duration::from_secs(1));
             continue;
         }
-        let message = SpawnerCommand::Unrecorded(name, outcome.clone(), error.to_string());
+        let message = SpawnerMessage::Unrecorded(name, outcome.clone(), error.to_string());
         if spawner_messages::deliver(noded, &message).is_ok() {
             return;
         }
@@ -553,6 +553,6 @@ fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &At
 fn remove(noded: &OwnedFd, name: AttemptName, folder: &Path) {
     if let Err(error) = tmpdir::remove(folder) {
         let why = format!("cannot remove {}: {error}", folder.display());
-        say(noded, &SpawnerCommand::LeftBehind(name, why), None, false);
+        say(noded, &SpawnerMessage::LeftBehind(name, why), None, false);
     }
 }

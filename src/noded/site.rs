@@ -48,7 +48,7 @@ pub struct Site {
 impl Site {
     /// The site inside a job of another Lanai: all files are removed with that job, and no process
     /// leaves the cgroup that measures and ends that job.
-    pub fn within_a_job(self, home: &Home) -> Site {
+    pub fn inside_job(self, home: &Home) -> Site {
         Site {
             tmp: home.state.clone(),
             home: Some(home.state.clone()),

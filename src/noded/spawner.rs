@@ -6,12 +6,12 @@
 //! certainly have not begun.
 //!
 //! Packets to the spawner: attempt name, then the launch or, if that is large, a file with it.
-//! Packets from the spawner and its shepherds: [`SpawnerCommand`].
+//! Packets from the spawner and its shepherds: [`SpawnerMessage`].
 
 use super::folder::AttemptName;
 use super::shepherd::{self, ShepherdContext};
 use super::site::Site;
-use super::spawner_messages::{self, SpawnerCommand, say};
+use super::spawner_messages::{self, SpawnerMessage, say};
 use crate::sys::process::{self, Fork, Reaped};
 use crate::sys::{fault, packet};
 use nix::fcntl::OFlag;
@@ -85,7 +85,7 @@ impl Spawner {
     }
 
     /// The next message of the spawner or a shepherd; None if there is none now.
-    pub fn receive(&self) -> Option<(SpawnerCommand, Option<OwnedFd>)> {
+    pub fn receive(&self) -> Option<(SpawnerMessage, Option<OwnedFd>)> {
         spawner_messages::receive(self.socket.as_fd()).ok()?
     }
 
@@ -137,7 +137,7 @@ fn serve(site: &Site, context: ShepherdContext) -> ! {
             Ok(Fork::Child) => shepherd::run(site, context, name, launch(inline, passed)),
             Ok(Fork::Parent(pid)) => announce(&context, name, pid),
             Err(e) => {
-                let message = SpawnerCommand::Failed(name, format!("cannot fork a shepherd: {e}"));
+                let message = SpawnerMessage::Failed(name, format!("cannot fork a shepherd: {e}"));
                 say(&context.socket, &message, None, true);
             }
         }
@@ -154,11 +154,11 @@ fn announce(context: &ShepherdContext, name: AttemptName, pid: Pid) {
     match process::pidfd(pid) {
         Ok(ended) => say(
             &context.socket,
-            &SpawnerCommand::Forked(name),
+            &SpawnerMessage::Forked(name),
             Some(&ended),
             true,
         ),
-        Err(_) => say(&context.socket, &SpawnerCommand::Forked(name), None, true),
+        Err(_) => say(&context.socket, &SpawnerMessage::Forked(name), None, true),
     };
 }
 

@@ -12,7 +12,7 @@ const MAX_MESSAGE: usize = 16 << 10;
 
 /// A message to noded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SpawnerCommand {
+pub enum SpawnerMessage {
     /// A shepherd has been forked. A descriptor that becomes readable at its end comes with this.
     Forked(AttemptName),
     /// The job runs in this session.
@@ -33,7 +33,7 @@ pub enum SpawnerCommand {
 }
 
 /// Reads the next message at noded's end of a socket. None when the other end is closed.
-pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerCommand, Option<OwnedFd>)>> {
+pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerMessage, Option<OwnedFd>)>> {
     let mut buffer = [0; MAX_MESSAGE];
     let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else {
         return Ok(None);
@@ -45,7 +45,7 @@ pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerCommand, Option<
 /// Sends a message to noded. False if it has to be sent again; true also when noded is gone.
 pub fn say(
     noded: &OwnedFd,
-    message: &SpawnerCommand,
+    message: &SpawnerMessage,
     passed: Option<&OwnedFd>,
     wait: bool,
 ) -> bool {
@@ -57,7 +57,7 @@ pub fn say(
 }
 
 /// Sends a message to noded. Fails when noded is gone, or has no room for the message now.
-pub fn deliver(noded: &OwnedFd, message: &SpawnerCommand) -> io::Result<()> {
+pub fn deliver(noded: &OwnedFd, message: &SpawnerMessage) -> io::Result<()> {
     let bytes = postcard::to_stdvec(message).map_err(io::Error::other)?;
     packet::send(noded.as_fd(), &bytes, None, false)
 }

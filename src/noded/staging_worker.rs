@@ -51,9 +51,9 @@ pub enum Cancels {
 
 /// The result of the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HelperResult {
+pub enum StagingResult {
     /// Done.
-    Well,
+    Done,
     /// Not completely done, and why.
     Failed(String),
     /// It was cancelled.
@@ -64,7 +64,7 @@ pub enum HelperResult {
 
 impl StagingWorker<'_> {
     /// Runs `work` in a child and waits for it.
-    pub fn run(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<HelperResult> {
+    pub fn run(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<StagingResult> {
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
         let mut seen = 0;
         while self.cancels == Cancels::New && !self.folder.orders(&mut seen).is_empty() {}
@@ -93,13 +93,13 @@ impl StagingWorker<'_> {
     }
 
     /// Waits for the end of the worker: by itself, by a cancel, or at the time limit.
-    fn wait(&self, mut worker: RunningProgram, signals: &SignalFd, mut seen: u64) -> HelperResult {
+    fn wait(&self, mut worker: RunningProgram, signals: &SignalFd, mut seen: u64) -> StagingResult {
         let mut ordered = false;
         let mut cancelled = self.is_cancelled(&mut seen);
         let result = loop {
             if cancelled {
                 worker.stop();
-                break HelperResult::Cancelled;
+                break StagingResult::Cancelled;
             }
             if let Some(result) = worker.poll(clock::monotonic()) {
                 break helper_result(result);
@@ -129,15 +129,15 @@ impl StagingWorker<'_> {
     }
 }
 
-fn helper_result(result: ProgramResult) -> HelperResult {
+fn helper_result(result: ProgramResult) -> StagingResult {
     match result.exit {
-        Ok(exit) if exit.status == Some(0) => HelperResult::Well,
+        Ok(exit) if exit.status == Some(0) => StagingResult::Done,
         Ok(exit) if exit.text.is_empty() => {
-            HelperResult::Failed("the staging process was killed".into())
+            StagingResult::Failed("the staging process was killed".into())
         }
-        Ok(exit) => HelperResult::Failed(exit.text),
-        Err(ProgramFault::Late(_)) => HelperResult::Late,
-        Err(ProgramFault::Output(error)) => HelperResult::Failed(error.to_string()),
+        Ok(exit) => StagingResult::Failed(exit.text),
+        Err(ProgramFault::Late(_)) => StagingResult::Late,
+        Err(ProgramFault::Output(error)) => StagingResult::Failed(error.to_string()),
     }
 }
 
@@ -161,12 +161,12 @@ pub fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(
 }
 
 /// Why the work was not completed.
-pub fn all_of(done: io::Result<HelperResult>) -> Result<(), String> {
+pub fn to_result(done: io::Result<StagingResult>) -> Result<(), String> {
     match done.map_err(not_delivered)? {
-        HelperResult::Well => Ok(()),
-        HelperResult::Failed(why) => Err(why),
-        HelperResult::Cancelled => Err("it was cancelled".into()),
-        HelperResult::Late => Err("it exceeded its time limit".into()),
+        StagingResult::Done => Ok(()),
+        StagingResult::Failed(why) => Err(why),
+        StagingResult::Cancelled => Err("it was cancelled".into()),
+        StagingResult::Late => Err("it exceeded its time limit".into()),
     }
 }
 

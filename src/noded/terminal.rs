@@ -28,16 +28,18 @@ const MAX_READS: usize = 8;
 
 /// Passes a connection to the shepherd of the attempt in `folder`.
 #[derive(Debug)]
-pub struct Door(UnixStream);
+pub struct TerminalConnection(UnixStream);
 
-impl Door {
+impl TerminalConnection {
     /// Connects to the shepherd; an error if no shepherd of an interactive job listens there.
-    pub fn knock(folder: &Folder) -> io::Result<Door> {
-        Ok(Door(socket::knock(&folder.terminal())?))
+    pub fn connect_nonblocking(folder: &Folder) -> io::Result<TerminalConnection> {
+        Ok(TerminalConnection(socket::connect_nonblocking(
+            &folder.terminal(),
+        )?))
     }
 
     /// Passes the connection.
-    pub fn hand_in(&self, connection: BorrowedFd) -> io::Result<()> {
+    pub fn pass_connection(&self, connection: BorrowedFd) -> io::Result<()> {
         packet::send(self.0.as_fd(), b"t", Some(connection), false)
     }
 }
@@ -362,7 +364,10 @@ mod tests {
 
     fn connect(at: &Folder) -> UnixStream {
         let (client, near) = UnixStream::pair().unwrap();
-        Door::knock(at).unwrap().hand_in(near.as_fd()).unwrap();
+        TerminalConnection::connect_nonblocking(at)
+            .unwrap()
+            .pass_connection(near.as_fd())
+            .unwrap();
         client
     }
 

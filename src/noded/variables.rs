@@ -8,7 +8,7 @@ use std::ffi::CString;
 pub type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Parses `K=V` entries that each end with a zero byte.
-pub fn handed_on(environ: &[u8]) -> Environment {
+pub fn parse_environ(environ: &[u8]) -> Environment {
     let entries = environ.split(|&b| b == 0).filter_map(|entry| {
         let equals = entry.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
         Some((entry[..equals].to_vec(), entry[equals + 1..].to_vec()))
@@ -18,7 +18,7 @@ pub fn handed_on(environ: &[u8]) -> Environment {
 
 /// The entries with some variables set or, without a value, removed.
 pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> {
-    let mut variables = handed_on(environ);
+    let mut variables = parse_environ(environ);
     for (name, value) in changes {
         match value {
             Some(value) => variables.insert(name.as_bytes().to_vec(), value.as_bytes().to_vec()),

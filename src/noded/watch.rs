@@ -11,7 +11,7 @@ use super::launch_fault::LaunchFault;
 use super::limits::{self, Guard};
 use super::meter::UsageMeter;
 use super::pause::Pause;
-use super::spawner_messages::{SpawnerCommand, say};
+use super::spawner_messages::{SpawnerMessage, say};
 use super::terminal::{Terminal, TerminalStep};
 use super::{sweep, variables};
 use crate::model::job::attempt::RunLimit;
@@ -155,7 +155,7 @@ impl<'a> JobWatch<'a> {
     }
 
     /// Watches until the job's script has ended, then kills all remaining processes.
-    pub fn until_over(
+    pub fn until_end(
         mut self,
         start: OwnedFd,
         signals: SignalFd,
@@ -296,7 +296,7 @@ impl<'a> JobWatch<'a> {
     }
 
     fn send_running(&mut self) {
-        let message = SpawnerCommand::Running(
+        let message = SpawnerMessage::Running(
             AttemptName::of(self.launch),
             self.session.as_raw().unsigned_abs(),
         );

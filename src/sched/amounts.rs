@@ -8,7 +8,7 @@ pub type Amounts = Box<[i64]>;
 
 /// The maximum counted amount of a node (256 TiB of memory), so that sums over a cluster and
 /// multiples of requests fit in 64 bits.
-pub const MOST_OF_A_NODE: i64 = 1 << 48;
+pub const MAX_NODE_AMOUNT: i64 = 1 << 48;
 
 /// Adds `more` to `amounts`, element by element.
 pub fn add(amounts: &mut [i64], more: &[i64]) {
@@ -85,7 +85,7 @@ impl Catalog {
     }
 
     /// An amount of 0 for each node resource.
-    pub fn no_room(&self) -> Amounts {
+    pub fn node_zeros(&self) -> Amounts {
         vec![0; self.of_nodes].into()
     }
 
@@ -174,7 +174,7 @@ mod tests {
         );
         assert_eq!(
             (catalog.index("color"), catalog.nothing().len()),
-            (None, catalog.no_room().len() + 2)
+            (None, catalog.node_zeros().len() + 2)
         );
     }
 

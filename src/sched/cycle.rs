@@ -76,7 +76,7 @@ pub fn run_again(state: &ClusterState, policy: &Policy, now: Time, cache: &mut C
 /// or the policy has changed, the last cycle started, resumed or preempted jobs, it scheduled
 /// another cycle for now, a job runs past its walltime, or the order of the queue has changed.
 pub fn is_due(state: &ClusterState, policy: &Policy, now: Time, cache: &CycleCache) -> bool {
-    !cache.concludes(state, policy, now) || !state.is_in_order(policy, now)
+    !cache.still_holds(state, policy, now) || !state.is_in_order(policy, now)
 }
 
 /// Runs all passes of a cycle and returns its final state.
@@ -95,7 +95,7 @@ pub(super) fn decide<'s>(
     }
     let suspended = ResumeOrder::of(&cycle, policy);
     start_all(ranking::rank(state, resolved), suspended, &mut cycle, cache);
-    soft_limits::start_over_soft(resolved, &mut cycle);
+    soft_limits::start_over_soft_limits(resolved, &mut cycle);
     expansion::start_over_limit(resolved, &mut cycle);
     preemption::run(resolved, &mut cycle);
     cycle
@@ -106,11 +106,11 @@ pub(super) fn decide<'s>(
 pub(super) fn close(mut cycle: CycleState) -> Plan {
     let state = cycle.state;
     debug_assert_eq!(cycle.plan.audit(state), Ok(()));
-    cycle.look_again_when_room_is_free();
-    throttling::tell_stopped(state, &mut cycle.plan);
-    priority_threshold::tell_low(state, cycle.policy, &mut cycle.plan);
+    cycle.schedule_end_of_held_resources();
+    throttling::add_stopped_queue_verdicts(state, &mut cycle.plan);
+    priority_threshold::add_threshold_verdicts(state, cycle.policy, &mut cycle.plan);
     if let Some(limits) = &mut cycle.limits {
-        throttling::tell_limited(state, limits, &mut cycle.plan);
+        throttling::add_limit_verdicts(state, limits, &mut cycle.plan);
     }
     eligibility::set_verdicts(&mut cycle.plan, |class| {
         Some(state.classes.get(&class)?.key.verdict_names())

@@ -206,7 +206,7 @@ impl Schedd {
     }
 
     /// Passes a terminal connection to its client once noded has accepted it.
-    pub(super) fn hear_call(&mut self, token: Token) {
+    pub(super) fn connect_terminal(&mut self, token: Token) {
         match self.calls.hear(token) {
             None => {}
             Some(Ok(stream)) => self

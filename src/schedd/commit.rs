@@ -150,7 +150,7 @@ impl Schedd {
     }
 
     /// Sends the orders that could not be read from the spool before.
-    pub(super) fn tell_again(&mut self) {
+    pub(super) fn retry_orders(&mut self) {
         for id in std::mem::take(&mut self.untold) {
             if let Some(job) = self.server.job(id).cloned() {
                 self.send_orders_of(&job);

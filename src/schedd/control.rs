@@ -17,7 +17,7 @@ pub fn is_served(home: &Home) -> bool {
     let Ok(mut client) = Client::reach(home) else {
         return false;
     };
-    client.be_impatient(TIMEOUT);
+    client.set_timeout(TIMEOUT);
     let answer = client
         .begin(&ClientRequest::Status)
         .and_then(|()| client.reply());

@@ -18,7 +18,7 @@ impl Schedd {
         while self.decide_once() && self.server.dependencies.stirred {
             // The triggers have been recorded as they happened.
             self.server.dependencies.stirred = false;
-            self.server.look_again();
+            self.server.request_cycle();
         }
     }
 
@@ -37,7 +37,7 @@ impl Schedd {
         self.hold_back(&mut plan);
         self.server.take_resumes(&plan.resumes);
         for started in self.server.take_starts(&plan) {
-            self.forgive(started);
+            self.clear_hook_refusal(started);
         }
         self.cycles.note(record(&plan, triggers, took));
         let judged = self.server.judge_limits(&plan);

@@ -36,10 +36,10 @@ impl Schedd {
                 .hear(&mut self.server, machine::monotonic());
             self.resource_poller
                 .attend(&mut self.server, machine::monotonic());
-            self.hear_hooks();
+            self.handle_hooks();
             self.answer_watchers();
-            self.take_up_again();
-            self.keep_house();
+            self.retry_forecasts();
+            self.run_housekeeping();
             let inputs = if self.lingers() {
                 Vec::new()
             } else {
@@ -57,7 +57,7 @@ impl Schedd {
     /// for the commit of a job's start, and a short job ends soon after it.
     fn lingers(&mut self) -> bool {
         if self.inbox.is_empty()
-            || !self.inbox.iter().all(Input::may_linger)
+            || !self.inbox.iter().all(Input::may_be_delayed)
             || self.has_interactive_start()
         {
             self.timers.linger = None;
@@ -198,7 +198,7 @@ impl Schedd {
                 }
                 Watched::Scripts => self.take_stored(),
                 Watched::Site => {}
-                Watched::Call(token) => self.hear_call(token),
+                Watched::Call(token) => self.connect_terminal(token),
                 Watched::Node(index) => {
                     let events = self.nodes.receive(index);
                     self.note(events);

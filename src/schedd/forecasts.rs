@@ -35,7 +35,7 @@ impl Schedd {
     }
 
     /// Retries the queries that wait for a newer copy of the state.
-    pub(super) fn take_up_again(&mut self) {
+    pub(super) fn retry_forecasts(&mut self) {
         let now = monotonic();
         self.snapshots.expire(now);
         if self.aside.due.take_if(|due| *due <= now).is_some() {
@@ -166,7 +166,7 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
         let is_metered = config.meters.iter().any(|(meter, _)| meter == name);
         pools.push(PoolUse {
             name: name.clone(),
-            pool: pool.as_told(reported.as_ref()),
+            pool: pool.with_reported_counts(reported.as_ref()),
             is_license: is_metered || reported.is_some(),
             jobs: 0,
             reported,

@@ -84,7 +84,7 @@ impl Schedd {
     }
 
     /// Handles the answers of hooks, kills those that exceed their time limit, and starts the next.
-    pub(super) fn hear_hooks(&mut self) {
+    pub(super) fn handle_hooks(&mut self) {
         if self.hooks.is_idle() {
             return;
         }
@@ -202,7 +202,7 @@ impl Schedd {
                     let known = server.known(job);
                     known.is_some_and(|job| Arc::ptr_eq(&job.spec, spec) || job.spec == *spec)
                 },
-                |job| server.keeps_room_for(job),
+                |job| server.holds_resources_for(job),
             ));
         }
         self.server.set_permits(permits);
@@ -304,7 +304,7 @@ impl Schedd {
     }
 
     /// Clears a hook's refusal from an array once one of its subjobs has started.
-    pub(super) fn forgive(&mut self, started: JobId) {
+    pub(super) fn clear_hook_refusal(&mut self, started: JobId) {
         let Some(array) = started.parent() else {
             return;
         };

@@ -11,7 +11,7 @@ use crate::sys::clock as machine;
 use crate::update::Update;
 
 impl Schedd {
-    pub(super) fn keep_house(&mut self) {
+    pub(super) fn run_housekeeping(&mut self) {
         let poll = self.server.setup.config.cycle.poll_interval;
         let moment = self.next_cycle.is_some_and(|next| self.server.now >= next);
         if Timers::ring(&mut self.timers.poll, poll) {
@@ -27,7 +27,7 @@ impl Schedd {
             .is_some_and(|retry| retry <= machine::monotonic())
         {
             self.timers.retry = None;
-            self.tell_again();
+            self.retry_orders();
             self.server.want_cycle(Trigger::Timer(AwaitedMoment::Disk));
         }
         if !Timers::ring(&mut self.timers.housekeeping, timers::HOUSEKEEPING) {
@@ -72,7 +72,7 @@ impl Schedd {
         if !self.reserve.is_whole() {
             return;
         }
-        if self.spool.has_remains().unwrap_or(false) {
+        if self.spool.has_purged_rows().unwrap_or(false) {
             self.server.also(Update::Clear);
         }
         match expiry::stale_entries(&self.server.setup, self.server.now, &self.spool) {

@@ -22,7 +22,7 @@ pub enum Input {
 
 impl Input {
     /// Whether the commit of this input may wait: the node reports it again on request.
-    pub fn may_linger(&self) -> bool {
+    pub fn may_be_delayed(&self) -> bool {
         match self {
             Input::Report(_, NodeReport::TaskRequest(request)) => {
                 matches!(request.kind, TaskRequestKind::Release(_))

@@ -442,7 +442,7 @@ impl Target {
 
     fn dial(&mut self, epoch: u64, now: Span) {
         // A noded with a full accept queue is not waited for.
-        let connected = socket::knock(&self.place.socket).and_then(FrameSocket::new);
+        let connected = socket::connect_nonblocking(&self.place.socket).and_then(FrameSocket::new);
         match connected {
             Ok(link) => {
                 self.link = Some(link);
@@ -580,9 +580,10 @@ mod tests {
         .unwrap();
         bind(stuck.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
         listen(&stuck, Backlog::new(1).unwrap()).unwrap();
-        let connections: Vec<_> = std::iter::from_fn(|| crate::sys::socket::knock(&path).ok())
-            .take(10)
-            .collect();
+        let connections: Vec<_> =
+            std::iter::from_fn(|| crate::sys::socket::connect_nonblocking(&path).ok())
+                .take(10)
+                .collect();
         assert!(connections.len() < 10);
         let (done, is_done) = channel();
         std::thread::spawn(move || {

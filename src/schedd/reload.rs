@@ -75,7 +75,7 @@ impl Schedd {
         self.resource_poller
             .follow(&setup.config, &setup.resources, now);
         if before.config.hooks != setup.config.hooks {
-            self.hooks.forget_words();
+            self.hooks.forget_permissions();
             programs::clear(&self.home.hooks(), &setup.config.hooks);
             let events = self.nodes.send_to_all(&orders::attend(setup));
             self.note(events);

@@ -8,7 +8,7 @@ use crate::schedd::clients::calls::Calls;
 use crate::schedd::clients::listen::Listener;
 use crate::schedd::clients::readers::Readers;
 use crate::schedd::clients::scripts::Scripts;
-use crate::schedd::clients::snapshot::{Aside, Snapshots};
+use crate::schedd::clients::snapshot::{Snapshots, WaitingForecasts};
 use crate::schedd::clients::watchers::Watchers;
 use crate::schedd::inbox::Input;
 use crate::schedd::nodes::NodedEvent;
@@ -53,7 +53,7 @@ pub struct Schedd {
     pub(super) calls: Calls,
     pub(super) readers: Readers,
     pub(super) snapshots: Snapshots,
-    pub(super) aside: Aside,
+    pub(super) aside: WaitingForecasts,
     pub(super) checkpoints: Checkpoints,
     pub(super) reserve: Reserve,
     pub(super) verdicts: Verdicts,
@@ -115,7 +115,7 @@ impl Schedd {
             readers: Readers::start(crate::spool::file(&home))?,
             scripts: Scripts::start(&home)?,
             snapshots: Snapshots::default(),
-            aside: Aside::default(),
+            aside: WaitingForecasts::default(),
             checkpoints: Checkpoints::start(crate::spool::file(&home))?,
             reserve: Reserve::of(crate::spool::log(&home)),
             verdicts: Verdicts::new(verdicts, promises),

@@ -67,7 +67,7 @@ impl AccountingContext<'_> {
         let held = Held::of(&shares);
         let kept = run.map_or_else(Held::default, |run| Held::of(&run.shares));
         let released = run.map_or(0, Run::released_core_ms);
-        let suspended = run.map_or(Span(0), |run| run.stood_still(self.now));
+        let suspended = run.map_or(Span(0), |run| run.suspended_time(self.now));
         let ended = run.map_or(self.now, |run| {
             (run.started + lasted + suspended).min(self.now)
         });
@@ -100,7 +100,7 @@ impl AccountingContext<'_> {
                 .saturating_add(released),
             factor: charging::factor(self.setup, job),
             made_way: match run {
-                Some(run) if job.makes_way(run) => job.life.preemption.clone(),
+                Some(run) if job.was_preempted(run) => job.life.preemption.clone(),
                 _ => None,
             },
         };

@@ -1,6 +1,6 @@
 //! The user who sends a request, and the rights of this user.
 
-use crate::config::Person;
+use crate::config::TestUser;
 use crate::model::job::Job;
 use crate::model::job::Owner;
 use crate::model::refusal::Refusal;
@@ -64,14 +64,14 @@ impl Caller {
     /// Sets the rights to exactly those that the configuration grants.
     pub fn authorize(&mut self, setup: &Setup) {
         let is_listed =
-            |people: &[Person]| people.iter().any(|person| self.is_named_by(person, setup));
+            |people: &[TestUser]| people.iter().any(|person| self.is_named_by(person, setup));
         let server = &setup.config.server;
         let manager = self.is_ourselves() || is_listed(&server.managers);
         self.privileged = manager || is_listed(&server.operators);
         self.manager = manager;
     }
 
-    fn is_named_by(&self, person: &Person, setup: &Setup) -> bool {
+    fn is_named_by(&self, person: &TestUser, setup: &Setup) -> bool {
         let Owner { user, uid, .. } = &self.owner;
         let is_account = person
             .account()

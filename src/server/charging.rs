@@ -15,7 +15,7 @@ use crate::server::setup::Setup;
 
 /// The open charge of a running job. None if it does not run or is not charged.
 pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
-    let run = job.life.open_run().filter(|run| !run.is_still())?;
+    let run = job.life.open_run().filter(|run| !run.is_stopped())?;
     charged(setup, job).map(|factor| Charge::of(job, run, factor))
 }
 

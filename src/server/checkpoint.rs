@@ -77,7 +77,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
         },
     );
     // No fallback if the preemptor has started meanwhile or is gone.
-    let waits = |to: JobId| server.keeps_room_for(to);
+    let waits = |to: JobId| server.holds_resources_for(to);
     let Some(preemption) = preemption.filter(|preemption| preemption.to.is_none_or(waits)) else {
         return;
     };

@@ -13,8 +13,8 @@ use crate::model::job::Job;
 use crate::model::job::dependency::DependencyKind;
 use crate::model::job::dependency::Edge;
 use crate::model::job::dependency::Tie;
+use crate::model::job::dependency::effects::JobStore;
 use crate::model::job::dependency::effects::TieState;
-use crate::model::job::dependency::effects::Tied;
 use crate::model::job::dependency::graph::DependencyGraph;
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
@@ -22,7 +22,7 @@ use crate::server::state::ServerState;
 use crate::update::Update;
 use std::sync::Arc;
 
-impl Tied for ServerState {
+impl JobStore for ServerState {
     fn job(&self, id: JobId) -> Option<&Job> {
         ServerState::job(self, id).map(Arc::as_ref)
     }

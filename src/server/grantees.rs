@@ -3,8 +3,8 @@
 //! A name is bound to a user number when the right is granted. An account that gets the name or the
 //! number later does not have the right.
 
-use crate::config::Person;
 use crate::config::ServerConfig;
+use crate::config::TestUser;
 use crate::server::outside::Accounts;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ impl Grantees {
 
     /// Keeps the names that have rights, and binds those that are new.
     pub fn follow(&mut self, server: &ServerConfig, accounts: &dyn Accounts) {
-        let named: BTreeSet<&str> = people(server).filter_map(Person::account).collect();
+        let named: BTreeSet<&str> = people(server).filter_map(TestUser::account).collect();
         self.0.retain(|name, _| named.contains(name.as_str()));
         for name in named {
             if self.0.contains_key(name) {
@@ -59,7 +59,7 @@ impl Grantees {
 }
 
 /// All people who are granted a right by name.
-pub fn people(server: &ServerConfig) -> impl Iterator<Item = &Person> {
+pub fn people(server: &ServerConfig) -> impl Iterator<Item = &TestUser> {
     server.managers.iter().chain(&server.operators)
 }
 
@@ -71,7 +71,7 @@ mod tests {
     fn server(managers: &[&str]) -> ServerConfig {
         let managers = managers
             .iter()
-            .filter_map(|name| Person::parse(name))
+            .filter_map(|name| TestUser::parse(name))
             .collect();
         ServerConfig {
             managers,

@@ -6,7 +6,7 @@ use crate::model::job::How;
 use crate::model::job::Job;
 use crate::model::job::deferral::Deferral;
 use crate::model::job::event::Event;
-use crate::model::job::preemption::shown_some;
+use crate::model::job::preemption::job_list_text;
 use crate::model::job::state::Holds;
 use crate::model::job::state::JobState;
 use crate::model::time::Time;
@@ -44,7 +44,7 @@ pub fn comment(
         ))),
         Event::Preempted { .. } => preempted(job, "Job is preempted", server).map(Some),
         Event::RoomMade { by } => {
-            let jobs = shown_some(by, |job| job.full(server));
+            let jobs = job_list_text(by, |job| job.full(server));
             Some(Some(format!(
                 "Not Running: Waiting for preemption of {jobs}"
             )))
@@ -89,7 +89,11 @@ pub fn deferral(job: &Job, event: &Event) -> Option<Deferral> {
 
 /// Whether the last attempt was ended by preemption and the job is queued again.
 fn was_preempted(job: &Job) -> bool {
-    let is_victim = job.life.run.as_ref().is_some_and(|run| job.makes_way(run));
+    let is_victim = job
+        .life
+        .run
+        .as_ref()
+        .is_some_and(|run| job.was_preempted(run));
     job.life.state == JobState::Queued && is_victim
 }
 

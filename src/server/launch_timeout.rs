@@ -50,7 +50,7 @@ fn stuck(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attem
     let config = &server.setup.config;
     let time_limit = timeout + delay(&config.hooks, &config.launch.scripts);
     let is_late = server.now.since(run.started.max(node.changed)) >= time_limit;
-    (is_late && !Files::of(&job.spec.other).come_first()).then_some((job.id, run.attempt))
+    (is_late && !Files::of(&job.spec.other).has_work_before()).then_some((job.id, run.attempt))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl LicenseCounts {
 
     /// A configured resource with its reported amount.
     pub fn pool(&self, name: &str, pool: &Pool) -> Pool {
-        pool.as_told(self.get(name))
+        pool.with_reported_counts(self.get(name))
     }
 
     /// If the report equals the amount in force, updates only its time. Returns whether it does.
@@ -42,7 +42,7 @@ impl LicenseCounts {
         let Some(known) = self.reported.get_mut(resource) else {
             return false;
         };
-        let is_equal = known.says_as(count) && known.by == count.by;
+        let is_equal = known.has_same_counts(count) && known.by == count.by;
         if is_equal {
             known.at = count.at;
         }

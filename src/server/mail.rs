@@ -43,7 +43,7 @@ pub fn letter(setup: &Setup, before: JobState, job: &Job, event: Option<&Event>)
     setup.mailer.as_ref()?;
     let Occasion { points, what } = occasion(before, job, event)?;
     let is_requested = points_of(job).contains(|letter| points.contains(letter));
-    if !is_requested || !is_told_alone(job) {
+    if !is_requested || !has_own_mail(job) {
         return None;
     }
     let to = recipients(setup, job);
@@ -65,7 +65,7 @@ fn points_of(job: &Job) -> &str {
 }
 
 /// Whether a job gets mail of its own. A subjob does only with `-m j`.
-pub(crate) fn is_told_alone(job: &Job) -> bool {
+pub(crate) fn has_own_mail(job: &Job) -> bool {
     job.id.index().is_none() || points_of(job).contains('j')
 }
 

@@ -4,7 +4,7 @@ use crate::model::job::Attempt;
 use crate::model::job::Job;
 use crate::model::job::Run;
 use crate::model::job::event::Event;
-use crate::model::job::preemption::shown_some;
+use crate::model::job::preemption::job_list_text;
 use crate::model::job::run_limits::TimeLimits;
 use crate::model::job::state::JobState;
 use crate::model::job::task::TaskName;
@@ -38,7 +38,7 @@ pub fn take_inventory(
         .iter()
         .filter(|(_, _, task, _)| *task == 0)
     {
-        attempt_stands(server, *job, *attempt, status, &inventory.boot, orders);
+        handle_attempt(server, *job, *attempt, status, &inventory.boot, orders);
     }
     lose_missing(server, inventory);
 }
@@ -75,7 +75,7 @@ pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Op
         .collect();
     let &(_, node, own) = of_others.first()?;
     let ids: Vec<JobId> = of_others.iter().map(|(job, ..)| job.id).collect();
-    let jobs = shown_some(&ids, |job| job.full(&server.setup.name));
+    let jobs = job_list_text(&ids, |job| job.full(&server.setup.name));
     let short = |identity: &str| identity.chars().take(8).collect::<String>();
     Some(format!(
         "refused a noded with state directory {}: {jobs} may still run under the noded with state \
@@ -213,7 +213,7 @@ pub fn running_on(server: &ServerState, here: impl Fn(&str) -> bool) -> Vec<Arc<
 }
 
 /// Whether the node that runs a job's script is up: orders that are sent only once need it.
-pub fn can_be_told(server: &ServerState, id: JobId) -> bool {
+pub fn is_node_up(server: &ServerState, id: JobId) -> bool {
     let node = server
         .job(id)
         .and_then(|job| server.node(job.script_node()?));
@@ -221,7 +221,7 @@ pub fn can_be_told(server: &ServerState, id: JobId) -> bool {
 }
 
 /// Handles a node's report on one attempt.
-pub fn attempt_stands(
+pub fn handle_attempt(
     server: &mut ServerState,
     id: JobId,
     attempt: Attempt,
@@ -279,7 +279,7 @@ pub fn attempt_stands(
                 times,
             });
             orders.extend(server.job(id).and_then(|job| release_nodes::places(job, 0)));
-            suspension::part_stands(
+            suspension::handle_part(
                 server,
                 TaskName {
                     job: id,

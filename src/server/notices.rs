@@ -129,7 +129,7 @@ pub fn notices(
         .filter(|program| !program.is_empty());
     let own = own.map(|program| (Recipient::User(job.owner.clone()), PathBuf::from(program)));
     let mut programs = site.chain(own).peekable();
-    if programs.peek().is_none() || !mail::is_told_alone(job) {
+    if programs.peek().is_none() || !mail::has_own_mail(job) {
         return Vec::new();
     }
     let Some((event, what)) = event_of(before, job, event) else {

@@ -78,7 +78,7 @@ pub fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
     let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
     // With a grace of 0, an explicit signal informs the shepherd (Y17).
     let first = (run.checkpoint == CheckpointProgress::Wanted).then_some(signal::TERM);
-    if !job.makes_way(run) {
+    if !job.was_preempted(run) {
         return (usual, first);
     }
     match job.interruption() {

@@ -36,7 +36,7 @@ impl ServerState {
             is_new = true;
         }
         if is_new {
-            for (job, by) in plan.rooms_made() {
+            for (job, by) in plan.victims_by_preemptor() {
                 self.happen(job, Event::RoomMade { by });
             }
         }

@@ -12,7 +12,7 @@ use crate::model::job::Spec;
 use crate::model::job::state::JobState;
 use crate::model::limit::LimitSubject;
 use crate::model::policy::Policy;
-use crate::model::queue::counters::Comer;
+use crate::model::queue::counters::EnteringJob;
 use crate::model::refusal::Refusal;
 use crate::server::outside::Accounts;
 use crate::server::request_context::RequestContext;
@@ -34,13 +34,13 @@ impl RequestContext<'_> {
             account: spec.account.clone().or_else(default),
             ..spec.clone()
         };
-        self.come_in(Comer::New(state), owner, &spec, state)
+        self.come_in(EnteringJob::New(state), owner, &spec, state)
     }
 
     /// As [`RequestContext::enter`], for new and existing jobs.
     pub(crate) fn come_in(
         &self,
-        comer: Comer,
+        comer: EnteringJob,
         owner: &Owner,
         spec: &Spec,
         state: JobState,
@@ -81,7 +81,7 @@ impl RequestContext<'_> {
         if before.life.state.is_under_way() {
             return Ok(Vec::new());
         }
-        let (comer, owner) = (Comer::Known(before.id), &before.owner);
+        let (comer, owner) = (EnteringJob::Known(before.id), &before.owner);
         let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
         if !is_as_before && let Some(queue) = self.server.setup.queue(&after.queue) {
             through(self.server, comer, owner, |admission| {
@@ -97,16 +97,19 @@ impl RequestContext<'_> {
         if self.caller.privileged {
             return Ok(());
         }
-        through(self.server, Comer::Known(job.id), &job.owner, |admission| {
-            admission.keep_quality(&job.spec, queue)
-        })
+        through(
+            self.server,
+            EnteringJob::Known(job.id),
+            &job.owner,
+            |admission| admission.keep_quality(&job.spec, queue),
+        )
     }
 }
 
 /// Admits a job to the configured queue it names, or to the destination of a routing queue.
 pub fn enter(
     server: &ServerState,
-    comer: Comer,
+    comer: EnteringJob,
     owner: &Owner,
     spec: &Spec,
     state: JobState,
@@ -119,7 +122,7 @@ pub fn enter(
 /// Calls `call` with the queue admission for jobs of this owner.
 pub fn through<T>(
     server: &ServerState,
-    comer: Comer,
+    comer: EnteringJob,
     owner: &Owner,
     call: impl FnOnce(&QueueAdmission) -> T,
 ) -> T {
@@ -143,17 +146,17 @@ pub fn through<T>(
     })
 }
 
-/// The names by which limits identify a job. The group is looked up only if `heeds_groups`, else
+/// The names by which limits identify a job. The group is looked up only if `uses_groups`, else
 /// empty.
 pub fn subject(
     policy: &Policy,
     accounts: &dyn Accounts,
     who: &Credentials,
-    heeds_groups: bool,
+    uses_groups: bool,
 ) -> LimitSubject {
     // A gid may have several names: use the one that the limits name, as for running jobs.
     let named = || policy.limits.groups.get(&who.gid).cloned();
-    let group = if heeds_groups {
+    let group = if uses_groups {
         named().unwrap_or_else(|| accounts.group_name(who.gid))
     } else {
         String::new()

@@ -173,7 +173,7 @@ impl Effects {
         if name.task > 0 {
             task_reports::handle_status(server, name, status, back, &mut self.orders);
         } else {
-            node_reports::attempt_stands(server, name.job, name.attempt, status, noded.boot, back);
+            node_reports::handle_attempt(server, name.job, name.attempt, status, noded.boot, back);
             take_out_unfit(server, noded.presents, status);
         }
     }

@@ -141,7 +141,7 @@ impl RequestContext<'_> {
             return Err(Refusal::bad_state());
         }
         let old = was.occurrence();
-        let (from, to) = changes.times_anew((old.from, old.to), begun, self.server.wall())?;
+        let (from, to) = changes.changed_period((old.from, old.to), begun, self.server.wall())?;
         let terms = changes.changed(
             &was.terms,
             Span::seconds(to.0 - from.0),
@@ -224,7 +224,7 @@ impl RequestContext<'_> {
                 .server
                 .cluster()
                 .windows()
-                .any(|window| window.is_called(name))
+                .any(|window| window.has_name(name))
     }
 
     /// Checks that the caller may submit to the queue of a reservation.
@@ -233,7 +233,7 @@ impl RequestContext<'_> {
         // Groups are looked up only if a group is named.
         let is_member = |group: &str| is_member(&self.server.setup, owner, group);
         let host = &self.server.setup.host;
-        if self.caller.privileged || reservation.lets_in(owner, host, is_member) {
+        if self.caller.privileged || reservation.grants_access(owner, host, is_member) {
             Ok(())
         } else {
             Err(Refusal::queue_denied())

@@ -6,7 +6,7 @@ use crate::model::job::Spec;
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
 use crate::model::queue::Queue;
-use crate::model::queue::counters::Comer;
+use crate::model::queue::counters::EnteringJob;
 use crate::server::queue_admission;
 use crate::server::state::ServerState;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub fn attend(server: &mut ServerState) {
 
 fn route_job(server: &mut ServerState, job: &Job, queue: &Queue) {
     let by = format!("Server@{}", server.setup.host);
-    let comer = Comer::Known(job.id);
+    let comer = EnteringJob::Known(job.id);
     match queue_admission::through(server, comer, &job.owner, |admission| {
         admission.turn(job, queue, server.now)
     }) {

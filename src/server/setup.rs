@@ -155,7 +155,7 @@ impl Setup {
     /// Whether scheduling decisions could differ from those under `other`.
     pub fn decides_otherwise(&self, other: &Setup) -> bool {
         self.policy != other.policy
-            || self.config.without_remarks() != other.config.without_remarks()
+            || self.config.without_comments() != other.config.without_comments()
     }
 
     /// The nodes that the configuration lists, in their order.
@@ -182,7 +182,7 @@ impl Setup {
     /// The facts that every display needs.
     pub fn facts(&self) -> ServerFacts {
         let names =
-            |people: &[crate::config::Person]| people.iter().map(ToString::to_string).collect();
+            |people: &[crate::config::TestUser]| people.iter().map(ToString::to_string).collect();
         ServerFacts {
             name: self.name.clone(),
             host: self.host.clone(),

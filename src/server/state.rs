@@ -219,7 +219,7 @@ impl ServerState {
         };
         let ids: Vec<JobId> = server.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| server.reschedule(id));
-        server.count_anew();
+        server.recount_jobs();
         server.want_cycle(Trigger::Begin);
         server
     }
@@ -316,8 +316,8 @@ impl ServerState {
     }
 
     /// Whether a waiting job is to get the resources freed by its victims.
-    pub fn keeps_room_for(&self, job: JobId) -> bool {
-        self.cluster.keeps_room_for(job)
+    pub fn holds_resources_for(&self, job: JobId) -> bool {
+        self.cluster.holds_resources_for(job)
     }
 
     /// All jobs in memory, by number.
@@ -332,7 +332,7 @@ impl ServerState {
     }
 
     /// Requests another cycle for the reasons recorded already.
-    pub fn look_again(&mut self) {
+    pub fn request_cycle(&mut self) {
         self.cycle_due = true;
     }
 
@@ -413,12 +413,12 @@ impl ServerState {
         };
         let was = job.life.state;
         let was_open = job.life.open_run().is_some();
-        let was_maintained = job.is_maintained_under();
+        let was_maintained = job.is_suspended_for_maintenance();
         job.apply(&event, moment);
         if matches!(event, Event::Started { .. }) {
             nodes::bind(job, &self.nodes);
         }
-        let is_maintained = job.is_maintained_under();
+        let is_maintained = job.is_suspended_for_maintenance();
         self.dependencies.observe(was, job);
         let (accounting, is_forced) = (
             accounting(&self.setup, &self.clock, moment.now),
@@ -454,7 +454,7 @@ impl ServerState {
         self.note_turn(id, was, Some(&event));
         self.tick.changes.push(Update::Event(moment.now, id, event));
         self.reschedule(id);
-        self.tell_array(id);
+        self.update_array_of(id);
         if was_maintained != is_maintained {
             self.maintain_nodes(id, is_maintained);
         }

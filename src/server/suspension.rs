@@ -62,7 +62,7 @@ impl ServerState {
         for Resume { job, shares, .. } in resumes {
             let waits = self
                 .job(*job)
-                .filter(|job| job.waits_to_go_on())
+                .filter(|job| job.waits_to_resume())
                 .and_then(|job| job.life.open_run());
             if let Some(attempt) = waits.map(|run| run.attempt) {
                 self.happen(
@@ -135,7 +135,7 @@ fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
 
 /// Handles a node's report that a part of an attempt is suspended or runs. `back` receives orders
 /// for that node's noded.
-pub fn part_stands(
+pub fn handle_part(
     server: &mut ServerState,
     name: TaskName,
     status: &AttemptStatus,
@@ -175,7 +175,7 @@ pub fn part_stands(
             });
         }
         (AttemptStatus::Running(_), None) if run.pauses().waking.contains(&task) => {
-            server.change_tasks(id, |job| job.note_going_on(task));
+            server.change_tasks(id, |job| job.note_continued(task));
         }
         _ => {}
     }
@@ -185,7 +185,7 @@ pub fn part_stands(
 pub fn note_still(server: &mut ServerState, id: JobId) {
     let newly = server
         .job(id)
-        .filter(|job| job.is_newly_still())
+        .filter(|job| job.is_newly_stopped())
         .and_then(|job| job.life.open_run());
     if let Some(attempt) = newly.map(|run| run.attempt) {
         server.happen(id, Event::Suspended { attempt });
@@ -283,7 +283,7 @@ mod tests {
             order_texts(&job),
             ["a0 go 0 on [3, 4, 2]", "a1 go 1 on [2]", "b go 2 on [7]"]
         );
-        job.note_going_on(0);
+        job.note_continued(0);
         assert_eq!(order_texts(&job), ["a1 go 1 on [2]", "b go 2 on [7]"]);
     }
 

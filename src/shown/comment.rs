@@ -211,7 +211,7 @@ fn by_status(job: &Job) -> String {
 mod tests {
     use super::*;
     use crate::cli::example::{self, finished, queued, running, share};
-    use crate::model::job::dependency::{Bars, Edge};
+    use crate::model::job::dependency::{Edge, UnmetDependencies};
     use crate::model::job_id::JobId;
     use crate::model::reason::Reason;
 
@@ -283,9 +283,9 @@ mod tests {
                 state: Some(JobState::Running),
             },
         ];
-        record.job.life.bars = Bars {
+        record.job.life.bars = UnmetDependencies {
             unmet: 1,
-            ..Bars::default()
+            ..UnmetDependencies::default()
         };
         assert_eq!(
             shown(&record),
@@ -296,9 +296,9 @@ mod tests {
             shown(&record),
             "Job held by dependency: afterok:1.head, which is running, and 2 more"
         );
-        record.job.life.bars = Bars {
+        record.job.life.bars = UnmetDependencies {
             rival: Some(JobId::job(1)),
-            ..Bars::default()
+            ..UnmetDependencies::default()
         };
         assert_eq!(
             shown(&record),

@@ -29,8 +29,8 @@ mod machines;
 pub(super) mod values;
 
 use super::expectation::{Expectation, reading};
-use super::world::act::Deed;
 use super::world::act::Submission;
+use super::world::act::WorldAction;
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::model::attribute::AttributeSetting;
@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 use toml::de::DeTable;
 
 /// The actions of a command line, or the error in it.
-pub type ParsedActions = Result<Vec<Deed>, String>;
+pub type ParsedActions = Result<Vec<WorldAction>, String>;
 
 /// The parsers for PBS commands. The second argument is the wall-clock time of the command.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ pub struct ScenarioEvent {
     /// The acting user; None for an operator.
     pub user: Option<String>,
     /// The actions.
-    pub actions: Vec<Deed>,
+    pub actions: Vec<WorldAction>,
     /// The expected refusal: a part of its message. None if the event must succeed.
     pub refused: Option<String>,
 }

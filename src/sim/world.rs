@@ -309,7 +309,7 @@ impl World {
             // Starts alone need no further cycle, unless a start failed or freed resources.
             self.server.take_cycle_due();
             if freed || self.server.dependencies.stirred {
-                self.server.look_again();
+                self.server.request_cycle();
             }
         }
         let second = self.server.now.0 / 1000;

@@ -19,7 +19,7 @@ const PORTION: usize = 20_000;
 
 impl Spool {
     /// Whether rows of purged jobs are left.
-    pub fn has_remains(&self) -> Result<bool, SpoolError> {
+    pub fn has_purged_rows(&self) -> Result<bool, SpoolError> {
         let mut statement = self
             .connection
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM remains)")?;
@@ -123,7 +123,7 @@ mod tests {
                 ..Run::new(1, Vec::new(), Time(1))
             });
             element.life.state = JobState::Finished;
-            array.element_stands(index, SubjobState::Ended(0), moment);
+            array.set_subjob_state(index, SubjobState::Ended(0), moment);
             changes.push(Update::Event(Time(1), element.id, Event::Submitted));
             changes.push(Update::Life(Arc::new(element.clone()), None));
             last = Some(element);
@@ -157,7 +157,7 @@ mod tests {
         let count = PORTION as u32 + 10;
         let (mut spool, _) = spool(&folder, count);
         assert_eq!(
-            (rows(&spool), spool.has_remains().unwrap()),
+            (rows(&spool), spool.has_purged_rows().unwrap()),
             (2 * count as usize + 1, false)
         );
         spool.commit(&[Update::Purge(Time(6))]).unwrap();
@@ -166,11 +166,11 @@ mod tests {
         );
         assert_eq!(rows(&spool), 2 * count as usize + 1);
         for left in [count as usize + 11, 21, 0] {
-            assert!(spool.has_remains().unwrap());
+            assert!(spool.has_purged_rows().unwrap());
             spool.commit(&[Update::Clear]).unwrap();
             assert_eq!(rows(&spool), left);
         }
-        assert!(!spool.has_remains().unwrap());
+        assert!(!spool.has_purged_rows().unwrap());
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn access_list(uid: u32) -> Vec<u8> {
 }
 
 /// Whether this is a directory (not a link) of this process's user that no other user may write to.
-pub fn is_ones_own(folder: &Path) -> io::Result<bool> {
+pub fn is_protected(folder: &Path) -> io::Result<bool> {
     let found = fs::symlink_metadata(folder)?;
     Ok(found.is_dir()
         && found.uid() == nix::unistd::geteuid().as_raw()
@@ -111,7 +111,7 @@ pub fn make_passable(folder: &Path) -> io::Result<()> {
 }
 
 /// The first directory on the path to `path` that other users may not enter.
-pub fn closed_on_the_way_to(path: &Path) -> Option<&Path> {
+pub fn first_closed_ancestor(path: &Path) -> Option<&Path> {
     let mut closed = path.ancestors().collect::<Vec<_>>();
     closed.reverse();
     closed.into_iter().find(|folder| {
@@ -243,7 +243,7 @@ const NETWORK: &[(u32, &str)] = &[
 
 /// Preallocates `bytes` beyond the end of the existing file at `path`, so that it can grow on a
 /// full disk.
-pub fn allot(path: &Path, bytes: u64) -> io::Result<()> {
+pub fn preallocate(path: &Path, bytes: u64) -> io::Result<()> {
     let file = File::options().write(true).open(path)?;
     let wanted = i64::try_from(file.metadata()?.len() + bytes).map_err(io::Error::other)?;
     Ok(fallocate(
@@ -293,11 +293,11 @@ mod tests {
         fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
         let deep = folder.path().join("a/b");
         make_private(&deep).unwrap();
-        assert_eq!(closed_on_the_way_to(&deep.join("x")), Some(folder.path()));
+        assert_eq!(first_closed_ancestor(&deep.join("x")), Some(folder.path()));
         make_passable(&deep).unwrap();
         assert_eq!(mode(&deep), 0o711);
         make_passable(folder.path()).unwrap();
-        assert_eq!(closed_on_the_way_to(&deep.join("x")), None);
+        assert_eq!(first_closed_ancestor(&deep.join("x")), None);
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         fs::write(&path, "x").unwrap();
-        if let Err(error) = allot(&path, 1 << 20) {
+        if let Err(error) = preallocate(&path, 1 << 20) {
             return assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         }
         let found = fs::metadata(&path).unwrap();

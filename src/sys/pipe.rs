@@ -7,34 +7,34 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The sending end.
 #[derive(Debug)]
-pub struct Bell(OwnedFd);
+pub struct WakeupSender(OwnedFd);
 
 /// The receiving end.
 #[derive(Debug)]
-pub struct Ear(OwnedFd);
+pub struct WakeupReceiver(OwnedFd);
 
 /// Creates both ends.
-pub fn bell() -> io::Result<(Bell, Ear)> {
+pub fn bell() -> io::Result<(WakeupSender, WakeupReceiver)> {
     let (ear, bell) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-    Ok((Bell(bell), Ear(ear)))
+    Ok((WakeupSender(bell), WakeupReceiver(ear)))
 }
 
-impl Bell {
+impl WakeupSender {
     /// Wakes the receiver. Never blocks. Several wakeups may be combined.
     pub fn ring(&self) {
         let _ = write(&self.0, b"!");
     }
 }
 
-impl Ear {
+impl WakeupReceiver {
     /// Clears all wakeups so far.
-    pub fn hush(&self) {
+    pub fn clear_wakeups(&self) {
         let mut buffer = [0; 512];
         while read(&self.0, &mut buffer).is_ok_and(|length| length > 0) {}
     }
 }
 
-impl AsFd for Ear {
+impl AsFd for WakeupReceiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(rings(), 0);
         (0..100_000).for_each(|_| bell.ring());
         assert_eq!(rings(), 1);
-        ear.hush();
+        ear.clear_wakeups();
         assert_eq!(rings(), 0);
     }
 }

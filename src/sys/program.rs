@@ -22,7 +22,7 @@ use super::user;
 use super::user::UserAccount;
 use crate::model::hook::HookExit;
 use crate::model::time::Span;
-use complaints::Complaints;
+use complaints::StandardError;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
@@ -127,7 +127,7 @@ pub struct RunningProgram {
     /// Its output; None once that is closed.
     out: Option<File>,
     output: Vec<u8>,
-    complaints: Option<Complaints>,
+    complaints: Option<StandardError>,
     timeout: Span,
     until: Span,
     /// The error that makes its output useless.
@@ -159,7 +159,7 @@ impl<'a> ProgramCall<'a> {
         let input = process::in_memory(self.input)?;
         command.stdin(Stdio::from(input)).stderr(Stdio::null());
         let complaints = if self.output == OutputMode::UntilExit {
-            let complaints = Complaints::new()?;
+            let complaints = StandardError::new()?;
             command.stderr(complaints.stdio()?);
             Some(complaints)
         } else {
@@ -346,7 +346,7 @@ impl RunningProgram {
             None if is_complete => Ok(self.exit()),
             None => Err(ProgramFault::Late(self.timeout)),
         };
-        let complaint = self.complaints.as_ref().and_then(Complaints::last);
+        let complaint = self.complaints.as_ref().and_then(StandardError::last);
         Some(ProgramResult { exit, complaint })
     }
 

@@ -63,7 +63,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
 }
 
 /// Connects to the socket at `path` without blocking: a listener with a full queue refuses.
-pub fn knock(path: &Path) -> io::Result<UnixStream> {
+pub fn connect_nonblocking(path: &Path) -> io::Result<UnixStream> {
     fault::point("socket.connect")?;
     let (_folder, short) = reachable(path)?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -111,7 +111,7 @@ mod tests {
             let listener = bind(&path, 0o600).unwrap();
             let _near = connect(&path).unwrap();
             listener.accept().unwrap();
-            let _near = knock(&path).unwrap();
+            let _near = connect_nonblocking(&path).unwrap();
             listener.accept().unwrap();
             let mode = std::fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);

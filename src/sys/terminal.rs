@@ -54,7 +54,7 @@ pub fn pair(owner: Option<u32>) -> io::Result<Pair> {
 
 /// Makes `screen` the controlling terminal of this process, which must lead a session without one,
 /// and its standard input, output and error.
-pub fn sit_down(screen: BorrowedFd) -> io::Result<()> {
+pub fn attach_standard_streams(screen: BorrowedFd) -> io::Result<()> {
     // SAFETY: a plain number goes in.
     if unsafe { libc::ioctl(screen.as_raw_fd(), libc::TIOCSCTTY, 0) } != 0 {
         return Err(io::Error::last_os_error());

@@ -175,7 +175,7 @@ impl Client {
             Client::reach(&self.home)?
         };
         if let Some(patience) = self.patience {
-            client.be_impatient(patience);
+            client.set_timeout(patience);
         }
         Ok(client)
     }
@@ -258,7 +258,7 @@ impl Client {
     }
 
     /// Limits how long a read or a write may take, also after a reconnect.
-    pub fn be_impatient(&mut self, patience: Duration) {
+    pub fn set_timeout(&mut self, patience: Duration) {
         self.patience = Some(patience);
         let _ = self.stream.set_read_timeout(Some(patience));
         let _ = self.stream.set_write_timeout(Some(patience));

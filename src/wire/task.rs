@@ -19,7 +19,7 @@ pub const LARGEST_TASK_SET: usize = 8 << 20;
 
 /// A message of a job's process to its noded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Plea {
+pub enum TaskClientMessage {
     /// The first message: the process and its attempt, from its environment.
     Hello {
         /// `PBS_JOBID`, without the server.
@@ -74,7 +74,7 @@ impl TaskProgram {
 /// A message of noded to a job's process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TaskNews {
-    /// The reply to [`Plea::Hello`].
+    /// The reply to [`TaskClientMessage::Hello`].
     Welcome,
     /// Nothing was done, for this reason.
     Refused(String),

@@ -1,7 +1,7 @@
 //! `qsub -I` from the user's point of view, on a pseudo-terminal.
 
 use crate::support::installation::shared;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::{Sandbox, kill};
 use crate::support::terminal::Terminal;
 use lanai::model::job_id::JobId;
@@ -71,7 +71,7 @@ fn control_c_interrupts_what_runs_and_the_shell_lives_on() {
     person.sees("echo slept\r\n");
     std::thread::sleep(Duration::from_millis(300));
     person.types("\x03");
-    person.sees_prompt();
+    person.expect_prompt();
     person.asks("echo alive", "alive\r\n");
     person.types("exit\r");
     assert!(
@@ -125,7 +125,7 @@ fn a_waiting_interactive_qsub_shows_the_reason_and_may_be_cancelled() {
 fn a_queued_job_deleted_by_another_user_is_reported_as_apparently_deleted() {
     let sandbox = Sandbox::configured(SMALL);
     let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-h"]);
-    let id = person.sees_id();
+    let id = person.expect_id();
     person.sees("Job held: u");
     sandbox.run("qdel", &[&id]).ok();
     person.sees(&format!("qsub: job {id} apparently deleted"));
@@ -179,7 +179,7 @@ fn killing_the_daemons_ends_no_session_and_loses_no_exit_code() {
 fn a_waiting_interactive_qsub_survives_a_restart_of_schedd() {
     let sandbox = Sandbox::configured(SMALL);
     let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-h", "-S", "/bin/sh"]);
-    let id = person.sees_id();
+    let id = person.expect_id();
     person.sees("Job held: u");
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&id]).ok();
@@ -260,13 +260,13 @@ fn without_a_terminal_it_is_refused() {
 
 #[test]
 fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_down_at_it() {
-    let Some([ann, bob]) = two_people("tty") else {
+    let Some([ann, bob]) = two_users("tty") else {
         return;
     };
     let sandbox = shared("");
     let mut qsub = ann.command(&sandbox, "qsub");
     let mut person = Terminal::with(qsub.args(["-I", "-h", "-S", "/bin/sh"]));
-    let id = person.sees_id();
+    let id = person.expect_id();
     ann.run(&sandbox, "qrls", &[&id]).ok();
     person.sees("ready");
     person.sees("$ ");
@@ -295,11 +295,11 @@ fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_do
         .join(format!("node/attempts/{number}.1/terminal"))
         .display()
         .to_string();
-    let knock =
+    let connect_nonblocking =
         format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{socket}\")'");
     for user in [&ann, &bob] {
         assert!(
-            user.shell(&sandbox, &knock)
+            user.shell(&sandbox, &connect_nonblocking)
                 .err
                 .contains("Permission denied"),
             "root's shepherd lets noded in alone"
@@ -365,7 +365,7 @@ fn a_suspended_qsub_releases_the_terminal_and_resumes() {
     person.sees("outer> ");
     person.types("qsub -I -S /bin/sh\r");
     person.sees("ready");
-    person.sees_prompt();
+    person.expect_prompt();
     person.types("~\x1a");
     person.sees("Stopped");
     person.sees("outer> ");

@@ -1,6 +1,6 @@
 //! qmove, qmsg, qorder and qrun, and purging of the history.
 
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::{Done, Sandbox, refused_exactly};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -262,7 +262,7 @@ fn qrun_starts_a_job_only_on_free_resources() {
 
 #[test]
 fn only_owners_and_operators_steer() {
-    let Some([ann, bob]) = two_people("steer") else {
+    let Some([ann, bob]) = two_users("steer") else {
         return;
     };
     let sandbox = head("shared = true");

@@ -5,7 +5,7 @@ mod live_changes;
 mod nodes;
 
 use crate::support::installation::shared;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::root;
 use crate::support::sandbox::{Done, Sandbox};
 use golden::{Block, blocks};
@@ -96,7 +96,7 @@ fn the_blocks_of_a_real_qmgr_hold() {
     let Some(blocks) = blocks(&file, "print server", "qmgr") else {
         return eprintln!("skipped: no {}", file.display());
     };
-    let Some([person, _]) = two_people("qmgr") else {
+    let Some([person, _]) = two_users("qmgr") else {
         return;
     };
     let sandbox = Sandbox::configured("[server]\nshared = true\nname = \"head\"\n");
@@ -358,11 +358,11 @@ fn nothing_starts_while_scheduling_is_off_but_by_qrun() {
 
 #[test]
 fn operators_open_queues_and_managers_change_the_rest() {
-    let Some([ann, bob]) = two_people("say") else {
+    let Some([ann, bob]) = two_users("say") else {
         return;
     };
     let sandbox = shared(&format!("operators = [\"{}\"]\n", ann.name));
-    let say = |person: &crate::support::people::Person, command: &str| {
+    let say = |person: &crate::support::people::TestUser, command: &str| {
         person.run(&sandbox, "qmgr", &["-c", command])
     };
     say(&ann, "set queue workq started = True").ok();

@@ -1,6 +1,6 @@
 //! `qterm` stops schedd: running jobs continue, are requeued, or delay the stop.
 
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::{Sandbox, refused_exactly};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -120,7 +120,7 @@ fn what_is_not_running_is_not_started_to_be_ended_and_wrong_words_end_nothing() 
 
 #[test]
 fn only_operators_end_the_server() {
-    let Some([ann, _]) = two_people("term") else {
+    let Some([ann, _]) = two_users("term") else {
         return;
     };
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\nshared = true\n");

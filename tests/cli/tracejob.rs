@@ -1,6 +1,6 @@
 //! tracejob prints the history of a job from the events in the spool.
 
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::fs::{self, Permissions};
@@ -181,7 +181,7 @@ fn unknown_objects_are_reported_and_a_wrong_command_line_prints_the_usage() {
 
 #[test]
 fn other_users_see_the_events_but_not_the_command_line() {
-    let Some([ann, bob]) = two_people("trace") else {
+    let Some([ann, bob]) = two_users("trace") else {
         return;
     };
     let sandbox = head("shared = true");

@@ -1,7 +1,7 @@
 //! Waiting without polling: `qstat --watch` and `qsub -W block=true`.
 
 use crate::support::installation::shared;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::{Sandbox, kill};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -206,7 +206,7 @@ fn a_blocking_qsub_sleeps_until_the_end_and_a_signal_deletes_the_job() {
 
 #[test]
 fn a_user_without_rights_to_start_schedd_waits_for_it() {
-    let Some([ann, bob]) = two_people("watch") else {
+    let Some([ann, bob]) = two_users("watch") else {
         return;
     };
     let sandbox = shared("");

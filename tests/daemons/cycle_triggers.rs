@@ -2,7 +2,7 @@
 //! periodically, even if no event has arrived (Q30).
 
 use crate::support::installation::shared;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -184,7 +184,7 @@ fn q30_a_job_with_a_lost_event_starts_by_the_next_poll() {
 /// own jobs, operators to all jobs.
 #[test]
 fn only_operators_see_cycles_set_license_counts_and_shove() {
-    let Some([ann, bob]) = two_people("cycles") else {
+    let Some([ann, bob]) = two_users("cycles") else {
         return;
     };
     let nuke = "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 5\n";

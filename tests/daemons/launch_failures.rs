@@ -2,7 +2,7 @@
 //! later and finally held. The node stays available to other jobs, and no job runs twice.
 
 use crate::support::people::people;
-use crate::support::played::Played;
+use crate::support::played::SimulatedNoded;
 use crate::support::sandbox::{Sandbox, kill};
 use lanai::model::job::{AttemptOutcome, How};
 use lanai::model::job_id::JobId;
@@ -44,7 +44,7 @@ fn runs_through(job: JobId, attempt: u32) -> Vec<NodeReport> {
 
 #[test]
 fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
-    let played = Played::new(
+    let played = SimulatedNoded::new(
         "retry = \"1s\"\nretry_max = \"2s\"\nmax_failed_starts = 4",
         |order| match order {
             ScheddOrder::Start(launch) if launch.job.number == 1 => {
@@ -105,19 +105,20 @@ fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
 #[test]
 fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
     let slow = Duration::from_millis(1500);
-    let played = Played::new(
-        "retry = \"1s\"\nstart_timeout = \"1s\"",
-        move |order| match order {
-            ScheddOrder::Start(launch) if launch.attempt > 1 => {
-                runs_through(launch.job, launch.attempt)
-            }
-            ScheddOrder::Cancel { job, attempt, .. } => {
-                std::thread::sleep(slow);
-                vec![over(*job, *attempt, How::Cancelled)]
-            }
-            _ => vec![],
-        },
-    );
+    let played =
+        SimulatedNoded::new(
+            "retry = \"1s\"\nstart_timeout = \"1s\"",
+            move |order| match order {
+                ScheddOrder::Start(launch) if launch.attempt > 1 => {
+                    runs_through(launch.job, launch.attempt)
+                }
+                ScheddOrder::Cancel { job, attempt, .. } => {
+                    std::thread::sleep(slow);
+                    vec![over(*job, *attempt, How::Cancelled)]
+                }
+                _ => vec![],
+            },
+        );
     let sandbox = &played.sandbox;
     let id = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
     let job = sandbox.until("the timeout", || {
@@ -159,7 +160,7 @@ fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
 
 #[test]
 fn a_start_that_is_confirmed_too_late_and_then_ends_by_itself_counts() {
-    let played = Played::new("start_timeout = \"1s\"", |order| match order {
+    let played = SimulatedNoded::new("start_timeout = \"1s\"", |order| match order {
         ScheddOrder::Cancel { job, attempt, .. } => runs_through(*job, *attempt),
         _ => vec![],
     });

@@ -2,7 +2,7 @@
 //! message without root: otherwise qsub would start schedd itself.
 
 use crate::support::installation::installed;
-use crate::support::people::{Person, people};
+use crate::support::people::{TestUser, people};
 use crate::support::sandbox::{Done, Sandbox};
 use std::thread;
 
@@ -14,7 +14,7 @@ fn mortal() -> Sandbox {
     sandbox
 }
 
-fn submit(sandbox: &Sandbox, person: &Person) -> Done {
+fn submit(sandbox: &Sandbox, person: &TestUser) -> Done {
     person.run(sandbox, "qsub", &["-h", "-N", "once", "--", "/bin/true"])
 }
 

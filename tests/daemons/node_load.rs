@@ -1,7 +1,7 @@
 //! Load reports of nodes (M6): they cause no write to disk, and no cycle unless the policy uses the
 //! load.
 
-use crate::support::played::{Played, facts};
+use crate::support::played::{SimulatedNoded, facts};
 use lanai::model::node::NodeFacts;
 use lanai::model::resource::ResourceValue;
 use lanai::wire::order::NodeReport;
@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 /// Files of the spool with modification time and size.
-fn written(played: &Played) -> Vec<(String, SystemTime, u64)> {
+fn written(played: &SimulatedNoded) -> Vec<(String, SystemTime, u64)> {
     let files = crate::support::files(&played.sandbox.home());
     let spool = files
         .into_iter()
@@ -43,7 +43,7 @@ fn busy(load: u32) -> NodeFacts {
 
 #[test]
 fn a_changed_load_is_not_written_to_disk() {
-    let played = Played::new("", |_| vec![]);
+    let played = SimulatedNoded::new("", |_| vec![]);
     played.sandbox.run("schedd", &[]).ok();
     let state = |word: &str| {
         played
@@ -75,7 +75,7 @@ fn a_changed_load_is_not_written_to_disk() {
 /// runs there. The job's reason and `pbsnodes` show the load.
 #[test]
 fn the_load_of_a_node_is_the_reason_and_is_shown() {
-    let played = Played::new("[placement]\navailability = \"combined\"\n", |_| vec![]);
+    let played = SimulatedNoded::new("[placement]\navailability = \"combined\"\n", |_| vec![]);
     let sandbox = &played.sandbox;
     sandbox.run("schedd", &[]).ok();
     sandbox.until("the node", || {

@@ -1,7 +1,7 @@
 //! Accounting records agree with the jobs' own measurements, in every format, and outlive the jobs.
 
 use crate::support::installation::shared;
-use crate::support::people::{Person, people};
+use crate::support::people::{TestUser, people};
 use crate::support::sandbox::{Sandbox, finish, kill};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -194,7 +194,7 @@ fn qacct_agrees_with_the_measurements_of_the_jobs() {
     }
     ids.iter().for_each(|id| drop(sandbox.ended(id)));
     let by = ["--by", "user,queue"];
-    let of = |person: &Person, arguments: &[&str]| person.run(&sandbox, "qacct", arguments).ok();
+    let of = |person: &TestUser, arguments: &[&str]| person.run(&sandbox, "qacct", arguments).ok();
     let (document, csv) = (
         json(&of(&people[0], &[&by[..], &["-F", "json"]].concat())),
         of(&people[1], &[&by[..], &["-F", "csv"]].concat()),

@@ -2,7 +2,7 @@
 //! command fails, the next preemption action is used.
 
 use crate::support::installation::shared;
-use crate::support::people::{Person, two_people};
+use crate::support::people::{TestUser, two_users};
 use crate::support::sandbox::{Sandbox, finish, kill};
 use lanai::sys::procfs;
 use nix::libc::SIGHUP;
@@ -464,7 +464,7 @@ fn a_directory_that_cannot_be_created_is_reported_and_the_job_continues() {
 /// primary group.
 #[test]
 fn only_its_owner_reads_a_checkpoint() {
-    let Some([ann, bob]) = two_people("saved") else {
+    let Some([ann, bob]) = two_users("saved") else {
         return;
     };
     let command = Site::new("umask 022; echo secret >$3/state");
@@ -485,7 +485,7 @@ fn only_its_owner_reads_a_checkpoint() {
     });
     let folder = sandbox.home().join(format!("node/checkpoints/{id}.CK"));
     let groups = [format!("--regid={}", ann.gid), "--clear-groups".into()];
-    let read = |person: &Person| {
+    let read = |person: &TestUser| {
         let mut read = Command::new("setpriv");
         read.arg(format!("--reuid={}", person.uid))
             .args(&groups)

@@ -7,7 +7,7 @@ mod fates;
 mod graph;
 mod lists;
 
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::{Sandbox, number, refused};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -565,7 +565,7 @@ fn a_runone_set_waits_for_its_running_job_and_chooses_again_after_a_requeue() {
 
 #[test]
 fn users_depend_on_others_jobs_but_change_nothing_of_them() {
-    let Some([ann, bob]) = two_people("depend") else {
+    let Some([ann, bob]) = two_users("depend") else {
         return;
     };
     let sandbox = Sandbox::configured("[server]\nshared = true\nname = \"head\"\n");

@@ -2,7 +2,7 @@
 
 use crate::support::installation::shared;
 use crate::support::mailbox::Mailbox;
-use crate::support::people::{Person, people, two_people};
+use crate::support::people::{TestUser, people, two_users};
 use crate::support::sandbox::{Sandbox, comment, kill, number, refused};
 use lanai::sys::procfs;
 use nix::libc::SIGSTOP;
@@ -26,7 +26,7 @@ fn names(folder: &Path, begin: &str) -> Vec<String> {
 }
 
 /// Pid of the process that copies files for this user. It has the same name as the shepherd.
-fn copying_process(person: &Person) -> Option<i32> {
+fn copying_process(person: &TestUser) -> Option<i32> {
     let is_copying = |pid: i32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         procfs::owner(pid) == Some(person.uid) && name.trim_end() == "lanai-shepherd"
@@ -149,7 +149,7 @@ fn joined_output_that_went_well_is_removed_as_one_file() {
 }
 
 /// A user of a shared installation, with a home directory of this test only.
-fn person(tag: &str, more: &str) -> Option<(Sandbox, Person)> {
+fn person(tag: &str, more: &str) -> Option<(Sandbox, TestUser)> {
     let [ann] = people(tag)?;
     Some((shared(&format!("name = \"head\"\n{more}")), ann))
 }
@@ -374,7 +374,7 @@ fn a_group_without_membership_is_refused() {
 
 #[test]
 fn a_job_runs_in_the_requested_group() {
-    let Some([ann, bob]) = two_people("group") else {
+    let Some([ann, bob]) = two_users("group") else {
         return;
     };
     let sandbox = shared("");
@@ -429,7 +429,7 @@ fn output_of_a_job_that_went_well_can_be_removed() {
 
 #[test]
 fn output_is_kept_at_home_on_request() {
-    let Some([ann, _]) = two_people("keep") else {
+    let Some([ann, _]) = two_users("keep") else {
         return;
     };
     let sandbox = shared("");
@@ -439,7 +439,7 @@ fn output_is_kept_at_home_on_request() {
     let qsub = crate::support::sandbox::bin("qsub");
     let submit = |options: &str| {
         let program =
-            if lanai::sys::filesystem::closed_on_the_way_to(qsub.parent().unwrap()).is_none() {
+            if lanai::sys::filesystem::first_closed_ancestor(qsub.parent().unwrap()).is_none() {
                 qsub.clone()
             } else {
                 ann.run(&sandbox, "qstat", &[]);
@@ -464,7 +464,7 @@ fn output_is_kept_at_home_on_request() {
 
 #[test]
 fn undeliverable_output_is_left_at_home_and_reported() {
-    let Some([ann, _]) = two_people("undel") else {
+    let Some([ann, _]) = two_users("undel") else {
         return;
     };
     let mailbox = Mailbox::new();

@@ -2,7 +2,7 @@
 
 use crate::support::installation::shared;
 use crate::support::mailbox::Mailbox;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::Sandbox;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -266,7 +266,7 @@ fn a_hanging_or_missing_mailer_blocks_no_job() {
 
 #[test]
 fn the_owner_learns_which_user_deleted_the_job() {
-    let Some([ann, _]) = two_people("mail") else {
+    let Some([ann, _]) = two_users("mail") else {
         return;
     };
     let mailbox = Mailbox::new();

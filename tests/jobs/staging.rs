@@ -1,7 +1,7 @@
 //! Staging of files in and out, and the private sandbox.
 
 use crate::support::installation::shared;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::{Sandbox, comment, kill, number, refused};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -157,7 +157,7 @@ fn refused_as_no_file(sandbox: &Sandbox, stage_in: &str) {
 
 #[test]
 fn staging_reads_nothing_its_owner_could_not() {
-    let Some([ann, bob]) = two_people("stage") else {
+    let Some([ann, bob]) = two_users("stage") else {
         return;
     };
     let sandbox = shared("");
@@ -190,7 +190,7 @@ fn staging_reads_nothing_its_owner_could_not() {
 
 #[test]
 fn a_private_sandbox_is_made_and_goes() {
-    let Some([ann, _]) = two_people("box") else {
+    let Some([ann, _]) = two_users("box") else {
         return;
     };
     let sandbox = shared("");

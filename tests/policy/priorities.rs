@@ -2,7 +2,7 @@
 //! messages and persistence.
 
 use crate::support::installation::shared;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::{Done, Sandbox, refused};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn warned(done: &Done, text: &str) {
 /// F4: the quality of service `expedite` is for operators and managers.
 #[test]
 fn expedite_is_refused_without_a_grant() {
-    let Some([ann, bob]) = two_people("qos") else {
+    let Some([ann, bob]) = two_users("qos") else {
         return;
     };
     let sandbox = shared(&format!("operators = [\"{}\"]\n", bob.name));
@@ -56,7 +56,7 @@ fn expedite_is_refused_without_a_grant() {
 /// F4: membership in a group is decided by the system's group database.
 #[test]
 fn a_quality_of_service_for_a_group_is_for_its_members() {
-    let Some([ann, bob]) = two_people("grp") else {
+    let Some([ann, bob]) = two_users("grp") else {
         return;
     };
     let own = format!("{}x", ann.name);
@@ -81,7 +81,7 @@ fn a_quality_of_service_for_a_group_is_for_its_members() {
 /// F7: the user factor is the owner's, and only lowers the priority.
 #[test]
 fn only_the_owner_sets_the_user_factor() {
-    let Some([ann, bob]) = two_people("fac") else {
+    let Some([ann, bob]) = two_users("fac") else {
         return;
     };
     let sandbox = shared("");
@@ -133,7 +133,7 @@ fn only_the_owner_sets_the_user_factor() {
 /// X22: a priority above the maximum is clamped with a warning.
 #[test]
 fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
-    let Some([ann, bob]) = two_people("pri") else {
+    let Some([ann, bob]) = two_users("pri") else {
         return;
     };
     let sandbox = shared(&format!("operators = [\"{}\"]\n", bob.name));
@@ -223,7 +223,7 @@ fn the_eligible_time_set_by_an_operator_continues_and_survives_restarts() {
 /// I6: as in PBS, it can be changed while the job runs.
 #[test]
 fn the_eligible_time_of_a_running_job_may_be_set_but_not_by_its_owner() {
-    let Some([ann, _]) = two_people("elig") else {
+    let Some([ann, _]) = two_users("elig") else {
         return;
     };
     let sandbox = shared("");

@@ -1,7 +1,7 @@
 //! `qalter --system-priority`: operators, and only they, put a job before all others (M11).
 
 use crate::support::installation::shared;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::Sandbox;
 
 /// Options of a job that has its node exclusively.
@@ -40,7 +40,7 @@ fn a_job_with_a_system_priority_starts_before_those_that_came_earlier() {
 
 #[test]
 fn only_an_operator_sets_and_clears_a_system_priority() {
-    let Some([ann, bob]) = two_people("system") else {
+    let Some([ann, bob]) = two_users("system") else {
         return;
     };
     let sandbox = shared(&format!("operators = [\"{}\"]\n", bob.name));

@@ -201,7 +201,7 @@ fn check(
         let is_listed = |place: &usize| {
             state
                 .verdict(plan, id(place))
-                .is_none_or(|reason| !reason.is_of_list())
+                .is_none_or(|reason| !reason.is_idle_limit())
         };
         for place in waiting
             .iter()

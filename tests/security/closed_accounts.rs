@@ -1,13 +1,13 @@
 //! Accounts that have expired or may not log in run no jobs. Needs root.
 
 use crate::support::installation::shared;
-use crate::support::people::{Person, change_accounts, people};
+use crate::support::people::{TestUser, change_accounts, people};
 use crate::support::sandbox::Sandbox;
 use std::process::Command;
 
 /// Asserts that noded refuses each kind of job of this user with this text.
 #[track_caller]
-fn all_are_refused(person: &Person, sandbox: &Sandbox, text: &str) {
+fn all_are_refused(person: &TestUser, sandbox: &Sandbox, text: &str) {
     let submissions: [&[&str]; 4] = [
         &["--", "/usr/bin/touch", "ran"],
         &["-S", "/bin/sh", "job.sh"],

@@ -2,7 +2,7 @@
 //! other's jobs. Skipped with a message without root.
 
 use crate::support::installation::shared;
-use crate::support::people::{Person, two_people};
+use crate::support::people::{TestUser, two_users};
 use crate::support::sandbox::{Sandbox, finish, refused};
 use serde_json::Value;
 use std::fs::{self, Permissions};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// All attributes of a job that a user sees.
-fn told(person: &Person, sandbox: &Sandbox, id: &str) -> Value {
+fn told(person: &TestUser, sandbox: &Sandbox, id: &str) -> Value {
     let done = person.run(sandbox, "qstat", &["-x", "-f", "-F", "json", id]);
     let document: Value =
         serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
@@ -22,7 +22,7 @@ fn told(person: &Person, sandbox: &Sandbox, id: &str) -> Value {
 
 #[test]
 fn a_job_runs_as_its_owner_and_nothing_more() {
-    let Some(people) = two_people("own") else {
+    let Some(people) = two_users("own") else {
         return;
     };
     let sandbox = shared("");
@@ -67,7 +67,7 @@ fn a_job_runs_as_its_owner_and_nothing_more() {
 
 #[test]
 fn no_user_reads_files_of_another() {
-    let Some([ann, bob]) = two_people("read") else {
+    let Some([ann, bob]) = two_users("read") else {
         return;
     };
     // A unique server name, so that no other test or test run has a TMPDIR of the same name.
@@ -142,7 +142,7 @@ fn session_keyrings(keys: &str) -> Vec<String> {
 
 /// Session keyrings, by file, of a notify program and of a job's script and task, each of which
 /// saves its `/proc/keys`.
-fn keyrings_of_programs(sandbox: &Sandbox, person: &Person) -> Vec<(&'static str, Vec<String>)> {
+fn keyrings_of_programs(sandbox: &Sandbox, person: &TestUser) -> Vec<(&'static str, Vec<String>)> {
     let program = person.file("notify");
     fs::write(
         &program,
@@ -164,7 +164,7 @@ fn keyrings_of_programs(sandbox: &Sandbox, person: &Person) -> Vec<(&'static str
 /// Keys in a session keyring are secrets of one user: tickets, tokens, file system keys.
 #[test]
 fn programs_of_two_users_share_no_session_keyring() {
-    let Some([ann, bob]) = two_people("keyring") else {
+    let Some([ann, bob]) = two_users("keyring") else {
         return;
     };
     let own = || session_keyrings(&fs::read_to_string("/proc/keys").unwrap_or_default());
@@ -195,7 +195,7 @@ fn programs_of_two_users_share_no_session_keyring() {
 
 #[test]
 fn only_root_and_operators_change_another_users_job() {
-    let Some([ann, bob]) = two_people("alter") else {
+    let Some([ann, bob]) = two_users("alter") else {
         return;
     };
     let sandbox = shared("");
@@ -244,7 +244,7 @@ fn only_root_and_operators_change_another_users_job() {
 
 #[test]
 fn jobs_of_root_and_of_users_below_the_lowest_number_are_refused() {
-    let Some([ann, bob]) = two_people("uid") else {
+    let Some([ann, bob]) = two_users("uid") else {
         return;
     };
     let sandbox = shared(&format!("min_uid = {}\n", ann.uid.max(bob.uid)));
@@ -268,7 +268,7 @@ fn jobs_of_root_and_of_users_below_the_lowest_number_are_refused() {
 }
 
 /// Submits a job that cannot start; returns its comment.
-fn comment(person: &Person, sandbox: &Sandbox, arguments: &[&str]) -> String {
+fn comment(person: &TestUser, sandbox: &Sandbox, arguments: &[&str]) -> String {
     let id = person.submit(sandbox, arguments, "echo overwritten");
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], 127, "{job}");
@@ -277,7 +277,7 @@ fn comment(person: &Person, sandbox: &Sandbox, arguments: &[&str]) -> String {
 
 #[test]
 fn output_is_written_only_where_its_owner_could_write() {
-    let Some([ann, bob]) = two_people("out") else {
+    let Some([ann, bob]) = two_users("out") else {
         return;
     };
     let sandbox = shared("");
@@ -351,7 +351,7 @@ impl Drop for ProtectedSymlinks {
 
 #[test]
 fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
-    let Some([ann, bob]) = two_people("link") else {
+    let Some([ann, bob]) = two_users("link") else {
         return;
     };
     let Some(_protected) = ProtectedSymlinks::set() else {
@@ -430,7 +430,7 @@ fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
 
 #[test]
 fn an_inaccessible_working_directory_is_reported() {
-    let Some([ann, bob]) = two_people("dir") else {
+    let Some([ann, bob]) = two_users("dir") else {
         return;
     };
     let sandbox = shared("");
@@ -448,7 +448,7 @@ fn an_inaccessible_working_directory_is_reported() {
 
 #[test]
 fn a_fifo_that_is_read_gets_the_output() {
-    let Some([ann, _]) = two_people("fifo") else {
+    let Some([ann, _]) = two_users("fifo") else {
         return;
     };
     let sandbox = shared("");
@@ -467,7 +467,7 @@ fn a_fifo_that_is_read_gets_the_output() {
 
 #[test]
 fn no_user_impersonates_schedd_or_noded() {
-    let Some([ann, bob]) = two_people("speak") else {
+    let Some([ann, bob]) = two_users("speak") else {
         return;
     };
     let sandbox = shared("");
@@ -530,7 +530,7 @@ fn no_user_impersonates_schedd_or_noded() {
     );
 }
 
-fn ann_may_enter(bob: &Person) {
+fn ann_may_enter(bob: &TestUser) {
     fs::set_permissions(bob.home(), Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -581,7 +581,7 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
 
 #[test]
 fn a_slow_reader_gets_the_complete_listing() {
-    let Some(people) = two_people("slow") else {
+    let Some(people) = two_users("slow") else {
         return;
     };
     let sandbox = shared("");

@@ -2,7 +2,7 @@
 
 use crate::policy::reservations::ahead;
 use crate::support::installation::installed;
-use crate::support::people::{Person, people, two_people};
+use crate::support::people::{TestUser, people, two_users};
 use crate::support::sandbox::{Done, Sandbox};
 
 /// Nodes with 8 processors in total, and `more` in the `[server]` section.
@@ -27,7 +27,7 @@ fn cluster(more: &str) -> Sandbox {
     sandbox
 }
 
-fn reserve(person: &Person, sandbox: &Sandbox, from: u64, duration: &str, select: &str) -> Done {
+fn reserve(person: &TestUser, sandbox: &Sandbox, from: u64, duration: &str, select: &str) -> Done {
     let (from, select) = (ahead(from), format!("select={select}"));
     person.run(
         sandbox,
@@ -55,7 +55,7 @@ fn refused(done: &Done, text: &str) {
 
 #[test]
 fn users_reserve_within_bounds_by_default() {
-    let Some([ann, bob]) = two_people("bounds") else {
+    let Some([ann, bob]) = two_users("bounds") else {
         return;
     };
     let sandbox = cluster("");
@@ -127,11 +127,11 @@ fn a_user_has_so_many_reservations() {
 
 #[test]
 fn a_site_configures_the_users_that_may_reserve() {
-    let Some([ann, bob]) = two_people("reserver") else {
+    let Some([ann, bob]) = two_users("reserver") else {
         return;
     };
     let sandbox = cluster("resv_users = []\n");
-    let asked = |person: &Person| reserve(person, &sandbox, 3600, "60", "1:ncpus=1");
+    let asked = |person: &TestUser| reserve(person, &sandbox, 3600, "60", "1:ncpus=1");
     refused(
         &asked(&ann),
         "only operators and users in resv_users may reserve",

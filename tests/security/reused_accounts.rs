@@ -2,13 +2,13 @@
 //! rights nor its jobs. Skipped with a message without root.
 
 use crate::support::installation::shared;
-use crate::support::people::{Person, people};
+use crate::support::people::{TestUser, people};
 use crate::support::sandbox::{Done, Sandbox};
 
 /// A manager with a queue, a held job and a reservation.
 struct Manager {
     sandbox: Sandbox,
-    person: Person,
+    person: TestUser,
     job: String,
     reservation: String,
 }

@@ -2,7 +2,7 @@
 
 use super::sandbox::{Done, Sandbox, finish, is_root, kill};
 use lanai::cli::programs::PROGRAMS;
-use lanai::sys::filesystem::closed_on_the_way_to;
+use lanai::sys::filesystem::first_closed_ancestor;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A user with a primary group of the same name and a supplementary group. Removed on drop.
-pub struct Person {
+pub struct TestUser {
     pub name: String,
     pub uid: u32,
     pub gid: u32,
@@ -19,12 +19,12 @@ pub struct Person {
 }
 
 /// Creates two users; None, with a message on standard output, if that is not possible.
-pub fn two_people(test: &str) -> Option<[Person; 2]> {
+pub fn two_users(test: &str) -> Option<[TestUser; 2]> {
     people(test)
 }
 
 /// Creates N users; None, with a message on standard output, if that is not possible.
-pub fn people<const N: usize>(test: &str) -> Option<[Person; N]> {
+pub fn people<const N: usize>(test: &str) -> Option<[TestUser; N]> {
     let tools = ["useradd", "userdel", "groupadd", "groupdel", "setpriv"];
     let missing = tools
         .iter()
@@ -37,12 +37,12 @@ pub fn people<const N: usize>(test: &str) -> Option<[Person; N]> {
         return None;
     }
     Some(std::array::from_fn(|at| {
-        Person::make(&format!("{test}{}", char::from(b'a' + at as u8)))
+        TestUser::make(&format!("{test}{}", char::from(b'a' + at as u8)))
     }))
 }
 
-impl Person {
-    fn make(tag: &str) -> Person {
+impl TestUser {
+    fn make(tag: &str) -> TestUser {
         let name = format!("lanai-{}{tag}", std::process::id());
         let other = format!("{name}x");
         change_accounts(Command::new("groupadd").arg(&other));
@@ -68,7 +68,7 @@ impl Person {
         fs::create_dir(&home).unwrap();
         chown(&home, Some(account.uid), Some(account.gid)).unwrap();
         fs::set_permissions(&home, Permissions::from_mode(0o700)).unwrap();
-        Person {
+        TestUser {
             name,
             uid: account.uid,
             gid: account.gid,
@@ -199,7 +199,7 @@ impl Person {
     }
 }
 
-impl Drop for Person {
+impl Drop for TestUser {
     fn drop(&mut self) {
         for _ in 0..100 {
             if !self.end_all() {
@@ -240,7 +240,7 @@ pub fn change_accounts(command: &mut Command) {
 /// beside the sandbox.
 fn programs(sandbox: &Sandbox) -> PathBuf {
     let here = super::sandbox::bin("qsub").parent().unwrap().to_path_buf();
-    if closed_on_the_way_to(&here).is_none() {
+    if first_closed_ancestor(&here).is_none() {
         return here;
     }
     let copies = sandbox.home().with_file_name("bin");

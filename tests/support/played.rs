@@ -14,18 +14,18 @@ use std::time::Instant;
 pub type ReceivedOrders = Arc<Mutex<Vec<(Instant, ScheddOrder)>>>;
 
 /// A simulated noded for node `n1`; a callback of the test answers orders with reports.
-pub struct Played {
+pub struct SimulatedNoded {
     pub sandbox: Sandbox,
     orders: ReceivedOrders,
     /// Connection to schedd, once schedd has connected.
     connection: Arc<Mutex<Option<UnixStream>>>,
 }
 
-impl Played {
+impl SimulatedNoded {
     pub fn new(
         launch: &str,
         answer: impl Fn(&ScheddOrder) -> Vec<NodeReport> + Send + 'static,
-    ) -> Played {
+    ) -> SimulatedNoded {
         let sandbox = Sandbox::new();
         let socket = sandbox.home().join("played.sock");
         let config = format!(
@@ -44,7 +44,7 @@ impl Played {
                 serve(stream, &thread_orders, &answer);
             }
         });
-        Played {
+        SimulatedNoded {
             sandbox,
             orders,
             connection,

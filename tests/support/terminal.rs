@@ -80,15 +80,15 @@ impl Terminal {
             "qsub",
             &[&["-I", "-S", "/bin/sh"], arguments].concat(),
         );
-        let id = person.sees_id();
+        let id = person.expect_id();
         person.sees(&format!("qsub: job {id} ready\r\n\r\n"));
-        person.sees_prompt();
+        person.expect_prompt();
         (person, id)
     }
 
     /// Waits for the message of a waiting `qsub -I`; returns the job id in it.
     #[track_caller]
-    pub fn sees_id(&mut self) -> String {
+    pub fn expect_id(&mut self) -> String {
         self.sees("qsub: waiting for job ");
         let from = self.read;
         self.sees(" to start");
@@ -96,7 +96,7 @@ impl Terminal {
     }
 
     /// Waits for the prompt of the shell.
-    pub fn sees_prompt(&mut self) {
+    pub fn expect_prompt(&mut self) {
         self.sees(if nix::unistd::geteuid().is_root() {
             "# "
         } else {

@@ -5,7 +5,7 @@
 
 use super::installation;
 use super::operand::Operand;
-use super::unreachable_server::Away;
+use super::unreachable_server::UnreachableServer;
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
 use crate::wire::client::ClientError;
@@ -31,7 +31,7 @@ pub struct Failure {
     /// The exit status.
     pub code: u8,
     /// The server is unreachable or unknown; each command has its own message for this.
-    pub away: Option<Away>,
+    pub away: Option<UnreachableServer>,
     /// The requested job, if it is unknown to this server.
     pub unknown: Option<JobId>,
 }
@@ -65,10 +65,10 @@ impl Failure {
     }
 
     /// The failure for a server that does not answer; `why` is the cause.
-    pub fn silent_server(why: &str) -> Failure {
+    pub fn server_unreachable(why: &str) -> Failure {
         let text = format!("cannot connect to server: {why} (errno=15010)");
         Failure {
-            away: Some(Away::Silent(why.into())),
+            away: Some(UnreachableServer::Silent(why.into())),
             ..Failure::new(NO_SERVER, text)
         }
     }
@@ -77,7 +77,7 @@ impl Failure {
     pub fn unknown_host(host: &str) -> Failure {
         let text = format!("cannot connect to server {host} (errno=15008): Unknown Host.");
         Failure {
-            away: Some(Away::Unknown(host.into())),
+            away: Some(UnreachableServer::Unknown(host.into())),
             ..Failure::new(UNKNOWN_HOST, text)
         }
     }
@@ -165,7 +165,7 @@ fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
-            ClientError::Unreachable(why) => Failure::silent_server(&why),
+            ClientError::Unreachable(why) => Failure::server_unreachable(&why),
             ClientError::Protocol(why) => Failure::new(183, why),
         }
     }
@@ -203,7 +203,7 @@ pub fn run(
 }
 
 /// The failure for a reply that does not match its request.
-pub fn garbled() -> Failure {
+pub fn protocol_error() -> Failure {
     Failure::new(183, "Batch protocol error")
 }
 

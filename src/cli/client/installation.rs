@@ -4,7 +4,7 @@
 //! [`Home::find`].
 
 use super::source::QuerySource;
-use super::unreachable_server::Away;
+use super::unreachable_server::UnreachableServer;
 use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::wire::message::{Detail, Question};
@@ -26,8 +26,8 @@ pub fn other() -> Option<String> {
 
 /// A hint for a failure that the choice of installation may explain: no server answers, or the
 /// other installation has a job that is unknown here.
-pub fn hint(away: Option<&Away>, unknown: Option<JobId>) -> Option<String> {
-    if let Some(Away::Silent(_)) = away {
+pub fn hint(away: Option<&UnreachableServer>, unknown: Option<JobId>) -> Option<String> {
+    if let Some(UnreachableServer::Silent(_)) = away {
         return other();
     }
     let job = unknown?;

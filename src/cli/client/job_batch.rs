@@ -84,7 +84,7 @@ pub fn act(
     for target in targets {
         let outcome = match target {
             Ok((operand, _)) => {
-                let outcome = outcomes.next().ok_or_else(exit::garbled)??;
+                let outcome = outcomes.next().ok_or_else(exit::protocol_error)??;
                 report_outcome(command, server, &operand, outcome)
             }
             Err(failure) => Err(failure),
@@ -131,7 +131,7 @@ fn target(
         operand.local()
     };
     let Some(job) = job else {
-        return Ok(Err(operand.misplaced(word)));
+        return Ok(Err(operand.wrong_server(word)));
     };
     let or_array = job == JobId::job(job.number) && !operand.names_server();
     let only = operand.only();
@@ -181,7 +181,7 @@ fn request_together(
             .iter()
             .map(|job| request_one(server, act, job))
             .collect(),
-        _ => Err(exit::garbled()),
+        _ => Err(exit::protocol_error()),
     }
 }
 
@@ -211,7 +211,7 @@ fn outcome_of(
         Reply::Done => Ok(Ok(Vec::new())),
         Reply::Noted(notes) => Ok(Ok(notes)),
         Reply::Refused(refusal) => Ok(Err(refusal)),
-        _ => Err(exit::garbled()),
+        _ => Err(exit::protocol_error()),
     }
 }
 

@@ -66,7 +66,7 @@ impl Operand {
 
     /// The failure for an id that names another server; `word` is the id as given. After a `.` the
     /// id is malformed; after an `@` the host is unknown.
-    pub fn misplaced(&self, word: &OsStr) -> Failure {
+    pub fn wrong_server(&self, word: &OsStr) -> Failure {
         match &self.server {
             Some(host) if self.is_at => Failure::unknown_host(host),
             _ => {
@@ -96,7 +96,7 @@ impl Operand {
     }
 
     /// The id with the name of `server`, which the caller has matched to the id.
-    pub fn full_here(&self, server: &str) -> String {
+    pub fn full_on(&self, server: &str) -> String {
         format!("{}.{server}", self.short())
     }
 

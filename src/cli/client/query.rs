@@ -64,18 +64,18 @@ pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failur
         feed(question, &mut |part| {
             match (&mut answers, part) {
                 (None, ClientAnswer::Server(server)) => answers = Some(Answers::from(*server)),
-                (None, _) => return Err(super::exit::garbled()),
+                (None, _) => return Err(super::exit::protocol_error()),
                 (Some(answers), part) => answers.add(part),
             }
             Ok(())
         })?;
-        answers.ok_or_else(super::exit::garbled)
+        answers.ok_or_else(super::exit::protocol_error)
     }
 }
 
 /// The failure for a server that does not answer, with exit status `code`.
 pub fn no_server(why: &str, code: u8) -> Failure {
-    Failure::silent_server(why).with_code(code)
+    Failure::server_unreachable(why).with_code(code)
 }
 
 impl CommandOutput {

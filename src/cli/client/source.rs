@@ -243,7 +243,7 @@ impl QuerySource {
 }
 
 /// The configured server name of this installation; schedd is not contacted.
-pub fn name_of_silent() -> String {
+pub fn configured_server_name() -> String {
     Home::find().map_or_else(|_| record::host(), |home| configured_name(&home))
 }
 

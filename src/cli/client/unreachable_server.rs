@@ -4,25 +4,25 @@ use super::source;
 
 /// The reason why a command reaches no server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Away {
+pub enum UnreachableServer {
     /// The server does not answer; the text is the reason.
     Silent(String),
     /// No known server has this name.
     Unknown(String),
 }
 
-impl Away {
+impl UnreachableServer {
     /// The message of `command`: the reason on a line of its own, then the command's PBS text.
     pub fn lines(&self, command: &str) -> String {
         let (why, server, number) = match self {
-            Away::Silent(why) => (
+            UnreachableServer::Silent(why) => (
                 format!("Connection refused: {why}"),
-                source::name_of_silent(),
+                source::configured_server_name(),
                 15010,
             ),
-            Away::Unknown(host) => ("Unknown Host.".to_string(), host.clone(), 15008),
+            UnreachableServer::Unknown(host) => ("Unknown Host.".to_string(), host.clone(), 15008),
         };
-        let named = if matches!(self, Away::Unknown(_)) {
+        let named = if matches!(self, UnreachableServer::Unknown(_)) {
             server.as_str()
         } else {
             ""
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn each_command_has_its_pbs_message() {
-        let message = |command| Away::Unknown("other".into()).lines(command);
+        let message = |command| UnreachableServer::Unknown("other".into()).lines(command);
         assert_eq!(
             message("qalter"),
             "Unknown Host.\nqalter: cannot connect to server other (errno=15008)\n"
@@ -64,7 +64,7 @@ mod tests {
             message("pbsnodes"),
             "Unknown Host.\npbsnodes: cannot connect to server other, error=15008\n"
         );
-        let silent = Away::Silent("/s: none".into()).lines("qrun");
+        let silent = UnreachableServer::Silent("/s: none".into()).lines("qrun");
         assert_eq!(
             silent,
             "Connection refused: /s: none\nqrun: could not connect to server  (15010)\n"

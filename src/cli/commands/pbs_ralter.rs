@@ -84,7 +84,7 @@ fn run() -> Result<u8, Failure> {
         &ClientRequest::AlterReservation { id, changes, force },
     )?? {
         Reply::Reserved { id, confirmed } => exit::print(args.answer(&id, confirmed))?,
-        _ => return Err(exit::garbled()),
+        _ => return Err(exit::protocol_error()),
     }
     Ok(0)
 }

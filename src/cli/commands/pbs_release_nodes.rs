@@ -70,7 +70,9 @@ fn run() -> Result<u8, Failure> {
     let operand = Operand::parse(&word).map_err(|failure| failure.with_code(USAGE))?;
     let mut schedd = LazySchedd::find()?;
     let name = schedd.name()?;
-    let job = operand.job(&name).ok_or_else(|| operand.misplaced(&word))?;
+    let job = operand
+        .job(&name)
+        .ok_or_else(|| operand.wrong_server(&word))?;
     match schedd.call(&ClientRequest::ReleaseNodes(job, keep))? {
         Reply::Done => Ok(0),
         Reply::Refused(refusal) => {
@@ -83,7 +85,7 @@ fn run() -> Result<u8, Failure> {
             };
             Err(Failure::of_job(COMMAND, &refusal, &id))
         }
-        _ => Err(exit::garbled()),
+        _ => Err(exit::protocol_error()),
     }
 }
 

@@ -117,7 +117,7 @@ fn run() -> Result<u8, Failure> {
     request.variables.extend(variables(&request));
     match call(&mut schedd, &ClientRequest::Reserve(Box::new(request)))?? {
         Reply::Reserved { id, confirmed } => exit::print(args.answer(&id, confirmed))?,
-        _ => return Err(exit::garbled()),
+        _ => return Err(exit::protocol_error()),
     }
     Ok(0)
 }

@@ -109,7 +109,7 @@ fn as_failed(failure: Failure) -> Failure {
 }
 
 fn no_server(why: &str) -> Failure {
-    as_failed(Failure::silent_server(why))
+    as_failed(Failure::server_unreachable(why))
 }
 
 /// The output, and error messages that PBS prints without the command's name.

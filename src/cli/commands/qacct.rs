@@ -200,11 +200,11 @@ impl QacctArgs {
             match part {
                 ClientAnswer::Server(facts) => server = Some(facts),
                 ClientAnswer::Tallies(tallies) => sums.add(tallies),
-                _ => return Err(exit::garbled()),
+                _ => return Err(exit::protocol_error()),
             }
             Ok(())
         })?;
-        let server = server.ok_or_else(exit::garbled)?;
+        let server = server.ok_or_else(exit::protocol_error)?;
         sums.write(format, &preamble(&server, now), (from, to), out)?;
         Ok(Vec::new())
     }

@@ -417,7 +417,7 @@ impl<'a> Session<'a> {
                     self.refused(name, &refusal);
                     code = refusal.exit_code();
                 }
-                _ => return Err(exit::garbled()),
+                _ => return Err(exit::protocol_error()),
             }
         }
         Ok(code)

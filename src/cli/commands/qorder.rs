@@ -73,6 +73,6 @@ fn send(one: JobId, other: JobId, server: &mut dyn Server) -> Result<Option<Refu
             Ok(None)
         }
         Reply::Refused(refusal) => Ok(Some(refusal)),
-        _ => Err(exit::garbled()),
+        _ => Err(exit::protocol_error()),
     }
 }

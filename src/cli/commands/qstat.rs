@@ -238,13 +238,13 @@ impl QstatArgs {
             .format
             .as_deref()
             .is_some_and(|format| format != "json");
-        let both = self.efficiency && self.ahead.are_given();
+        let both = self.efficiency && self.ahead.any_given();
         self.ahead.conflict() || both || (self.is_report() && (others || dsv))
     }
 
     /// True for reports, which cannot be combined with lists.
     fn is_report(&self) -> bool {
-        self.ahead.are_given() || self.efficiency
+        self.ahead.any_given() || self.efficiency
     }
 
     fn format(&self) -> AttributeFormat {
@@ -260,7 +260,7 @@ impl QstatArgs {
 
     /// True for the alternate list. With -f, `-u` only selects jobs: clients then read attributes.
     fn is_alternate(&self) -> bool {
-        let users = self.users.is_some() && !self.ahead.are_by_user() && !self.full;
+        let users = self.users.is_some() && !self.ahead.accept_users() && !self.full;
         let choosing = self.all || self.idle || self.running || self.finished || users;
         let showing = self.hosts || self.comment || self.starts || self.gigabytes || self.megawords;
         choosing || showing
@@ -269,7 +269,7 @@ impl QstatArgs {
     /// Writes the output as the answer arrives. Returns the failures.
     fn write_report(&self, format: &AttributeFormat, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
-        if self.ahead.are_given() {
+        if self.ahead.any_given() {
             let result = self.ahead.say(
                 &self.operands,
                 self.users.as_deref(),

@@ -140,13 +140,13 @@ fn run() -> Result<u8, Failure> {
             id
         }
         Reply::Refused(refusal) => return Err(refusal.into()),
-        _ => return Err(exit::garbled()),
+        _ => return Err(exit::protocol_error()),
     };
     if !plan.quiet {
         exit::print(format!("{id}\n"))?;
     }
     if plan.block {
-        crate::cli::session::block::until_over(client, &home, &id)
+        crate::cli::session::block::until_end(client, &home, &id)
     } else {
         Ok(0)
     }

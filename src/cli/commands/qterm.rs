@@ -88,7 +88,7 @@ fn run() -> Result<u8, Failure> {
     })? {
         Reply::Done => {}
         Reply::Refused(refusal) => return Err(refused(&refusal)),
-        _ => return Err(exit::garbled()),
+        _ => return Err(exit::protocol_error()),
     }
     if manner != QtermMode::Delay {
         await_end(&home)?;
@@ -120,7 +120,7 @@ fn foreign_server<'a>(
         }
         Continue::Wanted
     })?;
-    let name = name.ok_or_else(exit::garbled)?;
+    let name = name.ok_or_else(exit::protocol_error)?;
     Ok(servers
         .iter()
         .map(String::as_str)

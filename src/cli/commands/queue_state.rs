@@ -149,6 +149,6 @@ fn set_state(
     match reply.map_err(|error| Failure::from(error).with_code(FAILED))? {
         Reply::Done | Reply::Noted(_) => Ok(None),
         Reply::Refused(refusal) => Ok(Some(refusal)),
-        _ => Err(exit::garbled()),
+        _ => Err(exit::protocol_error()),
     }
 }

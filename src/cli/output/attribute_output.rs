@@ -106,7 +106,7 @@ pub fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
 
 /// The output if no server answers: an empty document in JSON, else nothing.
 pub fn without_server(format: &AttributeFormat, now: Wall) -> Vec<u8> {
-    let server = &source::name_of_silent();
+    let server = &source::configured_server_name();
     match format {
         AttributeFormat::Json => Document::begin(&Preamble {
             timestamp: now,

@@ -223,9 +223,9 @@ impl OperandTarget {
             Err(failure) => return OperandTarget::Unknown(failure),
         };
         match operand.job(server) {
-            Some(id) => OperandTarget::Job(id, operand.only(), operand.full_here(server)),
+            Some(id) => OperandTarget::Job(id, operand.only(), operand.full_on(server)),
             None => {
-                let mut failure = operand.misplaced(word);
+                let mut failure = operand.wrong_server(word);
                 if failure.away.is_some() {
                     failure.code = 255;
                 }

@@ -18,7 +18,7 @@ pub fn run(submission: NewJob, home: &Home) -> Result<u8, Failure> {
     let (Some(server), Some(ForecastAnswer::Tried { explanation, held })) =
         (server, answers.first())
     else {
-        return Err(exit::garbled());
+        return Err(exit::protocol_error());
     };
     exit::print(shown(explanation, *held, &server))?;
     Ok(0)

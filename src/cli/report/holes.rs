@@ -19,7 +19,7 @@ pub fn shown(
     json: bool,
 ) -> Result<Vec<u8>, Failure> {
     let Some(ForecastAnswer::Windows(windows)) = answers.first() else {
-        return Err(exit::garbled());
+        return Err(exit::protocol_error());
     };
     let (windows, why) = match windows {
         Ok(windows) => (windows.as_slice(), None),

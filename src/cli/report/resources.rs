@@ -168,7 +168,7 @@ mod tests {
         };
         let pool_use = PoolUse {
             name: "nuke".to_string(),
-            pool: pool.as_told(Some(&reported)),
+            pool: pool.with_reported_counts(Some(&reported)),
             is_license: true,
             jobs: 3,
             reported: Some(reported),

@@ -35,7 +35,7 @@ impl Scores {
             .filter(|ids| ids.len() <= MOST_NAMED);
         let answers = Home::find().ok().and_then(|home| {
             let mut client = Client::reach(&home).ok()?;
-            client.be_impatient(PATIENCE);
+            client.set_timeout(PATIENCE);
             report::ask(
                 &mut client,
                 ForecastQuery::Scores(named.unwrap_or_default()),

@@ -37,7 +37,7 @@ pub fn shown(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure
             _ => {}
         }
     }
-    let table = table.ok_or_else(exit::garbled)?;
+    let table = table.ok_or_else(exit::protocol_error)?;
     if json {
         return Ok(table.document(&all, context));
     }

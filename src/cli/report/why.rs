@@ -79,7 +79,7 @@ impl ExplainedJob {
                 events: answers.events,
                 explanation,
             }),
-            _ => Err(exit::garbled()),
+            _ => Err(exit::protocol_error()),
         }
     }
 }

@@ -27,7 +27,7 @@ enum BlockEvent {
 }
 
 /// Waits for the end of the job with this full id. Returns its exit status, mod 256.
-pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> {
+pub fn until_end(client: Client, home: &Home, id: &str) -> Result<u8, Failure> {
     let job = Operand::parse(OsStr::new(id))?.id();
     let signals = deadly_signals();
     signals.thread_block().map_err(std::io::Error::from)?;
@@ -43,7 +43,7 @@ pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> 
     match receiver.recv() {
         Ok(BlockEvent::Ended(reply)) => ended(id, reply?),
         Ok(BlockEvent::Signal(signal)) => interrupted(home, job, id, signal),
-        Err(_) => Err(exit::garbled()),
+        Err(_) => Err(exit::protocol_error()),
     }
 }
 
@@ -71,7 +71,7 @@ fn ended(id: &str, reply: Reply) -> Result<u8, Failure> {
             deleted_by: None,
         } => Ok(status.rem_euclid(256) as u8),
         Reply::Refused(refusal) => Err(Failure::of_job("qsub", &refusal, id)),
-        _ => Err(exit::garbled()),
+        _ => Err(exit::protocol_error()),
     }
 }
 

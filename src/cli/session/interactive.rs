@@ -39,7 +39,7 @@ pub fn not_an_array() -> Failure {
 }
 
 /// Warns that an interactive job is not rerunnable.
-pub fn warn_of_rerun() -> Result<(), Failure> {
+pub fn warn_not_rerunnable() -> Result<(), Failure> {
     exit::print("qsub (Warning): Interactive jobs will be treated as not rerunnable\n")
 }
 
@@ -59,7 +59,7 @@ pub fn run(
             id
         }
         Reply::Refused(refusal) => return Err(refusal.into()),
-        _ => return Err(exit::garbled()),
+        _ => return Err(exit::protocol_error()),
     };
     let job = Operand::parse(OsStr::new(&id))?.id();
     // A closed terminal is detected by its signal, not here.
@@ -99,7 +99,7 @@ fn exit_status(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> 
         SessionEnd::HungUp(signal) => 128 + signal,
         SessionEnd::Lost => match block::wait(reconnect::connect("qsub", home)?, home, job)? {
             Reply::Ended { status, .. } => status,
-            _ => return Err(exit::garbled()),
+            _ => return Err(exit::protocol_error()),
         },
     };
     Ok(status.rem_euclid(256) as u8)
@@ -109,7 +109,7 @@ fn exit_status(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> 
 /// schedd does not answer within `PATIENCE`.
 fn recorded_status(home: &Home, job: JobId) -> Option<i32> {
     let mut client = Client::reach(home).ok()?;
-    client.be_impatient(PATIENCE);
+    client.set_timeout(PATIENCE);
     client.begin(&ClientRequest::Wait(job)).ok()?;
     match client.reply().ok()? {
         Reply::Ended { status, .. } => Some(status),

@@ -12,7 +12,9 @@ use crate::model::time::Span;
 use crate::sys::{clock, env, process, socket};
 use crate::wire::frame::{FrameError, FrameSocket};
 use crate::wire::peer;
-use crate::wire::task::{LARGEST_TASK_SET, Plea, TaskNews, TaskProgram, TaskRequestKind};
+use crate::wire::task::{
+    LARGEST_TASK_SET, TaskClientMessage, TaskNews, TaskProgram, TaskRequestKind,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::io;
@@ -53,8 +55,8 @@ impl Membership {
         })
     }
 
-    fn hello(&self) -> Plea {
-        Plea::Hello {
+    fn hello(&self) -> TaskClientMessage {
+        TaskClientMessage::Hello {
             job: self.job,
             attempt: self.attempt,
             task: self.task,
@@ -289,12 +291,12 @@ impl TaskSet {
 
     fn request(&mut self, request: TaskRequestKind) {
         self.connection.awaits_reply = true;
-        self.send(&Plea::Request(request));
+        self.send(&TaskClientMessage::Request(request));
     }
 
     /// Sends a message. A broken connection is detected on reading, because noded may have sent the
     /// reason.
-    fn send(&mut self, plea: &Plea) {
+    fn send(&mut self, plea: &TaskClientMessage) {
         if let Some(link) = &mut self.connection.link {
             let _ = link.send(plea);
         }
@@ -316,7 +318,9 @@ impl TaskSet {
             .skip(from)
             .map(|member| member.token)
             .collect();
-        self.send(&Plea::Request(TaskRequestKind::Release(tokens)));
+        self.send(&TaskClientMessage::Request(TaskRequestKind::Release(
+            tokens,
+        )));
         self.connection.awaits_reply = false;
     }
 
@@ -511,7 +515,7 @@ mod tests {
         let listener = UnixListener::bind(&socket).unwrap();
         let refuse = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let _: Plea = frame::read(&mut stream).unwrap();
+            let _: TaskClientMessage = frame::read(&mut stream).unwrap();
             frame::write(&mut stream, &TaskNews::Refused("refused".into())).unwrap();
         });
         let mut tasks = task_set(socket);

@@ -207,7 +207,7 @@ impl<'a> WaitingQsub<'a> {
                 Err(ClientError::Unreachable(_)) => {
                     return Ok(self.reconnect()?.map(WaitEnd::Exited));
                 }
-                Ok(_) => return Err(exit::garbled()),
+                Ok(_) => return Err(exit::protocol_error()),
                 Err(error) => return Err(error.into()),
             }
             if let Some(code) = self.pause()? {

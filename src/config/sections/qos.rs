@@ -202,7 +202,7 @@ fn read_charge(value: &DeValue) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::model::policy::{OwnSay, UserPriority};
+    use crate::model::policy::{OwnerPriorityRule, UserPriority};
 
     fn refusal(text: &str) -> String {
         Config::parse(text).expect_err(text).to_string()
@@ -328,8 +328,8 @@ mod tests {
                 .precedence
                 .own_say
         };
-        assert_eq!(own_say(""), OwnSay::default());
-        let clamp = OwnSay {
+        assert_eq!(own_say(""), OwnerPriorityRule::default());
+        let clamp = OwnerPriorityRule {
             user_priority: UserPriority::Clamp,
             highest_user_priority: Some(100),
             lowest_is_best: true,

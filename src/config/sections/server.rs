@@ -7,7 +7,7 @@ use crate::config::kinds::{
     A_SECOND_OR_MORE, AmountTable, BOOLEAN, Custom, ELEMENTS, FROM_0_TO_1, List, OneOf, Optional,
     PROGRAM, Scalar, Word, list, scalar, time, whole,
 };
-use crate::config::{Config, LARGEST_SCRIPT_MB, Person, Workdir};
+use crate::config::{Config, LARGEST_SCRIPT_MB, TestUser, Workdir};
 use crate::model::job::value_syntax;
 use crate::model::queue::Queue;
 use crate::model::resource::{Resources, Size};
@@ -19,7 +19,7 @@ const HOST_NAME: Scalar<String> =
     scalar("a host name: letters, digits, `-`, `_` and `.`", |name| {
         is_host_name(name)
     });
-const PEOPLE: List<Scalar<Person>> = list(
+const PEOPLE: List<Scalar<TestUser>> = list(
     scalar("a user", |_| true),
     "a list of \"user\", \"user@host\" or \"*\"",
 );
@@ -189,17 +189,17 @@ fn finish(config: &mut Config, _: &Section, _: &Resources) -> Result<(), ConfigE
     Ok(())
 }
 
-impl Word for Person {
-    fn read(value: &DeValue) -> Option<Person> {
-        Person::parse(value.as_str()?)
+impl Word for TestUser {
+    fn read(value: &DeValue) -> Option<TestUser> {
+        TestUser::parse(value.as_str()?)
     }
 
     fn write(&self) -> Value {
         self.to_string().into()
     }
 
-    fn parse(text: &str) -> Option<Person> {
-        Person::parse(text)
+    fn parse(text: &str) -> Option<TestUser> {
+        TestUser::parse(text)
     }
 
     fn show(&self) -> String {

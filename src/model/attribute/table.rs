@@ -445,7 +445,7 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
         ));
     }
     let precedence = &context.policy.precedence;
-    if draft.spec.priority != rule.unsaid() && !precedence.uses_job_priority() {
+    if draft.spec.priority != rule.default_priority() && !precedence.uses_job_priority() {
         let order = precedence.order.name();
         draft.notes.push(format!(
             "warning: priority {requested} has no effect: [order] by = \"{order}\" does not use it"

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::job::{DEFAULT_PROJECT, Join};
-use crate::model::policy::{OwnSay, UserPriority};
+use crate::model::policy::{OwnerPriorityRule, UserPriority};
 use crate::model::time::{Span, Wall};
 
 fn origin() -> SubmitContext {
@@ -416,7 +416,7 @@ fn interactive_jobs_are_never_rerunnable() {
 }
 
 /// Creates a policy with these restrictions on owners.
-fn policy(own_say: OwnSay) -> Policy {
+fn policy(own_say: OwnerPriorityRule) -> Policy {
     let mut policy = Policy::default();
     policy.precedence.own_say = own_say;
     policy
@@ -455,9 +455,9 @@ fn a_priority_is_limited_to_what_the_owner_may_set_with_a_warning() {
             "{from} {to}"
         );
     }
-    let free = policy(OwnSay {
+    let free = policy(OwnerPriorityRule {
         user_priority: UserPriority::Free,
-        ..OwnSay::default()
+        ..OwnerPriorityRule::default()
     });
     assert_eq!(
         made_under(&free, "Priority=5", OWNER)
@@ -471,11 +471,11 @@ fn a_priority_is_limited_to_what_the_owner_may_set_with_a_warning() {
 /// Q18, X1.
 #[test]
 fn with_lowest_is_best_the_range_differs() {
-    let clamp = OwnSay {
+    let clamp = OwnerPriorityRule {
         lowest_is_best: true,
         user_priority: UserPriority::Clamp,
         highest_user_priority: Some(100),
-        ..OwnSay::default()
+        ..OwnerPriorityRule::default()
     };
     let priority =
         |text, rights| made_under(&policy(clamp), text, rights).map(|draft| draft.spec.priority);
@@ -522,9 +522,9 @@ fn a_user_factor_may_be_raised_again() {
 /// F7.
 #[test]
 fn with_the_ratchet_a_user_factor_can_only_be_lowered() {
-    let ratchet = policy(OwnSay {
+    let ratchet = policy(OwnerPriorityRule {
         user_factor_ratchet: true,
-        ..OwnSay::default()
+        ..OwnerPriorityRule::default()
     });
     let before = made_under(&ratchet, "user_factor=.5", OWNER).unwrap();
     let altered = |to: &str, rights| {

@@ -13,7 +13,7 @@ use std::fmt;
 
 /// Kind of evaluation error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wrong {
+pub enum EvaluationFaultKind {
     /// Division by zero, also in a remainder.
     DivisionByZero,
     /// Result that is not a finite number: `sqrt(-1)`, `10**400`.
@@ -35,23 +35,25 @@ pub enum Wrong {
 #[error("{wrong} in {part}")]
 pub struct EvaluationFault {
     /// Kind of error.
-    pub wrong: Wrong,
+    pub wrong: EvaluationFaultKind,
     /// Part of the expression, in canonical form.
     pub part: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for EvaluationFaultKind {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            Wrong::DivisionByZero => "division by zero",
-            Wrong::NotFinite => "a number that is not finite",
-            Wrong::NotNumber => "text instead of a number",
-            Wrong::NotTruth => "text instead of true or false",
-            Wrong::NotOrdered => "text compared by size with another type",
-            Wrong::NotList => {
+            EvaluationFaultKind::DivisionByZero => "division by zero",
+            EvaluationFaultKind::NotFinite => "a number that is not finite",
+            EvaluationFaultKind::NotNumber => "text instead of a number",
+            EvaluationFaultKind::NotTruth => "text instead of true or false",
+            EvaluationFaultKind::NotOrdered => "text compared by size with another type",
+            EvaluationFaultKind::NotList => {
                 "a single value instead of a list, or a list instead of a single value"
             }
-            Wrong::NotWhole => "bit operation on a number that is not an integer or too large",
+            EvaluationFaultKind::NotWhole => {
+                "bit operation on a number that is not an integer or too large"
+            }
         })
     }
 }
@@ -102,7 +104,7 @@ pub(super) fn number(
         ExpressionValue::Undefined => Ok(None),
         value => as_number(&value)
             .map(Some)
-            .ok_or_else(|| fault(Wrong::NotNumber, node)),
+            .ok_or_else(|| fault(EvaluationFaultKind::NotNumber, node)),
     }
 }
 
@@ -115,11 +117,13 @@ pub(super) fn truth(
         ExpressionValue::Undefined => Ok(None),
         ExpressionValue::Boolean(boolean) => Ok(Some(boolean)),
         ExpressionValue::Number(number) => Ok(Some(number != 0.0)),
-        ExpressionValue::Text(_) | ExpressionValue::List(_) => Err(fault(Wrong::NotTruth, node)),
+        ExpressionValue::Text(_) | ExpressionValue::List(_) => {
+            Err(fault(EvaluationFaultKind::NotTruth, node))
+        }
     }
 }
 
-fn fault(wrong: Wrong, node: &ExpressionNode) -> EvaluationFault {
+fn fault(wrong: EvaluationFaultKind, node: &ExpressionNode) -> EvaluationFault {
     EvaluationFault {
         wrong,
         part: node.to_string(),
@@ -133,7 +137,7 @@ fn known<'a>(
 ) -> Result<Option<ExpressionValue<'a>>, EvaluationFault> {
     match scope.value(name) {
         Some(ExpressionValue::Number(number)) if !number.is_finite() => {
-            Err(fault(Wrong::NotFinite, node))
+            Err(fault(EvaluationFaultKind::NotFinite, node))
         }
         value => Ok(value),
     }
@@ -191,7 +195,7 @@ fn apply(
     operator: Binary,
     left: &ExpressionValue,
     right: &ExpressionValue,
-) -> Result<ExpressionValue<'static>, Wrong> {
+) -> Result<ExpressionValue<'static>, EvaluationFaultKind> {
     let is_true = match operator {
         Binary::Equal => equal(left, right),
         Binary::Unequal => !equal(left, right),
@@ -203,7 +207,7 @@ fn apply(
         Binary::Has => contains(left, right)?,
         _ => {
             let numbers = as_number(left).zip(as_number(right));
-            let (left, right) = numbers.ok_or(Wrong::NotNumber)?;
+            let (left, right) = numbers.ok_or(EvaluationFaultKind::NotNumber)?;
             let number = finite(compute(operator, left, right)?)?;
             return Ok(ExpressionValue::Number(number));
         }
@@ -211,15 +215,17 @@ fn apply(
     Ok(ExpressionValue::Boolean(is_true))
 }
 
-fn compute(operator: Binary, left: f64, right: f64) -> Result<f64, Wrong> {
+fn compute(operator: Binary, left: f64, right: f64) -> Result<f64, EvaluationFaultKind> {
     match operator {
         Binary::Add => Ok(left + right),
         Binary::Subtract => Ok(left - right),
         Binary::Multiply => Ok(left * right),
-        Binary::Divide | Binary::Remainder if right == 0.0 => Err(Wrong::DivisionByZero),
+        Binary::Divide | Binary::Remainder if right == 0.0 => {
+            Err(EvaluationFaultKind::DivisionByZero)
+        }
         Binary::Divide => Ok(left / right),
         Binary::Remainder => Ok(remainder(left, right)),
-        Binary::Power if left == 0.0 && right < 0.0 => Err(Wrong::DivisionByZero),
+        Binary::Power if left == 0.0 && right < 0.0 => Err(EvaluationFaultKind::DivisionByZero),
         Binary::Power => Ok(left.powf(right)),
         Binary::Min => Ok(left.min(right)),
         Binary::Max => Ok(left.max(right)),
@@ -238,9 +244,9 @@ fn remainder(left: f64, right: f64) -> f64 {
     }
 }
 
-fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, Wrong> {
+fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, EvaluationFaultKind> {
     let power = i32::try_from(right).map(|places| 2f64.powi(places));
-    let power = power.map_err(|_| Wrong::NotFinite);
+    let power = power.map_err(|_| EvaluationFaultKind::NotFinite);
     match operator {
         Binary::BitAnd => Ok((left & right) as f64),
         Binary::BitOr => Ok((left | right) as f64),
@@ -252,13 +258,18 @@ fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, Wrong> {
     }
 }
 
-fn whole(number: f64) -> Result<i64, Wrong> {
+fn whole(number: f64) -> Result<i64, EvaluationFaultKind> {
     let is_exact = number.fract() == 0.0 && number.abs() <= (1i64 << 53) as f64;
-    is_exact.then_some(number as i64).ok_or(Wrong::NotWhole)
+    is_exact
+        .then_some(number as i64)
+        .ok_or(EvaluationFaultKind::NotWhole)
 }
 
-fn finite(number: f64) -> Result<f64, Wrong> {
-    number.is_finite().then_some(number).ok_or(Wrong::NotFinite)
+fn finite(number: f64) -> Result<f64, EvaluationFaultKind> {
+    number
+        .is_finite()
+        .then_some(number)
+        .ok_or(EvaluationFaultKind::NotFinite)
 }
 
 /// Compares two texts as texts. If one side is a number, compares numbers, provided the other
@@ -279,26 +290,26 @@ fn equal(left: &ExpressionValue, right: &ExpressionValue) -> bool {
     }
 }
 
-fn order(left: &ExpressionValue, right: &ExpressionValue) -> Result<Ordering, Wrong> {
+fn order(left: &ExpressionValue, right: &ExpressionValue) -> Result<Ordering, EvaluationFaultKind> {
     if let (ExpressionValue::Text(left), ExpressionValue::Text(right)) = (left, right) {
         return Ok(left.cmp(right));
     }
     let numbers = as_number(left).zip(as_number(right));
     numbers
         .and_then(|(left, right)| left.partial_cmp(&right))
-        .ok_or(Wrong::NotOrdered)
+        .ok_or(EvaluationFaultKind::NotOrdered)
 }
 
-fn contains(list: &ExpressionValue, sought: &ExpressionValue) -> Result<bool, Wrong> {
+fn contains(list: &ExpressionValue, sought: &ExpressionValue) -> Result<bool, EvaluationFaultKind> {
     match list {
-        _ if matches!(sought, ExpressionValue::List(_)) => Err(Wrong::NotList),
+        _ if matches!(sought, ExpressionValue::List(_)) => Err(EvaluationFaultKind::NotList),
         ExpressionValue::List(list) => Ok(list
             .iter()
             .any(|part| equal(&ExpressionValue::from(part.as_str()), sought))),
         ExpressionValue::Text(text) => {
             Ok(parts(text).any(|part| equal(&ExpressionValue::from(part), sought)))
         }
-        _ => Err(Wrong::NotList),
+        _ => Err(EvaluationFaultKind::NotList),
     }
 }
 

@@ -210,12 +210,12 @@ fn invalid_operations_are_faults_with_their_place() {
     ]);
     assert_eq!(
         parse("1/zero").number(&n2()).unwrap_err().wrong,
-        Wrong::DivisionByZero
+        EvaluationFaultKind::DivisionByZero
     );
     let endless = |_: &str| Some(ExpressionValue::Number(f64::NAN));
     assert_eq!(
         parse("x > 1").evaluate(&endless).unwrap_err().wrong,
-        Wrong::NotFinite
+        EvaluationFaultKind::NotFinite
     );
 }
 

@@ -91,7 +91,7 @@ impl Job {
             JobState::Running => Accrues::Running,
             // A suspended job that waits for free resources waits for other jobs, not for itself.
             JobState::Suspended
-                if self.waits_to_go_on() || moment.accrual.counts(WaitCause::Stopped) =>
+                if self.waits_to_resume() || moment.accrual.counts(WaitCause::Stopped) =>
             {
                 Accrues::Eligible
             }

@@ -87,7 +87,7 @@ impl Job {
 
     /// Cancels a pending checkpoint, so that the job is requeued without one. True if one was
     /// pending.
-    pub(super) fn waives_checkpoint(&mut self) -> bool {
+    pub(super) fn cancel_checkpoint(&mut self) -> bool {
         if let Want::Requeue(_) = self.life.want
             && let Some(run) = &mut self.life.run
             && run.open
@@ -100,7 +100,7 @@ impl Job {
     }
 
     /// Tests whether the latest attempt ended on its own before its checkpoint was written.
-    pub(super) fn ended_unchecked(&self, outcome: &AttemptOutcome) -> bool {
+    pub(super) fn ended_before_checkpoint(&self, outcome: &AttemptOutcome) -> bool {
         let is_own = match outcome.how {
             How::Overran { .. } | How::Exceeded { .. } => true,
             How::Exited(_) | How::Signaled(_) => outcome.sent.is_none(),
@@ -115,7 +115,7 @@ impl Job {
     }
 
     /// Continues the job after a failed checkpoint, and undoes the preemption that requested it.
-    pub(super) fn go_on_without_checkpoint(&mut self, attempt: Attempt) {
+    pub(super) fn continue_without_checkpoint(&mut self, attempt: Attempt) {
         if !matches!(self.life.want, Want::Requeue(_)) {
             return;
         }
@@ -290,10 +290,10 @@ mod tests {
     #[test]
     fn only_a_pending_checkpoint_is_waived() {
         let mut job = running();
-        assert!(!job.waives_checkpoint());
+        assert!(!job.cancel_checkpoint());
         happen(&mut job, Event::RerunWanted { by: "m@h".into() });
         assert!(
-            !job.waives_checkpoint(),
+            !job.cancel_checkpoint(),
             "the requeue requested no checkpoint"
         );
         let mut deleted = running();
@@ -312,7 +312,7 @@ mod tests {
             },
         );
         assert!(
-            !deleted.waives_checkpoint(),
+            !deleted.cancel_checkpoint(),
             "a deletion replaces the checkpoint"
         );
     }

@@ -146,7 +146,7 @@ pub struct DependencyView {
 
 /// Unsatisfied dependencies of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bars {
+pub struct UnmetDependencies {
     /// Number of unmet conditions on other jobs.
     pub unmet: u32,
     /// `on`: number of jobs that have yet to name this one in a `before...` dependency.
@@ -157,7 +157,7 @@ pub struct Bars {
     pub broken: bool,
 }
 
-impl Bars {
+impl UnmetDependencies {
     /// Tests whether all dependencies are satisfied.
     pub fn are_open(&self) -> bool {
         self.unmet == 0 && self.on == 0 && self.rival.is_none()

@@ -23,7 +23,7 @@ impl Life {
     }
 
     /// Ends the pause after a failed start.
-    pub(super) fn start_anywhere_now(&mut self) {
+    pub(super) fn end_start_pause(&mut self) {
         self.not_before = None;
         self.failed_hosts.clear();
     }
@@ -40,7 +40,7 @@ impl Job {
         let retries = moment.rules.retries;
         if is_another && self.life.hosts_to_try > 0 {
             let left = self.life.hosts_to_try - 1;
-            self.put_off(retries.wait(self.life.failed_starts), moment);
+            self.defer_start(retries.wait(self.life.failed_starts), moment);
             self.life.hosts_to_try = left;
             return self.requeue(moment);
         }
@@ -67,14 +67,14 @@ impl Job {
             self.life.holds = self.life.holds.with(Holds::SYSTEM);
             self.life.forget_failed_starts();
         } else if failed > free {
-            self.put_off(moment.rules.retries.wait(failed - free), moment);
+            self.defer_start(moment.rules.retries.wait(failed - free), moment);
         }
         self.requeue(moment);
     }
 
     /// Defers the start for `wait`, and up to a sixty-fourth longer: jobs deferred at about the
     /// same time then form one class. The pause applies to all hosts.
-    pub(super) fn put_off(&mut self, wait: Span, moment: EventContext) {
+    pub(super) fn defer_start(&mut self, wait: Span, moment: EventContext) {
         self.life.hosts_to_try = 0;
         let step = (wait.0 / 64).max(1);
         let until = moment.now.0.saturating_add(wait.0).saturating_add(step - 1);
@@ -290,9 +290,9 @@ mod tests {
     #[test]
     fn jobs_deferred_at_about_the_same_time_form_few_classes() {
         let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
-        let put_off = |now: i64, wait: Span| {
+        let defer_start = |now: i64, wait: Span| {
             let mut job = job.clone();
-            job.put_off(
+            job.defer_start(
                 wait,
                 EventContext {
                     now: Time(now),
@@ -308,11 +308,11 @@ mod tests {
         };
         let hour = Span::seconds(3600);
         let moments: BTreeSet<Time> = (0..100_000)
-            .map(|n| put_off(1_700_000_000_000 + 36 * n, hour))
+            .map(|n| defer_start(1_700_000_000_000 + 36 * n, hour))
             .collect();
         assert!(moments.len() <= 66, "{}", moments.len());
         assert_eq!(
-            put_off(1_700_000_000_001, Span(50)),
+            defer_start(1_700_000_000_001, Span(50)),
             Time(1_700_000_000_051)
         );
     }

@@ -6,7 +6,7 @@
 
 use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, Exit, How, NodeShare, Want};
 use super::attempt::{DELETED, FORCED, LOST, exit_status};
-use super::dependency::Bars;
+use super::dependency::UnmetDependencies;
 use super::event::Event;
 use super::preemption::{JobPreemption, PreemptAction, PreemptCause};
 use super::release::Division;
@@ -122,7 +122,7 @@ impl Job {
             Event::Released { holds, .. } => {
                 self.life.holds = self.life.holds.without(*holds);
                 if holds.contains(Holds::SYSTEM) {
-                    self.unbar();
+                    self.clear_dependencies();
                 }
                 self.settle(moment);
             }
@@ -138,8 +138,8 @@ impl Job {
                     ..Run::new(*attempt, shares.clone(), moment.now)
                 });
             }
-            Event::StartRefused { .. } => self.put_off(moment.rules.retries.first, moment),
-            Event::Shoved { .. } => self.life.start_anywhere_now(),
+            Event::StartRefused { .. } => self.defer_start(moment.rules.retries.first, moment),
+            Event::Shoved { .. } => self.life.end_start_pause(),
             Event::Launched {
                 attempt,
                 session,
@@ -160,7 +160,7 @@ impl Job {
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
             Event::RerunWanted { by } => self.want_requeue(by),
             Event::CheckpointWanted { attempt, by } => self.want_checkpoint(*attempt, by),
-            Event::CheckpointFailed { attempt, .. } => self.go_on_without_checkpoint(*attempt),
+            Event::CheckpointFailed { attempt, .. } => self.continue_without_checkpoint(*attempt),
             Event::Preempted {
                 attempt,
                 to,
@@ -211,7 +211,7 @@ impl Job {
     }
 
     fn want_requeue(&mut self, by: &str) {
-        let is_checkpoint_cancelled = self.waives_checkpoint();
+        let is_checkpoint_cancelled = self.cancel_checkpoint();
         if self.life.open_run().is_some_and(Run::has_script)
             && (self.life.want == Want::Run || is_checkpoint_cancelled)
         {
@@ -268,8 +268,8 @@ impl Job {
     }
 
     /// Removes all dependencies.
-    pub(super) fn unbar(&mut self) {
-        self.life.bars = Bars::default();
+    pub(super) fn clear_dependencies(&mut self) {
+        self.life.bars = UnmetDependencies::default();
         self.life.awaits.clear();
     }
 
@@ -376,7 +376,7 @@ impl Job {
                 self.finish(0, false, moment)
             }
             // The job wrote no checkpoint and ended on its own.
-            (how, Want::Requeue(_)) if self.ended_unchecked(outcome) => {
+            (how, Want::Requeue(_)) if self.ended_before_checkpoint(outcome) => {
                 self.ended_without_request(how, outcome, moment)
             }
             (_, Want::Requeue(_)) => {
@@ -411,7 +411,7 @@ impl Job {
     fn was_interrupted(&self) -> bool {
         self.life.run.as_ref().is_some_and(|run| {
             run.checkpoint == CheckpointProgress::Wanted
-                || self.interruption().is_some() && self.makes_way(run)
+                || self.interruption().is_some() && self.was_preempted(run)
         })
     }
 
@@ -422,7 +422,7 @@ impl Job {
         }
         self.life.retries += 1;
         self.life.forget_failed_starts();
-        self.put_off(self.spec.retry_delay, moment);
+        self.defer_start(self.spec.retry_delay, moment);
         self.requeue(moment);
     }
 
@@ -468,14 +468,14 @@ impl Job {
 
     /// M3: retries staging without limit, because missing input files are no failed start.
     fn await_files(&mut self, moment: EventContext) {
-        self.put_off(moment.rules.stage_in.retry, moment);
+        self.defer_start(moment.rules.stage_in.retry, moment);
         self.requeue(moment);
     }
 
     /// M50, M51: restarts from the beginning after a delay, to prevent a tight loop.
     fn over_limit(&mut self, moment: EventContext) {
         self.life.forget_failed_starts();
-        self.put_off(moment.rules.retries.first, moment);
+        self.defer_start(moment.rules.retries.first, moment);
         self.requeue(moment);
     }
 
@@ -487,7 +487,7 @@ impl Job {
                 .life
                 .run
                 .as_ref()
-                .is_some_and(|run| self.makes_way(run));
+                .is_some_and(|run| self.was_preempted(run));
         self.settle(moment);
     }
 

@@ -157,7 +157,7 @@ impl JobPreemption {
 }
 
 /// Lists job ids; of many jobs only the first.
-pub fn shown_some(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
+pub fn job_list_text(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
     const MOST: usize = 10;
     let named: Vec<String> = jobs.iter().take(MOST).map(|&job| id(job)).collect();
     let more = jobs.len().saturating_sub(MOST);
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn only_the_first_ten_jobs_are_listed() {
         let shown = |count: u64| {
-            shown_some(&(1..=count).map(JobId::job).collect::<Vec<_>>(), |job| {
+            job_list_text(&(1..=count).map(JobId::job).collect::<Vec<_>>(), |job| {
                 job.to_string()
             })
         };

@@ -87,7 +87,7 @@ impl Job {
 
     fn reset_state(&mut self, moment: EventContext) {
         // All its dependencies have been resolved.
-        self.unbar();
+        self.clear_dependencies();
         let life = &mut self.life;
         (life.state, life.want) = (JobState::Queued, Want::Run);
         (life.exit, life.obittime, life.ending, life.not_before) = (None, None, None, None);
@@ -213,7 +213,7 @@ mod tests {
         let over = |highest| {
             let mut array = cluster("1 x ncpus=1").job(1, "array=1-6");
             for (index, status) in [(1, 0), (2, 3), (3, DELETED), (4, -29), (5, 0), (6, 1)] {
-                array.element_stands(index, SubjobState::Ended(status), at(9));
+                array.set_subjob_state(index, SubjobState::Ended(status), at(9));
             }
             array.life.highest = highest;
             assert_eq!(array.life.state, JobState::Finished);

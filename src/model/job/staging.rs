@@ -95,12 +95,12 @@ impl Files {
     }
 
     /// Tests for operations before the job.
-    pub fn come_first(&self) -> bool {
+    pub fn has_work_before(&self) -> bool {
         self.private || !self.before.is_empty()
     }
 
     /// Tests for possible operations after the job.
-    pub fn come_last(&self) -> bool {
+    pub fn has_work_after(&self) -> bool {
         self.private || !self.after.is_empty() || self.remove_output || self.remove_error
     }
 }
@@ -257,12 +257,15 @@ mod tests {
     #[test]
     fn without_attributes_no_files_are_handled() {
         let files = Files::of(&BTreeMap::new());
-        assert!(!files.come_first() && !files.come_last());
+        assert!(!files.has_work_before() && !files.has_work_after());
         let files = Files::of(&BTreeMap::from([("Remove_Files".into(), "e".into())]));
         assert!(
-            !files.come_first() && files.come_last() && files.remove_error && !files.remove_output
+            !files.has_work_before()
+                && files.has_work_after()
+                && files.remove_error
+                && !files.remove_output
         );
         let files = Files::of(&BTreeMap::from([("Keep_Files".into(), "od".into())]));
-        assert!(files.direct_output && !files.direct_error && !files.come_last());
+        assert!(files.direct_output && !files.direct_error && !files.has_work_after());
     }
 }

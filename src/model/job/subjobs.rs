@@ -62,7 +62,7 @@ impl Job {
 
     /// Changes the state of a subjob. The array finishes with its last subjob, with status 0 if
     /// all subjobs have status 0.
-    pub fn element_stands(&mut self, index: u32, state: SubjobState, moment: EventContext) {
+    pub fn set_subjob_state(&mut self, index: u32, state: SubjobState, moment: EventContext) {
         let position = self.indices().and_then(|indices| indices.position(index));
         if let (Some(position), Some(elements)) =
             (position, self.elements.as_mut().map(Arc::make_mut))
@@ -89,7 +89,7 @@ impl Job {
     }
 
     /// Returns the running subjobs of an array; empty for other jobs.
-    pub fn elements_begun(&self) -> Vec<JobId> {
+    pub fn running_subjobs(&self) -> Vec<JobId> {
         let array = self.indices().zip(self.elements.as_ref());
         array.map_or(Vec::new(), |(indices, elements)| {
             ids(self.id, elements.begun(), indices).collect()

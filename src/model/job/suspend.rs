@@ -30,17 +30,17 @@ impl Run {
 
     /// Returns the end of the walltime, if the job is not suspended again.
     pub fn until(&self, walltime: Span, now: Time) -> Time {
-        self.started + walltime + self.stood_still(now)
+        self.started + walltime + self.suspended_time(now)
     }
 
     /// Tests whether all processes are stopped, so that other jobs may use the released
     /// resources.
-    pub fn is_still(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stopped_suspension().is_some()
     }
 
     /// Returns the total duration of suspensions until `now`.
-    pub fn stood_still(&self, now: Time) -> Span {
+    pub fn suspended_time(&self, now: Time) -> Span {
         let total = self.pauses().total;
         match self.stopped_suspension().and_then(|s| s.still) {
             Some(still) => total + now.since(still).max(Span(0)),
@@ -50,7 +50,7 @@ impl Run {
 
     /// Returns the run time until `now`, without suspensions.
     pub fn ran(&self, now: Time) -> Span {
-        now.since(self.started + self.stood_still(now))
+        now.since(self.started + self.suspended_time(now))
     }
 
     /// Returns the names of the resources that other jobs may use until the job resumes; empty
@@ -100,7 +100,7 @@ impl Run {
 
     /// Ends the suspension.
     fn end_pause(&mut self, now: Time) {
-        let total = self.stood_still(now);
+        let total = self.suspended_time(now);
         let Some(suspension) = self.suspension.take() else {
             return;
         };
@@ -213,13 +213,13 @@ impl Job {
     }
 
     /// Tests whether the job is suspended for maintenance of its nodes.
-    pub fn is_maintained_under(&self) -> bool {
+    pub fn is_suspended_for_maintenance(&self) -> bool {
         self.suspension()
             .is_some_and(|suspension| suspension.manner == SuspendMode::Maintenance)
     }
 
     /// Tests whether the job is suspended and resumes when the scheduler finds free resources.
-    pub fn waits_to_go_on(&self) -> bool {
+    pub fn waits_to_resume(&self) -> bool {
         self.life.state == JobState::Suspended
             && self.suspension().is_some_and(|suspension| suspension.waits)
     }
@@ -307,7 +307,7 @@ impl Job {
     }
 
     /// Records that a node has continued the script (0) or a task.
-    pub fn note_going_on(&mut self, number: TaskNumber) {
+    pub fn note_continued(&mut self, number: TaskNumber) {
         let run = self.life.run.as_mut();
         if let Some(pauses) = run.and_then(|run| run.pauses.as_mut()) {
             pauses.waking.remove(&number);
@@ -315,12 +315,12 @@ impl Job {
     }
 
     /// Tests whether all processes are stopped, and no event has recorded that yet.
-    pub fn is_newly_still(&self) -> bool {
+    pub fn is_newly_stopped(&self) -> bool {
         self.life.state == JobState::Suspended
             && self
                 .life
                 .open_run()
-                .is_some_and(|run| !run.is_still() && run.is_all_stopped())
+                .is_some_and(|run| !run.is_stopped() && run.is_all_stopped())
     }
 }
 

@@ -18,7 +18,7 @@ pub const NAMES: &[&str] = &[
 ];
 
 /// Tests whether a formula depends on usage or fair share.
-pub fn heeds_shares(formula: &Expression) -> bool {
+pub fn uses_fair_share(formula: &Expression) -> bool {
     asks_for(formula, |name| {
         name.starts_with("fairshare") || name == "fair_share_perc"
     })

@@ -3,7 +3,7 @@
 use super::components::{self, Components};
 use super::factors::{Factor, Factors};
 use super::formula;
-use super::own_say::OwnSay;
+use super::own_say::OwnerPriorityRule;
 use crate::model::expression::Expression;
 use crate::model::policy::quality::Qualities;
 use crate::model::time::Span;
@@ -86,7 +86,7 @@ pub struct Precedence {
     /// Factors of qualities of service (F4); all other jobs have that of `normal`.
     pub qos: BTreeMap<String, f64>,
     /// Priorities that owners may set.
-    pub own_say: OwnSay,
+    pub own_say: OwnerPriorityRule,
     /// Factors of queues (F5); 0 for others.
     pub queues: BTreeMap<String, f64>,
     /// Components for [`PriorityOrder::Components`].
@@ -117,7 +117,7 @@ impl Default for Precedence {
             favor: Favor::Large,
             slowdown_cap: 10.0,
             qos: Qualities::default().factors(),
-            own_say: OwnSay::default(),
+            own_say: OwnerPriorityRule::default(),
             queues: BTreeMap::new(),
             components: Box::default(),
         }
@@ -131,13 +131,13 @@ impl Precedence {
     }
 
     /// Tests whether the order depends on past usage.
-    pub fn heeds_shares(&self) -> bool {
+    pub fn uses_fair_share(&self) -> bool {
         match self.order {
             PriorityOrder::Fcfs
             | PriorityOrder::Cluster
             | PriorityOrder::Priority
             | PriorityOrder::Pool => false,
-            PriorityOrder::Formula => self.formula.as_ref().is_some_and(formula::heeds_shares),
+            PriorityOrder::Formula => self.formula.as_ref().is_some_and(formula::uses_fair_share),
             PriorityOrder::Multifactor => self.weights[Factor::FairShare] != 0.0,
             PriorityOrder::Components => self
                 .components
@@ -229,12 +229,12 @@ mod tests {
     fn usage_matters_if_the_order_depends_on_it() {
         let formulas = ["fair_share_perc", "2 * fairshare_factor", "ncpus"];
         assert_eq!(
-            formulas.map(|text| Precedence::by_formula(text).heeds_shares()),
+            formulas.map(|text| Precedence::by_formula(text).uses_fair_share()),
             [true, true, false]
         );
         assert!(
-            by(PriorityOrder::Multifactor).heeds_shares()
-                && !by(PriorityOrder::Formula).heeds_shares()
+            by(PriorityOrder::Multifactor).uses_fair_share()
+                && !by(PriorityOrder::Formula).uses_fair_share()
         );
         for order in [
             PriorityOrder::Fcfs,
@@ -243,7 +243,7 @@ mod tests {
             PriorityOrder::Pool,
             PriorityOrder::Components,
         ] {
-            assert!(!by(order).heeds_shares(), "{order:?}");
+            assert!(!by(order).uses_fair_share(), "{order:?}");
         }
         let weights = Factors::HYBRID.with(Factor::FairShare, 0.0);
         assert!(
@@ -251,7 +251,7 @@ mod tests {
                 weights,
                 ..Precedence::default()
             }
-            .heeds_shares()
+            .uses_fair_share()
         );
     }
 

@@ -19,7 +19,7 @@ named! {
 /// Priorities that owners may set; operators and managers may set any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct OwnSay {
+pub struct OwnerPriorityRule {
     /// If set, priorities are Qube's: 1 is the best, 9999 the worst and the default. Else they are
     /// PBS's: the highest is the best, 0 the default.
     pub lowest_is_best: bool,
@@ -31,7 +31,7 @@ pub struct OwnSay {
     pub user_factor_ratchet: bool,
 }
 
-impl OwnSay {
+impl OwnerPriorityRule {
     /// Returns the range of valid priorities.
     pub fn range(&self) -> RangeInclusive<i32> {
         if self.lowest_is_best {
@@ -42,7 +42,7 @@ impl OwnSay {
     }
 
     /// Returns the default priority.
-    pub fn unsaid(&self) -> i32 {
+    pub fn default_priority(&self) -> i32 {
         if self.lowest_is_best { 9999 } else { 0 }
     }
 
@@ -52,7 +52,7 @@ impl OwnSay {
         let valid = if self.range().contains(&priority) {
             priority
         } else {
-            self.unsaid()
+            self.default_priority()
         };
         f64::from(if self.lowest_is_best { -valid } else { valid })
     }
@@ -60,7 +60,7 @@ impl OwnSay {
     /// Limits a requested priority to what the owner may set; the job may keep its present one.
     pub fn granted(&self, requested: i32, has: i32) -> i32 {
         let bound = match self.user_priority {
-            UserPriority::LowerOnly => Some(self.unsaid()),
+            UserPriority::LowerOnly => Some(self.default_priority()),
             UserPriority::Clamp => self.highest_user_priority,
             UserPriority::Free => None,
         };
@@ -87,7 +87,7 @@ impl OwnSay {
 mod tests {
     use super::*;
 
-    const QUBE: OwnSay = OwnSay {
+    const QUBE: OwnerPriorityRule = OwnerPriorityRule {
         lowest_is_best: true,
         user_priority: UserPriority::Clamp,
         highest_user_priority: Some(100),
@@ -97,13 +97,14 @@ mod tests {
     /// X22.
     #[test]
     fn owners_may_lower_clamp_or_choose_priorities() {
-        let of = |user_priority| OwnSay {
+        let of = |user_priority| OwnerPriorityRule {
             user_priority,
             highest_user_priority: Some(100),
-            ..OwnSay::default()
+            ..OwnerPriorityRule::default()
         };
-        let granted = |rule: OwnSay| [-5, 0, 5, 500].map(|requested| rule.granted(requested, 0));
-        assert_eq!(granted(OwnSay::default()), [-5, 0, 0, 0]);
+        let granted =
+            |rule: OwnerPriorityRule| [-5, 0, 5, 500].map(|requested| rule.granted(requested, 0));
+        assert_eq!(granted(OwnerPriorityRule::default()), [-5, 0, 0, 0]);
         assert_eq!(granted(of(UserPriority::Clamp)), [-5, 0, 5, 100]);
         assert_eq!(granted(of(UserPriority::Free)), [-5, 0, 5, 500]);
         assert_eq!(
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn a_job_may_keep_its_priority() {
         assert_eq!(
-            [700, 500, 300].map(|requested| OwnSay::default().granted(requested, 500)),
+            [700, 500, 300].map(|requested| OwnerPriorityRule::default().granted(requested, 500)),
             [500, 500, 300]
         );
         assert_eq!(
@@ -132,8 +133,8 @@ mod tests {
             [5, 100, 101, 9999].map(|requested| QUBE.granted(requested, 9999)),
             [100, 100, 101, 9999]
         );
-        assert_eq!((QUBE.unsaid(), QUBE.range()), (9999, 1..=9999));
-        let lower_only = OwnSay {
+        assert_eq!((QUBE.default_priority(), QUBE.range()), (9999, 1..=9999));
+        let lower_only = OwnerPriorityRule {
             user_priority: UserPriority::LowerOnly,
             ..QUBE
         };
@@ -148,7 +149,7 @@ mod tests {
             [-1.0, -9999.0, -9999.0, -9999.0]
         );
         assert_eq!(
-            [1023, -5, 9999].map(|priority| OwnSay::default().score(priority)),
+            [1023, -5, 9999].map(|priority| OwnerPriorityRule::default().score(priority)),
             [1023.0, -5.0, 0.0]
         );
     }

@@ -4,8 +4,8 @@
 use super::fair_share::{FairShare, Method, TieRule, UsageSubject};
 use super::preemption::{Actions, NoAgenda, PreemptTrigger};
 use super::{
-    Availability, Backfill, Factors, Filling, OwnSay, PlacementPolicy, Policy, Precedence,
-    PreemptionPolicy, PriorityOrder, Starvation, UserPriority,
+    Availability, Backfill, Factors, Filling, OwnerPriorityRule, PlacementPolicy, Policy,
+    Precedence, PreemptionPolicy, PriorityOrder, Starvation, UserPriority,
 };
 use crate::model::account::charge::UsageRules;
 use crate::model::account::decay::Decay;
@@ -146,19 +146,21 @@ impl Preset {
 
     /// Returns the priorities that owners may set (X1, X22): Qube's numbers rise from the best,
     /// and PBS allows all.
-    fn own_say(self) -> OwnSay {
+    fn own_say(self) -> OwnerPriorityRule {
         match self {
-            Preset::Qube => OwnSay {
+            Preset::Qube => OwnerPriorityRule {
                 lowest_is_best: true,
                 user_priority: UserPriority::Clamp,
                 highest_user_priority: Some(1),
-                ..OwnSay::default()
+                ..OwnerPriorityRule::default()
             },
-            Preset::It4i => OwnSay {
+            Preset::It4i => OwnerPriorityRule {
                 user_priority: UserPriority::Free,
-                ..OwnSay::default()
+                ..OwnerPriorityRule::default()
             },
-            Preset::Maui | Preset::Ytsaurus | Preset::Flux | Preset::Hybrid => OwnSay::default(),
+            Preset::Maui | Preset::Ytsaurus | Preset::Flux | Preset::Hybrid => {
+                OwnerPriorityRule::default()
+            }
         }
     }
 

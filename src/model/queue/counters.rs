@@ -39,7 +39,7 @@ pub struct JobCounters {
 
 /// Job that enters a queue, for the check of limits.
 #[derive(Clone, Copy, Debug)]
-pub enum Comer {
+pub enum EnteringJob {
     /// New job with this state; held jobs do not count as waiting.
     New(JobState),
     /// Existing job from another queue, or with a changed request. Limits apply only to what it
@@ -115,7 +115,7 @@ impl JobCount {
 
     /// Returns the counts of a new job that will have this state.
     fn of_new(spec: &Spec, state: JobState) -> JobCount {
-        let all = spec.element_count().unwrap_or(1).into();
+        let all = spec.subjob_count().unwrap_or(1).into();
         JobCount {
             all,
             waiting: if state == JobState::Queued { all } else { 0 },
@@ -165,7 +165,7 @@ impl JobCounters {
     }
 
     /// Tests whether any limit depends on groups.
-    pub fn heeds_groups(&self) -> bool {
+    pub fn uses_groups(&self) -> bool {
         self.limits
             .all
             .iter()
@@ -286,7 +286,7 @@ impl JobCounters {
     /// warnings for exceeded soft limits. For an existing job, only an increase is checked.
     pub fn admit(
         &self,
-        entering: Comer,
+        entering: EnteringJob,
         spec: &Spec,
         subject: &LimitSubject,
         resources: &Resources,
@@ -295,15 +295,15 @@ impl JobCounters {
             return Ok(Vec::new());
         }
         let (own, other) = match entering {
-            Comer::New(_) => (None, None),
-            Comer::Known(own) => (Some(own), None),
-            Comer::InPlaceOf { own, other } => (Some(own), Some(other)),
+            EnteringJob::New(_) => (None, None),
+            EnteringJob::Known(own) => (Some(own), None),
+            EnteringJob::InPlaceOf { own, other } => (Some(own), Some(other)),
         };
         let known = own.and_then(|id| self.jobs.get(&id));
         let leaving = other.and_then(|id| self.jobs.get(&id));
         let times = match (known, entering) {
             (Some(entry), _) => entry.times,
-            (None, Comer::New(state)) => JobCount::of_new(spec, state),
+            (None, EnteringJob::New(state)) => JobCount::of_new(spec, state),
             (None, _) => JobCount::of_new(spec, JobState::Queued),
         };
         let mut notes = Vec::new();

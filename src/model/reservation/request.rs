@@ -112,7 +112,7 @@ impl ReservationRequest {
 
     /// Returns start and end after a change: values not given stay; a new duration keeps the
     /// start.
-    pub fn times_anew(
+    pub fn changed_period(
         &self,
         was: (Wall, Wall),
         begun: bool,
@@ -351,7 +351,7 @@ mod tests {
         let was = (Wall(2000), Wall(2600));
         let changed_times = |reserving: ReservationRequest, begun| {
             reserving
-                .times_anew(was, begun, Wall(2100))
+                .changed_period(was, begun, Wall(2100))
                 .map(|(from, to)| (from.0, to.0))
         };
         assert_eq!(

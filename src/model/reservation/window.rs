@@ -93,7 +93,7 @@ impl Window {
     /// Returns the access of a job with these credentials and this walltime, which requests a
     /// reservation by name, [`ANY`], or none.
     pub fn admits(&self, who: &Credentials, asks_for: Option<&str>, walltime: Span) -> Admission {
-        if self.by_name && !asks_for.is_some_and(|name| self.is_called(name)) {
+        if self.by_name && !asks_for.is_some_and(|name| self.has_name(name)) {
             return Admission::KeptOut;
         }
         let is_granted = self.access.grants(who, walltime);
@@ -106,7 +106,7 @@ impl Window {
     }
 
     /// Tests whether `name` is the id, the reservation's name, or [`ANY`].
-    pub fn is_called(&self, name: &str) -> bool {
+    pub fn has_name(&self, name: &str) -> bool {
         name == ANY || name == self.id || name == self.name()
     }
 

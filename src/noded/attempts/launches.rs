@@ -101,7 +101,7 @@ impl Attempts {
     /// end, be confirmed and be removed before a second shepherd looks for its directory.
     pub fn settle(&mut self, number: u64, poller: &mut Poller) {
         poller.forget(PollSource::OldBuilders(number));
-        self.hear_old(PollSource::OldSpawner(number), poller);
+        self.read_old_messages(PollSource::OldSpawner(number), poller);
         for name in self.in_doubt.remove(&number).unwrap_or_default() {
             if Folder::of(&self.site.state, name).exists() {
                 self.examine(name, poller)

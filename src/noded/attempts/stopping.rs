@@ -70,12 +70,12 @@ impl Attempts {
     }
 
     /// When the next check is due.
-    pub fn next_look(&self) -> Option<Span> {
+    pub fn next_stop_check(&self) -> Option<Span> {
         self.pending_check.map(|(next, _)| next)
     }
 
     /// Checks unconfirmed suspensions and resumptions, if due.
-    pub fn look_after_stops(&mut self, now: Span) {
+    pub fn check_stops(&mut self, now: Span) {
         let Some((_, pause)) = self.pending_check.filter(|(next, _)| *next <= now) else {
             return;
         };

@@ -60,13 +60,13 @@ fn an_attempt_with_an_unreadable_record_is_kept_and_checked_again() {
     )
     .unwrap();
     attempts.adopt(&mut poller).unwrap();
-    attempts.look_round(&mut poller);
+    attempts.check_all(&mut poller);
     assert_eq!(
         attempts.statuses(),
         [(JobId::job(1), 1, 0, AttemptStatus::Starting)]
     );
     std::fs::write(place.join("record"), " ".repeat(4096)).unwrap();
-    attempts.look_round(&mut poller);
+    attempts.check_all(&mut poller);
     assert_eq!(
         attempts.statuses(),
         [(

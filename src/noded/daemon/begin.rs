@@ -6,7 +6,6 @@ use crate::config::{GPU_TOOL, NO_TOOL};
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
 use crate::noded::args::NodedArgs;
-use crate::noded::askers::Askers;
 use crate::noded::attempts::Attempts;
 use crate::noded::checkpoint::CheckpointCommands;
 use crate::noded::gauge::Gauge;
@@ -17,6 +16,7 @@ use crate::noded::probe::{self, Hardware};
 use crate::noded::rules::NodeRules;
 use crate::noded::site::Site;
 use crate::noded::state::StateFolder;
+use crate::noded::task_clients::TaskClients;
 use crate::noded::{gpus, grant, tmpdir};
 use crate::sys::home::Home;
 use crate::sys::{cgroup, clock, env, process, sensors, user};
@@ -51,7 +51,7 @@ impl Daemon {
         let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
-        let askers = Askers::open(state_folder, &tasks, others, &mut poller)
+        let task_clients = TaskClients::open(state_folder, &tasks, others, &mut poller)
             .with_context(|| format!("cannot listen at {}", tasks.display()))?;
         let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
         poller.add(&signals, PollSource::Signals)?;
@@ -76,7 +76,7 @@ impl Daemon {
             listener,
             socket_mode,
             signals,
-            askers,
+            task_clients,
             connections: BTreeMap::new(),
             schedd: None,
             schedd_uids: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
@@ -133,12 +133,12 @@ impl HostSetup {
         let mut site = site(args, state_folder, &hardware, rules, &nodes);
         site.home = home.is_personal().then(|| home.state.clone());
         let site = if grant.is_some() {
-            site.within_a_job(home)
+            site.inside_job(home)
         } else {
             site
         };
         let gpus = watcher(rules, site.gpus && !site.amd);
-        if gpus.is_unsure() {
+        if gpus.is_use_unknown() {
             nodes
                 .iter_mut()
                 .for_each(|node| node.gpus_outside = node.gpus.clone());

@@ -156,7 +156,7 @@ impl Daemon {
     }
 
     /// Recreates the socket if the runtime directory was emptied.
-    pub(super) fn listen_again(&mut self) {
+    pub(super) fn recreate_socket(&mut self) {
         if self.path.exists() {
             return;
         }

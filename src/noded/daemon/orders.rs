@@ -104,7 +104,7 @@ impl Daemon {
                 asker,
                 news,
             } => {
-                self.askers
+                self.task_clients
                     .tell((job, attempt), asker, &news, &mut self.poller);
             }
             ScheddOrder::Attend { server, hooks } => self.attend(server, hooks),
@@ -195,8 +195,8 @@ impl Daemon {
                 attempts,
             },
         );
-        self.askers.said();
-        self.askers.again(&mut self.poller);
+        self.task_clients.said();
+        self.task_clients.again(&mut self.poller);
     }
 
     /// Passes a connection to the shepherd of an interactive job. It must come from the schedd with
@@ -216,7 +216,7 @@ impl Daemon {
         };
         self.poller
             .remove(&connection.link, PollSource::Guest(number));
-        if let Err(e) = terminal.hand_in(connection.link.as_fd()) {
+        if let Err(e) = terminal.pass_connection(connection.link.as_fd()) {
             warn!("cannot pass a connection to the terminal of attempt {name}: {e}");
         }
     }

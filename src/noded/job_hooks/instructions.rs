@@ -1,6 +1,6 @@
 //! The input of the site's programs around a job: JSON for hooks, PBS's arguments for scripts.
 
-use super::super::variables::handed_on;
+use super::super::variables::parse_environ;
 use super::{JobHookRunner, status};
 use crate::model::hook::{Hook, HookEvent};
 use crate::model::job::{AttemptOutcome, Usage};
@@ -19,7 +19,7 @@ impl JobHookRunner<'_> {
     ) -> Vec<u8> {
         let mut job = self.job();
         let mut variables = Map::new();
-        for (name, value) in handed_on(&launch.environ) {
+        for (name, value) in parse_environ(&launch.environ) {
             let value = String::from_utf8_lossy(&value);
             variables.insert(String::from_utf8_lossy(&name).into(), value.into());
         }

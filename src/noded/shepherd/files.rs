@@ -4,10 +4,10 @@ use super::super::child::UMASK;
 use super::super::delivery::{self, Stream};
 use super::super::folder::AttemptName;
 use super::super::job_hooks;
-use super::super::spawner_messages::{SpawnerCommand, say};
+use super::super::spawner_messages::{SpawnerMessage, say};
 use super::super::staging::Staging;
 use super::super::staging_worker::{
-    Cancels, HelperResult, StagingWorker, all_of, not_delivered, together,
+    Cancels, StagingResult, StagingWorker, not_delivered, to_result, together,
 };
 use super::super::watch::WatchedEnd;
 use super::{PreparedJob, other_owner};
@@ -30,7 +30,7 @@ const DELIVERY_LIMIT: Span = Span::seconds(60);
 impl PreparedJob<'_> {
     /// Stages files in. Returns the outcome if that fails.
     pub(super) fn before(&self) -> io::Result<Option<AttemptOutcome>> {
-        if !self.launch.files.come_first() {
+        if !self.launch.files.has_work_before() {
             return Ok(None);
         }
         self.write_trace(None);
@@ -44,15 +44,15 @@ impl PreparedJob<'_> {
         }
         let limit = self.launch.staging_timeout;
         match self.staging_worker(Cancels::All, limit, |staging| staging.before())? {
-            HelperResult::Well => Ok(None),
-            HelperResult::Failed(why) => Ok(Some(AttemptOutcome::new(How::CannotStart {
+            StagingResult::Done => Ok(None),
+            StagingResult::Failed(why) => Ok(Some(AttemptOutcome::new(How::CannotStart {
                 status: STAGE_IN_FAILED,
                 why,
             }))),
-            HelperResult::Cancelled => self
+            StagingResult::Cancelled => self
                 .discard()
                 .map(|()| Some(AttemptOutcome::new(How::Cancelled))),
-            HelperResult::Late => {
+            StagingResult::Late => {
                 self.discard_private()?;
                 let why = format!(
                     "stage-in failed: it took longer than {} s",
@@ -83,10 +83,10 @@ impl PreparedJob<'_> {
     ) -> io::Result<Option<AttemptOutcome>> {
         let limit = self.quick_limit();
         Ok(match self.staging_worker(Cancels::All, limit, work)? {
-            HelperResult::Well => None,
-            HelperResult::Failed(why) => Some(AttemptOutcome::new(unable(why))),
-            HelperResult::Cancelled => Some(AttemptOutcome::new(How::Cancelled)),
-            HelperResult::Late => {
+            StagingResult::Done => None,
+            StagingResult::Failed(why) => Some(AttemptOutcome::new(unable(why))),
+            StagingResult::Cancelled => Some(AttemptOutcome::new(How::Cancelled)),
+            StagingResult::Late => {
                 let seconds = limit.as_seconds();
                 let why = format!("the owner's files could not be checked within {seconds} s");
                 Some(AttemptOutcome::new(How::NodeFault(why)))
@@ -107,13 +107,13 @@ impl PreparedJob<'_> {
         let is_removed = outcome.how == How::Exited(0) && !runs_again;
         streams.retain(|_| !runs_again);
         let files = &self.launch.files;
-        let note = if files.come_last() && outcome.how.ran() {
+        let note = if files.has_work_after() && outcome.how.ran() {
             // schedd releases the other hosts of the job before stage-out.
             let shares = &self.launch.shares;
             if shares.iter().any(|share| share.host != shares[0].host) {
                 say(
                     noded,
-                    &SpawnerCommand::StagingOut(AttemptName::of(self.launch)),
+                    &SpawnerMessage::StagingOut(AttemptName::of(self.launch)),
                     None,
                     false,
                 );
@@ -135,18 +135,18 @@ impl PreparedJob<'_> {
             });
             match done {
                 // A cancel skips the copies, but the output is still delivered.
-                Ok(HelperResult::Cancelled) => together([
+                Ok(StagingResult::Cancelled) => together([
                     self.deliver_as_owner(&streams),
                     Err("stage-out was cancelled".into()),
                 ]),
-                Ok(HelperResult::Late) => {
+                Ok(StagingResult::Late) => {
                     let late = format!(
                         "stage-out took longer than {} s: not all files were copied",
                         limit.as_seconds()
                     );
                     together([self.deliver_as_owner(&streams), Err(late)])
                 }
-                done => all_of(done),
+                done => to_result(done),
             }
         } else {
             together([
@@ -172,7 +172,7 @@ impl PreparedJob<'_> {
     fn deliver_in_time(&self, streams: &[Stream]) -> Result<(), String> {
         let limit = self.quick_limit();
         match self.staging_worker(Cancels::None, limit, |_| self.deliver(streams)) {
-            Ok(HelperResult::Late) => {
+            Ok(StagingResult::Late) => {
                 let why = format!("it took longer than {} s", limit.as_seconds());
                 together(
                     streams
@@ -180,7 +180,7 @@ impl PreparedJob<'_> {
                         .map(|stream| Err(delivery::not_delivered(stream, self.launch, &why))),
                 )
             }
-            done => all_of(done),
+            done => to_result(done),
         }
     }
 
@@ -235,7 +235,7 @@ impl PreparedJob<'_> {
         cancels: Cancels,
         limit: Span,
         work: impl FnOnce(&Staging) -> Result<(), String>,
-    ) -> io::Result<HelperResult> {
+    ) -> io::Result<StagingResult> {
         let groups = job_hooks::groups(self.site, self.account, self.launch)?;
         let helper = StagingWorker {
             account: self.account,

@@ -4,7 +4,7 @@ use super::{JobWatch, Pause};
 use crate::model::time::Span;
 use crate::noded::folder::AttemptName;
 use crate::noded::pause;
-use crate::noded::spawner_messages::{SpawnerCommand, say};
+use crate::noded::spawner_messages::{SpawnerMessage, say};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::clock;
 
@@ -14,7 +14,7 @@ impl JobWatch<'_> {
         if self.ending.is_some() || self.status.is_some() {
             return;
         }
-        if self.pause.as_ref().is_some_and(|pause| pause.is_still) {
+        if self.pause.as_ref().is_some_and(|pause| pause.is_stopped) {
             self.pause_unsent = true;
         }
         self.pause
@@ -52,16 +52,17 @@ impl JobWatch<'_> {
         };
         let length = Span(clock::monotonic().0 - pause.since.0);
         self.suspended_for = Span(self.suspended_for.0.saturating_add(length.0));
-        self.guard.pass_over(length);
+        self.guard.skip_suspension(length);
         self.built.note_stopped(false);
         pause.end(cgroup);
     }
 
     fn send_stopped(&mut self) {
         if self.pause_unsent {
-            let is_still = self.pause.as_ref().is_some_and(|pause| pause.is_still);
+            let is_stopped = self.pause.as_ref().is_some_and(|pause| pause.is_stopped);
             let session = self.session.as_raw().unsigned_abs();
-            let message = SpawnerCommand::Stopped(AttemptName::of(self.launch), session, is_still);
+            let message =
+                SpawnerMessage::Stopped(AttemptName::of(self.launch), session, is_stopped);
             self.pause_unsent = !say(self.noded, &message, None, false);
         }
     }

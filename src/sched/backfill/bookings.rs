@@ -49,7 +49,7 @@ pub struct BookingBudget<'s> {
     /// Planned starts of earlier cycles, by class, until their jobs are considered.
     unvisited: BTreeMap<ClassId, BTreeSet<JobId>>,
     /// Whether resources have become free unexpectedly: jobs may start before their planned start.
-    is_loose: bool,
+    has_freed_resources: bool,
     now: Time,
 }
 
@@ -74,7 +74,7 @@ impl<'s> BookingBudget<'s> {
         let left = left
             .map(|depth| if policy.promises() { depth } else { 0 })
             .collect();
-        let is_loose = state.bookings.is_loose(now);
+        let has_freed_resources = state.bookings.has_freed_resources(now);
         let mut promises = BookingBudget {
             policy,
             state,
@@ -82,7 +82,7 @@ impl<'s> BookingBudget<'s> {
             queues,
             blocked: None,
             unvisited: BTreeMap::new(),
-            is_loose,
+            has_freed_resources,
             now,
         };
         if policy.keeps()
@@ -139,7 +139,7 @@ impl<'s> BookingBudget<'s> {
                     .insert(booking.job);
             }
             // Its resources are free: other jobs may start earlier.
-            self.is_loose |= !is_renewed;
+            self.has_freed_resources |= !is_renewed;
         }
     }
 
@@ -147,7 +147,7 @@ impl<'s> BookingBudget<'s> {
     /// unexpectedly (compression). Overdue jobs are assumed to end at the next moment, so a start
     /// planned for then is tried now.
     pub fn must_wait(&self, at: Time, now: Time) -> bool {
-        at > now + OVERDUE && !self.is_loose
+        at > now + OVERDUE && !self.has_freed_resources
     }
 
     /// Notes that a job is considered, which may have had a planned start.
@@ -207,7 +207,7 @@ impl<'s> BookingBudget<'s> {
     }
 
     /// Whether no planned start is left to give or to renew.
-    pub fn are_given(&self) -> bool {
+    pub fn any_given(&self) -> bool {
         self.unvisited.is_empty() && self.left.iter().all(|&left| left == 0)
     }
 

@@ -28,7 +28,7 @@ use std::sync::Arc;
 const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 
 /// The maximum number of planned starts, whatever the depth: an array may have a million subjobs.
-const MOST_COUNTED: usize = 20_000;
+const MAX_COUNTED: usize = 20_000;
 
 /// The maximum number of pinned planned starts: each is checked against all others on each node.
 const MAX_PINNED: usize = 500;
@@ -89,14 +89,14 @@ impl<'s> Calendar<'s> {
         let most = if matches!(self.kind, CalendarKind::Pinned(_)) {
             MAX_PINNED
         } else {
-            MOST_COUNTED
+            MAX_COUNTED
         };
         self.promises.len() >= most
     }
 
     /// Whether a job that ends at `until` ends before all planned starts, so that it delays none on
     /// any node.
-    pub fn lets_pass(&self, until: Time) -> bool {
+    pub fn ends_before_bookings(&self, until: Time) -> bool {
         self.by_start.first().is_none_or(|&(at, _)| until <= at)
     }
 
@@ -305,7 +305,7 @@ impl<'s> Calendar<'s> {
         claim: &JobAmounts,
         until: Time,
     ) -> bool {
-        if self.lets_pass(until) {
+        if self.ends_before_bookings(until) {
             return true;
         }
         match self.open(space) {
@@ -386,7 +386,7 @@ impl<'s> Calendar<'s> {
         let soonest = self.now + OVERDUE;
         let preempted = self
             .state
-            .making_way()
+            .jobs_counted_as_ending()
             .filter_map(|job| self.state.running.get(&job));
         // A job past its walltime is already among the ends.
         for running in preempted.filter(|running| running.until > soonest) {
@@ -413,7 +413,7 @@ impl<'s> Calendar<'s> {
         let running = &self.state.running;
         let preempted = self
             .state
-            .making_way()
+            .jobs_counted_as_ending()
             .filter(|job| running.get(job).is_some_and(|running| running.until > end));
         for (job, running) in ends
             .chain(preempted)

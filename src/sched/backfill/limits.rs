@@ -20,7 +20,7 @@ impl BackfillLimits {
     /// never refused and still counts: otherwise the next cycle would consider other jobs though
     /// nothing has happened.
     pub fn consider(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
-        if !self.looks_on(policy) && !is_promised {
+        if !self.has_depth_left(policy) && !is_promised {
             return Err(Reason::BackfillDepth {
                 limit: policy.consider,
             });
@@ -30,7 +30,7 @@ impl BackfillLimits {
     }
 
     /// Whether one more job would be considered.
-    pub fn looks_on(&self, policy: &Backfill) -> bool {
+    pub fn has_depth_left(&self, policy: &Backfill) -> bool {
         policy.consider == 0 || self.considered < policy.consider
     }
 

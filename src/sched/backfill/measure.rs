@@ -25,8 +25,9 @@ impl ResourceMeasure {
         space: &AvailabilityMap,
     ) -> Option<(ResourceMeasure, Vec<i64>)> {
         let mut shapes = state.shapes();
-        if !space.guide().is_indifferent()
-            || !shapes.all(|shape| shape.is_unbound() && !space.guide().is_choosy(shape))
+        if !space.guide().is_interchangeable()
+            || !shapes
+                .all(|shape| shape.is_unbound() && !space.guide().restricts_combination(shape))
         {
             return None;
         }

@@ -492,7 +492,7 @@ impl<'s> Pins<'s> {
         };
         let is_plain = shape.arrangement != Arrangement::Pack
             && shape.group.is_none()
-            && !then.space.guide().is_choosy(shape);
+            && !then.space.guide().restricts_combination(shape);
         if !is_plain || !place::fits(&then.space, shape) {
             return place::fit(&then.space, shape).ok();
         }

@@ -90,7 +90,7 @@ impl<'s> Windows<'s> {
                 .state
                 .windows
                 .values()
-                .filter(|window| window.is_called(name) && window.is_open(self.now));
+                .filter(|window| window.has_name(name) && window.is_open(self.now));
             let names: BTreeSet<String> =
                 requested.map(|window| window.name().to_string()).collect();
             for (&ix, taken) in &claim.holds {
@@ -121,7 +121,7 @@ impl<'s> Windows<'s> {
             .state
             .windows
             .values()
-            .filter(|window| window.is_called(name) && window.is_open(self.now));
+            .filter(|window| window.has_name(name) && window.is_open(self.now));
         own.filter(|window| window.ends_jobs())
             .map(|window| window.to)
             .fold(end, Time::min)
@@ -216,7 +216,7 @@ impl<'s> Windows<'s> {
             self.state
                 .windows
                 .values()
-                .any(|window| window.is_called(requested) && window.covers(node))
+                .any(|window| window.has_name(requested) && window.covers(node))
         })
     }
 
@@ -448,7 +448,7 @@ impl<'s> Windows<'s> {
             .state
             .windows
             .values()
-            .filter(|window| window.is_called(requested) && window.is_open(self.now))
+            .filter(|window| window.has_name(requested) && window.is_open(self.now))
             .collect();
         let Some(first) = open.first() else {
             return Err(Reason::NotOpen {

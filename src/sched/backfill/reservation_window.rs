@@ -44,7 +44,7 @@ pub fn place(
     let cluster = &state.cluster;
     let shape = Shape::of_request(wanted.request, &cluster.catalog);
     let vacant = AvailabilityMap::vacant(cluster);
-    if !vacant.is_void() && !place::fits(&vacant, &shape) {
+    if !vacant.has_no_nodes() && !place::fits(&vacant, &shape) {
         return Err(shortage::never(&vacant, &shape));
     }
     let space = throughout(state, wanted, inside, now);

@@ -54,7 +54,7 @@ impl<'s> Timeline<'s> {
             .iter()
             .map(|(&job, &(_, until))| (until, job))
             .filter(|&(until, _)| until != Time::NEVER);
-        let endless = state.making_way().filter(|job| {
+        let endless = state.jobs_counted_as_ending().filter(|job| {
             let running = state.running.get(job);
             running.is_some_and(|running| running.is_endless())
         });

@@ -15,7 +15,7 @@ use crate::model::reason::{self, Reason};
 use crate::model::time::Span;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking;
-use crate::sched::view::eligible::{Eligible, Few};
+use crate::sched::view::eligible::{Eligible, EligibleJobs};
 use crate::sched::view::plan::Plan;
 use crate::sched::view::shape::ClassId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ pub(in crate::sched) fn list_with<'s>(
         let can_run = feasibility::check(&class.shape, cycle).is_ok()
             && priority_threshold::check(job, cycle).is_ok();
         let is_ineligible = !can_run || throttling::is_ineligible(job, cycle);
-        if is_ineligible || counters.accounts_of(&class.who).is_empty() {
+        if is_ineligible || counters.counters_of(&class.who).is_empty() {
             ranking.pass(job);
             continue;
         }
@@ -67,7 +67,7 @@ pub(in crate::sched) fn list_with<'s>(
                     listed.remove(&class.id).unwrap_or_default(),
                     counters.reason(exceeded, class),
                 );
-                eligible.0.insert(class.id, Few { jobs, why });
+                eligible.0.insert(class.id, EligibleJobs { jobs, why });
                 ranking.pass(job);
             }
         }
@@ -98,7 +98,7 @@ pub(super) fn set_verdicts(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[C
     }
     // A job that starts leaves the list, so another job may be considered.
     if !plan.starts.is_empty() {
-        plan.look_again(plan.now + Span(1));
+        plan.request_cycle(plan.now + Span(1));
     }
     plan.eligible = eligible;
 }

@@ -82,7 +82,7 @@ impl<'s> ExpandingClass<'s> {
             cycle.consider();
             match cycle::place(candidate, Pass::Expansion, cycle) {
                 Ok(attempt) => launch::launch(candidate, attempt, cycle),
-                Err(reason) => return cycle.look_again_for(&reason),
+                Err(reason) => return cycle.schedule_cycle_for(&reason),
             }
         }
     }

@@ -88,7 +88,7 @@ struct Combination<'s> {
 impl<'s> Combination<'s> {
     fn place(&mut self, choice: &BackfillOption) -> Option<Placement> {
         let shape = &choice.shape;
-        if self.calendar.lets_pass(choice.until) {
+        if self.calendar.ends_before_bookings(choice.until) {
             place::fit(&self.space, shape).ok()
         } else {
             self.calendar.beside(&self.space, shape, choice.until)

@@ -14,7 +14,7 @@ use crate::sched::view::snapshot::JobOwner;
 pub struct PossibleStart {
     claim: JobAmounts,
     shares: Vec<(NodeIx, NodeShare)>,
-    is_borrowed: bool,
+    is_preemptible: bool,
     pass: Pass,
 }
 
@@ -28,7 +28,7 @@ pub fn prepare(
     PossibleStart {
         claim,
         shares,
-        is_borrowed: found.is_borrowed,
+        is_preemptible: found.is_preemptible,
         pass,
     }
 }
@@ -51,7 +51,7 @@ pub fn start(
     cycle.space.share(shape, &mut claim);
     let numbers = &mut cycle.numbers;
     let shares = attempt.shares.into_iter();
-    let shares = shares.map(|(node, share)| numbers.hand_out(cluster, node, share));
+    let shares = shares.map(|(node, share)| numbers.assign_numbers(cluster, node, share));
     let start = Start {
         job: job.job,
         shares: shares.collect(),
@@ -62,7 +62,7 @@ pub fn start(
         until: cycle.end_of(job.class),
         passed: cycle.promises.blocked,
         behind: cycle.plan.bookings.len(),
-        preemptible: attempt.is_borrowed,
+        preemptible: attempt.is_preemptible,
         beyond: match attempt.pass {
             Pass::Expansion => cycle.subjob_limit(job).map(|limit| limit.limit),
             _ => None,

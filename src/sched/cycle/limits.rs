@@ -15,7 +15,7 @@ use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::view::counting::QuantityKind;
-use crate::sched::view::holdings::{Holding, Pledge};
+use crate::sched::view::holdings::{Holding, RemainingUse};
 use crate::sched::view::shape::{ClassId, ClassKey};
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ pub(in crate::sched) struct LimitCounter<'s> {
     /// The amount in use.
     pub used: i64,
     /// The part of that amount that decreases with time.
-    pledge: Pledge,
+    pledge: RemainingUse,
     holdings: Vec<&'s Holding>,
     /// Jobs started since, up to a maximum.
     entered: Vec<JobId>,
@@ -98,7 +98,7 @@ impl<'s> LimitCounter<'s> {
 
     fn enter_all(&mut self, holding: &'s Holding, count: QuantityKind, state: &ClusterState) {
         self.used = self.used.saturating_add(count.held(holding, state));
-        self.pledge = self.pledge.plus(count.pledged(holding));
+        self.pledge = self.pledge.plus(count.remaining_use(holding));
         self.holdings.push(holding);
     }
 }
@@ -144,7 +144,7 @@ impl<'s> LimitCounters<'s> {
     pub fn with_running(mut self) -> LimitCounters<'s> {
         let state = self.state;
         for (who, holding) in state.holdings.all() {
-            for &counter in &*self.accounts_of(who) {
+            for &counter in &*self.counters_of(who) {
                 let count = self.counts[self.counters[counter].place];
                 self.counters[counter].enter_all(holding, count, state);
             }
@@ -160,7 +160,7 @@ impl<'s> LimitCounters<'s> {
     fn drop_overdue(&mut self) {
         let state = self.state;
         for (who, processors, end) in state.overdue(self.now) {
-            for &counter in &*self.accounts_of(who) {
+            for &counter in &*self.counters_of(who) {
                 let weight = self.counts[self.counters[counter].place].weight_of(processors);
                 self.counters[counter].pledge.leave(weight, end);
             }
@@ -168,7 +168,7 @@ impl<'s> LimitCounters<'s> {
     }
 
     /// The indices of the counters in which jobs with these credentials count.
-    pub fn accounts_of(&mut self, who: &Arc<Credentials>) -> Arc<[usize]> {
+    pub fn counters_of(&mut self, who: &Arc<Credentials>) -> Arc<[usize]> {
         if let Some(known) = self.concerned.get(who) {
             return known.clone();
         }
@@ -194,7 +194,7 @@ impl<'s> LimitCounters<'s> {
                     key: key.clone(),
                     bounds,
                     used: 0,
-                    pledge: Pledge::default(),
+                    pledge: RemainingUse::default(),
                     holdings: Vec::new(),
                     entered: Vec::new(),
                     unnamed: 0,
@@ -243,7 +243,7 @@ impl<'s> LimitCounters<'s> {
     /// The limit that one more job of a class would exceed: the first hard limit, or else the first
     /// soft one. Notes the classes that only a soft limit refuses.
     pub fn exceeded_limit(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
-        if let Some(hard) = self.hard_bar(class) {
+        if let Some(hard) = self.exceeded_hard_limit(class) {
             return Some(hard);
         }
         // M23: without a soft limit the hard limit applies.
@@ -256,7 +256,7 @@ impl<'s> LimitCounters<'s> {
     }
 
     /// The first hard limit that one more job of a class would exceed.
-    pub fn hard_bar(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
+    pub fn exceeded_hard_limit(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
         let counter = self.first_exceeded(class, |bounds| bounds.hard)?;
         Some(ExceededLimit {
             counter,
@@ -269,7 +269,7 @@ impl<'s> LimitCounters<'s> {
         class: &ClassKey,
         most: fn(LimitValues) -> Option<i64>,
     ) -> Option<usize> {
-        let counters = self.accounts_of(&class.who);
+        let counters = self.counters_of(&class.who);
         counters
             .iter()
             .copied()
@@ -343,7 +343,7 @@ impl<'s> LimitCounters<'s> {
     /// Counts a started job of a class.
     pub fn enter(&mut self, class: &ClassKey, job: JobId) {
         self.reasons.clear();
-        for &counter in &*self.accounts_of(&class.who) {
+        for &counter in &*self.counters_of(&class.who) {
             let added = self.added(counter, class);
             let weight =
                 self.counts[self.counters[counter].place].weight(class, &self.state.cluster);
@@ -357,7 +357,7 @@ impl<'s> LimitCounters<'s> {
     /// Counts `count` jobs of a class: the named ones and `more` others.
     pub fn enter_many(&mut self, class: &ClassKey, count: u64, (named, more): (&[JobId], u64)) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        for &counter in &*self.accounts_of(&class.who) {
+        for &counter in &*self.counters_of(&class.who) {
             let added = self.added(counter, class);
             let counter = &mut self.counters[counter];
             counter.used = counter.used.saturating_add(added.saturating_mul(count));

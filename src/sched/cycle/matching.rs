@@ -21,7 +21,7 @@ struct Privileges {
     /// Resources are held for the job because other jobs were preempted for it.
     is_preemptor: bool,
     /// The job may delay a planned start, because it is preempted when that start is due (M34).
-    may_borrow: bool,
+    may_use_booked_resources: bool,
 }
 
 /// Nodes on which a job can start now.
@@ -29,7 +29,7 @@ pub struct Match {
     /// The node of each chunk.
     pub placement: Placement,
     /// The job uses resources of a planned start and is preempted when that start is due (M34).
-    pub is_borrowed: bool,
+    pub is_preemptible: bool,
 }
 
 impl Match {
@@ -37,7 +37,7 @@ impl Match {
     pub fn owned(placement: Placement) -> Match {
         Match {
             placement,
-            is_borrowed: false,
+            is_preemptible: false,
         }
     }
 }
@@ -92,10 +92,11 @@ impl<'s> CycleState<'s> {
 
     fn privileges(&self, job: Candidate) -> Privileges {
         // Q9: a job that must not be preempted may not use resources of planned starts.
-        let is_preemptible = !job.class.protected && self.state.bookings.may_borrow(job.job);
+        let is_preemptible =
+            !job.class.protected && self.state.bookings.may_use_booked_resources(job.job);
         Privileges {
             is_preemptor: self.promises.is_preemptor(job.job),
-            may_borrow: is_preemptible && self.lends_planned_resources(),
+            may_use_booked_resources: is_preemptible && self.lends_planned_resources(),
         }
     }
 
@@ -121,12 +122,12 @@ impl<'s> CycleState<'s> {
             return Ok(Match::owned(placement?));
         }
         // A job that also does not fit on the nodes without reservations waits for resources.
-        let Match { is_borrowed, .. } = self.match_beside_plans(job)?;
+        let Match { is_preemptible, .. } = self.match_beside_plans(job)?;
         let placement = placement?;
-        if is_borrowed {
+        if is_preemptible {
             return Ok(Match {
                 placement,
-                is_borrowed,
+                is_preemptible,
             });
         }
         self.match_beside_both(class, until, placement)
@@ -141,7 +142,7 @@ impl<'s> CycleState<'s> {
         until: Time,
         left: Placement,
     ) -> Result<Placement, Arc<Reason>> {
-        if self.calendar.lets_pass(until) {
+        if self.calendar.ends_before_bookings(until) {
             return Ok(left);
         }
         let shape = &class.shape;
@@ -184,24 +185,25 @@ impl<'s> CycleState<'s> {
             self.processors(shape),
             self.now,
         )?;
-        if self.calendar.lets_pass(until) {
+        if self.calendar.ends_before_bookings(until) {
             return self.match_free(shape).map(Match::owned);
         }
         if let Some(reason) = self.refusals.of_span(shape, self.span_of(class)) {
             return Err(reason);
         }
         // X4: the end of the job is unknown.
-        if !privileges.may_borrow && until == Time::NEVER && class.walltime.is_none() {
+        if !privileges.may_use_booked_resources && until == Time::NEVER && class.walltime.is_none()
+        {
             return Err(Reason::NoWalltime.into());
         }
         if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
             return Ok(Match::owned(placement));
         }
-        if privileges.may_borrow {
+        if privileges.may_use_booked_resources {
             let placement = self.match_free(shape)?;
             return Ok(Match {
                 placement,
-                is_borrowed: true,
+                is_preemptible: true,
             });
         }
         match self.calendar.in_the_way(shape, until) {

@@ -20,7 +20,12 @@ struct FreeNumbers {
 impl Numbers {
     /// Adds the lowest free numbers to a share, one for each CPU and GPU. Adds none if the node has
     /// too few numbers to bind each job to its own.
-    pub fn hand_out(&mut self, cluster: &Cluster, node: NodeIx, share: NodeShare) -> NodeShare {
+    pub fn assign_numbers(
+        &mut self,
+        cluster: &Cluster,
+        node: NodeIx,
+        share: NodeShare,
+    ) -> NodeShare {
         let free = self
             .free
             .entry(node)
@@ -38,14 +43,14 @@ impl Numbers {
 
     /// Assigns numbers to a resumed job: new ones for the resources that it had released, the old
     /// ones for the others.
-    pub fn hand_out_again(
+    pub fn reassign_numbers(
         &mut self,
         cluster: &Cluster,
         node: NodeIx,
         whole: &NodeShare,
         needed: &NodeShare,
     ) -> NodeShare {
-        let numbers = self.hand_out(cluster, node, needed.clone());
+        let numbers = self.assign_numbers(cluster, node, needed.clone());
         let mut share = whole.clone();
         for (name, _) in &needed.taken {
             match name.as_str() {

@@ -46,7 +46,7 @@ impl<'s> Borrowed<'s> {
 
     /// Returns the jobs to preempt so that a request fits now: none if it fits already, or does not
     /// fit even without all of them.
-    pub fn claim_back(&mut self, by: JobId, shape: &Shape) -> Vec<Preemption> {
+    pub fn reclaim(&mut self, by: JobId, shape: &Shape) -> Vec<Preemption> {
         let (mut trial, before) = (self.space.clone(), self.gone.clone());
         let mut gone = Vec::new();
         for job in self.left.clone().into_iter().rev() {

@@ -38,7 +38,7 @@ use crate::sched::fairshare::starvation::FairShares;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::snapshot::ClusterState;
-use candidates::Rivalry;
+use candidates::VictimSelection;
 use eviction::Stage;
 
 /// The maximum number of waiting jobs tried in a cycle per trigger: most later jobs need the same
@@ -89,13 +89,13 @@ fn preempt_for_blocked_jobs<'s>(
     stage: &mut Stage<'s>,
     cycle: &mut CycleState<'s>,
 ) {
-    let Some(mut rivalry) = Rivalry::open(trigger, cycle) else {
+    let Some(mut victim_selection) = VictimSelection::open(trigger, cycle) else {
         return;
     };
     for near in &resolved.passes {
-        preempt_in_pass(Some(near), resolved, &mut rivalry, stage, cycle);
+        preempt_in_pass(Some(near), resolved, &mut victim_selection, stage, cycle);
     }
-    preempt_in_pass(None, resolved, &mut rivalry, stage, cycle);
+    preempt_in_pass(None, resolved, &mut victim_selection, stage, cycle);
 }
 
 /// Preempts running jobs on the nodes that a pass allows each job; on all nodes without a pass. A
@@ -103,7 +103,7 @@ fn preempt_for_blocked_jobs<'s>(
 fn preempt_in_pass<'s>(
     pass: Option<&'s Resolved>,
     whole: &'s Resolved,
-    rivalry: &mut Rivalry<'s>,
+    victim_selection: &mut VictimSelection<'s>,
     stage: &mut Stage<'s>,
     cycle: &mut CycleState<'s>,
 ) {
@@ -114,19 +114,19 @@ fn preempt_in_pass<'s>(
     while left > 0
         && let Some(job) = ranking.next()
     {
-        if cycle.has_started(job.job) || stage.awaits_room(job.job) {
+        if cycle.has_started(job.job) || stage.has_victims(job.job) {
             ranking.follow(job);
             continue;
         }
         let class = cycle.state.class(job.class.id);
         let anywhere = class.map_or(job, |class| job.asking(whole.of(class)));
-        if !waits_for_room(anywhere, cycle) || !rivalry.may_preempt(job, cycle) {
+        if !waits_for_resources(anywhere, cycle) || !victim_selection.may_preempt(job, cycle) {
             ranking.pass(job);
             continue;
         }
         left -= 1;
         let has_room = pass.is_some() && stage.has_room(anywhere, cycle);
-        if !has_room && stage.evict(job, rivalry, cycle) {
+        if !has_room && stage.evict(job, victim_selection, cycle) {
             ranking.follow(job);
         } else {
             ranking.pass(job);
@@ -136,21 +136,24 @@ fn preempt_in_pass<'s>(
 
 /// The jobs preempted for a job, or how many could be; None without triggers, or if the job waits
 /// for something other than resources.
-pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<PreemptionOutlook> {
-    let victims: Vec<JobId> = cycle.makes_way_for(job.job);
+pub fn preemption_outlook<'s>(
+    job: Candidate<'s>,
+    cycle: &mut CycleState<'s>,
+) -> Option<PreemptionOutlook> {
+    let victims: Vec<JobId> = cycle.victims_for(job.job);
     if !victims.is_empty() {
         return Some(PreemptionOutlook::Made(victims));
     }
-    if cycle.preemption().triggers.is_empty() || !waits_for_room(job, cycle) {
+    if cycle.preemption().triggers.is_empty() || !waits_for_resources(job, cycle) {
         return None;
     }
     let (mut candidates, mut protected) = (0, 0);
     for &trigger in &cycle.preemption().triggers {
-        let Some(mut rivalry) = Rivalry::open(trigger, cycle) else {
+        let Some(mut victim_selection) = VictimSelection::open(trigger, cycle) else {
             continue;
         };
-        if rivalry.may_preempt(job, cycle) {
-            let (allowed, exempt) = rivalry.below(job);
+        if victim_selection.may_preempt(job, cycle) {
+            let (allowed, exempt) = victim_selection.below(job);
             (candidates, protected) = (candidates + allowed, protected + exempt);
         }
     }
@@ -161,7 +164,7 @@ pub fn way_for<'s>(job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Option<Pre
 }
 
 /// Whether a job waits only for resources, and not for those of a planned start of another job.
-fn waits_for_room(job: Candidate, cycle: &CycleState) -> bool {
+fn waits_for_resources(job: Candidate, cycle: &CycleState) -> bool {
     let is_for_resources = |reason: &Reason| {
         reason.is_blocked()
             && !matches!(

@@ -29,7 +29,7 @@ fn compare(value: f64, least: f64) -> Result<(), Reason> {
 
 /// Gives classes without a job above the threshold that threshold as their verdict, if their whole
 /// shape was refused for lack of free resources: the threshold is checked first (G5).
-pub fn tell_low(state: &ClusterState, policy: &Policy, plan: &mut Plan) {
+pub fn add_threshold_verdicts(state: &ClusterState, policy: &Policy, plan: &mut Plan) {
     let Some(least) = policy.precedence.threshold else {
         return;
     };
@@ -91,7 +91,7 @@ mod tests {
                 .iter()
                 .map(|(job, reason)| (*job, Arc::new(Reason::clone(reason))))
                 .collect();
-            tell_low(&fixture.state, policy, &mut plan);
+            add_threshold_verdicts(&fixture.state, policy, &mut plan);
             plan.verdicts.split_off(verdicts.len())
         };
         let low = Reason::UnderThreshold {

@@ -21,7 +21,7 @@ pub enum Refused {
 /// The refusals of the current cycle, by shape and class.
 pub struct Refusals {
     /// Whether the policy distinguishes between classes with the same request.
-    pub(super) tells_apart: bool,
+    pub(super) distinguishes_classes: bool,
     /// Shapes that do not fit now.
     pub(super) waiting: BTreeMap<ShapeId, Arc<Reason>>,
     /// Shapes without a computable start.
@@ -36,9 +36,9 @@ pub struct Refusals {
 
 impl Refusals {
     /// Without any refusal.
-    pub fn new(tells_apart: bool) -> Refusals {
+    pub fn new(distinguishes_classes: bool) -> Refusals {
         Refusals {
-            tells_apart,
+            distinguishes_classes,
             waiting: BTreeMap::new(),
             hopeless: BTreeSet::new(),
             delaying: BTreeMap::new(),

@@ -102,7 +102,7 @@ impl CycleState<'_> {
             .is_err()
         {
             if let Some(change) = site_time.next_change(self.now) {
-                self.look_then(change);
+                self.request_cycle_at(change);
             }
             return;
         }
@@ -209,7 +209,7 @@ impl CycleState<'_> {
     fn bind(&mut self, whole: &NodeShare, needed: &NodeShare) -> NodeShare {
         let cluster = &self.state.cluster;
         match cluster.find(&whole.node) {
-            Some(ix) => self.numbers.hand_out_again(cluster, ix, whole, needed),
+            Some(ix) => self.numbers.reassign_numbers(cluster, ix, whole, needed),
             None => whole.clone(),
         }
     }
@@ -241,8 +241,8 @@ mod tests {
             .at(70);
         assert_eq!(fixture.resumes(), "1 on n1 with 0,1 until 130");
         assert!(
-            fixture.state.waits_to_go_on(JobId::job(1))
-                && !fixture.state.waits_to_go_on(JobId::job(2))
+            fixture.state.waits_to_resume(JobId::job(1))
+                && !fixture.state.waits_to_resume(JobId::job(2))
         );
         let mut fixture = fixture.queued(2, "select=1:ncpus=2 walltime=50");
         let mut plan = fixture.plan();
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(
             (
                 fixture.resumes().as_str(),
-                fixture.state.waits_to_go_on(JobId::job(1))
+                fixture.state.waits_to_resume(JobId::job(1))
             ),
             ("", false)
         );

@@ -26,16 +26,16 @@ use std::sync::Arc;
 const MAX_PLANNED_STARTS: usize = 1000;
 
 /// Starts jobs that only a soft limit keeps waiting, if that delays no job within its soft limits.
-pub fn start_over_soft<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
+pub fn start_over_soft_limits<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let over = cycle.over_soft();
-    if over.is_empty() || !cycle.looks_on() || !has_room(&over, resolved, cycle) {
+    if over.is_empty() || !cycle.has_depth_left() || !has_room(&over, resolved, cycle) {
         return;
     }
     if !promise_all(resolved, cycle) {
         return;
     }
     let refused = start(&over, resolved, cycle);
-    cycle.tell_anew(&refused);
+    cycle.replace_verdicts(&refused);
 }
 
 /// Whether any job of these classes fits within its hard limits. Only the shortest job of each
@@ -46,7 +46,7 @@ fn has_room<'s>(
     cycle: &mut CycleState<'s>,
 ) -> bool {
     let state = cycle.state;
-    let tells_apart = !state.windows.is_empty();
+    let distinguishes_classes = !state.windows.is_empty();
     let mut shortest: BTreeMap<(ShapeId, Option<ClassId>), Candidate> = BTreeMap::new();
     for waiting in over.iter().filter_map(|class| state.classes.get(class)) {
         let Some((_, (_, first))) = waiting.first() else {
@@ -56,7 +56,7 @@ fn has_room<'s>(
         if cycle.is_within_hard_limits(class) {
             let job = Candidate::alone(first, class);
             let candidate = shortest
-                .entry((class.shape.id, tells_apart.then_some(class.id)))
+                .entry((class.shape.id, distinguishes_classes.then_some(class.id)))
                 .or_insert(job);
             if cycle.span_of(class) < cycle.span_of(candidate.class) {
                 *candidate = job;

@@ -131,7 +131,7 @@ impl<'s> CycleState<'s> {
             borrowed: None,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
-            refusals: Refusals::new(resolved.tells_apart()),
+            refusals: Refusals::new(resolved.distinguishes_classes()),
             limits,
             started: BTreeSet::new(),
             plan: Plan {
@@ -174,7 +174,7 @@ impl<'s> CycleState<'s> {
         }
         let vacant = self.vacant();
         // Without nodes, no request can be ruled out.
-        let is_possible = vacant.is_void() || place::fits(vacant, shape);
+        let is_possible = vacant.has_no_nodes() || place::fits(vacant, shape);
         self.possible.insert(shape.id, is_possible);
         is_possible
     }
@@ -304,7 +304,7 @@ impl<'s> CycleState<'s> {
         {
             *until = at;
         }
-        self.look_again_for(&reason);
+        self.schedule_cycle_for(&reason);
         self.refusals.note(candidate.job, &reason);
         let counts =
             self.promises.blocked.is_some() && self.backfill_limits.counts(self.backfill());
@@ -323,18 +323,18 @@ impl<'s> CycleState<'s> {
     }
 
     /// Schedules a cycle for the time at which this reason may cease to hold although no job ends.
-    pub fn look_again_for(&mut self, reason: &Reason) {
+    pub fn schedule_cycle_for(&mut self, reason: &Reason) {
         if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
-            self.plan.look_again(until);
+            self.plan.request_cycle(until);
         }
         if let Reason::Limited(excess) = reason {
             // M21: the usage that counts decays although no job ends.
             if let Some(until) = excess.until {
-                self.plan.look_again(until);
+                self.plan.request_cycle(until);
             }
         }
         if let Some(change) = self.next_change(reason) {
-            self.plan.look_again(change);
+            self.plan.request_cycle(change);
         }
     }
 
@@ -413,7 +413,7 @@ impl<'s> CycleState<'s> {
             let borrowed = self
                 .borrowed
                 .get_or_insert_with(|| Borrowed::new(self.state, &self.space));
-            let preemptions = borrowed.claim_back(candidate.job, &candidate.class.shape);
+            let preemptions = borrowed.reclaim(candidate.job, &candidate.class.shape);
             self.take_back(candidate.job, preemptions);
         }
         Some(at)
@@ -455,7 +455,7 @@ impl<'s> CycleState<'s> {
             } else {
                 at
             };
-            self.plan.look_again(next);
+            self.plan.request_cycle(next);
         }
         Some(at)
     }

@@ -106,7 +106,7 @@ fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
 
 /// Gives classes in stopped queues the verdict "queue stopped" if their whole shape was refused for
 /// lack of free resources: the queue is checked before the resources (G5).
-pub fn tell_stopped(state: &ClusterState, plan: &mut Plan) {
+pub fn add_stopped_queue_verdicts(state: &ClusterState, plan: &mut Plan) {
     let groups = state.alike.groups().map(|(_, members)| members);
     let with_stopped_queue: Vec<&Members> = groups
         .filter(|members| {
@@ -133,7 +133,7 @@ pub fn tell_stopped(state: &ClusterState, plan: &mut Plan) {
 
 /// Gives classes over a limit that limit as their verdict if their whole shape was refused for lack
 /// of free resources (I13).
-pub fn tell_limited(state: &ClusterState, limits: &mut LimitCounters, plan: &mut Plan) {
+pub fn add_limit_verdicts(state: &ClusterState, limits: &mut LimitCounters, plan: &mut Plan) {
     let verdicts = VerdictIndex::of(plan);
     let keys = state.classes.values().map(|class| &class.key);
     let over = keys.filter(|key| verdicts.lacks(key)).filter_map(|key| {

@@ -110,7 +110,7 @@ impl<'s> InForce<'s> {
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for class in self.state.classes.values() {
             let jobs = waiting(class);
-            for &account in &*self.counters.accounts_of(&class.key.who) {
+            for &account in &*self.counters.counters_of(&class.key.who) {
                 let (all, barred) = counts.entry(account).or_default();
                 *all += jobs;
                 *barred += self.barred(account, class, jobs);

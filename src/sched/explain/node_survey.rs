@@ -216,7 +216,7 @@ impl NodeChecks<'_> {
                 "the load average has reached its maximum",
             ));
         }
-        let is_taken = self.chunk.wants_idle() && room.tenants > 0;
+        let is_taken = self.chunk.needs_idle_hosts() && room.tenants > 0;
         if self.space.admits(ix, self.shape.owner()) && !is_taken {
             return None;
         }
@@ -246,7 +246,7 @@ impl NodeChecks<'_> {
             .space
             .in_use()
             .get(&ix)
-            .map(|in_use| in_use.given_back(self.space.room(ix)));
+            .map(|in_use| in_use.free_without_use(self.space.room(ix)));
         if unused.is_some_and(|room| self.lacking(&room.free).is_none()) {
             return Some(Objection {
                 code: "in_use",

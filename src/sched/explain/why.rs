@@ -19,7 +19,7 @@ use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::snapshot::ClusterState;
 
 /// The maximum number of jobs ahead that are counted.
-const MOST_COUNTED: u64 = 500_000;
+const MAX_COUNTED: u64 = 500_000;
 
 /// Explains a waiting job; None for a job that is no candidate. `outlook` is a forecast from the
 /// same state and time. The jobs that have passed the job (`overtakers`) are not known here.
@@ -99,7 +99,7 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     let mut shorter = found
         .first()
         .and_then(|first| obstacles::shorter(candidate, &mut cycle, first));
-    let way = preemption::way_for(candidate, &mut cycle);
+    let way = preemption::preemption_outlook(candidate, &mut cycle);
     let fair_share = fair_share_status::of_job(job, &cycle);
     let plan = cycle::close(cycle);
     let mut objections = obstacles::led_by(plan.verdict_on(&class.key, job), job, found);
@@ -221,7 +221,7 @@ fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRa
     };
     let mut ranking = ranking::rank(state, &resolved);
     let mut before = 0;
-    while before < MOST_COUNTED
+    while before < MAX_COUNTED
         && let Some(candidate) = ranking.next()
     {
         if is_of(candidate.job, job) {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 impl ClusterState {
     /// The classes that the script places and that have no answer yet.
-    pub fn unasked(&self, policy: &Policy) -> Vec<ClassId> {
+    pub fn without_answer(&self, policy: &Policy) -> Vec<ClassId> {
         let waiting = self.classes.iter().filter(|(id, class)| {
             let allocation = class.key.shape.allocation;
             allocation.unwrap_or(policy.placement.allocation) == NodeAllocation::Site
@@ -57,7 +57,7 @@ mod tests {
             cluster("2 x ncpus=1, 1 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
         fixture = fixture.queued(2, "select=1:ncpus=1");
         let class = fixture.state.class_of(JobId::job(1)).unwrap();
-        assert_eq!(fixture.state.unasked(&fixture.policy), [class]);
+        assert_eq!(fixture.state.without_answer(&fixture.policy), [class]);
         assert_eq!(fixture.state.candidates(class), ["n3"]);
         fixture.state.await_answer(class);
         assert_eq!(
@@ -66,7 +66,7 @@ mod tests {
         );
         fixture.state.set_answer(class, None);
         assert_eq!(fixture.starts(), "1 on n3; 2 on n1");
-        assert!(fixture.state.unasked(&fixture.policy).is_empty());
+        assert!(fixture.state.without_answer(&fixture.policy).is_empty());
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(
             (
                 changed.starts().as_str(),
-                changed.state.unasked(&changed.policy)
+                changed.state.without_answer(&changed.policy)
             ),
             ("1 on n2", vec![class])
         );

@@ -182,7 +182,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Whether this is not the map of the present: it has no jobs, or shows a later time.
-    pub fn is_imagined(&self) -> bool {
+    pub fn is_hypothetical(&self) -> bool {
         self.is_vacant || self.is_later
     }
 
@@ -230,7 +230,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Whether no node takes jobs.
-    pub fn is_void(&self) -> bool {
+    pub fn has_no_nodes(&self) -> bool {
         self.heads.iter().all(|head| head.nodes == 0)
     }
 
@@ -500,14 +500,14 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// The class of each node, for a comparison with another map.
-    pub(super) fn rooms(&self) -> Rooms {
-        let mut buckets = vec![Rooms::NOWHERE; self.cluster.slots()];
+    pub(super) fn rooms(&self) -> NodeClassIndex {
+        let mut buckets = vec![NodeClassIndex::NOWHERE; self.cluster.slots()];
         for (place, bucket) in self.buckets.iter().enumerate() {
             for ix in bucket.nodes() {
                 buckets[ix.0 as usize] = place as u32;
             }
         }
-        Rooms {
+        NodeClassIndex {
             keys: self
                 .buckets
                 .iter()
@@ -563,14 +563,14 @@ impl<'s> AvailabilityMap<'s> {
 
 /// The class of each node.
 #[derive(Clone, Debug, Default)]
-pub struct Rooms {
+pub struct NodeClassIndex {
     /// The keys of the classes.
     pub keys: Vec<Arc<NodeClassKey>>,
-    /// By node: the index of its class, or [`Rooms::NOWHERE`].
+    /// By node: the index of its class, or [`NodeClassIndex::NOWHERE`].
     pub buckets: Vec<u32>,
 }
 
-impl Rooms {
+impl NodeClassIndex {
     /// The index for a node without class.
     pub const NOWHERE: u32 = u32::MAX;
 

@@ -4,7 +4,7 @@
 //! the changed nodes again and so gives the result of a new computation: a plan is the same with a
 //! cache and without.
 
-use super::availability_map::{AvailabilityMap, Rooms};
+use super::availability_map::{AvailabilityMap, NodeClassIndex};
 use super::filter::times_on;
 use super::place;
 use crate::model::policy::{PlacementPolicy, Policy};
@@ -26,7 +26,7 @@ pub struct CycleCache {
     placement: PlacementPolicy,
     /// The edition of the set of nodes.
     edition: u64,
-    rooms: Rooms,
+    rooms: NodeClassIndex,
     /// The reasons of shapes for which there were too few places.
     scattered: BTreeMap<ShapeId, Arc<Reason>>,
     /// The class of each changed node, before and after.
@@ -66,7 +66,7 @@ impl CycleCache {
         self.found.reserve(self.scattered.len());
     }
 
-    fn note_changes(&mut self, rooms: &Rooms) {
+    fn note_changes(&mut self, rooms: &NodeClassIndex) {
         for node in 0..rooms.buckets.len() {
             let (before, now) = (self.rooms.of(node), rooms.of(node));
             let is_same = match (before, now) {
@@ -150,7 +150,7 @@ impl CycleCache {
 
     /// Whether the result of the last cycle still holds. Never while a job runs past its walltime:
     /// then its expected end moves with the clock, and planned starts with it.
-    pub(in crate::sched) fn concludes(
+    pub(in crate::sched) fn still_holds(
         &self,
         state: &ClusterState,
         policy: &Policy,

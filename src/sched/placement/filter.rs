@@ -256,14 +256,14 @@ pub fn times_on(
 ) -> u64 {
     let times = chunk.times_in(&key.free).min(chunk.count);
     let is_suitable = times > 0
-        && welcomes(space, key, shape.owner())
+        && admits_owner(space, key, shape.owner())
         && space.meets(key.kind, &chunk.needs)
         && suits_kind(space, shape, key.kind)
-        && (!chunk.wants_idle() || key.condition == Joinable::Idle);
+        && (!chunk.needs_idle_hosts() || key.condition == Joinable::Idle);
     if !is_suitable {
         return 0;
     }
-    if chunk.wants_idle() || shape.is_one_to_a_node(space.cluster.kind(key.kind)) {
+    if chunk.needs_idle_hosts() || shape.is_one_to_a_node(space.cluster.kind(key.kind)) {
         return 1;
     }
     times
@@ -271,7 +271,7 @@ pub fn times_on(
 
 /// Whether the access policies of a job and of the nodes of a class allow the job there, as far as
 /// the class decides.
-pub fn welcomes(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner) -> bool {
+pub fn admits_owner(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner) -> bool {
     let access = owner.on(space.cluster.kind(key.kind).empty.bounds);
     !key.barred.contains(&owner.user) && key.condition.admits(access, owner.user)
 }
@@ -290,8 +290,9 @@ pub fn fitting_nodes<'a>(
             && room.admits(shape.owner())
             && space.meets(kind, &chunk.needs)
             && suits_kind(space, shape, kind)
-            && (!chunk.wants_idle() || room.condition() == Joinable::Idle);
-        let is_single = shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.wants_idle();
+            && (!chunk.needs_idle_hosts() || room.condition() == Joinable::Idle);
+        let is_single =
+            shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.needs_idle_hosts();
         suits.then(|| {
             (
                 ix,
@@ -313,7 +314,7 @@ pub fn times_on_node(
     node: NodeIx,
 ) -> u64 {
     let room = space.room(node);
-    if !space.admits(node, shape.owner()) || chunk.wants_idle() && room.tenants > 0 {
+    if !space.admits(node, shape.owner()) || chunk.needs_idle_hosts() && room.tenants > 0 {
         return 0;
     }
     let times = chunk.times_in(&room.free);
@@ -326,7 +327,9 @@ pub fn times_on_node(
 /// Whether a node takes at most one chunk of this kind.
 pub fn takes_one(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape, node: NodeIx) -> bool {
     let kind = space.cluster.node(node).kind;
-    kind.is_some_and(|kind| shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.wants_idle())
+    kind.is_some_and(|kind| {
+        shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.needs_idle_hosts()
+    })
 }
 
 #[cfg(test)]

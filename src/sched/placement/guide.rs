@@ -5,7 +5,7 @@ use crate::model::node::NodeTerms;
 use crate::model::policy::{Availability, PlacementPolicy};
 use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
 use crate::model::resource::ResourceValue;
-use crate::sched::amounts::{MOST_OF_A_NODE, counted};
+use crate::sched::amounts::{MAX_NODE_AMOUNT, counted};
 use crate::sched::view::cluster::{Cluster, KindIx, NodeKind};
 use crate::sched::view::shape::Shape;
 use crate::sched::view::sort_key::highest_first;
@@ -38,7 +38,7 @@ pub struct Guide {
     size: Vec<Rank>,
     /// The speed of each kind of node, in thousandths.
     speed: Vec<i64>,
-    is_indifferent: bool,
+    is_interchangeable: bool,
 }
 
 impl Guide {
@@ -48,7 +48,7 @@ impl Guide {
             allocation: placement.allocation,
             distribution: placement.distribution,
             expression: placement.rank.clone(),
-            is_indifferent: is_indifferent(placement, cluster),
+            is_interchangeable: is_interchangeable(placement, cluster),
             ..Guide::default()
         };
         let most = largest_amounts(cluster);
@@ -64,7 +64,7 @@ impl Guide {
 
     /// Whether a request restricts the combination of its nodes: a node set, adjacent nodes, or
     /// nodes of similar speed.
-    pub fn is_choosy(&self, shape: &Shape) -> bool {
+    pub fn restricts_combination(&self, shape: &Shape) -> bool {
         let policy = shape.allocation.unwrap_or(self.allocation);
         shape.sets.is_some()
             || matches!(
@@ -74,8 +74,8 @@ impl Guide {
     }
 
     /// Whether all nodes are interchangeable, as far as the terms of nodes and the policy decide.
-    pub fn is_indifferent(&self) -> bool {
-        self.is_indifferent
+    pub fn is_interchangeable(&self) -> bool {
+        self.is_interchangeable
     }
 
     /// The speed of a kind of node in thousandths, from its resource `speed`; 1000 by default.
@@ -100,13 +100,13 @@ impl Guide {
     }
 }
 
-fn is_indifferent(placement: &PlacementPolicy, cluster: &Cluster) -> bool {
-    let is_choosy = matches!(
+fn is_interchangeable(placement: &PlacementPolicy, cluster: &Cluster) -> bool {
+    let restricts_combination = matches!(
         placement.allocation,
         NodeAllocation::Contiguous | NodeAllocation::MaxBalance | NodeAllocation::Site
     );
     let mut availabilities = placement.availabilities.values();
-    !is_choosy
+    !restricts_combination
         && placement.access == NodeAccess::Shared
         && placement.sets.is_none()
         && placement.veto.is_none()
@@ -119,7 +119,7 @@ fn is_indifferent(placement: &PlacementPolicy, cluster: &Cluster) -> bool {
 
 /// The maximum of each resource on any node.
 fn largest_amounts(cluster: &Cluster) -> Vec<i64> {
-    let mut most = cluster.catalog.no_room().to_vec();
+    let mut most = cluster.catalog.node_zeros().to_vec();
     for (_, kind) in cluster.kinds() {
         for (most, has) in most.iter_mut().zip(&kind.empty.free) {
             *most = (*most).max(*has);
@@ -133,7 +133,7 @@ fn largest_amounts(cluster: &Cluster) -> Vec<i64> {
 fn size(kind: &NodeKind, most: &[i64]) -> Rank {
     let shares = kind.empty.free.iter().zip(most);
     let shares = shares.map(|(has, most)| match most {
-        1..MOST_OF_A_NODE => {
+        1..MAX_NODE_AMOUNT => {
             i64::try_from(i128::from(*has) * 1_000_000 / i128::from(*most)).unwrap_or(0)
         }
         _ => 0,

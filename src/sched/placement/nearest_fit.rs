@@ -98,7 +98,7 @@ pub fn never(
         }
     };
     let own = shape_of(job);
-    if vacant.is_void() || place::fits(&vacant, &own) {
+    if vacant.has_no_nodes() || place::fits(&vacant, &own) {
         return None;
     }
     let nearest = nearest_request(&vacant, &own, &job.spec.request, resources, |request| {

@@ -9,7 +9,7 @@ mod node_groups;
 mod search;
 
 use super::availability_map::AvailabilityMap;
-use super::filter::{self, fitting_classes, fitting_nodes, welcomes};
+use super::filter::{self, admits_owner, fitting_classes, fitting_nodes};
 use super::guide::Rank;
 use super::rank::{Candidates, class_rank, rank, ranks_kinds};
 use super::shared_hosts;
@@ -166,7 +166,7 @@ fn needs_single_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
         || shape.group.is_some()
         || shape.pooled.iter().any(|&(index, _)| is_per_host(index))
         || filter::asks_nodes(space, shape)
-        || space.cluster.gives_whole_hosts(shape.owner())
+        || space.cluster.may_get_whole_hosts(shape.owner())
 }
 
 /// Places chunks of one kind on the first nodes on which they fit.
@@ -276,7 +276,7 @@ fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement>
         let is_suitable =
             space.meets(head.kind, &needs) && filter::suits_kind(space, shape, head.kind);
         head.solo
-            && welcomes(space, &space.buckets()[place].key, shape.owner())
+            && admits_owner(space, &space.buckets()[place].key, shape.owner())
             && is_suitable
             && !shape.is_one_to_a_node(space.cluster.kind(head.kind))
     });
@@ -437,11 +437,11 @@ impl<'a> TentativePlacement<'a> {
             Arrangement::Vscatter => self.left.contains_key(&node),
             Arrangement::Free | Arrangement::Pack => {
                 let chunks = &self.shape.chunks;
-                chunks.iter().any(ChunkShape::wants_idle)
+                chunks.iter().any(ChunkShape::needs_idle_hosts)
                     && self
                         .picks
                         .iter()
-                        .any(|&(at, chunk)| at == node && chunks[chunk].wants_idle())
+                        .any(|&(at, chunk)| at == node && chunks[chunk].needs_idle_hosts())
             }
         }
     }

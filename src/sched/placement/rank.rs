@@ -61,7 +61,7 @@ impl Guide {
 /// The policy that applies in this map. M8d: the current load does not apply to another time.
 fn applicable(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
     match allocation {
-        NodeAllocation::CpuLoad if space.is_imagined() => NodeAllocation::MinResource,
+        NodeAllocation::CpuLoad if space.is_hypothetical() => NodeAllocation::MinResource,
         other => other,
     }
 }

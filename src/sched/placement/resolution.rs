@@ -109,7 +109,7 @@ impl Resolved {
     }
 
     /// Whether the policy may resolve classes with the same request differently.
-    pub fn tells_apart(&self) -> bool {
+    pub fn distinguishes_classes(&self) -> bool {
         self.by_policy
     }
 

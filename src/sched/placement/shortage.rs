@@ -41,7 +41,7 @@ pub fn never(vacant: &AvailabilityMap, shape: &Shape) -> Reason {
 
 /// Why a request that could fit does not fit now.
 pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
-    if space.is_void() {
+    if space.has_no_nodes() {
         return Reason::NoNodes;
     }
     if let Some(reason) = unsuitable(space, shape)
@@ -174,7 +174,7 @@ fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     }
     let mut freed = space.clone();
     for (&ix, in_use) in space.in_use() {
-        freed.refile(ix, in_use.given_back(space.room(ix)));
+        freed.refile(ix, in_use.free_without_use(space.room(ix)));
     }
     if !place::fits(&freed, shape) {
         return None;

@@ -148,7 +148,8 @@ impl ClusterState {
         {
             return;
         }
-        if policy.precedence.heeds_shares() && !classes.all(|class| self.ranks.shares.knows(class))
+        if policy.precedence.uses_fair_share()
+            && !classes.all(|class| self.ranks.shares.knows(class))
         {
             let mut before = std::mem::take(&mut self.ranks.shares);
             self.ranks.shares = Arc::new(FairShareFactors::joined(self, policy, now, &mut before));
@@ -187,7 +188,7 @@ impl ClusterState {
             .filter(|rule| rule.is_of(policy))
             .unwrap_or_else(|| Arc::new(PriorityRule::of(policy)));
         let mut before = std::mem::take(&mut self.ranks.shares);
-        let shares = if policy.precedence.heeds_shares() {
+        let shares = if policy.precedence.uses_fair_share() {
             FairShareFactors::of(self, policy, now, &mut before)
         } else {
             FairShareFactors::default()

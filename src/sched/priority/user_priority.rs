@@ -4,7 +4,7 @@
 //! A job is held back behind the owner's jobs with a higher priority. No score is ever raised, so
 //! no user gains over others; equal priorities change no score.
 
-use crate::model::policy::{OwnSay, Precedence, PriorityOrder};
+use crate::model::policy::{OwnerPriorityRule, Precedence, PriorityOrder};
 use crate::model::report::priority_score::ScorePart;
 use crate::sched::view::class::{Class, QueuePosition};
 use crate::sched::view::shape::{ClassId, ClassKey};
@@ -52,7 +52,7 @@ impl ClusterState {
 fn levels(
     classes: &OwnerClasses,
     prioritized: &BTreeSet<ClassId>,
-    own_say: &OwnSay,
+    own_say: &OwnerPriorityRule,
 ) -> Vec<PriorityLevels> {
     let mut lines: BTreeMap<(String, String), PriorityLevels> = prioritized
         .iter()
@@ -136,7 +136,7 @@ pub(super) fn part(
         return None;
     }
     let difference = score - parts.iter().filter_map(ScorePart::product).sum::<f64>();
-    let is_set = class.priority != rule.own_say.unsaid();
+    let is_set = class.priority != rule.own_say.default_priority();
     (is_set || difference != 0.0)
         .then(|| ScorePart::weighed(PART, class.priority.to_string(), difference, 1.0))
 }

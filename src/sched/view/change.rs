@@ -134,7 +134,7 @@ impl<'a> Change<'a> {
                 Change::Gone(id)
             };
         };
-        let waits = job.waits_to_go_on() && run.is_still();
+        let waits = job.waits_to_resume() && run.is_stopped();
         Change::Holds {
             job: id,
             shares: job.held().iter().map(|share| run.kept(share)).collect(),
@@ -180,7 +180,7 @@ impl<'a> Change<'a> {
 
 /// The end of a job's walltime, extended by its pauses; NEVER for a suspended job.
 fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
-    if run.is_still() {
+    if run.is_stopped() {
         Time::NEVER
     } else {
         run.started + job.spec.walltime().unwrap_or(policy.default_walltime) + run.pauses().total

@@ -14,7 +14,7 @@ use crate::model::job_id::JobId;
 use crate::model::node::{NodeFacts, NodeTerms};
 use crate::model::request::cluster_path::ClusterPath;
 use crate::model::resource::{ResourceList, ResourceValue};
-use crate::sched::amounts::{Amounts, Catalog, MOST_OF_A_NODE, counted};
+use crate::sched::amounts::{Amounts, Catalog, MAX_NODE_AMOUNT, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -265,7 +265,7 @@ impl Cluster {
     }
 
     /// Whether a job of this owner gets exclusive hosts on some kind of node.
-    pub fn gives_whole_hosts(&self, owner: JobOwner) -> bool {
+    pub fn may_get_whole_hosts(&self, owner: JobOwner) -> bool {
         owner.access == AccessPolicy::Hosts
             || self
                 .kinds()
@@ -461,7 +461,7 @@ impl Cluster {
             host: host.to_string(),
             kind: None,
             usable: false,
-            room: FreeResources::empty(self.catalog.no_room(), JobCountLimits::default()),
+            room: FreeResources::empty(self.catalog.node_zeros(), JobCountLimits::default()),
             tenants: BTreeMap::new(),
             cpus: Vec::new(),
             gpus: Vec::new(),
@@ -510,17 +510,17 @@ impl Cluster {
 
     /// Divides resources into counted ones and those that are only compared.
     fn sort_out(&self, available: &ResourceList) -> (Amounts, ResourceList) {
-        let mut capacity = self.catalog.no_room();
+        let mut capacity = self.catalog.node_zeros();
         // Hardware does not bound virtual memory: without a configured amount, it is unlimited.
         if !available.contains_key("vmem")
             && let Some(index) = self.catalog.index("vmem")
         {
-            capacity[index] = MOST_OF_A_NODE;
+            capacity[index] = MAX_NODE_AMOUNT;
         }
         let mut attributes = ResourceList::new();
         for (name, value) in available {
             match (self.catalog.index_on_node(name), counted(value)) {
-                (Some(index), Some(amount)) => capacity[index] = amount.min(MOST_OF_A_NODE),
+                (Some(index), Some(amount)) => capacity[index] = amount.min(MAX_NODE_AMOUNT),
                 _ if name == "host" || name == "vnode" => (),
                 _ => drop(attributes.insert(name.clone(), value.clone())),
             }

@@ -1,7 +1,7 @@
 //! How the quantities of limits are counted: in integers; fractions and times in thousandths.
 
 use super::cluster::Cluster;
-use super::holdings::{Holding, Pledge};
+use super::holdings::{Holding, RemainingUse};
 use super::processor_equivalents;
 use super::shape::ClassKey;
 use super::snapshot::ClusterState;
@@ -117,11 +117,11 @@ impl QuantityKind {
     }
 
     /// The part of a holding that decreases with time.
-    pub fn pledged(self, holding: &Holding) -> Pledge {
+    pub fn remaining_use(self, holding: &Holding) -> RemainingUse {
         match self {
             QuantityKind::ProcessorTime => holding.processors,
             QuantityKind::Time => holding.times,
-            _ => Pledge::default(),
+            _ => RemainingUse::default(),
         }
     }
 

@@ -47,7 +47,7 @@ impl CurrentBookings {
     }
 
     /// Whether resources are free at `now` that were expected to be in use.
-    pub fn is_loose(&self, now: Time) -> bool {
+    pub fn has_freed_resources(&self, now: Time) -> bool {
         self.released.is_some_and(|until| until > now)
     }
 
@@ -71,7 +71,7 @@ impl CurrentBookings {
     }
 
     /// Whether a job may use resources of planned starts: only if it is rerunnable (M34).
-    pub fn may_borrow(&self, job: JobId) -> bool {
+    pub fn may_use_booked_resources(&self, job: JobId) -> bool {
         !self.not_rerunnable.contains(&job.parent().unwrap_or(job))
     }
 
@@ -166,7 +166,7 @@ impl ClusterState {
 
     /// The running jobs that [count as ending](Self::counts_as_ending): preemptible backfilled
     /// jobs, and jobs that are being preempted.
-    pub(in crate::sched) fn making_way(&self) -> impl Iterator<Item = JobId> + '_ {
+    pub(in crate::sched) fn jobs_counted_as_ending(&self) -> impl Iterator<Item = JobId> + '_ {
         let preempted = self
             .bookings
             .preempted
@@ -297,7 +297,7 @@ impl ClusterState {
     }
 
     /// Whether resources are held for a waiting job.
-    pub fn keeps_room_for(&self, job: JobId) -> bool {
+    pub fn holds_resources_for(&self, job: JobId) -> bool {
         self.bookings
             .promise(job)
             .is_some_and(|booking| booking.held_until.is_some())
@@ -423,12 +423,12 @@ mod tests {
         let fixture = fixture.running(1, "select=1:ncpus=2", "n1", 60);
         assert!(
             fixture.state.bookings.preemptible_backfill().eq([job])
-                && !fixture.state.bookings.is_loose(Time(0))
+                && !fixture.state.bookings.has_freed_resources(Time(0))
         );
         let fixture = fixture.running(1, "select=1:ncpus=1", "n1", 60);
         assert!(
             fixture.state.bookings.preemptible_backfill().eq([job])
-                && fixture.state.bookings.is_loose(Time(0))
+                && fixture.state.bookings.has_freed_resources(Time(0))
         );
     }
 

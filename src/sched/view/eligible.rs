@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 /// The classes that the cycle considers only in part.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Eligible(pub(in crate::sched) BTreeMap<ClassId, Few>);
+pub struct Eligible(pub(in crate::sched) BTreeMap<ClassId, EligibleJobs>);
 
 /// The considered jobs of such a class.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::sched) struct Few {
+pub(in crate::sched) struct EligibleJobs {
     /// The jobs; for an array, the considered subjobs and the array itself.
     pub jobs: BTreeSet<JobId>,
     /// Why the other jobs of the class are not considered.

@@ -165,7 +165,7 @@ pub struct InUse {
 
 impl InUse {
     /// The free resources as they would be without this use.
-    pub fn given_back(&self, room: &FreeResources) -> FreeResources {
+    pub fn free_without_use(&self, room: &FreeResources) -> FreeResources {
         let mut room = room.clone();
         add(&mut room.free, &self.amounts);
         room.alone -= u32::from(self.is_closed);

@@ -136,7 +136,7 @@ impl Holder {
 /// The remaining use of running jobs. The use of each job decreases by its weight per millisecond
 /// until its end, so that two sums give the total at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::sched) struct Pledge {
+pub(in crate::sched) struct RemainingUse {
     /// The weights of jobs with an end.
     pub rate: i64,
     /// The sum of weight times end.
@@ -145,7 +145,7 @@ pub(in crate::sched) struct Pledge {
     pub endless: i64,
 }
 
-impl Pledge {
+impl RemainingUse {
     /// Adds the weight of a job with this end.
     pub fn enter(&mut self, weight: i64, until: Time) {
         match until {
@@ -165,8 +165,8 @@ impl Pledge {
     }
 
     /// The sum of both.
-    pub fn plus(self, other: Pledge) -> Pledge {
-        Pledge {
+    pub fn plus(self, other: RemainingUse) -> RemainingUse {
+        RemainingUse {
             rate: self.rate + other.rate,
             due: self.due + other.due,
             endless: self.endless + other.endless,
@@ -195,9 +195,9 @@ pub(in crate::sched) struct Holding {
     /// Their request.
     pub asked: Amounts,
     /// Their remaining CPU time.
-    pub processors: Pledge,
+    pub processors: RemainingUse,
     /// Their remaining run time.
-    pub times: Pledge,
+    pub times: RemainingUse,
 }
 
 /// The running jobs by owner.
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_job_without_an_end_exceeds_any_remaining_time() {
-        let mut pledge = Pledge::default();
+        let mut pledge = RemainingUse::default();
         pledge.enter(4, Time(3_600_000));
         pledge.enter(2, Time(21_600_000));
         assert_eq!(

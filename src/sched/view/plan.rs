@@ -158,7 +158,7 @@ impl Plan {
     /// Why a job of a class waits. The reason may differ from that of the class.
     pub fn verdict_on(&self, class: &ClassKey, job: JobId) -> Option<&Reason> {
         let of_class = self.verdict(class)?;
-        if !of_class.is_of_list() || self.eligible.refusal(class.id, job).is_some() {
+        if !of_class.is_idle_limit() || self.eligible.refusal(class.id, job).is_some() {
             return Some(of_class);
         }
         let own = ClassId(reason::own_name(job));
@@ -169,7 +169,7 @@ impl Plan {
     }
 
     /// The preemptors with their victims; an array stands for its subjobs.
-    pub fn rooms_made(&self) -> BTreeMap<JobId, Vec<JobId>> {
+    pub fn victims_by_preemptor(&self) -> BTreeMap<JobId, Vec<JobId>> {
         let mut victims: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for (preemption, by) in self
             .preempts
@@ -185,7 +185,7 @@ impl Plan {
     }
 
     /// Requests another cycle at this time.
-    pub fn look_again(&mut self, at: Time) {
+    pub fn request_cycle(&mut self, at: Time) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 }

@@ -134,7 +134,7 @@ fn uncounted(job: &Job) -> Vec<(String, ResourceValue)> {
 /// Whether a preemption is still in progress. A preemption by suspension ends once the job is
 /// suspended.
 fn is_awaited(preemption: &JobPreemption, run: &Run) -> bool {
-    !preemption.action.keeps_memory() || (run.suspension.is_some() && !run.is_still())
+    !preemption.action.keeps_memory() || (run.suspension.is_some() && !run.is_stopped())
 }
 
 #[cfg(test)]

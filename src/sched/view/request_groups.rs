@@ -149,7 +149,7 @@ impl Members {
     }
 
     /// Whether only lack of resources, or their queues, can prevent their jobs from starting.
-    pub fn wait_for_room_alone(&self) -> bool {
+    pub fn wait_only_for_resources(&self) -> bool {
         self.particular == 0
     }
 

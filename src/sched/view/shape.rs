@@ -100,7 +100,7 @@ impl ChunkShape {
     }
 
     /// Whether the chunk needs hosts without jobs.
-    pub fn wants_idle(&self) -> bool {
+    pub fn needs_idle_hosts(&self) -> bool {
         self.growing
             .iter()
             .any(|(_, amount)| amount.needs_idle_host())

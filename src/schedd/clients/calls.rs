@@ -42,7 +42,7 @@ impl Calls {
             let why = "too many terminals are being connected; try again in a moment";
             return Err(io::Error::other(why).into());
         }
-        let mut link = FrameSocket::new(socket::knock(noded)?)?;
+        let mut link = FrameSocket::new(socket::connect_nonblocking(noded)?)?;
         link.send(order)?;
         self.calls.insert(
             client,

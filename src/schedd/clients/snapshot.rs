@@ -154,14 +154,14 @@ impl Snapshots {
 
 /// Queries that wait for a newer copy of the state.
 #[derive(Default)]
-pub struct Aside {
+pub struct WaitingForecasts {
     /// The queries with their connections.
     pub questions: Vec<(UnixStream, Caller, ForecastQuery)>,
     /// When they can be answered.
     pub due: Option<Span>,
 }
 
-impl Aside {
+impl WaitingForecasts {
     /// Whether this caller's query must be refused.
     pub fn is_full_for(&self, caller: &Caller) -> bool {
         let own = self

@@ -80,7 +80,7 @@ fn job_tmpdir() -> Result<PathBuf> {
 /// Refuses a path that is not a directory, or that others own or may write to.
 fn must_be_private(folder: &Path) -> Result<()> {
     let is_private =
-        filesystem::is_ones_own(folder).with_context(|| folder.display().to_string())?;
+        filesystem::is_protected(folder).with_context(|| folder.display().to_string())?;
     is_private.then_some(()).with_context(|| {
         format!(
             "{} is not a private directory: {TMPDIR_HINT}",

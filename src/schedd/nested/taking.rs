@@ -283,7 +283,7 @@ impl TakerThread {
             Side::Parent => reach(&self.parent)?,
             Side::Child => Client::connect(&self.child)?,
         };
-        client.be_impatient(ANSWER_TIMEOUT);
+        client.set_timeout(ANSWER_TIMEOUT);
         let reply = client.call(request)?;
         if matches!(request, ClientRequest::Claim(_)) {
             fault::point("nested.claimed")
@@ -326,6 +326,6 @@ fn offer(parent: &Home, queue: &str, except: BTreeSet<JobId>) -> Result<(String,
 
 fn reach(parent: &Home) -> Result<Client, ClientError> {
     let mut client = Client::reach(parent)?;
-    client.be_impatient(ANSWER_TIMEOUT);
+    client.set_timeout(ANSWER_TIMEOUT);
     Ok(client)
 }

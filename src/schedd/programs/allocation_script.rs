@@ -64,8 +64,8 @@ impl AllocationScript {
         if self.program.is_none() {
             return;
         }
-        for class in server.cluster().unasked(&server.setup.policy) {
-            server.note_asked(class);
+        for class in server.cluster().without_answer(&server.setup.policy) {
+            server.note_script_called(class);
             let is_running = self
                 .running_queries
                 .tasks()

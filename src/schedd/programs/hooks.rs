@@ -69,7 +69,7 @@ impl Hooks {
     }
 
     /// Forgets allowed starts, after the hooks have changed.
-    pub fn forget_words(&mut self) {
+    pub fn forget_permissions(&mut self) {
         self.words = Words::default();
     }
 
@@ -101,7 +101,7 @@ impl Hooks {
     }
 
     fn next_start(&mut self, hooks: &[Hook]) -> Option<Case> {
-        while self.starts.may_ask() && !self.wanted.is_empty() {
+        while self.starts.can_run_more() && !self.wanted.is_empty() {
             let (job, nodes) = self.wanted.remove(0);
             if !self.starts.is_about(job) {
                 return Some(Case::new(

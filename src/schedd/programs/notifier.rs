@@ -35,7 +35,7 @@ pub struct Notifier {
 #[derive(Debug)]
 struct NotifierState {
     notices: SyncSender<Notice>,
-    bell: pipe::Bell,
+    bell: pipe::WakeupSender,
     /// Disconnected when all notices are handled.
     done: Receiver<()>,
 }
@@ -106,7 +106,7 @@ impl Notifier {
 /// The state of the thread.
 struct NotifierContext {
     inbox: Receiver<Notice>,
-    ear: pipe::Ear,
+    ear: pipe::WakeupReceiver,
     rounds: RateLimit<NoticeDigest>,
     waiting: VecDeque<Notice>,
     /// The running program.
@@ -117,7 +117,7 @@ struct NotifierContext {
 }
 
 impl NotifierContext {
-    fn new(inbox: Receiver<Notice>, ear: pipe::Ear) -> NotifierContext {
+    fn new(inbox: Receiver<Notice>, ear: pipe::WakeupReceiver) -> NotifierContext {
         NotifierContext {
             inbox,
             ear,
@@ -139,7 +139,7 @@ impl NotifierContext {
     }
 
     fn take_in(&mut self) {
-        self.ear.hush();
+        self.ear.clear_wakeups();
         let now = clock::monotonic();
         loop {
             match self.inbox.try_recv() {

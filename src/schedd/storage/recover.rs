@@ -99,7 +99,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     };
     let mut server = ServerState::new(setup, recorder, clock, stored);
     server.dependencies.load(spool.open_dependencies()?);
-    for (resource, job) in server.asked_in_vain() {
+    for (resource, job) in server.undefined_requests() {
         tracing::warn!(
             "job {job} requests `{resource}`, which is not a [[resource]] any more: \
              it is not counted until {} defines it again",
@@ -107,8 +107,8 @@ pub fn recover(home: &Home) -> Result<Recovered> {
         );
     }
     server.begin(&reading);
-    server.accrue_anew();
-    server.forget_unasked();
+    server.recompute_eligibility();
+    server.revoke_stale_reports();
     server.load_reservations(reservations);
     server.load_usage(expiry::stored_usage(
         server.setup.policy.usage.clone(),

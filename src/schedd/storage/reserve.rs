@@ -44,7 +44,7 @@ impl Reserve {
 
     /// Restores the used part of the reserve, if the disk has room.
     pub fn renew(&mut self) {
-        let lack = match filesystem::allot(&self.log, RESERVE_BYTES) {
+        let lack = match filesystem::preallocate(&self.log, RESERVE_BYTES) {
             Ok(()) => None,
             // Some file systems do not support preallocation.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => {

@@ -42,7 +42,7 @@ fn trail(came_from: &BTreeMap<JobId, Option<JobId>>, end: JobId) -> Vec<JobId> {
 }
 
 /// The circle as text, each job waiting for the next: `this job -> 12.head -> 13.head -> this job`.
-pub fn spelt(trail: &[JobId], this: &str, server: &str) -> String {
+pub fn cycle_text(trail: &[JobId], this: &str, server: &str) -> String {
     let names = trail.iter().map(|id| id.full(server));
     let mut shown: Vec<String> = names.clone().take(MAX_NAMED).collect();
     if trail.len() > MAX_NAMED {
@@ -73,7 +73,7 @@ mod tests {
     fn found(length: u64, waited_for: u64, waiting: &[u64]) -> Option<String> {
         let waiting = waiting.iter().map(|&id| JobId::job(id)).collect();
         find(&chain(length), &[JobId::job(waited_for)], &waiting)
-            .map(|trail| spelt(&trail, "this job", "head"))
+            .map(|trail| cycle_text(&trail, "this job", "head"))
     }
 
     #[test]

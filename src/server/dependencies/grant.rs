@@ -196,7 +196,7 @@ impl DependencyRequest<'_> {
         match cycle::find(&self.server.dependencies, &waited_for, &waiting) {
             Some(mut trail) => {
                 trail.pop_if(|last| Some(*last) == self.job);
-                let circle = cycle::spelt(&trail, &this, &self.server.setup.name);
+                let circle = cycle::cycle_text(&trail, &this, &self.server.setup.name);
                 Err(Refusal::dependency(&format!(
                     "jobs would wait in a circle: {circle}"
                 )))

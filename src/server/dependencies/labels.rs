@@ -9,7 +9,7 @@ use crate::model::job::dependency::DependencyCondition;
 use crate::model::job::dependency::effects::JobDependencies;
 use crate::model::job::dependency::label::Mark;
 use crate::model::job::dependency::label::circle;
-use crate::model::job::dependency::label::circle::Newcomer;
+use crate::model::job::dependency::label::circle::CheckedJob;
 use crate::model::job::dependency::progress::DependencyProgress;
 use crate::model::job::dependency::progress::DependencyVerdict;
 use crate::model::job::dependency::progress::judge;
@@ -54,7 +54,7 @@ impl RequestContext<'_> {
         (owner, spec): (&Owner, &Spec),
         dependencies: &JobDependencies,
     ) -> Result<(), Refusal> {
-        let new = Newcomer::of(
+        let new = CheckedJob::of(
             &self.server.dependencies,
             before,
             (owner, spec),
@@ -65,7 +65,7 @@ impl RequestContext<'_> {
         };
         let server = &self.server.setup.name;
         let this = before.map_or("this job".to_string(), |job| job.id.full(server));
-        let circle = circle::spelt(&trail, &this, server);
+        let circle = circle::cycle_text(&trail, &this, server);
         Err(Refusal::dependency(&format!(
             "jobs would wait in a circle: {circle}"
         )))

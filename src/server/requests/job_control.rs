@@ -10,7 +10,7 @@ use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::model::policy::PriorityOrder as Precedes;
-use crate::model::queue::counters::Comer;
+use crate::model::queue::counters::EnteringJob;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
 use crate::model::text::Text;
@@ -43,7 +43,7 @@ impl RequestContext<'_> {
         };
         self.keep_quality(&job, &name)?;
         let entered = self.come_in(
-            Comer::Known(id),
+            EnteringJob::Known(id),
             &job.owner,
             &elsewhere(&job.spec, &name),
             job.life.state,
@@ -107,7 +107,7 @@ impl RequestContext<'_> {
         let spec = elsewhere(&job.spec, &other.spec.queue);
         Ok(self
             .come_in(
-                Comer::InPlaceOf {
+                EnteringJob::InPlaceOf {
                     own: job.id,
                     other: other.id,
                 },
@@ -150,7 +150,7 @@ impl RequestContext<'_> {
         if text.0.len() > LONGEST_MESSAGE {
             return Err(Refusal::too_large("a message", LONGEST_MESSAGE));
         }
-        if !node_reports::can_be_told(self.server, id) {
+        if !node_reports::is_node_up(self.server, id) {
             return Err(Refusal::node_away());
         }
         self.server.happen(
@@ -188,7 +188,7 @@ impl RequestContext<'_> {
         let elements = self
             .server
             .job(target)
-            .map_or(Vec::new(), |job| job.elements_begun());
+            .map_or(Vec::new(), |job| job.running_subjobs());
         let is_deferred = |id: &JobId| {
             self.server
                 .job(*id)

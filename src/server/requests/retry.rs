@@ -6,7 +6,7 @@ use crate::model::job::event::Event;
 use crate::model::job::retry::Again;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
-use crate::model::queue::counters::Comer;
+use crate::model::queue::counters::EnteringJob;
 use crate::model::refusal::Refusal;
 use crate::server::granted::Granted;
 use crate::server::request_context::RequestContext;
@@ -73,7 +73,7 @@ impl RequestContext<'_> {
             return Err(Refusal::queue_disabled());
         }
         self.server
-            .room_for(Comer::New(JobState::Queued), &job.owner, &job.spec)
+            .room_for(EnteringJob::New(JobState::Queued), &job.owner, &job.spec)
             .map(drop)
     }
 

@@ -22,7 +22,7 @@ impl RequestContext<'_> {
     pub(crate) fn elements(&self, spec: &Spec) -> Result<Option<Arc<Elements>>, Refusal> {
         let most = self.server.setup.config.server.max_array_size;
         if spec
-            .element_count()
+            .subjob_count()
             .is_some_and(|count| most.is_some_and(|most| count > most))
         {
             Err(Refusal::array_too_large())
@@ -158,7 +158,7 @@ impl RequestContext<'_> {
         }
         let attempts: Vec<_> = attempts
             .into_iter()
-            .filter(|&(id, _)| node_reports::can_be_told(self.server, id))
+            .filter(|&(id, _)| node_reports::is_node_up(self.server, id))
             .collect();
         if attempts.is_empty() {
             return Err(Refusal::node_away());

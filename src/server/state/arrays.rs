@@ -31,7 +31,7 @@ impl ServerState {
     fn begun(&self, id: JobId) -> Vec<JobId> {
         self.jobs
             .get(&id)
-            .map_or(Vec::new(), |job| job.elements_begun())
+            .map_or(Vec::new(), |job| job.running_subjobs())
     }
 
     /// Ends subjobs, by position, that have never started.
@@ -101,7 +101,7 @@ impl ServerState {
     }
 
     /// Updates the state of a subjob in its array.
-    pub(crate) fn tell_array(&mut self, id: JobId) {
+    pub(crate) fn update_array_of(&mut self, id: JobId) {
         let (Some(parent), Some(index), Some(job)) = (id.parent(), id.index(), self.jobs.get(&id))
         else {
             return;
@@ -117,7 +117,7 @@ impl ServerState {
         let attempt = job.life.attempt;
         self.change_array(parent, |array, moment| {
             array.life.highest = array.life.highest.max(attempt);
-            array.element_stands(index, state, moment);
+            array.set_subjob_state(index, state, moment);
         });
     }
 

@@ -24,7 +24,7 @@ impl ServerState {
     }
 
     /// Updates the eligibility of all jobs to a policy that may have changed.
-    pub fn accrue_anew(&mut self) {
+    pub fn recompute_eligibility(&mut self) {
         let moment = self.moment();
         let updated = self
             .jobs

@@ -5,7 +5,7 @@ use crate::model::job::Job;
 use crate::model::job::Owner;
 use crate::model::job::Spec;
 use crate::model::job_id::JobId;
-use crate::model::queue::counters::Comer;
+use crate::model::queue::counters::EnteringJob;
 use crate::model::queue::counters::JobCounters;
 use crate::model::queue::counters::uses::Counted;
 use crate::model::refusal::Refusal;
@@ -43,7 +43,7 @@ impl ServerState {
     /// Checks the limits for a job in its queue. Returns warnings.
     pub fn room_for(
         &self,
-        comer: Comer,
+        comer: EnteringJob,
         owner: &Owner,
         spec: &Spec,
     ) -> Result<Vec<String>, Refusal> {
@@ -56,7 +56,7 @@ impl ServerState {
             &self.setup.policy,
             accounts,
             &who,
-            self.job_counters.heeds_groups(),
+            self.job_counters.uses_groups(),
         );
         self.job_counters
             .admit(comer, spec, &subject, &self.setup.resources)
@@ -69,11 +69,11 @@ impl ServerState {
 
     /// Updates the counters for a job's current state.
     pub(crate) fn count(&mut self, id: JobId) {
-        let heeds_groups = self.job_counters.heeds_groups();
+        let uses_groups = self.job_counters.uses_groups();
         let accounts = &*self.setup.installation.accounts;
         match self.jobs.get(&id) {
             Some(job) => self.job_counters.count(job, |who| {
-                subject(&self.setup.policy, accounts, who, heeds_groups)
+                subject(&self.setup.policy, accounts, who, uses_groups)
             }),
             None => self.job_counters.forget(id),
         }
@@ -99,7 +99,7 @@ impl ServerState {
 
     /// Recounts all jobs and clears cached feasibility results, after limits, queues or the policy
     /// have changed.
-    pub fn count_anew(&mut self) {
+    pub fn recount_jobs(&mut self) {
         self.possible = Possible::default();
         self.job_counters = JobCounters::new(
             &self.setup.policy.limits,

@@ -39,7 +39,7 @@ impl ServerState {
 
     /// Revokes reports on resources that are no longer configured, and the reports of commands that
     /// are no longer configured.
-    pub fn forget_unasked(&mut self) {
+    pub fn revoke_stale_reports(&mut self) {
         let config = &self.setup.config;
         let mut stale = Vec::new();
         for (name, count) in self.license_counts.iter() {

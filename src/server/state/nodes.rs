@@ -60,8 +60,8 @@ impl ServerState {
             .nodes
             .entry(name.to_string())
             .or_insert(Some(before));
-        self.forget_told(name);
-        self.unsee(name);
+        self.forget_reported_facts(name);
+        self.remove_from_view(name);
         self.tick.changes.push(Update::NodeGone(name.to_string()));
         self.want_cycle(Trigger::Node(name.to_string()));
     }
@@ -75,7 +75,7 @@ impl ServerState {
         };
         node.facts = facts;
         self.cluster.make(Change::of_node(node));
-        if self.setup.policy.placement.heeds_measures() {
+        if self.setup.policy.placement.uses_measurements() {
             self.tick.changes.push(Update::Node(Box::new(node.clone())));
             self.want_cycle(Trigger::Node(name.to_string()));
         } else {

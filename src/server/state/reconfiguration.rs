@@ -28,10 +28,10 @@ impl ServerState {
         let facts = setup.facts_on_disk()?;
         let before = std::mem::replace(&mut self.setup, setup);
         self.follow(&before);
-        self.count_anew();
+        self.recount_jobs();
         self.reapply_node_settings();
         if before.policy.accrual != self.setup.policy.accrual {
-            self.accrue_anew();
+            self.recompute_eligibility();
         }
         let queues = self.queues();
         self.tick.changes.extend(facts);
@@ -39,7 +39,7 @@ impl ServerState {
         self.tick
             .changes
             .push(Update::QmgrOverrides(self.setup.overrides.clone()));
-        self.forget_unasked();
+        self.revoke_stale_reports();
         self.tick.setup.get_or_insert_with(|| Box::new(before));
         self.want_cycle(Trigger::Config);
         Ok(())
@@ -77,7 +77,7 @@ impl ServerState {
     }
 
     /// Undefined resources that unfinished jobs request, each with one such job.
-    pub fn asked_in_vain(&self) -> BTreeMap<&str, JobId> {
+    pub fn undefined_requests(&self) -> BTreeMap<&str, JobId> {
         let open = self
             .jobs()
             .filter(|job| job.life.state != JobState::Finished);
@@ -109,7 +109,7 @@ impl ServerState {
             tracing::error!("cannot store the new configuration: the earlier one is restored");
             let after = std::mem::replace(&mut self.setup, *before);
             self.follow(&after);
-            self.count_anew();
+            self.recount_jobs();
         }
     }
 
@@ -120,7 +120,7 @@ impl ServerState {
     }
 
     /// Removes the facts that a node reported.
-    pub(crate) fn forget_told(&mut self, name: &str) {
+    pub(crate) fn forget_reported_facts(&mut self, name: &str) {
         self.reported_facts.remove(name);
     }
 
@@ -184,7 +184,7 @@ impl ServerState {
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| self.reschedule(id));
         self.view_stale();
-        self.show_windows_anew();
+        self.rebuild_windows();
         self.cluster.make(Change::Usage(Cow::Owned(usage)));
     }
 

@@ -193,7 +193,7 @@ impl ServerState {
     }
 
     /// Adds all windows to a new, empty view.
-    pub(crate) fn show_windows_anew(&mut self) {
+    pub(crate) fn rebuild_windows(&mut self) {
         self.reservations.shown.clear();
         self.show_all_windows();
     }

@@ -22,12 +22,12 @@ impl ServerState {
     }
 
     /// Removes a node from the view.
-    pub(crate) fn unsee(&mut self, name: &str) {
+    pub(crate) fn remove_from_view(&mut self, name: &str) {
         self.cluster.make(Change::NoNode(Cow::Borrowed(name)));
     }
 
     /// Records that the site's allocation script was called for a class of jobs.
-    pub fn note_asked(&mut self, class: ClassId) {
+    pub fn note_script_called(&mut self, class: ClassId) {
         self.cluster.make(Change::Asked(class));
     }
 

@@ -55,7 +55,7 @@ pub fn handle_status(
         let task = task.clone();
         note_running(server, name, &task, orders);
     }
-    suspension::part_stands(server, name, status, back);
+    suspension::handle_part(server, name, status, back);
     let job = server.job(name.job);
     back.extend(job.and_then(|job| release_nodes::places(job, name.task)));
 }

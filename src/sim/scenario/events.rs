@@ -5,7 +5,7 @@ use super::{Grammar, ScenarioEvent, values, wall};
 use crate::config::document::{ConfigError, Section};
 use crate::model::spelling::nearest;
 use crate::model::time::{Span, Time};
-use crate::sim::world::act::Deed;
+use crate::sim::world::act::WorldAction;
 
 /// The keys of an `[[event]]`.
 const KEYS: &[&str] = &["at", "do", "user", "config", "refused"];
@@ -48,7 +48,7 @@ impl ActionReader<'_, '_> {
         let text = section.read("do", "a command line, such as \"qhold 3\"", values::words)?;
         let mut actions = Vec::new();
         if let Some(config) = self.machines.altered(section)? {
-            actions.push(Deed::Configure(Box::new(config)));
+            actions.push(WorldAction::Configure(Box::new(config)));
         }
         if let Some(text) = &text {
             actions.extend(
@@ -76,7 +76,7 @@ impl ActionReader<'_, '_> {
         ))
     }
 
-    fn actions(&self, text: &str, at: Span) -> Result<Vec<Deed>, String> {
+    fn actions(&self, text: &str, at: Span) -> Result<Vec<WorldAction>, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (verb, rest) = words.split_first().ok_or("the command is missing")?;
         if let Some((_, form)) = VERBS.iter().find(|(known, _)| known == verb) {
@@ -96,16 +96,16 @@ fn unknown(verb: &str) -> String {
     format!("unknown command `{verb}`; the nearest known one is `{near}`")
 }
 
-fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
+fn own(verb: &str, rest: &[&str]) -> Option<Vec<WorldAction>> {
     Some(match (verb, rest) {
-        ("node-down", [node]) => vec![Deed::NodeDown(node.to_string())],
-        ("node-up", [node]) => vec![Deed::NodeUp(node.to_string())],
-        ("node-offline", [node]) => vec![Deed::Offline(node.to_string(), true)],
-        ("node-online", [node]) => vec![Deed::Offline(node.to_string(), false)],
+        ("node-down", [node]) => vec![WorldAction::NodeDown(node.to_string())],
+        ("node-up", [node]) => vec![WorldAction::NodeUp(node.to_string())],
+        ("node-offline", [node]) => vec![WorldAction::Offline(node.to_string(), true)],
+        ("node-online", [node]) => vec![WorldAction::Offline(node.to_string(), false)],
         ("node-set", [node, pairs @ ..]) if !pairs.is_empty() => {
             let offer = |pair: &&str| {
                 let (name, amount) = pair.split_once('=')?;
-                Some(Deed::Offer(
+                Some(WorldAction::Offer(
                     node.to_string(),
                     name.to_string(),
                     amount.to_string(),
@@ -116,7 +116,7 @@ fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
         ("utilized", [node, pairs @ ..]) if !pairs.is_empty() => {
             let used = |pair: &&str| {
                 let (name, amount) = pair.split_once('=')?;
-                Some(Deed::Use(
+                Some(WorldAction::Use(
                     node.to_string(),
                     name.to_string(),
                     amount.to_string(),
@@ -129,30 +129,33 @@ fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
                 .parse()
                 .ok()
                 .filter(|load: &f64| (0.0..=1e6).contains(load))?;
-            vec![Deed::Load(node.to_string(), (load * 1000.0).round() as u32)]
+            vec![WorldAction::Load(
+                node.to_string(),
+                (load * 1000.0).round() as u32,
+            )]
         }
         ("gpus-outside", [node, numbers @ ..]) => {
             let numbers = numbers
                 .iter()
                 .map(|number| number.parse().ok())
                 .collect::<Option<_>>()?;
-            vec![Deed::UseGpus(node.to_string(), numbers)]
+            vec![WorldAction::UseGpus(node.to_string(), numbers)]
         }
         ("resource", [name, total, used @ ..]) if used.len() < 2 => {
-            vec![Deed::ReportTotal(
+            vec![WorldAction::ReportTotal(
                 name.to_string(),
                 total.to_string(),
                 used.first().map(ToString::to_string),
             )]
         }
-        ("program-asked", [job]) => vec![Deed::CallScript(job.parse().ok()?)],
+        ("program-asked", [job]) => vec![WorldAction::CallScript(job.parse().ok()?)],
         ("program-says", [job, nodes @ ..]) => {
-            vec![Deed::ScriptResult(
+            vec![WorldAction::ScriptResult(
                 job.parse().ok()?,
                 nodes.iter().map(ToString::to_string).collect(),
             )]
         }
-        ("cycle", []) => vec![Deed::Cycle],
+        ("cycle", []) => vec![WorldAction::Cycle],
         _ => return None,
     })
 }

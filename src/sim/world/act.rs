@@ -37,7 +37,7 @@ pub struct Submission {
 
 /// An action or an event.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deed {
+pub enum WorldAction {
     /// A command on a job, or on these subjobs of an array only.
     Act(Act, JobId, Option<Indices>),
     /// `qorder`.
@@ -115,7 +115,7 @@ impl World {
 
     /// Performs an action as this user, by default as an operator. The error is the reason of a
     /// refusal.
-    pub fn act(&mut self, user: Option<&str>, deed: &Deed) -> Result<(), String> {
+    pub fn act(&mut self, user: Option<&str>, deed: &WorldAction) -> Result<(), String> {
         let owner = match user {
             None => account(OPERATOR, 0),
             Some(user) => match self.users.get(user) {
@@ -126,7 +126,7 @@ impl World {
         let caller = self.caller(owner);
         let result = match request(deed) {
             Some(request) => self.send(&caller, deed, &request),
-            None if caller.privileged || *deed == Deed::Cycle => self.change_cluster(deed),
+            None if caller.privileged || *deed == WorldAction::Cycle => self.change_cluster(deed),
             None => Err(Refusal::unauthorized().text),
         };
         self.carry_out_orders();
@@ -148,24 +148,24 @@ impl World {
     fn send(
         &mut self,
         caller: &Caller,
-        deed: &Deed,
+        deed: &WorldAction,
         request: &ClientRequest,
     ) -> Result<(), String> {
-        if let Deed::Reserve(_) = deed {
+        if let WorldAction::Reserve(_) = deed {
             self.server.number_from(self.reservations + 1);
         }
         let granted = requests::apply(&mut self.server, &self.history, caller, request, None);
         match (deed, granted.map_err(|refusal| refusal.text)?) {
-            (Deed::Act(Act::Alter(_), id, _), Granted::Altered(_, notes)) => {
+            (WorldAction::Act(Act::Alter(_), id, _), Granted::Altered(_, notes)) => {
                 self.notes.insert(*id, notes);
             }
-            (Deed::Act(Act::Move(_), id, _), Granted::Noted(note)) => {
+            (WorldAction::Act(Act::Move(_), id, _), Granted::Noted(note)) => {
                 self.notes.insert(*id, vec![note]);
             }
-            (Deed::Act(Act::Move(_), id, _), _) => {
+            (WorldAction::Act(Act::Move(_), id, _), _) => {
                 self.notes.insert(*id, Vec::new());
             }
-            (Deed::Act(Act::Run { .. }, id, _), _) => {
+            (WorldAction::Act(Act::Run { .. }, id, _), _) => {
                 self.launch(*id, false);
             }
             (_, Granted::Reserved(_, Some(false))) => {
@@ -182,20 +182,22 @@ impl World {
     }
 
     /// Performs an action that no client can request.
-    fn change_cluster(&mut self, deed: &Deed) -> Result<(), String> {
+    fn change_cluster(&mut self, deed: &WorldAction) -> Result<(), String> {
         match deed {
-            Deed::NodeDown(name) => self.lose_node(name),
-            Deed::NodeUp(name) => self.regain_node(name),
-            Deed::Offer(name, resource, text) => self.offer(name, resource, text),
-            Deed::Use(name, resource, text) => self.note_use(name, resource, text),
-            Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load),
-            Deed::UseGpus(name, gpus) => {
+            WorldAction::NodeDown(name) => self.lose_node(name),
+            WorldAction::NodeUp(name) => self.regain_node(name),
+            WorldAction::Offer(name, resource, text) => self.offer(name, resource, text),
+            WorldAction::Use(name, resource, text) => self.note_use(name, resource, text),
+            WorldAction::Load(name, load) => self.change_facts(name, |facts| facts.load = *load),
+            WorldAction::UseGpus(name, gpus) => {
                 self.change_facts(name, |facts| facts.gpus_outside.clone_from(gpus))
             }
-            Deed::ReportTotal(name, total, used) => self.report_total(name, total, used.as_deref()),
-            Deed::CallScript(id) => self.call_script(*id),
-            Deed::ScriptResult(id, nodes) => self.return_nodes(*id, nodes),
-            Deed::Configure(config) => self.configure(Config::clone(config)),
+            WorldAction::ReportTotal(name, total, used) => {
+                self.report_total(name, total, used.as_deref())
+            }
+            WorldAction::CallScript(id) => self.call_script(*id),
+            WorldAction::ScriptResult(id, nodes) => self.return_nodes(*id, nodes),
+            WorldAction::Configure(config) => self.configure(Config::clone(config)),
             _ => {
                 self.server.want_cycle(Trigger::Asked);
                 Ok(())
@@ -229,7 +231,7 @@ impl World {
     /// its answer (M8i).
     fn call_script(&mut self, job: JobId) -> Result<(), String> {
         let class = self.waiting_class(job)?;
-        self.server.note_asked(class);
+        self.server.note_script_called(class);
         Ok(())
     }
 
@@ -261,17 +263,17 @@ fn account(user: &str, number: u32) -> Owner {
 }
 
 /// The client request for an action; None if no client can request it.
-fn request(deed: &Deed) -> Option<ClientRequest> {
+fn request(deed: &WorldAction) -> Option<ClientRequest> {
     Some(match deed.clone() {
-        Deed::Act(act, job, only) => act.on(job, only),
-        Deed::Swap(one, other) => ClientRequest::Swap(one, other),
-        Deed::Offline(node, offline) => ClientRequest::MarkNode {
+        WorldAction::Act(act, job, only) => act.on(job, only),
+        WorldAction::Swap(one, other) => ClientRequest::Swap(one, other),
+        WorldAction::Offline(node, offline) => ClientRequest::MarkNode {
             node,
             offline: Some(offline),
             comment: None,
         },
-        Deed::Reserve(request) => ClientRequest::Reserve(request),
-        Deed::Unreserve(id) => ClientRequest::DeleteReservation(id),
+        WorldAction::Reserve(request) => ClientRequest::Reserve(request),
+        WorldAction::Unreserve(id) => ClientRequest::DeleteReservation(id),
         _ => return None,
     })
 }

@@ -44,7 +44,7 @@ impl World {
         if job.life.want != Want::Run {
             return Some(self.end_of_unwanted(job, run, behavior.stops));
         }
-        if run.is_still() {
+        if run.is_stopped() {
             return None;
         }
         let launch = &self.server.setup.config.launch;
@@ -56,7 +56,7 @@ impl World {
     /// (Y17). Other jobs end at once.
     fn end_of_unwanted(&self, job: &Job, run: &Run, stops: Span) -> (Time, How) {
         let preemption = match &job.life.preemption {
-            Some(preemption) if job.makes_way(run) => preemption,
+            Some(preemption) if job.was_preempted(run) => preemption,
             _ => return (self.server.now, How::Signaled(signal::TERM)),
         };
         let (grace, _) = orders::end_grace(&self.server.setup, job, run);
@@ -77,7 +77,7 @@ impl World {
             if let Some(run) = self.open_run(id)
                 && !run.silent
                 && run.suspension.is_some()
-                && !run.is_still()
+                && !run.is_stopped()
             {
                 self.report(id, run.attempt, &AttemptStatus::Suspended(1));
             }
@@ -114,7 +114,7 @@ impl World {
     /// Reports the state of an attempt to the server. The server's orders are ignored: the
     /// simulation has carried them out already.
     fn report(&mut self, id: JobId, attempt: Attempt, status: &AttemptStatus) {
-        node_reports::attempt_stands(&mut self.server, id, attempt, status, BOOT, &mut Vec::new());
+        node_reports::handle_attempt(&mut self.server, id, attempt, status, BOOT, &mut Vec::new());
     }
 
     /// Records the end time of an attempt.

@@ -286,13 +286,13 @@ mod tests {
                 if array.subjob_state(indices.at(position)) == Some(SubjobState::Waiting) =>
             {
                 changes.push(record(array, indices.at(position), JobState::Running));
-                array.element_stands(indices.at(position), SubjobState::Begun, moment(1));
+                array.set_subjob_state(indices.at(position), SubjobState::Begun, moment(1));
             }
             Act::End(position, status)
                 if array.subjob_state(indices.at(position)) == Some(SubjobState::Begun) =>
             {
                 changes.push(record(array, indices.at(position), JobState::Finished));
-                array.element_stands(indices.at(position), SubjobState::Ended(status), moment(1));
+                array.set_subjob_state(indices.at(position), SubjobState::Ended(status), moment(1));
             }
             Act::Delete(first, last) => array.end_waiting(first, last, moment(1)),
             Act::FailedAgain => {

@@ -445,7 +445,7 @@ impl Waits {
     ) -> Result<Option<(Reason, Time)>, SpoolError> {
         for class in [key.0, key.1].into_iter().flatten() {
             match self.verdict(connection, class)? {
-                Some(found) if found.0.is_of_list() => {
+                Some(found) if found.0.is_idle_limit() => {
                     let own = verdict(connection, reason::own_name(job) as i64)?;
                     return Ok(own.or(Some(found)));
                 }

@@ -12,12 +12,12 @@ pub(super) const MAX_LINE: usize = 300;
 
 /// The stored standard error.
 #[derive(Debug)]
-pub struct Complaints(File);
+pub struct StandardError(File);
 
-impl Complaints {
+impl StandardError {
     /// An empty store.
-    pub fn new() -> io::Result<Complaints> {
-        process::scratch(MAX_SIZE).map(Complaints)
+    pub fn new() -> io::Result<StandardError> {
+        process::scratch(MAX_SIZE).map(StandardError)
     }
 
     /// The standard error for a child process.

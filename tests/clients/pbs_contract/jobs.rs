@@ -2,7 +2,7 @@
 
 use super::{busy, finished, quiet, running, says, shown, submitted};
 use crate::support::installation::shared;
-use crate::support::people::{Person, people};
+use crate::support::people::{TestUser, people};
 use crate::support::sandbox::Sandbox;
 
 #[test]
@@ -42,7 +42,7 @@ fn check_35_a_deleted_job_is_history_with_status_271() {
 /// installation has more rights.
 struct Alice {
     sandbox: Sandbox,
-    alice: Person,
+    alice: TestUser,
     running: String,
 }
 

@@ -197,21 +197,21 @@ fn check_20_an_extra_word_in_a_directive_is_reported_with_the_directive() {
 fn check_21_directives_end_at_the_first_command_and_the_command_line_beats_them() {
     let sandbox = quiet();
     fs::write(sandbox.file("f2"), "#PBS -N inner\necho x\n#PBS -N late\n").unwrap();
-    is_called(&sandbox, "qsub -l walltime=60 f2", "inner");
-    is_called(&sandbox, "qsub -N cli f2", "cli");
+    has_name(&sandbox, "qsub -l walltime=60 f2", "inner");
+    has_name(&sandbox, "qsub -N cli f2", "cli");
 }
 
 #[test]
 fn check_22_the_prefix_of_directives_is_that_of_the_option_or_the_environment() {
     let sandbox = quiet();
     fs::write(sandbox.file("f"), "#XX -N xx\necho x\n").unwrap();
-    is_called(&sandbox, "PBS_DPREFIX='#XX' qsub f", "xx");
-    is_called(&sandbox, "qsub -C '#XX' f", "xx");
-    is_called(&sandbox, "qsub -C '' f", "f");
+    has_name(&sandbox, "PBS_DPREFIX='#XX' qsub f", "xx");
+    has_name(&sandbox, "qsub -C '#XX' f", "xx");
+    has_name(&sandbox, "qsub -C '' f", "f");
 }
 
 #[track_caller]
-fn is_called(sandbox: &Sandbox, line: &str, name: &str) {
+fn has_name(sandbox: &Sandbox, line: &str, name: &str) {
     let id = sandbox.shell(line).line();
     assert_eq!(
         shown(sandbox, &id, "Job_Name"),

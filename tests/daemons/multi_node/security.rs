@@ -1,11 +1,11 @@
 //! Access to the task socket.
 
 use super::Cluster;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::Sandbox;
 use lanai::model::job_id::JobId;
 use lanai::wire::frame;
-use lanai::wire::task::{Plea, TaskNews};
+use lanai::wire::task::{TaskClientMessage, TaskNews};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +37,7 @@ fn outside_of_a_job_and_without_its_secret_nothing_is_started() {
 
 #[test]
 fn in_a_shared_installation_only_the_owner_starts_tasks() {
-    let Some([ann, bob]) = two_people("task") else {
+    let Some([ann, bob]) = two_users("task") else {
         return;
     };
     let server = format!(
@@ -140,7 +140,7 @@ fn garbage_at_the_task_socket_affects_no_other_client() {
 fn one_that_greets_without_end_is_sent_away() {
     let cluster = Cluster::new();
     let stranger = UnixStream::connect(cluster.sandbox.home().join("n1/tasks.sock")).unwrap();
-    let hello = Plea::Hello {
+    let hello = TaskClientMessage::Hello {
         job: JobId::job(1),
         attempt: 1,
         task: 0,

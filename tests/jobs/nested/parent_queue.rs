@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::support::installation::shared;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::{Sandbox, kill};
 use lanai::sys::home::Home;
 use lanai::wire::client::{Client, Continue};
@@ -51,7 +51,7 @@ fn nest_with_queue(sandbox: &Sandbox) -> String {
 
 #[test]
 fn f5_a_nested_instance_takes_no_job_of_another_user() {
-    let Some([ann, bob]) = two_people("take") else {
+    let Some([ann, bob]) = two_users("take") else {
         return;
     };
     let sandbox = shared("[[queue]]\nname = \"inner\"\nnested = true\n");

@@ -1,7 +1,7 @@
 //! Hooks in qmgr.
 
 use super::{Hook, qsub, with_hooks};
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::{Done, Sandbox};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -132,7 +132,7 @@ fn invalid_hook_commands_are_refused_with_a_message() {
 
 #[test]
 fn only_managers_see_hooks() {
-    let Some([person, _]) = two_people("hooks") else {
+    let Some([person, _]) = two_users("hooks") else {
         return;
     };
     let sandbox = Sandbox::configured("[server]\nshared = true\nname = \"head\"\n");

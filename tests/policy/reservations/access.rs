@@ -2,12 +2,12 @@
 
 use super::{ahead, becomes, processors, queue_of, sandbox, state, told};
 use crate::support::installation::shared;
-use crate::support::people::two_people;
+use crate::support::people::two_users;
 use crate::support::sandbox::Sandbox;
 
 #[test]
 fn a_reservation_admits_its_users_and_refuses_others_with_a_reason() {
-    let Some([ann, bob]) = two_people("resv") else {
+    let Some([ann, bob]) = two_users("resv") else {
         return;
     };
     let sandbox = shared("name = \"head\"\nresv_max_share = 1\n");
@@ -63,7 +63,7 @@ fn a_reservation_admits_its_users_and_refuses_others_with_a_reason() {
 
 #[test]
 fn a_reservation_is_open_to_those_it_names() {
-    let Some([ann, bob]) = two_people("auth") else {
+    let Some([ann, bob]) = two_users("auth") else {
         return;
     };
     let sandbox = shared("name = \"head\"\n");

@@ -65,7 +65,7 @@ impl Session<'_> {
                 self.refused(name, &refusal);
                 Ok(refusal.exit_code())
             }
-            _ => Err(exit::garbled()),
+            _ => Err(exit::protocol_error()),
         }
     }
 

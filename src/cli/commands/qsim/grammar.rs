@@ -13,7 +13,7 @@ use crate::model::attribute::AttributeSetting;
 use crate::model::job::suspend::SuspendRequest;
 use crate::model::time::Wall;
 use crate::sim::scenario::Grammar;
-use crate::sim::world::act::Deed;
+use crate::sim::world::act::WorldAction;
 use crate::wire::batch::Act;
 use crate::wire::message::Placing;
 use clap::FromArgMatches;
@@ -49,7 +49,7 @@ fn message(command: &str, failure: &Failure) -> String {
     }
 }
 
-fn act(text: &str, now: Wall) -> Option<Result<Vec<Deed>, String>> {
+fn act(text: &str, now: Wall) -> Option<Result<Vec<WorldAction>, String>> {
     let mut words = match directives::words(text.as_bytes()) {
         Ok(words) => words,
         Err(failure) => return Some(Err(message("the command line", &failure))),
@@ -76,7 +76,7 @@ fn act(text: &str, now: Wall) -> Option<Result<Vec<Deed>, String>> {
     Some(deeds.map_err(|failure| message(command, &failure)))
 }
 
-type ScenarioActions = Result<Vec<Deed>, Failure>;
+type ScenarioActions = Result<Vec<WorldAction>, Failure>;
 
 fn read<T: FromArgMatches>(mut command: clap::Command, words: Vec<OsString>) -> Result<T, Failure> {
     getopt::read_matches(&getopt::matches(&mut command, words)?)
@@ -127,7 +127,7 @@ fn run(words: Vec<OsString>) -> ScenarioActions {
 
 fn swap(words: Vec<OsString>) -> ScenarioActions {
     let args: qorder::QorderArgs = read(qorder::command(), words)?;
-    Ok(vec![Deed::Swap(
+    Ok(vec![WorldAction::Swap(
         Operand::parse(&args.one)?.id(),
         Operand::parse(&args.other)?.id(),
     )])
@@ -141,7 +141,9 @@ fn reserve(words: Vec<OsString>, now: Wall) -> ScenarioActions {
             "scenarios support neither -r nor --job: use [[reservation]] in config",
         ));
     }
-    Ok(vec![Deed::Reserve(Box::new(args.request(now, None)?))])
+    Ok(vec![WorldAction::Reserve(Box::new(
+        args.request(now, None)?,
+    ))])
 }
 
 fn unreserve(words: Vec<OsString>) -> ScenarioActions {
@@ -149,7 +151,7 @@ fn unreserve(words: Vec<OsString>) -> ScenarioActions {
     args.reservations
         .iter()
         .map(|operand| {
-            Ok(Deed::Unreserve(
+            Ok(WorldAction::Unreserve(
                 ReservationName::parse(operand)?.local(HOST),
             ))
         })
@@ -162,7 +164,7 @@ fn each(jobs: &[OsString], acts: Vec<Act>) -> ScenarioActions {
     for act in acts {
         for job in jobs {
             let operand = Operand::parse(job)?;
-            deeds.push(Deed::Act(act.clone(), operand.id(), operand.only()));
+            deeds.push(WorldAction::Act(act.clone(), operand.id(), operand.only()));
         }
     }
     Ok(deeds)
@@ -179,11 +181,11 @@ mod tests {
         let acted = |text| act(text, Wall(0)).unwrap().unwrap();
         assert_eq!(
             acted("qhold 3 4"),
-            [3, 4].map(|id| Deed::Act(Act::Hold(Holds::USER), JobId::job(id), None))
+            [3, 4].map(|id| WorldAction::Act(Act::Hold(Holds::USER), JobId::job(id), None))
         );
         assert_eq!(
             acted("qdel 3[2-4]"),
-            [Deed::Act(
+            [WorldAction::Act(
                 Act::Delete {
                     force: false,
                     purge: false
@@ -195,11 +197,15 @@ mod tests {
         let walltime = AttributeSetting::resource("walltime", "1:00");
         assert_eq!(
             acted("qalter -l walltime=1:00 3"),
-            [Deed::Act(Act::Alter(vec![walltime]), JobId::job(3), None)]
+            [WorldAction::Act(
+                Act::Alter(vec![walltime]),
+                JobId::job(3),
+                None
+            )]
         );
         assert_eq!(
             acted("qalter --retry 3[2]"),
-            [Deed::Act(Act::Retry, JobId::element(3, 2), None)]
+            [WorldAction::Act(Act::Retry, JobId::element(3, 2), None)]
         );
         assert!(
             act("qalter --retry -N x 3", Wall(0))
@@ -210,7 +216,7 @@ mod tests {
         assert_eq!(acted("qrun -H n1+n2 3").len(), 1);
         assert_eq!(
             acted("qmove night 3"),
-            [Deed::Act(
+            [WorldAction::Act(
                 Act::Move("night".to_string()),
                 JobId::job(3),
                 None
@@ -218,11 +224,11 @@ mod tests {
         );
         assert_eq!(
             acted("pbs_rdel R1.sim"),
-            [Deed::Unreserve("R1".to_string())]
+            [WorldAction::Unreserve("R1".to_string())]
         );
         assert!(matches!(
             &acted("pbs_rsub -D 60 -E 0100 -l ncpus=1")[..],
-            [Deed::Reserve(_)]
+            [WorldAction::Reserve(_)]
         ));
         assert!(
             act("pbs_rsub -D 60 -r FREQ=DAILY", Wall(0))

@@ -331,7 +331,7 @@ fn check_interactive(wanted: &SubmissionOptions, args: &QsubArgs) -> Result<(), 
         return Err(interactive::not_an_array());
     }
     if wanted.is_true("Rerunable") {
-        interactive::warn_of_rerun()?;
+        interactive::warn_not_rerunnable()?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::EventWriter;
 use super::LogSource::{Node, Server};
 use crate::model::job::event::Event;
-use crate::model::job::preemption::{self, JobPreemption, PreemptAction, shown_some};
+use crate::model::job::preemption::{self, JobPreemption, PreemptAction, job_list_text};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 
@@ -52,7 +52,7 @@ impl EventWriter<'_> {
     }
 
     fn preempted_others(&mut self, by: &[JobId]) {
-        let jobs = shown_some(by, |job| job.full(&self.server.name));
+        let jobs = job_list_text(by, |job| job.full(&self.server.name));
         self.push(
             Server,
             "sched",

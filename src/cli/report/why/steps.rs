@@ -5,7 +5,7 @@ use super::obstacles::WaitObstacle;
 use crate::cli::report::fair_share;
 use crate::model::job::How;
 use crate::model::job::event::Event;
-use crate::model::job::preemption::shown_some;
+use crate::model::job::preemption::job_list_text;
 use crate::model::reason::CycleStage;
 use crate::model::report::outlook::{PreemptionOutlook, QueueRank};
 use crate::model::time::Time;
@@ -141,13 +141,13 @@ impl JobView<'_> {
             PreemptionOutlook::Made(jobs) if jobs.len() == 1 => {
                 format!(
                     "{} is being preempted for it",
-                    shown_some(jobs, |job| self.id(job))
+                    job_list_text(jobs, |job| self.id(job))
                 )
             }
             PreemptionOutlook::Made(jobs) => {
                 format!(
                     "{} are being preempted for it",
-                    shown_some(jobs, |job| self.id(job))
+                    job_list_text(jobs, |job| self.id(job))
                 )
             }
             PreemptionOutlook::Barred {

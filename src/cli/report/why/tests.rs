@@ -3,7 +3,7 @@
 use super::*;
 use crate::cli::example::{self, finished, queued, running, share};
 use crate::model::job::dependency::{
-    Bars, DependencyCondition, DependencyKind, DependencyView, Edge,
+    DependencyCondition, DependencyKind, DependencyView, Edge, UnmetDependencies,
 };
 use crate::model::job::state::Holds;
 use crate::model::job::{AttemptOutcome, How, Usage};
@@ -194,9 +194,9 @@ fn a_job_that_waits_for_others_names_them() {
     let mut record = queued(2, "a", "");
     (record.job.life.state, record.job.life.bars) = (
         JobState::Held,
-        Bars {
+        UnmetDependencies {
             unmet: 1,
-            ..Bars::default()
+            ..UnmetDependencies::default()
         },
     );
     let edge = Edge {

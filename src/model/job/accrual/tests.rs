@@ -232,7 +232,7 @@ fn an_array_accrues_while_subjobs_wait() {
     let mut array = submitted("select=1:ncpus=1 array=0-2", None, pbs(0));
     assert_eq!(array.id, JobId::array(1));
     array.end_waiting(2, 2, pbs(50));
-    array.element_stands(0, crate::model::job::array::SubjobState::Begun, pbs(100));
+    array.set_subjob_state(0, crate::model::job::array::SubjobState::Begun, pbs(100));
     assert_eq!(
         (
             eligible(&array, 200),
@@ -240,7 +240,7 @@ fn an_array_accrues_while_subjobs_wait() {
         ),
         (200, 200)
     );
-    array.element_stands(1, crate::model::job::array::SubjobState::Begun, pbs(300));
+    array.set_subjob_state(1, crate::model::job::array::SubjobState::Begun, pbs(300));
     assert_eq!(
         (eligible(&array, 900), array.life.eligibility.accrues),
         (300, Accrues::Ineligible)

@@ -7,14 +7,14 @@
 use super::graph::{DependencyGraph, TieEvent};
 use super::label::Mark;
 use super::progress::{DependencyProgress, DependencyVerdict, fate, judge};
-use super::{Awaited, Bars, DependencyCondition, DependencyKind, Edge, Tie};
+use super::{Awaited, DependencyCondition, DependencyKind, Edge, Tie, UnmetDependencies};
 use crate::model::job::Job;
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 
 /// Store of jobs with dependencies.
-pub trait Tied {
+pub trait JobStore {
     /// Returns an unfinished or just finished job.
     fn job(&self, id: JobId) -> Option<&Job>;
     /// Returns the dependency graph.
@@ -59,8 +59,8 @@ pub struct JobDependencies {
 
 impl JobDependencies {
     /// Returns the unsatisfied dependencies of a new job.
-    pub fn bars(&self) -> Bars {
-        Bars {
+    pub fn bars(&self) -> UnmetDependencies {
+        UnmetDependencies {
             unmet: (self.conditions.len() + self.labels.len()) as u32,
             on: self.on,
             rival: self.rival,
@@ -70,7 +70,7 @@ impl JobDependencies {
 }
 
 /// Propagates all reported changes until no further changes follow.
-pub fn pass_on(jobs: &mut impl Tied) {
+pub fn pass_on(jobs: &mut impl JobStore) {
     while let Some((id, turn)) = jobs.dependencies_mut().next_turn() {
         match turn {
             TieEvent::Began => began(jobs, id),
@@ -80,7 +80,7 @@ pub fn pass_on(jobs: &mut impl Tied) {
     }
 }
 
-fn began(jobs: &mut impl Tied, id: JobId) {
+fn began(jobs: &mut impl JobStore, id: JobId) {
     for (dependent, condition) in jobs.dependencies().dependents(id) {
         if condition == DependencyCondition::Begun {
             satisfy(jobs, dependent, condition, id);
@@ -91,7 +91,7 @@ fn began(jobs: &mut impl Tied, id: JobId) {
 }
 
 /// Releases jobs that wait for the label of a job that now satisfies their condition.
-fn release_label_waiters(jobs: &mut impl Tied, id: JobId) {
+fn release_label_waiters(jobs: &mut impl JobStore, id: JobId) {
     let Some(job) = jobs.job(id) else { return };
     let progress = DependencyProgress::of(job);
     for (waiting, condition) in jobs.dependencies().awaiting(job) {
@@ -109,19 +109,19 @@ fn release_label_waiters(jobs: &mut impl Tied, id: JobId) {
     }
 }
 
-fn label_of(jobs: &impl Tied, id: JobId) -> String {
+fn label_of(jobs: &impl JobStore, id: JobId) -> String {
     let mark = jobs.job(id).and_then(Mark::carried_by);
     mark.map_or(String::new(), |mark| mark.label().to_string())
 }
 
-fn each_rival(jobs: &mut impl Tied, id: JobId, event: fn(JobId) -> Event) {
+fn each_rival(jobs: &mut impl JobStore, id: JobId, event: fn(JobId) -> Event) {
     for rival in jobs.dependencies().rivals(id) {
         jobs.dependencies_mut().stirred = true;
         jobs.note(rival, event(id));
     }
 }
 
-fn over(jobs: &mut impl Tied, id: JobId) {
+fn over(jobs: &mut impl JobStore, id: JobId) {
     let Some(job) = jobs.job(id).cloned() else {
         return;
     };
@@ -158,7 +158,7 @@ fn over(jobs: &mut impl Tied, id: JobId) {
 }
 
 /// Releases a job from a satisfied condition.
-fn satisfy(jobs: &mut impl Tied, job: JobId, condition: DependencyCondition, other: JobId) {
+fn satisfy(jobs: &mut impl JobStore, job: JobId, condition: DependencyCondition, other: JobId) {
     let edge = Edge {
         kind: DependencyKind::After(condition),
         job: other,
@@ -171,7 +171,7 @@ fn satisfy(jobs: &mut impl Tied, job: JobId, condition: DependencyCondition, oth
     }
 }
 
-fn fail_dependency(jobs: &mut impl Tied, job: JobId, edge: Edge, how: &str) {
+fn fail_dependency(jobs: &mut impl JobStore, job: JobId, edge: Edge, how: &str) {
     let other = edge.job.full(jobs.server());
     let why = format!(
         "Job deleted as result of dependency on job {other}: {}, {how}",
@@ -183,13 +183,13 @@ fn fail_dependency(jobs: &mut impl Tied, job: JobId, edge: Edge, how: &str) {
 }
 
 /// Another dependency may have just ended the job.
-fn is_live(jobs: &impl Tied, id: JobId) -> bool {
+fn is_live(jobs: &impl JobStore, id: JobId) -> bool {
     jobs.job(id)
         .is_some_and(|job| job.life.state != JobState::Finished)
 }
 
 /// Adds accepted dependencies. A new job already has its bars; an altered job gets them now.
-pub fn bind(jobs: &mut impl Tied, id: JobId, dependencies: &JobDependencies, altered: bool) {
+pub fn bind(jobs: &mut impl JobStore, id: JobId, dependencies: &JobDependencies, altered: bool) {
     for &(other, condition) in &dependencies.conditions {
         add(
             jobs,
@@ -214,7 +214,7 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, dependencies: &JobDependencies, alt
         }
     }
     if altered {
-        let Bars {
+        let UnmetDependencies {
             unmet, on, rival, ..
         } = dependencies.bars();
         happen(
@@ -235,7 +235,12 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, dependencies: &JobDependencies, alt
 }
 
 /// Evaluates the condition immediately: a requeued job has started before.
-fn judge_at_once(jobs: &mut impl Tied, waiting: JobId, condition: DependencyCondition, id: JobId) {
+fn judge_at_once(
+    jobs: &mut impl JobStore,
+    waiting: JobId,
+    condition: DependencyCondition,
+    id: JobId,
+) {
     let progress = jobs.job(id).map(DependencyProgress::of);
     if progress.is_some_and(|progress| judge(condition, progress) == DependencyVerdict::Met) {
         satisfy(jobs, waiting, condition, id);
@@ -243,7 +248,7 @@ fn judge_at_once(jobs: &mut impl Tied, waiting: JobId, condition: DependencyCond
 }
 
 /// Adds a dependency; false if it exists.
-fn add(jobs: &mut impl Tied, job: JobId, edge: Edge) -> bool {
+fn add(jobs: &mut impl JobStore, job: JobId, edge: Edge) -> bool {
     let tie = Tie { job, edge };
     let new = jobs.dependencies_mut().add(tie);
     if new {
@@ -253,7 +258,7 @@ fn add(jobs: &mut impl Tied, job: JobId, edge: Edge) -> bool {
 }
 
 /// Makes the members of a set wait for the member that has started.
-fn add_started_rival(jobs: &mut impl Tied, rival: JobId) {
+fn add_started_rival(jobs: &mut impl JobStore, rival: JobId) {
     for member in jobs.dependencies().rivals(rival) {
         if jobs
             .job(member)
@@ -265,7 +270,7 @@ fn add_started_rival(jobs: &mut impl Tied, rival: JobId) {
 }
 
 /// Merges a job, its mates and their sets into one `runone` set.
-fn join(jobs: &mut impl Tied, id: JobId, mates: &[JobId]) {
+fn join(jobs: &mut impl JobStore, id: JobId, mates: &[JobId]) {
     let Some(&first) = mates.first() else { return };
     let set = jobs
         .dependencies()
@@ -294,7 +299,7 @@ fn join(jobs: &mut impl Tied, id: JobId, mates: &[JobId]) {
     }
 }
 
-fn happen(jobs: &mut impl Tied, id: JobId, event: Event) {
+fn happen(jobs: &mut impl JobStore, id: JobId, event: Event) {
     jobs.note(id, event);
     pass_on(jobs);
 }

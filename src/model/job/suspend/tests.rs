@@ -259,7 +259,7 @@ fn a_suspended_job_that_ends_or_is_lost_leaves_no_suspension_behind() {
             (job.life.state, run(&job).suspension.is_some()),
             (state, false)
         );
-        assert_eq!(run(&job).stood_still(Time(90_000)), Span::seconds(8));
+        assert_eq!(run(&job).suspended_time(Time(90_000)), Span::seconds(8));
     }
 }
 
@@ -273,14 +273,14 @@ fn a_job_is_stopped_when_its_last_process_has_stopped_or_ended() {
     at(&mut job, 1, wanted(1));
     let newly = |job: &mut Job, number| {
         job.note_stopped(number);
-        job.is_newly_still()
+        job.is_newly_stopped()
     };
     assert_eq!([0, 2].map(|number| newly(&mut job, number)), [false, false]);
     let mut over = job.clone();
     over.task_over(1, 0, Default::default());
-    assert!(over.is_newly_still() && newly(&mut job, 1));
+    assert!(over.is_newly_stopped() && newly(&mut job, 1));
     at(&mut job, 2, Event::Suspended { attempt: 1 });
-    assert!(!job.is_newly_still());
+    assert!(!job.is_newly_stopped());
     at(
         &mut job,
         3,
@@ -290,7 +290,7 @@ fn a_job_is_stopped_when_its_last_process_has_stopped_or_ended() {
         },
     );
     assert_eq!(run(&job).pauses().waking, [0, 1, 2].into());
-    job.note_going_on(1);
+    job.note_continued(1);
     assert_eq!(run(&job).pauses().waking, [0, 2].into());
 }
 
@@ -333,12 +333,12 @@ fn qsig_requests_give_events_or_the_errors_of_pbs() {
             by: "op@head".into(),
         },
     );
-    assert!(job.waits_to_go_on());
+    assert!(job.waits_to_resume());
     let mut job = running();
     let wanted = turn(SuspendRequest::AdminSuspend, &job).unwrap().remove(0);
     at(&mut job, 1, wanted);
     at(&mut job, 2, Event::Suspended { attempt: 1 });
-    assert!(job.is_maintained_under() && run(&job).has_all());
+    assert!(job.is_suspended_for_maintenance() && run(&job).has_all());
     assert_eq!(
         (
             turn(SuspendRequest::Resume, &job),

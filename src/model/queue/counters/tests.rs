@@ -61,7 +61,7 @@ impl CountedJobs {
     fn submit(&self, user: &str, words: &str) -> String {
         let job = self.job(99, user, words);
         let admitted = self.counters.admit(
-            Comer::New(JobState::Queued),
+            EnteringJob::New(JobState::Queued),
             &job.spec,
             &subject(&Credentials::of(&job)),
             &self.resources,
@@ -243,7 +243,7 @@ fn a_job_from_another_queue_is_not_counted_twice() {
     let moved = |queue: &str| {
         let job = counted_jobs.job(1, "ann", &format!("select=1:ncpus=1 queue={queue}"));
         counted_jobs.counters.admit(
-            Comer::Known(job.id),
+            EnteringJob::Known(job.id),
             &job.spec,
             &subject(&Credentials::of(&job)),
             &counted_jobs.resources,
@@ -268,7 +268,7 @@ fn swapped_jobs_are_counted_by_the_difference() {
     let comes = |own, ncpus: u32, other: Option<u64>| {
         let job = counted_jobs.job(own, "ann", &format!("select=1:ncpus={ncpus} queue=night"));
         let own = job.id;
-        let comer = other.map_or(Comer::Known(own), |other| Comer::InPlaceOf {
+        let comer = other.map_or(EnteringJob::Known(own), |other| EnteringJob::InPlaceOf {
             own,
             other: JobId::job(other),
         });
@@ -308,7 +308,7 @@ fn altered_jobs_are_counted_by_the_increase() {
         let mut job = counted_jobs.job(id, "ann", words);
         Arc::make_mut(&mut job.spec).project = project.to_string();
         let admitted = counted_jobs.counters.admit(
-            Comer::Known(job.id),
+            EnteringJob::Known(job.id),
             &job.spec,
             &subject(&Credentials::of(&job)),
             &counted_jobs.resources,
@@ -335,7 +335,7 @@ fn altered_jobs_are_counted_by_the_increase() {
     let counted_jobs = counted_jobs.with(3, "ann", "select=1:ncpus=90");
     let job = counted_jobs.job(1, "ann", "select=1:ncpus=1");
     let less = counted_jobs.counters.admit(
-        Comer::Known(job.id),
+        EnteringJob::Known(job.id),
         &job.spec,
         &subject(&Credentials::of(&job)),
         &counted_jobs.resources,
@@ -378,7 +378,7 @@ fn jobs_submitted_held_do_not_count_as_waiting() {
         counted_jobs
             .counters
             .admit(
-                Comer::New(state),
+                EnteringJob::New(state),
                 &job.spec,
                 &subject(&Credentials::of(&job)),
                 &counted_jobs.resources,
@@ -483,7 +483,7 @@ fn running_subjobs_count_as_queued_and_only_once() {
 
 #[test]
 fn groups_matter_only_if_a_limit_depends_on_them() {
-    let heeds = |limits: &str| counted_jobs(limits).counters.heeds_groups();
+    let heeds = |limits: &str| counted_jobs(limits).counters.uses_groups();
     let [of_users, of_groups] =
         ["user", "group"].map(|who| format!("[[limit]]\n{who} = \"*\"\nqueued = {{ jobs = 4 }}\n"));
     assert!(

@@ -73,7 +73,7 @@ impl AboveFairShare {
         };
         for (id, operation) in assessor.state.operations.all() {
             let row = assessor.shares.row(ShareParty::Operation(id));
-            if let Some(row) = row.filter(|row| !exemption.is_before(row)) {
+            if let Some(row) = row.filter(|row| !exemption.is_exempt(row)) {
                 let lost = assessor.lost(operation, row, last);
                 for (group, allocation) in lost {
                     above_share.enter(assessor, row, group, allocation)

@@ -1,7 +1,7 @@
 //! For each trigger: the waiting jobs that may preempt, and the running jobs that each may preempt.
 
 use super::levels::Levels;
-use super::victims::{self, Exposed};
+use super::victims::{self, PossibleVictim};
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::model::policy::preemption::{NoAgenda, PreemptMode, PreemptTrigger};
@@ -18,18 +18,18 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 
 /// The running jobs that may be preempted under one trigger.
-pub struct Rivalry<'s> {
+pub struct VictimSelection<'s> {
     trigger: PreemptTrigger,
     state: &'s ClusterState,
     policy: &'s Policy,
     now: Time,
     levels: Option<Levels<'s>>,
     /// The jobs that may be preempted, in the order in which they are tried.
-    exposed: Vec<Exposed<'s>>,
+    possible_victims: Vec<PossibleVictim<'s>>,
     /// The jobs that their owners exempt from preemption (Q9).
-    protected: Vec<Exposed<'s>>,
+    protected: Vec<PossibleVictim<'s>>,
     /// The jobs already preempted in this cycle.
-    given: Vec<Exposed<'s>>,
+    given: Vec<PossibleVictim<'s>>,
 }
 
 /// The properties of a waiting job that decide which jobs it may preempt.
@@ -43,9 +43,12 @@ struct Preemptor {
     restarts: bool,
 }
 
-impl<'s> Rivalry<'s> {
+impl<'s> VictimSelection<'s> {
     /// The current candidates; None if no job can preempt another.
-    pub fn open(trigger: PreemptTrigger, cycle: &mut CycleState<'s>) -> Option<Rivalry<'s>> {
+    pub fn open(
+        trigger: PreemptTrigger,
+        cycle: &mut CycleState<'s>,
+    ) -> Option<VictimSelection<'s>> {
         let (state, policy, now) = (cycle.state, cycle.policy(), cycle.now);
         let levels = match trigger {
             PreemptTrigger::Qube if policy.preemption.mode == PreemptMode::Disabled => return None,
@@ -57,30 +60,31 @@ impl<'s> Rivalry<'s> {
             PreemptTrigger::Starvation | PreemptTrigger::Qos => return None,
             PreemptTrigger::Qube => None,
         };
-        let (protected, others): (Vec<_>, Vec<_>) = victims::exposed(state, policy, now)
+        let (protected, others): (Vec<_>, Vec<_>) = victims::possible_victims(state, policy, now)
             .into_iter()
             .partition(|victim| victim.candidate.protected);
-        let (given, exposed): (Vec<_>, Vec<_>) = others
+        let (given, possible_victims): (Vec<_>, Vec<_>) = others
             .into_iter()
             .partition(|victim| cycle.is_preempted(victim.job));
         if policy.preemption.exempt > Span(0)
-            && let Some(time) = victims::next_exposed(state, policy, now)
+            && let Some(time) = victims::next_possible_victim(state, policy, now)
         {
-            cycle.look_again_at(time);
+            cycle.schedule_cycle_at(time);
         }
-        let rivalry = Rivalry {
+        let victim_selection = VictimSelection {
             trigger,
             state,
             policy,
             now,
             levels,
-            exposed,
+            possible_victims,
             protected,
             given,
         };
-        let is_empty =
-            rivalry.exposed.is_empty() && rivalry.protected.is_empty() && rivalry.given.is_empty();
-        (!is_empty).then_some(rivalry)
+        let is_empty = victim_selection.possible_victims.is_empty()
+            && victim_selection.protected.is_empty()
+            && victim_selection.given.is_empty();
+        (!is_empty).then_some(victim_selection)
     }
 
     /// Whether a waiting job may preempt other jobs.
@@ -109,13 +113,13 @@ impl<'s> Rivalry<'s> {
 
     /// The jobs that a waiting job may preempt, each with its possible actions: the lowest level
     /// first, then in the order of the policy.
-    pub fn victims_of(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<PreemptAction>)> {
+    pub fn victims_of(&mut self, job: Candidate) -> Vec<(PossibleVictim<'s>, Vec<PreemptAction>)> {
         let preemptor = self.preemptor(job);
-        let exposed = std::mem::take(&mut self.exposed);
+        let possible_victims = std::mem::take(&mut self.possible_victims);
         let targets = job.class.targets.as_deref();
         let mut found = Vec::new();
         let catalog = &self.state.cluster.catalog;
-        for victim in exposed
+        for victim in possible_victims
             .iter()
             .filter(|victim| targets.is_none_or(|targets| is_target(victim, targets, catalog)))
         {
@@ -124,7 +128,7 @@ impl<'s> Rivalry<'s> {
                 found.extend((!actions.is_empty()).then_some((rank, *victim, actions)));
             }
         }
-        self.exposed = exposed;
+        self.possible_victims = possible_victims;
         // The sort keeps the order within a level.
         found.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
         found
@@ -161,11 +165,12 @@ impl<'s> Rivalry<'s> {
 
     /// Removes preempted jobs from the candidates.
     pub fn forget(&mut self, gone: &[JobId]) {
-        self.exposed.retain(|victim| !gone.contains(&victim.job));
+        self.possible_victims
+            .retain(|victim| !gone.contains(&victim.job));
     }
 
     /// The number of jobs below a waiting job.
-    fn count_below(&mut self, all: &[Exposed], preemptor: &Preemptor) -> u64 {
+    fn count_below(&mut self, all: &[PossibleVictim], preemptor: &Preemptor) -> u64 {
         let below = all
             .iter()
             .filter(|victim| self.rank_below(victim, preemptor).is_some());
@@ -174,7 +179,7 @@ impl<'s> Rivalry<'s> {
 
     /// The index of a running job's level, or 0 without levels; None if the waiting job may not
     /// preempt it.
-    fn rank_below(&mut self, victim: &Exposed, preemptor: &Preemptor) -> Option<usize> {
+    fn rank_below(&mut self, victim: &PossibleVictim, preemptor: &Preemptor) -> Option<usize> {
         let holder = victim.running.holder.as_ref().map(|holder| &holder.who);
         match self.trigger {
             PreemptTrigger::Qube => self.sorts_behind(victim, preemptor).then_some(0),
@@ -194,7 +199,7 @@ impl<'s> Rivalry<'s> {
 
     /// M43: whether the QOS of the waiting job preempts, and the QOS of the running job is
     /// preemptible.
-    fn is_preemptible_by_qos(&self, victim: &Exposed, preemptor: &Preemptor) -> bool {
+    fn is_preemptible_by_qos(&self, victim: &PossibleVictim, preemptor: &Preemptor) -> bool {
         let qos = victim
             .running
             .holder
@@ -205,7 +210,7 @@ impl<'s> Rivalry<'s> {
 
     /// Q8: whether a running job sorts behind a waiting job: by distance from its nodes if clusters
     /// count, then by priority. Equals never preempt each other.
-    fn sorts_behind(&self, victim: &Exposed, preemptor: &Preemptor) -> bool {
+    fn sorts_behind(&self, victim: &PossibleVictim, preemptor: &Preemptor) -> bool {
         let has_lower_score = victim
             .candidate
             .score
@@ -218,7 +223,7 @@ impl<'s> Rivalry<'s> {
     }
 
     /// The actions that can preempt a job, in the order in which they are tried (Q11 to Q13).
-    fn actions(&self, victim: &Exposed, preemptor: &Preemptor) -> Vec<PreemptAction> {
+    fn actions(&self, victim: &PossibleVictim, preemptor: &Preemptor) -> Vec<PreemptAction> {
         let rule = &self.policy.preemption;
         let is_element = victim.job.index().is_some();
         let finishes = match rule.mode {
@@ -259,7 +264,7 @@ impl<'s> Rivalry<'s> {
 
 /// Whether `preempt_targets` includes a job: it is in one of the queues, or its request of one of
 /// the resources is equal. The value `None` includes no job.
-fn is_target(victim: &Exposed, targets: &str, catalog: &Catalog) -> bool {
+fn is_target(victim: &PossibleVictim, targets: &str, catalog: &Catalog) -> bool {
     targets
         .split(',')
         .any(|target| match PreemptTarget::parse(target) {
@@ -276,7 +281,7 @@ fn is_target(victim: &Exposed, targets: &str, catalog: &Catalog) -> bool {
 }
 
 /// Whether a running job requested this amount of a resource.
-fn has_requested(victim: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
+fn has_requested(victim: &PossibleVictim, name: &str, value: &str, catalog: &Catalog) -> bool {
     match catalog.index(name) {
         Some(index) => {
             let amount = victim.running.taken.get(index).copied().unwrap_or(0);

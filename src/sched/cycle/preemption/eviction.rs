@@ -4,7 +4,7 @@
 //! preemptors claimed. It removes candidates in order until the job fits, then puts back those that
 //! are not needed (Y12). No job is preempted unless that lets another start.
 
-use super::candidates::Rivalry;
+use super::candidates::VictimSelection;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::sched::amounts::{Amounts, add};
@@ -92,7 +92,7 @@ impl<'s> Stage<'s> {
     }
 
     /// Whether jobs are already being preempted for a job.
-    pub fn awaits_room(&self, job: JobId) -> bool {
+    pub fn has_victims(&self, job: JobId) -> bool {
         self.awaiting.contains(&job)
     }
 
@@ -124,7 +124,7 @@ impl<'s> Stage<'s> {
     pub fn evict(
         &mut self,
         job: Candidate<'s>,
-        rivalry: &mut Rivalry<'s>,
+        victim_selection: &mut VictimSelection<'s>,
         cycle: &mut CycleState<'s>,
     ) -> bool {
         if self
@@ -134,14 +134,14 @@ impl<'s> Stage<'s> {
         {
             return false;
         }
-        let exposed = rivalry.victims_of(job);
-        let steps = exposed
+        let possible_victims = victim_selection.victims_of(job);
+        let steps = possible_victims
             .iter()
             .map(|(_, actions)| actions.len())
             .max()
             .unwrap_or(0);
         let found = (0..steps).find_map(|step| {
-            let candidates: Vec<(JobId, PreemptAction)> = exposed
+            let candidates: Vec<(JobId, PreemptAction)> = possible_victims
                 .iter()
                 .filter_map(|(victim, actions)| {
                     Some((victim.job, *actions.get(step).or(actions.last())?))
@@ -151,8 +151,8 @@ impl<'s> Stage<'s> {
         });
         let Some(found) = found else { return false };
         let victims: Vec<JobId> = found.gone.iter().map(|(victim, _)| *victim).collect();
-        self.carry_out(job, found, rivalry.cause(), cycle);
-        rivalry.forget(&victims);
+        self.carry_out(job, found, victim_selection.cause(), cycle);
+        victim_selection.forget(&victims);
         true
     }
 
@@ -197,7 +197,7 @@ impl<'s> Stage<'s> {
         if let Some(counters) = &mut self.counters {
             counters.enter(job.class, job.job);
         }
-        if !cycle.may_displace(job.job) {
+        if !cycle.may_preempt_for(job.job) {
             cycle.ask(job.job, &placement);
             return Room::Asked;
         }

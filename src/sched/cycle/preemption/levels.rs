@@ -115,7 +115,7 @@ impl<'s> Levels<'s> {
             return (false, false);
         };
         let mut over = (false, false);
-        for &index in &*counters.accounts_of(who) {
+        for &index in &*counters.counters_of(who) {
             let counter = &counters.accounts()[index];
             let is_over = counter.bounds.soft.is_some_and(|soft| counter.used > soft);
             let is_of_queue =

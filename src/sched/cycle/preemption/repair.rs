@@ -3,7 +3,7 @@
 
 use super::eviction::Stage;
 use super::starving;
-use super::victims::{self, Exposed};
+use super::victims::{self, PossibleVictim};
 use crate::model::job::preemption::PreemptCause;
 use crate::model::job_id::JobId;
 use crate::model::limit::Quantity;
@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// in the order of the policy, or by fair share if starvation is a trigger.
 pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
-    let next = victims::next_exposed(state, cycle.policy(), cycle.now);
+    let next = victims::next_possible_victim(state, cycle.policy(), cycle.now);
     if let Some(time) = next {
-        cycle.look_again_at(time);
+        cycle.schedule_cycle_at(time);
     }
     shrink_pools(stage, cycle);
     shrink_arrays(stage, cycle);
@@ -33,24 +33,24 @@ pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
     if nodes.is_empty() {
         return;
     }
-    let mut exposed = victims::exposed(state, cycle.policy(), cycle.now);
-    exposed.retain(|victim| !victim.candidate.protected);
+    let mut possible_victims = victims::possible_victims(state, cycle.policy(), cycle.now);
+    possible_victims.retain(|victim| !victim.candidate.protected);
     if cycle.preemption().has(PreemptTrigger::Starvation) {
-        by_fair_share(&mut exposed, cycle);
+        by_fair_share(&mut possible_victims, cycle);
     }
     for ix in nodes {
-        repair_node(ix, &exposed, stage, cycle);
+        repair_node(ix, &possible_victims, stage, cycle);
     }
 }
 
 /// Preempts jobs of one overcommitted node: only those that use a missing resource.
 fn repair_node<'s>(
     ix: NodeIx,
-    exposed: &[Exposed<'s>],
+    possible_victims: &[PossibleVictim<'s>],
     stage: &mut Stage<'s>,
     cycle: &mut CycleState<'s>,
 ) {
-    for victim in exposed
+    for victim in possible_victims
         .iter()
         .filter(|victim| victim.running.nodes.contains(&ix))
     {
@@ -81,15 +81,15 @@ fn repair_node<'s>(
 
 /// Sorts the jobs: those above the fair shares of their operations first, the newest first within
 /// each group.
-fn by_fair_share(exposed: &mut [Exposed], cycle: &CycleState) {
-    let jobs: BTreeSet<JobId> = exposed.iter().map(|victim| victim.job).collect();
-    let order = starving::first_to_go(cycle, |job| jobs.contains(&job));
+fn by_fair_share(possible_victims: &mut [PossibleVictim], cycle: &CycleState) {
+    let jobs: BTreeSet<JobId> = possible_victims.iter().map(|victim| victim.job).collect();
+    let order = starving::repair_order(cycle, |job| jobs.contains(&job));
     let places: BTreeMap<JobId, usize> = order
         .into_iter()
         .enumerate()
         .map(|(place, job)| (job, place))
         .collect();
-    exposed.sort_by_key(|victim| places.get(&victim.job).copied().unwrap_or(usize::MAX));
+    possible_victims.sort_by_key(|victim| places.get(&victim.job).copied().unwrap_or(usize::MAX));
 }
 
 /// Preempts jobs of each pool above its limit.
@@ -146,10 +146,10 @@ fn shrink<'s>(
     cycle: &mut CycleState<'s>,
 ) {
     let (state, policy) = (cycle.state, cycle.policy());
-    let mut exposed = victims::exposed(state, policy, cycle.now);
-    exposed.retain(|victim| !victim.candidate.protected && jobs.contains(&victim.job));
+    let mut possible_victims = victims::possible_victims(state, policy, cycle.now);
+    possible_victims.retain(|victim| !victim.candidate.protected && jobs.contains(&victim.job));
     if cycle.preemption().has(PreemptTrigger::Starvation) {
-        by_fair_share(&mut exposed, cycle);
+        by_fair_share(&mut possible_victims, cycle);
     }
     // A suspended job counts against the limit.
     let earlier = state
@@ -164,7 +164,7 @@ fn shrink<'s>(
     excess -= preempted
         .filter_map(|job| counts(quantity, state.running.get(job)?, state))
         .sum::<i64>();
-    for victim in exposed
+    for victim in possible_victims
         .iter()
         .filter(|victim| !cycle.is_preempted(victim.job))
         .cloned()

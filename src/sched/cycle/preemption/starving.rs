@@ -7,7 +7,7 @@
 
 use super::above_fair_share::{AboveFairShare, Assessor};
 use super::eviction::{Room, Stage};
-use super::waits_for_room;
+use super::waits_for_resources;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
@@ -74,7 +74,7 @@ pub fn watch(cycle: &mut CycleState) -> FairShares {
         StarvationStatus::next(since, &shares.patience_of(subject), now)
     });
     if let Some(time) = next.min() {
-        cycle.look_again_at(time);
+        cycle.schedule_cycle_at(time);
     }
     cycle.starve(Starving {
         time_below,
@@ -198,7 +198,7 @@ impl<'s> StarvationRun<'s> {
         while jobs.len() < MAX_TRIED_JOBS
             && let Some(job) = ranking.next()
         {
-            if cycle.has_started(job.job) || stage.awaits_room(job.job) {
+            if cycle.has_started(job.job) || stage.has_victims(job.job) {
                 ranking.follow(job);
                 continue;
             }
@@ -208,7 +208,7 @@ impl<'s> StarvationRun<'s> {
                 .filter(|party| !hopeless.contains(party));
             if let Some(party) = party
                 && self.starves(party, job, level, cycle)
-                && waits_for_room(job, cycle)
+                && waits_for_resources(job, cycle)
             {
                 let satisfaction = self
                     .shares
@@ -345,7 +345,7 @@ impl<'s> StarvationRun<'s> {
             .min();
         if self.has_starving_party(cycle) {
             for time in next.into_iter().chain(self.later) {
-                cycle.look_again_at(time);
+                cycle.schedule_cycle_at(time);
             }
         }
     }
@@ -363,7 +363,7 @@ fn preempted_jobs(cycle: &CycleState) -> BTreeSet<JobId> {
 
 /// The order in which repair preempts some running jobs: those above the fair shares of their
 /// operations first, the newest first within each group (Y8).
-pub fn first_to_go(cycle: &CycleState, is_included: impl Fn(JobId) -> bool) -> Vec<JobId> {
+pub fn repair_order(cycle: &CycleState, is_included: impl Fn(JobId) -> bool) -> Vec<JobId> {
     let state = cycle.state;
     let (shares, preempted) = (shares(cycle), preempted_jobs(cycle));
     let assessor = Assessor::new((state, cycle.policy()), &shares, &preempted, cycle.now);

@@ -976,13 +976,13 @@ fn freed_resources_are_held_after_a_start_elsewhere() {
     assert!(
         [3, 4]
             .iter()
-            .all(|&id| fixture.state.keeps_room_for(JobId::job(id)))
+            .all(|&id| fixture.state.holds_resources_for(JobId::job(id)))
     );
     for seconds in [110, 140, 170, 210, 250] {
         fixture = fixture.at(seconds);
         let plan = fixture.plan();
         fixture.apply(&plan);
-        let kept = [3, 4].map(|id| fixture.state.keeps_room_for(JobId::job(id)));
+        let kept = [3, 4].map(|id| fixture.state.holds_resources_for(JobId::job(id)));
         assert_eq!(kept, [false, true], "at {seconds}");
     }
     fixture.state.vacate(JobId::job(2));

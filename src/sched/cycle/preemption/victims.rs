@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 
 /// A running job that may be preempted.
 #[derive(Clone, Copy)]
-pub struct Exposed<'s> {
+pub struct PossibleVictim<'s> {
     /// Its id.
     pub job: JobId,
     /// The running job with its resources.
@@ -22,7 +22,7 @@ pub struct Exposed<'s> {
     pub candidate: &'s PreemptionCandidate,
 }
 
-impl Exposed<'_> {
+impl PossibleVictim<'_> {
     /// The actions that can preempt the job, in the order in which they are tried.
     pub fn actions(&self, policy: &Policy, now: Time) -> impl Iterator<Item = PreemptAction> {
         let actions = policy.preemption.actions.of(self.candidate.left(now));
@@ -53,7 +53,11 @@ impl Exposed<'_> {
 
 /// The running jobs that may be preempted, including protected ones. Excludes jobs that are
 /// suspended or being preempted, have run for too short a time, or use reserved resources.
-pub fn exposed<'s>(state: &'s ClusterState, policy: &Policy, now: Time) -> Vec<Exposed<'s>> {
+pub fn possible_victims<'s>(
+    state: &'s ClusterState,
+    policy: &Policy,
+    now: Time,
+) -> Vec<PossibleVictim<'s>> {
     let all = state.running.iter().filter_map(|(&job, running)| {
         let candidate = running.candidate.as_deref()?;
         // G9: this also exempts a preemptor from the jobs that it has preempted.
@@ -62,13 +66,13 @@ pub fn exposed<'s>(state: &'s ClusterState, policy: &Policy, now: Time) -> Vec<E
             && !candidate.suspended
             && !state.insiders.contains_key(&job)
             && !state.bookings.is_preempted(job);
-        is_exposed.then_some(Exposed {
+        is_exposed.then_some(PossibleVictim {
             job,
             running,
             candidate,
         })
     });
-    let mut all: Vec<Exposed> = all.collect();
+    let mut all: Vec<PossibleVictim> = all.collect();
     sort(&mut all, policy, now);
     // Over-limit subjobs use resources that would be idle, so they are preempted first (Q15).
     let over_limit = state.over_limit_subjobs();
@@ -77,7 +81,7 @@ pub fn exposed<'s>(state: &'s ClusterState, policy: &Policy, now: Time) -> Vec<E
 }
 
 /// The earliest time at which a job that has not run long enough yet may be preempted.
-pub fn next_exposed(state: &ClusterState, policy: &Policy, now: Time) -> Option<Time> {
+pub fn next_possible_victim(state: &ClusterState, policy: &Policy, now: Time) -> Option<Time> {
     state
         .running
         .values()
@@ -88,7 +92,7 @@ pub fn next_exposed(state: &ClusterState, policy: &Policy, now: Time) -> Option<
         .min()
 }
 
-fn sort(all: &mut [Exposed], policy: &Policy, now: Time) {
+fn sort(all: &mut [PossibleVictim], policy: &Policy, now: Time) {
     let components = &policy.precedence.components;
     all.sort_by_key(|victim| {
         let priority = match policy.preemption.victims {

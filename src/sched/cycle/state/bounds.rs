@@ -24,7 +24,7 @@ impl<'s> CycleState<'s> {
     pub fn over_limit(&mut self, class: &ClassKey, pass: Pass) -> Option<Arc<Reason>> {
         let limits = self.limits.as_mut()?;
         let exceeded = match pass {
-            Pass::OverSoftLimits => limits.hard_bar(class)?,
+            Pass::OverSoftLimits => limits.exceeded_hard_limit(class)?,
             _ => limits.exceeded_limit(class)?,
         };
         Some(limits.reason(exceeded, class))
@@ -42,7 +42,7 @@ impl<'s> CycleState<'s> {
     pub fn is_within_hard_limits(&mut self, class: &ClassKey) -> bool {
         self.limits
             .as_mut()
-            .and_then(|limits| limits.hard_bar(class))
+            .and_then(|limits| limits.exceeded_hard_limit(class))
             .is_none()
     }
 
@@ -57,12 +57,12 @@ impl<'s> CycleState<'s> {
     }
 
     /// Whether the backfill depth allows another job behind a blocked one (M36).
-    pub fn looks_on(&self) -> bool {
-        self.backfill_limits.looks_on(self.backfill())
+    pub fn has_depth_left(&self) -> bool {
+        self.backfill_limits.has_depth_left(self.backfill())
     }
 
     /// Replaces the verdicts of these classes.
-    pub fn tell_anew(&mut self, reasons: &BTreeMap<ClassId, Arc<Reason>>) {
+    pub fn replace_verdicts(&mut self, reasons: &BTreeMap<ClassId, Arc<Reason>>) {
         for (class, reason) in &mut self.plan.verdicts {
             if let Some(new_reason) = reasons.get(class) {
                 *reason = new_reason.clone();

@@ -57,7 +57,7 @@ impl<'s> CycleState<'s> {
 
     /// Whether jobs may be preempted for a job: not before the site's hooks have accepted its
     /// start.
-    pub fn may_displace(&self, job: JobId) -> bool {
+    pub fn may_preempt_for(&self, job: JobId) -> bool {
         self.state
             .permits
             .as_ref()
@@ -79,7 +79,7 @@ impl<'s> CycleState<'s> {
         if preemptions.is_empty() {
             return;
         }
-        if self.may_displace(job) {
+        if self.may_preempt_for(job) {
             self.hold_backfill_room(job, &preemptions);
             self.plan.preempts.extend(preemptions);
         } else {
@@ -170,7 +170,7 @@ impl<'s> CycleState<'s> {
 
     /// Schedules a cycle for when resources held for a preemptor expire; at once if the preemptor
     /// no longer waits for them.
-    pub fn look_again_when_room_is_free(&mut self) {
+    pub fn schedule_end_of_held_resources(&mut self) {
         let forfeited = self.state.bookings.promises().any(|booking| {
             booking.held_until.is_some()
                 && !self.is_planned(booking.job)
@@ -184,7 +184,7 @@ impl<'s> CycleState<'s> {
             next
         };
         if let Some(time) = next {
-            self.plan.look_again(time);
+            self.plan.request_cycle(time);
         }
     }
 
@@ -196,12 +196,12 @@ impl<'s> CycleState<'s> {
     }
 
     /// Requests another cycle at this time.
-    pub fn look_again_at(&mut self, time: Time) {
-        self.plan.look_again(time.max(self.now + Span(1)));
+    pub fn schedule_cycle_at(&mut self, time: Time) {
+        self.plan.request_cycle(time.max(self.now + Span(1)));
     }
 
     /// The jobs preempted for a job, in this cycle or before.
-    pub fn makes_way_for(&self, job: JobId) -> Vec<JobId> {
+    pub fn victims_for(&self, job: JobId) -> Vec<JobId> {
         let is_meant = |by: JobId| by == job || (job.is_array() && by.parent() == Some(job));
         let now = self
             .plan

@@ -21,11 +21,11 @@ use std::sync::Arc;
 impl CycleState<'_> {
     /// Whether all jobs with the same request may be refused together for lack of resources: no
     /// more starts are planned, and nothing but free resources decides. (Jobs in stopped queues get
-    /// their verdict in the end: [`crate::sched::cycle::throttling::tell_stopped`].)
+    /// their verdict in the end: [`crate::sched::cycle::throttling::add_stopped_queue_verdicts`].)
     pub fn may_refuse_together(&self) -> bool {
         let backfill = self.backfill();
-        self.promises.are_given()
-            && !self.refusals.tells_apart
+        self.promises.any_given()
+            && !self.refusals.distinguishes_classes
             && self.state.windows.is_empty()
             && self.state.site_time == SiteTime::default()
             && self.state.awaits_nothing()
@@ -36,7 +36,7 @@ impl CycleState<'_> {
     /// Refuses all jobs with the same request if it does not fit; false if some of them may start.
     pub fn refuse_together(&mut self, members: &Members, cache: &mut CycleCache) -> bool {
         let shape = &members.shape;
-        if !members.wait_for_room_alone() {
+        if !members.wait_only_for_resources() {
             return false;
         }
         let cached = cache.recall(&self.space, shape);
@@ -71,15 +71,15 @@ impl CycleState<'_> {
         let is_elsewhere = shape.failed_hosts.is_some();
         match **reason {
             _ if is_elsewhere => false,
-            _ if candidate.class.asks_for.is_some() || self.refusals.tells_apart => false,
+            _ if candidate.class.asks_for.is_some() || self.refusals.distinguishes_classes => false,
             _ if reason.is_never() => true,
             Reason::Limited(_) => false,
             Reason::WouldDelayBooking { holder, .. } if holder != candidate.job => {
-                self.promises.are_given() && self.would_all_delay(candidate.class, reason)
+                self.promises.any_given() && self.would_all_delay(candidate.class, reason)
             }
             _ => {
                 let is_hopeless =
-                    self.refusals.hopeless.contains(&shape.id) || self.promises.are_given();
+                    self.refusals.hopeless.contains(&shape.id) || self.promises.any_given();
                 is_hopeless && self.refusals.waiting.contains_key(&shape.id)
             }
         }
@@ -107,7 +107,7 @@ impl CycleState<'_> {
     /// Whether a job that ends then would delay no planned start.
     fn passes(&mut self, shape: &Shape, until: Time) -> bool {
         let calendar = &mut self.calendar;
-        calendar.lets_pass(until)
+        calendar.ends_before_bookings(until)
             || calendar.beside(&self.space, shape, until).is_some()
             || calendar.in_the_way(shape, until).is_none()
     }

@@ -13,8 +13,8 @@ impl CycleState<'_> {
     }
 
     /// Requests another cycle at this time.
-    pub fn look_then(&mut self, at: Time) {
-        self.plan.look_again(at);
+    pub fn request_cycle_at(&mut self, at: Time) {
+        self.plan.request_cycle(at);
     }
 
     /// Records a resumed job and its resources.

@@ -59,7 +59,7 @@ impl PreemptionExemption<'_> {
     }
 
     /// Whether a party is exempt from preemption by all others.
-    pub fn is_before(&self, victim: &OperationShare) -> bool {
+    pub fn is_exempt(&self, victim: &OperationShare) -> bool {
         self.is_blocked(
             &StarvationSubject::Party(victim.party),
             Some(victim.entitled),

@@ -337,7 +337,7 @@ fn may_preempt(
     };
     let to = &exemption.by_line()[row(victim).line];
     victim != preemptor
-        && !exemption.is_before(row(victim))
+        && !exemption.is_exempt(row(victim))
         && to.is_to(shares.line(row(preemptor).party))
 }
 

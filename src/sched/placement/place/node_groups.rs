@@ -6,7 +6,7 @@ use crate::model::policy::{NodeSets, SetChoice};
 use crate::model::request::placement_policy::NodeAllocation;
 use crate::model::resource::ResourceValue;
 use crate::sched::placement::availability_map::AvailabilityMap;
-use crate::sched::placement::filter::welcomes;
+use crate::sched::placement::filter::admits_owner;
 use crate::sched::placement::rank::Candidates;
 use crate::sched::view::cluster::{KindIx, NodeIx, NodeKind};
 use crate::sched::view::node_filter::AllowedSets;
@@ -74,7 +74,7 @@ fn usable_nodes(space: &AvailabilityMap, shape: &Shape, kinds: &BTreeSet<KindIx>
         let head = space.head(place);
         kinds.contains(&head.kind)
             && head.nodes > 0
-            && welcomes(space, &space.buckets()[place].key, shape.owner())
+            && admits_owner(space, &space.buckets()[place].key, shape.owner())
     });
     joined.map(|place| space.head(place).nodes).sum()
 }

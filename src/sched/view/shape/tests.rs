@@ -113,7 +113,7 @@ fn a_chunk_fits_only_if_all_its_resources_are_free() {
     let catalog = &fixture.state.cluster.catalog;
     let shape = shape(&fixture, "select=1:ncpus=2:mem=2b");
     let times = |ncpus: i64, mem: i64| {
-        let mut free = catalog.no_room();
+        let mut free = catalog.node_zeros();
         (
             free[catalog.index("ncpus").unwrap()],
             free[catalog.index("mem").unwrap()],

@@ -319,7 +319,7 @@ impl ClusterState {
     }
 
     /// Whether a job is suspended and waits to resume.
-    pub fn waits_to_go_on(&self, job: JobId) -> bool {
+    pub fn waits_to_resume(&self, job: JobId) -> bool {
         self.suspended.contains_key(&job)
     }
 }

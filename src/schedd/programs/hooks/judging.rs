@@ -139,7 +139,7 @@ fn names(case: &Case) -> String {
 }
 
 /// The dependencies of a new job, as the client wrote them.
-pub fn said_of_dependencies(request: &ClientRequest) -> Option<&Text> {
+pub fn requested_dependencies(request: &ClientRequest) -> Option<&Text> {
     let ClientRequest::Submit(submission) = request else {
         return None;
     };

@@ -107,7 +107,7 @@ impl Lane {
     }
 
     /// Whether one more hook may run.
-    pub fn may_ask(&self) -> bool {
+    pub fn can_run_more(&self) -> bool {
         self.running.has_room()
     }
 

@@ -8,7 +8,7 @@ use crate::schedd::programs::hooks::case::Matter;
 use crate::schedd::programs::hooks::case::script;
 use crate::schedd::programs::hooks::judging::Judged;
 use crate::schedd::programs::hooks::judging::judge;
-use crate::schedd::programs::hooks::judging::said_of_dependencies;
+use crate::schedd::programs::hooks::judging::requested_dependencies;
 use crate::server::state::ServerState;
 use crate::shown::attributes;
 use crate::shown::job_json;
@@ -64,7 +64,7 @@ pub fn question(
         job.insert("id".into(), judged.job.id.full(&server.setup.name).into());
     }
     if let Matter::Request(_, _, request) = &case.matter {
-        let depend = said_of_dependencies(request).map(|text| text.lossy().into_owned());
+        let depend = requested_dependencies(request).map(|text| text.lossy().into_owned());
         depend
             .into_iter()
             .for_each(|depend| drop(job.insert("depend".into(), depend.into())));

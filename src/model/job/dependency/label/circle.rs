@@ -22,7 +22,7 @@ const NAMED: usize = 8;
 
 /// Job whose new dependencies are checked.
 #[derive(Clone, Debug, Default)]
-pub struct Newcomer {
+pub struct CheckedJob {
     /// Job id, if the job exists already.
     pub id: Option<JobId>,
     /// Label of the job.
@@ -33,18 +33,18 @@ pub struct Newcomer {
     pub jobs: Vec<JobId>,
 }
 
-impl Newcomer {
+impl CheckedJob {
     /// Combines the existing dependencies of a job with the new ones.
     pub fn of(
         graph: &DependencyGraph,
         before: Option<&Job>,
         (owner, spec): (&Owner, &Spec),
         dependencies: &JobDependencies,
-    ) -> Newcomer {
+    ) -> CheckedJob {
         let group = spec.process_group.as_deref();
         let had = before.iter().flat_map(|job| &job.life.awaits);
         let known = before.iter().flat_map(|job| graph.conditions(job.id));
-        Newcomer {
+        CheckedJob {
             id: before.map(|job| job.id),
             carries: spec
                 .label
@@ -84,7 +84,7 @@ pub enum CycleMember {
 
 /// Returns the cycle from the checked job along its dependencies back to it, without the job
 /// itself. None without a cycle.
-pub fn find(graph: &DependencyGraph, new: &Newcomer) -> Option<Vec<CycleMember>> {
+pub fn find(graph: &DependencyGraph, new: &CheckedJob) -> Option<Vec<CycleMember>> {
     if new.carries.is_none() || new.labels.is_empty() {
         return None;
     }
@@ -95,7 +95,7 @@ pub fn find(graph: &DependencyGraph, new: &Newcomer) -> Option<Vec<CycleMember>>
 
 /// Formats a cycle, each member waiting for the next: `this job -> @sim -> 12.head -> @comp ->
 /// this job`.
-pub fn spelt(trail: &[CycleMember], this: &str, server: &str) -> String {
+pub fn cycle_text(trail: &[CycleMember], this: &str, server: &str) -> String {
     let mut text = this.to_string();
     for link in trail.iter().take(NAMED) {
         text.push_str(" -> ");
@@ -115,7 +115,7 @@ type Edges = BTreeMap<CycleMember, Vec<CycleMember>>;
 
 /// Returns all dependencies reachable from the checked job, in breadth-first order; None beyond
 /// [`MOST`] edges.
-fn explored(graph: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<CycleMember>)> {
+fn explored(graph: &DependencyGraph, new: &CheckedJob) -> Option<(Edges, Vec<CycleMember>)> {
     let (mut edges, mut found) = (Edges::new(), Vec::new());
     let (mut ahead, mut left) = (VecDeque::from([CycleMember::This]), MOST);
     while let Some(link) = ahead.pop_front() {
@@ -138,7 +138,7 @@ fn explored(graph: &DependencyGraph, new: &Newcomer) -> Option<(Edges, Vec<Cycle
 /// Returns the direct dependencies of a member, at most one more than the remaining budget.
 fn waited_for(
     graph: &DependencyGraph,
-    new: &Newcomer,
+    new: &CheckedJob,
     link: &CycleMember,
     most: usize,
 ) -> Vec<CycleMember> {
@@ -269,13 +269,13 @@ mod tests {
         let labels = labels.iter().map(|label| mark(label)).collect();
         let links = find(
             graph,
-            &Newcomer {
+            &CheckedJob {
                 carries: Some(mark(carries)),
                 labels,
-                ..Newcomer::default()
+                ..CheckedJob::default()
             },
         )?;
-        let words = spelt(&links, "this", "h")
+        let words = cycle_text(&links, "this", "h")
             .replace(".h", "")
             .replace('@', "");
         words
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn an_altered_job_occurs_once() {
         let graph = graph(&[job(1, Some("sim"), &[]), job(2, Some("comp"), &["sim"])]);
-        let new = |id| Newcomer {
+        let new = |id| CheckedJob {
             id: Some(JobId::job(id)),
             carries: Some(mark("sim")),
             labels: vec![mark("comp")],
@@ -369,7 +369,7 @@ mod tests {
             let links: Vec<CycleMember> = (1..=length)
                 .map(|id| CycleMember::Job(JobId::job(id)))
                 .collect();
-            spelt(&links, "this", "h")
+            cycle_text(&links, "this", "h")
         };
         assert_eq!(described(2), "this -> 1.h -> 2.h -> this");
         let eight = "this -> 1.h -> 2.h -> 3.h -> 4.h -> 5.h -> 6.h -> 7.h -> 8.h";
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(found(&jobs(MOST / 2), "comp", &["sim"]), None);
         let next = waited_for(
             &jobs(100),
-            &Newcomer::default(),
+            &CheckedJob::default(),
             &CycleMember::Label(mark("sim")),
             10,
         );

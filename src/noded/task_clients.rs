@@ -14,7 +14,7 @@ use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, FrameSocket};
 use crate::wire::order::NodeReport;
 use crate::wire::peer;
-use crate::wire::task::{LARGEST, Plea, TaskNews, TaskRequest, TaskRequestKind};
+use crate::wire::task::{LARGEST, TaskClientMessage, TaskNews, TaskRequest, TaskRequestKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -37,7 +37,7 @@ const MAX_TOKENS: usize = 3 * crate::model::job::task::MOST;
 
 /// All connected processes.
 #[derive(Debug)]
-pub struct Askers {
+pub struct TaskClients {
     listener: UnixListener,
     path: PathBuf,
     mode: u32,
@@ -60,19 +60,19 @@ struct TaskClient {
     waits: Option<Span>,
 }
 
-impl Askers {
+impl TaskClients {
     /// Listens in noded's state directory; with `others`, for processes of other users too.
     pub fn open(
         state: &Path,
         path: &Path,
         others: bool,
         poller: &mut Poller,
-    ) -> io::Result<Askers> {
+    ) -> io::Result<TaskClients> {
         let mode = if others { 0o666 } else { 0o600 };
         let listener = socket::bind(path, mode)?;
-        poller.add(&listener, PollSource::AskerListener)?;
+        poller.add(&listener, PollSource::TaskListener)?;
         let (path, state) = (path.to_path_buf(), state.to_path_buf());
-        Ok(Askers {
+        Ok(TaskClients {
             listener,
             path,
             mode,
@@ -105,7 +105,7 @@ impl Askers {
         }
         let link = FrameSocket::new(stream)?;
         let number = poller.number();
-        poller.add(&link, PollSource::Asker(number))?;
+        poller.add(&link, PollSource::TaskClient(number))?;
         let since = clock::monotonic();
         let client = TaskClient {
             link,
@@ -161,12 +161,18 @@ impl Askers {
         }
     }
 
-    fn handle(&mut self, number: u64, message: Plea, reachable: bool, poller: &mut Poller) {
+    fn handle(
+        &mut self,
+        number: u64,
+        message: TaskClientMessage,
+        reachable: bool,
+        poller: &mut Poller,
+    ) {
         let Some(client) = self.connected.get_mut(&number) else {
             return;
         };
         match message {
-            Plea::Hello {
+            TaskClientMessage::Hello {
                 job,
                 attempt,
                 task,
@@ -184,7 +190,7 @@ impl Askers {
                     )
                 }
             }
-            Plea::Request(request) => match client.name {
+            TaskClientMessage::Request(request) => match client.name {
                 None => self.reject(
                     number,
                     "the first message must be a greeting".into(),
@@ -279,7 +285,7 @@ impl Askers {
         }
     }
 
-    /// When [`Askers::expire`] is due next.
+    /// When [`TaskClients::expire`] is due next.
     pub fn next(&self) -> Option<Span> {
         let since = self
             .connected
@@ -297,15 +303,15 @@ impl Askers {
     }
 
     /// Listens again if the socket has vanished.
-    pub fn listen_again(&mut self, poller: &mut Poller) {
+    pub fn recreate_socket(&mut self, poller: &mut Poller) {
         if self.path.exists() {
             return;
         }
         match socket::bind(&self.path, self.mode) {
             Ok(listener) => {
-                poller.remove(&self.listener, PollSource::AskerListener);
+                poller.remove(&self.listener, PollSource::TaskListener);
                 self.listener = listener;
-                let _ = poller.add(&self.listener, PollSource::AskerListener);
+                let _ = poller.add(&self.listener, PollSource::TaskListener);
             }
             Err(e) => warn!(
                 "jobs cannot request tasks, cannot listen at {}: {e}",
@@ -335,7 +341,7 @@ impl Askers {
         let Some(client) = self.connected.get_mut(&number) else {
             return;
         };
-        let source = PollSource::Asker(number);
+        let source = PollSource::TaskClient(number);
         if !poller.watches(source) {
             if client.waits.is_none() && poller.add(&client.link, source).is_ok() {
                 client.writing = false;
@@ -367,8 +373,8 @@ impl Askers {
                 client.uid
             ),
         }
-        if poller.watches(PollSource::Asker(number)) {
-            poller.remove(&client.link, PollSource::Asker(number));
+        if poller.watches(PollSource::TaskClient(number)) {
+            poller.remove(&client.link, PollSource::TaskClient(number));
         }
     }
 }
@@ -381,7 +387,7 @@ impl TaskClient {
     }
 
     /// The next message, if it has arrived completely.
-    fn receive(&mut self) -> Result<Vec<Plea>, FrameError> {
+    fn receive(&mut self) -> Result<Vec<TaskClientMessage>, FrameError> {
         let messages = self.link.receive_some(1)?;
         let limit = if self.name.is_some() {
             MAX_REQUEST
