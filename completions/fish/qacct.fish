@@ -12,7 +12,7 @@ qos\t'Quality of service of the job'
 month\t'Month in which the attempt ended'
 day\t'Day on which the attempt ended'"
 complete -c qacct -s j -d 'All records of these jobs, attempt by attempt' -r
-complete -c qacct -s F -d 'Output format: csv or json; durations in seconds, times in seconds since 1970' -r -f -a "text\t'Tables'
+complete -c qacct -s F -d 'Output format: csv or json; times in seconds since 1970' -r -f -a "text\t'Tables'
 csv\t'Comma-separated values with a header line'
 json\t'One JSON document'"
 complete -c qacct -l list -d 'Print each attempt on a line instead of sums'

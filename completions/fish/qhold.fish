@@ -1,1 +1,1 @@
-complete -c qhold -s h -d 'Holds to set, as letters: u (user), o (operator), s (system), p (password), n (none); default u' -r
+complete -c qhold -s h -d 'Holds: u (user, default), o (operator), s (system), p (password), n (none)' -r

@@ -1,1 +1,1 @@
-complete -c qrls -s h -d 'Holds to release, as letters: u (user), o (operator), s (system), p (password), n (none); default u' -r
+complete -c qrls -s h -d 'Holds: u (user, default), o (operator), s (system), p (password), n (none)' -r

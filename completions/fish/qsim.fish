@@ -33,7 +33,7 @@ complete -c qsim -n "__fish_qsim_using_subcommand check" -s F -l format -d 'Outp
 json\t''"
 complete -c qsim -n "__fish_qsim_using_subcommand check" -l recorded -d 'Repeat the cycles that schedd recorded ([cycle] record in lanai.toml), and compare the plans byte for byte' -r -F
 complete -c qsim -n "__fish_qsim_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l nodes -d 'Number of nodes (default: one node with all processors of the trace\'s header)' -r
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l nodes -d 'Number of nodes (default: one node with all processors of the trace)' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l cores-per-node -d 'Number of processors of each node' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l preset -d 'Use the policy of a preset' -r -f -a "hybrid\t''
 qube\t''
@@ -51,7 +51,7 @@ lxf+easy-sjbf\t''
 wfp3+easy\t''"
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l from -d 'Index of the first job of the trace to run, from 0' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l first -d 'Number of jobs to run (default: all)' -r
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l jobs-out -d 'Write the starts to this file as CSV: job,submit,start,end,procs,nodes,via' -r -F
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l jobs-out -d 'Write the starts as CSV: job,submit,start,end,procs,nodes,via' -r -F
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l plot -d 'Draw the schedule and the utilization over time as SVG into this file' -r -F
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l summary -d 'Format of the summary' -r -f -a "text\t'One figure per line, with its unit'
 json\t'JSON; times in seconds'"

@@ -1,4 +1,4 @@
-complete -c qstat -s u -d 'Jobs of these users; the host is that of Job_Owner. With -f, show all attributes' -r
+complete -c qstat -s u -d 'Jobs of these users (HOST: submission host); with -f, show all attributes' -r
 complete -c qstat -s F -d 'Output format: json or dsv; with -f or a report' -r
 complete -c qstat -s D -d 'Delimiter between values, with -F dsv' -r
 complete -c qstat -s l -d 'With --holes: request to fit, such as select=... or place=... of qsub (default: processors). Before job ids, as in TORQUE, -l has no effect' -r
@@ -12,9 +12,9 @@ complete -c qstat -s t -d 'Show the subjobs of job arrays'
 complete -c qstat -s J -d 'Job arrays only'
 complete -c qstat -s E -d 'All operands are job ids'
 complete -c qstat -s f -d 'Show all attributes of each job, queue or server'
-complete -c qstat -s s -d 'Add the comment of each job: why it waits, where it runs, or how it ended'
+complete -c qstat -s s -d 'Add comments: why jobs wait, where they run, or how they ended'
 complete -c qstat -s n -d 'Add the hosts of each job'
-complete -c qstat -s 1 -d 'Print hosts or comment on the line of the job; with -f, each attribute on one line'
+complete -c qstat -s 1 -d 'Print hosts or comment, or with -f each attribute, on one line'
 complete -c qstat -s w -d 'Use 120 columns; with -f, print each attribute on one line'
 complete -c qstat -s T -d 'Show the planned start instead of the elapsed time'
 complete -c qstat -s p -d 'Show the percentage of the walltime used instead of the time'
@@ -25,7 +25,7 @@ complete -c qstat -s Q -d 'Queues, with the number of jobs in each state'
 complete -c qstat -s q -d 'Queues, with their limits'
 complete -c qstat -s B -d 'The server'
 complete -c qstat -l why -d 'Why each of these jobs waits, stage by stage, and until when'
-complete -c qstat -l start -d 'Forecast: when and where each waiting job starts if running jobs end at their walltimes'
+complete -c qstat -l start -d 'When and where each waiting job starts if jobs end at their walltimes'
 complete -c qstat -l priority -d 'Priority of each of these jobs, its components, and its neighbors in the queue; without jobs, the whole queue in order'
 complete -c qstat -l holes -d 'Unreserved resources, and for how long they are free'
 complete -c qstat -l limits -d 'All active limits: scope, resource, usage, the jobs counted, and how many jobs each limit blocks; with -u, only limits that apply to these users'

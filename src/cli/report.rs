@@ -139,7 +139,7 @@ impl ReportOptions {
     }
 
     /// Writes the report, restricted to `users` if given. Returns the failures for single operands.
-    pub fn say(
+    pub fn write(
         &self,
         operands: &[OsString],
         users: Option<&str>,

@@ -171,7 +171,7 @@ impl Hook {
 }
 
 /// Returns the hooks that run at an event, in order.
-pub fn asked(hooks: &[Hook], occasion: HookEvent) -> Vec<&Hook> {
+pub fn hooks_at(hooks: &[Hook], occasion: HookEvent) -> Vec<&Hook> {
     let mut asked: Vec<&Hook> = hooks
         .iter()
         .filter(|hook| hook.is_enabled && !hook.command.is_empty())
@@ -208,7 +208,7 @@ mod tests {
             hook("b", 1, true),
         ];
         let names = |occasion| {
-            asked(&hooks, occasion)
+            hooks_at(&hooks, occasion)
                 .iter()
                 .map(|hook| hook.name.as_str())
                 .collect::<Vec<_>>()

@@ -101,8 +101,8 @@ fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
         other => other?,
     };
     // Checked after the pidfd is open: the pid cannot be reused any more.
-    let same =
-        procfs::look(identity.pid)?.is_some_and(|p| p.started == identity.started && p.lives());
+    let same = procfs::try_process(identity.pid)?
+        .is_some_and(|p| p.started == identity.started && p.lives());
     Ok(same.then_some(ended))
 }
 

@@ -225,11 +225,11 @@ impl Attempts {
                 entry.kill_at = entry.kill_at.or(Some(kill_at))
             });
         }
-        self.tell(name, Control::Cancel(cancel));
+        self.send_order(name, Control::Cancel(cancel));
     }
 
     /// Passes an order to the shepherd of an attempt that has not ended, now or once it listens.
-    pub fn tell(&mut self, name: AttemptName, order: Control) {
+    pub fn send_order(&mut self, name: AttemptName, order: Control) {
         let Some(entry) = self
             .entries
             .get_mut(&name)
@@ -306,7 +306,7 @@ impl Attempts {
     // ------------------------------------------------------------------------------- events
 
     /// Handles messages of the spawner and its shepherds.
-    pub fn hear(&mut self, poller: &mut Poller) {
+    pub fn read_messages(&mut self, poller: &mut Poller) {
         while let Runner::Spawner(spawner, _) = &self.runner {
             let Some((message, passed)) = spawner.receive() else {
                 break;
@@ -388,7 +388,7 @@ impl Attempts {
             .get_mut(&name)
             .and_then(|entry| entry.watched.take_if(|known| *known == source));
         // Its last messages precede its end.
-        self.hear(poller);
+        self.read_messages(poller);
         // After a repeated launch, the end of the earlier shepherd is ignored.
         if watched.is_some() {
             self.examine(name, poller);
@@ -476,7 +476,7 @@ impl Attempts {
             .map(|entry| std::mem::take(&mut entry.kept));
         kept.into_iter()
             .flatten()
-            .for_each(|order| self.tell(name, order));
+            .for_each(|order| self.send_order(name, order));
     }
 
     /// Checks started attempts that have no watch on their end.
@@ -594,7 +594,7 @@ impl Attempts {
     }
 
     /// Takes the reports for schedd.
-    pub fn said(&mut self) -> Vec<NodeReport> {
+    pub fn take_reports(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.reports)
     }
 

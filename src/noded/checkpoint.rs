@@ -120,7 +120,7 @@ impl CheckpointCommands {
 
     /// Handles finished commands and ends the jobs that they have checkpointed. Kills commands
     /// that exceed their time limit.
-    pub fn attend(&mut self, now: Span, attempts: &mut Attempts, poller: &mut Poller) {
+    pub fn update(&mut self, now: Span, attempts: &mut Attempts, poller: &mut Poller) {
         for mut entry in std::mem::take(&mut self.entries) {
             match entry.program.poll(now) {
                 Some(result) => self.conclude(entry, result, attempts, poller),
@@ -170,7 +170,7 @@ impl CheckpointCommands {
     }
 
     /// Takes the reports for schedd.
-    pub fn said(&mut self) -> Vec<NodeReport> {
+    pub fn take_reports(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.reports)
     }
 
@@ -318,7 +318,7 @@ mod tests {
             NodeReport::NotCheckpointed { why, .. } => why,
             other => panic!("{other:?}"),
         };
-        checkpoints.said().into_iter().map(why).collect()
+        checkpoints.take_reports().into_iter().map(why).collect()
     }
 
     /// schedd repeats the order when it has no result.
@@ -332,7 +332,7 @@ mod tests {
             (0, Some(Span::seconds(60)))
         );
         let mut attempts = Attempts::hollow(site::tests::site(0, false));
-        checkpoints.attend(Span::seconds(60), &mut attempts, &mut poller);
+        checkpoints.update(Span::seconds(60), &mut attempts, &mut poller);
         assert_eq!(
             reported_failures(&mut checkpoints),
             ["it took longer than 60 s"]

@@ -116,9 +116,11 @@ impl Daemon {
 
     fn handle(&mut self, source: PollSource) -> Result<()> {
         match source {
-            PollSource::Spawner => self.attempts.hear(&mut self.poller),
+            PollSource::Spawner => self.attempts.read_messages(&mut self.poller),
             PollSource::OldSpawner(_) => self.attempts.read_old_messages(source, &mut self.poller),
-            PollSource::OldBuilders(number) => self.attempts.settle(number, &mut self.poller),
+            PollSource::OldBuilders(number) => self
+                .attempts
+                .resolve_doubtful_launches(number, &mut self.poller),
             PollSource::SpawnerEnded => self
                 .attempts
                 .spawner_ended(&mut self.poller)
@@ -139,21 +141,21 @@ impl Daemon {
             PollSource::TaskListener => self.task_clients.admit(&mut self.poller),
             PollSource::TaskClient(number) => {
                 self.task_clients
-                    .hear(number, self.can_pass_requests(), &mut self.poller)
+                    .read(number, self.can_pass_requests(), &mut self.poller)
             }
         }
         Ok(())
     }
 
     fn send_reports(&mut self) {
-        let mut reports = self.attempts.said();
-        reports.extend(self.task_clients.said());
+        let mut reports = self.attempts.take_reports();
+        reports.extend(self.task_clients.take_reports());
         reports.extend(
             self.checkpoints
                 .iter_mut()
-                .flat_map(CheckpointCommands::said),
+                .flat_map(CheckpointCommands::take_reports),
         );
-        reports.extend(self.notifications.said());
+        reports.extend(self.notifications.take_reports());
         for report in reports {
             // Without a schedd, reports are dropped: the next one gets an inventory of the
             // attempts, and repeats its open orders.
@@ -236,14 +238,14 @@ impl Daemon {
         }
         let attempts = &self.attempts;
         self.gpus
-            .attend(now, &mut self.poller, || attempts.shepherds());
+            .update(now, &mut self.poller, || attempts.shepherds());
         self.report_gpus();
         self.task_clients.expire(&mut self.poller);
         self.run_hooks(now);
         if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.attend(now, &mut self.attempts, &mut self.poller);
+            checkpoints.update(now, &mut self.attempts, &mut self.poller);
         }
-        self.notifications.attend(now);
+        self.notifications.update(now);
         if now >= self.next_round {
             self.next_round = Span(now.0 + CHECK_INTERVAL.0);
             self.attempts.check_all(&mut self.poller);

@@ -31,7 +31,7 @@ pub fn files(launch: &Launch) -> Vec<(&'static str, String)> {
 }
 
 /// Sets the variables of both systems. `nodes` is the node file.
-pub fn tell(environment: &mut Environment, launch: &Launch, nodes: &Path) {
+pub fn set_variables(environment: &mut Environment, launch: &Launch, nodes: &Path) {
     let mut set = |name: &str, value: String| environment.insert(name.into(), value.into_bytes());
     if let Some(index) = launch.job.index() {
         set("PBS_ARRAYID", index.to_string());
@@ -146,7 +146,7 @@ mod tests {
 
     fn built(launch: &Launch) -> Environment {
         let mut environment = parse_environ(&launch.environ);
-        tell(&mut environment, launch, Path::new("/f/nodes"));
+        set_variables(&mut environment, launch, Path::new("/f/nodes"));
         environment
     }
 

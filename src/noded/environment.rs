@@ -116,7 +116,7 @@ fn of_script(launch: &Launch, source: &EnvironmentSource) -> Environment {
     count_nodes(&mut environment, &launch.shares);
     set_grant(&mut environment, &launch.shares);
     set_gpus(&mut environment, launch, source);
-    dialects::tell(&mut environment, launch, source.nodes);
+    dialects::set_variables(&mut environment, launch, source.nodes);
     environment
         .entry("PATH".into())
         .or_insert_with(|| PATH.into());

@@ -79,7 +79,7 @@ impl GpuWatcher {
 
     /// Runs the queries that are due and handles their results. After the last one, the GPUs used
     /// by processes that descend from none of the shepherds are reported.
-    pub fn attend(
+    pub fn update(
         &mut self,
         now: Span,
         poller: &mut Poller,

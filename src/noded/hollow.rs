@@ -39,7 +39,7 @@ impl Hollow {
     }
 
     /// Suspends or resumes a job.
-    pub fn turn(&mut self, name: AttemptName, stop: bool, now: Span) {
+    pub fn set_suspended(&mut self, name: AttemptName, stop: bool, now: Span) {
         let Some(&(began, end)) = self.began.get(&name) else {
             return;
         };
@@ -142,15 +142,15 @@ mod tests {
         let name = AttemptName::of(&launch);
         hollow.start(&launch, Span(0));
         for moment in [4000, 5000] {
-            hollow.turn(name, true, Span(moment));
+            hollow.set_suspended(name, true, Span(moment));
         }
         assert_eq!((hollow.next(), hollow.end(Span(90_000)).len()), (None, 0));
-        hollow.turn(name, false, Span(24_000));
-        hollow.turn(name, false, Span(25_000));
+        hollow.set_suspended(name, false, Span(24_000));
+        hollow.set_suspended(name, false, Span(25_000));
         assert_eq!(hollow.next(), Some(Span(30_000)));
         assert_eq!(hollow.end(Span(30_000))[0].1.used.walltime, Span(10_000));
         hollow.start(&launch, Span(0));
-        hollow.turn(name, true, Span(4000));
+        hollow.set_suspended(name, true, Span(4000));
         assert_eq!(
             hollow.cancel(name, Span(9000)).unwrap().used.walltime,
             Span(4000)

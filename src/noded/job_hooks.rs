@@ -12,7 +12,7 @@ use super::site::Site;
 use super::staging_worker::bare_cancel;
 use super::variables;
 use crate::model::hook::job_hooks::JobHooks;
-use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent, HookExit, RunsAs, asked};
+use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent, HookExit, RunsAs, hooks_at};
 use crate::model::job::{AttemptOutcome, How, attempt};
 use crate::model::text::shortened;
 use crate::model::time::Span;
@@ -61,7 +61,7 @@ impl JobHookRunner<'_> {
     /// Runs the hooks of an event before the job, which may change its environment. Returns the
     /// outcome if the job must not run.
     pub fn before(&self, event: HookEvent, launch: &mut Launch) -> Option<AttemptOutcome> {
-        for hook in asked(&self.job_hooks.hooks, event) {
+        for hook in hooks_at(&self.job_hooks.hooks, event) {
             let document = self.document(hook, event, launch, None);
             let answer = match self.ask(hook, event, launch, &document, true) {
                 RunResult::Cancelled => return Some(AttemptOutcome::new(How::Cancelled)),
@@ -96,7 +96,7 @@ impl JobHookRunner<'_> {
     /// Runs the hooks of an event after the job. Failures are noted in the outcome.
     pub fn after(&self, event: HookEvent, launch: &Launch, outcome: &mut AttemptOutcome) {
         let mut notes = Vec::new();
-        for hook in asked(&self.job_hooks.hooks, event) {
+        for hook in hooks_at(&self.job_hooks.hooks, event) {
             let document = self.document(hook, event, launch, Some(outcome));
             let answer = match self.ask(hook, event, launch, &document, false) {
                 RunResult::Ended(result) => answer(&result),

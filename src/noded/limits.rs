@@ -142,7 +142,7 @@ impl Guard {
 
     /// Checks the limits. Returns the outcome if the job exceeds one for too long. `others` are the
     /// processes of the same attempt here under other shepherds.
-    pub fn look(
+    pub fn check(
         &mut self,
         meter: &mut UsageMeter,
         cgroup: Option<&Cgroup>,
@@ -162,7 +162,7 @@ impl Guard {
         } else {
             others()
         };
-        let reading = meter.look(cgroup, &others, elapsed, suspect);
+        let reading = meter.measure(cgroup, &others, elapsed, suspect);
         let now = clock::monotonic();
         let pause = self.pause_after(&reading, Span(now.0 - self.last.0.0));
         // With very many processes a check takes long.

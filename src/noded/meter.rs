@@ -49,14 +49,14 @@ impl UsageMeter {
 
     /// Samples the job's living processes. Returns the usage so far.
     pub fn sample(&mut self, cgroup: Option<&Cgroup>, walltime: Span) -> Usage {
-        self.look(cgroup, &[], walltime, u64::MAX);
+        self.measure(cgroup, &[], walltime, u64::MAX);
         self.so_far
     }
 
     /// Samples the job's living processes and `others`: processes of the same job that are counted
     /// elsewhere. If memory seems to exceed `threshold_kb`, it is measured again with shared
     /// pages counted once and without file pages, which takes longer.
-    pub fn look(
+    pub fn measure(
         &mut self,
         cgroup: Option<&Cgroup>,
         others: &[Process],
@@ -74,7 +74,7 @@ impl UsageMeter {
         let together: Vec<&Process> = alive.iter().chain(others).collect();
         let is_sample = threshold_kb == u64::MAX;
         let files_kb = match &mut self.files {
-            Some(files) if !is_sample => files.look(&together),
+            Some(files) if !is_sample => files.measure(&together),
             _ => 0,
         };
         let (own, all) = measure(&alive, others, threshold_kb, files_kb);
@@ -259,7 +259,7 @@ mod tests {
         let mut meter = UsageMeter::new(&[], None);
         let before = meter.sample(None, Span(0));
         let huge = 1 << 50;
-        let reading = meter.look(None, &[gone(huge)], Span(7), u64::MAX);
+        let reading = meter.measure(None, &[gone(huge)], Span(7), u64::MAX);
         assert!(reading.mem_kb >= huge && reading.vmem_kb >= huge);
         let after = meter.sample(None, Span(8));
         assert!(after.mem_kb < huge && after.vmem_kb < huge && after.cput >= before.cput);

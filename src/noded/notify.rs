@@ -105,14 +105,14 @@ impl Notifications {
     }
 
     /// Reports the programs that have ended.
-    pub fn attend(&mut self, now: Span) {
+    pub fn update(&mut self, now: Span) {
         for (notice, result) in self.running.finished(now) {
             self.report(notice.token, &notice.name, result.work());
         }
     }
 
     /// Takes the reports for schedd.
-    pub fn said(&mut self) -> Vec<NodeReport> {
+    pub fn take_reports(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.reports)
     }
 

@@ -45,7 +45,7 @@ impl Pause {
     }
 
     /// Stops processes that are not stopped. Returns whether all are stopped for the first time.
-    pub fn look(&mut self, cgroup: Option<&Cgroup>, now: Span) -> bool {
+    pub fn check(&mut self, cgroup: Option<&Cgroup>, now: Span) -> bool {
         let was_still = self.is_stopped;
         self.by_kernel = cgroup.is_some_and(|group| group.freeze(true).is_ok());
         self.is_stopped = match cgroup {
@@ -157,9 +157,9 @@ mod tests {
         (program, pid.trim().parse().unwrap())
     }
 
-    fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    fn wait_for<T>(mut check: impl FnMut() -> Option<T>) -> T {
         for _ in 0..2000 {
-            if let Some(seen) = look() {
+            if let Some(seen) = check() {
                 return seen;
             }
             clock::sleep(Duration::from_millis(5));
@@ -175,9 +175,9 @@ mod tests {
     fn paused(group: &Cgroup) -> Pause {
         let mut pause = Pause::new(Span(0));
         let firsts =
-            wait_for(|| Some(pause.look(Some(group), Span(1))).filter(|_| pause.is_stopped));
+            wait_for(|| Some(pause.check(Some(group), Span(1))).filter(|_| pause.is_stopped));
         assert!(
-            firsts && !pause.look(Some(group), Span(1)),
+            firsts && !pause.check(Some(group), Span(1)),
             "it is reported once"
         );
         pause
@@ -207,7 +207,7 @@ mod tests {
         let group = Cgroup::at(folder.path());
         let mut pause = paused(&group);
         fs::write(folder.path().join("cgroup.freeze"), "0").unwrap();
-        pause.look(Some(&group), Span(2));
+        pause.check(Some(&group), Span(2));
         assert_eq!(
             fs::read_to_string(folder.path().join("cgroup.freeze")).unwrap(),
             "1"

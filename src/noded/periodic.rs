@@ -33,7 +33,7 @@ struct PeriodicHook {
 
 impl Periodic {
     /// Sets the hooks to run. A hook that is unchanged keeps its schedule.
-    pub fn attend(&mut self, server: String, hooks: Vec<Hook>, now: Span) {
+    pub fn set_hooks(&mut self, server: String, hooks: Vec<Hook>, now: Span) {
         self.server = server;
         for entry in &mut self.entries {
             entry.is_removed = !hooks.contains(&entry.hook);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     fn attend(periodic: &mut Periodic, hooks: &[Hook], now: i64) {
-        periodic.attend("head".into(), hooks.to_vec(), Span::seconds(now));
+        periodic.set_hooks("head".into(), hooks.to_vec(), Span::seconds(now));
     }
 
     fn are_running(periodic: &Periodic) -> Vec<bool> {

@@ -63,7 +63,7 @@ impl SharedMemory {
     }
 
     /// The memory of the job's files, in kilobytes. `processes` are all its processes on this host.
-    pub fn look(&mut self, processes: &[&Process]) -> u64 {
+    pub fn measure(&mut self, processes: &[&Process]) -> u64 {
         let pids = processes.iter().map(|process| process.pid).collect();
         let now = other_activity(self.uid, &pids, &self.attempts);
         let found = files(&self.folder, self.uid);
@@ -199,9 +199,9 @@ mod tests {
         let size = open.metadata().unwrap().blocks().div_ceil(2);
         assert!(size >= 64);
         // Other processes run under this user, so only open files count.
-        assert_eq!(memory.look(&[&me]), size);
+        assert_eq!(memory.measure(&[&me]), size);
         drop(open);
-        assert_eq!(memory.look(&[&me]), 0);
+        assert_eq!(memory.measure(&[&me]), 0);
         drop(before);
     }
 
@@ -218,10 +218,10 @@ mod tests {
         let all: Vec<&Process> = all.iter().collect();
         // A process that starts here meanwhile makes the check uncertain, but it never counts too
         // much.
-        let size = memory.look(&all);
+        let size = memory.measure(&all);
         assert!(size == 0 || size >= 64, "{size}");
         memory.uid = ABSENT;
-        assert_eq!(memory.look(&[]), 0, "another user's files");
+        assert_eq!(memory.measure(&[]), 0, "another user's files");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::limits::{self, Guard, KernelLimits};
 use super::meter::UsageMeter;
 use super::shared_memory::SharedMemory;
 use super::site::Site;
-use super::spawner_messages::{self, SpawnerMessage, say};
+use super::spawner_messages::{self, SpawnerMessage, send_message};
 use super::terminal::Terminal;
 use super::watch::{JobWatch, WatchedEnd};
 use super::{dialects, program, tmpdir, variables};
@@ -78,7 +78,7 @@ pub fn run(
     });
     match begun {
         Err(e) => {
-            say(
+            send_message(
                 &noded,
                 &SpawnerMessage::Failed(name, format!("cannot record attempt {name}: {e}")),
                 None,
@@ -105,21 +105,21 @@ pub fn run(
                 outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
             write_outcome(&noded, &built, name, &outcome);
             if let Some(terminal) = terminal {
-                say(&noded, &SpawnerMessage::Over(name), None, false);
+                send_message(&noded, &SpawnerMessage::Over(name), None, false);
                 terminal.finish(attempt::exit_status(&outcome).unwrap_or(attempt::LOST));
             }
             // The status is safe now, whatever happens to the removal and however long it takes.
             if let Some(tmpdir) = tmpdir
                 && !tmpdir::remove_empty(&tmpdir)
             {
-                say(&noded, &SpawnerMessage::Over(name), None, false);
+                send_message(&noded, &SpawnerMessage::Over(name), None, false);
                 remove(&noded, name, &tmpdir);
             }
             if let Some(folder) = checkpoint
                 && is_done
             {
                 // Before accessing its file system, which may hang.
-                say(&noded, &SpawnerMessage::Over(name), None, false);
+                send_message(&noded, &SpawnerMessage::Over(name), None, false);
                 remove(&noded, name, &folder);
             }
         }
@@ -553,6 +553,6 @@ fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &At
 fn remove(noded: &OwnedFd, name: AttemptName, folder: &Path) {
     if let Err(error) = tmpdir::remove(folder) {
         let why = format!("cannot remove {}: {error}", folder.display());
-        say(noded, &SpawnerMessage::LeftBehind(name, why), None, false);
+        send_message(noded, &SpawnerMessage::LeftBehind(name, why), None, false);
     }
 }

@@ -11,7 +11,7 @@
 use super::folder::AttemptName;
 use super::shepherd::{self, ShepherdContext};
 use super::site::Site;
-use super::spawner_messages::{self, SpawnerMessage, say};
+use super::spawner_messages::{self, SpawnerMessage, send_message};
 use crate::sys::process::{self, Fork, Reaped};
 use crate::sys::{fault, packet};
 use nix::fcntl::OFlag;
@@ -138,7 +138,7 @@ fn serve(site: &Site, context: ShepherdContext) -> ! {
             Ok(Fork::Parent(pid)) => announce(&context, name, pid),
             Err(e) => {
                 let message = SpawnerMessage::Failed(name, format!("cannot fork a shepherd: {e}"));
-                say(&context.socket, &message, None, true);
+                send_message(&context.socket, &message, None, true);
             }
         }
     }
@@ -152,13 +152,13 @@ fn reap(children: &SignalFd) {
 fn announce(context: &ShepherdContext, name: AttemptName, pid: Pid) {
     // Not reaped yet, so the pid is not reused.
     match process::pidfd(pid) {
-        Ok(ended) => say(
+        Ok(ended) => send_message(
             &context.socket,
             &SpawnerMessage::Forked(name),
             Some(&ended),
             true,
         ),
-        Err(_) => say(&context.socket, &SpawnerMessage::Forked(name), None, true),
+        Err(_) => send_message(&context.socket, &SpawnerMessage::Forked(name), None, true),
     };
 }
 

@@ -43,7 +43,7 @@ pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerMessage, Option<
 }
 
 /// Sends a message to noded. False if it has to be sent again; true also when noded is gone.
-pub fn say(
+pub fn send_message(
     noded: &OwnedFd,
     message: &SpawnerMessage,
     passed: Option<&OwnedFd>,

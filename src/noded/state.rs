@@ -26,7 +26,7 @@ pub struct StateFolder {
 impl StateFolder {
     /// Locks the directory, creating it if needed. The error names the noded that holds it. With
     /// `others`, jobs run as other users, who must be able to reach their scripts in it.
-    pub fn hold(folder: &Path, others: bool) -> Result<StateFolder> {
+    pub fn lock(folder: &Path, others: bool) -> Result<StateFolder> {
         let mode = if others { 0o711 } else { 0o700 };
         for (part, mode) in [
             (folder.to_path_buf(), mode),
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn the_error_of_a_second_noded_names_the_first() {
         let folder = tempfile::tempdir().unwrap();
-        let first = StateFolder::hold(folder.path(), false).unwrap();
-        let error = StateFolder::hold(folder.path(), false)
+        let first = StateFolder::lock(folder.path(), false).unwrap();
+        let error = StateFolder::lock(folder.path(), false)
             .unwrap_err()
             .to_string();
         assert!(
@@ -202,7 +202,7 @@ mod tests {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let states = folders
             .each_ref()
-            .map(|folder| StateFolder::hold(folder.path(), false).unwrap());
+            .map(|folder| StateFolder::lock(folder.path(), false).unwrap());
         let [first, second] = states.each_ref().map(|state| state.identity().unwrap());
         assert!(
             is_identity(&first) && is_identity(&second) && first != second,
@@ -221,7 +221,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let half = folder::attempts(folder.path()).join(".new-77");
         fs::create_dir_all(&half).unwrap();
-        let held = StateFolder::hold(folder.path(), false).unwrap();
+        let held = StateFolder::lock(folder.path(), false).unwrap();
         assert!(!half.exists());
         assert_eq!(held.epoch(), 0);
         held.set_epoch(41).unwrap();

@@ -121,7 +121,7 @@ impl TaskClients {
     }
 
     /// Reads from a process. `reachable` is whether a schedd is connected.
-    pub fn hear(&mut self, number: u64, reachable: bool, poller: &mut Poller) {
+    pub fn read(&mut self, number: u64, reachable: bool, poller: &mut Poller) {
         while let Some(client) = self.connected.get_mut(&number) {
             let received = client
                 .link
@@ -155,7 +155,7 @@ impl TaskClients {
             .get(&number)
             .is_some_and(TaskClient::has_unread)
         {
-            self.hear(number, true, poller)
+            self.read(number, true, poller)
         } else {
             self.update_polling(number, poller)
         }
@@ -223,7 +223,7 @@ impl TaskClients {
 
     /// Passes news of schedd to the process `client` of an attempt, or if that is None to all whose
     /// tasks it concerns.
-    pub fn tell(
+    pub fn send_news(
         &mut self,
         attempt: (JobId, Attempt),
         client: Option<u64>,
@@ -254,7 +254,7 @@ impl TaskClients {
 
     /// Makes processes repeat their requests after a change of schedd: requests and replies may be
     /// lost.
-    pub fn again(&mut self, poller: &mut Poller) {
+    pub fn request_repetition(&mut self, poller: &mut Poller) {
         let numbers: Vec<u64> = self.connected.keys().copied().collect();
         for number in numbers {
             self.notify(number, &TaskNews::Again, poller);
@@ -298,7 +298,7 @@ impl TaskClients {
     }
 
     /// Takes the reports for schedd.
-    pub fn said(&mut self) -> Vec<NodeReport> {
+    pub fn take_reports(&mut self) -> Vec<NodeReport> {
         std::mem::take(&mut self.reports)
     }
 

@@ -44,7 +44,7 @@ impl TerminalConnection {
     }
 }
 
-/// The event that [`Terminal::turn`] returns.
+/// The event that [`Terminal::handle_events`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TerminalStep {
     /// No event.
@@ -135,7 +135,7 @@ impl Terminal {
     }
 
     /// Handles all pending events without blocking.
-    pub fn turn(&mut self) -> TerminalStep {
+    pub fn handle_events(&mut self) -> TerminalStep {
         if self.keyboard.is_none() {
             return TerminalStep::Quiet;
         }
@@ -358,7 +358,7 @@ mod tests {
 
         fn send_input(&mut self, input: &TerminalInput) -> TerminalStep {
             frame::write(&mut self.client, input).unwrap();
-            self.terminal.turn()
+            self.terminal.handle_events()
         }
     }
 
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn input_reaches_the_job_and_its_output_reaches_the_client() {
         let mut relay = TerminalRelay::new();
-        assert_eq!(relay.terminal.turn(), TerminalStep::Quiet);
+        assert_eq!(relay.terminal.handle_events(), TerminalStep::Quiet);
         assert_eq!(
             relay.send_input(&TerminalInput::Window(SIZE)),
             TerminalStep::Begins
@@ -397,18 +397,18 @@ mod tests {
     #[test]
     fn a_silent_client_is_replaced_and_a_second_client_is_refused() {
         let mut relay = TerminalRelay::new();
-        relay.terminal.turn();
+        relay.terminal.handle_events();
         relay.client = connect(&relay.at);
-        assert_eq!(relay.terminal.turn(), TerminalStep::Quiet);
+        assert_eq!(relay.terminal.handle_events(), TerminalStep::Quiet);
         assert_eq!(
             relay.send_input(&TerminalInput::Window(SIZE)),
             TerminalStep::Begins
         );
         let mut late = connect(&relay.at);
-        assert_eq!(relay.terminal.turn(), TerminalStep::Quiet);
+        assert_eq!(relay.terminal.handle_events(), TerminalStep::Quiet);
         assert_eq!(late.read(&mut [0; 8]).unwrap(), 0);
         drop(std::mem::replace(&mut relay.client, late));
-        assert_eq!(relay.terminal.turn(), TerminalStep::HungUp);
+        assert_eq!(relay.terminal.handle_events(), TerminalStep::HungUp);
         assert!(relay.terminal.watched().is_empty());
     }
 
@@ -423,7 +423,7 @@ mod tests {
         .unwrap();
         let mut written = 0;
         for _ in 0..100_000 {
-            relay.terminal.turn();
+            relay.terminal.handle_events();
             match relay.job.write(&[b'x'; 1000]) {
                 Ok(length) => written += length,
                 Err(_) if relay.terminal.link.as_ref().unwrap().backlog() >= AHEAD => break,
@@ -440,6 +440,6 @@ mod tests {
         relay.send_input(&TerminalInput::Window(SIZE));
         relay.terminal.typed = vec![b'x'; 2 * AHEAD];
         drop(relay.client);
-        assert_eq!(relay.terminal.turn(), TerminalStep::HungUp);
+        assert_eq!(relay.terminal.handle_events(), TerminalStep::HungUp);
     }
 }

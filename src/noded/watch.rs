@@ -11,7 +11,7 @@ use super::launch_fault::LaunchFault;
 use super::limits::{self, Guard};
 use super::meter::UsageMeter;
 use super::pause::Pause;
-use super::spawner_messages::{SpawnerMessage, say};
+use super::spawner_messages::{SpawnerMessage, send_message};
 use super::terminal::{Terminal, TerminalStep};
 use super::{sweep, variables};
 use crate::model::job::attempt::RunLimit;
@@ -301,7 +301,7 @@ impl<'a> JobWatch<'a> {
             self.session.as_raw().unsigned_abs(),
         );
         if self.running_unsent {
-            self.running_unsent = !say(self.noded, &message, None, false);
+            self.running_unsent = !send_message(self.noded, &message, None, false);
         }
     }
 
@@ -369,7 +369,11 @@ impl<'a> JobWatch<'a> {
     }
 
     fn handle_terminal(&mut self, start: Option<&OwnedFd>, cgroup: Option<&Cgroup>) {
-        match self.terminal.as_mut().map(|terminal| terminal.turn()) {
+        match self
+            .terminal
+            .as_mut()
+            .map(|terminal| terminal.handle_events())
+        {
             Some(TerminalStep::Begins) => {
                 // If the process has ended, its end is the reason.
                 let _ = start.map(|start| packet::send(start.as_fd(), b"go", None, false));
@@ -452,7 +456,7 @@ impl<'a> JobWatch<'a> {
         let name = AttemptName::of(self.launch);
         let excess = self
             .guard
-            .look(meter, cgroup, || other_processes(built, name), elapsed);
+            .check(meter, cgroup, || other_processes(built, name), elapsed);
         if let Some(excess) = excess {
             self.write_reason(&excess);
             // A job over a memory limit may use up all memory during the grace time, unless the

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 impl Schedd {
     /// Answers a request that changes nothing, or queues it for the tick.
-    pub(super) fn hear(&mut self, token: Token, caller: Caller, request: ClientRequest) {
+    pub(super) fn handle_request(&mut self, token: Token, caller: Caller, request: ClientRequest) {
         match request {
             ClientRequest::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
             ClientRequest::Ask(Question::Cycles) => self.answer_cycles(token, caller.privileged),
@@ -157,7 +157,9 @@ impl Schedd {
         {
             self.busy = monotonic();
             match submission {
-                Ok(submission) => self.hear(token, caller, ClientRequest::Submit(submission)),
+                Ok(submission) => {
+                    self.handle_request(token, caller, ClientRequest::Submit(submission))
+                }
                 Err(error) => {
                     let refusal = Refusal::spool(&error);
                     self.handle_storage_error(error);
@@ -207,7 +209,7 @@ impl Schedd {
 
     /// Passes a terminal connection to its client once noded has accepted it.
     pub(super) fn connect_terminal(&mut self, token: Token) {
-        match self.calls.hear(token) {
+        match self.calls.poll(token) {
             None => {}
             Some(Ok(stream)) => self
                 .clients

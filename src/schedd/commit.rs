@@ -81,7 +81,7 @@ impl Schedd {
         let (site, users) = notices
             .into_iter()
             .partition(|notice| notice.recipient == Recipient::Site);
-        self.notifier.tell(site);
+        self.notifier.queue(site);
         self.user_notices.take(users, monotonic());
         for (token, reply) in &effects.replies {
             self.clients.answer(*token, reply);

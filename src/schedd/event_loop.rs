@@ -33,9 +33,9 @@ impl Schedd {
             let ready = self.watch();
             self.gather(ready);
             self.allocation_script
-                .hear(&mut self.server, machine::monotonic());
+                .poll(&mut self.server, machine::monotonic());
             self.resource_poller
-                .attend(&mut self.server, machine::monotonic());
+                .poll(&mut self.server, machine::monotonic());
             self.handle_hooks();
             self.answer_watchers();
             self.retry_forecasts();
@@ -206,7 +206,7 @@ impl Schedd {
                 Watched::Client(token) => {
                     for (caller, request) in self.clients.receive(token) {
                         self.busy = machine::monotonic();
-                        self.hear(token, caller, request);
+                        self.handle_request(token, caller, request);
                     }
                 }
             }

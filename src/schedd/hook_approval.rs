@@ -9,7 +9,7 @@
 
 use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
 use crate::config::overrides::{AttributeKey, QmgrObject};
-use crate::model::hook::{Hook, HookAnswer, HookEvent, asked};
+use crate::model::hook::{Hook, HookAnswer, HookEvent, hooks_at};
 use crate::model::job::deferral::Deferral;
 use crate::model::job::event::Event;
 use crate::model::job_id::JobId;
@@ -53,7 +53,7 @@ impl Schedd {
     }
 
     fn has_hooks(&self, occasion: HookEvent) -> bool {
-        !asked(&self.server.setup.config.hooks, occasion).is_empty()
+        !hooks_at(&self.server.setup.config.hooks, occasion).is_empty()
     }
 
     /// Queues a request for hooks, if it could be granted.
@@ -93,8 +93,8 @@ impl Schedd {
         self.hooks
             .requests
             .forget(|token| self.clients.is_there(token));
-        let mut heard = self.hooks.requests.hear(now);
-        heard.extend(self.hooks.starts.hear(now));
+        let mut heard = self.hooks.requests.poll(now);
+        heard.extend(self.hooks.starts.poll(now));
         heard.into_iter().for_each(|heard| self.take_answer(heard));
         self.start_hooks();
     }

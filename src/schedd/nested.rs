@@ -9,8 +9,8 @@ use crate::model::job::state::JobState;
 use crate::model::time::Span;
 use crate::schedd::control;
 use crate::schedd::nested::installation::NestedOptions;
+use crate::schedd::nested::installation::create_installation;
 use crate::schedd::nested::installation::quoted;
-use crate::schedd::nested::installation::settle;
 use crate::schedd::nested::taking::Taker;
 use crate::schedd::programs::process_tree::ProcessTree;
 use crate::schedd::programs::process_tree::WakeReason;
@@ -50,7 +50,7 @@ pub fn run(options: &NestedOptions) -> Result<ExitCode> {
     options
         .queue
         .map_or(Ok(()), |queue| taking::check(&parent, queue))?;
-    let home = settle(options)?;
+    let home = create_installation(options)?;
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
     wait_for_nodes(&home);
     let mut children = ProcessTree::gather()?;

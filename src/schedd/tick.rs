@@ -66,8 +66,8 @@ impl Schedd {
                 }
             }
         }
-        reservations::attend(&mut self.server);
-        routing::attend(&mut self.server);
+        reservations::advance(&mut self.server);
+        routing::route_waiting_jobs(&mut self.server);
         cancellation::cancel_unwanted(&mut self.server, &mut effects.orders);
         effects
     }

@@ -64,7 +64,7 @@ fn preempted(job: &Job, what: &str, server: &str) -> Option<String> {
     let preemption = job.life.preemption.as_ref()?;
     Some(format!(
         "{what}: {}",
-        preemption.told(|job| job.full(server))
+        preemption.describe(|job| job.full(server))
     ))
 }
 

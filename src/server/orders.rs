@@ -3,7 +3,7 @@
 
 use crate::config::Workdir;
 use crate::model::hook::HookEvent;
-use crate::model::hook::asked;
+use crate::model::hook::hooks_at;
 use crate::model::hook::job_hooks::JobHooks;
 use crate::model::hook::job_hooks::around_a_job;
 use crate::model::job::Job;
@@ -100,7 +100,7 @@ pub fn walltime(job: &Job) -> Option<(String, ScheddOrder)> {
 
 /// The order with the periodic hooks that nodes run.
 pub fn attend(setup: &Setup) -> ScheddOrder {
-    let hooks = asked(&setup.config.hooks, HookEvent::ExechostPeriodic)
+    let hooks = hooks_at(&setup.config.hooks, HookEvent::ExechostPeriodic)
         .into_iter()
         .cloned()
         .collect();

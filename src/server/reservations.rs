@@ -430,8 +430,8 @@ pub(crate) fn of_started(server: &mut ServerState, id: JobId) {
 
 /// Time-driven changes: reservations begin and end, unconfirmed ones are retried, and finished ones
 /// are removed after their last job.
-pub(crate) fn attend(server: &mut ServerState) {
-    site_calendar::attend(server);
+pub(crate) fn advance(server: &mut ServerState) {
+    site_calendar::advance(server);
     let searches = server.searches(SEARCH_INTERVAL);
     let ids: Vec<String> = server
         .reservations()

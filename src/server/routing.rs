@@ -12,7 +12,7 @@ use crate::server::state::ServerState;
 use std::sync::Arc;
 
 /// Tries to route all jobs that are due.
-pub fn attend(server: &mut ServerState) {
+pub fn route_waiting_jobs(server: &mut ServerState) {
     for id in server.routed_due() {
         let job = server.job(id).cloned();
         let queue = job

@@ -27,7 +27,7 @@ use crate::server::state::ServerState;
 const RETRY_INTERVAL: Span = Span::seconds(30);
 
 /// Creates the windows that are due, and updates the scheduler's calendar.
-pub(crate) fn attend(server: &mut ServerState) {
+pub(crate) fn advance(server: &mut ServerState) {
     update_site_time(server);
     let configured = server.setup.config.reservations.clone();
     if configured.is_empty()

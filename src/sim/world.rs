@@ -288,9 +288,9 @@ impl World {
     /// Runs the scheduler, and again while failed starts or freed resources require another cycle.
     /// The error is a plan that cannot be carried out, or an endless loop.
     pub fn decide(&mut self) -> Result<(), String> {
-        reservations::attend(&mut self.server);
+        reservations::advance(&mut self.server);
         self.carry_out_orders();
-        routing::attend(&mut self.server);
+        routing::route_waiting_jobs(&mut self.server);
         self.commit();
         for _ in 0..MOST_CYCLES {
             if !self.server.take_cycle_due() {

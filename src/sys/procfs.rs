@@ -45,12 +45,12 @@ impl Process {
 
 /// The process with this pid, if there is one.
 pub fn process(pid: i32) -> Option<Process> {
-    look(pid).ok().flatten()
+    try_process(pid).ok().flatten()
 }
 
 /// As [`process()`], but an error if it is unknown whether the process exists, for instance with
 /// too many open files.
-pub fn look(pid: i32) -> io::Result<Option<Process>> {
+pub fn try_process(pid: i32) -> io::Result<Option<Process>> {
     match read(&format!("/proc/{pid}/stat")) {
         Err(e) if matches!(e.raw_os_error(), Some(ENOENT | ESRCH)) => Ok(None),
         other => other.map(Some),

@@ -58,12 +58,12 @@ fn a_changed_load_is_not_written_to_disk() {
     let before = written(&played);
     assert!(!before.is_empty());
     for load in [1000, 3000, 0, 2000] {
-        played.say(&NodeReport::Nodes(vec![busy(load)]));
+        played.send_report(&NodeReport::Nodes(vec![busy(load)]));
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(written(&played), before);
     // Other changes of the node are written.
-    played.say(&NodeReport::Nodes(vec![NodeFacts {
+    played.send_report(&NodeReport::Nodes(vec![NodeFacts {
         pcpus: 16,
         ..busy(2000)
     }]));
@@ -85,7 +85,7 @@ fn the_load_of_a_node_is_the_reason_and_is_shown() {
             .contains("state = free")
             .then_some(())
     });
-    played.say(&NodeReport::Nodes(vec![NodeFacts {
+    played.send_report(&NodeReport::Nodes(vec![NodeFacts {
         load: 17_040,
         ..busy(17_000)
     }]));
@@ -112,6 +112,6 @@ fn the_load_of_a_node_is_the_reason_and_is_shown() {
         !why.contains("jobs that run") && !why.contains("-1"),
         "{why}"
     );
-    played.say(&NodeReport::Nodes(vec![busy(0)]));
+    played.send_report(&NodeReport::Nodes(vec![busy(0)]));
     sandbox.until("a start", || (!played.starts().is_empty()).then_some(()));
 }

@@ -282,7 +282,7 @@ pub fn as_json(record: &JobRecord, server: &ServerFacts) -> Map<String, Value> {
         version: "1",
         server: SERVER,
     });
-    document.thing("Jobs", "7.head", &attributes::of_job(record, server));
+    document.add_object("Jobs", "7.head", &attributes::of_job(record, server));
     let document: Value = serde_json::from_slice(&document.end()).expect("the document is JSON");
     document["Jobs"]["7.head"]
         .as_object()

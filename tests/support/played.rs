@@ -52,7 +52,7 @@ impl SimulatedNoded {
     }
 
     /// Sends a report without an order.
-    pub fn say(&self, report: &NodeReport) {
+    pub fn send_report(&self, report: &NodeReport) {
         let mut connection = self.connection.lock().unwrap();
         frame::write(
             connection.as_mut().expect("schedd has not connected yet"),

@@ -131,7 +131,7 @@ impl Failure {
 }
 
 /// Prints notes on standard error that are not failures.
-pub fn remark(command: &str, notes: &[String]) {
+pub fn print_notes(command: &str, notes: &[String]) {
     let message: String = notes
         .iter()
         .map(|note| format!("{command}: {note}\n"))

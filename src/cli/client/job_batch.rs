@@ -105,7 +105,7 @@ fn report_outcome(
 ) -> Result<(), Failure> {
     let refusal = match outcome {
         Ok(notes) => {
-            exit::remark(command, &notes);
+            exit::print_notes(command, &notes);
             return Ok(());
         }
         Err(refusal) => refusal,

@@ -80,7 +80,7 @@ pub fn no_server(why: &str, code: u8) -> Failure {
 
 impl CommandOutput {
     /// Prints the output and the failures; returns the exit status.
-    pub fn tell(self, name: &str, usage: fn() -> clap::Command) -> Result<u8, Failure> {
+    pub fn print(self, name: &str, usage: fn() -> clap::Command) -> Result<u8, Failure> {
         super::exit::print(self.out)?;
         Ok(report(&self.failures, name, usage))
     }

@@ -63,7 +63,7 @@ fn run() -> Result<u8, Failure> {
     };
     let mut source = query::source(|why| query::no_server(why, exit::NO_SERVER))?;
     args.answer(&mut source, clock::wall())?
-        .tell("pbs_rstat", command)
+        .print("pbs_rstat", command)
 }
 
 impl PbsRstatArgs {
@@ -195,7 +195,7 @@ fn document(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> V
     let mut document = Document::begin(&preamble(server, now));
     for reservation in reservations {
         let attributes = attributes(reservation, server);
-        document.thing("Reservations", &full_id(reservation, server), &attributes);
+        document.add_object("Reservations", &full_id(reservation, server), &attributes);
     }
     document.end()
 }

@@ -245,12 +245,12 @@ impl PbsnodesArgs {
     ) -> Vec<u8> {
         let mut document = Document::begin(&preamble(server, now));
         for group in groups {
-            document.thing("nodes", group.name(), &self.attributes(group, server));
+            document.add_object("nodes", group.name(), &self.attributes(group, server));
         }
         for name in unknown {
             let mut attributes = Attributes::default();
             attributes.text("Error", Refusal::unknown_node().text);
-            document.thing("nodes", name, &attributes);
+            document.add_object("nodes", name, &attributes);
         }
         document.end()
     }

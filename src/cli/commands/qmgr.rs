@@ -412,7 +412,7 @@ impl<'a> Session<'a> {
             };
             match self.schedd.call(&ClientRequest::Amend(order))? {
                 Reply::Done => {}
-                Reply::Noted(notes) => exit::remark("qmgr", &notes),
+                Reply::Noted(notes) => exit::print_notes("qmgr", &notes),
                 Reply::Refused(refusal) => {
                     self.refused(name, &refusal);
                     code = refusal.exit_code();

@@ -69,7 +69,7 @@ fn send(one: JobId, other: JobId, server: &mut dyn Server) -> Result<Option<Refu
     match reply.map_err(|error| Failure::from(error).with_code(NO_SERVER))? {
         Reply::Done => Ok(None),
         Reply::Noted(notes) => {
-            exit::remark("qorder", &notes);
+            exit::print_notes("qorder", &notes);
             Ok(None)
         }
         Reply::Refused(refusal) => Ok(Some(refusal)),

@@ -270,7 +270,7 @@ impl QstatArgs {
     fn write_report(&self, format: &AttributeFormat, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
         if self.ahead.any_given() {
-            let result = self.ahead.say(
+            let result = self.ahead.write(
                 &self.operands,
                 self.users.as_deref(),
                 *format == AttributeFormat::Json,
@@ -280,7 +280,7 @@ impl QstatArgs {
         }
         match query::feed(no_server) {
             Ok(mut feed) if self.efficiency => {
-                let result = efficiency::say(
+                let result = efficiency::write(
                     &self.operands,
                     *format == AttributeFormat::Json,
                     &mut feed,
@@ -513,7 +513,7 @@ impl QstatArgs {
                 .filter(|q| name.is_empty() || q.queue.name == name)
                 .collect();
             if !same_server(host, &server.name) {
-                failures.push(job_selection::elsewhere(host));
+                failures.push(job_selection::unknown_server(host));
             } else if named.is_empty() && !name.is_empty() {
                 failures.push(unknown_queue(name));
             } else {
@@ -538,7 +538,7 @@ impl QstatArgs {
         for word in &self.operands {
             let host = word.to_string_lossy();
             if !same_server(&host, &server.name) {
-                failures.push(job_selection::elsewhere(&host));
+                failures.push(job_selection::unknown_server(&host));
             }
         }
         let shown = self.operands.is_empty() || failures.len() < self.operands.len();

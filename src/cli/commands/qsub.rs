@@ -122,7 +122,7 @@ fn run() -> Result<u8, Failure> {
     let request = SubmissionRequest::gather(words, Here::find()?)?;
     let home = Home::find()?;
     let plan = request.plan_with_queue("", &home)?;
-    exit::remark("qsub", &plan.remarks);
+    exit::print_notes("qsub", &plan.remarks);
     if plan.dry_run {
         return crate::cli::report::dry_run::run(
             request.under_defaults(plan, &home)?.submission,
@@ -136,7 +136,7 @@ fn run() -> Result<u8, Failure> {
     let (plan, reply) = request.submit(&mut client, plan, &home)?;
     let id = match reply {
         Reply::Accepted { id, notes } => {
-            exit::remark("qsub", &notes);
+            exit::print_notes("qsub", &notes);
             id
         }
         Reply::Refused(refusal) => return Err(refusal.into()),
@@ -190,7 +190,7 @@ const DISPLAY: &str = "DISPLAY";
 fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failure> {
     if args.interactive {
         if args.x11 && !has_display {
-            exit::remark("qsub", &["DISPLAY not set".to_string()]);
+            exit::print_notes("qsub", &["DISPLAY not set".to_string()]);
         }
         if is_array {
             return Err(interactive::not_an_array());

@@ -70,7 +70,7 @@ fn run() -> Result<u8, Failure> {
     };
     let manner = manner(args.manner.as_deref())?;
     if args.idle {
-        exit::remark(
+        exit::print_notes(
             "qterm",
             &["there is no secondary server: nothing to do".to_string()],
         );

@@ -122,7 +122,7 @@ fn run() -> Result<u8, Failure> {
     }
     let mut source = query::source(|why| query::no_server(why, exit::NO_SERVER))?;
     args.answer(&mut source, clock::wall())?
-        .tell("tracejob", command)
+        .print("tracejob", command)
 }
 
 /// The history of one job.
@@ -293,7 +293,7 @@ fn document(traces: &[JobTrace], server: &ServerFacts, now: Wall) -> Vec<u8> {
         });
         let mut attributes = Attributes::default();
         attributes.add("events", AttributeDisplay::Data(events.collect()));
-        document.thing("Jobs", &trace.id, &attributes);
+        document.add_object("Jobs", &trace.id, &attributes);
     }
     document.end()
 }

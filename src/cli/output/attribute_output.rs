@@ -72,7 +72,7 @@ impl AttributeWriter {
                 attributes,
                 delimiter,
             ),
-            WriterState::Json(document) => document.thing(self.section, id, attributes),
+            WriterState::Json(document) => document.add_object(self.section, id, attributes),
         }
     }
 

@@ -237,7 +237,7 @@ impl OperandTarget {
     fn destination(text: &str, server: &str) -> OperandTarget {
         let (queue, host) = text.split_once('@').unwrap_or((text, server));
         if !same_server(host, server) {
-            return OperandTarget::Unknown(elsewhere(host));
+            return OperandTarget::Unknown(unknown_server(host));
         }
         OperandTarget::Queue(Some(queue.to_string()).filter(|queue| !queue.is_empty()))
     }
@@ -262,7 +262,7 @@ pub fn is_job_id(word: &OsStr) -> bool {
 }
 
 /// The failure for an unknown server, with qstat's exit status 255.
-pub fn elsewhere(host: &str) -> Failure {
+pub fn unknown_server(host: &str) -> Failure {
     Failure::unknown_host(host).with_code(255)
 }
 

@@ -50,7 +50,7 @@ impl Document {
     }
 
     /// Adds a top-level key next to the sections.
-    pub fn fact(&mut self, name: &str, data: &Value) {
+    pub fn add_value(&mut self, name: &str, data: &Value) {
         self.close_to(1);
         self.key(name);
         self.data(data);
@@ -81,7 +81,7 @@ impl Document {
 
     /// Adds an object to a section such as `Jobs`, under its id. A section without objects is
     /// omitted, so that PBS's clients see an empty result.
-    pub fn thing(&mut self, section: &str, id: &str, attributes: &Attributes) {
+    pub fn add_object(&mut self, section: &str, id: &str, attributes: &Attributes) {
         if self.open.len() == 1 {
             self.key(section);
             self.open_brace();
@@ -213,7 +213,7 @@ mod tests {
     fn document<'a>(things: Vec<(String, Attributes<'a>)>) -> String {
         let mut document = Document::begin(&PREAMBLE);
         for (id, attributes) in &things {
-            document.thing("Jobs", id, attributes);
+            document.add_object("Jobs", id, attributes);
         }
         String::from_utf8(document.end()).unwrap()
     }
@@ -255,7 +255,7 @@ mod tests {
         let mut pieces = Document::begin(&PREAMBLE);
         let mut text = pieces.take();
         for number in [1, 2] {
-            pieces.thing("Jobs", &format!("{number}.head"), &attributes(number));
+            pieces.add_object("Jobs", &format!("{number}.head"), &attributes(number));
             text.extend(pieces.take());
         }
         text.extend(pieces.end());
@@ -270,7 +270,7 @@ mod tests {
     fn a_list_in_pieces_is_the_same_list() {
         let items: Vec<Json> = (0..20_000).map(Json::from).collect();
         let mut whole = Document::begin(&PREAMBLE);
-        whole.fact("Numbers", &items.clone().into());
+        whole.add_value("Numbers", &items.clone().into());
         let (mut pieces, mut text) = (Document::begin(&PREAMBLE), Vec::new());
         pieces
             .list("Numbers", items.into_iter(), &mut text)
@@ -335,7 +335,7 @@ mod tests {
         record.environ = Some(b"A=1\0B=x,y\0".to_vec());
         let attributes = attributes::of_job(&record, &server);
         let mut document = Document::begin(&PREAMBLE);
-        document.thing("Jobs", "1.head", &attributes);
+        document.add_object("Jobs", "1.head", &attributes);
         let document: Json = serde_json::from_slice(&document.end()).unwrap();
         let job = Json::Object(job_json::of(&attributes));
         assert_eq!(job, document["Jobs"]["1.head"]);

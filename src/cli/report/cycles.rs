@@ -65,7 +65,7 @@ fn text(server: &ServerFacts, cycles: &[CycleRecord]) -> String {
 
 fn document(server: &ServerFacts, cycles: &[CycleRecord]) -> Vec<u8> {
     let mut document = Document::begin(&attribute_output::preamble(server, clock::wall()));
-    document.fact(
+    document.add_value(
         "Cycles",
         &cycles.iter().map(|cycle| data(server, cycle)).collect(),
     );

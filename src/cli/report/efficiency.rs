@@ -106,7 +106,7 @@ enum EfficiencyReport {
 
 /// Writes the report on these jobs; without operands, of the caller's jobs that ended in the last
 /// week. Returns the failures for single operands.
-pub fn say(
+pub fn write(
     operands: &[OsString],
     json: bool,
     feed: &mut Feed,
@@ -323,7 +323,7 @@ fn document(reports: &[EfficiencyReport], server: &ServerFacts, now: Wall) -> Ve
         data["advice"] = advice_of(report).map_or(Value::Null, Value::from);
         data
     });
-    document.fact("Efficiency", &all.collect());
+    document.add_value("Efficiency", &all.collect());
     document.end()
 }
 

@@ -31,9 +31,9 @@ pub fn shown(
             .iter()
             .map(|window| data(window, request.is_empty(), context.now))
             .collect();
-        document.fact("Windows", &all.into());
+        document.add_value("Windows", &all.into());
         if let Some(why) = why {
-            document.fact("comment", &why.into());
+            document.add_value("comment", &why.into());
         }
         return Ok(document.end());
     }

@@ -174,8 +174,8 @@ impl LimitTable<'_> {
 
     fn document(&self, inquiry: &ReportContext, at: Time) -> Vec<u8> {
         let mut document = inquiry.document();
-        document.fact("at", &inquiry.wall(at).0.into());
-        document.fact(
+        document.add_value("at", &inquiry.wall(at).0.into());
+        document.add_value(
             "Limits",
             &self.uses.iter().map(|one| self.data(one)).collect(),
         );

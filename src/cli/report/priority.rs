@@ -60,7 +60,7 @@ fn document_of_queue(inquiry: &mut ReportContext, out: &mut dyn Write) -> Result
             let mut data = data(turn);
             data["of"] = all.into();
             data["formula"] = formula.clone().into();
-            document.thing(
+            document.add_object(
                 "Jobs",
                 &turn.priority.job.full(&inquiry.server.name),
                 &attributes(turn, data),
@@ -214,7 +214,7 @@ impl PriorityView<'_> {
             data["formula"] = self.formula.clone().into();
             data["before"] = self.neighbour(own, above.as_ref());
             data["after"] = self.neighbour(own, below.as_ref());
-            document.thing("Jobs", &self.id(own.priority.job), &attributes(own, data));
+            document.add_object("Jobs", &self.id(own.priority.job), &attributes(own, data));
         }
         for record in others {
             let mut attributes = Attributes::default();
@@ -225,7 +225,7 @@ impl PriorityView<'_> {
                 "priority",
                 AttributeDisplay::Data(json!({ "score_at_start": score })),
             );
-            document.thing("Jobs", &self.id(record.job.id), &attributes);
+            document.add_object("Jobs", &self.id(record.job.id), &attributes);
         }
         document.end()
     }

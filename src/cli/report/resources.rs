@@ -118,8 +118,8 @@ fn hosts(pool_use: &PoolUse) -> Option<Vec<String>> {
 
 fn document(context: &ReportContext, at: Time, all: &[PoolUse]) -> Vec<u8> {
     let mut document = context.document();
-    document.fact("at", &context.wall(at).0.into());
-    document.fact(
+    document.add_value("at", &context.wall(at).0.into());
+    document.add_value(
         "Resources",
         &all.iter()
             .map(|pool_use| data(pool_use, |time| context.wall(time)))

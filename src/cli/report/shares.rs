@@ -107,11 +107,11 @@ impl ShareDisplay {
 
     fn document(&self, all: &[FairShareReport], context: &ReportContext) -> Vec<u8> {
         let mut document = context.document();
-        document.fact("at", &context.wall(self.at).0.into());
-        document.fact("method", &self.method.name().into());
-        document.fact("subject", &self.subject.name().into());
-        document.fact("Shares", &self.shares.iter().map(data).collect());
-        document.fact(
+        document.add_value("at", &context.wall(self.at).0.into());
+        document.add_value("method", &self.method.name().into());
+        document.add_value("subject", &self.subject.name().into());
+        document.add_value("Shares", &self.shares.iter().map(data).collect());
+        document.add_value(
             "FairShares",
             &all.iter()
                 .map(|report| fair_share::data(report, &context.server))

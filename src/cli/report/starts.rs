@@ -171,17 +171,17 @@ impl StartTable<'_> {
                 "cycles": horizon.cycles,
                 "whole": horizon.is_whole,
             });
-            document.fact("horizon", &fact);
+            document.add_value("horizon", &fact);
         }
         let name = &context.server.name;
         for foreseen in &self.foreseen {
-            document.thing("Jobs", &foreseen.job.full(name), &self.attributes(foreseen));
+            document.add_object("Jobs", &foreseen.job.full(name), &self.attributes(foreseen));
         }
         for record in &self.others {
             let mut attributes = Attributes::default();
             attributes.text("Job_Owner", record.job.owner.user.as_str());
             attributes.text("comment", comment::of(record, &context.server));
-            document.thing("Jobs", &record.job.id.full(name), &attributes);
+            document.add_object("Jobs", &record.job.id.full(name), &attributes);
         }
         document.end()
     }

@@ -28,8 +28,8 @@ pub fn shown(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure
 
 fn document(context: &ReportContext, at: Wall, all: &[Used]) -> Vec<u8> {
     let mut document = context.document();
-    document.fact("at", &at.0.into());
-    document.fact("Usage", &all.iter().map(data).collect::<Vec<_>>().into());
+    document.add_value("at", &at.0.into());
+    document.add_value("Usage", &all.iter().map(data).collect::<Vec<_>>().into());
     document.end()
 }
 

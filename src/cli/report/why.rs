@@ -51,7 +51,7 @@ pub fn shown(
     for view in views {
         let mut attributes = Attributes::default();
         attributes.add("why", AttributeDisplay::Data(view.data()));
-        document.thing("Jobs", &view.id(view.found.record.job.id), &attributes);
+        document.add_object("Jobs", &view.id(view.found.record.job.id), &attributes);
     }
     Ok(document.end())
 }

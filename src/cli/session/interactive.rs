@@ -55,7 +55,7 @@ pub fn run(
     let mut client = Client::connect(home)?;
     let id = match submit(&mut client)? {
         Reply::Accepted { id, notes } => {
-            exit::remark("qsub", &notes);
+            exit::print_notes("qsub", &notes);
             id
         }
         Reply::Refused(refusal) => return Err(refusal.into()),

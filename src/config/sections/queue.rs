@@ -260,7 +260,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             .pbs(&["comment"])
             .text("A comment for users.")
             .default("none")
-            .example("\"for everybody but eve\""),
+            .example("\"for all users except eve\""),
     ],
 )
 .finish(finish);

@@ -342,7 +342,7 @@ fn a_job_gets_its_queues_quality_with_the_flags() {
     assert_eq!(entered("").qos, None);
 }
 
-/// M27: every queue checks the permission for a quality, whoever moves the job.
+/// M27: every queue checks the permission for a quality, also if another user moves the job.
 #[test]
 fn a_quality_is_checked_in_every_queue() {
     let site = site(

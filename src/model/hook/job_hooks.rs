@@ -1,6 +1,6 @@
 //! Hooks and scripts that run before and after each job on its first node.
 
-use super::{Hook, HookEvent, asked};
+use super::{Hook, HookEvent, hooks_at};
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub fn delay(hooks: &[Hook], scripts: &JobScripts) -> Span {
     let before = [HookEvent::ExecjobBegin, HookEvent::ExecjobPrologue];
     let asked = before
         .iter()
-        .flat_map(|occasion| asked(hooks, *occasion))
+        .flat_map(|occasion| hooks_at(hooks, *occasion))
         .map(|hook| hook.alarm.0);
     let script = scripts.prologue.as_ref().map_or(0, |_| scripts.timeout.0);
     Span(asked.fold(script, i64::saturating_add))

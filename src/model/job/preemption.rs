@@ -147,7 +147,7 @@ impl JobPreemption {
     }
 
     /// Describes the preemption for the comment of the preempted job; `id` formats a job id.
-    pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
+    pub fn describe(&self, id: impl Fn(JobId) -> String) -> String {
         let how = self.action.participle();
         match self.to {
             Some(job) => format!("{how} for job {} ({})", id(job), self.cause),
@@ -220,7 +220,7 @@ mod tests {
                 action,
                 at: Time(0),
             }
-            .told(|job| job.full("head"))
+            .describe(|job| job.full("head"))
         };
         assert_eq!(
             told(

@@ -50,7 +50,7 @@ pub enum SlipCause {
 
 impl SlipCause {
     /// Describes the cause; `id` formats a job id.
-    pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
+    pub fn describe(&self, id: impl Fn(JobId) -> String) -> String {
         match self {
             SlipCause::NodeLost { node } => format!("node {node} accepts no jobs"),
             SlipCause::Overdue { job } => format!("job {} exceeds its walltime", id(*job)),
@@ -63,6 +63,6 @@ impl SlipCause {
 
 impl fmt::Display for SlipCause {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(&self.told(|job| job.to_string()))
+        f.write_str(&self.describe(|job| job.to_string()))
     }
 }

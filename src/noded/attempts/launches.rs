@@ -55,7 +55,7 @@ impl Attempts {
     /// Replaces a killed spawner. Its launches remain in doubt until the last of its shepherds has
     /// created its attempt's directory.
     pub fn spawner_ended(&mut self, poller: &mut Poller) -> io::Result<()> {
-        self.hear(poller);
+        self.read_messages(poller);
         let Runner::Spawner(spawner, building) = &mut self.runner else {
             return Ok(());
         };
@@ -99,7 +99,7 @@ impl Attempts {
     /// Resolves the launches of a killed spawner, once none is in progress. Those without a
     /// directory never began and are sent again. Doing so earlier would be unsafe: an attempt may
     /// end, be confirmed and be removed before a second shepherd looks for its directory.
-    pub fn settle(&mut self, number: u64, poller: &mut Poller) {
+    pub fn resolve_doubtful_launches(&mut self, number: u64, poller: &mut Poller) {
         poller.forget(PollSource::OldBuilders(number));
         self.read_old_messages(PollSource::OldSpawner(number), poller);
         for name in self.in_doubt.remove(&number).unwrap_or_default() {

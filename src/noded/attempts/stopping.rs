@@ -36,7 +36,7 @@ impl Attempts {
         let is_done = matches!(entry.status, AttemptStatus::Suspended(_)) == stop
             && entry.status != AttemptStatus::Starting;
         if let Runner::Hollow(hollow) = &mut self.runner {
-            hollow.turn(name, stop, clock::monotonic());
+            hollow.set_suspended(name, stop, clock::monotonic());
             return self.note_stopped(name, 1, stop);
         }
         entry.expects = (!is_done).then_some(stop);
@@ -46,7 +46,7 @@ impl Attempts {
         } else {
             self.pending_check = Some((Span(clock::monotonic().0 + FIRST_CHECK.0), FIRST_CHECK));
         }
-        self.tell(name, order);
+        self.send_order(name, order);
     }
 
     /// Records that all processes of an attempt are suspended or running.

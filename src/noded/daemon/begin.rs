@@ -38,7 +38,7 @@ impl Daemon {
         process::block_signals().context("cannot block signals")?;
         let own = user::own();
         let rules = NodeRules::of(args, home)?;
-        let state = StateFolder::hold(state_folder, own.uid == 0)?;
+        let state = StateFolder::lock(state_folder, own.uid == 0)?;
         rules.scripts_can_be_reached(state_folder)?;
         let HostSetup {
             hardware,

@@ -57,14 +57,14 @@ impl Daemon {
                 task,
                 signal,
             } => {
-                attempts.tell(AttemptName { job, attempt, task }, Control::Signal(signal));
+                attempts.send_order(AttemptName { job, attempt, task }, Control::Signal(signal));
             }
             ScheddOrder::Walltime {
                 job,
                 attempt,
                 times,
             } => {
-                attempts.tell(script(job, attempt), Control::Times(times));
+                attempts.send_order(script(job, attempt), Control::Times(times));
             }
             ScheddOrder::Message {
                 job,
@@ -78,7 +78,7 @@ impl Daemon {
                     errors,
                     text,
                 };
-                attempts.tell(script(job, attempt), message);
+                attempts.send_order(script(job, attempt), message);
             }
             ScheddOrder::Places {
                 job,
@@ -105,7 +105,7 @@ impl Daemon {
                 news,
             } => {
                 self.task_clients
-                    .tell((job, attempt), asker, &news, &mut self.poller);
+                    .send_news((job, attempt), asker, &news, &mut self.poller);
             }
             ScheddOrder::Attend { server, hooks } => self.attend(server, hooks),
             ScheddOrder::Ping => self.send(number, &NodeReport::Pong),
@@ -132,7 +132,7 @@ impl Daemon {
             info!("accepted the schedd of epoch {}", self.epoch);
         }
         if let Some(periodic) = &mut self.periodic {
-            periodic.attend(server, hooks, clock::monotonic());
+            periodic.set_hooks(server, hooks, clock::monotonic());
         }
     }
 
@@ -183,7 +183,7 @@ impl Daemon {
         if self.refused.is_none() {
             info!("accepted the schedd of epoch {epoch}");
         }
-        self.attempts.said();
+        self.attempts.take_reports();
         let (boot, directory) = (self.boot.clone(), self.directory.clone());
         let (nodes, attempts) = (self.nodes.clone(), self.attempts.statuses());
         self.send(
@@ -195,8 +195,8 @@ impl Daemon {
                 attempts,
             },
         );
-        self.task_clients.said();
-        self.task_clients.again(&mut self.poller);
+        self.task_clients.take_reports();
+        self.task_clients.request_repetition(&mut self.poller);
     }
 
     /// Passes a connection to the shepherd of an interactive job. It must come from the schedd with

@@ -4,7 +4,7 @@ use super::super::child::UMASK;
 use super::super::delivery::{self, Stream};
 use super::super::folder::AttemptName;
 use super::super::job_hooks;
-use super::super::spawner_messages::{SpawnerMessage, say};
+use super::super::spawner_messages::{SpawnerMessage, send_message};
 use super::super::staging::Staging;
 use super::super::staging_worker::{
     Cancels, StagingResult, StagingWorker, not_delivered, to_result, together,
@@ -111,7 +111,7 @@ impl PreparedJob<'_> {
             // schedd releases the other hosts of the job before stage-out.
             let shares = &self.launch.shares;
             if shares.iter().any(|share| share.host != shares[0].host) {
-                say(
+                send_message(
                     noded,
                     &SpawnerMessage::StagingOut(AttemptName::of(self.launch)),
                     None,

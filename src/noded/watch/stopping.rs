@@ -4,7 +4,7 @@ use super::{JobWatch, Pause};
 use crate::model::time::Span;
 use crate::noded::folder::AttemptName;
 use crate::noded::pause;
-use crate::noded::spawner_messages::{SpawnerMessage, say};
+use crate::noded::spawner_messages::{SpawnerMessage, send_message};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::clock;
 
@@ -37,7 +37,7 @@ impl JobWatch<'_> {
     pub(super) fn check_suspension(&mut self, cgroup: Option<&Cgroup>) {
         let now = clock::monotonic();
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.next <= now)
-            && pause.look(cgroup, now)
+            && pause.check(cgroup, now)
         {
             self.built.note_stopped(true);
             self.pause_unsent = true;
@@ -63,7 +63,7 @@ impl JobWatch<'_> {
             let session = self.session.as_raw().unsigned_abs();
             let message =
                 SpawnerMessage::Stopped(AttemptName::of(self.launch), session, is_stopped);
-            self.pause_unsent = !say(self.noded, &message, None, false);
+            self.pause_unsent = !send_message(self.noded, &message, None, false);
         }
     }
 }

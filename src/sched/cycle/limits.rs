@@ -226,7 +226,7 @@ impl<'s> LimitCounters<'s> {
     /// The amount that a job of a class would add to a counter.
     fn added(&self, counter: usize, class: &ClassKey) -> i64 {
         let span = class.walltime.unwrap_or(self.policy.default_walltime);
-        self.counts[self.counters[counter].place].asked(class, span, &self.state.cluster)
+        self.counts[self.counters[counter].place].requested(class, span, &self.state.cluster)
     }
 
     /// Whether one more job of a class would make a counter exceed this limit.

@@ -542,13 +542,13 @@ mod tests {
         let full = fixture.clone().running(2, "select=1:ncpus=1", "n1", 60);
         assert_eq!(
             plan.audit(&full.state),
-            Err("job 1: n1 is over-committed".to_string())
+            Err("job 1: n1 is overcommitted".to_string())
         );
         let mut gone = fixture.clone();
         gone.state.vacate(JobId::job(1));
         assert_eq!(
             plan.audit(&gone.state),
-            Err("job 1: does not wait to go on".to_string())
+            Err("job 1: does not wait to resume".to_string())
         );
         assert!(
             plan.to_string().starts_with("resume 1  n1, for 00:01:30\n"),

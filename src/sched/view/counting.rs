@@ -60,7 +60,7 @@ impl QuantityKind {
     }
 
     /// The amount that a job of a class with this walltime adds.
-    pub fn asked(self, class: &ClassKey, span: Span, cluster: &Cluster) -> i64 {
+    pub fn requested(self, class: &ClassKey, span: Span, cluster: &Cluster) -> i64 {
         match self {
             QuantityKind::Jobs => 1,
             QuantityKind::Nodes => i64::try_from(class.shape.instances).unwrap_or(i64::MAX),

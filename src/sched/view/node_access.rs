@@ -44,7 +44,7 @@ impl AccessPolicy {
     }
 
     /// The request of a job by its `place`, or by its node access policy if `place` has none.
-    pub fn asked(place: &Place, placement: &PlacementRequirements) -> AccessPolicy {
+    pub fn requested(place: &Place, placement: &PlacementRequirements) -> AccessPolicy {
         match (AccessPolicy::from(place), placement.access) {
             (AccessPolicy::Unsaid, Some(access)) => AccessPolicy::from(access),
             (policy, _) => policy,
@@ -96,7 +96,7 @@ pub struct JobOwner {
 impl JobOwner {
     /// The owner of a job, with `access` as the default policy.
     pub fn of(job: &Job, access: NodeAccess) -> JobOwner {
-        let requested = AccessPolicy::asked(&job.spec.request.place, &job.spec.placement);
+        let requested = AccessPolicy::requested(&job.spec.request.place, &job.spec.placement);
         JobOwner {
             access: requested,
             user: User::of(&job.owner.user),

@@ -286,7 +286,7 @@ impl Shape {
             } else {
                 arrangement
             },
-            access: AccessPolicy::asked(&request.place, placement),
+            access: AccessPolicy::requested(&request.place, placement),
             user: User::default(),
             is_single_task: placement.access == Some(NodeAccess::SingleTask),
             group: request.place.group.clone(),

@@ -62,7 +62,7 @@ impl Calls {
     }
 
     /// The accepted connection for this client, or the error. None while noded has not replied.
-    pub fn hear(&mut self, client: Token) -> Option<Result<UnixStream, String>> {
+    pub fn poll(&mut self, client: Token) -> Option<Result<UnixStream, String>> {
         let call = self.calls.get_mut(&client)?;
         let received = call
             .link
@@ -117,20 +117,20 @@ mod tests {
         let mut calls = Calls::default();
         calls.begin(7, &path, &order).unwrap();
         calls.begin(8, &path, &order).unwrap();
-        assert!(calls.hear(7).is_none());
+        assert!(calls.poll(7).is_none());
         let (mut noded, _) = listener.accept().unwrap();
         assert!(matches!(
             frame::read::<ScheddOrder>(&mut noded).unwrap(),
             ScheddOrder::Attach { attempt: 1, .. }
         ));
         frame::write(&mut noded, &NodeReport::Attached).unwrap();
-        let mut connection = calls.hear(7).unwrap().unwrap();
+        let mut connection = calls.poll(7).unwrap().unwrap();
         connection.set_nonblocking(false).unwrap();
         noded.write_all(b"x").unwrap();
         let mut byte = [0];
         connection.read_exact(&mut byte).unwrap();
         drop(listener.accept().unwrap());
-        assert!(calls.hear(8).unwrap().is_err());
+        assert!(calls.poll(8).unwrap().is_err());
         assert_eq!(calls.watched().count(), 0);
     }
 }

@@ -36,7 +36,7 @@ pub fn with_counted(
             .map_or(0, |same| same.waiting);
         all.push(LimitUse {
             waiting,
-            ..one.told(limit, resources)
+            ..one.with_texts(limit, resources)
         });
     }
     // Limits with only explicit names are shown even without jobs.
@@ -49,7 +49,7 @@ pub fn with_counted(
             bounds,
             ..Counted::default()
         };
-        no_jobs.told(&one.limit, resources)
+        no_jobs.with_texts(&one.limit, resources)
     }));
     // Exemptions have no bounds of their own.
     all.retain(|one| one.soft.is_some() || one.hard.is_some());
@@ -110,7 +110,7 @@ mod tests {
         };
         let considered = |place, key, used, waiting| LimitUse {
             waiting,
-            ..count(place, key, used).told(&limits.all[place], &resources)
+            ..count(place, key, used).with_texts(&limits.all[place], &resources)
         };
         // The scheduler's usage may be older than the counters: bob's job has just ended.
         let known = vec![
@@ -163,7 +163,7 @@ mod tests {
             LimitUse {
                 waiting,
                 hard: Some(Default::default()),
-                ..one.told(&limits.all[place], &resources)
+                ..one.with_texts(&limits.all[place], &resources)
             }
         };
         let bounds = limits.all[1].bounds();

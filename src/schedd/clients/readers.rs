@@ -287,7 +287,7 @@ fn answer(
         ReaderQuery::Spool(question) => reader.answer(&question, viewer, each),
         ReaderQuery::Ahead(study) => {
             let server = reader.answer(&Question::Server, viewer, each);
-            server.and_then(|()| study.tell(&mut |part| each(ClientAnswer::Ahead(part))))
+            server.and_then(|()| study.answer(&mut |part| each(ClientAnswer::Ahead(part))))
         }
     };
     let last = match answered {

@@ -211,7 +211,10 @@ pub enum SnapshotQuery {
 
 impl Study {
     /// Sends the answer in parts.
-    pub fn tell<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {
+    pub fn answer<E>(
+        &self,
+        each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>,
+    ) -> Result<(), E> {
         let snapshot = &*self.snapshot;
         match &self.task {
             SnapshotQuery::Starts(jobs) => self.starts(jobs, each),

@@ -32,7 +32,7 @@ pub struct NestedOptions<'a> {
 }
 
 /// Creates the installation, and sets the environment of this process and its children to it.
-pub fn settle(options: &NestedOptions) -> Result<Home> {
+pub fn create_installation(options: &NestedOptions) -> Result<Home> {
     let remedy = "schedd --nested runs only inside a job of Lanai: submit it, for example \
                   `qsub -l select=1:ncpus=8 -- schedd --nested`";
     let grant = env::text(grant::VARIABLE).context(remedy)?;

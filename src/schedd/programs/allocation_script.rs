@@ -133,7 +133,7 @@ impl AllocationScript {
     }
 
     /// Handles the output of finished scripts, and kills those that exceed the time limit.
-    pub fn hear(&mut self, server: &mut ServerState, now: Span) {
+    pub fn poll(&mut self, server: &mut ServerState, now: Span) {
         let finished = self.running_queries.finished(now);
         if finished.is_empty() {
             return;

@@ -213,7 +213,7 @@ impl Fold for MailDigest {
         self.to.extend(letter.to.into_iter().take(room));
     }
 
-    fn told(self, user: String) -> Option<Letter> {
+    fn summary(self, user: String) -> Option<Letter> {
         let MailDigest { count, lines, to } = self;
         if count == 0 {
             return None;

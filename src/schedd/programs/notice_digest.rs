@@ -29,7 +29,7 @@ impl Fold for NoticeDigest {
         self.last = Some((notice.recipient, notice.user, notice.program));
     }
 
-    fn told(self, _: String) -> Option<Notice> {
+    fn summary(self, _: String) -> Option<Notice> {
         let (recipient, user, program) = self.last?;
         Some(Notice {
             recipient,

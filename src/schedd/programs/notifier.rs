@@ -42,7 +42,7 @@ struct NotifierState {
 
 impl Notifier {
     /// Queues notices. Never blocks.
-    pub fn tell(&mut self, notices: Vec<Notice>) {
+    pub fn queue(&mut self, notices: Vec<Notice>) {
         for notice in notices {
             let Some(working) = self.working() else {
                 return;

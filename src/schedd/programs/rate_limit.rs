@@ -18,7 +18,7 @@ pub trait Fold: Default {
     fn fold(&mut self, message: Self::Message);
 
     /// The summary for this user; None if there were no messages.
-    fn told(self, user: String) -> Option<Self::Message>;
+    fn summary(self, user: String) -> Option<Self::Message>;
 }
 
 /// The current rounds by user.
@@ -66,7 +66,7 @@ impl<F: Fold> RateLimit<F> {
             .into_iter()
             .filter_map(|user| self.0.remove_entry(&user));
         rounds
-            .filter_map(|(user, round)| round.folded.told(user))
+            .filter_map(|(user, round)| round.folded.summary(user))
             .collect()
     }
 

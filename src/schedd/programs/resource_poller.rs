@@ -96,7 +96,7 @@ impl ResourcePoller {
 
     /// Handles the output of finished commands, kills those that exceed their time limit, and
     /// starts those that are due.
-    pub fn attend(&mut self, server: &mut ServerState, now: Span) {
+    pub fn poll(&mut self, server: &mut ServerState, now: Span) {
         for (resource, result) in self.running.finished(now) {
             let Some(polled) = self.all.get_mut(&resource) else {
                 continue;
@@ -112,7 +112,7 @@ impl ResourcePoller {
                     at: server.now,
                     by: ReportedCount::BY_COMMAND.to_string(),
                 };
-                server.tell(&resource, Some(count));
+                server.set_reported(&resource, Some(count));
             }
         }
         for (resource, polled) in &mut self.all {

@@ -194,7 +194,7 @@ impl RequestContext<'_> {
             at,
             by,
         });
-        self.server.tell(name, reported);
+        self.server.set_reported(name, reported);
         Ok(())
     }
 

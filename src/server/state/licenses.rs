@@ -15,7 +15,7 @@ impl ServerState {
 
     /// Notes the reported amount of a resource; None revokes an earlier report. An unchanged amount
     /// causes neither a write nor a cycle.
-    pub fn tell(&mut self, resource: &str, count: Option<ReportedCount>) {
+    pub fn set_reported(&mut self, resource: &str, count: Option<ReportedCount>) {
         let is_unchanged = match &count {
             Some(count) => self.license_counts.confirm(resource, count),
             None => self.reported(resource).is_none(),
@@ -50,7 +50,7 @@ impl ServerState {
             }
         }
         for name in stale {
-            self.tell(&name, None);
+            self.set_reported(&name, None);
         }
     }
 

@@ -223,7 +223,7 @@ impl World {
             at: self.server.now,
             by: "license@sim".to_string(),
         };
-        self.server.tell(name, Some(reported));
+        self.server.set_reported(name, Some(reported));
         Ok(())
     }
 

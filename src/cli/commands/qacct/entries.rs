@@ -178,7 +178,7 @@ fn add_to(document: &mut Document, entry: &AccountingEntry, server: &str) {
     for (name, cell) in fields(entry, server) {
         attributes.add(name, AttributeDisplay::Data(cell.data()));
     }
-    document.thing(
+    document.add_object(
         SECTION,
         &format!("{}/{}", entry.job.full(server), entry.attempt),
         &attributes,

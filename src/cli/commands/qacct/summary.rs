@@ -132,9 +132,9 @@ impl UsageSummary {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let mut document = Document::begin(preamble);
-        document.fact("from", &from.map(|wall| wall.0).into());
-        document.fact("to", &to.map(|wall| wall.0).into());
-        document.fact(
+        document.add_value("from", &from.map(|wall| wall.0).into());
+        document.add_value("to", &to.map(|wall| wall.0).into());
+        document.add_value(
             "by",
             &self
                 .by
@@ -150,7 +150,7 @@ impl UsageSummary {
                 .map(|(of, sums)| field::object(&self.fields(of, sums))),
             out,
         )?;
-        document.fact("Total", &field::object(&fields(&self.total())));
+        document.add_value("Total", &field::object(&fields(&self.total())));
         out.write_all(&document.end())
     }
 }

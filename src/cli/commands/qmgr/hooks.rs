@@ -58,7 +58,7 @@ impl Session<'_> {
         })? {
             Reply::Done => Ok(0),
             Reply::Noted(notes) => {
-                exit::remark("qmgr", &notes);
+                exit::print_notes("qmgr", &notes);
                 Ok(0)
             }
             Reply::Refused(refusal) => {

@@ -104,7 +104,7 @@ impl WatchedView {
         } else {
             [b"\n".to_vec(), out].concat()
         };
-        CommandOutput { out, failures }.tell("qstat", command)
+        CommandOutput { out, failures }.print("qstat", command)
     }
 }
 

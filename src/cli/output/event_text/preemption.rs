@@ -42,7 +42,7 @@ impl EventWriter<'_> {
             action,
             at: Time(0),
         }
-        .told(|job| job.full(&self.server.name));
+        .describe(|job| job.full(&self.server.name));
         self.push(
             Server,
             "sched",

@@ -41,7 +41,7 @@ impl EventWriter<'_> {
     pub(super) fn slipped(&mut self, from: Time, to: Time, cause: &SlipCause) {
         let from = timestamp::ctime(self.server.clock.wall(from));
         let to = timestamp::ctime(self.server.clock.wall(to));
-        let cause = cause.told(|job| job.full(&self.server.name));
+        let cause = cause.describe(|job| job.full(&self.server.name));
         self.push(
             Scheduler,
             "sched",

@@ -111,7 +111,7 @@ impl JobView<'_> {
                     "time": self.wall(*at).0,
                     "from": self.wall(*from).0,
                     "to": self.wall(*to).0,
-                    "cause": cause.told(|job| self.id(job)),
+                    "cause": cause.describe(|job| self.id(job)),
                 }));
             }
         }

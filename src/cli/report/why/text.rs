@@ -281,7 +281,7 @@ impl JobView<'_> {
         for (at, event) in &self.found.events {
             if let Event::Slipped { from, to, cause } = event {
                 let (at, from, to) = (self.moment(*at), self.moment(*from), self.moment(*to));
-                let cause = cause.told(|job| self.id(job));
+                let cause = cause.describe(|job| self.id(job));
                 let _ = writeln!(out, "  Delayed:    at {at} from {from} to {to}: {cause}");
             }
         }

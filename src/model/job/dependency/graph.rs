@@ -197,13 +197,13 @@ impl DependencyGraph {
             (JobState::Running | JobState::Suspended, _) => TieEvent::Returned,
             _ => return,
         };
-        self.tell(job.id, turn);
+        self.notify(job.id, turn);
     }
 
     /// Records the start of an array's first subjob, if other jobs depend on the array.
     pub fn note_began(&mut self, array: &Job) {
         if self.is_tied(array) {
-            self.tell(array.id, TieEvent::Began);
+            self.notify(array.id, TieEvent::Began);
         }
     }
 
@@ -240,7 +240,7 @@ impl DependencyGraph {
         self.waiters.of(job)
     }
 
-    fn tell(&mut self, id: JobId, turn: TieEvent) {
+    fn notify(&mut self, id: JobId, turn: TieEvent) {
         self.turns.push_back((id, turn));
     }
 

@@ -358,7 +358,7 @@ fn sums_do_not_overflow_and_return_to_zero() {
     assert!(
         counted_jobs
             .submit("ann", "select=1:ncpus=1")
-            .contains("above a soft limit")
+            .contains("soft limit: would exceed")
     );
     (1..5).for_each(|id| counted_jobs.counters.forget(JobId::array(id)));
     assert!(

@@ -35,7 +35,7 @@ struct LimitUsers {
 
 impl Counted {
     /// Formats the usage. The scheduler adds the number of waiting jobs.
-    pub fn told(&self, limit: &Limit, resources: &Resources) -> LimitUse {
+    pub fn with_texts(&self, limit: &Limit, resources: &Resources) -> LimitUse {
         let quantity = &limit.quantity;
         let LimitValues { soft, hard } = self.bounds;
         LimitUse {

@@ -1,7 +1,7 @@
 //! A case: a request or a start that hooks decide, with the changes that they have made.
 
 use crate::model::attribute::AttributeSetting;
-use crate::model::hook::{Hook, HookEvent, asked};
+use crate::model::hook::{Hook, HookEvent, hooks_at};
 use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use crate::server::caller::Caller;
@@ -38,7 +38,7 @@ const ENVIRONMENT: &str = "Variable_List.";
 impl Case {
     /// A case for all hooks of an event, in their order.
     pub fn new(matter: Matter, occasion: HookEvent, hooks: &[Hook]) -> Case {
-        let hooks = asked(hooks, occasion).into_iter().cloned().collect();
+        let hooks = hooks_at(hooks, occasion).into_iter().cloned().collect();
         Case {
             matter,
             occasion,

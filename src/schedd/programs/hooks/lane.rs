@@ -127,7 +127,7 @@ impl Lane {
     }
 
     /// The answers of finished hooks. A hook that exceeds its time limit has failed.
-    pub fn hear(&mut self, now: Span) -> Vec<Heard> {
+    pub fn poll(&mut self, now: Span) -> Vec<Heard> {
         let mut heard = Vec::new();
         for (QueuedCall { case, hook }, result) in self.running.finished(now) {
             let answer = answer(&result);
