@@ -1,4 +1,4 @@
-//! An administrator's day in commands: create a queue and a limit, drain nodes and bring them back,
+//! Daily commands of an administrator: create a queue and a limit, drain nodes and bring them back,
 //! show usage, hold all jobs of a user, raise a limit, change the configuration while jobs run, and
 //! find its errors in the log.
 
@@ -29,17 +29,17 @@ fn until(sandbox: &Sandbox, ids: &[String], expected: &str) {
 
 /// First listed limit of this quantity.
 fn limit(sandbox: &Sandbox, quantity: &str) -> Value {
-    let said = sandbox.run("qstat", &["--limits", "-F", "json"]).ok();
-    let document: Value = serde_json::from_str(&said).unwrap();
+    let output = sandbox.run("qstat", &["--limits", "-F", "json"]).ok();
+    let document: Value = serde_json::from_str(&output).unwrap();
     let rows = document["Limits"].as_array().cloned().unwrap_or_default();
     rows.into_iter()
         .find(|row| row["quantity"] == quantity)
-        .unwrap_or_else(|| panic!("{quantity}: {said}"))
+        .unwrap_or_else(|| panic!("{quantity}: {output}"))
 }
 
 /// Rewrites `lanai.toml`, makes schedd reload it, and waits until the log contains this text.
 #[track_caller]
-fn reload(sandbox: &Sandbox, config: &str, said: &str) -> String {
+fn reload(sandbox: &Sandbox, config: &str, text: &str) -> String {
     let before = sandbox.log().len();
     let login = "[launch]\nlogin = false\n";
     fs::write(
@@ -48,17 +48,17 @@ fn reload(sandbox: &Sandbox, config: &str, said: &str) -> String {
     )
     .unwrap();
     kill(sandbox.pid_of("schedd").unwrap(), nix::libc::SIGHUP);
-    sandbox.until(said, || {
+    sandbox.until(text, || {
         sandbox.log()[before..]
             .lines()
-            .find(|line| line.contains(said))
+            .find(|line| line.contains(text))
             .map(String::from)
     })
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "one day, from beginning to end")]
-fn an_administrators_day() {
+#[allow(clippy::too_many_lines, reason = "one sequence of commands")]
+fn administrator_commands_apply_while_jobs_run() {
     let sandbox = Sandbox::configured(CONFIG);
     sandbox.start_nodes(2, 4);
 
@@ -102,32 +102,33 @@ fn an_administrators_day() {
     assert_eq!(row["jobs"], json!([ids[0], ids[1]]), "{row}");
 
     // Drain nodes: running jobs continue and no job starts there until the nodes are back online.
-    let backfilled: Vec<String> = (0..2)
+    let others: Vec<String> = (0..2)
         .map(|_| sandbox.submit(&["-l", "select=1:ncpus=3"], "sleep 1000\n"))
         .collect();
-    until(&sandbox, &backfilled, "RQ");
+    until(&sandbox, &others, "RQ");
     sandbox
         .run("pbsnodes", &["-o", "-C", "fans", "n1", "n2"])
         .ok();
     assert!(sandbox.run("pbsnodes", &["-l"]).ok().contains("offline"));
-    sandbox.run("qdel", &[&backfilled[0]]).ok();
-    let ended = sandbox.ended(&backfilled[0]);
-    assert_eq!(states(&sandbox, &ids[..2]), "RR", "what runs runs on");
+    sandbox.run("qdel", &[&others[0]]).ok();
+    let ended = sandbox.ended(&others[0]);
+    assert_eq!(states(&sandbox, &ids[..2]), "RR", "running jobs continue");
     assert_eq!(
-        sandbox.state(&backfilled[1]),
+        sandbox.state(&others[1]),
         "Q",
-        "there is room for it, on nodes that take nothing"
+        "CPUs are free, but only on offline nodes"
     );
     sandbox.run("pbsnodes", &["-r", "n1", "n2"]).ok();
-    sandbox.running(&backfilled[1]);
+    sandbox.running(&others[1]);
 
     // Usage by user and queue.
-    let said = sandbox
+    let output = sandbox
         .run("qacct", &["--by", "user,queue", "-F", "json"])
         .ok();
-    let used: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let used: Value =
+        serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"));
     assert!(
-        said.contains(&user()) && said.contains("workq"),
+        output.contains(&user()) && output.contains("workq"),
         "{ended}: {used:#}"
     );
 
@@ -155,20 +156,24 @@ fn an_administrators_day() {
     let file = format!("{CONFIG}[[limit]]\nuser = \"*\"\nrunning = {{ ncpus = 6 }}\n");
     reload(&sandbox, &file, "reloaded");
     assert_eq!(limit(&sandbox, "ncpus")["hard"], 6);
-    assert_eq!(states(&sandbox, &ids), "RRRRQ", "nobody noticed");
+    assert_eq!(states(&sandbox, &ids), "RRRRQ", "running jobs continue");
 
     // An invalid configuration is refused as a whole, with the line of the error; nothing changes.
     let bad = format!(
         "{CONFIG}[[limit]]\nuser = \"*\"\nrunning = {{ ncpus = 1 }}\n[order]\nby = \"fcsf\"\n"
     );
-    let said = reload(&sandbox, &bad, "not reloaded");
+    let line = reload(&sandbox, &bad, "not reloaded");
     let name = sandbox.home().join("lanai.toml").display().to_string();
     assert!(
-        said.contains(&name) && said.contains("line 7") && said.contains("fcfs"),
-        "{said}"
+        line.contains(&name) && line.contains("line 7") && line.contains("fcfs"),
+        "{line}"
     );
     assert_eq!(limit(&sandbox, "ncpus")["hard"], 6, "the old limit stays");
-    assert_eq!(limit(&sandbox, "jobs")["hard"], 4, "and what qmgr has said");
+    assert_eq!(
+        limit(&sandbox, "jobs")["hard"],
+        4,
+        "the limit set by qmgr stays"
+    );
     reload(&sandbox, &file, "reloaded");
 
     // Show the source of each value.

@@ -16,7 +16,7 @@ fn head() -> Sandbox {
     Sandbox::configured("[server]\nname = \"head\"\n")
 }
 
-/// Four nodes with 8 processors; `n1` and `n2` have licences, `n2` is fast.
+/// Four nodes with 8 processors; `n1` and `n2` have resource `licences`, `n2` has `fast`.
 fn cluster() -> Sandbox {
     let sandbox = Sandbox::configured(
         r#"
@@ -71,29 +71,29 @@ fn nodes_of(job: &Value) -> Vec<String> {
 }
 
 #[track_caller]
-fn says(done: &Done, code: i32, out: &str, first_of_err: &str) {
+fn assert_prints(done: &Done, code: i32, out: &str, first_error: &str) {
     let first = done.err.lines().next().unwrap_or_default();
     assert_eq!(
         (done.code, done.out.as_str(), first),
-        (code, out, first_of_err),
+        (code, out, first_error),
         "{done:?}"
     );
 }
 
 #[test]
-fn a_first_submission_is_answered_by_its_id_alone() {
+fn qsub_prints_only_the_job_id() {
     let sandbox = head();
     let version = sandbox.run("qsub", &["--version"]).line();
     assert!(version.starts_with("pbs_version = "), "{version}");
-    says(&sandbox.shell("echo sleep 60 | qsub -h"), 0, "1.head\n", "");
+    assert_prints(&sandbox.shell("echo sleep 60 | qsub -h"), 0, "1.head\n", "");
     assert_eq!(sandbox.job("1.head")["Job_Name"], "STDIN");
     sandbox.script("job.sh", "true");
-    says(&sandbox.run("qsub", &["-z", "-h", "job.sh"]), 0, "", "");
+    assert_prints(&sandbox.run("qsub", &["-z", "-h", "job.sh"]), 0, "", "");
     assert_eq!(sandbox.job("2.head")["Job_Name"], "job.sh");
 }
 
 #[test]
-fn directives_end_at_the_first_command_and_give_way_to_the_command_line() {
+fn directives_end_at_the_first_command_and_options_override_them() {
     let sandbox = head();
     fs::write(sandbox.file("f2"), "#PBS -N inner\necho x\n#PBS -N late\n").unwrap();
     fs::write(sandbox.file("f"), "#XX -N xx\necho x\n").unwrap();
@@ -200,7 +200,7 @@ fn a_job_has_the_documented_environment() {
     assert_eq!(
         sandbox.read("whole.o2"),
         format!("pear {}\n", sandbox.home().display()),
-        "-v beats -V"
+        "-v overrides -V"
     );
     let command = sandbox
         .run(
@@ -212,7 +212,7 @@ fn a_job_has_the_documented_environment() {
     assert_eq!(
         sandbox.read("command.o3"),
         "a b * $HOME\n",
-        "no shell reads a command"
+        "no shell interprets a command"
     );
     assert_eq!(sandbox.job(&command)["Job_Name"], "command");
     let shell = sandbox.submit(
@@ -233,7 +233,7 @@ fn a_job_has_the_documented_environment() {
 }
 
 #[test]
-fn what_is_not_utf_8_comes_through_whole_and_json_stays_valid() {
+fn non_utf_8_values_reach_the_job_unchanged_and_json_stays_valid() {
     let sandbox = head();
     let folder = sandbox
         .file("x")
@@ -326,7 +326,7 @@ fn attributes_are_stored_as_requested() {
 }
 
 #[test]
-fn holds_keep_a_job_back_and_begin_times_too() {
+fn holds_and_begin_times_delay_a_job() {
     let sandbox = head();
     let id = sandbox.submit(&[], "true\n");
     sandbox.ended(&id);
@@ -373,7 +373,7 @@ fn holds_keep_a_job_back_and_begin_times_too() {
 }
 
 #[test]
-fn a_running_job_can_be_held_rerun_and_given_more_time() {
+fn a_running_job_can_be_held_rerun_and_extended() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n");
     let id = sandbox.submit(
         &["-l", "walltime=100"],
@@ -388,7 +388,9 @@ fn a_running_job_can_be_held_rerun_and_given_more_time() {
     sandbox.run("qhold", &[&id]).ok();
     assert_eq!(sandbox.state(&id), "R");
     sandbox.run("qrerun", &[&id]).ok();
-    sandbox.until("the hold", || (sandbox.state(&id) == "H").then_some(()));
+    sandbox.until("the job to be held", || {
+        (sandbox.state(&id) == "H").then_some(())
+    });
     sandbox.run("qrls", &[&id]).ok();
     sandbox.running(&id);
     sandbox.until("the second start", || {
@@ -402,7 +404,7 @@ fn a_running_job_can_be_held_rerun_and_given_more_time() {
     );
     let once = sandbox.submit(&["-r", "n"], "sleep 60\n");
     sandbox.running(&once);
-    says(
+    assert_prints(
         &sandbox.run("qrerun", &[&once]),
         190,
         "",
@@ -414,7 +416,7 @@ fn a_running_job_can_be_held_rerun_and_given_more_time() {
     assert_eq!(
         sandbox.ended(&longer)["Exit_status"],
         -29,
-        "a shorter walltime counts at once"
+        "a shorter walltime applies at once"
     );
 }
 
@@ -441,7 +443,7 @@ fn chunks_are_placed_as_requested() {
     let alone = submit("1:ncpus=1", "excl");
     let node = nodes_of(&sandbox.running(&alone)).remove(0);
     let beside = submit("4:ncpus=1", "scatter");
-    sandbox.until("a reason", || {
+    sandbox.until("the comment", || {
         sandbox.job(&beside)["comment"]
             .as_str()?
             .strip_prefix("Not Running: ")
@@ -450,7 +452,7 @@ fn chunks_are_placed_as_requested() {
     assert_eq!(
         sandbox.state(&beside),
         "Q",
-        "the exclusive job's node is its own"
+        "the exclusive job does not share its node"
     );
     let nodes: Value =
         serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
@@ -471,7 +473,7 @@ fn chunks_are_placed_as_requested() {
         "two lines for each chunk"
     );
     let never = submit("5:ncpus=1", "scatter");
-    sandbox.until("a reason", || {
+    sandbox.until("the comment", || {
         sandbox.job(&never)["comment"]
             .as_str()?
             .starts_with("Can Never Run")
@@ -480,7 +482,7 @@ fn chunks_are_placed_as_requested() {
 }
 
 #[test]
-fn resources_of_ones_own_are_counted_and_matched() {
+fn site_defined_resources_are_counted_and_matched() {
     let sandbox = cluster();
     let submit = |select: &str| sandbox.submit(&["-l", &format!("select={select}")], "sleep 60\n");
     let first = submit("1:licences=2");
@@ -488,7 +490,7 @@ fn resources_of_ones_own_are_counted_and_matched() {
     let second = submit("1:licences=1");
     assert_eq!(nodes_of(&sandbox.running(&second)), ["n2"]);
     let third = submit("1:licences=1");
-    sandbox.until("a reason", || {
+    sandbox.until("the comment", || {
         let job = sandbox.job(&third);
         job["comment"].as_str()?.contains("licences").then_some(())
     });
@@ -496,7 +498,7 @@ fn resources_of_ones_own_are_counted_and_matched() {
     assert_eq!(nodes_of(&sandbox.running(&fast)), ["n2"]);
     sandbox.run("qdel", &[&first]).ok();
     assert_eq!(nodes_of(&sandbox.running(&third)), ["n1"]);
-    says(
+    assert_prints(
         &sandbox.shell("echo true | qsub -q closed"),
         173,
         "",
@@ -505,7 +507,7 @@ fn resources_of_ones_own_are_counted_and_matched() {
 }
 
 #[test]
-fn jobs_are_selected_by_what_they_are() {
+fn qselect_selects_jobs_by_their_attributes() {
     let sandbox = head();
     let a = sandbox.submit(&["-h", "-N", "a", "-p", "5", "-l", "ncpus=2"], "true\n");
     let b = sandbox.submit(&["-h", "-N", "b", "-A", "acct"], "true\n");
@@ -526,9 +528,9 @@ fn jobs_are_selected_by_what_they_are() {
 }
 
 #[test]
-fn a_blocking_qsub_reports_the_end_and_its_interruption_deletes_the_job() {
+fn a_blocking_qsub_returns_the_status_and_deletes_its_job_on_a_signal() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n");
-    says(
+    assert_prints(
         &sandbox.run_with_input("qsub", &["-W", "block=true"], "exit 7\n"),
         7,
         "1.head\n",
@@ -560,7 +562,7 @@ fn a_blocking_qsub_reports_the_end_and_its_interruption_deletes_the_job() {
     std::thread::sleep(Duration::from_millis(200));
     assert!(
         child.try_wait().unwrap().is_none(),
-        "it goes on waiting for the next schedd"
+        "qsub waits for schedd to be restarted"
     );
     sandbox.run("qdel", &["4"]).ok();
     assert_eq!(child.wait().unwrap().code(), Some(3));
@@ -568,7 +570,7 @@ fn a_blocking_qsub_reports_the_end_and_its_interruption_deletes_the_job() {
 }
 
 #[test]
-fn nodes_are_listed_and_can_be_set_aside() {
+fn nodes_are_listed_and_can_be_taken_offline() {
     let sandbox = cluster();
     let id = sandbox.submit(&["-l", "select=1:ncpus=3"], "sleep 60\n");
     let node = nodes_of(&sandbox.running(&id)).remove(0);

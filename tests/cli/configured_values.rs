@@ -8,7 +8,7 @@ fn manage(sandbox: &Sandbox, command: &str) {
 }
 
 #[test]
-fn limits_and_bounds_of_a_queue_are_shown_in_lists_in_full_and_in_json() {
+fn qstat_shows_queue_limits_in_tables_in_full_output_and_in_json() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
     sandbox.submit(&["-h"], "true\n");
     manage(&sandbox, "create queue old queue_type=e,max_running=5");
@@ -49,7 +49,7 @@ fn limits_and_bounds_of_a_queue_are_shown_in_lists_in_full_and_in_json() {
 }
 
 #[test]
-fn every_listing_begins_with_the_server_and_an_idle_server_is_shown_as_idle() {
+fn qstat_shows_the_server_comment_and_an_idle_server() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
     sandbox.submit(&["-h"], "true\n");
     assert!(sandbox.run("qstat", &[]).ok().starts_with("Job id "));
@@ -88,7 +88,7 @@ fn default_qsub_arguments_apply_unless_overridden() {
         &sandbox,
         "set server default_qsub_arguments = \"-p 7 -A site\"",
     );
-    let told = |id: &str| {
+    let attributes = |id: &str| {
         let job = sandbox.job(id);
         (
             job["Priority"].clone(),
@@ -97,10 +97,13 @@ fn default_qsub_arguments_apply_unless_overridden() {
         )
     };
     let plain = sandbox.submit(&["-h"], "#PBS -A own\n");
-    assert_eq!(told(&plain), (json!(7), json!("own"), json!("workq")));
+    assert_eq!(attributes(&plain), (json!(7), json!("own"), json!("workq")));
     // The first existing queue of a list is chosen.
     let chosen = sandbox.submit(&["-h", "-cwd", "-q", "nosuch,workq"], "true\n");
-    assert_eq!(told(&chosen), (json!(7), json!("site"), json!("workq")));
+    assert_eq!(
+        attributes(&chosen),
+        (json!(7), json!("site"), json!("workq"))
+    );
     manage(&sandbox, "set server default_qsub_arguments = -y");
     let done = sandbox.run_with_input("qsub", &["-h"], "true\n");
     assert!(

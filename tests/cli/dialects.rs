@@ -21,11 +21,11 @@ fn held(sandbox: &Sandbox, words: &[&str]) -> Value {
 }
 
 #[track_caller]
-fn refused(sandbox: &Sandbox, words: &[&str], code: i32, said: &str) {
+fn assert_refused(sandbox: &Sandbox, words: &[&str], code: i32, expected: &str) {
     let done = sandbox.run_with_input("qsub", words, "true\n");
     assert_eq!(
         (done.code, done.err.lines().next().unwrap_or_default()),
-        (code, said),
+        (code, expected),
         "{words:?}: {done:?}"
     );
 }
@@ -79,19 +79,19 @@ fn resources_with_other_names_are_mapped_to_pbs_names() {
         (&job["array_indices_submitted"], &job["max_run_subjobs"]),
         (&"4-8:2".into(), &2.into())
     );
-    refused(
+    assert_refused(
         &sandbox,
         &["-l", "h_rt=soon"],
         166,
         "qsub: Illegal attribute or resource value Resource_List.h_rt",
     );
-    refused(
+    assert_refused(
         &sandbox,
         &["-l", "h_foo=1"],
         187,
         "qsub: Unknown resource Resource_List.h_foo",
     );
-    refused(
+    assert_refused(
         &sandbox,
         &["-pe", "smp", "0"],
         166,
@@ -100,7 +100,7 @@ fn resources_with_other_names_are_mapped_to_pbs_names() {
 }
 
 #[test]
-fn a_site_keeps_the_names_it_has_given() {
+fn a_resource_name_defined_by_the_site_is_not_mapped() {
     let resource = "[[resource]]\nname = \"h_vmem\"\ntype = \"size\"\nconsumable = true\n";
     let sandbox = Sandbox::configured(&format!("[server]\nrefuse_impossible = false\n{resource}"));
     let job = held(&sandbox, &["-l", "h_vmem=1gb"]);
@@ -108,7 +108,7 @@ fn a_site_keeps_the_names_it_has_given() {
 }
 
 #[test]
-fn a_list_of_indices_is_an_array_of_those_alone() {
+fn an_index_list_creates_an_array_of_only_these_indices() {
     let sandbox = node();
     let script = "echo $PBS_ARRAYID $PBS_ARRAY_INDEX > done.$PBS_ARRAYID\n";
     let id = sandbox.submit(&["-N", "list", "-t", "2,5-9:2,20%3"], script);
@@ -135,18 +135,18 @@ fn a_list_of_indices_is_an_array_of_those_alone() {
     let one = sandbox.submit(&["-t", "7"], script);
     assert_eq!(sandbox.ended(&one)["array_indices_submitted"], "7-7");
     for wrong in ["3-1", "1,", "a", "1-2;4"] {
-        refused(
+        assert_refused(
             &sandbox,
             &["-t", wrong],
             2,
             "qsub: illegal -t value: use ranges and indices separated by commas, X-Y[:Z],N,...[%M]",
         );
     }
-    refused(&sandbox, &["-J", "5"], 2, "qsub: illegal -J value");
+    assert_refused(&sandbox, &["-J", "5"], 2, "qsub: illegal -J value");
 }
 
 #[test]
-fn a_subjob_list_survives_a_restart_and_deletions() {
+fn an_index_list_survives_a_restart_and_deletions() {
     let sandbox = node();
     let id = sandbox.submit(
         &["-h", "-N", "list", "-t", "1-3,9"],
@@ -158,14 +158,18 @@ fn a_subjob_list_survives_a_restart_and_deletions() {
     assert_ne!(none.code, 0, "{none:?}");
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&id]).ok();
-    assert_eq!(sandbox.ended(&id)["Exit_status"], 1, "one was deleted");
+    assert_eq!(
+        sandbox.ended(&id)["Exit_status"],
+        1,
+        "one subjob was deleted"
+    );
     let mut done: Vec<String> = sandbox.read("done").lines().map(String::from).collect();
     done.sort();
     assert_eq!(done, ["1", "3", "9"]);
 }
 
 #[test]
-fn jobs_are_waited_for_by_their_names() {
+fn hold_jid_accepts_job_names_and_numbers() {
     let sandbox = node();
     let first = sandbox.submit(&["-h", "-N", "align_1"], "echo first >> order\n");
     let second = sandbox.submit(&["-h", "-N", "align_2"], "echo second >> order\n");
@@ -179,12 +183,12 @@ fn jobs_are_waited_for_by_their_names() {
         job["depend"],
         format!("afterany:{first}@head:{second}@head")
     );
-    let done = sandbox.run_with_input("qsub", &["-hold_jid", "nobody", "-terse"], "true\n");
+    let done = sandbox.run_with_input("qsub", &["-hold_jid", "nosuch", "-terse"], "true\n");
     assert!(
         done.err.starts_with("qsub: warning: ")
             && done
                 .err
-                .ends_with(" has no job named nobody: the dependency is ignored\n"),
+                .ends_with(" has no job named nosuch: the dependency is ignored\n"),
         "{done:?}"
     );
     assert_eq!(sandbox.ended(done.out.trim_end())["Exit_status"], 0);
@@ -194,7 +198,7 @@ fn jobs_are_waited_for_by_their_names() {
         sandbox.job(&by_number)["depend"],
         format!("afterany:{first}@head")
     );
-    refused(
+    assert_refused(
         &sandbox,
         &["-hold_jid", "999"],
         153,
@@ -206,47 +210,50 @@ fn jobs_are_waited_for_by_their_names() {
 }
 
 #[test]
-fn commands_directories_and_arguments_are_as_requested() {
+fn commands_directories_and_arguments_are_used_as_requested() {
     let sandbox = node();
     fs::create_dir(sandbox.file("sub")).unwrap();
     sandbox.script("show.sh", "echo \"$PWD $PBS_O_WORKDIR $#: $*\"");
     let work = sandbox.work().canonicalize().unwrap();
     let work = work.display();
-    let ran = |words: &[&str], file: &str| {
+    let output_of = |words: &[&str], file: &str| {
         let id = sandbox.run("qsub", words).line();
         let job = sandbox.ended(&id);
         assert_eq!(job["Exit_status"], 0, "{job}");
         sandbox.read(&file.replace('#', id.split('.').next().unwrap()))
     };
     assert_eq!(
-        ran(&["-d", "sub", "-j", "oe", "show.sh"], "show.sh.o#"),
+        output_of(&["-d", "sub", "-j", "oe", "show.sh"], "show.sh.o#"),
         format!("{work}/sub {work} 0: \n")
     );
     assert_eq!(
-        ran(
+        output_of(
             &["-wd", "sub", "-j", "y", "show.sh", "a b", "-c"],
             "sub/show.sh.o#"
         ),
         format!("{work}/sub {work}/sub 2: a b -c\n")
     );
     assert_eq!(
-        ran(&["-F", "x 'y z'", "-o", "out", "show.sh"], "out"),
+        output_of(&["-F", "x 'y z'", "-o", "out", "show.sh"], "out"),
         format!("{work} {work} 2: x y z\n")
     );
     assert_eq!(
-        ran(&["show.sh", "only", "these"], "show.sh.o#"),
+        output_of(&["show.sh", "only", "these"], "show.sh.o#"),
         format!("{work} {work} 2: only these\n")
     );
-    assert_eq!(ran(&["-b", "y", "echo", "-n", "hello"], "echo.o#"), "hello");
     assert_eq!(
-        ran(
+        output_of(&["-b", "y", "echo", "-n", "hello"], "echo.o#"),
+        "hello"
+    );
+    assert_eq!(
+        output_of(
             &["-b", "y", "-N", "two", "echo one; echo $NSLOTS two"],
             "two.o#"
         ),
         "one\n1 two\n"
     );
     assert_eq!(
-        ran(
+        output_of(
             &["-cwd", "-N", "j", "-o", "$JOB_NAME-$JOB_ID.txt", "show.sh"],
             "j-#.txt"
         ),
@@ -258,7 +265,7 @@ fn commands_directories_and_arguments_are_as_requested() {
     )
     .unwrap();
     assert_eq!(
-        ran(&["-@", "options", "show.sh"], "opted.txt"),
+        output_of(&["-@", "options", "show.sh"], "opted.txt"),
         format!("{work} {work} 0: \n")
     );
     let home = Sandbox::configured("[server]\nname = \"head\"\nworkdir = \"home\"\n");
@@ -271,31 +278,31 @@ fn commands_directories_and_arguments_are_as_requested() {
 }
 
 #[test]
-fn a_job_that_is_waited_for_gives_its_status() {
+fn qsub_sync_returns_the_exit_status_of_the_job() {
     let sandbox = node();
     let done = sandbox.run_with_input("qsub", &["-sync", "y", "-terse"], "exit 3\n");
     assert_eq!((done.code, done.out.lines().count()), (3, 1), "{done:?}");
 }
 
 #[test]
-fn the_first_existing_queue_takes_the_job() {
+fn the_first_existing_queue_of_a_list_is_used() {
     let sandbox = node();
     assert_eq!(
         held(&sandbox, &["-cwd", "-q", "all.q,long,workq"])["queue"],
         "long"
     );
     assert_eq!(held(&sandbox, &["-q", "nosuch,workq"])["queue"], "workq");
-    refused(
+    assert_refused(
         &sandbox,
         &["-cwd", "-q", "all.q"],
         170,
         "qsub: Unknown queue all.q: the queues are long, workq",
     );
-    refused(&sandbox, &["-q", "all.q"], 170, "qsub: Unknown queue");
+    assert_refused(&sandbox, &["-q", "all.q"], 170, "qsub: Unknown queue");
 }
 
 #[test]
-fn variables_of_grid_engine_are_for_its_jobs_alone() {
+fn only_jobs_with_grid_engine_options_get_its_variables() {
     let sandbox = node();
     let script = "env | grep -E '^(JOB_ID|QUEUE|NSLOTS|SGE_TASK_ID|PE_HOSTFILE)=' | sort > vars.$PBS_JOBID\n";
     let plain = sandbox.submit(&[], script);
@@ -303,14 +310,14 @@ fn variables_of_grid_engine_are_for_its_jobs_alone() {
     assert_eq!(sandbox.read(&format!("vars.{plain}")), "");
     let marked = sandbox.submit(&["-cwd"], script);
     sandbox.ended(&marked);
-    let said = sandbox.read(&format!("vars.{marked}"));
+    let output = sandbox.read(&format!("vars.{marked}"));
     let number = marked.split('.').next().unwrap();
     assert!(
-        said.starts_with(&format!("JOB_ID={number}\nNSLOTS=1\nPE_HOSTFILE=/")),
-        "{said}"
+        output.starts_with(&format!("JOB_ID={number}\nNSLOTS=1\nPE_HOSTFILE=/")),
+        "{output}"
     );
     assert!(
-        said.ends_with("\nQUEUE=workq\nSGE_TASK_ID=undefined\n"),
-        "{said}"
+        output.ends_with("\nQUEUE=workq\nSGE_TASK_ID=undefined\n"),
+        "{output}"
     );
 }

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A generated job: chunks, processors of each, place, walltime in seconds.
-type Made = (u32, u32, &'static str, i64);
+type GeneratedJob = (u32, u32, &'static str, i64);
 
-fn made() -> impl Strategy<Value = Made> {
+fn generated_job() -> impl Strategy<Value = GeneratedJob> {
     let place = prop_oneof![4 => Just("free"), 1 => Just("scatter"), 1 => Just("free:excl"), 1 => Just("pack")];
     (
         1..4u32,
@@ -24,13 +24,13 @@ fn made() -> impl Strategy<Value = Made> {
     )
 }
 
-fn text((count, ncpus, place, walltime): &Made) -> String {
+fn request_text((count, ncpus, place, walltime): &GeneratedJob) -> String {
     format!("select={count}:ncpus={ncpus} place={place} walltime={walltime}")
 }
 
 /// Start time and nodes of each job, if jobs end at their walltimes. Simulated cycle by cycle, with
 /// extra cycles at times without events.
-fn carried_on(mut fixture: TestCluster, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>)> {
+fn simulated_starts(mut fixture: TestCluster, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>)> {
     let (mut started, mut ends) = (BTreeMap::new(), BTreeMap::new());
     loop {
         let plan = fixture.plan();
@@ -63,29 +63,32 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn what_is_foreseen_is_what_then_happens(
-        nodes in prop::collection::vec(1..9u32, 1..5), jobs in prop::collection::vec(made(), 1..16),
+    fn predicted_starts_equal_simulated_starts(
+        nodes in prop::collection::vec(1..9u32, 1..5),
+        jobs in prop::collection::vec(generated_job(), 1..16),
         idle in 7_000..100_000i64, strictly: bool, array in prop::option::of(2..6u32),
     ) {
         let nodes: Vec<String> = nodes.iter().map(|ncpus| format!("1 x ncpus={ncpus}")).collect();
         let mut fixture = cluster(&nodes.join(", "));
         for (place, job) in jobs.iter().enumerate() {
             let array = array.filter(|_| place == 0).map_or(String::new(), |last| format!(" array=1-{last}"));
-            fixture = fixture.queued(place as u64 + 1, &format!("{}{array}", text(job)));
+            fixture = fixture.queued(place as u64 + 1, &format!("{}{array}", request_text(job)));
         }
         if strictly {
             fixture = fixture.strictly();
         }
         let outlook = forecast::run(fixture.state.clone(), &fixture.policy, fixture.now, Budget::default());
         prop_assert!(outlook.horizon.is_whole);
-        let mut foreseen = BTreeMap::new();
-        for told in &outlook.starts {
-            let Prospect::Starts { at, nodes, .. } = &told.prospect else { panic!("{told:?}") };
+        let mut predicted = BTreeMap::new();
+        for estimate in &outlook.starts {
+            let Prospect::Starts { at, nodes, .. } = &estimate.prospect else {
+                panic!("{estimate:?}")
+            };
             let mut nodes = nodes.clone();
             nodes.sort();
-            foreseen.insert(told.job, (*at, nodes));
+            predicted.insert(estimate.job, (*at, nodes));
         }
-        prop_assert_eq!(foreseen, carried_on(fixture, idle));
+        prop_assert_eq!(predicted, simulated_starts(fixture, idle));
     }
 }
 
@@ -126,20 +129,20 @@ fn every_queued_job_has_an_estimated_start() {
     let second = sandbox.submit(&["-l", &all, "-l", "walltime=600"], "true\n");
     let third = sandbox.submit(&["-l", &all, "-l", "walltime=300"], "true\n");
     let never = sandbox.submit(&["-l", &format!("select=1:ncpus={}", NCPUS + 1)], "true\n");
-    let told = json_of(&sandbox, &["--start"]);
-    let estimated = |id: &str| told["Jobs"][id]["estimated"].clone();
+    let document = json_of(&sandbox, &["--start"]);
+    let estimated = |id: &str| document["Jobs"][id]["estimated"].clone();
     let start = |id: &str| {
         estimated(id)["start"]
             .as_i64()
-            .unwrap_or_else(|| panic!("{id}: {told}"))
+            .unwrap_or_else(|| panic!("{id}: {document}"))
     };
-    assert_eq!(start(&third), start(&second) + 600, "{told}");
+    assert_eq!(start(&third), start(&second) + 600, "{document}");
     assert_eq!(
         estimated(&third)["end"].as_i64().unwrap(),
         start(&third) + 300
     );
-    assert_eq!(told["Jobs"][&never]["code"], "unsatisfiable");
-    assert_eq!(told["horizon"]["whole"], true);
+    assert_eq!(document["Jobs"][&never]["code"], "unsatisfiable");
+    assert_eq!(document["horizon"]["whole"], true);
     let stime = sandbox.job(&first)["stime"].as_str().unwrap().to_string();
     let text = sandbox
         .run("qstat", &["--start", &second, &never, &first])
@@ -154,15 +157,15 @@ fn every_queued_job_has_an_estimated_start() {
         (153, 3),
         "{unknown:?}"
     );
-    let promised = sandbox.until("the promise", || {
+    let planned = sandbox.until("the planned start", || {
         Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null())
     });
     let node = estimated(&second)["nodes"][0].as_str().unwrap().to_string();
     assert_eq!(
-        promised["exec_vnode"],
+        planned["exec_vnode"],
         json!(format!("({node}:ncpus={NCPUS})"))
     );
-    assert_eq!(promised["start_time"], estimated(&second)["start_time"]);
+    assert_eq!(planned["start_time"], estimated(&second)["start_time"]);
     let list = sandbox.run("qstat", &["-T"]).ok();
     let place = |id: &str| list.find(id).unwrap_or_else(|| panic!("{id}: {list}"));
     assert!(
@@ -183,7 +186,7 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
         ],
         "true\n",
     );
-    sandbox.until("the promise", || {
+    sandbox.until("the planned start", || {
         Some(sandbox.job(&waits)["estimated"].clone()).filter(|e| !e.is_null())
     });
     let backfilled = sandbox.submit(
@@ -191,7 +194,7 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
         "sleep 600\n",
     );
     sandbox.running(&backfilled);
-    let why = sandbox.until("a fresh answer", || {
+    let why = sandbox.until("a new answer", || {
         let why = json_of(&sandbox, &["--why", &waits])["Jobs"][&waits]["why"].clone();
         (why["passed_by"]
             .as_array()
@@ -206,9 +209,17 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
         .iter()
         .map(|s| s["verdict"].as_str().unwrap())
         .collect();
-    let nothing = "not_reached";
+    let not_reached = "not_reached";
     let expected = [
-        "passed", "passed", "passed", "passed", "failed", nothing, nothing, "off", nothing,
+        "passed",
+        "passed",
+        "passed",
+        "passed",
+        "failed",
+        not_reached,
+        not_reached,
+        "off",
+        not_reached,
     ];
     assert_eq!(verdicts, expected);
     assert_eq!(why["estimated"]["start"], why["promise"]["start"]);
@@ -240,9 +251,9 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
 #[test]
 fn free_windows_are_listed_widest_first() {
     let (sandbox, _) = occupied(2);
-    let told = json_of(&sandbox, &["--holes"]);
+    let document = json_of(&sandbox, &["--holes"]);
     assert_eq!(
-        told["Windows"],
+        document["Windows"],
         json!([{"nodes": 1, "processors": 2, "seconds": null, "until": null}])
     );
     sandbox.submit(
@@ -254,17 +265,17 @@ fn free_windows_are_listed_widest_first() {
         ],
         "true\n",
     );
-    let told = sandbox.until("a fresh answer", || {
+    let document = sandbox.until("a new answer", || {
         Some(json_of(&sandbox, &["--holes"]))
-            .filter(|told| told["Windows"].as_array().is_some_and(|w| w.len() == 2))
+            .filter(|document| document["Windows"].as_array().is_some_and(|w| w.len() == 2))
     });
-    let (wide, long) = (&told["Windows"][0], &told["Windows"][1]);
+    let (wide, long) = (&document["Windows"][0], &document["Windows"][1]);
     assert_eq!(
         (&wide["processors"], &long["processors"], &long["seconds"]),
         (&json!(2), &json!(1), &Value::Null)
     );
     let seconds = wide["seconds"].as_i64().unwrap();
-    assert!((3300..=3600).contains(&seconds), "{told}");
+    assert!((3300..=3600).contains(&seconds), "{document}");
     let copies = json_of(&sandbox, &["--holes", "-l", "select=1:ncpus=2"]);
     assert_eq!(copies["Windows"][0]["copies"], 1, "{copies}");
     let text = sandbox.run("qstat", &["--holes"]).ok();
@@ -288,23 +299,23 @@ fn free_windows_are_listed_widest_first() {
 fn a_dry_run_reports_start_time_and_nodes_and_stores_nothing() {
     let (sandbox, _) = occupied(1);
     let all = format!("select=1:ncpus={NCPUS}");
-    let tried = |arguments: &[&str]| {
+    let dry_run = |arguments: &[&str]| {
         let line = [&["--dry-run"], arguments, &["--", "true"]].concat();
         sandbox.run("qsub", &line).ok()
     };
-    assert!(tried(&["-l", "select=1:ncpus=1"]).contains("The job would start now on "));
-    let later = tried(&["-l", &all, "-l", "walltime=60"]);
+    assert!(dry_run(&["-l", "select=1:ncpus=1"]).contains("The job would start now on "));
+    let later = dry_run(&["-l", &all, "-l", "walltime=60"]);
     assert!(
         later.contains("The job would start at ")
             && later.contains("Insufficient amount of resource"),
         "{later}"
     );
     assert!(
-        tried(&["-l", &all, "-h"])
+        dry_run(&["-l", &all, "-h"])
             .contains("The job would be held; once released, it would start at ")
     );
-    assert!(tried(&["-l", "select=1:ncpus=1", "-J", "1-3"]).contains("The job would start now"));
-    let never = tried(&["-l", &format!("select=1:ncpus={}", NCPUS + 1)]);
+    assert!(dry_run(&["-l", "select=1:ncpus=1", "-J", "1-3"]).contains("The job would start now"));
+    let never = dry_run(&["-l", &format!("select=1:ncpus={}", NCPUS + 1)]);
     assert!(
         never.contains("The job would not start.") && never.contains("Can Never Run"),
         "{never}"
@@ -319,7 +330,7 @@ fn a_dry_run_reports_start_time_and_nodes_and_stores_nothing() {
     assert_eq!(jobs["Jobs"].as_object().unwrap().len(), 1, "{jobs}");
     assert!(
         sandbox.submit(&[], "true\n").starts_with("2."),
-        "no number was used"
+        "dry runs use no job number"
     );
 }
 
@@ -335,13 +346,13 @@ fn a_delayed_planned_start_is_reported_with_its_cause() {
         ],
         "true\n",
     );
-    let promised = sandbox.until("the promise", || {
+    let planned = sandbox.until("the planned start", || {
         Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null())
     });
     sandbox
         .run("qalter", &["-l", "walltime=2:00:00", &first])
         .ok();
-    let why = sandbox.until("the slip", || {
+    let why = sandbox.until("the planned start to move", || {
         let why = json_of(&sandbox, &["--why", &second])["Jobs"][&second]["why"].clone();
         why["slips"]
             .as_array()
@@ -365,7 +376,7 @@ fn a_delayed_planned_start_is_reported_with_its_cause() {
         "{text}"
     );
     let output = sandbox.run("tracejob", &[&second]).ok();
-    let start = promised["start_time"].as_str().unwrap();
+    let start = planned["start_time"].as_str().unwrap();
     assert!(
         output.contains(&format!("Planned start moved from {start} to ")) && output.contains(cause),
         "{output}"
@@ -380,35 +391,37 @@ fn a_delayed_planned_start_is_reported_with_its_cause() {
     assert_eq!(kept["slips"].as_array().unwrap().len(), 1, "{kept}");
 }
 
-/// M32: job 3 is reordered before job 2, whose planned start stays, also across a death of schedd.
+/// M32: qorder exchanges jobs 2 and 3. Job 2 keeps its planned start, even if schedd is killed.
 #[test]
 fn a_planned_start_survives_a_killed_schedd() {
     let (sandbox, _) = occupied_under("[order]\nby = \"fcfs\"\n[backfill]\nkeep = \"highest\"", 0);
     let all = format!("select=1:ncpus={NCPUS}");
     let second = sandbox.submit(&["-l", &all, "-l", "walltime=600"], "true\n");
-    let written = |id: &str| {
+    let planned_start = |id: &str| {
         Some(sandbox.job(id)["estimated"].clone()).filter(|estimated| !estimated.is_null())
     };
-    sandbox.until("the promise", || written(&second));
+    sandbox.until("the planned start", || planned_start(&second));
     let third = sandbox.submit(&["-l", &all, "-l", "walltime=300"], "true\n");
     sandbox.run("qorder", &[&second, &third]).ok();
-    sandbox.until("the promise behind it", || written(&third));
-    let foreseen = || {
-        let told = json_of(&sandbox, &["--start"]);
+    sandbox.until("the planned start of the third job", || {
+        planned_start(&third)
+    });
+    let estimated_starts = || {
+        let document = json_of(&sandbox, &["--start"]);
         [&second, &third].map(|id| {
-            told["Jobs"][id]["estimated"]["start"]
+            document["Jobs"][id]["estimated"]["start"]
                 .as_i64()
-                .unwrap_or_else(|| panic!("{told}"))
+                .unwrap_or_else(|| panic!("{document}"))
         })
     };
-    let before = foreseen();
+    let before = estimated_starts();
     assert_eq!(before[1], before[0] + 600);
     for _ in 0..2 {
         sandbox.kill("schedd");
         sandbox.run("schedd", &[]).ok();
         // Once a job that needs no resources has run, a cycle has run, too.
         sandbox.ended(&sandbox.submit(&["-l", "select=1:ncpus=0", "-l", "walltime=60"], "true\n"));
-        assert_eq!(foreseen(), before);
+        assert_eq!(estimated_starts(), before);
     }
     let why = json_of(&sandbox, &["--why", &second])["Jobs"][&second]["why"].clone();
     assert!(why["slips"].as_array().is_none_or(Vec::is_empty), "{why}");

@@ -17,37 +17,37 @@ use std::time::Duration;
 const SMALL: &str = "[launch]\ngrace = \"2s\"\n[[node]]\nname = \"n\"\nncpus = 2\n";
 
 #[test]
-fn a_shell_on_the_jobs_terminal_has_the_persons_window_and_its_exit_code_is_qsubs() {
+fn an_interactive_shell_has_the_window_size_and_gives_qsub_its_exit_code() {
     let sandbox = Sandbox::configured(SMALL);
-    let (mut person, id) = Terminal::at_shell(&sandbox, &["-l", "ncpus=1"]);
-    person.asks("stty size", "24 80\r\n");
-    person.asks(
+    let (mut user, id) = Terminal::at_shell(&sandbox, &["-l", "ncpus=1"]);
+    user.asks("stty size", "24 80\r\n");
+    user.asks(
         "echo $PBS_ENVIRONMENT/$ENVIRONMENT/$TERM/$PBS_JOBID",
         &format!("PBS_INTERACTIVE//vt52/{id}\r\n"),
     );
-    let own = person.terminal.display().to_string();
-    person.asks("tty", "/dev/pts/");
+    let own = user.terminal.display().to_string();
+    user.asks("tty", "/dev/pts/");
     assert!(
-        !person.screen.trim_end().ends_with(&own),
-        "the job has a terminal of its own"
+        !user.screen.trim_end().ends_with(&own),
+        "the job has its own terminal"
     );
-    person.resizes(50, 132);
-    person.asks("sleep 0.2; stty size", "50 132\r\n");
+    user.resizes(50, 132);
+    user.asks("sleep 0.2; stty size", "50 132\r\n");
     let job = sandbox.job(&id);
     assert_eq!(
         (&job["interactive"], &job["Rerunable"]),
         (&"True".into(), &"False".into())
     );
     assert!(
-        person.settings().contains("-echo "),
-        "the person's terminal is raw"
+        user.settings().contains("-echo "),
+        "the user's terminal is in raw mode"
     );
-    person.types("exit 7\r");
-    person.sees(&format!("\r\nqsub: job {id} completed\r\n"));
-    assert_eq!(person.ends(), 7);
+    user.types("exit 7\r");
+    user.sees(&format!("\r\nqsub: job {id} completed\r\n"));
+    assert_eq!(user.ends(), 7);
     assert!(
-        !person.settings().contains("-echo "),
-        "the person's terminal is as it was"
+        !user.settings().contains("-echo "),
+        "the user's terminal settings are restored"
     );
     let job = sandbox.job(&id);
     assert_eq!(
@@ -59,42 +59,42 @@ fn a_shell_on_the_jobs_terminal_has_the_persons_window_and_its_exit_code_is_qsub
     let again = sandbox.run("qalter", &["--retry", &id]);
     assert!(
         again.code == 168 && again.err.contains("invalid for state"),
-        "nobody sits there: {again:?}"
+        "an interactive job cannot be retried: {again:?}"
     );
 }
 
 #[test]
-fn control_c_interrupts_what_runs_and_the_shell_lives_on() {
+fn control_c_interrupts_the_command_but_not_the_shell() {
     let sandbox = Sandbox::configured(SMALL);
-    let (mut person, _) = Terminal::at_shell(&sandbox, &[]);
-    person.types("sleep 600; echo slept\r");
-    person.sees("echo slept\r\n");
+    let (mut user, _) = Terminal::at_shell(&sandbox, &[]);
+    user.types("sleep 600; echo slept\r");
+    user.sees("echo slept\r\n");
     std::thread::sleep(Duration::from_millis(300));
-    person.types("\x03");
-    person.expect_prompt();
-    person.asks("echo alive", "alive\r\n");
-    person.types("exit\r");
+    user.types("\x03");
+    user.expect_prompt();
+    user.asks("echo alive", "alive\r\n");
+    user.types("exit\r");
     assert!(
-        person.ends() == 0 || person.ends() == 130,
-        "dash tells of the sleep it was interrupted in"
+        user.ends() == 0 || user.ends() == 130,
+        "dash may exit with the status of the interrupted sleep"
     );
 }
 
 #[test]
-fn a_waiting_interactive_qsub_shows_the_reason_and_may_be_cancelled() {
+fn a_waiting_interactive_qsub_shows_the_reason_and_can_be_canceled() {
     let sandbox = Sandbox::configured(SMALL);
     let (mut first, held) = Terminal::at_shell(&sandbox, &["-l", "ncpus=2"]);
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
-    person.sees("Insufficient amount of resource: ncpus (R: 1 A: 0 T: 2)");
-    person.types("\x03");
-    person.sees("Do you wish to terminate the job and exit (y|[n])? ");
-    person.types("\r");
-    person.sees("Insufficient amount");
-    person.types("\x03");
-    person.sees("Do you wish to terminate the job and exit (y|[n])? ");
-    person.types("y\r");
-    person.sees("is being deleted");
-    assert_eq!(person.ends(), 1);
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
+    user.sees("Insufficient amount of resource: ncpus (R: 1 A: 0 T: 2)");
+    user.types("\x03");
+    user.sees("Do you wish to terminate the job and exit (y|[n])? ");
+    user.types("\r");
+    user.sees("Insufficient amount");
+    user.types("\x03");
+    user.sees("Do you wish to terminate the job and exit (y|[n])? ");
+    user.types("y\r");
+    user.sees("is being deleted");
+    assert_eq!(user.ends(), 1);
     let others = || {
         sandbox
             .run("qstat", &[])
@@ -109,66 +109,66 @@ fn a_waiting_interactive_qsub_shows_the_reason_and_may_be_cancelled() {
         "{:?}",
         others()
     );
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
-    person.sees("Insufficient amount");
-    kill(person.pid(), 15);
-    person.sees("interrupted by signal 15");
-    assert_eq!(person.ends(), 2);
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
-    person.sees("Insufficient amount");
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
+    user.sees("Insufficient amount");
+    kill(user.pid(), 15);
+    user.sees("interrupted by signal 15");
+    assert_eq!(user.ends(), 2);
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
+    user.sees("Insufficient amount");
     first.types("exit\r");
-    person.sees(" ready\r\n\r\n");
+    user.sees(" ready\r\n\r\n");
     first.ends();
 }
 
 #[test]
-fn a_queued_job_deleted_by_another_user_is_reported_as_apparently_deleted() {
+fn qsub_reports_that_its_queued_interactive_job_was_deleted() {
     let sandbox = Sandbox::configured(SMALL);
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-h"]);
-    let id = person.expect_id();
-    person.sees("Job held: u");
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-h"]);
+    let id = user.expect_id();
+    user.sees("Job held: u");
     sandbox.run("qdel", &[&id]).ok();
-    person.sees(&format!("qsub: job {id} apparently deleted"));
-    assert_eq!(person.ends(), 1);
+    user.sees(&format!("qsub: job {id} apparently deleted"));
+    assert_eq!(user.ends(), 1);
 }
 
 #[test]
-fn a_session_is_ended_by_qdel_by_tilde_dot_and_by_a_terminal_that_hangs_up() {
+fn qdel_tilde_dot_and_a_hangup_end_a_session() {
     let sandbox = Sandbox::configured(SMALL);
-    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
+    let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
     sandbox.run("qdel", &[&id]).ok();
-    person.sees(&format!("qsub: job {id} completed"));
-    assert_eq!(person.ends(), 271 % 256);
-    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
-    person.types("\r~.");
-    person.sees(&format!("qsub: job {id} completed"));
-    assert_eq!(person.ends(), 271 % 256);
+    user.sees(&format!("qsub: job {id} completed"));
+    assert_eq!(user.ends(), 271 % 256);
+    let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
+    user.types("\r~.");
+    user.sees(&format!("qsub: job {id} completed"));
+    assert_eq!(user.ends(), 271 % 256);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
-    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
-    person.keyboard = None;
-    assert_eq!(person.ends(), 129);
+    let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
+    user.keyboard = None;
+    assert_eq!(user.ends(), 129);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 257);
-    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
-    person.asks("trap '' HUP TERM; sleep 300 & echo set", "set\r\n");
-    kill(person.pid(), 9);
+    let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
+    user.asks("trap '' HUP TERM; sleep 300 & echo set", "set\r\n");
+    kill(user.pid(), 9);
     sandbox.ended(&id);
     assert!(
         sandbox.pids_of("sleep").is_empty(),
-        "what ignores the hangup is killed"
+        "a process that ignores the hangup is killed"
     );
 }
 
 #[test]
-fn killing_the_daemons_ends_no_session_and_loses_no_exit_code() {
+fn a_session_and_its_exit_code_survive_killed_daemons() {
     let sandbox = Sandbox::configured(SMALL);
-    let (mut person, id) = Terminal::at_shell(&sandbox, &[]);
+    let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
     sandbox.kill("schedd");
-    person.asks("echo one", "one\r\n");
+    user.asks("echo one", "one\r\n");
     sandbox.kill("noded");
-    person.asks("echo two", "two\r\n");
-    person.types("exit 9\r");
-    person.sees(&format!("qsub: job {id} completed"));
-    assert_eq!(person.ends(), 9);
+    user.asks("echo two", "two\r\n");
+    user.types("exit 9\r");
+    user.sees(&format!("qsub: job {id} completed"));
+    assert_eq!(user.ends(), 9);
     sandbox.run("qstat", &[]);
     sandbox.run("schedd", &["--status"]);
     let _ = sandbox.submit(&["-W", "block=true"], "true\n");
@@ -178,57 +178,57 @@ fn killing_the_daemons_ends_no_session_and_loses_no_exit_code() {
 #[test]
 fn a_waiting_interactive_qsub_survives_a_restart_of_schedd() {
     let sandbox = Sandbox::configured(SMALL);
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-h", "-S", "/bin/sh"]);
-    let id = person.expect_id();
-    person.sees("Job held: u");
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-h", "-S", "/bin/sh"]);
+    let id = user.expect_id();
+    user.sees("Job held: u");
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&id]).ok();
-    person.sees(" ready\r\n\r\n");
+    user.sees(" ready\r\n\r\n");
     sandbox.kill("noded");
-    person.types("exit 3\r");
-    person.sees("completed");
-    assert_eq!(person.ends(), 3);
+    user.types("exit 3\r");
+    user.sees("completed");
+    assert_eq!(user.ends(), 3);
 }
 
 #[test]
-fn directives_count_the_script_does_not_run_and_a_command_may() {
+fn interactive_jobs_use_directives_and_run_commands_but_no_scripts() {
     let sandbox = Sandbox::configured(SMALL);
     sandbox.script("i.sh", "#PBS -N inter -A acc\necho never run");
-    let (mut person, id) = Terminal::at_shell(&sandbox, &["i.sh"]);
+    let (mut user, id) = Terminal::at_shell(&sandbox, &["i.sh"]);
     let job = sandbox.job(&id);
     assert_eq!(
         (&job["Job_Name"], &job["Account_Name"]),
         (&"inter".into(), &"acc".into())
     );
-    person.types("exit\r");
-    person.ends();
-    assert!(!person.screen.contains("never run"));
+    user.types("exit\r");
+    user.ends();
+    assert!(!user.screen.contains("never run"));
     sandbox.script("d.sh", "#PBS -W interactive=true");
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-r", "y", "d.sh"]);
-    person.sees("qsub (Warning): Interactive jobs will be treated as not rerunnable\r\n");
-    person.sees("ready");
-    person.types("exit 5\r");
-    assert_eq!(person.ends(), 5);
-    let mut person = Terminal::runs(
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-r", "y", "d.sh"]);
+    user.sees("qsub (Warning): Interactive jobs will be treated as not rerunnable\r\n");
+    user.sees("ready");
+    user.types("exit 5\r");
+    assert_eq!(user.ends(), 5);
+    let mut user = Terminal::runs(
         &sandbox,
         "qsub",
         &["-I", "--", "/bin/sh", "-c", "stty size; exit 4"],
     );
-    person.sees("24 80\r\n");
-    assert_eq!(person.ends(), 4);
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/no/such/program"]);
-    person.sees("No such file or directory");
-    assert_eq!(person.ends(), 254);
+    user.sees("24 80\r\n");
+    assert_eq!(user.ends(), 4);
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/no/such/program"]);
+    user.sees("No such file or directory");
+    assert_eq!(user.ends(), 254);
 }
 
 #[test]
-fn much_output_arrives_whole() {
+fn long_output_arrives_completely() {
     let sandbox = Sandbox::configured(SMALL);
     let count = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo line $i; done";
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", count]);
-    person.sees("line 20000\r\n");
-    assert_eq!(person.ends(), 0);
-    let lines = person
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", count]);
+    user.sees("line 20000\r\n");
+    assert_eq!(user.ends(), 0);
+    let lines = user
         .screen
         .lines()
         .filter(|line| line.starts_with("line "))
@@ -237,7 +237,7 @@ fn much_output_arrives_whole() {
 }
 
 #[test]
-fn without_a_terminal_it_is_refused() {
+fn an_interactive_job_without_a_terminal_is_refused() {
     let sandbox = Sandbox::new();
     for arguments in [&["-I"][..], &["-W", "interactive=true"]] {
         let done = sandbox.run("qsub", arguments);
@@ -253,25 +253,25 @@ fn without_a_terminal_it_is_refused() {
                 .starts_with("qsub: DISPLAY not set\nqsub:\tstandard input"),
         "{done:?}"
     );
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "-J", "1-3"]);
-    person.sees("interactive and array job submission cannot be used together");
-    assert_eq!(person.ends(), 2);
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-J", "1-3"]);
+    user.sees("interactive and array job submission cannot be used together");
+    assert_eq!(user.ends(), 2);
 }
 
 #[test]
-fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_down_at_it() {
+fn in_a_shared_installation_only_the_owner_can_use_the_terminal() {
     let Some([ann, bob]) = two_users("tty") else {
         return;
     };
     let sandbox = shared("");
     let mut qsub = ann.command(&sandbox, "qsub");
-    let mut person = Terminal::with(qsub.args(["-I", "-h", "-S", "/bin/sh"]));
-    let id = person.expect_id();
+    let mut user = Terminal::with(qsub.args(["-I", "-h", "-S", "/bin/sh"]));
+    let id = user.expect_id();
     ann.run(&sandbox, "qrls", &[&id]).ok();
-    person.sees("ready");
-    person.sees("$ ");
-    person.asks("stat -c %u $(tty)", &format!("{}\r\n", ann.uid));
-    person.asks(
+    user.sees("ready");
+    user.sees("$ ");
+    user.asks("stat -c %u $(tty)", &format!("{}\r\n", ann.uid));
+    user.asks(
         "id -u; : > /dev/tty && echo mine",
         &format!("{}\r\nmine\r\n", ann.uid),
     );
@@ -295,55 +295,56 @@ fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_do
         .join(format!("node/attempts/{number}.1/terminal"))
         .display()
         .to_string();
-    let connect_nonblocking =
+    let connect =
         format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{socket}\")'");
-    for user in [&ann, &bob] {
+    for other in [&ann, &bob] {
         assert!(
-            user.shell(&sandbox, &connect_nonblocking)
+            other
+                .shell(&sandbox, &connect)
                 .err
                 .contains("Permission denied"),
-            "root's shepherd lets noded in alone"
+            "only noded may connect to the shepherd"
         );
     }
-    person.types("exit 6\r");
-    assert_eq!(person.ends(), 6);
+    user.types("exit 6\r");
+    assert_eq!(user.ends(), 6);
 }
 
 #[test]
-fn a_qsub_that_is_stopped_delays_no_end() {
+fn a_stopped_qsub_does_not_delay_the_end_of_the_job() {
     let sandbox = Sandbox::configured(SMALL);
     let arguments = ["-I", "-l", "walltime=2", "--", "/bin/sh", "-c", "yes"];
-    let mut person = Terminal::runs(&sandbox, "qsub", &arguments);
-    person.sees("y\r\ny\r\n");
-    kill(person.pid(), 19);
+    let mut user = Terminal::runs(&sandbox, "qsub", &arguments);
+    user.sees("y\r\ny\r\n");
+    kill(user.pid(), 19);
     let id = sandbox.run("qselect", &[]).line();
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], -29);
-    let spent = job["resources_used"]["walltime"]
+    let walltime = job["resources_used"]["walltime"]
         .as_str()
         .unwrap()
         .to_string();
-    assert!(spent.as_str() < "00:00:05", "{spent}");
+    assert!(walltime.as_str() < "00:00:05", "{walltime}");
 }
 
 #[test]
-fn much_that_is_typed_arrives_whole_though_it_is_read_late() {
+fn long_input_arrives_completely_even_if_it_is_read_late() {
     let sandbox = Sandbox::configured(SMALL);
     let read = "stty -echo; echo set; sleep 1; while read line && [ \"$line\" != end ]; do echo $line; done > got";
-    let mut person = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", read]);
-    person.sees("set\r\n");
+    let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", read]);
+    user.sees("set\r\n");
     let lines: Vec<String> = (0..5000)
         .map(|number| format!("line {number} of a long text"))
         .collect();
     let pasted = lines.join("\r") + "\rend\r";
     let mut left = pasted.as_bytes();
     while !left.is_empty() {
-        match nix::unistd::write(person.keyboard.as_ref().unwrap(), left) {
+        match nix::unistd::write(user.keyboard.as_ref().unwrap(), left) {
             Ok(taken) => left = &left[taken..],
-            Err(_) => person.look(),
+            Err(_) => user.look(),
         }
     }
-    assert_eq!(person.ends(), 0);
+    assert_eq!(user.ends(), 0);
     assert_eq!(sandbox.read("got").lines().count(), 5000);
 }
 
@@ -361,26 +362,26 @@ fn a_suspended_qsub_releases_the_terminal_and_resumes() {
             .get_envs()
             .filter_map(|(name, value)| Some((name, value?))),
     );
-    let mut person = Terminal::with(shell.env("PS1", "outer> ").env("LC_ALL", "C"));
-    person.sees("outer> ");
-    person.types("qsub -I -S /bin/sh\r");
-    person.sees("ready");
-    person.expect_prompt();
-    person.types("~\x1a");
-    person.sees("Stopped");
-    person.sees("outer> ");
-    person.asks("echo outside", "outside\r\n");
-    person.types("fg\r");
-    person.sees("fg\r\n");
-    person.asks("echo $PBS_ENVIRONMENT", "PBS_INTERACTIVE\r\n");
-    person.types("exit 8\r");
-    person.sees("completed");
-    person.sees("outer> ");
-    person.asks("echo code $?", "code 8\r\n");
+    let mut user = Terminal::with(shell.env("PS1", "outer> ").env("LC_ALL", "C"));
+    user.sees("outer> ");
+    user.types("qsub -I -S /bin/sh\r");
+    user.sees("ready");
+    user.expect_prompt();
+    user.types("~\x1a");
+    user.sees("Stopped");
+    user.sees("outer> ");
+    user.asks("echo outside", "outside\r\n");
+    user.types("fg\r");
+    user.sees("fg\r\n");
+    user.asks("echo $PBS_ENVIRONMENT", "PBS_INTERACTIVE\r\n");
+    user.types("exit 8\r");
+    user.sees("completed");
+    user.sees("outer> ");
+    user.asks("echo code $?", "code 8\r\n");
 }
 
 #[test]
-fn a_request_for_an_unknown_terminal_is_disconnected() {
+fn an_attach_request_for_an_unknown_terminal_is_disconnected() {
     let sandbox = Sandbox::configured(SMALL);
     let id = sandbox.submit(&[], "sleep 60\n");
     sandbox.running(&id);
@@ -392,14 +393,14 @@ fn a_request_for_an_unknown_terminal_is_disconnected() {
     };
     let fenced =
         |reply: Result<NodeReport, FrameError>| matches!(reply, Ok(NodeReport::Fenced { .. }));
-    for (order, says_why) in [
+    for (order, expects_fenced) in [
         (attach(1 << 30, 999), false),
         (attach(1 << 30, batch), false),
         (attach(0, batch), true),
     ] {
         let mut noded = UnixStream::connect(sandbox.home().join("noded.sock")).unwrap();
         frame::write(&mut noded, &order).unwrap();
-        assert_eq!(fenced(frame::read(&mut noded)), says_why, "{order:?}");
+        assert_eq!(fenced(frame::read(&mut noded)), expects_fenced, "{order:?}");
         assert!(matches!(
             frame::read::<NodeReport>(&mut noded),
             Err(FrameError::Closed | FrameError::Io(_))

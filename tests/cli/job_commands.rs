@@ -13,7 +13,7 @@ fn head(more: &str) -> Sandbox {
 }
 
 #[track_caller]
-fn silent(done: Done) {
+fn assert_silent(done: Done) {
     assert!(
         done.code == 0 && done.out.is_empty() && done.err.is_empty(),
         "{done:?}"
@@ -28,7 +28,7 @@ fn number(id: &str) -> u64 {
 fn a_queued_job_is_moved_and_refusals_use_pbs_messages() {
     let sandbox = head("");
     let id = sandbox.submit(&["-h"], "echo in $PBS_QUEUE\n");
-    silent(sandbox.run("qmove", &["night", &id]));
+    assert_silent(sandbox.run("qmove", &["night", &id]));
     assert_eq!(
         (
             sandbox.job(&id)["queue"].as_str(),
@@ -36,9 +36,9 @@ fn a_queued_job_is_moved_and_refusals_use_pbs_messages() {
         ),
         (Some("night"), Some("H"))
     );
-    silent(sandbox.run("qmove", &["workq@head", &id]));
-    silent(sandbox.run("qmove", &["night", &id]));
-    silent(sandbox.run("qmove", &["@head", &id]));
+    assert_silent(sandbox.run("qmove", &["workq@head", &id]));
+    assert_silent(sandbox.run("qmove", &["night", &id]));
+    assert_silent(sandbox.run("qmove", &["@head", &id]));
     assert_eq!(sandbox.job(&id)["queue"], "workq");
     refused_exactly(
         sandbox.run("qmove", &["nosuch", &id]),
@@ -65,12 +65,12 @@ fn a_queued_job_is_moved_and_refusals_use_pbs_messages() {
         "qmove: Unknown Job Id 999.head",
     );
     assert_eq!(sandbox.run("qmove", &["night"]).code, 2);
-    silent(sandbox.run("qrls", &[&id]));
+    assert_silent(sandbox.run("qrls", &[&id]));
     sandbox.ended(&id);
     assert_eq!(
         sandbox.read(&format!("STDIN.o{}", number(&id))),
         "in workq\n",
-        "the queue it is in, not the first"
+        "PBS_QUEUE is the current queue, not the first one"
     );
     refused_exactly(
         sandbox.run("qmove", &["night", &id]),
@@ -98,12 +98,12 @@ fn a_message_reaches_the_files_of_a_running_job() {
         format!("m.e{}.part", number(&id)),
     );
     sandbox.running(&id);
-    sandbox.until("its beginning", || {
+    sandbox.until("the script to start", || {
         sandbox.read(&out).contains("begun").then_some(())
     });
-    silent(sandbox.run("qmsg", &["to errors", &id]));
-    silent(sandbox.run("qmsg", &["-O", "to output", &id]));
-    silent(sandbox.run("qmsg", &["-E", "-O", "to both\nin two lines", &id]));
+    assert_silent(sandbox.run("qmsg", &["to errors", &id]));
+    assert_silent(sandbox.run("qmsg", &["-O", "to output", &id]));
+    assert_silent(sandbox.run("qmsg", &["-E", "-O", "to both\nin two lines", &id]));
     sandbox.until("the last message", || {
         sandbox.read(&out).contains("two lines").then_some(())
     });
@@ -122,12 +122,12 @@ fn a_message_reaches_the_files_of_a_running_job() {
     );
     // A restarted noded finds the shepherd and passes messages on.
     sandbox.kill("noded");
-    let said = || {
+    let is_delivered = || {
         (sandbox.run("qmsg", &[&"y".repeat(1024), &id]).code == 0
             && sandbox.pid_of("noded").is_some())
         .then_some(())
     };
-    sandbox.until("a noded that listens", said);
+    sandbox.until("noded to accept messages", is_delivered);
     sandbox.until("the long message", || {
         sandbox.read(&err).contains("yyy").then_some(())
     });
@@ -165,8 +165,8 @@ fn two_jobs_exchange_positions_and_keep_them_over_a_restart() {
     sandbox.running(&first);
     let job = "echo $PBS_JOBID >> order\n";
     let [a, b, c] = [0; 3].map(|_| sandbox.submit(&[], job));
-    silent(sandbox.run("qorder", &[&a, &c]));
-    silent(sandbox.run("qorder", &[&b, &b]));
+    assert_silent(sandbox.run("qorder", &[&a, &c]));
+    assert_silent(sandbox.run("qorder", &[&b, &b]));
     let text = format!("qorder: Request invalid for state of job {first} or {a}");
     refused_exactly(sandbox.run("qorder", &[&first, &a]), 168, &text);
     refused_exactly(
@@ -186,11 +186,11 @@ fn two_jobs_exchange_positions_and_keep_them_over_a_restart() {
 }
 
 #[test]
-fn jobs_of_two_queues_change_these_too() {
+fn qorder_also_exchanges_the_queues_of_two_jobs() {
     let sandbox = head("");
     let here = sandbox.submit(&["-h"], "true\n");
     let there = sandbox.submit(&["-h", "-q", "night"], "true\n");
-    silent(sandbox.run("qorder", &[&here, &there]));
+    assert_silent(sandbox.run("qorder", &[&here, &there]));
     assert_eq!(
         (&sandbox.job(&here)["queue"], &sandbox.job(&there)["queue"]),
         (&"night".into(), &"workq".into())
@@ -208,14 +208,14 @@ fn qrun_starts_a_job_only_on_free_resources() {
     let all = sandbox.submit(&["-l", "select=2:ncpus=2"], "sleep 60\n");
     let night = sandbox.submit(&["-q", "night"], "sleep 60\n");
     let held = sandbox.submit(&["-h"], "sleep 60\n");
-    let why = "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 2 T: 4)";
+    let reason = "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 2 T: 4)";
     refused_exactly(
         sandbox.run("qrun", &[&all]),
         2,
-        &format!("qrun: {why} {all}"),
+        &format!("qrun: {reason} {all}"),
     );
-    silent(sandbox.run("qrun", &["-a", &all]));
-    silent(sandbox.run("qrun", &["-H", "(n2:ncpus=1)", &night]));
+    assert_silent(sandbox.run("qrun", &["-a", &all]));
+    assert_silent(sandbox.run("qrun", &["-H", "(n2:ncpus=1)", &night]));
     assert_eq!(sandbox.running(&night)["exec_vnode"], "(n2:ncpus=1)");
     refused_exactly(
         sandbox.run("qrun", &["-H", "nosuch", &held]),
@@ -228,7 +228,7 @@ fn qrun_starts_a_job_only_on_free_resources() {
         2,
         &format!("{full} {held}"),
     );
-    silent(sandbox.run("qrun", &[&held]));
+    assert_silent(sandbox.run("qrun", &[&held]));
     let job = sandbox.running(&held);
     assert_eq!(
         (job["exec_vnode"].as_str(), job["Hold_Types"].as_str()),
@@ -246,9 +246,11 @@ fn qrun_starts_a_job_only_on_free_resources() {
     );
     assert_eq!(sandbox.run("qrun", &[]).code, 1);
     // The requeued job is held again, and may start on its previous node.
-    silent(sandbox.run("qrerun", &[&held]));
-    sandbox.until("the hold", || (sandbox.state(&held) == "H").then_some(()));
-    silent(sandbox.run("qrun", &["-H", "-", &held]));
+    assert_silent(sandbox.run("qrerun", &[&held]));
+    sandbox.until("the job to be held", || {
+        (sandbox.state(&held) == "H").then_some(())
+    });
+    assert_silent(sandbox.run("qrun", &["-H", "-", &held]));
     assert_eq!(sandbox.running(&held)["run_count"], 2);
     let output = sandbox.run("tracejob", &[&held]).ok();
     assert!(
@@ -257,12 +259,12 @@ fn qrun_starts_a_job_only_on_free_resources() {
             .all(|attempt| output.contains(&format!("Job run, attempt {attempt}, "))),
         "{output}"
     );
-    assert_eq!(sandbox.state(&all), "Q", "nothing is given twice");
+    assert_eq!(sandbox.state(&all), "Q", "no resource is allocated twice");
 }
 
 #[test]
-fn only_owners_and_operators_steer() {
-    let Some([ann, bob]) = two_users("steer") else {
+fn only_owners_and_operators_may_control_jobs() {
+    let Some([ann, bob]) = two_users("control") else {
         return;
     };
     let sandbox = head("shared = true");
@@ -273,26 +275,26 @@ fn only_owners_and_operators_steer() {
     let runs = ann.submit(&sandbox, &[], "sleep 60\n");
     sandbox.running(&runs);
     let [one, two] = [0; 2].map(|_| ann.submit(&sandbox, &["-h"], "true\n"));
-    let no = |command: &str, arguments: &[&str], code: i32| {
+    let assert_refused = |command: &str, arguments: &[&str], code: i32| {
         let done = bob.run(&sandbox, command, arguments);
         assert!(
             done.code == code && done.err.contains("Unauthorized Request  "),
             "{command}: {done:?}"
         );
     };
-    no("qmove", &["night", &one], 159);
-    no("qmsg", &["boo", &runs], 159);
-    no("qorder", &[&one, &two], 159);
-    no("qrun", &[&one], 2);
-    no("qrun", &["999"], 2);
+    assert_refused("qmove", &["night", &one], 159);
+    assert_refused("qmsg", &["boo", &runs], 159);
+    assert_refused("qorder", &[&one, &two], 159);
+    assert_refused("qrun", &[&one], 2);
+    assert_refused("qrun", &["999"], 2);
     let done = ann.run(&sandbox, "qrun", &[&one]);
     assert_eq!(
         (done.code, done.err),
         (2, format!("qrun: Unauthorized Request  {one}\n"))
     );
-    silent(ann.run(&sandbox, "qorder", &[&one, &two]));
-    silent(ann.run(&sandbox, "qmsg", &["hi", &runs]));
-    silent(sandbox.run("qrun", &[&one]));
+    assert_silent(ann.run(&sandbox, "qorder", &[&one, &two]));
+    assert_silent(ann.run(&sandbox, "qmsg", &["hi", &runs]));
+    assert_silent(sandbox.run("qrun", &[&one]));
 }
 
 /// Number of rows in a table of the spool that meet a condition.
@@ -307,11 +309,11 @@ fn jobs_purged_from_the_history_leave_no_data() {
     let sandbox = head("history = \"1s\"");
     let held = sandbox.submit(&["-h", "-v", "A=1"], "echo kept\n");
     let id = sandbox.submit(&["-v", "A=2"], "echo over\n");
-    sandbox.until("the end of the history", || {
+    sandbox.until("the job to be purged", || {
         (rows(&sandbox, "job", &format!("id = {}", number(&id))) == 0).then_some(())
     });
     let events = || rows(&sandbox, "event", &format!("job = {}", number(&id)));
-    sandbox.until("the end of its events", || (events() == 0).then_some(()));
+    sandbox.until("its events to be purged", || (events() == 0).then_some(()));
     refused_exactly(
         sandbox.run("qstat", &["-x", &id]),
         153,
@@ -320,13 +322,13 @@ fn jobs_purged_from_the_history_leave_no_data() {
     assert_eq!(
         rows(&sandbox, "blob", "1"),
         2,
-        "the script and the environment of the job that is held"
+        "the script and the environment of the held job"
     );
     assert_eq!(sandbox.state(&held), "H");
 }
 
 #[test]
-fn a_purged_job_leaves_nothing_that_no_other_needs() {
+fn purging_a_job_keeps_only_data_that_other_jobs_need() {
     let sandbox = head("");
     let [one, same, other] = [
         ("A=1", "echo x\n"),
@@ -342,12 +344,12 @@ fn a_purged_job_leaves_nothing_that_no_other_needs() {
         3,
         "two scripts and one environment"
     );
-    silent(sandbox.run("qdel", &["-x", &one, &other]));
-    sandbox.until("the second script's end", || {
+    assert_silent(sandbox.run("qdel", &["-x", &one, &other]));
+    sandbox.until("the second script to be purged", || {
         (rows(&sandbox, "blob", "1") == 2).then_some(())
     });
-    silent(sandbox.run("qdel", &["-x", &same]));
-    sandbox.until("the end of the rest", || {
+    assert_silent(sandbox.run("qdel", &["-x", &same]));
+    sandbox.until("the remaining data to be purged", || {
         (rows(&sandbox, "blob", "1") == 0).then_some(())
     });
     assert_eq!(
@@ -360,7 +362,7 @@ fn a_purged_job_leaves_nothing_that_no_other_needs() {
 fn without_history_a_finished_job_is_unknown() {
     let sandbox = head("history = \"0s\"");
     let done = sandbox.run_with_input("qsub", &["-W", "block=true"], "exit 7\n");
-    assert_eq!(done.code, 7, "who waits is told the end all the same");
+    assert_eq!(done.code, 7, "a blocking qsub still gets the exit status");
     let id = done.out.trim_end().to_string();
     refused_exactly(
         sandbox.run("qstat", &[&id]),
@@ -428,7 +430,7 @@ fn a_node_shows_when_it_was_last_used() {
 }
 
 #[test]
-fn qalter_refuses_what_qsub_refuses_in_the_same_words() {
+fn qalter_refuses_invalid_requests_with_the_messages_of_qsub() {
     let queues = "[server]\nname = \"head\"\n[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"small\"\n\
                   resources_max = { ncpus = 2, walltime = \"1:00:00\" }\n";
     let sandbox = Sandbox::configured(queues);
@@ -456,16 +458,16 @@ fn qalter_refuses_what_qsub_refuses_in_the_same_words() {
             "{request}"
         );
         assert_eq!(sandbox.job(&id)["Resource_List"], before, "{request}");
-        silent(sandbox.run("qalter", &["-N", "other", "-l", "walltime=60", &id]));
+        assert_silent(sandbox.run("qalter", &["-N", "other", "-l", "walltime=60", &id]));
     }
 }
 
 /// If the site accepts jobs that can never run, they may also be altered.
 #[test]
-fn a_job_that_can_never_run_may_be_altered_where_the_site_keeps_such() {
+fn a_job_that_can_never_run_may_be_altered_if_the_site_accepts_it() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\nrefuse_impossible = false\n");
     let id = sandbox
         .run("qsub", &["-l", "ncpus=100000", "--", "/bin/true"])
         .line();
-    silent(sandbox.run("qalter", &["-l", "ncpus=200000", &id]));
+    assert_silent(sandbox.run("qalter", &["-l", "ncpus=200000", &id]));
 }

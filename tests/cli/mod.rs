@@ -1,4 +1,4 @@
-//! Commands: what they accept, print and return.
+//! Tests of the commands: accepted input, output and exit status.
 
 mod administrator;
 mod commands;

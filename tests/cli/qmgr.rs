@@ -13,90 +13,109 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-/// Parts of commands whose blocks do not apply to Lanai, with the reasons.
-const NOT_HELD: &[(&str, &str)] = &[
+/// Commands that contain one of these texts are not compared, with the reasons.
+const SKIPPED_COMMANDS: &[(&str, &str)] = &[
     (
         "hook hq",
-        "hooks are programs here that read JSON, not Python",
+        "hooks of Lanai are programs that read JSON, not Python",
     ),
     (
         "list hook",
-        "no hook comes with Lanai; and the person and the host have other names",
+        "Lanai has no predefined hooks; user and host names differ",
     ),
-    ("create hook zz", "the person and the host have other names"),
+    ("create hook zz", "user and host names differ"),
 ];
 
-/// Prefixes of lines that are not compared, with the reasons.
-const NOT_COMPARED: &[(&str, &str)] = &[
-    (
-        "    sched_host = ",
-        "the name of the machine that runs the test",
-    ),
+/// Lines that begin with one of these texts are not compared, with the reasons.
+const SKIPPED_LINES: &[(&str, &str)] = &[
+    ("    sched_host = ", "depends on the test machine"),
     (
         "    sched_cycle_length = ",
-        "cycles of Lanai end when all is decided",
+        "a cycle of Lanai ends when all jobs are decided",
     ),
-    ("    job_run_wait = ", "Lanai has no hooks to wait for"),
+    ("    job_run_wait = ", "Lanai does not have this attribute"),
     ("    partition = ", "the only scheduler has all nodes"),
-    ("    sched_priv = ", "it has no folders of its own"),
-    ("    sched_log = ", "the same"),
+    ("    sched_priv = ", "the scheduler has no directories"),
+    ("    sched_log = ", "the scheduler has no directories"),
     (
         "    preempt_order = ",
-        "which way jobs make way is the preset's",
+        "the preset sets the preemption actions",
     ),
-    ("    log_events = 767", "the log is schedd's"),
+    ("    log_events = 767", "schedd has its own log"),
     (
         "    server_dyn_res_alarm = ",
-        "no program tells of resources",
+        "the test has no programs that report resources",
     ),
-    ("set sched sched_host = ", "told, and not to be said"),
-    ("set sched state = ", "the same"),
-    ("set sched sched_", "as in a list"),
-    ("set sched job_run_wait = ", "the same"),
-    ("set sched partition = ", "the same"),
-    ("set sched preempt_order = ", "the same"),
-    ("set sched log_events = ", "the same"),
-    ("set sched server_dyn_res_alarm = ", "the same"),
-    (
-        "    server_host = ",
-        "the name of the machine that runs the test",
-    ),
-    ("    pbs_version = ", "the version"),
-    ("    pcpus = ", "of the machine that runs the test"),
+    ("set sched sched_host = ", "read-only in Lanai"),
+    ("set sched state = ", "read-only in Lanai"),
+    ("set sched sched_", "see the entries above"),
+    ("set sched job_run_wait = ", "see the entries above"),
+    ("set sched partition = ", "see the entries above"),
+    ("set sched preempt_order = ", "see the entries above"),
+    ("set sched log_events = ", "see the entries above"),
+    ("set sched server_dyn_res_alarm = ", "see the entries above"),
+    ("    server_host = ", "depends on the test machine"),
+    ("    pbs_version = ", "the versions differ"),
+    ("    pcpus = ", "depends on the test machine"),
     ("    jobs = ", "the number of the job differs"),
     ("    Port = ", "Lanai has no ports"),
-    ("    license", "Lanai has no licences"),
-    ("    last_", "moments"),
-    ("    power_provisioning = ", "Lanai switches no node off"),
+    ("    license", "Lanai has no licenses"),
+    ("    last_", "times differ"),
+    (
+        "    power_provisioning = ",
+        "Lanai does not switch off nodes",
+    ),
     ("    loadave = ", "noded measures the load of its node"),
-    ("    resources_utilized", "the same"),
-    ("    resv_users = ", "Lanai limits users' reservations"),
-    ("    resv_max_", "the same"),
-    ("set server resv_users = ", "the same"),
-    ("set server resv_max_", "the same"),
-    ("    eligible_time_enable = ", "always on here"),
-    ("set server eligible_time_enable = ", "the same"),
+    (
+        "    resources_utilized",
+        "noded measures the usage of its node",
+    ),
+    (
+        "    resv_users = ",
+        "Lanai limits the reservations of each user",
+    ),
+    (
+        "    resv_max_",
+        "Lanai limits the reservations of each user",
+    ),
+    (
+        "set server resv_users = ",
+        "Lanai limits the reservations of each user",
+    ),
+    (
+        "set server resv_max_",
+        "Lanai limits the reservations of each user",
+    ),
+    (
+        "    eligible_time_enable = ",
+        "Lanai always computes eligible time",
+    ),
+    (
+        "set server eligible_time_enable = ",
+        "Lanai always computes eligible time",
+    ),
 ];
 
 /// Settings of the recorded server, including defaults that Lanai does not have.
-const TOLD: &str = "set server acl_roots = root@*, log_events = 511, mailer = <OVL>/mailer, mail_from = adm, \
+const RECORDED_SETTINGS: &str = "\
+    set server acl_roots = root@*, log_events = 511, mailer = <OVL>/mailer, mail_from = adm, \
     resources_default.ncpus = 1, default_chunk.ncpus = 1, scheduler_iteration = 600, flatuid = True, \
     node_fail_requeue = 310, max_array_size = 10000, resend_term_delay = 5, pbs_license_min = 0, \
     pbs_license_max = 2147483647, pbs_license_linger_time = 31536000, max_concurrent_provision = 5, \
     clear_topjob_estimates_enable = False, max_job_sequence_id = 9999999";
 
 /// Replaces the path of the recorded server's mailer.
-fn placed(text: &str) -> String {
+fn with_local_mailer(text: &str) -> String {
     text.replace("<OVL>", "/nowhere")
 }
 
 #[test]
-fn the_blocks_of_a_real_qmgr_hold() {
+fn qmgr_output_equals_the_recordings_of_a_real_pbs() {
     let file = root().join("../shared/spec/pbs-transcripts/13-admin.t");
     let Some(blocks) = blocks(&file, "print server", "qmgr") else {
         return eprintln!("skipped: no {}", file.display());
     };
-    let Some([person, _]) = two_users("qmgr") else {
+    let Some([user, _]) = two_users("qmgr") else {
         return;
     };
     let sandbox = Sandbox::configured("[server]\nshared = true\nname = \"head\"\n");
@@ -107,7 +126,7 @@ fn the_blocks_of_a_real_qmgr_hold() {
         .run("noded", &["--name", "head", "--ncpus", "4", "--mem", "8gb"])
         .ok();
     sandbox.run("schedd", &[]).ok();
-    for made in [
+    for resource in [
         "ngpus type=long,flag=hn",
         "color type=string,flag=h",
         "big type=boolean,flag=h",
@@ -117,43 +136,43 @@ fn the_blocks_of_a_real_qmgr_hold() {
         "tags type=string_array,flag=h",
     ] {
         sandbox
-            .run("qmgr", &["-c", &format!("create resource {made}")])
+            .run("qmgr", &["-c", &format!("create resource {resource}")])
             .ok();
     }
-    manage(&sandbox, &placed(TOLD)).ok();
-    let id = person.submit(&sandbox, &["-l", "select=1:ncpus=2:mem=1gb"], "sleep 600");
+    manage(&sandbox, &with_local_mailer(RECORDED_SETTINGS)).ok();
+    let id = user.submit(&sandbox, &["-l", "select=1:ncpus=2:mem=1gb"], "sleep 600");
     sandbox.running(&id);
-    let mut complaints = Vec::new();
+    let mut differences = Vec::new();
     for block in &blocks {
         let done = if block.is_root {
             sandbox.shell(&block.command)
         } else {
-            person.shell(&sandbox, &block.command)
+            user.shell(&sandbox, &block.command)
         };
-        complaints.extend(differs(block, &done));
+        differences.extend(difference(block, &done));
     }
-    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
     sandbox.run("qdel", &["-W", "force", &id]).ok();
 }
 
 fn compared(text: &str) -> Vec<&str> {
     text.lines()
         .filter(|line| {
-            !NOT_COMPARED
+            !SKIPPED_LINES
                 .iter()
                 .any(|(begin, _)| line.starts_with(begin))
         })
         .collect()
 }
 
-fn differs(block: &Block, done: &Done) -> Option<String> {
-    let expected = placed(&block.out);
-    let is_held = (compared(&expected), &block.err, block.code)
+fn difference(block: &Block, done: &Done) -> Option<String> {
+    let expected = with_local_mailer(&block.out);
+    let is_equal = (compared(&expected), &block.err, block.code)
         == (compared(&done.out), &done.err, done.code);
-    let excused = NOT_HELD
+    let is_skipped = SKIPPED_COMMANDS
         .iter()
         .any(|(command, _)| block.command.contains(command));
-    if is_held || excused {
+    if is_equal || is_skipped {
         return None;
     }
     let Block {
@@ -175,7 +194,7 @@ fn manage(sandbox: &Sandbox, command: &str) -> Done {
 }
 
 #[track_caller]
-fn refused(done: &Done, code: i32, text: &str) {
+fn assert_refused(done: &Done, code: i32, text: &str) {
     assert!(
         done.code == code && done.err.contains(text),
         "{code} {text:?}: {done:?}"
@@ -183,7 +202,7 @@ fn refused(done: &Done, code: i32, text: &str) {
 }
 
 /// Commands with examples of most settings.
-const SAID: &str = "\
+const EXAMPLES: &str = "\
 # resources, queues and the server
 create resource lic type = long, flag = q
 create resource colour type=string,flag=h; create resource scratch type=size,flag=hn
@@ -217,18 +236,18 @@ set sched job_sort_formula_threshold = -0.5
 
 #[test]
 fn the_output_of_print_recreates_the_settings() {
-    let (one, other) = (Sandbox::new(), Sandbox::new());
-    let said = one.run_with_input("qmgr", &["-a"], SAID);
+    let (first, second) = (Sandbox::new(), Sandbox::new());
+    let done = first.run_with_input("qmgr", &["-a"], EXAMPLES);
     assert_eq!(
-        (said.code, said.out.as_str()),
+        (done.code, done.out.as_str()),
         (0, "Max open servers: 49\n"),
-        "{said:?}"
+        "{done:?}"
     );
     assert_eq!(
-        said.err,
+        done.err,
         "qmgr: log_events: stored and shown, without effect in Lanai\n"
     );
-    let printed = manage(&one, "print server").ok();
+    let printed = manage(&first, "print server").ok();
     for line in [
         "set queue gpu max_run = [u:alice=10]",
         "set queue old max_user_run = 2",
@@ -242,39 +261,39 @@ fn the_output_of_print_recreates_the_settings() {
             "{line}: {printed}"
         );
     }
-    let again = other.run_with_input("qmgr", &["-a"], &printed);
+    let again = second.run_with_input("qmgr", &["-a"], &printed);
     assert_eq!(
         (again.code, again.out.as_str()),
         (0, "Max open servers: 49\n"),
         "{again:?}"
     );
-    assert_eq!(manage(&other, "print server").ok(), printed);
+    assert_eq!(manage(&second, "print server").ok(), printed);
     assert_eq!(
-        manage(&other, "list queue @default").ok(),
-        manage(&one, "list queue @default").ok()
+        manage(&second, "list queue @default").ok(),
+        manage(&first, "list queue @default").ok()
     );
 
-    one.kill("schedd");
-    one.run("qstat", &[]);
+    first.kill("schedd");
+    first.run("qstat", &[]);
     assert_eq!(
-        manage(&one, "print server").ok(),
+        manage(&first, "print server").ok(),
         printed,
-        "it outlives schedd"
+        "the settings survive a killed schedd"
     );
-    let checked = one.run("schedd", &["--check"]).ok();
-    let remark = |line: &str| {
+    let checked = first.run("schedd", &["--check"]).ok();
+    let source = |line: &str| {
         checked
             .lines()
             .find(|known| known.starts_with(line))
             .and_then(|line| line.split("# ").nth(1))
     };
     assert_eq!(
-        (remark("priority = 150"), remark("default_queue")),
+        (source("priority = 150"), source("default_queue")),
         (Some("qmgr"), Some("qmgr")),
         "{checked}"
     );
     assert_eq!(
-        (remark("depth = 4"), remark("order = ")),
+        (source("depth = 4"), source("order = ")),
         (Some("qmgr"), Some("preset")),
         "{checked}"
     );
@@ -282,16 +301,16 @@ fn the_output_of_print_recreates_the_settings() {
     // The printed configuration, used as a file alone, gives the same limits.
     let file = Sandbox::configured(&checked.replace("login = false", ""));
     let by_file = manage(&file, "print server").ok();
-    let telling = |text: &str| {
+    let limit_lines = |text: &str| {
         text.lines()
             .filter(|line| line.contains("max_run") && !line.contains(" old "))
             .count()
     };
-    assert_eq!(telling(&by_file), telling(&printed), "{by_file}");
+    assert_eq!(limit_lines(&by_file), limit_lines(&printed), "{by_file}");
 }
 
 #[test]
-fn queues_are_opened_and_closed_while_jobs_wait() {
+fn queues_are_started_and_disabled_while_jobs_wait() {
     let sandbox = Sandbox::new();
     manage(&sandbox, "create queue fast queue_type=e,enabled=t").ok();
     let id = sandbox.submit(&["-q", "fast"], "true\n");
@@ -304,7 +323,7 @@ fn queues_are_opened_and_closed_while_jobs_wait() {
     sandbox.until("the comment", || {
         (comment() == "Not Running: Queue not started.").then_some(())
     });
-    refused(
+    assert_refused(
         &manage(&sandbox, "delete queue fast"),
         179,
         "Cannot delete busy object",
@@ -312,18 +331,18 @@ fn queues_are_opened_and_closed_while_jobs_wait() {
     sandbox.run("qstart", &["fast"]).ok();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     sandbox.run("qdisable", &["fast"]).ok();
-    refused(
+    assert_refused(
         &sandbox.run_with_input("qsub", &["-q", "fast"], "true\n"),
         173,
         "Queue is not enabled",
     );
-    refused(
+    assert_refused(
         &sandbox.run("qstop", &["nosuch"]),
         2,
         "qstop: Unknown queue nosuch",
     );
     manage(&sandbox, "delete queue fast").ok();
-    refused(
+    assert_refused(
         &sandbox.run_with_input("qsub", &["-q", "fast"], "true\n"),
         170,
         "Unknown queue",
@@ -331,7 +350,7 @@ fn queues_are_opened_and_closed_while_jobs_wait() {
 }
 
 #[test]
-fn nothing_starts_while_scheduling_is_off_but_by_qrun() {
+fn only_qrun_starts_jobs_while_scheduling_is_off() {
     let sandbox = Sandbox::new();
     manage(&sandbox, "set server scheduling = False").ok();
     let ids = [sandbox.submit(&[], "true\n"), sandbox.submit(&[], "true\n")];
@@ -357,32 +376,40 @@ fn nothing_starts_while_scheduling_is_off_but_by_qrun() {
 }
 
 #[test]
-fn operators_open_queues_and_managers_change_the_rest() {
-    let Some([ann, bob]) = two_users("say") else {
+fn operators_may_start_queues_and_managers_change_all_settings() {
+    let Some([ann, bob]) = two_users("rights") else {
         return;
     };
     let sandbox = shared(&format!("operators = [\"{}\"]\n", ann.name));
-    let say = |person: &crate::support::people::TestUser, command: &str| {
-        person.run(&sandbox, "qmgr", &["-c", command])
+    let run_qmgr = |user: &crate::support::people::TestUser, command: &str| {
+        user.run(&sandbox, "qmgr", &["-c", command])
     };
-    say(&ann, "set queue workq started = True").ok();
-    refused(
-        &say(&ann, "set queue workq max_run = [o:PBS_ALL=1]"),
+    run_qmgr(&ann, "set queue workq started = True").ok();
+    assert_refused(
+        &run_qmgr(&ann, "set queue workq max_run = [o:PBS_ALL=1]"),
         155,
         "read only or insufficient permission  max_run",
     );
-    refused(&say(&ann, "create queue mine"), 159, "Unauthorized Request");
-    refused(
-        &say(&bob, "set queue workq started = True"),
+    assert_refused(
+        &run_qmgr(&ann, "create queue mine"),
+        159,
+        "Unauthorized Request",
+    );
+    assert_refused(
+        &run_qmgr(&bob, "set queue workq started = True"),
         159,
         "Unauthorized Request",
     );
     manage(&sandbox, &format!("set server managers += {}@*", bob.name)).ok();
-    say(&bob, "create queue mine queue_type=e").ok();
+    run_qmgr(&bob, "create queue mine queue_type=e").ok();
     manage(&sandbox, "unset server managers").ok();
-    refused(&say(&bob, "delete queue mine"), 159, "Unauthorized Request");
+    assert_refused(
+        &run_qmgr(&bob, "delete queue mine"),
+        159,
+        "Unauthorized Request",
+    );
     assert!(
-        say(&bob, "list queue mine")
+        run_qmgr(&bob, "list queue mine")
             .ok()
             .starts_with("Queue mine\n")
     );
@@ -438,11 +465,11 @@ fn list_sched_shows_the_applicable_attributes() {
         manage(&sandbox, "list server")
             .ok()
             .contains("scheduler_iteration = 30"),
-        "they share it"
+        "the server and the scheduler share this attribute"
     );
     let order = "preempt_order = \"SCR 80 SC 50 S\", preempt_prio = \"express_queue, normal_jobs\", preempt_queue_prio = 120";
     manage(&sandbox, &format!("set sched {order}")).ok();
-    for said in [
+    for line in [
         "preempt_order = SCR 80 SC 50 S",
         "preempt_prio = express_queue, normal_jobs",
         "preempt_queue_prio = 120",
@@ -450,8 +477,8 @@ fn list_sched_shows_the_applicable_attributes() {
         assert!(
             manage(&sandbox, "list sched")
                 .ok()
-                .contains(&format!("    {said}\n")),
-            "{said}"
+                .contains(&format!("    {line}\n")),
+            "{line}"
         );
     }
     let checked = sandbox.run("schedd", &["--check"]).ok();
@@ -461,26 +488,26 @@ fn list_sched_shows_the_applicable_attributes() {
             .any(|line| line.starts_with("action = \"SCR 80") && line.ends_with("# qmgr")),
         "{checked}"
     );
-    refused(
+    assert_refused(
         &manage(&sandbox, "set sched preempt_order = SCX"),
         166,
         "Illegal",
     );
     let printed = manage(&sandbox, "print sched").ok();
-    let other = Sandbox::new();
-    other.run_with_input("qmgr", &["-a"], &printed).ok();
-    assert_eq!(manage(&other, "print sched").ok(), printed);
-    refused(
+    let copy = Sandbox::new();
+    copy.run_with_input("qmgr", &["-a"], &printed).ok();
+    assert_eq!(manage(&copy, "print sched").ok(), printed);
+    assert_refused(
         &manage(&sandbox, "set sched throughput_mode = False"),
         181,
         "throughput_mode is always True",
     );
-    refused(
+    assert_refused(
         &manage(&sandbox, "set sched job_sort_formula_threshold = nan"),
         166,
         "Illegal",
     );
-    refused(
+    assert_refused(
         &manage(&sandbox, "set sched partition = p"),
         181,
         "No support for requested service: partition",
@@ -494,7 +521,7 @@ fn list_sched_shows_the_applicable_attributes() {
 fn a_qmgr_change_during_a_kill_applies_once_or_not_at_all() {
     let sandbox = Sandbox::new();
     manage(&sandbox, "set server max_array_size = 100").ok();
-    let said = || -> i32 {
+    let value = || -> i32 {
         let listed = manage(&sandbox, "list server max_array_size").ok();
         listed
             .split(" = ")
@@ -502,7 +529,7 @@ fn a_qmgr_change_during_a_kill_applies_once_or_not_at_all() {
             .and_then(|number| number.trim().parse().ok())
             .unwrap_or_else(|| panic!("{listed}"))
     };
-    let mut before = said();
+    let mut before = value();
     for milliseconds in [0, 2, 4, 6, 8, 10, 13, 16, 20, 30] {
         let mut command = sandbox.command("qmgr");
         command
@@ -513,11 +540,11 @@ fn a_qmgr_change_during_a_kill_applies_once_or_not_at_all() {
         std::thread::sleep(std::time::Duration::from_millis(milliseconds));
         sandbox.kill("schedd");
         let was_done = child.wait().unwrap().success();
-        let after = said();
-        let grown = after - before;
+        let after = value();
+        let increase = after - before;
         assert!(
-            grown == 1 || (grown == 0 && !was_done),
-            "after {milliseconds} ms: {grown} more, done: {was_done}"
+            increase == 1 || (increase == 0 && !was_done),
+            "after {milliseconds} ms: increased by {increase}, successful: {was_done}"
         );
         before = after;
     }

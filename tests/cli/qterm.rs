@@ -6,9 +6,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 /// A job that records its start, waits for the file `end` and exits with status 7.
-const UNTIL_TOLD: &str = "echo >> began; while [ ! -e end ]; do sleep 0.05; done; exit 7\n";
+const WAITING_JOB: &str = "echo >> began; while [ ! -e end ]; do sleep 0.05; done; exit 7\n";
 
-fn began(sandbox: &Sandbox) -> usize {
+fn start_count(sandbox: &Sandbox) -> usize {
     fs::read_to_string(sandbox.file("began"))
         .unwrap_or_default()
         .lines()
@@ -22,21 +22,24 @@ fn two_jobs() -> (Sandbox, [String; 2]) {
     let sandbox = Sandbox::configured(&format!(
         "[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n{node}"
     ));
-    let ids = ["y", "n"]
-        .map(|again| sandbox.submit(&["-r", again, "-o", "out", "-e", "err"], UNTIL_TOLD));
+    let ids = ["y", "n"].map(|rerunnable| {
+        sandbox.submit(&["-r", rerunnable, "-o", "out", "-e", "err"], WAITING_JOB)
+    });
     ids.iter().for_each(|id| drop(sandbox.running(id)));
-    sandbox.until("both to begin", || (began(&sandbox) == 2).then_some(()));
+    sandbox.until("both jobs to start", || {
+        (start_count(&sandbox) == 2).then_some(())
+    });
     (sandbox, ids)
 }
 
 #[test]
-fn quickly_schedd_leaves_and_all_jobs_go_on() {
+fn by_default_qterm_stops_schedd_and_jobs_continue() {
     let (sandbox, ids) = two_jobs();
     let sessions = ids
         .each_ref()
         .map(|id| sandbox.job(id)["session_id"].clone());
     assert_eq!(sandbox.run("qterm", &["head"]).ok(), "");
-    sandbox.until("schedd to be gone", || {
+    sandbox.until("schedd to exit", || {
         sandbox.pid_of("schedd").is_none().then_some(())
     });
     assert_eq!(sandbox.pids_of("lanai-shepherd").len(), 2);
@@ -49,14 +52,14 @@ fn quickly_schedd_leaves_and_all_jobs_go_on() {
     fs::write(sandbox.file("end"), "").unwrap();
     ids.iter()
         .for_each(|id| assert_eq!(sandbox.ended(id)["Exit_status"], 7));
-    assert_eq!(began(&sandbox), 2, "none began twice");
+    assert_eq!(start_count(&sandbox), 2, "no job started twice");
 }
 
 #[test]
-fn immediately_jobs_are_put_back_and_those_that_cannot_be_are_deleted() {
+fn qterm_immediate_requeues_rerunnable_jobs_and_deletes_the_others() {
     let (sandbox, [again, once]) = two_jobs();
     sandbox.run("qterm", &["-t", "immediate", "-m", "-s"]).ok();
-    sandbox.until("schedd to be gone", || {
+    sandbox.until("schedd to exit", || {
         sandbox.pid_of("schedd").is_none().then_some(())
     });
     fs::write(sandbox.file("end"), "").unwrap();
@@ -70,10 +73,10 @@ fn immediately_jobs_are_put_back_and_those_that_cannot_be_are_deleted() {
 }
 
 #[test]
-fn with_delay_schedd_waits_for_non_rerunnable_jobs_and_starts_none() {
+fn qterm_delay_waits_for_non_rerunnable_jobs_and_starts_none() {
     let (sandbox, [again, once]) = two_jobs();
     sandbox.run("qterm", &["-t", "delay"]).ok();
-    sandbox.until("the first to be put back", || {
+    sandbox.until("the first job to be requeued", || {
         (sandbox.state(&again) == "Q").then_some(())
     });
     let late = sandbox.run_with_input("qsub", &[], "true\n");
@@ -87,7 +90,7 @@ fn with_delay_schedd_waits_for_non_rerunnable_jobs_and_starts_none() {
         ("Q", "R")
     );
     fs::write(sandbox.file("end"), "").unwrap();
-    sandbox.until("schedd to leave", || {
+    sandbox.until("schedd to exit", || {
         sandbox.pid_of("schedd").is_none().then_some(())
     });
     assert_eq!(sandbox.job(&once)["Exit_status"], 7);
@@ -97,7 +100,7 @@ fn with_delay_schedd_waits_for_non_rerunnable_jobs_and_starts_none() {
 }
 
 #[test]
-fn what_is_not_running_is_not_started_to_be_ended_and_wrong_words_end_nothing() {
+fn qterm_does_not_start_schedd_and_invalid_options_do_not_stop_it() {
     let sandbox = Sandbox::new();
     let done = sandbox.run("qterm", &[]);
     assert_eq!((done.code, done.out.as_str()), (2, ""));
@@ -119,7 +122,7 @@ fn what_is_not_running_is_not_started_to_be_ended_and_wrong_words_end_nothing() 
 }
 
 #[test]
-fn only_operators_end_the_server() {
+fn only_operators_may_stop_schedd() {
     let Some([ann, _]) = two_users("term") else {
         return;
     };

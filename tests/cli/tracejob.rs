@@ -13,7 +13,7 @@ fn head(more: &str) -> Sandbox {
     ))
 }
 
-/// Lines of a trace without their times, whose format must be that of PBS.
+/// Lines of a trace without their times. Panics if a time does not have PBS's format.
 #[track_caller]
 fn lines(out: &str, id: &str) -> Vec<String> {
     let rest = out
@@ -31,12 +31,12 @@ fn lines(out: &str, id: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn in_order(lines: &[String], wanted: &[&str]) {
+fn assert_in_order(lines: &[String], wanted: &[&str]) {
     let mut left = lines.iter();
     for words in wanted {
         assert!(
             left.any(|line| line.contains(words)),
-            "no {words:?} in its place in {lines:#?}"
+            "{words:?} is missing or out of order in {lines:#?}"
         );
     }
 }
@@ -45,7 +45,7 @@ fn in_order(lines: &[String], wanted: &[&str]) {
 fn the_events_of_a_job_are_printed_line_by_line() {
     let sandbox = head("");
     let script = "trap : USR1; echo up; while [ ! -e go ]; do sleep 0.02; done; exit 3\n";
-    let id = sandbox.submit(&["-h", "-N", "story", "-A", "acct"], script);
+    let id = sandbox.submit(&["-h", "-N", "traced", "-A", "acct"], script);
     sandbox.run("qmove", &["night", &id]).ok();
     sandbox.run("qalter", &["-p", "5", &id]).ok();
     sandbox.run("qrls", &[&id]).ok();
@@ -53,7 +53,7 @@ fn the_events_of_a_job_are_printed_line_by_line() {
     let number = id.split('.').next().unwrap();
     sandbox.until("the script", || {
         sandbox
-            .read(&format!("story.o{number}.part"))
+            .read(&format!("traced.o{number}.part"))
             .contains("up")
             .then_some(())
     });
@@ -61,12 +61,12 @@ fn the_events_of_a_job_are_printed_line_by_line() {
     sandbox.run("qmsg", &["hello", &id]).ok();
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&id);
-    let told = lines(&sandbox.run("tracejob", &[&id]).ok(), &id);
-    in_order(
-        &told,
+    let trace = lines(&sandbox.run("tracejob", &[&id]).ok(), &id);
+    assert_in_order(
+        &trace,
         &[
             "S Job Queued at request of ",
-            "S Submitted as: qsub -h -N story -A acct",
+            "S Submitted as: qsub -h -N traced -A acct",
             "A user=",
             "S Job moved from queue workq to night at request of ",
             "S Job Modified (Priority) at request of ",
@@ -82,15 +82,16 @@ fn the_events_of_a_job_are_printed_line_by_line() {
         ],
     );
     assert!(
-        told[0].ends_with("job name = story, queue = workq"),
-        "{told:?}"
+        trace[0].ends_with("job name = traced, queue = workq"),
+        "{trace:?}"
     );
     assert!(
-        told.iter()
+        trace
+            .iter()
             .filter(|line| line.starts_with("A "))
             .all(|line| line.contains("account=\"acct\""))
     );
-    let only = |options: &[&str]| {
+    let sources = |options: &[&str]| {
         let done = sandbox.run("tracejob", &[options, &[id.as_str()]].concat());
         let mut letters: Vec<char> = lines(&done.ok(), &id)
             .iter()
@@ -102,7 +103,12 @@ fn the_events_of_a_job_are_printed_line_by_line() {
         letters.into_iter().collect::<String>()
     };
     assert_eq!(
-        (only(&[]), only(&["-a"]), only(&["-slm"]), only(&["-alm"])),
+        (
+            sources(&[]),
+            sources(&["-a"]),
+            sources(&["-slm"]),
+            sources(&["-alm"])
+        ),
         ("ALMS".into(), "LMS".into(), "A".into(), "S".into())
     );
     let document: Value =
@@ -110,11 +116,11 @@ fn the_events_of_a_job_are_printed_line_by_line() {
     let events = document["Jobs"][&id]["events"].as_array().unwrap();
     assert_eq!(
         (events.len(), &events[0]["event"], &events[0]["source"]),
-        (told.len(), &"submitted".into(), &"S".into())
+        (trace.len(), &"submitted".into(), &"S".into())
     );
     // tracejob needs no schedd.
     sandbox.run("schedd", &["--stop"]).ok();
-    assert_eq!(lines(&sandbox.run("tracejob", &[&id]).ok(), &id), told);
+    assert_eq!(lines(&sandbox.run("tracejob", &[&id]).ok(), &id), trace);
     assert!(sandbox.pid_of("schedd").is_none());
 }
 
@@ -122,9 +128,10 @@ fn the_events_of_a_job_are_printed_line_by_line() {
 fn the_deleting_user_and_the_wait_reason_are_printed() {
     let sandbox = head("");
     let id = sandbox.submit(&["-l", "select=1:ncpus=60000"], "true\n");
-    let waits = sandbox.until("a verdict", || {
-        let told = lines(&sandbox.run("tracejob", &[&id]).ok(), &id);
-        told.last()
+    let waits = sandbox.until("the wait reason", || {
+        let trace = lines(&sandbox.run("tracejob", &[&id]).ok(), &id);
+        trace
+            .last()
             .filter(|line| line.starts_with("L Can Never"))
             .cloned()
     });
@@ -133,15 +140,15 @@ fn the_deleting_user_and_the_wait_reason_are_printed() {
         "{waits}"
     );
     sandbox.run("qdel", &[&id]).ok();
-    let told = lines(&sandbox.run("tracejob", &[&id]).ok(), &id);
-    in_order(
-        &told,
+    let trace = lines(&sandbox.run("tracejob", &[&id]).ok(), &id);
+    assert_in_order(
+        &trace,
         &["S Job to be deleted at request of ", "S Exit_status=271 "],
     );
 }
 
 #[test]
-fn unknown_objects_are_reported_and_a_wrong_command_line_prints_the_usage() {
+fn unknown_jobs_are_reported_and_a_missing_id_prints_the_usage() {
     let sandbox = head("");
     let id = sandbox.submit(&["-h"], "true\n");
     let missing = sandbox.run("tracejob", &["999", &id]);
@@ -154,7 +161,7 @@ fn unknown_objects_are_reported_and_a_wrong_command_line_prints_the_usage() {
     );
     assert!(
         missing.out.contains(&format!("Job: {id}")),
-        "the others are told: {missing:?}"
+        "the other job is printed: {missing:?}"
     );
     let usage = sandbox.run("tracejob", &[]);
     assert_eq!((usage.code, usage.err.as_str()), (1, ""));
@@ -191,14 +198,14 @@ fn other_users_see_the_events_but_not_the_command_line() {
     sandbox.run("schedd", &[]).ok();
     let id = ann.submit(&sandbox, &["-v", "SECRET=shh"], "true\n");
     sandbox.ended(&id);
-    let told = |out: String| (out.contains("Exit_status=0"), out.contains("SECRET"));
+    let shown = |out: String| (out.contains("Exit_status=0"), out.contains("SECRET"));
     assert_eq!(
-        told(ann.run(&sandbox, "tracejob", &[&id]).ok()),
+        shown(ann.run(&sandbox, "tracejob", &[&id]).ok()),
         (true, true)
     );
     assert_eq!(
-        told(bob.run(&sandbox, "tracejob", &[&id]).ok()),
+        shown(bob.run(&sandbox, "tracejob", &[&id]).ok()),
         (true, false)
     );
-    assert_eq!(told(sandbox.run("tracejob", &[&id]).ok()), (true, true));
+    assert_eq!(shown(sandbox.run("tracejob", &[&id]).ok()), (true, true));
 }

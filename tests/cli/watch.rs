@@ -11,39 +11,39 @@ use std::time::Duration;
 const SMALL: &str = "[launch]\ngrace = \"2s\"\n[[node]]\nname = \"n\"\nncpus = 2\n";
 
 /// A command with continuous output.
-struct Printing {
+struct OutputReader {
     command: Child,
     lines: Receiver<String>,
 }
 
-impl Printing {
-    fn new(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Printing {
+impl OutputReader {
+    fn new(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> OutputReader {
         let mut command = sandbox.command(program);
         command.args(arguments);
-        Printing::by(command)
+        OutputReader::spawn(command)
     }
 
-    fn by(mut command: Command) -> Printing {
+    fn spawn(mut command: Command) -> OutputReader {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut command = command.spawn().unwrap();
         let out = BufReader::new(command.stdout.take().unwrap());
-        let (said, lines) = channel();
+        let (sender, lines) = channel();
         std::thread::spawn(move || {
             out.lines()
                 .map_while(Result::ok)
-                .try_for_each(|line| said.send(line))
+                .try_for_each(|line| sender.send(line))
         });
-        Printing { command, lines }
+        OutputReader { command, lines }
     }
 
     #[track_caller]
     fn line(&self) -> String {
         self.lines
             .recv_timeout(Duration::from_secs(20))
-            .expect("a line")
+            .expect("the command printed no line in 20 s")
     }
 
     /// Reads lines up to the first one that contains this text.
@@ -61,12 +61,12 @@ impl Printing {
 
     #[track_caller]
     fn is_silent_for(&self, milliseconds: u64) {
-        let heard = self.lines.recv_timeout(Duration::from_millis(milliseconds));
-        assert_eq!(heard, Err(RecvTimeoutError::Timeout));
+        let received = self.lines.recv_timeout(Duration::from_millis(milliseconds));
+        assert_eq!(received, Err(RecvTimeoutError::Timeout));
     }
 
     /// Waits until 2.5 s pass without a wake-up; returns the number of wake-ups so far. The first
-    /// submission may cause some for two seconds. A program that polls never gets there.
+    /// submission may cause some for two seconds. Panics if the program polls.
     fn settled(&self) -> u64 {
         for _ in 0..10 {
             let before = wakeups(self.pid());
@@ -75,7 +75,7 @@ impl Printing {
                 return before;
             }
         }
-        panic!("it wakes up again and again though nothing has changed");
+        panic!("the program keeps waking up although nothing changes");
     }
 
     fn pid(&self) -> i32 {
@@ -87,7 +87,7 @@ impl Printing {
     }
 }
 
-impl Drop for Printing {
+impl Drop for OutputReader {
     fn drop(&mut self) {
         let _ = self.command.kill();
         let _ = self.command.wait();
@@ -105,18 +105,18 @@ fn wakeups(pid: i32) -> u64 {
 }
 
 #[test]
-fn a_watched_job_is_shown_when_it_changes_and_not_otherwise_and_its_end_ends_the_watch() {
+fn qstat_watch_prints_only_changes_and_exits_when_the_job_ends() {
     let sandbox = Sandbox::configured(SMALL);
     let id = sandbox.submit(&["-h"], "true\n");
-    let mut watch = Printing::new(&sandbox, "qstat", &["--watch", &id]);
+    let mut watch = OutputReader::new(&sandbox, "qstat", &["--watch", &id]);
     assert!(watch.until(&id)[2].contains(" H "));
     let before = watch.settled();
     let other = sandbox.submit(&["-h"], "true\n");
     sandbox.run("qalter", &["-N", "renamed", &other]).ok();
     watch.is_silent_for(1500);
-    assert_eq!(wakeups(watch.pid()), before, "qstat slept all the while");
+    assert_eq!(wakeups(watch.pid()), before, "qstat did not wake up");
     sandbox.run("qalter", &["-N", "new", &id]).ok();
-    assert_eq!(watch.line(), "", "an empty line stands between two prints");
+    assert_eq!(watch.line(), "", "an empty line separates two outputs");
     assert!(watch.until(&id).last().unwrap().contains(" new "));
     sandbox.run("qrls", &[&id]).ok();
     let end = loop {
@@ -130,10 +130,10 @@ fn a_watched_job_is_shown_when_it_changes_and_not_otherwise_and_its_end_ends_the
 }
 
 #[test]
-fn a_script_gets_one_document_a_line_and_the_last_has_the_exit_status() {
+fn qstat_watch_prints_one_json_document_per_line_with_the_exit_status() {
     let sandbox = Sandbox::configured(SMALL);
     let id = sandbox.submit(&["-h"], "exit 5\n");
-    let mut watch = Printing::new(&sandbox, "qstat", &["--watch", "-f", "-F", "json", &id]);
+    let mut watch = OutputReader::new(&sandbox, "qstat", &["--watch", "-f", "-F", "json", &id]);
     let document =
         |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["Jobs"][&id].clone();
     assert_eq!(document(&watch.line())["job_state"], "H");
@@ -144,31 +144,34 @@ fn a_script_gets_one_document_a_line_and_the_last_has_the_exit_status() {
 }
 
 #[test]
-fn all_jobs_are_watched_through_a_restart_until_the_reader_closes() {
+fn watching_all_jobs_survives_a_restart_and_ends_with_its_reader() {
     let sandbox = Sandbox::configured(SMALL);
     let first = sandbox.submit(&["-h"], "true\n");
-    let mut watch = Printing::new(&sandbox, "qstat", &["--watch"]);
+    let mut watch = OutputReader::new(&sandbox, "qstat", &["--watch"]);
     watch.until(&first);
     sandbox.kill("schedd");
     watch.is_silent_for(500);
     let second = sandbox.submit(&["-h"], "true\n");
     watch.until(&second);
     kill(watch.pid(), 2);
-    assert_eq!(watch.ends(), None, "Ctrl-C ends it");
+    assert_eq!(watch.ends(), None, "SIGINT ends qstat");
     let shell = sandbox.shell("qstat --watch | head -1");
-    assert!(shell.ok().contains("Job id"), "it ends with its reader");
+    assert!(
+        shell.ok().contains("Job id"),
+        "qstat ends when its reader exits"
+    );
 }
 
 #[test]
-fn a_watch_of_many_that_changes_in_a_burst_is_shown_at_its_end_too() {
+fn a_burst_of_changes_is_combined_and_its_last_state_is_shown() {
     let sandbox = Sandbox::configured(SMALL);
     sandbox.submit(&["-h"], "true\n");
-    let watch = Printing::new(&sandbox, "qstat", &["--watch", "-f", "-F", "json"]);
+    let watch = OutputReader::new(&sandbox, "qstat", &["--watch", "-f", "-F", "json"]);
     watch.line();
     let submit = "for i in $(seq 40); do echo true | qsub -h; done | tail -1";
     let last = sandbox.shell(submit).line();
     let shown = watch.until(&format!("\"{last}\""));
-    assert!(shown.len() < 40, "{} prints for 40 changes", shown.len());
+    assert!(shown.len() < 40, "{} lines for 40 changes", shown.len());
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn an_unknown_job_is_reported_once() {
 #[test]
 fn a_blocking_qsub_sleeps_until_the_end_and_a_signal_deletes_the_job() {
     let sandbox = Sandbox::configured(SMALL);
-    let mut wait = Printing::new(
+    let mut wait = OutputReader::new(
         &sandbox,
         "qsub",
         &["-W", "block=true", "--", "/bin/sleep", "300"],
@@ -191,14 +194,14 @@ fn a_blocking_qsub_sleeps_until_the_end_and_a_signal_deletes_the_job() {
     sandbox.running(&id);
     let before = wakeups(wait.pid());
     std::thread::sleep(Duration::from_millis(700));
-    assert_eq!(wakeups(wait.pid()), before, "qsub slept all the while");
+    assert_eq!(wakeups(wait.pid()), before, "qsub did not wake up");
     kill(wait.pid(), 15);
     assert_eq!(wait.line(), format!("Job {id} is being deleted"));
     assert_eq!(wait.ends(), Some(2));
-    let mut told = String::new();
-    std::io::Read::read_to_string(&mut wait.command.stderr.take().unwrap(), &mut told).unwrap();
+    let mut errors = String::new();
+    std::io::Read::read_to_string(&mut wait.command.stderr.take().unwrap(), &mut errors).unwrap();
     assert_eq!(
-        told,
+        errors,
         format!("qsub: wait for job {id} interrupted by signal 15\n")
     );
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
@@ -213,11 +216,11 @@ fn a_user_without_rights_to_start_schedd_waits_for_it() {
     let id = ann.submit(&sandbox, &["-h"], "true\n");
     let mut command = ann.command(&sandbox, "qstat");
     command.args(["--watch"]);
-    let watch = Printing::by(command);
+    let watch = OutputReader::spawn(command);
     watch.until(&id);
     let mut command = ann.command(&sandbox, "qsub");
     command.args(["-W", "block=true", "--", "/bin/sh", "-c", "sleep 1; exit 3"]);
-    let mut wait = Printing::by(command);
+    let mut wait = OutputReader::spawn(command);
     sandbox.running(&wait.line());
     // An update is sent in two steps, notice and content. Wait for its content before the kill.
     watch.until(" R workq");

@@ -66,11 +66,11 @@ fn every_node_shows_its_reason_for_rejecting_the_job() {
     let rejected = nodes["rejected"].as_array().unwrap();
     let brief: Vec<(&str, u64, &Value)> = rejected
         .iter()
-        .map(|one| {
+        .map(|entry| {
             (
-                one["code"].as_str().unwrap(),
-                one["nodes"].as_u64().unwrap(),
-                &one["named"],
+                entry["code"].as_str().unwrap(),
+                entry["nodes"].as_u64().unwrap(),
+                &entry["named"],
             )
         })
         .collect();
@@ -118,7 +118,7 @@ fn a_held_job_shows_its_hold_and_the_next_obstacle() {
             .as_array()
             .unwrap()
             .iter()
-            .map(|one| one["code"].clone())
+            .map(|entry| entry["code"].clone())
             .collect::<Vec<_>>()
     };
     assert_eq!(
@@ -166,9 +166,13 @@ fn a_held_job_shows_its_hold_and_the_next_obstacle() {
         (&json!("dep_failed"), &json!("F")),
         "{answer}"
     );
-    let over = why(&sandbox, &runs);
+    let finished = why(&sandbox, &runs);
     assert_eq!(
-        (&over["exit_status"], &over["reason"], &over["stages"]),
+        (
+            &finished["exit_status"],
+            &finished["reason"],
+            &finished["stages"]
+        ),
         (&json!(271), &Value::Null, &json!([]))
     );
 }
@@ -208,7 +212,7 @@ fn all_obstacles_are_shown_on_request() {
 
 /// The suggested command makes the job start.
 #[test]
-fn an_added_walltime_lets_the_job_start() {
+fn the_suggested_walltime_lets_the_job_start() {
     let sandbox = nodes(1, "");
     let runs = submit(&sandbox, &["-l", "select=1:ncpus=3"]);
     sandbox.running(&runs);

@@ -1,6 +1,6 @@
 //! Behavior that libraries driving PBS's commands rely on: the quirks that break them most easily,
-//! by number, and calls that only one library makes. What users also rely on is in `commands.rs`:
-//! exit status, directives, output files, the environment of a job.
+//! by number, and calls that only one library makes. `cli/commands.rs` tests what users rely on,
+//! too: exit status, directives, output files, the environment of a job.
 
 mod listings;
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// A server named `head` with four processors, whatever the machine has.
+/// A server named `head` with four processors, regardless of the machine.
 fn head() -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
@@ -38,7 +38,7 @@ fn attributes(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
         let read = lines.map(|line| read(line).unwrap_or_else(|| panic!("no attribute: {line:?}")));
         assert!(
             jobs.insert(id.to_string(), read.collect()).is_none(),
-            "{id} twice"
+            "{id} is shown twice"
         );
     }
     jobs
@@ -78,7 +78,7 @@ fn quirk_1_qsub_prints_the_id_and_nothing_else() {
 }
 
 #[test]
-fn quirk_2_json_and_wide_tables_have_the_id_that_qsub_has_printed() {
+fn quirk_2_json_and_wide_tables_show_the_id_that_qsub_printed() {
     let sandbox = Sandbox::configured(&format!(
         "[server]\nname = \"{}\"\n",
         "a-very-long-name.of.a-server.example.org"
@@ -87,11 +87,11 @@ fn quirk_2_json_and_wide_tables_have_the_id_that_qsub_has_printed() {
     let array = sandbox.submit(&["-h", "-J", "1-2"], "true\n");
     assert_eq!(id, "1.a-very-long-name.of.a-server.example.org");
     let table = sandbox.run("qstat", &["-Ex", "-w", &id, &array]).ok();
-    let told = rows(&table)
+    let shown = rows(&table)
         .into_iter()
         .map(|row| (row[0], row.len(), row[4]))
         .collect::<Vec<_>>();
-    assert_eq!(told, [(id.as_str(), 6, "H"), (array.as_str(), 6, "H")]);
+    assert_eq!(shown, [(id.as_str(), 6, "H"), (array.as_str(), 6, "H")]);
     let document: Value =
         serde_json::from_str(&sandbox.run("qstat", &["-Efx", "-Fjson", &id, &array]).ok()).unwrap();
     assert_eq!(
@@ -122,12 +122,12 @@ fn quirk_3_a_finished_job_is_invisible_without_x() {
         &["-a"],
     ] {
         let done = sandbox.run("qstat", &[options, &[&id]].concat());
-        let told = format!(
+        let expected = format!(
             "qstat: {id} Job has finished, use -x or -H to obtain historical job information\n"
         );
         assert_eq!(
             (done.code, done.out.as_str(), done.err),
-            (35, "", told),
+            (35, "", expected),
             "{options:?}"
         );
     }
@@ -140,7 +140,7 @@ fn quirk_3_a_finished_job_is_invisible_without_x() {
 }
 
 #[test]
-fn quirk_4_and_5_with_x_it_is_there_with_its_exit_status() {
+fn quirk_4_and_5_with_x_a_finished_job_is_shown_with_its_status() {
     let sandbox = head();
     let fails = sandbox.submit(&[], "exit 3\n");
     let deleted = sandbox.submit(&["-h"], "true\n");
@@ -254,7 +254,7 @@ fn quirk_7_json_has_the_types_of_pbs_and_is_always_valid() {
             .run("qstat", &["-f", "-F", "json"])
             .ok()
             .ends_with("\"pbs_server\":\t\"head\"\n}\n"),
-        "no Jobs"
+        "the key Jobs is absent"
     );
 }
 
@@ -379,7 +379,7 @@ fn quirk_10_paths_are_relative_to_where_qsub_ran() {
 }
 
 #[test]
-fn quirk_11_a_variable_without_value_is_that_of_qsub() {
+fn quirk_11_a_variable_without_value_is_taken_from_qsub() {
     let sandbox = head().with("FRUIT", "plum").with("COMMA", "x,y \"z\"");
     let print = "printf '%s|%s|%s|%s\\n' \"$FRUIT\" \"$COMMA\" \"$K\" \"$K2\"\n";
     let script = format!("#PBS -v \"K=V\",\"K2=V 2\",FRUIT,COMMA\n{print}");
@@ -393,25 +393,25 @@ fn quirk_11_a_variable_without_value_is_that_of_qsub() {
 }
 
 #[test]
-fn quirk_12_x_of_qstat_is_the_history_and_no_xml() {
+fn quirk_12_qstat_x_shows_the_history_and_not_xml() {
     let sandbox = head();
-    let (over, held) = (
+    let (finished, held) = (
         sandbox.submit(&[], "true\n"),
         sandbox.submit(&["-h"], "true\n"),
     );
-    sandbox.ended(&over);
+    sandbox.ended(&finished);
     let table = sandbox.run("qstat", &["-x"]).ok();
     assert_eq!(
         rows(&table)
             .iter()
             .map(|row| (row[0], row[4]))
             .collect::<Vec<_>>(),
-        [(&*over, "F"), (&*held, "H")]
+        [(&*finished, "F"), (&*held, "H")]
     );
 }
 
 #[test]
-fn options_of_single_clients_are_understood() {
+fn options_of_individual_clients_are_accepted() {
     let sandbox = head();
     fs::create_dir(sandbox.file("there")).unwrap();
     let there = sandbox.file("there").display().to_string();
@@ -437,13 +437,13 @@ fn options_of_single_clients_are_understood() {
         ],
         "true\n",
     );
-    let asked = (
+    let requested = (
         &job["Resource_List"]["select"],
         &job["Resource_List"]["ncpus"],
         &job["Rerunable"],
     );
     assert_eq!(
-        asked,
+        requested,
         (&json!("1:mem=64mb:ncpus=2"), &json!(2), &json!("False"))
     );
     let job = submitted(
@@ -469,14 +469,14 @@ fn options_of_single_clients_are_understood() {
     assert_eq!(
         done.ok(),
         sandbox.run("qstat", &["1"]).ok(),
-        "TORQUE's long names: ours are never cut"
+        "-l has no effect: job ids are never truncated"
     );
     sandbox.run("qdel", &["1\n", "2.head\n", "3@head"]).ok();
     assert_eq!(sandbox.run("qselect", &[]).ok(), "4.head\n5.head\n");
 }
 
 #[test]
-fn the_digits_of_an_array_are_enough_to_signal_and_delete_it() {
+fn an_array_can_be_signaled_and_deleted_by_its_number() {
     let sandbox = head();
     let runs = sandbox.submit(&["-J", "1-2"], "sleep 60\n");
     for index in 1..=2 {
@@ -501,21 +501,23 @@ fn the_digits_of_an_array_are_enough_to_signal_and_delete_it() {
 }
 
 #[test]
-fn a_deleted_job_gets_its_signal_at_once_and_a_grace_period() {
+fn a_deleted_job_gets_sigterm_at_once_and_a_grace_period() {
     let sandbox = head();
-    let script = "trap 'echo told; exit 1' TERM\ntouch ready\nwhile :; do sleep 0.05; done\n";
+    let script = "trap 'echo got TERM; exit 1' TERM\ntouch ready\nwhile :; do sleep 0.05; done\n";
     let traps = sandbox.submit(&["-j", "oe", "-o", "trapped"], script);
     let waits = sandbox.submit(&["-h"], "true\n");
-    sandbox.until("the trap", || sandbox.file("ready").exists().then_some(()));
-    let began = Instant::now();
+    sandbox.until("the script to set its trap", || {
+        sandbox.file("ready").exists().then_some(())
+    });
+    let started = Instant::now();
     sandbox.run("qdel", &[&traps, &waits]).ok();
     assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "clients kill it then"
+        started.elapsed() < Duration::from_secs(2),
+        "clients kill a qdel that takes longer"
     );
     assert_eq!(sandbox.ended(&traps)["Exit_status"], 271);
     assert!(
-        sandbox.read("trapped").ends_with("told\n"),
+        sandbox.read("trapped").ends_with("got TERM\n"),
         "{}",
         sandbox.read("trapped")
     );

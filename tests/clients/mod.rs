@@ -1,4 +1,4 @@
-//! Programs that drive PBS's commands: libraries, site scripts, and recordings of a real PBS.
+//! Compatibility with PBS: libraries, site scripts, and recordings of a real PBS.
 
 mod libraries;
 mod pbs_contract;

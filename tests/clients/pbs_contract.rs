@@ -1,6 +1,5 @@
 //! The forty checks of the contract with PBS's commands, and ten additional ones, by number: exact
-//! output on each stream and exit status. Where a decision of Lanai differs from PBS, the name of
-//! the check says so.
+//! output on each stream and exit status. Comments name the decisions that differ from PBS.
 //!
 //! Most checks do not affect each other, so checks that run at the same time share a sandbox.
 
@@ -13,7 +12,7 @@ use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A server `head` with one node of 4 processors and 8gb, whatever the machine has.
+/// A server `head` with one node of 4 processors and 8gb, regardless of the machine.
 const HEAD: &str = r#"
 [server]
 name = "head"
@@ -28,25 +27,25 @@ mem = "8gb"
 "#;
 
 /// A sandbox that is shared as long as a test uses it.
-type Place = Mutex<Weak<Sandbox>>;
+type Slot = Mutex<Weak<Sandbox>>;
 
 /// A shared server `head` that runs submitted jobs.
 fn busy() -> Arc<Sandbox> {
-    static PLACE: Place = Mutex::new(Weak::new());
-    shared(&PLACE, "")
+    static SLOT: Slot = Mutex::new(Weak::new());
+    shared(&SLOT, "")
 }
 
 /// A shared server `head` without scheduling: submitted jobs stay queued.
 fn quiet() -> Arc<Sandbox> {
-    static PLACE: Place = Mutex::new(Weak::new());
-    shared(&PLACE, "[cycle]\nscheduling = false\n")
+    static SLOT: Slot = Mutex::new(Weak::new());
+    shared(&SLOT, "[cycle]\nscheduling = false\n")
 }
 
-fn shared(place: &Place, more: &str) -> Arc<Sandbox> {
-    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-    place.upgrade().unwrap_or_else(|| {
+fn shared(slot: &Slot, more: &str) -> Arc<Sandbox> {
+    let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    slot.upgrade().unwrap_or_else(|| {
         let sandbox = Arc::new(alone(more));
-        *place = Arc::downgrade(&sandbox);
+        *slot = Arc::downgrade(&sandbox);
         sandbox
     })
 }
@@ -67,7 +66,7 @@ fn host() -> String {
 
 /// Runs a shell command and asserts its exit status and complete output.
 #[track_caller]
-fn says(sandbox: &Sandbox, line: &str, code: i32, out: &str, err: &str) {
+fn assert_prints(sandbox: &Sandbox, line: &str, code: i32, out: &str, err: &str) {
     let done = sandbox.shell(line);
     assert_eq!(
         (done.code, done.out.as_str(), done.err.as_str()),
@@ -76,9 +75,9 @@ fn says(sandbox: &Sandbox, line: &str, code: i32, out: &str, err: &str) {
     );
 }
 
-/// Like [`says`], for a refusal that is followed by the usage.
+/// Like [`assert_prints`], for a refusal that is followed by the usage.
 #[track_caller]
-fn says_with_usage(sandbox: &Sandbox, line: &str, code: i32, err: &str) {
+fn assert_usage_error(sandbox: &Sandbox, line: &str, code: i32, err: &str) {
     let program = line.split(' ').next().unwrap();
     let done = sandbox.shell(line);
     let usage = done
@@ -132,30 +131,32 @@ fn shown(sandbox: &Sandbox, id: &str, attribute: &str) -> String {
 /// Waits until the job's comment starts with this text; returns the comment.
 #[track_caller]
 fn comment(sandbox: &Sandbox, id: &str, begin: &str) -> String {
-    let told = |job: Value| {
+    let matching = |job: Value| {
         job["comment"]
             .as_str()
             .filter(|comment| comment.starts_with(begin))
             .map(str::to_string)
     };
-    sandbox.until(&format!("{begin:?} of {id}"), || told(sandbox.job(id)))
+    sandbox.until(&format!("a comment {begin:?} of {id}"), || {
+        matching(sandbox.job(id))
+    })
 }
 
 /// Replaces numbers with nine or more digits, which are times in seconds, by `<EPOCH>`.
-fn timeless(text: &str) -> String {
+fn without_times(text: &str) -> String {
     let mut rest = text;
-    let mut said = String::new();
+    let mut result = String::new();
     while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
         let length = rest[at..]
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(rest.len() - at);
-        said += &rest[..at];
-        said += if length < 9 {
+        result += &rest[..at];
+        result += if length < 9 {
             &rest[at..at + length]
         } else {
             "<EPOCH>"
         };
         rest = &rest[at + length..];
     }
-    said + rest
+    result + rest
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Copies a script to the work directory.
-fn take(sandbox: &Sandbox, name: &str) {
+fn copy_script(sandbox: &Sandbox, name: &str) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/clients/site_scripts")
         .join(name);
@@ -24,7 +24,7 @@ fn submitted(sandbox: &Sandbox, arguments: &[&str]) -> String {
 }
 
 #[track_caller]
-fn ended_well(sandbox: &Sandbox, id: &str) -> Value {
+fn succeeded(sandbox: &Sandbox, id: &str) -> Value {
     let job = sandbox.ended(id);
     assert_eq!(job["Exit_status"], 0, "{job}");
     job
@@ -50,7 +50,7 @@ fn is_open_mpi() -> bool {
 }
 
 #[test]
-fn an_mpi_job_over_four_nodes_of_two_processes() {
+fn an_mpi_job_runs_two_processes_on_each_of_four_nodes() {
     let mut sandbox = Sandbox::new();
     let login = pretend_login(&sandbox);
     sandbox.set("OMPI_MCA_plm_rsh_agent", login.display());
@@ -78,18 +78,18 @@ fn an_mpi_job_over_four_nodes_of_two_processes() {
         );
     }
     sandbox.script("hello", "echo \"hello from rank $OMPI_COMM_WORLD_RANK\"");
-    take(&sandbox, "mpi.sh");
+    copy_script(&sandbox, "mpi.sh");
     let id = submitted(&sandbox, &["mpi.sh"]);
-    let job = ended_well(&sandbox, &id);
+    let job = succeeded(&sandbox, &id);
     assert_eq!(job["Resource_List"]["nodes"], "4:ppn=2");
     assert_eq!(
         job["exec_host"].as_str().unwrap().split('+').count(),
         4,
         "{job}"
     );
-    let said = sandbox.read(&format!("mpi_hello.o{}", number(&id)));
+    let output = sandbox.read(&format!("mpi_hello.o{}", number(&id)));
     // Ignore mpirun's messages about several nodes on one host.
-    let (ranks, head): (Vec<&str>, Vec<&str>) = said
+    let (ranks, head): (Vec<&str>, Vec<&str>) = output
         .lines()
         .filter(|line| !line.starts_with('['))
         .partition(|line| line.starts_with("hello"));
@@ -103,7 +103,7 @@ fn an_mpi_job_over_four_nodes_of_two_processes() {
             "      2 h3",
             "      2 h4"
         ],
-        "{said}"
+        "{output}"
     );
     let expected: BTreeSet<String> = (0..8)
         .map(|rank| format!("hello from rank {rank}"))
@@ -111,17 +111,17 @@ fn an_mpi_job_over_four_nodes_of_two_processes() {
     assert_eq!(
         ranks.into_iter().map(String::from).collect::<BTreeSet<_>>(),
         expected,
-        "{said}"
+        "{output}"
     );
 }
 
 #[test]
-fn an_array_of_which_two_run_at_once() {
+fn an_array_with_limit_2_runs_two_subjobs_at_once() {
     let sandbox = node(4);
     fs::write(sandbox.file("inputs.txt"), "ant\nbee\ncat\ndog\neel\nfox\n").unwrap();
-    take(&sandbox, "array.sh");
+    copy_script(&sandbox, "array.sh");
     let id = submitted(&sandbox, &["array.sh"]);
-    let mut most = 0;
+    let mut maximum = 0;
     let job = sandbox.until("the end of the array", || {
         let job = sandbox.job(&id);
         let counts = job["array_state_count"]
@@ -131,7 +131,7 @@ fn an_array_of_which_two_run_at_once() {
         let running = counts
             .split_whitespace()
             .find_map(|word| word.strip_prefix("Running:")?.parse::<u32>().ok());
-        most = most.max(running.unwrap_or(0));
+        maximum = maximum.max(running.unwrap_or(0));
         (job["job_state"] == "F").then_some(job)
     });
     assert_eq!(
@@ -139,7 +139,7 @@ fn an_array_of_which_two_run_at_once() {
         (&0.into(), &2.into()),
         "{job}"
     );
-    assert_eq!(most, 2, "two at once, and never more");
+    assert_eq!(maximum, 2, "two subjobs run at once, never more");
     for (index, (input, result)) in [
         ("ant", "ANT"),
         ("bee", "BEE"),
@@ -154,17 +154,17 @@ fn an_array_of_which_two_run_at_once() {
             sandbox.read(&format!("result.{index}")),
             format!("{result}\n")
         );
-        let said = sandbox.read(&format!("sweep.o{}.{index}", number(&id)));
-        assert_eq!(said, format!("subjob {index} of {id} works on {input}\n"));
+        let output = sandbox.read(&format!("sweep.o{}.{index}", number(&id)));
+        assert_eq!(output, format!("subjob {index} of {id} works on {input}\n"));
     }
     assert!(
         !sandbox.file(&format!("sweep.e{}.1", number(&id))).exists(),
-        "it is joined"
+        "standard error is joined"
     );
 }
 
 #[test]
-fn a_gpu_job_sees_its_gpu_alone() {
+fn a_gpu_job_sees_only_its_own_gpu() {
     let sandbox = Sandbox::new();
     let tool = sandbox.script(
         "smi",
@@ -183,63 +183,63 @@ fn a_gpu_job_sees_its_gpu_alone() {
             ],
         )
         .ok();
-    take(&sandbox, "gpu.sh");
+    copy_script(&sandbox, "gpu.sh");
     let id = submitted(&sandbox, &["gpu.sh"]);
-    let job = ended_well(&sandbox, &id);
+    let job = succeeded(&sandbox, &id);
     assert_eq!(job["exec_vnode"], "(n1:ncpus=4:ngpus=1:mem=1048576kb)");
-    let said = sandbox.read("train.out");
+    let output = sandbox.read("train.out");
     assert!(
-        said.ends_with("GPUs: 0\nCPUs: 4\ntraining on 1 GPU\n"),
-        "{said}"
+        output.ends_with("GPUs: 0\nCPUs: 4\ntraining on 1 GPU\n"),
+        "{output}"
     );
     assert_eq!(sandbox.read("train.err"), "");
 }
 
 #[test]
-fn a_chain_of_jobs_goes_on_where_the_last_one_ended() {
+fn each_job_of_a_chain_continues_the_previous_one() {
     let sandbox = node(4);
     ["chain.sh", "part.sh", "report.sh"]
         .into_iter()
-        .for_each(|name| take(&sandbox, name));
+        .for_each(|name| copy_script(&sandbox, name));
     let out = sandbox.shell("bash chain.sh").ok();
     let ids: Vec<&str> = out.lines().collect();
     assert_eq!(ids.len(), 4, "{out}");
-    let report = ended_well(&sandbox, ids[3]);
+    let report = succeeded(&sandbox, ids[3]);
     assert!(
         report["depend"].is_null(),
-        "what it waited for is over: {report}"
+        "its dependencies are met: {report}"
     );
-    let said = sandbox.read(&format!("report.o{}", number(ids[3])));
+    let output = sandbox.read(&format!("report.o{}", number(ids[3])));
     let parts: String = (0..3)
         .map(|part| format!("part{} goes on from step {}\n", part + 1, part * 10))
         .collect();
-    assert_eq!(said, format!("3 parts, the last step is 30\n{parts}"));
+    assert_eq!(output, format!("3 parts, the last step is 30\n{parts}"));
     assert!(
         sandbox.file(&format!("part1.o{}", number(ids[0]))).exists(),
-        "where it was submitted"
+        "the output is in the submission directory"
     );
 }
 
 #[test]
-fn a_script_of_torque() {
+fn a_torque_script_runs_unmodified() {
     let sandbox = node(4);
-    take(&sandbox, "torque.sh");
+    copy_script(&sandbox, "torque.sh");
     let done = sandbox.run("qsub", &["-F", "alpha 'beta gamma'", "torque.sh"]);
     assert_eq!(
         done.err,
         "qsub: warning: -W x=NACCESSPOLICY:SINGLEJOB is for Moab and has no effect\n"
     );
     let id = done.line();
-    let job = ended_well(&sandbox, &id);
+    let job = succeeded(&sandbox, &id);
     assert_eq!(job["array_indices_submitted"], "1-3,7");
     assert_eq!(job["Resource_List"]["select"], "1:ncpus=2:mpiprocs=2");
     for index in [1, 2, 3, 7] {
-        let said = sandbox.read(&format!("torque_demo.o{}.{index}", number(&id)));
+        let output = sandbox.read(&format!("torque_demo.o{}.{index}", number(&id)));
         let expected = format!(
             "Server: head, queue: workq\nTask {index} has 2 cores on 1 node, 2 processes\nSeconds: 600\n\
              Arguments: 2 (alpha, beta gamma)\n"
         );
-        assert_eq!(said, expected);
+        assert_eq!(output, expected);
     }
     let others: Vec<u32> = (0..9)
         .filter(|index| {
@@ -252,13 +252,13 @@ fn a_script_of_torque() {
 }
 
 #[test]
-fn a_script_of_grid_engine() {
+fn a_grid_engine_script_runs_unmodified() {
     let sandbox = node(4);
     fs::create_dir(sandbox.file("logs")).unwrap();
-    take(&sandbox, "sge.sh");
+    copy_script(&sandbox, "sge.sh");
     fs::set_permissions(sandbox.file("sge.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     let id = submitted(&sandbox, &["-terse", "sge.sh", "one", "-N", "two"]);
-    let job = ended_well(&sandbox, &id);
+    let job = succeeded(&sandbox, &id);
     assert_eq!(
         (&job["Job_Name"], &job["max_run_subjobs"]),
         (&"sge_demo".into(), &2.into()),
@@ -271,13 +271,13 @@ fn a_script_of_grid_engine() {
     );
     let work = sandbox.work().canonicalize().unwrap();
     for index in [1, 3, 5] {
-        let said = sandbox.read(&format!("logs/sge_demo.o{}.{index}", number(&id)));
+        let output = sandbox.read(&format!("logs/sge_demo.o{}.{index}", number(&id)));
         let work = work.display();
         let expected = format!(
             "Job {} (sge_demo) in queue workq\nTask {index} of 1-5:2\n2 slots on 1 host in smp\nslots: 2\n\
              submitted in {work}, runs in {work}\ngiven: one -N two\n",
             number(&id)
         );
-        assert_eq!(said, expected);
+        assert_eq!(output, expected);
     }
 }

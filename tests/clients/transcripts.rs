@@ -4,8 +4,8 @@
 //! `LANAI_TRANSCRIPTS=DIR` writes the differences there, one file per recording.
 //! `LANAI_TRANSCRIPTS_ONLY=03,05` selects recordings.
 
-mod alike;
 mod placeholders;
+mod rows;
 mod runner;
 mod tables;
 mod verdict;
@@ -19,14 +19,14 @@ use std::sync::Mutex;
 use tables::{Place, Reason};
 use verdict::Verdict;
 
-/// Number of recordings played at the same time; most of the time they sleep.
+/// Number of recordings replayed at the same time. Most of the time they sleep.
 const AT_ONCE: usize = 6;
 
-/// Recordings with the longest duration, which start first.
+/// Recordings that take longest; they start first.
 const LONGEST: &[u8] = &[12, 10, 13, 5, 9, 7, 11, 3];
 
 #[test]
-fn every_recorded_block_is_the_same_or_differs_for_a_reason() {
+fn every_recorded_block_is_equal_or_a_listed_difference() {
     let Some(files) = recordings() else { return };
     if let Some(why) = world::missing() {
         return println!("transcripts: skipped: {why}");
@@ -44,7 +44,7 @@ fn every_recorded_block_is_the_same_or_differs_for_a_reason() {
                         known: &known,
                     };
                     let played = player.play(&blocks);
-                    runner::write_down(file, &played);
+                    runner::write_differences(file, &played);
                     outcomes.lock().unwrap().extend(played);
                 }
             });
@@ -52,15 +52,15 @@ fn every_recorded_block_is_the_same_or_differs_for_a_reason() {
     });
     let outcomes = outcomes.into_inner().unwrap();
     println!("{}", report(&outcomes, &differences));
-    let complaints: Vec<String> = outcomes
+    let failures: Vec<String> = outcomes
         .iter()
-        .filter_map(|outcome| complaint(outcome, &differences))
+        .filter_map(|outcome| failure(outcome, &differences))
         .collect();
     assert!(
-        complaints.is_empty(),
-        "{} complaints\n{}",
-        complaints.len(),
-        complaints.join("\n")
+        failures.is_empty(),
+        "{} unexpected results\n{}",
+        failures.len(),
+        failures.join("\n")
     );
 }
 
@@ -77,10 +77,10 @@ fn recordings() -> Option<Vec<(u8, Vec<Block>)>> {
                 .strip_suffix(".t")?
                 .split('-')
                 .next()?;
-            let is_wanted = only.is_empty() || only.split(',').any(|wanted| wanted == number);
+            let is_selected = only.is_empty() || only.split(',').any(|selected| selected == number);
             Some((
                 number.parse().ok()?,
-                blocks::read(path).filter(|_| is_wanted)?,
+                blocks::read(path).filter(|_| is_selected)?,
             ))
         })
         .collect();
@@ -88,25 +88,25 @@ fn recordings() -> Option<Vec<(u8, Vec<Block>)>> {
         println!("transcripts: skipped: no {}", folder.display());
         return None;
     }
-    let turn = |file: &u8| {
+    let rank = |file: &u8| {
         LONGEST
             .iter()
             .position(|long| long == file)
             .unwrap_or(LONGEST.len())
     };
-    found.sort_by_key(|(file, _)| std::cmp::Reverse(turn(file)));
+    found.sort_by_key(|(file, _)| std::cmp::Reverse(rank(file)));
     Some(found)
 }
 
 /// Describes a block that differs without a listed reason, or no longer differs; None if it is as
 /// expected.
-fn complaint(outcome: &Outcome, differences: &BTreeMap<Place, Reason>) -> Option<String> {
+fn failure(outcome: &Outcome, differences: &BTreeMap<Place, Reason>) -> Option<String> {
     let (file, line) = outcome.place;
     match (outcome.verdict, differences.get(&outcome.place)) {
         (Verdict::Differs, None) => {
             Some(format!("{file:02}:{line} differs\n{}", outcome.difference))
         }
-        (Verdict::Same | Verdict::SaysMore, Some(reason)) if !reason.is_of_the_moment() => {
+        (Verdict::Same | Verdict::MoreText, Some(reason)) if !reason.depends_on_timing() => {
             Some(format!("{file:02}:{line} no longer differs: {reason:?}"))
         }
         _ => None,
@@ -139,7 +139,7 @@ fn report(outcomes: &[Outcome], differences: &BTreeMap<Place, Reason>) -> String
         .map(|(file, count)| line((format!("{file:02}"), count)))
         .collect();
     format!(
-        "file blocks   same  says more  differs\n{rows}{}{kinds:?}",
+        "file blocks   same  more text  differs\n{rows}{}{kinds:?}",
         line(("all".into(), sum))
     )
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::fs;
 
 #[test]
-fn a_job_ends_with_the_exit_status_that_pbs_gives_it() {
+fn jobs_have_the_exit_statuses_of_pbs() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n[launch]\ngrace = \"1s\"\n");
     let status = |id: &str| sandbox.ended(id)["Exit_status"].clone();
     let exits = sandbox.submit(&[], "exit 7\n");
@@ -63,14 +63,16 @@ fn signals_and_deletion_show_in_the_exit_status() {
     let script = "trap 'echo term >> seen; exit 3' TERM\ntrap 'echo usr1 >> seen' USR1\n\
                   touch ready\nwhile :; do sleep 0.05; done\n";
     let traps = sandbox.submit(&[], script);
-    sandbox.until("the trap", || sandbox.file("ready").exists().then_some(()));
+    sandbox.until("the script to set its trap", || {
+        sandbox.file("ready").exists().then_some(())
+    });
     sandbox.run("qsig", &["-s", "USR1", &traps]).ok();
     sandbox.until("USR1", || fs::read_to_string(sandbox.file("seen")).ok());
     sandbox.run("qsig", &[&traps]).ok();
     assert_eq!(
         sandbox.ended(&traps)["Exit_status"],
         3,
-        "it trapped TERM and said so"
+        "the job trapped TERM and exited with 3"
     );
     assert_eq!(sandbox.read("seen"), "usr1\nterm\n");
     let signalled = sandbox.submit(&[], "sleep 60\n");
@@ -81,7 +83,9 @@ fn signals_and_deletion_show_in_the_exit_status() {
         &[],
         "trap '' TERM\ntouch deaf\nwhile :; do sleep 0.05; done\n",
     );
-    sandbox.until("the trap", || sandbox.file("deaf").exists().then_some(()));
+    sandbox.until("the script to set its trap", || {
+        sandbox.file("deaf").exists().then_some(())
+    });
     sandbox.run("qdel", &[&ignores]).ok();
     let job = sandbox.ended(&ignores);
     assert_eq!(

@@ -1,11 +1,11 @@
 //! Error messages of PBS.
 
-use super::{head, says};
+use super::{assert_prints, head};
 use serde_json::Value;
 use std::fs;
 
 #[test]
-fn qsub_refuses_in_the_words_of_pbs() {
+fn qsub_uses_the_error_messages_of_pbs() {
     let sandbox = head();
     sandbox.script("job.sh", "true");
     fs::write(sandbox.file("extra"), "#PBS -l ncpus=1 extra\n").unwrap();
@@ -58,17 +58,17 @@ fn qsub_refuses_in_the_words_of_pbs() {
             "qsub:\tstandard input and output must be a terminal for",
         ),
     ] {
-        says(&sandbox.shell(line), code, "", error);
+        assert_prints(&sandbox.shell(line), code, "", error);
     }
     assert_eq!(
         sandbox.run("qselect", &["-x"]).ok(),
         "",
-        "nothing was accepted"
+        "no job was accepted"
     );
 }
 
 #[test]
-fn qstat_shows_and_refuses_in_the_words_of_pbs() {
+fn qstat_uses_the_layout_and_error_messages_of_pbs() {
     let sandbox = head();
     sandbox.script("job.sh", "sleep 60");
     let id = sandbox.run("qsub", &["-h", "job.sh"]).line();
@@ -90,29 +90,29 @@ fn qstat_shows_and_refuses_in_the_words_of_pbs() {
     sandbox.running(&id);
     let done = sandbox.submit(&[], "true\n");
     sandbox.ended(&done);
-    let over = format!(
+    let expected = format!(
         "qstat: {done} Job has finished, use -x or -H to obtain historical job information"
     );
-    says(&sandbox.run("qstat", &[&done]), 35, "", &over);
+    assert_prints(&sandbox.run("qstat", &[&done]), 35, "", &expected);
     assert!(
         sandbox
             .run("qstat", &["-x", &done])
             .ok()
             .contains(" F workq")
     );
-    says(
+    assert_prints(
         &sandbox.run("qstat", &["999"]),
         153,
         "",
         "qstat: Unknown Job Id 999.head",
     );
-    says(
+    assert_prints(
         &sandbox.run("qstat", &["-F", "json"]),
         2,
         "",
         "qstat: conflicting options.",
     );
-    says(
+    assert_prints(
         &sandbox.run("qstat", &["-Q", "nosuch"]),
         170,
         "",
@@ -139,7 +139,7 @@ fn qstat_shows_and_refuses_in_the_words_of_pbs() {
 }
 
 #[test]
-fn wrong_jobs_and_wrong_states_are_refused_in_the_words_of_pbs() {
+fn errors_about_jobs_and_job_states_are_those_of_pbs() {
     let sandbox = head();
     let finished = sandbox.submit(&[], "true\n");
     sandbox.ended(&finished);
@@ -175,15 +175,15 @@ fn wrong_jobs_and_wrong_states_are_refused_in_the_words_of_pbs() {
         ("qdel x", 1, "qdel: illegally formed job identifier: x"),
         ("pbsnodes nosuch", 1, "Node: nosuch,  Error: Unknown node "),
     ] {
-        says(&sandbox.shell(line), code, "", error);
+        assert_prints(&sandbox.shell(line), code, "", error);
     }
-    says(&sandbox.shell("qselect -s R -u nobody"), 0, "", "");
+    assert_prints(&sandbox.shell("qselect -s R -u nobody"), 0, "", "");
     let all = sandbox.run("qdel", &["999", &held, &finished, "998"]);
     let errors = "qdel: Unknown Job Id 999.head\nqdel: Job has finished 1.head\nqdel: Unknown Job Id 998.head\n";
     assert_eq!(
         (all.code, all.err.as_str()),
         (153, errors),
-        "each operand is acted on"
+        "each operand is processed"
     );
     assert_eq!(sandbox.state(&held), "F");
 }

@@ -1,6 +1,6 @@
 //! Changes of limits, resources and the configuration file while jobs run.
 
-use super::{manage, refused};
+use super::{assert_refused, manage};
 use crate::support::sandbox::{Sandbox, kill};
 use std::fs;
 
@@ -16,7 +16,7 @@ fn recorded() -> (tempfile::TempDir, Sandbox) {
 
 /// Asserts that a replay of the recording gives the same plans.
 #[track_caller]
-fn decides_the_same(sandbox: &Sandbox, folder: &tempfile::TempDir) {
+fn assert_replay_gives_the_same_plans(sandbox: &Sandbox, folder: &tempfile::TempDir) {
     sandbox.run("schedd", &["--stop"]).ok();
     let checked = sandbox.run(
         "qsim",
@@ -46,19 +46,19 @@ fn a_limit_set_by_qmgr_applies_at_once_and_a_higher_one_starts_jobs() {
             .unwrap_or_default()
             .to_string()
     };
-    let words = "Not Running: User has reached queue workq running job limit.";
-    sandbox.until(words, || comment().starts_with(words).then_some(()));
+    let expected = "Not Running: User has reached queue workq running job limit.";
+    sandbox.until(expected, || comment().starts_with(expected).then_some(()));
     manage(&sandbox, "set queue workq max_run = [u:PBS_GENERIC=2]").ok();
     assert_eq!(sandbox.ended(&second)["Exit_status"], 0);
     sandbox.script("go", "");
     assert_eq!(sandbox.ended(&first)["Exit_status"], 0);
-    decides_the_same(&sandbox, &folder);
+    assert_replay_gives_the_same_plans(&sandbox, &folder);
 }
 
 /// A new resource rebuilds the scheduler's state: running jobs keep their resources, and a replay
 /// gives the same plans.
 #[test]
-fn a_resource_made_while_jobs_run_is_counted_at_once() {
+fn a_resource_created_while_jobs_run_is_counted_at_once() {
     let (folder, sandbox) = recorded();
     let running = sandbox.submit(&["-l", "ncpus=1"], "sleep 600\n");
     sandbox.running(&running);
@@ -79,7 +79,7 @@ fn a_resource_made_while_jobs_run_is_counted_at_once() {
     sandbox.until("its comment", || {
         comment().contains("Not Running").then_some(())
     });
-    refused(
+    assert_refused(
         &manage(&sandbox, "delete resource lic"),
         179,
         "Cannot delete busy object",
@@ -90,11 +90,11 @@ fn a_resource_made_while_jobs_run_is_counted_at_once() {
     manage(&sandbox, "set server backfill_depth = 2").ok();
     sandbox.script("go", "");
     assert_eq!(sandbox.ended(&first)["Exit_status"], 0);
-    decides_the_same(&sandbox, &folder);
+    assert_replay_gives_the_same_plans(&sandbox, &folder);
 }
 
 #[test]
-fn a_changed_file_is_taken_over_and_a_bad_one_refused_whole() {
+fn a_changed_file_is_applied_and_an_invalid_one_refused_completely() {
     let sandbox = Sandbox::configured("[[queue]]\nname = \"fast\"\n[launch]\n");
     let file = sandbox.home().join("lanai.toml");
     let text = fs::read_to_string(&file).unwrap();
@@ -111,16 +111,16 @@ fn a_changed_file_is_taken_over_and_a_bad_one_refused_whole() {
                 .map(str::to_string)
         })
     };
-    let said = reload(
+    let log = reload(
         &format!(
             "{text}\n[[queue]]\nname = \"slow\"\nstarted = false\n[cycle]\npoll_interval = \"7s\"\n"
         ),
         "reloaded:",
     );
     assert!(
-        said.contains("[cycle] poll_interval = \"7s\"")
-            && said.contains("[[queue]] slow started = false"),
-        "{said}"
+        log.contains("[cycle] poll_interval = \"7s\"")
+            && log.contains("[[queue]] slow started = false"),
+        "{log}"
     );
     assert!(
         manage(&sandbox, "list queue slow")
@@ -131,13 +131,13 @@ fn a_changed_file_is_taken_over_and_a_bad_one_refused_whole() {
         manage(&sandbox, "list queue fast")
             .ok()
             .contains("Priority = 5"),
-        "qmgr stands above the file"
+        "qmgr settings override the file"
     );
 
-    let said = reload("[[queue]]\nname = \"slow\"\nstarted = 5\n", "not reloaded");
+    let log = reload("[[queue]]\nname = \"slow\"\nstarted = 5\n", "not reloaded");
     assert!(
-        said.contains("lanai.toml: line 3: `started` in [[queue]] must be true or false"),
-        "{said}"
+        log.contains("lanai.toml: line 3: `started` in [[queue]] must be true or false"),
+        "{log}"
     );
     assert!(
         manage(&sandbox, "list queue slow")
@@ -149,14 +149,14 @@ fn a_changed_file_is_taken_over_and_a_bad_one_refused_whole() {
         "{}\n[server]\nname = \"other\"\n",
         text.replace("name = \"fast\"", "name = \"quick\"")
     );
-    let said = reload(&fixed, "reloaded:");
+    let log = reload(&fixed, "reloaded:");
     assert!(
-        said.contains("[server] name: takes effect when schedd is restarted")
-            && said.contains("no [[queue]] slow"),
-        "{said}"
+        log.contains("[server] name: takes effect when schedd is restarted")
+            && log.contains("no [[queue]] slow"),
+        "{log}"
     );
-    assert!(said.contains("queue fast: Unknown queue"), "{said}");
-    refused(&manage(&sandbox, "list queue fast"), 1, "Unknown queue");
+    assert!(log.contains("queue fast: Unknown queue"), "{log}");
+    assert_refused(&manage(&sandbox, "list queue fast"), 1, "Unknown queue");
     let checked = sandbox.run("schedd", &["--check"]).ok();
     assert!(checked.contains(
         "# warning: a setting of qmgr conflicts with the file and is ignored: queue fast: Unknown \
@@ -167,14 +167,14 @@ fn a_changed_file_is_taken_over_and_a_bad_one_refused_whole() {
         manage(&sandbox, "list queue fast")
             .ok()
             .contains("Priority = 5"),
-        "it counts again"
+        "the qmgr setting applies again"
     );
 }
 
 const LIC: &str = "[[resource]]\nname = \"lic\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 1\n";
 
 #[test]
-fn a_requested_resource_cannot_be_deleted_and_its_loss_is_reported_at_startup() {
+fn removing_a_requested_resource_is_refused_and_reported_at_startup() {
     let sandbox = Sandbox::configured(LIC);
     let file = sandbox.home().join("lanai.toml");
     let with = fs::read_to_string(&file).unwrap();
@@ -184,21 +184,21 @@ fn a_requested_resource_cannot_be_deleted_and_its_loss_is_reported_at_startup() 
     let waiting = sandbox.submit(&["-l", "lic=1"], "true\n");
     fs::write(&file, without).unwrap();
     kill(sandbox.pid_of("schedd").unwrap(), 1);
-    let said = "not reloaded, settings unchanged";
-    let said = sandbox.until(said, || {
+    let message = "not reloaded, settings unchanged";
+    let line = sandbox.until(message, || {
         sandbox
             .log()
             .lines()
-            .find(|line| line.contains(said))
+            .find(|line| line.contains(message))
             .map(str::to_string)
     });
     assert!(
-        said.contains(&format!("job {running}")) && said.contains("`lic`"),
-        "{said}"
+        line.contains(&format!("job {running}")) && line.contains("`lic`"),
+        "{line}"
     );
     assert!(
         manage(&sandbox, "list resource lic").ok().contains("lic"),
-        "it is as it was"
+        "the configuration is unchanged"
     );
 
     sandbox.kill("schedd");
@@ -206,18 +206,18 @@ fn a_requested_resource_cannot_be_deleted_and_its_loss_is_reported_at_startup() 
     assert_eq!(
         sandbox.ended(&free)["Exit_status"],
         0,
-        "schedd starts, and so does what needs nothing of it"
+        "schedd starts, and jobs that do not request `lic` run"
     );
     assert_eq!(sandbox.state(&running), "R");
     assert_eq!(
         sandbox.state(&waiting),
         "Q",
-        "it does not run without what it asks for"
+        "a job that requests `lic` does not start"
     );
     let comment = sandbox.until("a comment", || {
         sandbox.job(&waiting)["comment"]
             .as_str()
-            .filter(|said| said.contains("lic"))
+            .filter(|comment| comment.contains("lic"))
             .map(str::to_string)
     });
     assert!(

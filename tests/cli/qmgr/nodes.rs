@@ -1,6 +1,6 @@
 //! Nodes: taken offline, created and deleted.
 
-use super::{manage, refused};
+use super::{assert_refused, manage};
 use crate::support::sandbox::Sandbox;
 
 #[test]
@@ -43,7 +43,7 @@ fn a_node_is_taken_offline_and_its_resources_are_set() {
             .ok()
             .contains("resources_available.ncpus = 4")
     );
-    refused(
+    assert_refused(
         &manage(
             &sandbox,
             "set node n Priority = 7, comment = \"other\", state = bogus",
@@ -54,9 +54,9 @@ fn a_node_is_taken_offline_and_its_resources_are_set() {
     let as_before = manage(&sandbox, "print node n").ok();
     assert!(
         !as_before.contains("Priority") && as_before.contains("half of it"),
-        "all or nothing: {as_before}"
+        "a refused command changes nothing: {as_before}"
     );
-    refused(
+    assert_refused(
         &manage(&sandbox, "set node n partition = p"),
         181,
         "No support for requested service: partition",
@@ -73,7 +73,7 @@ fn nodes(sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn an_unused_node_that_no_noded_reports_is_removed() {
+fn a_node_is_deleted_only_if_unused_and_without_noded() {
     let sandbox = Sandbox::configured("[[node]]\nname = \"n1\"\n");
     sandbox.start_nodes(2, 2);
     manage(
@@ -96,52 +96,52 @@ fn an_unused_node_that_no_noded_reports_is_removed() {
     );
     let id = sandbox.submit(&["-l", "select=1:ncpus=1:host=n2"], "sleep 600\n");
     sandbox.running(&id);
-    refused(
+    assert_refused(
         &manage(&sandbox, "delete node n2"),
         179,
         "Cannot delete busy object\n",
     );
     sandbox.run("qdel", &["-W", "force", &id]).ok();
-    // The noded still has to report the end of the job.
+    // noded still has to report the end of the job.
     let is_idle = || {
         manage(&sandbox, "delete node n2")
             .err
             .contains("its noded is connected")
     };
     sandbox.until("the end of the job", || is_idle().then_some(()));
-    refused(
+    assert_refused(
         &manage(&sandbox, "delete node n2"),
         179,
         "Cannot delete busy object: its noded is connected; stop it",
     );
-    refused(
+    assert_refused(
         &manage(&sandbox, "delete node n1"),
         179,
         "Cannot delete busy object: its [[node]] is at line 2 of /",
     );
     sandbox.kill("noded");
-    let is_away = || {
+    let is_down = || {
         sandbox
             .run("pbsnodes", &["n2"])
             .out
             .contains("state = down")
     };
-    sandbox.until("n2 to be away", || is_away().then_some(()));
+    sandbox.until("n2 to be down", || is_down().then_some(()));
     manage(&sandbox, "delete node n2").ok();
     assert!(
         nodes(&sandbox).contains(&"n1".to_string()) && !nodes(&sandbox).contains(&"n2".to_string())
     );
-    refused(&manage(&sandbox, "delete node n2"), 214, "Unknown node");
+    assert_refused(&manage(&sandbox, "delete node n2"), 214, "Unknown node");
     sandbox.kill("schedd");
     assert!(
         !nodes(&sandbox).contains(&"n2".to_string()),
-        "nor is it there after a restart"
+        "n2 is still deleted after a restart"
     );
     assert!(
         !sandbox
             .run("schedd", &["--check"])
             .ok()
             .contains("ncpus = 1"),
-        "what was said of it is forgotten too"
+        "the qmgr settings of n2 are deleted, too"
     );
 }

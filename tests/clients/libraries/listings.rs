@@ -4,13 +4,13 @@ use super::{attributes, head};
 use serde_json::{Value, json};
 
 #[test]
-fn flags_and_ids_may_stand_in_any_order_and_together() {
+fn options_and_ids_may_be_combined_in_any_order() {
     let sandbox = head();
-    let (over, held) = (
+    let (finished, held) = (
         sandbox.submit(&[], "exit 1\n"),
         sandbox.submit(&["-h"], "true\n"),
     );
-    sandbox.ended(&over);
+    sandbox.ended(&finished);
     let plain = |arguments: &[&str]| {
         let shown = sandbox.run("qstat", arguments).ok();
         shown
@@ -19,12 +19,12 @@ fn flags_and_ids_may_stand_in_any_order_and_together() {
             .map(str::to_string)
             .collect::<Vec<_>>()
     };
-    let expected = plain(&["-f", "-x", "-F", "json", &over, &held]);
+    let expected = plain(&["-f", "-x", "-F", "json", &finished, &held]);
     for arguments in [
-        &["-F", "json", "-f", &over, &held, "-x"][..],
-        &[&over, "-xf", &held, "-Fjson"],
-        &["-fxF", "json", &over, &held],
-        &["-Efx", "-Fjson", &over, &held],
+        &["-F", "json", "-f", &finished, &held, "-x"][..],
+        &[&finished, "-xf", &held, "-Fjson"],
+        &["-fxF", "json", &finished, &held],
+        &["-Efx", "-Fjson", &finished, &held],
         &["-fx", "-F", "json", "1", "2@head"],
     ] {
         assert_eq!(plain(arguments), expected, "{arguments:?}");
@@ -33,18 +33,18 @@ fn flags_and_ids_may_stand_in_any_order_and_together() {
 }
 
 #[test]
-fn names_of_servers_queues_and_users_choose_jobs_in_full() {
+fn qstat_f_accepts_names_of_servers_queues_and_users() {
     let sandbox = head();
     let id = sandbox.submit(&["-h", "-q", "workq@head"], "true\n");
     let user = sandbox.owner(&id);
     let full = sandbox.run("qstat", &["-f", &id]).ok();
-    let glued = format!("-u{user}");
+    let joined = format!("-u{user}");
     for arguments in [
         &["-f"][..],
         &["-f", "@head"],
         &["-f", "workq"],
         &["-f", "-u", &user],
-        &["-f", &glued],
+        &["-f", &joined],
     ] {
         assert_eq!(sandbox.run("qstat", arguments).ok(), full, "{arguments:?}");
     }
@@ -52,7 +52,7 @@ fn names_of_servers_queues_and_users_choose_jobs_in_full() {
         sandbox.run("qstat", &["-f", "-1", "workq"]).ok(),
         sandbox.run("qstat", &["-fw"]).ok()
     );
-    assert_eq!(sandbox.run("qstat", &["-f", "-u", "nobody-else"]).ok(), "");
+    assert_eq!(sandbox.run("qstat", &["-f", "-u", "nosuchuser"]).ok(), "");
     assert!(
         sandbox
             .run("qstat", &["-B", "-f"])
@@ -68,17 +68,17 @@ fn names_of_servers_queues_and_users_choose_jobs_in_full() {
     assert_eq!(
         sandbox.run("qstat", &["-f", "@head"]).ok(),
         "",
-        "and it is no error"
+        "an empty list is not an error"
     );
 }
 
 #[test]
 fn every_row_of_the_wide_list_has_all_columns_and_a_comment() {
     let sandbox = head();
-    let over = sandbox.submit(&["-l", "mem=10mb,walltime=1:0:0"], "true\n");
+    let finished = sandbox.submit(&["-l", "mem=10mb,walltime=1:0:0"], "true\n");
     let held = sandbox.submit(&["-h", "-J", "1-2"], "true\n");
-    sandbox.ended(&over);
-    let user = sandbox.owner(&over);
+    sandbox.ended(&finished);
+    let user = sandbox.owner(&finished);
     let table = sandbox.run("qstat", &["-s", "-x", "-w", "-u", &user]).ok();
     let lines: Vec<&str> = table
         .lines()
@@ -86,7 +86,7 @@ fn every_row_of_the_wide_list_has_all_columns_and_a_comment() {
         .skip(1)
         .collect();
     assert_eq!(lines.len(), 4, "{table}");
-    for (pair, id, state) in [(&lines[..2], &over, "F"), (&lines[2..], &held, "H")] {
+    for (pair, id, state) in [(&lines[..2], &finished, "F"), (&lines[2..], &held, "H")] {
         let columns: Vec<&str> = pair[0].split_whitespace().collect();
         assert_eq!(
             (columns.len(), columns[0], columns[9]),
@@ -180,7 +180,7 @@ fn subjobs_are_counted_and_shown_as_members_of_their_array() {
     let members = ["1[1].head", "1[2].head", "1[3].head", "1[].head"];
     assert_eq!(jobs.keys().collect::<Vec<_>>(), members);
     for attributes in jobs.values() {
-        for compulsory in [
+        for required in [
             "Resource_List.nodect",
             "Resource_List.ncpus",
             "Job_Owner",
@@ -189,8 +189,8 @@ fn subjobs_are_counted_and_shown_as_members_of_their_array() {
             "ctime",
         ] {
             assert!(
-                attributes.contains_key(compulsory),
-                "{compulsory} in {attributes:?}"
+                attributes.contains_key(required),
+                "{required} in {attributes:?}"
             );
         }
     }

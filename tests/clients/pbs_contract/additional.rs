@@ -1,13 +1,13 @@
-//! Ten additional checks, numbered by the contract's list after the forty.
+//! Ten additional checks, which the contract lists after the forty.
 
-use super::{alone, busy, comment, quiet, running, says, submitted};
+use super::{alone, assert_prints, busy, comment, quiet, running, submitted};
 use crate::support::sandbox::{Sandbox, number};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn extra_01_a_job_finds_its_variables() {
+fn extra_01_a_job_has_its_environment_variables() {
     let sandbox = busy();
     let script = "echo $PBS_JOBID $PBS_O_WORKDIR $NCPUS\ncat $PBS_NODEFILE\n";
     let id = sandbox.submit(
@@ -21,14 +21,14 @@ fn extra_01_a_job_finds_its_variables() {
         .split('/')
         .next()
         .unwrap();
-    let said = format!("{id} {} 2\n{node}\n{node}\n", sandbox.work().display());
-    assert_eq!(sandbox.read(&format!("names.o{}", number(&id))), said);
+    let expected = format!("{id} {} 2\n{node}\n{node}\n", sandbox.work().display());
+    assert_eq!(sandbox.read(&format!("names.o{}", number(&id))), expected);
 }
 
 /// Decision 7: a job starts in the directory where it was submitted; in the home directory, as in
 /// PBS, only if configured.
 #[test]
-fn extra_02_a_job_starts_where_it_was_submitted_or_at_home_if_the_site_says_so() {
+fn extra_02_a_job_starts_where_submitted_or_at_home_if_configured() {
     let lines = "mkdir -p sub && cd sub && echo pwd | qsub -N where -W block=true -o ../where";
     let here = busy();
     here.shell(lines).line();
@@ -51,12 +51,12 @@ fn extra_03_a_job_over_its_walltime_ends_with_minus_29() {
     let id = running(&sandbox, "-N long -l walltime=1");
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], -29, "{job}");
-    let said = sandbox.read(&format!("long.e{}", number(&id)));
-    assert_eq!(said, "=>> PBS: job killed: walltime 1 exceeded limit 1\n");
+    let errors = sandbox.read(&format!("long.e{}", number(&id)));
+    assert_eq!(errors, "=>> PBS: job killed: walltime 1 exceeded limit 1\n");
 }
 
 #[test]
-fn extra_04_joined_output_is_one_file_for_the_owner_alone() {
+fn extra_04_joined_output_is_one_file_readable_only_by_the_owner() {
     let sandbox = busy();
     let id = sandbox.submit(&["-N", "both", "-j", "oe"], "echo out; echo err >&2\n");
     sandbox.ended(&id);
@@ -74,7 +74,7 @@ fn extra_04_joined_output_is_one_file_for_the_owner_alone() {
 }
 
 #[test]
-fn extra_05_an_afterok_job_ends_after_a_failure() {
+fn extra_05_a_failure_ends_the_afterok_job() {
     let sandbox = busy();
     let parent = sandbox.submit(&["-h"], "exit 1\n");
     let child = submitted(&sandbox, &format!("-W depend=afterok:{parent}"));
@@ -89,7 +89,7 @@ fn extra_05_an_afterok_job_ends_after_a_failure() {
 }
 
 #[test]
-fn extra_06_an_afternotok_job_is_released_by_a_failure() {
+fn extra_06_a_failure_releases_the_afternotok_job() {
     let sandbox = busy();
     let parent = sandbox.submit(&["-h"], "exit 1\n");
     let child = sandbox.submit(&["-W", &format!("depend=afternotok:{parent}")], "true\n");
@@ -122,24 +122,24 @@ fn extra_07_a_queued_job_shows_the_missing_amounts() {
         format!("{waits} (R: 1 A: 0 T: 4)")
     );
     let never = submitted(&sandbox, "-l ncpus=8");
-    let told = comment(&sandbox, &never, "Can Never Run: ");
+    let text = comment(&sandbox, &never, "Can Never Run: ");
     assert!(
-        told.starts_with("Can Never Run: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 4)"),
-        "{told}"
+        text.starts_with("Can Never Run: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 4)"),
+        "{text}"
     );
 }
 
 #[test]
 fn extra_08_qmgr_names_object_server_and_error() {
-    let told =
+    let expected =
         "qmgr obj=nosuch svr=default: Unknown queue\nqmgr: Error (15018) returned from server\n";
-    says(&quiet(), "qmgr -c 'list queue nosuch'", 1, "", told);
+    assert_prints(&quiet(), "qmgr -c 'list queue nosuch'", 1, "", expected);
 }
 
 #[test]
 fn extra_09_a_queue_limit_is_reported_to_the_blocked_user() {
     let sandbox = alone("");
-    says(
+    assert_prints(
         &sandbox,
         "qmgr -c 'set queue workq max_run = [u:PBS_GENERIC=1]'",
         0,
@@ -148,13 +148,13 @@ fn extra_09_a_queue_limit_is_reported_to_the_blocked_user() {
     );
     running(&sandbox, "");
     let waits = submitted(&sandbox, "");
-    let told = "Not Running: User has reached queue workq running job limit.";
-    let said = comment(&sandbox, &waits, "Not Running: User");
-    assert!(said.starts_with(told), "{said}");
+    let expected = "Not Running: User has reached queue workq running job limit.";
+    let text = comment(&sandbox, &waits, "Not Running: User");
+    assert!(text.starts_with(expected), "{text}");
 }
 
 #[test]
-fn extra_10_lines_that_are_joined_again_are_the_wide_display() {
+fn extra_10_joining_wrapped_lines_gives_the_wide_output() {
     let sandbox = quiet();
     let long = "x".repeat(300);
     let odd = format!("-v 'A=\"a, b\",B={long},C=c\\d,D=e=f,E=line\nmore\tend,F=\u{fc}'");

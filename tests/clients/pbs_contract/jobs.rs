@@ -1,39 +1,39 @@
 //! Checks 34 to 38: state changes of jobs, and the permissions for them.
 
-use super::{busy, finished, quiet, running, says, shown, submitted};
+use super::{assert_prints, busy, finished, quiet, running, shown, submitted};
 use crate::support::installation::shared;
 use crate::support::people::{TestUser, people};
 use crate::support::sandbox::Sandbox;
 
 #[test]
-fn check_34_unknown_and_finished_jobs_are_not_deleted() {
+fn check_34_qdel_refuses_unknown_and_finished_jobs() {
     let sandbox = busy();
-    says(
+    assert_prints(
         &sandbox,
         "qdel 999",
         153,
         "",
         "qdel: Unknown Job Id 999.head\n",
     );
-    let over = finished(&sandbox);
-    says(
+    let id = finished(&sandbox);
+    assert_prints(
         &sandbox,
-        &format!("qdel {over}"),
+        &format!("qdel {id}"),
         35,
         "",
-        &format!("qdel: Job has finished {over}\n"),
+        &format!("qdel: Job has finished {id}\n"),
     );
 }
 
 #[test]
-fn check_35_a_deleted_job_is_history_with_status_271() {
+fn check_35_a_deleted_job_is_in_the_history_with_status_271() {
     let sandbox = busy();
     let id = running(&sandbox, "");
-    says(&sandbox, &format!("qdel {id}"), 0, "", "");
+    assert_prints(&sandbox, &format!("qdel {id}"), 0, "", "");
     sandbox.ended(&id);
-    let told = ["job_state", "substate", "Exit_status"].map(|name| shown(&sandbox, &id, name));
+    let values = ["job_state", "substate", "Exit_status"].map(|name| shown(&sandbox, &id, name));
     assert_eq!(
-        told,
+        values,
         ["job_state = F", "substate = 91", "Exit_status = 271"]
     );
 }
@@ -60,7 +60,7 @@ impl Alice {
     }
 
     #[track_caller]
-    fn is_told(&self, program: &str, arguments: &[&str], code: i32, err: &str) {
+    fn assert_prints(&self, program: &str, arguments: &[&str], code: i32, err: &str) {
         let done = self.alice.run(&self.sandbox, program, arguments);
         assert_eq!(
             (done.code, done.out.as_str(), done.err.as_str()),
@@ -71,51 +71,54 @@ impl Alice {
 }
 
 #[test]
-fn check_36_the_account_of_a_running_job_stays() {
+fn check_36_the_account_of_a_running_job_cannot_be_changed() {
     let sandbox = busy();
     let id = running(&sandbox, "");
-    let told = format!("qalter: Cannot modify attribute while job running  Account_Name {id}\n");
-    says(&sandbox, &format!("qalter -A x {id}"), 167, "", &told);
+    let expected =
+        format!("qalter: Cannot modify attribute while job running  Account_Name {id}\n");
+    assert_prints(&sandbox, &format!("qalter -A x {id}"), 167, "", &expected);
     sandbox.run("qdel", &[&id]).ok();
 }
 
 #[test]
-fn check_37_users_give_their_running_jobs_no_more_time() {
-    let Some(at) = Alice::new("time") else { return };
-    let told = format!("qalter: Unauthorized Request  {}\n", at.running);
-    at.is_told(
+fn check_37_users_cannot_extend_the_walltime_of_running_jobs() {
+    let Some(alice) = Alice::new("time") else {
+        return;
+    };
+    let expected = format!("qalter: Unauthorized Request  {}\n", alice.running);
+    alice.assert_prints(
         "qalter",
-        &["-l", "walltime=99:00:00", &at.running],
+        &["-l", "walltime=99:00:00", &alice.running],
         159,
-        &told,
+        &expected,
     );
     assert_eq!(
-        at.sandbox.job(&at.running)["Resource_List"]["walltime"],
+        alice.sandbox.job(&alice.running)["Resource_List"]["walltime"],
         "00:01:00"
     );
-    at.is_told("qalter", &["-l", "walltime=30", &at.running], 0, "");
+    alice.assert_prints("qalter", &["-l", "walltime=30", &alice.running], 0, "");
 }
 
 #[test]
-fn check_38_users_rerun_nothing_and_what_waits_gets_no_signal() {
+fn check_38_users_cannot_rerun_jobs_or_signal_queued_jobs() {
     let sandbox = quiet();
     let waiting = submitted(&sandbox, "");
-    let told = format!("qsig: Request invalid for state of job {waiting}\n");
-    says(
+    let expected = format!("qsig: Request invalid for state of job {waiting}\n");
+    assert_prints(
         &sandbox,
         &format!("qsig -s SIGTERM {waiting}"),
         168,
         "",
-        &told,
+        &expected,
     );
-    let Some(at) = Alice::new("rerun") else {
+    let Some(alice) = Alice::new("rerun") else {
         return;
     };
-    at.is_told(
+    alice.assert_prints(
         "qrerun",
-        &[&at.running],
+        &[&alice.running],
         159,
-        &format!("qrerun: Unauthorized Request  {}\n", at.running),
+        &format!("qrerun: Unauthorized Request  {}\n", alice.running),
     );
-    assert_eq!(at.sandbox.state(&at.running), "R");
+    assert_eq!(alice.sandbox.state(&alice.running), "R");
 }

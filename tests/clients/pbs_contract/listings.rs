@@ -1,7 +1,8 @@
 //! Checks 26 to 33, 39 and 40: output and refusals of `qstat`, `qselect` and `pbsnodes`.
 
 use super::{
-    alone, busy, finished, host, quiet, running, says, says_with_usage, submitted, timeless,
+    alone, assert_prints, assert_usage_error, busy, finished, host, quiet, running, submitted,
+    without_times,
 };
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
@@ -16,18 +17,18 @@ fn table(sandbox: &Sandbox, id: &str, name: &str, time: &str, state: &str) -> St
 }
 
 #[test]
-fn check_26_a_held_job_waits_once_it_is_released() {
+fn check_26_a_released_job_is_queued() {
     let sandbox = quiet();
     let id = submitted(&sandbox, "-h");
-    says(
+    assert_prints(
         &sandbox,
         &format!("qstat {id}"),
         0,
         &table(&sandbox, &id, "job.sh", "0", "H"),
         "",
     );
-    says(&sandbox, &format!("qrls {id}"), 0, "", "");
-    says(
+    assert_prints(&sandbox, &format!("qrls {id}"), 0, "", "");
+    assert_prints(
         &sandbox,
         &format!("qstat {id}"),
         0,
@@ -37,18 +38,18 @@ fn check_26_a_held_job_waits_once_it_is_released() {
 }
 
 #[test]
-fn check_27_without_a_job_there_is_nothing_to_show_and_no_heading() {
+fn check_27_without_jobs_qstat_prints_nothing() {
     let sandbox = alone("");
-    says(&sandbox, "qstat", 0, "", "");
+    assert_prints(&sandbox, "qstat", 0, "", "");
     finished(&sandbox);
-    says(&sandbox, "qstat", 0, "", "");
+    assert_prints(&sandbox, "qstat", 0, "", "");
 }
 
 #[test]
-fn check_28_a_job_is_shown_in_three_lines() {
+fn check_28_qstat_shows_a_job_in_three_lines() {
     let sandbox = busy();
     let id = running(&sandbox, "-l walltime=60");
-    let (done, used) = sandbox.until("a second look at the same use", || {
+    let (done, used) = sandbox.until("two equal values of cput", || {
         let used = || {
             sandbox.job(&id)["resources_used"]["cput"]
                 .as_str()
@@ -65,7 +66,7 @@ fn check_28_a_job_is_shown_in_three_lines() {
 
 #[test]
 fn check_29_an_unknown_job_is_reported_with_its_full_id() {
-    says(
+    assert_prints(
         &quiet(),
         "qstat 999",
         153,
@@ -75,14 +76,14 @@ fn check_29_an_unknown_job_is_reported_with_its_full_id() {
 }
 
 #[test]
-fn check_30_a_finished_job_is_history() {
+fn check_30_a_finished_job_is_shown_only_with_x() {
     let sandbox = busy();
     let id = finished(&sandbox);
-    let told = format!(
+    let expected = format!(
         "qstat: {id} Job has finished, use -x or -H to obtain historical job information\n"
     );
-    says(&sandbox, &format!("qstat {id}"), 35, "", &told);
-    says(
+    assert_prints(&sandbox, &format!("qstat {id}"), 35, "", &expected);
+    assert_prints(
         &sandbox,
         &format!("qstat -x {id}"),
         0,
@@ -92,8 +93,8 @@ fn check_30_a_finished_job_is_history() {
 }
 
 #[test]
-fn check_31_a_format_needs_the_full_display() {
-    says_with_usage(
+fn check_31_an_output_format_requires_full_output() {
+    assert_usage_error(
         &quiet(),
         "qstat -F json",
         2,
@@ -102,23 +103,23 @@ fn check_31_a_format_needs_the_full_display() {
 }
 
 #[test]
-fn check_32_json_about_no_job_is_valid_and_has_no_jobs() {
+fn check_32_json_without_jobs_is_valid() {
     let done = quiet().shell("qstat -f -F json 999");
     assert_eq!(
         (done.code, done.err.as_str()),
         (153, "qstat: Unknown Job Id 999.head\n")
     );
     let version = env!("CARGO_PKG_VERSION");
-    let frame = format!(
+    let expected = format!(
         "{{\n\t\"timestamp\":\t<EPOCH>,\n\t\"pbs_version\":\t\"{version}\",\n\t\"pbs_server\":\t\"head\"\n}}\n"
     );
-    assert_eq!(timeless(&done.out), frame);
+    assert_eq!(without_times(&done.out), expected);
     assert!(serde_json::from_str::<Value>(&done.out).unwrap()["timestamp"].is_u64());
 }
 
 #[test]
 fn check_33_an_unknown_queue_is_reported() {
-    says(
+    assert_prints(
         &quiet(),
         "qstat -Q nosuch",
         170,
@@ -128,24 +129,24 @@ fn check_33_an_unknown_queue_is_reported() {
 }
 
 #[test]
-fn check_39_nobodys_jobs_are_nothing_and_an_unknown_state_is_refused() {
+fn check_39_no_match_prints_nothing_and_an_unknown_state_is_refused() {
     let sandbox = quiet();
-    says(&sandbox, "qselect -s R -u nobody", 0, "", "");
-    says_with_usage(&sandbox, "qselect -s Z", 2, "qselect: illegal -s value\n");
+    assert_prints(&sandbox, "qselect -s R -u nobody", 0, "", "");
+    assert_usage_error(&sandbox, "qselect -s Z", 2, "qselect: illegal -s value\n");
 }
 
 #[test]
 fn check_40_nodes_are_shown_in_the_layout_of_pbs() {
     let sandbox = alone("");
     let id = running(&sandbox, "-l select=1:ncpus=1:mem=1gb");
-    says(
+    assert_prints(
         &sandbox,
         "pbsnodes nosuch",
         1,
         "",
         "Node: nosuch,  Error: Unknown node \n",
     );
-    says_with_usage(&sandbox, "pbsnodes", 1, "");
+    assert_usage_error(&sandbox, "pbsnodes", 1, "");
     let done = sandbox.shell("pbsnodes -a -F json");
     assert_eq!((done.code, done.err.as_str()), (0, ""));
     let all: Value = serde_json::from_str(&done.out).unwrap();
@@ -154,7 +155,7 @@ fn check_40_nodes_are_shown_in_the_layout_of_pbs() {
         all["timestamp"].is_u64() && node["last_state_change_time"].is_u64(),
         "{all}"
     );
-    let (text, pcpus) = (timeless(&done.out), node["pcpus"].as_u64().unwrap());
+    let (text, pcpus) = (without_times(&done.out), node["pcpus"].as_u64().unwrap());
     // PBS shows no load.
     let start = text.find("\t\t\t\"loadave\"").unwrap();
     let end = text.find("\t\t\t\"resv_enable\"").unwrap();

@@ -1,13 +1,13 @@
 //! Checks 1 to 25: requests that `qsub` accepts, and its refusals.
 
-use super::{busy, quiet, says, says_with_usage, shown, submitted};
+use super::{assert_prints, assert_usage_error, busy, quiet, shown, submitted};
 use crate::support::sandbox::Sandbox;
 use std::fs;
 
 #[test]
 fn check_01_the_version_is_printed_on_standard_output() {
     let version = format!("pbs_version = {}\n", env!("CARGO_PKG_VERSION"));
-    says(&quiet(), "qsub --version", 0, &version, "");
+    assert_prints(&quiet(), "qsub --version", 0, &version, "");
 }
 
 #[test]
@@ -28,12 +28,12 @@ fn check_02_a_script_on_standard_input_is_called_stdin() {
 }
 
 #[test]
-fn check_03_with_z_a_submission_prints_nothing() {
+fn check_03_qsub_with_z_prints_nothing() {
     let sandbox = quiet();
-    says(&sandbox, "qsub -z -N unsaid job.sh", 0, "", "");
+    assert_prints(&sandbox, "qsub -z -N quiet job.sh", 0, "", "");
     assert_eq!(
         sandbox
-            .run("qselect", &["-N", "unsaid"])
+            .run("qselect", &["-N", "quiet"])
             .ok()
             .lines()
             .count(),
@@ -43,12 +43,12 @@ fn check_03_with_z_a_submission_prints_nothing() {
 
 #[test]
 fn check_04_an_unknown_option_is_refused_with_the_usage() {
-    says_with_usage(&quiet(), "qsub -y", 2, "qsub: invalid option -- 'y'\n");
+    assert_usage_error(&quiet(), "qsub -y", 2, "qsub: invalid option -- 'y'\n");
 }
 
 #[test]
 fn check_05_a_missing_script_is_reported_with_two_colons() {
-    says(
+    assert_prints(
         &quiet(),
         "qsub nosuch.sh",
         1,
@@ -58,13 +58,13 @@ fn check_05_a_missing_script_is_reported_with_two_colons() {
 }
 
 #[test]
-fn check_06_a_folder_is_no_script() {
-    says(&quiet(), "qsub /tmp", 1, "", "qsub: script not a file\n");
+fn check_06_a_directory_is_refused_as_a_script() {
+    assert_prints(&quiet(), "qsub /tmp", 1, "", "qsub: script not a file\n");
 }
 
 #[test]
 fn check_07_a_name_with_a_blank_is_refused() {
-    says_with_usage(
+    assert_usage_error(
         &quiet(),
         "qsub -N 'a b' job.sh",
         2,
@@ -76,13 +76,13 @@ fn check_07_a_name_with_a_blank_is_refused() {
 fn check_08_a_name_of_231_characters_is_too_long() {
     let sandbox = quiet();
     let line = |length: usize| format!("qsub -N {} job.sh", "a".repeat(length));
-    says(&sandbox, &line(231), 2, "", "qsub: Job name is too long \n");
+    assert_prints(&sandbox, &line(231), 2, "", "qsub: Job name is too long \n");
     sandbox.shell(&line(230)).line();
 }
 
 #[test]
 fn check_09_a_priority_beyond_the_bounds_is_refused() {
-    says_with_usage(
+    assert_usage_error(
         &quiet(),
         "qsub -p 5000 job.sh",
         2,
@@ -92,13 +92,13 @@ fn check_09_a_priority_beyond_the_bounds_is_refused() {
 
 #[test]
 fn check_10_a_value_of_the_wrong_type_is_reported_with_its_resource() {
-    let told = "qsub: Illegal attribute or resource value Resource_List.ncpus\n";
-    says(&quiet(), "qsub -l ncpus=abc job.sh", 166, "", told);
+    let expected = "qsub: Illegal attribute or resource value Resource_List.ncpus\n";
+    assert_prints(&quiet(), "qsub -l ncpus=abc job.sh", 166, "", expected);
 }
 
 #[test]
 fn check_11_an_unknown_resource_is_reported_as_an_attribute() {
-    says(
+    assert_prints(
         &quiet(),
         "qsub -l foo=1 job.sh",
         187,
@@ -108,8 +108,8 @@ fn check_11_an_unknown_resource_is_reported_as_an_attribute() {
 }
 
 #[test]
-fn check_12_an_unknown_resource_of_a_chunk_is_reported_alone() {
-    says(
+fn check_12_an_unknown_resource_of_a_chunk_is_reported_by_name() {
+    assert_prints(
         &quiet(),
         "qsub -l select=1:foo=1 job.sh",
         187,
@@ -119,21 +119,33 @@ fn check_12_an_unknown_resource_of_a_chunk_is_reported_alone() {
 }
 
 #[test]
-fn check_13_what_is_of_a_whole_job_is_no_part_of_a_chunk() {
-    let told = "qsub: Resource invalid in \"select\" specification: walltime\n";
-    says(&quiet(), "qsub -l select=1:walltime=60 job.sh", 4, "", told);
+fn check_13_a_job_wide_resource_in_a_chunk_is_refused() {
+    let expected = "qsub: Resource invalid in \"select\" specification: walltime\n";
+    assert_prints(
+        &quiet(),
+        "qsub -l select=1:walltime=60 job.sh",
+        4,
+        "",
+        expected,
+    );
 }
 
 #[test]
-fn check_14_chunks_and_a_sum_exclude_each_other() {
-    let told =
+fn check_14_select_and_job_totals_exclude_each_other() {
+    let expected =
         "qsub: \"-lresource=\" cannot be used with \"select\" or \"place\", resource is: ncpus\n";
-    says(&quiet(), "qsub -l select=1 -l ncpus=2 job.sh", 5, "", told);
+    assert_prints(
+        &quiet(),
+        "qsub -l select=1 -l ncpus=2 job.sh",
+        5,
+        "",
+        expected,
+    );
 }
 
 #[test]
-fn check_15_a_place_needs_chunks() {
-    says(
+fn check_15_place_requires_select() {
+    assert_prints(
         &quiet(),
         "qsub -l place=pack job.sh",
         7,
@@ -144,7 +156,7 @@ fn check_15_a_place_needs_chunks() {
 
 #[test]
 fn check_16_an_unknown_queue_is_refused() {
-    says(
+    assert_prints(
         &quiet(),
         "qsub -q nosuch job.sh",
         170,
@@ -154,13 +166,13 @@ fn check_16_an_unknown_queue_is_refused() {
 }
 
 #[test]
-fn check_17_a_single_number_is_no_range() {
-    says_with_usage(&quiet(), "qsub -J 5 job.sh", 2, "qsub: illegal -J value\n");
+fn check_17_a_single_number_is_not_an_array_range() {
+    assert_usage_error(&quiet(), "qsub -J 5 job.sh", 2, "qsub: illegal -J value\n");
 }
 
 /// Decision 4: PBS refuses this request, but real clients send it.
 #[test]
-fn check_18_an_array_that_is_not_to_be_rerun_is_taken() {
+fn check_18_a_non_rerunnable_array_is_accepted() {
     let sandbox = quiet();
     let id = submitted(&sandbox, "-J 1-3 -r n");
     assert!(id.ends_with("[].head"), "{id}");
@@ -168,7 +180,7 @@ fn check_18_an_array_that_is_not_to_be_rerun_is_taken() {
 }
 
 #[test]
-fn check_19_a_waiting_array_counts_its_subjobs_without_a_blank_at_the_end() {
+fn check_19_array_state_count_has_no_trailing_blank() {
     let sandbox = quiet();
     let id = submitted(&sandbox, "-J 1-3");
     assert!(
@@ -181,10 +193,10 @@ fn check_19_a_waiting_array_counts_its_subjobs_without_a_blank_at_the_end() {
 }
 
 #[test]
-fn check_20_an_extra_word_in_a_directive_is_reported_with_the_directive() {
+fn check_20_an_extra_word_in_a_directive_is_refused() {
     let sandbox = quiet();
     fs::write(sandbox.file("f1"), "#PBS -l ncpus=1 extra\n").unwrap();
-    says(
+    assert_prints(
         &sandbox,
         "qsub f1",
         1,
@@ -194,24 +206,24 @@ fn check_20_an_extra_word_in_a_directive_is_reported_with_the_directive() {
 }
 
 #[test]
-fn check_21_directives_end_at_the_first_command_and_the_command_line_beats_them() {
+fn check_21_directives_end_at_the_first_command_and_options_override_them() {
     let sandbox = quiet();
     fs::write(sandbox.file("f2"), "#PBS -N inner\necho x\n#PBS -N late\n").unwrap();
-    has_name(&sandbox, "qsub -l walltime=60 f2", "inner");
-    has_name(&sandbox, "qsub -N cli f2", "cli");
+    assert_job_name(&sandbox, "qsub -l walltime=60 f2", "inner");
+    assert_job_name(&sandbox, "qsub -N cli f2", "cli");
 }
 
 #[test]
-fn check_22_the_prefix_of_directives_is_that_of_the_option_or_the_environment() {
+fn check_22_an_option_or_variable_sets_the_directive_prefix() {
     let sandbox = quiet();
     fs::write(sandbox.file("f"), "#XX -N xx\necho x\n").unwrap();
-    has_name(&sandbox, "PBS_DPREFIX='#XX' qsub f", "xx");
-    has_name(&sandbox, "qsub -C '#XX' f", "xx");
-    has_name(&sandbox, "qsub -C '' f", "f");
+    assert_job_name(&sandbox, "PBS_DPREFIX='#XX' qsub f", "xx");
+    assert_job_name(&sandbox, "qsub -C '#XX' f", "xx");
+    assert_job_name(&sandbox, "qsub -C '' f", "f");
 }
 
 #[track_caller]
-fn has_name(sandbox: &Sandbox, line: &str, name: &str) {
+fn assert_job_name(sandbox: &Sandbox, line: &str, name: &str) {
     let id = sandbox.shell(line).line();
     assert_eq!(
         shown(sandbox, &id, "Job_Name"),
@@ -221,7 +233,7 @@ fn has_name(sandbox: &Sandbox, line: &str, name: &str) {
 }
 
 #[test]
-fn check_23_a_blocking_qsub_ends_with_the_jobs_status() {
+fn check_23_a_blocking_qsub_exits_with_the_status_of_the_job() {
     let sandbox = busy();
     let done = sandbox.shell("echo 'exit 7' | qsub -W block=true");
     let id = done.out.trim_end();
@@ -233,8 +245,8 @@ fn check_23_a_blocking_qsub_ends_with_the_jobs_status() {
 }
 
 #[test]
-fn check_24_a_subjob_is_nothing_to_depend_on() {
-    says_with_usage(
+fn check_24_a_dependency_on_a_subjob_is_refused() {
+    assert_usage_error(
         &quiet(),
         "qsub -W depend=afterok:9[2] job.sh",
         2,
@@ -243,8 +255,8 @@ fn check_24_a_subjob_is_nothing_to_depend_on() {
 }
 
 #[test]
-fn check_25_without_a_terminal_no_job_is_interactive() {
-    let told =
+fn check_25_an_interactive_job_requires_a_terminal() {
+    let expected =
         "qsub:\tstandard input and output must be a terminal for\n\tinteractive job submission\n";
-    says(&quiet(), "qsub -I </dev/null", 1, "", told);
+    assert_prints(&quiet(), "qsub -I </dev/null", 1, "", expected);
 }

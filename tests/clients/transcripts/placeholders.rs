@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Substitute for the number of a job that was not created here.
-const NEVER_MADE: &str = "88888";
+const NO_SUCH_JOB: &str = "88888";
 
 /// Job numbers here, by their placeholder names in the recording.
 #[derive(Clone, Debug, Default)]
@@ -89,15 +89,14 @@ fn formed<'t>(text: &'t str, form: &str) -> Option<&'t str> {
 
 impl Bindings {
     /// Strips a prefix that matches the whole expected line from `text`, and binds new job numbers.
-    fn behind<'t>(&mut self, expected: &str, text: &'t str) -> Option<&'t str> {
+    fn strip_match<'t>(&mut self, expected: &str, text: &'t str) -> Option<&'t str> {
         let mut rest = text;
         for piece in pieces(expected) {
             rest = match piece {
                 Piece::Text(text) => rest.strip_prefix(text)?,
                 Piece::Form(form) => formed(rest, form)?,
-                Piece::Some(is_one) => {
-                    Some(rest.trim_start_matches(is_one)).filter(|left| left.len() < rest.len())?
-                }
+                Piece::Some(is_member) => Some(rest.trim_start_matches(is_member))
+                    .filter(|left| left.len() < rest.len())?,
                 Piece::Number(name) => self.number(name, rest)?,
             };
         }
@@ -121,7 +120,7 @@ impl Bindings {
     /// True if the line matches; binds job numbers only in that case.
     pub fn fits(&mut self, expected: &str, line: &str) -> bool {
         let mut bound = self.clone();
-        let fits = bound.behind(expected, line) == Some("");
+        let fits = bound.strip_match(expected, line) == Some("");
         if fits {
             *self = bound;
         }
@@ -138,7 +137,7 @@ impl Bindings {
 
     /// True if the line matches or continues after the match with a space or punctuation.
     pub fn begins(&mut self, expected: &str, line: &str) -> bool {
-        let rest = self.behind(expected.trim_end(), line);
+        let rest = self.strip_match(expected.trim_end(), line);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ':', ';', ',', '(', '.']))
     }
 
@@ -147,7 +146,7 @@ impl Bindings {
         let number = |name| {
             self.numbers
                 .get(name)
-                .map_or(NEVER_MADE, |number| number.as_str())
+                .map_or(NO_SUCH_JOB, |number| number.as_str())
         };
         let mut filled = String::new();
         let mut rest = command;
@@ -171,13 +170,13 @@ impl Bindings {
 }
 
 #[test]
-fn placeholders_mean_the_same_once_bound() {
+fn a_bound_placeholder_matches_only_its_value() {
     let mut bound = Bindings::default();
     assert!(bound.fits("<J1>.head", "1001.head"));
     assert!(!bound.fits("<J1>.head", "1002.head"));
     assert!(
         !bound.fits("<J2>.head", "1001.head"),
-        "another job has another number"
+        "two placeholders have different numbers"
     );
     assert!(bound.fits(
         "ctime = <CTIME> <jsdl>",

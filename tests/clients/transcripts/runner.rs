@@ -1,4 +1,4 @@
-//! Plays one recording with Lanai's programs, block by block.
+//! Replays one recording with Lanai's programs, block by block.
 
 use super::placeholders::Bindings;
 use super::tables::{Direction, Place};
@@ -10,18 +10,20 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// Number of the first job: ids are as wide as in the recordings.
-const FIRST: u32 = 1001;
+const FIRST_JOB: u32 = 1001;
 
 const CONFIG: &str = "[server]\nname = \"head\"\nworkdir = \"home\"\nmanagers = [\"root\"]\nmax_array_size = 10000\n\
     mailer = \"/tmp/recorded-in/mailer\"\nmail_from = \"adm\"\nrefuse_impossible = false\n\
     [order]\nuser_priority = \"free\"\n[cycle]\npoll_interval = \"1s\"\n";
 
-/// Time limits of a command, and of one that timed out in the recording.
+/// Time limit of a command.
 const LIMIT: Duration = Duration::from_secs(20);
-const GIVEN_UP: Duration = Duration::from_millis(1500);
 
-/// Maximum time for which a query is repeated until its answer matches, and for which a command is
-/// repeated that a job's state still refuses.
+/// Time limit of a command that timed out in the recording.
+const TIMED_OUT_LIMIT: Duration = Duration::from_millis(1500);
+
+/// Maximum time for which a query is repeated until its output matches, and a command until the
+/// state of its job permits it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Result of a block.
@@ -32,7 +34,7 @@ pub struct Outcome {
     pub difference: String,
 }
 
-/// Plays one file. Blocks that are known to differ are not repeated.
+/// Replays one file. Blocks that are known to differ are not repeated.
 pub struct Player<'a> {
     pub file: u8,
     pub directions: &'a BTreeMap<Place, Vec<Direction>>,
@@ -40,7 +42,7 @@ pub struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Plays all blocks and returns their results.
+    /// Replays all blocks and returns their results.
     pub fn play(&self, blocks: &[Block]) -> Vec<Outcome> {
         let world = World::new(CONFIG);
         begin(&world);
@@ -58,8 +60,8 @@ impl Player<'_> {
         let mut instead = None;
         for direction in self.directions.get(&place).into_iter().flatten() {
             match direction {
-                Direction::Run { who, command } => {
-                    drop(world.run(who, &self.filled(command, bindings), LIMIT))
+                Direction::Run { user, command } => {
+                    drop(world.run(user, &self.filled(command, bindings), LIMIT))
                 }
                 Direction::Means(..) => {}
                 Direction::Wait(milliseconds) => {
@@ -98,16 +100,16 @@ impl Player<'_> {
         let place = (self.file, block.line);
         let instead = self.prepare(world, place, bindings);
         let command = self.filled(instead.as_ref().unwrap_or(&block.command), bindings);
-        let who = if block.who.is_empty() {
+        let user = if block.who.is_empty() {
             "alice"
         } else {
             &block.who
         };
-        let (asks, is_known) = (is_question(&command), self.known.contains(&place));
-        if is_known || (!asks && !command.contains("qsub")) {
+        let (is_repeatable, is_known) = (is_query(&command), self.known.contains(&place));
+        if is_known || (!is_repeatable && !command.contains("qsub")) {
             settle(world);
         }
-        let patience = if is_known || !asks {
+        let patience = if is_known || !is_repeatable {
             Duration::ZERO
         } else {
             PATIENCE
@@ -115,10 +117,10 @@ impl Player<'_> {
         let started = Instant::now();
         loop {
             let done = world.run(
-                who,
+                user,
                 &command,
                 if block.code.is_none() {
-                    GIVEN_UP
+                    TIMED_OUT_LIMIT
                 } else {
                     LIMIT
                 },
@@ -155,7 +157,7 @@ fn begin(world: &World) {
     world.ok("root", "schedd && schedd --stop");
     let file = rusqlite::Connection::open(spool.join("spool.db")).unwrap();
     let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('next', ?1)";
-    file.execute(sql, [FIRST.to_string()]).unwrap();
+    file.execute(sql, [FIRST_JOB.to_string()]).unwrap();
     drop(file);
     world.ok("root", "schedd && noded --name head --ncpus 4 --mem 8gb");
     let started = Instant::now();
@@ -163,13 +165,16 @@ fn begin(world: &World) {
         .ok("root", "pbsnodes -a || true")
         .contains("state = free")
     {
-        assert!(started.elapsed() < LIMIT, "the node comes up");
+        assert!(
+            started.elapsed() < LIMIT,
+            "the node is not free after {LIMIT:?}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 /// True if a command only queries, so that it may be repeated.
-fn is_question(command: &str) -> bool {
+fn is_query(command: &str) -> bool {
     let changing = [
         "qsub",
         "qdel",
@@ -208,7 +213,7 @@ const IN_TRANSIT: Duration = Duration::from_secs(20);
 
 /// Maximum wait for a job that has no comment or that computes without a pause. Some recorded jobs
 /// never leave these states.
-const RESTLESS: Duration = Duration::from_secs(5);
+const UNSETTLED: Duration = Duration::from_secs(5);
 
 /// Waits until every job has a comment, has ended, or is running and sleeps. A signal sent before
 /// the script has set its trap would have a different effect.
@@ -218,10 +223,10 @@ fn settle(world: &World) {
         let Some(done) = world.run("root", "qstat -f -F json", LIMIT) else {
             return;
         };
-        let Ok(said) = serde_json::from_str::<serde_json::Value>(&done.out) else {
+        let Ok(document) = serde_json::from_str::<serde_json::Value>(&done.out) else {
             return;
         };
-        let jobs = said["Jobs"]
+        let jobs = document["Jobs"]
             .as_object()
             .into_iter()
             .flatten()
@@ -241,8 +246,8 @@ fn settle(world: &World) {
 fn patience(world: &World, job: &serde_json::Value) -> Duration {
     match (job["job_state"].as_str(), job["session_id"].as_u64()) {
         (Some("R"), None) | (Some("E"), _) => IN_TRANSIT,
-        (Some("R"), Some(session)) if !is_asleep(world, session) => RESTLESS,
-        (Some("Q"), _) if job["comment"].is_null() => RESTLESS,
+        (Some("R"), Some(session)) if !is_asleep(world, session) => UNSETTLED,
+        (Some("Q"), _) if job["comment"].is_null() => UNSETTLED,
         _ => Duration::ZERO,
     }
 }
@@ -255,7 +260,7 @@ fn is_asleep(world: &World, process: u64) -> bool {
 }
 
 /// Writes the differences of a file to the directory `LANAI_TRANSCRIPTS`, if set.
-pub fn write_down(file: u8, outcomes: &[Outcome]) {
+pub fn write_differences(file: u8, outcomes: &[Outcome]) {
     let Some(folder) = std::env::var_os("LANAI_TRANSCRIPTS") else {
         return;
     };

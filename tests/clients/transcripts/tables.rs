@@ -10,7 +10,7 @@ pub type Place = (u8, usize);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// A user runs a command whose output is not compared.
-    Run { who: String, command: String },
+    Run { user: String, command: String },
     /// This command replaces the block's command.
     Instead(String),
     /// A text in any command of the file is replaced by a command.
@@ -37,8 +37,8 @@ pub fn directions() -> BTreeMap<Place, Vec<Direction>> {
                 Direction::Means(text.into(), command.into())
             }
             "wait" => Direction::Wait(rest.parse().expect(line)),
-            who => Direction::Run {
-                who: who.into(),
+            user => Direction::Run {
+                user: user.into(),
                 command: rest.into(),
             },
         };
@@ -60,7 +60,7 @@ pub struct Reason {
 
 impl Reason {
     /// True if the block may also be as recorded, depending on timing.
-    pub fn is_of_the_moment(&self) -> bool {
+    pub fn depends_on_timing(&self) -> bool {
         self.category == "timing"
     }
 }
@@ -73,16 +73,16 @@ pub fn differences() -> BTreeMap<Place, Reason> {
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
     {
-        let (before, behind) = line.split_once(':').expect(line);
+        let (before, rest) = line.split_once(':').expect(line);
         if !line.starts_with(' ') {
             reason = Some(Reason {
                 category: before.into(),
-                text: behind.trim().into(),
+                text: rest.trim().into(),
             });
             continue;
         }
         let file: u8 = before.trim().parse().expect(line);
-        for at in behind.split_whitespace() {
+        for at in rest.split_whitespace() {
             let known = found.insert((file, at.parse().expect(line)), reason.clone().expect(line));
             assert_eq!(known, None, "{file:02}:{at} is listed twice");
         }

@@ -1,7 +1,7 @@
 //! Compares the result of a command with its recording.
 
-use super::alike::{Row, rows};
 use super::placeholders::Bindings;
+use super::rows::{Row, rows};
 use super::world::{EXEC, PBSHOME, SCRATCH};
 use crate::support::blocks::Block;
 use crate::support::sandbox::Done;
@@ -13,7 +13,7 @@ pub enum Verdict {
     /// Equal.
     Same,
     /// Equal except for additional text on standard error (decision 21).
-    SaysMore,
+    MoreText,
     /// Different.
     Differs,
 }
@@ -27,27 +27,24 @@ pub fn verdict(block: &Block, done: Option<&Done>, bindings: &mut Bindings) -> V
             Verdict::Differs
         };
     };
-    let mut fit = |wanted: &str, said: &str| {
-        rows(wanted, said, bindings)
+    let mut matches = |wanted: &str, actual: &str| {
+        rows(wanted, actual, bindings)
             .iter()
             .all(|row| matches!(row, Row::Same(_)))
     };
-    let wanted = without_usage(&expected(&block.out));
-    let out = fit(&wanted, &as_if_today(&wanted, &without_usage(&done.out)));
-    let (wanted, said) = (
-        without_usage(&expected(&block.err)),
-        without_usage(&done.err),
-    );
+    let wanted = mark_usage(&expected(&block.out));
+    let out = matches(&wanted, &as_if_today(&wanted, &mark_usage(&done.out)));
+    let (wanted, actual) = (mark_usage(&expected(&block.err)), mark_usage(&done.err));
     let needs_no_usage = wanted.ends_with("<USAGE>\n");
-    let same =
-        fit(&wanted, &said) || (needs_no_usage && fit(usage_apart(&wanted), usage_apart(&said)));
+    let same = matches(&wanted, &actual)
+        || (needs_no_usage && matches(strip_usage_mark(&wanted), strip_usage_mark(&actual)));
     match (
         out && code == done.code,
         same,
-        says_all(&wanted, &said, bindings),
+        contains_all(&wanted, &actual, bindings),
     ) {
         (true, true, _) => Verdict::Same,
-        (true, false, true) => Verdict::SaysMore,
+        (true, false, true) => Verdict::MoreText,
         _ => Verdict::Differs,
     }
 }
@@ -65,26 +62,24 @@ pub fn expected(text: &str) -> String {
     let text = text.replace("Sat 11:28", "<DAY H:M>");
     let text = ["11:28", "11:38", "12:28", "12:29"]
         .iter()
-        .fold(text, |text, moment| {
-            text.replace(&format!("Today {moment}"), "Today <H:M>")
+        .fold(text, |text, time| {
+            text.replace(&format!("Today {time}"), "Today <H:M>")
         });
     text.split_inclusive('\n').map(measured).collect()
 }
 
-/// Recorded reservations begin and end on the same day. Late in the evening they cross midnight
-/// here, and a weekday is printed: replaces it by `Today` where the recording has that.
-fn as_if_today(wanted: &str, said: &str) -> String {
-    let line = |(wanted, said): (&str, &str)| {
-        let (wanted, mut said) = (
+/// Replaces a weekday by `Today` where the recording has `Today`. Recorded reservations begin and
+/// end on the same day. If the test runs late in the evening, they cross midnight.
+fn as_if_today(wanted: &str, actual: &str) -> String {
+    let line = |(wanted, actual): (&str, &str)| {
+        let (wanted, mut actual) = (
             wanted.split(" / ").collect::<Vec<_>>(),
-            said.split(" / ").map(String::from).collect::<Vec<_>>(),
+            actual.split(" / ").map(String::from).collect::<Vec<_>>(),
         );
-        if let ([before, _, after], [start, _, end]) = (&wanted[..], &mut said[..]) {
+        if let ([before, _, after], [start, _, end]) = (&wanted[..], &mut actual[..]) {
             let at = start.len().saturating_sub("  Sun 00:31".len());
             if before.ends_with("Today <H:M>")
-                && start
-                    .get(at..)
-                    .is_some_and(|moment| moment.starts_with("  "))
+                && start.get(at..).is_some_and(|time| time.starts_with("  "))
             {
                 start.replace_range(at..at + "  Sun".len(), "Today");
             }
@@ -92,10 +87,10 @@ fn as_if_today(wanted: &str, said: &str) -> String {
                 *end = format!("Today{}{}", &end[3..9], &end[11..]);
             }
         }
-        said.join(" / ")
+        actual.join(" / ")
     };
     let wanted = wanted.split_inclusive('\n').chain(std::iter::repeat(""));
-    wanted.zip(said.split_inclusive('\n')).map(line).collect()
+    wanted.zip(actual.split_inclusive('\n')).map(line).collect()
 }
 
 /// Replaces a measured value in a JSON line by a placeholder.
@@ -123,7 +118,7 @@ fn measured(line: &str) -> String {
 }
 
 /// Replaces a usage text by a marker, because usage and help texts differ from PBS's (decision 8).
-fn without_usage(text: &str) -> String {
+fn mark_usage(text: &str) -> String {
     let is_usage =
         |line: &&str| line.to_ascii_lowercase().starts_with("usage:") || *line == "<USAGE>";
     let kept: Vec<&str> = text
@@ -135,19 +130,19 @@ fn without_usage(text: &str) -> String {
 }
 
 /// Text without the marker for a usage.
-fn usage_apart(text: &str) -> &str {
+fn strip_usage_mark(text: &str) -> &str {
     text.strip_suffix("<USAGE>\n").unwrap_or(text)
 }
 
 /// True if the output contains every expected line in order, each possibly continued.
-fn says_all(expected: &str, text: &str, bindings: &mut Bindings) -> bool {
-    let mut said = text.lines();
-    let mut wanted = usage_apart(expected).lines().peekable();
-    let is_silent = wanted.peek().is_none();
-    wanted.all(|wanted| said.any(|line| bindings.begins(wanted, line))) && !is_silent
+fn contains_all(expected: &str, text: &str, bindings: &mut Bindings) -> bool {
+    let mut actual = text.lines();
+    let mut wanted = strip_usage_mark(expected).lines().peekable();
+    let is_empty = wanted.peek().is_none();
+    wanted.all(|wanted| actual.any(|line| bindings.begins(wanted, line))) && !is_empty
 }
 
-/// Block for a reader: equal lines unchanged, others as `-` recorded and `+` actual.
+/// Formats a block for readers: equal lines unchanged, others as `-` recorded and `+` actual.
 pub fn difference(
     block: &Block,
     command: &str,
@@ -168,8 +163,8 @@ pub fn difference(
     let (code, out, err) = done.map_or((None, "", ""), |done| {
         (Some(done.code), &done.out, &done.err)
     });
-    for (mark, recorded, said) in [("", &block.out, out), ("2> ", &block.err, err)] {
-        for row in rows(&expected(recorded), said, bindings) {
+    for (mark, recorded, actual) in [("", &block.out, out), ("2> ", &block.err, err)] {
+        for row in rows(&expected(recorded), actual, bindings) {
             let _ = match row {
                 Row::Same(line) => writeln!(text, " {mark}{line}"),
                 Row::Missing(line) => writeln!(text, "-{mark}{line}"),

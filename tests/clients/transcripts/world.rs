@@ -1,7 +1,7 @@
 //! The environment of the recordings: a host `head` with its own users, directories and processes.
 //!
 //! It uses kernel namespaces, so that users are named `alice` and `bob` and paths are the recorded
-//! ones, whatever the machine has. Creating it requires root.
+//! ones on any machine. Creating it requires root.
 
 use crate::support::sandbox::{Done, bin, is_root};
 use nix::sys::signal::{Signal, killpg};
@@ -42,14 +42,14 @@ cat <&3 > /dev/null & wait $!
 pub struct World {
     folder: TempDir,
     init: Child,
-    /// Process whose namespaces commands enter.
+    /// Id of a process in the namespaces that commands enter.
     inner: i32,
 }
 
 /// Reason why the environment cannot be created; None if it can.
 pub fn missing() -> Option<String> {
     if !is_root() {
-        return Some("making users and hosts needs root".into());
+        return Some("root is required to create users and hosts".into());
     }
     let tried = Command::new("unshare")
         .args(["--mount", "--uts", "--ipc", "--pid", "--fork", "true"])
@@ -61,8 +61,8 @@ pub fn missing() -> Option<String> {
         .collect::<Vec<_>>();
     match (is_able, lacking.as_slice()) {
         (true, []) => None,
-        (false, _) => Some("`unshare` cannot make namespaces here".into()),
-        (true, lacking) => Some(format!("needs {}", lacking.join(", "))),
+        (false, _) => Some("`unshare` cannot create namespaces on this machine".into()),
+        (true, lacking) => Some(format!("missing programs: {}", lacking.join(", "))),
     }
 }
 
@@ -73,7 +73,7 @@ impl World {
             .prefix("lanai-world-")
             .tempdir()
             .unwrap();
-        furnish(folder.path(), config);
+        create_files(folder.path(), config);
         let mut init = Command::new("unshare")
             .args([
                 "--mount",
@@ -91,11 +91,11 @@ impl World {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = String::new();
+        let mut line = String::new();
         BufReader::new(init.stdout.as_mut().unwrap())
-            .read_line(&mut said)
+            .read_line(&mut line)
             .unwrap();
-        assert_eq!(said, "ready\n", "the world is there");
+        assert_eq!(line, "ready\n", "the environment could not be set up");
         let children =
             fs::read_to_string(format!("/proc/{0}/task/{0}/children", init.id())).unwrap();
         World {
@@ -111,9 +111,9 @@ impl World {
     }
 
     /// Runs a command as a user; None if it exceeds the time limit.
-    pub fn run(&self, who: &str, command: &str, limit: Duration) -> Option<Done> {
+    pub fn run(&self, user: &str, command: &str, limit: Duration) -> Option<Done> {
         let [mut out, mut err] = [(); 2].map(|()| tempfile::tempfile().unwrap());
-        let mut entered = self.entered(who);
+        let mut entered = self.entered(user);
         entered
             .args(["/bin/bash", "-c", command])
             .process_group(0)
@@ -139,15 +139,15 @@ impl World {
 
     /// Runs a command that must succeed; returns its output.
     #[track_caller]
-    pub fn ok(&self, who: &str, command: &str) -> String {
-        let done = self.run(who, command, Duration::from_secs(20));
-        done.unwrap_or_else(|| panic!("{command} does not end"))
+    pub fn ok(&self, user: &str, command: &str) -> String {
+        let done = self.run(user, command, Duration::from_secs(20));
+        done.unwrap_or_else(|| panic!("{command} did not end in 20 s"))
             .ok()
     }
 
     /// Command that enters the environment as a user, with only the variables that the recorder
     /// had.
-    fn entered(&self, who: &str) -> Command {
+    fn entered(&self, user: &str) -> Command {
         let mut command = Command::new("/bin/sh");
         command.args([
             "-c",
@@ -160,8 +160,8 @@ impl World {
             "--pid",
         ]);
         command.args(["--target", &self.inner.to_string(), "--"]);
-        let user = USERS.iter().find(|(name, ..)| *name == who);
-        if let Some((_, uid, gid)) = user {
+        let account = USERS.iter().find(|(name, ..)| *name == user);
+        if let Some((_, uid, gid)) = account {
             command.args([
                 "setpriv",
                 &format!("--reuid={uid}"),
@@ -170,21 +170,21 @@ impl World {
                 "--",
             ]);
         }
-        let home = user.map_or("/root".into(), |(name, ..)| format!("/home/{name}"));
-        let work = user.map_or(SCRATCH.into(), |_| format!("{home}/w"));
+        let home = account.map_or("/root".into(), |(name, ..)| format!("/home/{name}"));
+        let work = account.map_or(SCRATCH.into(), |_| format!("{home}/w"));
         command.args([
             "env",
             "-i",
             "-C",
             &work,
             &format!("HOME={home}"),
-            &format!("LOGNAME={who}"),
+            &format!("LOGNAME={user}"),
         ]);
         command.args([
-            &format!("USER={who}"),
+            &format!("USER={user}"),
             "SHELL=/bin/bash",
             "LANG=C.UTF-8",
-            &format!("MAIL=/var/mail/{who}"),
+            &format!("MAIL=/var/mail/{user}"),
         ]);
         command.arg(format!(
             "PATH={EXEC}/bin:{EXEC}/sbin:/usr/local/bin:/usr/bin:/bin"
@@ -216,7 +216,7 @@ fn ended(child: &mut Child, limit: Duration) -> Option<i32> {
 }
 
 /// Creates the directories and files, before the namespaces are entered.
-fn furnish(root: &Path, config: &str) {
+fn create_files(root: &Path, config: &str) {
     let folder = |path: &str, mode| {
         fs::create_dir_all(root.join(path)).unwrap();
         fs::set_permissions(root.join(path), Permissions::from_mode(mode)).unwrap();
@@ -247,11 +247,11 @@ fn furnish(root: &Path, config: &str) {
     write(root, "etc/hosts", "127.0.0.1 localhost head\n", 0o644);
     let mailer = format!("#!/bin/sh\n(echo \"ARGS: $*\"; cat) > {SCRATCH}/mail/$(date +%s.%N)\n");
     write(root, "tmp/recorded-in/mailer", &mailer, 0o755);
-    people(root);
+    create_users(root);
 }
 
 /// Creates the users with their groups, homes and scripts.
-fn people(root: &Path) {
+fn create_users(root: &Path) {
     let add = |file: &str, text: &str| {
         let known = fs::read_to_string(root.join(file)).unwrap();
         write(root, file, &format!("{known}{text}"), 0o644);
@@ -265,7 +265,7 @@ fn people(root: &Path) {
         let work = format!("home/{name}/w");
         fs::create_dir_all(root.join(&work)).unwrap();
         for (script, text) in [
-            // Outlasts the playing, which is slower than the recording.
+            // Outlasts the replay, which is slower than the recording.
             ("job.sh", "#!/bin/sh\nsleep 1000\n"),
             ("true.sh", "exit 0\n"),
             ("false.sh", "exit 3\n"),

@@ -13,84 +13,90 @@ pub enum Row {
 
 /// Attributes shown by Lanai but not by the recorded server, with reasons.
 const ALSO_SHOWN: &[(&str, &str)] = &[
-    ("eligible_time", "always counted here"),
-    ("accrue_type", "the same"),
-    ("comment", "every job that waits is told why"),
-    (
-        "estimated",
-        "every job that waits is told when it is to start",
-    ),
+    ("eligible_time", "Lanai always computes eligible time"),
+    ("accrue_type", "Lanai always computes eligible time"),
+    ("comment", "every waiting job has a comment"),
+    ("estimated", "every waiting job has an estimated start"),
     ("session_id", "known as soon as the job runs"),
-    ("jobdir", "the same"),
-    ("lanai_reason", "the same for programs"),
-    ("score", "the default order computes one"),
+    ("jobdir", "known as soon as the job runs"),
+    ("lanai_reason", "the reason of the comment, for programs"),
+    ("score", "the default order computes a score"),
     (
         "resources_used",
-        "known from the first moment; the recorded node was asked later",
+        "known from the start of the job; the recorded node reports it later",
     ),
     ("loadave", "noded measures the load of its node"),
-    ("resources_utilized", "the same"),
+    ("resources_utilized", "noded measures the usage of its node"),
 ];
 
 /// Attributes that Lanai does not show, with reasons.
 const NOT_SHOWN: &[(&str, &str)] = &[
-    ("license", "there are no licences"),
-    ("license_count", "the same"),
+    ("license", "Lanai has no licenses"),
+    ("license_count", "Lanai has no licenses"),
     ("Port", "nodes have no ports"),
-    ("pbs_version", "of a node: it is the server's"),
-    ("last_used_time", "not kept"),
-    ("partition", "there are none"),
-    ("power_provisioning", "nodes are not switched off"),
-    ("schedselect", "only of the recorded server's own use"),
-    ("hashname", "the same"),
-    ("queue_rank", "the same"),
-    ("queue_type", "the same"),
-    ("run_version", "the same"),
-    ("euser", "the owner is the user"),
-    ("egroup", "the same"),
+    ("pbs_version", "only the server shows a version, not nodes"),
+    (
+        "last_used_time",
+        "stored only with other changes of the node",
+    ),
+    ("partition", "Lanai has no partitions"),
+    ("power_provisioning", "Lanai does not switch off nodes"),
+    ("schedselect", "internal to the recorded server"),
+    ("hashname", "internal to the recorded server"),
+    ("queue_rank", "internal to the recorded server"),
+    ("queue_type", "internal to the recorded server"),
+    ("run_version", "internal to the recorded server"),
+    ("euser", "jobs run as their owner"),
+    ("egroup", "jobs run as their owner"),
     (
         "PBS_O_INTERACTIVE_AUTH_METHOD",
-        "of the recorded server's own use",
+        "internal to the recorded server",
     ),
-    ("PBS_O_INTERACTIVE_ENCRYPT_METHOD", "the same"),
+    (
+        "PBS_O_INTERACTIVE_ENCRYPT_METHOD",
+        "internal to the recorded server",
+    ),
 ];
 
 /// Reasons that `qstat -s` shows where the recorded server shows none.
-const WHY: [&str; 2] = ["   Job held: ", "   Not Running: Waiting until "];
+const WAIT_REASONS: [&str; 2] = ["   Job held: ", "   Not Running: Waiting until "];
 
-fn tells_why(line: &str) -> bool {
-    WHY.iter().any(|why| line.starts_with(why))
+fn is_wait_reason(line: &str) -> bool {
+    WAIT_REASONS.iter().any(|reason| line.starts_with(reason))
 }
 
 /// Number of following output lines in which a recorded line is searched.
 const NEAR: usize = 12;
 
 /// Compares two outputs line by line and binds new job numbers.
-pub fn rows(recorded: &str, said: &str, bindings: &mut Bindings) -> Vec<Row> {
-    let (wanted, said) = (lines(recorded), lines(said));
-    let (mut rows, mut at, mut of) = (Vec::new(), 0, 0);
-    while at < wanted.len() || of < said.len() {
-        let fits = |of: usize, bindings: &mut Bindings| {
-            at < wanted.len() && alike(&wanted[at], &said[of], bindings)
+pub fn rows(recorded: &str, actual: &str, bindings: &mut Bindings) -> Vec<Row> {
+    let (wanted, actual) = (lines(recorded), lines(actual));
+    let (mut rows, mut wanted_at, mut actual_at) = (Vec::new(), 0, 0);
+    while wanted_at < wanted.len() || actual_at < actual.len() {
+        let fits = |actual_at: usize, bindings: &mut Bindings| {
+            wanted_at < wanted.len()
+                && lines_match(&wanted[wanted_at], &actual[actual_at], bindings)
         };
-        if of < said.len() && fits(of, bindings) {
-            rows.push(Row::Same(wanted[at].clone()));
-            (at, of) = (at + 1, of + 1);
-        } else if at < wanted.len() && is_one_of(&wanted[at], NOT_SHOWN) {
-            at += 1;
-        } else if of < said.len() && (is_one_of(&said[of], ALSO_SHOWN) || tells_why(&said[of])) {
-            of = behind(&said, of);
-        } else if let Some(found) =
-            (of + 1..said.len().min(of + NEAR)).find(|of| fits(*of, bindings))
+        if actual_at < actual.len() && fits(actual_at, bindings) {
+            rows.push(Row::Same(wanted[wanted_at].clone()));
+            (wanted_at, actual_at) = (wanted_at + 1, actual_at + 1);
+        } else if wanted_at < wanted.len() && is_one_of(&wanted[wanted_at], NOT_SHOWN) {
+            wanted_at += 1;
+        } else if actual_at < actual.len()
+            && (is_one_of(&actual[actual_at], ALSO_SHOWN) || is_wait_reason(&actual[actual_at]))
         {
-            rows.extend(said[of..found].iter().cloned().map(Row::Extra));
-            of = found;
-        } else if at < wanted.len() {
-            rows.push(Row::Missing(wanted[at].clone()));
-            at += 1;
+            actual_at = index_after(&actual, actual_at);
+        } else if let Some(found) = (actual_at + 1..actual.len().min(actual_at + NEAR))
+            .find(|actual_at| fits(*actual_at, bindings))
+        {
+            rows.extend(actual[actual_at..found].iter().cloned().map(Row::Extra));
+            actual_at = found;
+        } else if wanted_at < wanted.len() {
+            rows.push(Row::Missing(wanted[wanted_at].clone()));
+            wanted_at += 1;
         } else {
-            rows.push(Row::Extra(said[of].clone()));
-            of += 1;
+            rows.push(Row::Extra(actual[actual_at].clone()));
+            actual_at += 1;
         }
     }
     rows
@@ -107,7 +113,7 @@ fn lines(text: &str) -> Vec<String> {
     for line in text.split('\n') {
         match (in_list, line.strip_prefix('\t')) {
             (true, Some(more)) if !more.starts_with('\t') => {
-                *lines.last_mut().expect("a list begins") += more
+                *lines.last_mut().expect("a list starts with a line") += more
             }
             _ => lines.push(line.to_string()),
         }
@@ -144,7 +150,7 @@ fn is_one_of(line: &str, attributes: &[(&str, &str)]) -> bool {
 }
 
 /// Index after this line, or after the JSON object that begins on it.
-fn behind(lines: &[String], at: usize) -> usize {
+fn index_after(lines: &[String], at: usize) -> usize {
     let is_end = |line: &String| line.trim().starts_with('}');
     let object = lines[at]
         .ends_with('{')
@@ -154,26 +160,28 @@ fn behind(lines: &[String], at: usize) -> usize {
 }
 
 /// True if the lines are equal, or differ only in times or in a longer comment.
-fn alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
-    let (wanted, said) = (without_comma(wanted), without_comma(said));
+fn lines_match(wanted: &str, actual: &str, bindings: &mut Bindings) -> bool {
+    let (wanted, actual) = (without_comma(wanted), without_comma(actual));
     // The recorded server had not measured usage yet.
-    let not_yet = said
+    let not_yet = actual
         .replace("00:00:00 R ", "       0 R ")
         .replace(" R 00:00", " R   --");
     // A second more or less depends on the speed of the recorder's machine.
-    let sooner = [" R ", " F "].iter().fold(said.to_string(), |text, state| {
-        text.replace(&format!("{state}00:01"), &format!("{state}00:00"))
-    });
+    let sooner = [" R ", " F "]
+        .iter()
+        .fold(actual.to_string(), |text, state| {
+            text.replace(&format!("{state}00:01"), &format!("{state}00:00"))
+        });
     let started = ["substate = 41", "substate=41", "\"substate\":\t41"];
     let wanted = started.iter().fold(wanted.to_string(), |text, old| {
         text.replace(old, &old.replace("41", "42"))
     });
-    let is_told_why = wanted == "    -- " && tells_why(said);
-    is_told_why
-        || bindings.fits(&wanted, said)
+    let is_additional_reason = wanted == "    -- " && is_wait_reason(actual);
+    is_additional_reason
+        || bindings.fits(&wanted, actual)
         || bindings.fits(&wanted, &not_yet)
         || bindings.fits(&wanted, &sooner)
-        || comments_alike(&wanted, said, bindings)
+        || comments_match(&wanted, actual, bindings)
 }
 
 /// Removes the trailing comma, which the last line of a JSON object lacks.
@@ -187,13 +195,13 @@ fn without_comma(line: &str) -> &str {
 
 /// Decision 14: the comment of a queued job has figures. Other comments may be longer, too
 /// (decision 21).
-fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
+fn comments_match(wanted: &str, actual: &str, bindings: &mut Bindings) -> bool {
     // If several resources are insufficient, only one of them is named.
     let never = "Can Never Run: Insufficient amount of resource: ";
     let one_of_them = wanted
         .split_once(never)
-        .zip(said.split_once(never))
-        .is_some_and(|((wanted, _), (said, _))| bindings.fits(wanted, said));
+        .zip(actual.split_once(never))
+        .is_some_and(|((wanted, _), (actual, _))| bindings.fits(wanted, actual));
     let busy = [
         "Not Running: Not enough free nodes available",
         "Not Running: No available resources on nodes",
@@ -201,24 +209,25 @@ fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
     let figures = busy.iter().any(|busy| {
         let before = wanted.strip_suffix(busy);
         before.is_some_and(|before| {
-            said.split_once("Not Running: Insufficient amount")
-                .is_some_and(|(said, _)| bindings.fits(before, said))
+            actual
+                .split_once("Not Running: Insufficient amount")
+                .is_some_and(|(actual, _)| bindings.fits(before, actual))
         })
     });
     figures
         || one_of_them
         || (is_one_of(wanted, &[("comment", "")])
-            && bindings.begins(wanted.trim_end_matches('"'), said.trim_end_matches('"')))
+            && bindings.begins(wanted.trim_end_matches('"'), actual.trim_end_matches('"')))
 }
 
 #[test]
-fn attributes_of_one_side_alone_are_passed_over_and_others_are_not() {
+fn attributes_of_only_one_system_are_skipped() {
     let mut bound = Bindings::default();
     let recorded = "    substate = 41\n    license = l\n    run_count = 1\n";
-    let said =
+    let actual =
         "    session_id = 7\n    substate = 42\n    eligible_time = 00:00:01\n    run_count = 1\n";
     assert!(
-        rows(recorded, said, &mut bound)
+        rows(recorded, actual, &mut bound)
             .iter()
             .all(|row| matches!(row, Row::Same(_)))
     );
@@ -227,20 +236,20 @@ fn attributes_of_one_side_alone_are_passed_over_and_others_are_not() {
 }
 
 #[test]
-fn comments_may_have_figures_and_more_text() {
+fn comments_may_have_figures_and_additional_text() {
     let mut bound = Bindings::default();
     let busy = "    comment = Not Running: Not enough free nodes available";
-    assert!(alike(
+    assert!(lines_match(
         busy,
         "    comment = Not Running: Insufficient amount of resource: ncpus",
         &mut bound
     ));
-    assert!(alike(
+    assert!(lines_match(
         "    comment = ran and failed",
         "    comment = ran and failed (mem)",
         &mut bound
     ));
-    assert!(!alike(
+    assert!(!lines_match(
         "    comment = ran and failed",
         "    comment = ran and finished",
         &mut bound
