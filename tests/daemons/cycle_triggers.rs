@@ -7,7 +7,8 @@ use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-fn node(more: &str) -> String {
+/// Configuration of this host as a node with one processor, followed by `more`.
+fn one_processor_with(more: &str) -> String {
     let host = lanai::sys::sensors::short_host_name();
     format!("[server]\nname = \"head\"\n[[node]]\nname = \"{host}\"\nncpus = 1\n{more}")
 }
@@ -15,31 +16,31 @@ fn node(more: &str) -> String {
 /// All recorded cycles.
 #[track_caller]
 fn cycles(sandbox: &Sandbox) -> Vec<Value> {
-    let said = sandbox.run("qstat", &["--cycles", "-F", "json"]).ok();
-    let document: Value = serde_json::from_str(&said).unwrap();
+    let output = sandbox.run("qstat", &["--cycles", "-F", "json"]).ok();
+    let document: Value = serde_json::from_str(&output).unwrap();
     document["Cycles"].as_array().unwrap().clone()
 }
 
 /// Triggers of a cycle, such as `slot_free:n1`.
 fn triggers(cycle: &Value) -> Vec<String> {
-    let word = |trigger: &Value| {
-        let about = ["host", "job", "resource", "node", "for"]
+    let label = |trigger: &Value| {
+        let object = ["host", "job", "resource", "node", "for"]
             .iter()
             .find_map(|kind| trigger[*kind].as_str());
-        let word = trigger["trigger"].as_str().unwrap();
-        about.map_or(word.to_string(), |about| format!("{word}:{about}"))
+        let name = trigger["trigger"].as_str().unwrap();
+        object.map_or(name.to_string(), |object| format!("{name}:{object}"))
     };
     cycle["triggers"]
         .as_array()
         .unwrap()
         .iter()
-        .map(word)
+        .map(label)
         .collect()
 }
 
 #[test]
 fn q1_each_cycle_shows_its_triggers() {
-    let sandbox = Sandbox::configured(&node("[cycle]\npoll_interval = \"1h\"\n"));
+    let sandbox = Sandbox::configured(&one_processor_with("[cycle]\npoll_interval = \"1h\"\n"));
     let host = lanai::sys::sensors::short_host_name();
     let first = sandbox.submit(&["-l", "select=1:ncpus=1"], "sleep 1\n");
     sandbox.running(&first);
@@ -49,32 +50,34 @@ fn q1_each_cycle_shows_its_triggers() {
     let third = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
     sandbox.run("qalter", &["--shove", &third]).ok();
     let all = cycles(&sandbox);
-    let said: Vec<(Vec<String>, i64)> = all
+    let starts: Vec<(Vec<String>, i64)> = all
         .iter()
         .map(|cycle| (triggers(cycle), cycle["started"].as_i64().unwrap()))
         .collect();
-    let slot_free = said
+    let slot_free = starts
         .iter()
-        .find(|(why, _)| why.contains(&format!("slot_free:{host}")));
+        .find(|(names, _)| names.contains(&format!("slot_free:{host}")));
     assert_eq!(
         slot_free.map(|(_, started)| *started),
         Some(1),
-        "{ended} {said:?}"
+        "{ended} {starts:?}"
     );
     assert_eq!(
-        said.last().unwrap(),
+        starts.last().unwrap(),
         &(vec![format!("shove:{third}")], 0),
-        "{said:?}"
+        "{starts:?}"
     );
     assert!(
-        said.iter()
-            .any(|(why, _)| why.contains(&format!("submit:{third}"))),
-        "{said:?}"
+        starts
+            .iter()
+            .any(|(names, _)| names.contains(&format!("submit:{third}"))),
+        "{starts:?}"
     );
     assert!(
-        said.iter()
-            .all(|(why, _)| !why.is_empty() && !why.contains(&"poll".to_string())),
-        "{said:?}"
+        starts
+            .iter()
+            .all(|(names, _)| !names.is_empty() && !names.contains(&"poll".to_string())),
+        "{starts:?}"
     );
     let numbers: Vec<i64> = all
         .iter()
@@ -84,7 +87,7 @@ fn q1_each_cycle_shows_its_triggers() {
         numbers.windows(2).all(|pair| pair[1] == pair[0] + 1),
         "{numbers:?}"
     );
-    // Recorded cycles are on disk and survive the death of schedd.
+    // Recorded cycles are on disk and survive a crash of schedd.
     sandbox.kill("schedd");
     let later = sandbox.run("qstat", &["--cycles"]).ok();
     assert!(
@@ -100,42 +103,44 @@ fn q1_each_cycle_shows_its_triggers() {
 
 #[test]
 fn an_unauthorized_shove_is_refused_and_a_shoved_deferred_job_starts() {
-    let sandbox = Sandbox::configured(&node(""));
-    let waits = sandbox.submit(&["-W", "retry=3", "-W", "retry_delay=1:00:00"], "exit 3\n");
+    let sandbox = Sandbox::configured(&one_processor_with(""));
+    let waiting = sandbox.submit(&["-W", "retry=3", "-W", "retry_delay=1:00:00"], "exit 3\n");
     sandbox.until("the failure of the first attempt", || {
-        let job = sandbox.job(&waits);
+        let job = sandbox.job(&waiting);
         (job["job_state"] == "Q" && job["run_count"] == 1).then_some(())
     });
     for attempt in 2..=3 {
-        sandbox.run("qalter", &["--shove", &waits]).ok();
+        sandbox.run("qalter", &["--shove", &waiting]).ok();
         sandbox.until("the next attempt", || {
-            (sandbox.job(&waits)["run_count"] == attempt).then_some(())
+            (sandbox.job(&waiting)["run_count"] == attempt).then_some(())
         });
-        sandbox.until("its end", || (sandbox.state(&waits) == "Q").then_some(()));
+        sandbox.until("the end of the attempt", || {
+            (sandbox.state(&waiting) == "Q").then_some(())
+        });
     }
-    sandbox.run("qhold", &[&waits]).ok();
-    let refused = sandbox.run("qalter", &["--shove", &waits]);
+    sandbox.run("qhold", &[&waiting]).ok();
+    let refused = sandbox.run("qalter", &["--shove", &waiting]);
     assert!(
         refused.code != 0 && refused.err.contains("invalid for state of job"),
         "{refused:?}"
     );
-    let output = sandbox.run("tracejob", &[&waits]).out;
+    let output = sandbox.run("tracejob", &[&waiting]).out;
     assert_eq!(
         output.matches("Job to be considered immediately").count(),
         2,
         "{output}"
     );
-    sandbox.run("qdel", &[&waits]);
+    sandbox.run("qdel", &[&waiting]);
 }
 
 #[test]
 fn heartbeats_that_change_nothing_start_no_cycle() {
-    let sandbox = Sandbox::configured(&node("[cycle]\npoll_interval = \"1h\"\n"));
-    let runs = sandbox.submit(&[], "sleep 60\n");
-    let waits = sandbox.submit(&[], "true\n");
-    sandbox.running(&runs);
+    let sandbox = Sandbox::configured(&one_processor_with("[cycle]\npoll_interval = \"1h\"\n"));
+    let running = sandbox.submit(&[], "sleep 60\n");
+    let waiting = sandbox.submit(&[], "true\n");
+    sandbox.running(&running);
     // Wait until the startup of the node and its first load reports have caused their cycles.
-    sandbox.until("quiet", || {
+    sandbox.until("cycles to stop", || {
         let before = cycles(&sandbox).len();
         std::thread::sleep(Duration::from_millis(1500));
         (cycles(&sandbox).len() == before).then_some(())
@@ -149,13 +154,13 @@ fn heartbeats_that_change_nothing_start_no_cycle() {
         "{:?}",
         after.iter().map(triggers).collect::<Vec<_>>()
     );
-    sandbox.run("qdel", &[&waits, &runs]);
+    sandbox.run("qdel", &[&waiting, &running]);
 }
 
-/// All events are lost on their way to the scheduler.
+/// The scheduler receives no events.
 #[test]
-fn q30_a_job_with_a_lost_event_starts_by_the_next_poll() {
-    let sandbox = Sandbox::configured(&node("[cycle]\npoll_interval = \"3s\"\n"));
+fn q30_a_job_with_a_lost_event_starts_at_the_next_poll() {
+    let sandbox = Sandbox::configured(&one_processor_with("[cycle]\npoll_interval = \"3s\"\n"));
     let sandbox = sandbox.with("LANAI_FAULTS", "cycle.event:1/1:fail");
     sandbox.run("schedd", &[]).ok();
     sandbox.until("the node", || {
@@ -191,24 +196,24 @@ fn only_operators_see_cycles_set_license_counts_and_shove() {
     let sandbox = shared(&format!("operators = [\"{}\"]\n{nuke}", bob.name));
     let id = ann.submit(&sandbox, &["-l", "nuke=4"], "sleep 60");
     sandbox.running(&id);
-    let waits = ann.submit(&sandbox, &["-l", "nuke=4"], "true");
-    let tell = ["-c", "set resource nuke total=4"];
-    for (program, words) in [("qstat", &["--cycles"][..]), ("qmgr", &tell[..])] {
-        let done = ann.run(&sandbox, program, words);
+    let waiting = ann.submit(&sandbox, &["-l", "nuke=4"], "true");
+    let set_total = ["-c", "set resource nuke total=4"];
+    for (program, arguments) in [("qstat", &["--cycles"][..]), ("qmgr", &set_total[..])] {
+        let done = ann.run(&sandbox, program, arguments);
         assert!(
             done.code != 0 && done.err.contains("Unauthorized Request"),
             "{done:?}"
         );
-        bob.run(&sandbox, program, words).ok();
+        bob.run(&sandbox, program, arguments).ok();
     }
     assert!(
         ann.run(&sandbox, "qstat", &["--resources"])
             .ok()
             .contains(&bob.name)
     );
-    ann.run(&sandbox, "qalter", &["--shove", &waits]).ok();
-    bob.run(&sandbox, "qalter", &["--shove", &waits]).ok();
-    let number = waits.split('.').next().unwrap();
+    ann.run(&sandbox, "qalter", &["--shove", &waiting]).ok();
+    bob.run(&sandbox, "qalter", &["--shove", &waiting]).ok();
+    let number = waiting.split('.').next().unwrap();
     assert!(
         bob.run(&sandbox, "qstat", &["--cycles"])
             .ok()
@@ -220,5 +225,5 @@ fn only_operators_see_cycles_set_license_counts_and_shove() {
         refused.code != 0 && refused.err.contains("Unauthorized Request"),
         "{refused:?}"
     );
-    sandbox.run("qdel", &[&id, &waits, &own]);
+    sandbox.run("qdel", &[&id, &waiting, &own]);
 }

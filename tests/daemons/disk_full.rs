@@ -1,5 +1,5 @@
-//! A full disk: new jobs are refused, accepted jobs are kept, and running jobs can end. Skipped
-//! with a message without root, which is needed to mount a small file system.
+//! A full disk: new jobs are refused, accepted jobs are kept, and running jobs can end.
+//! Without root, which is required to mount a file system, the tests are skipped with a message.
 
 use crate::support::sandbox::{Done, Sandbox};
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ impl SmallDisk {
             .args(["-t", "tmpfs", "-o", "size=24m,mode=0755", "tmpfs"])
             .arg(folder);
         if !mount.output().is_ok_and(|output| output.status.success()) {
-            println!("skipped: needs root and the right to mount");
+            println!("skipped: requires root and permission to mount");
             return None;
         }
         Some(SmallDisk {
@@ -71,7 +71,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Ends the daemons and jobs before the file system is unmounted.
+/// On drop, ends the daemons and jobs before the file system is unmounted.
 struct Ending<'a>(&'a Sandbox);
 
 impl Drop for Ending<'_> {
@@ -83,7 +83,7 @@ impl Drop for Ending<'_> {
 const CONFIG: &str = "[launch]\nlogin = false\nretry = \"1s\"\ngrace = \"1s\"\n";
 
 #[track_caller]
-fn refused(done: &Done) {
+fn assert_refused(done: &Done) {
     assert!(
         done.code == 162 && done.out.is_empty() && done.err.contains("no space left"),
         "{done:?}"
@@ -102,7 +102,7 @@ fn submit_until_refused(sandbox: &Sandbox) -> Vec<String> {
         }
         Some(done)
     });
-    refused(&last);
+    assert_refused(&last);
     accepted
 }
 
@@ -128,13 +128,13 @@ fn a_full_disk_loses_no_accepted_job() {
     let _ending = Ending(&sandbox);
     fs::write(sandbox.home().join("lanai.toml"), CONFIG).unwrap();
     sandbox.run("noded", &["--ncpus", "3", "--name", "n1"]).ok();
-    let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
+    let early = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
     let late = sandbox.submit(&[], "until [ -e late ]; do sleep 0.05; done; exit 8");
     let killed = sandbox.submit(&[], "sleep 300");
     let queued: Vec<String> = (0..5)
         .map(|n| sandbox.submit(&[], &format!("echo started >> mark.{n}")))
         .collect();
-    for id in [&ends, &late, &killed] {
+    for id in [&early, &late, &killed] {
         sandbox.running(id);
     }
 
@@ -143,14 +143,14 @@ fn a_full_disk_loses_no_accepted_job() {
     let before = states(&sandbox);
     assert_eq!(before.len(), 8 + accepted.len());
     File::create(sandbox.file("go")).unwrap();
-    assert_eq!(sandbox.ended(&ends)["Exit_status"], 7);
+    assert_eq!(sandbox.ended(&early)["Exit_status"], 7);
     sandbox.run("qdel", &[&queued[4], &killed]).ok();
     sandbox.ended(&queued[4]);
     sandbox.ended(&killed);
     // Simulate another program that takes all space freed meanwhile.
     for _ in 0..30 {
         disk.fill();
-        refused(&sandbox.run("qsub", &["--", "true"]));
+        assert_refused(&sandbox.run("qsub", &["--", "true"]));
         std::thread::sleep(Duration::from_millis(100));
     }
     sandbox.run("qhold", &[&queued[3]]).ok();
@@ -158,28 +158,28 @@ fn a_full_disk_loses_no_accepted_job() {
     assert_eq!(
         sandbox.state(&queued[0]),
         "Q",
-        "nothing is started that may not be able to end"
+        "a job started although the disk is full"
     );
 
     sandbox.kill("schedd");
     File::create(sandbox.file("late")).unwrap();
     disk.fill();
-    let known = states(&sandbox);
+    let before_restart = states(&sandbox);
     sandbox.run("schedd", &[]).ok();
     disk.fill();
     assert_eq!(sandbox.ended(&late)["Exit_status"], 8);
-    refused(&sandbox.run("qsub", &["--", "true"]));
+    assert_refused(&sandbox.run("qsub", &["--", "true"]));
     sandbox.run("qrls", &[&queued[3]]).ok();
     let changed = states(&sandbox)
         .into_iter()
-        .zip(&known)
+        .zip(&before_restart)
         .filter(|(now, then)| now != *then)
         .count();
-    assert_eq!(changed, 2, "{known:?}");
+    assert_eq!(changed, 2, "{before_restart:?}");
 
     disk.empty();
     let new = sandbox
-        .until("room", || {
+        .until("free disk space", || {
             Some(sandbox.run("qsub", &["--", "true"])).filter(|done| done.code == 0)
         })
         .line();
@@ -191,22 +191,22 @@ fn a_full_disk_loses_no_accepted_job() {
     }
     assert!(!sandbox.file("mark.4").exists());
     assert_eq!(
-        [&ends, &late].map(|id| sandbox.job(id)["Exit_status"].as_i64()),
+        [&early, &late].map(|id| sandbox.job(id)["Exit_status"].as_i64()),
         [Some(7), Some(8)]
     );
     assert!(accepted.iter().all(|id| sandbox.state(id) == "H"));
-    whole(&sandbox);
+    assert_intact(&sandbox);
 }
 
 /// Asserts that the spool is intact and its reserve is allocated again.
 #[track_caller]
-fn whole(sandbox: &Sandbox) {
+fn assert_intact(sandbox: &Sandbox) {
     let spool = sandbox.home().join("spool");
-    let set_aside = || {
+    let reserve = || {
         let log = fs::metadata(spool.join("spool.db-wal")).unwrap();
         (log.blocks() * 512 >= 4 << 20).then_some(())
     };
-    sandbox.until("room set aside", set_aside);
+    sandbox.until("the reserve", reserve);
     let database = rusqlite::Connection::open(spool.join("spool.db")).unwrap();
     let verdict: String = database
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
@@ -215,7 +215,7 @@ fn whole(sandbox: &Sandbox) {
 }
 
 #[test]
-fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
+fn an_exhausted_reserve_refuses_requests_and_keeps_exit_statuses() {
     let sandbox = Sandbox::new();
     let Some(disk) = SmallDisk::mount(&sandbox.home()) else {
         return;
@@ -223,16 +223,16 @@ fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
     let _ending = Ending(&sandbox);
     fs::write(sandbox.home().join("lanai.toml"), CONFIG).unwrap();
     sandbox.run("noded", &["--ncpus", "1", "--name", "n1"]).ok();
-    let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
-    sandbox.running(&ends);
+    let early = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
+    sandbox.running(&early);
     let held = sandbox.submit(&["-h", "-A", &"y".repeat(60_000)], "true");
     // A script larger than the reserve, before schedd has detected the full disk.
     let large = format!("# {}\n", "x".repeat(6 << 20));
     disk.fill();
-    refused(&sandbox.run_with_input("qsub", &[], &large));
+    assert_refused(&sandbox.run_with_input("qsub", &[], &large));
     assert_eq!(states(&sandbox).len(), 2);
     // Hold and release a job with a large record until the reserve is exhausted.
-    refused(&sandbox.run("qalter", &["-N", "other", &held]));
+    assert_refused(&sandbox.run("qalter", &["-N", "other", &held]));
     let mut full = None;
     for n in 0..2000 {
         disk.fill();
@@ -242,7 +242,7 @@ fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
             break;
         }
     }
-    refused(&full.expect("the reserve has an end"));
+    assert_refused(&full.expect("2000 changes do not exhaust the reserve"));
     File::create(sandbox.file("go")).unwrap();
     std::thread::sleep(Duration::from_secs(2));
     sandbox.kill("schedd");
@@ -256,12 +256,12 @@ fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
     if restarted.code != 0 {
         sandbox.run("schedd", &[]).ok();
     }
-    assert_eq!(sandbox.ended(&ends)["Exit_status"], 7);
-    whole(&sandbox);
+    assert_eq!(sandbox.ended(&early)["Exit_status"], 7);
+    assert_intact(&sandbox);
 }
 
 #[test]
-fn a_node_with_a_full_disk_starts_no_job_partly_and_loses_no_status() {
+fn a_node_with_a_full_disk_starts_no_job_and_loses_no_exit_status() {
     let sandbox = Sandbox::new();
     // A noded that schedd does not start itself.
     let socket = sandbox.home().join("n1.sock").display().to_string();
@@ -285,29 +285,29 @@ fn a_node_with_a_full_disk_starts_no_job_partly_and_loses_no_status() {
             .ok();
     };
     noded();
-    let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
+    let early = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
     let late = sandbox.submit(
         &["-l", "select=1:ncpus=1"],
         "until [ -e late ]; do sleep 0.05; done; exit 8",
     );
-    sandbox.running(&ends);
+    sandbox.running(&early);
     sandbox.running(&late);
     disk.fill();
     File::create(sandbox.file("go")).unwrap();
-    assert_eq!(sandbox.ended(&ends)["Exit_status"], 7);
+    assert_eq!(sandbox.ended(&early)["Exit_status"], 7);
     disk.fill();
-    let fails = sandbox.submit(&[], "echo started >> mark");
-    let tried = sandbox.until("a second try", || {
+    let failing = sandbox.submit(&[], "echo started >> mark");
+    let retried = sandbox.until("a second attempt", || {
         disk.fill();
-        let job = sandbox.job(&fails);
+        let job = sandbox.job(&failing);
         (job["run_count"].as_i64() >= Some(2) && job["job_state"] == "Q").then_some(job)
     });
-    assert!(!sandbox.file("mark").exists(), "{tried}");
+    assert!(!sandbox.file("mark").exists(), "{retried}");
     assert!(
-        tried["comment"]
+        retried["comment"]
             .as_str()
             .is_some_and(|comment| comment.contains("No space left")),
-        "{tried}"
+        "{retried}"
     );
 
     sandbox.kill("noded");
@@ -316,12 +316,12 @@ fn a_node_with_a_full_disk_starts_no_job_partly_and_loses_no_status() {
     File::create(sandbox.file("late")).unwrap();
     assert_eq!(sandbox.ended(&late)["Exit_status"], 8);
     disk.empty();
-    let job = sandbox.ended(&fails);
+    let job = sandbox.ended(&failing);
     assert_eq!(job["Exit_status"], 0, "{job}");
     assert_eq!(sandbox.read("mark"), "started\n");
 }
 
-/// A file system of 32 MiB in a file that can turn read-only while files on it are open.
+/// A file system of 32 MiB in an image file. It can become read-only while files on it are open.
 struct FragileDisk {
     folder: PathBuf,
     _image: tempfile::NamedTempFile,
@@ -333,7 +333,7 @@ impl FragileDisk {
     fn mount(folder: &Path) -> Option<FragileDisk> {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(32 << 20).unwrap();
-        let made = succeeds(
+        let mounted = succeeds(
             Command::new("mkfs.ext4")
                 .args(["-q", "-F"])
                 .arg(image.path()),
@@ -343,8 +343,8 @@ impl FragileDisk {
                 .arg(image.path())
                 .arg(folder),
         );
-        if !made {
-            println!("skipped: needs root, mkfs.ext4 and a loop device");
+        if !mounted {
+            println!("skipped: requires root, mkfs.ext4 and a loop device");
             return None;
         }
         Some(FragileDisk {
@@ -377,7 +377,7 @@ fn succeeds(command: &mut Command) -> bool {
 }
 
 #[test]
-fn a_read_only_spool_is_called_so() {
+fn a_read_only_spool_is_reported() {
     let sandbox = Sandbox::new();
     let Some(disk) = FragileDisk::mount(&sandbox.home()) else {
         return;
@@ -405,7 +405,7 @@ fn a_read_only_spool_is_called_so() {
 }
 
 #[test]
-fn a_lack_of_file_descriptors_is_not_taken_for_a_full_disk() {
+fn a_lack_of_file_descriptors_is_not_reported_as_a_full_disk() {
     let sandbox = Sandbox::new();
     let held = sandbox.submit(&["-h"], "true");
     let schedd = sandbox.pid_of("schedd").unwrap();
@@ -418,7 +418,7 @@ fn a_lack_of_file_descriptors_is_not_taken_for_a_full_disk() {
         ])));
     };
     limit("3");
-    sandbox.until("the word about it", || {
+    sandbox.until("the log message", || {
         sandbox
             .log()
             .contains("no file descriptor is left")

@@ -70,7 +70,7 @@ fn reload(sandbox: &Sandbox, text: &str) {
 }
 
 #[track_caller]
-fn until(sandbox: &Sandbox, node: &str, state: &str) {
+fn until_state(sandbox: &Sandbox, node: &str, state: &str) {
     let is = || {
         sandbox
             .run("pbsnodes", &[node])
@@ -96,7 +96,7 @@ fn runs_on(sandbox: &Sandbox, node: &str) {
 }
 
 #[test]
-fn the_noded_of_this_host_is_started_beside_nodes_with_sockets() {
+fn the_local_noded_is_started_besides_nodes_with_sockets() {
     let sandbox = Sandbox::new();
     configure(
         &sandbox,
@@ -109,26 +109,26 @@ fn the_noded_of_this_host_is_started_beside_nodes_with_sockets() {
     let _noded = noded(&sandbox, "m1", "m1");
     sandbox.run("schedd", &[]).ok();
     for node in [&*host(), "m1"] {
-        until(&sandbox, node, "free");
+        until_state(&sandbox, node, "free");
         runs_on(&sandbox, node);
     }
 }
 
 #[test]
-fn the_noded_of_this_host_is_dialled_where_all_nodes_of_the_file_have_sockets() {
+fn schedd_connects_to_a_local_noded_that_is_not_in_the_configuration() {
     let sandbox = Sandbox::new();
     configure(&sandbox, &section(&sandbox, "m1", "m1"));
     let _noded = noded(&sandbox, "m1", "m1");
     sandbox.run("schedd", &[]).ok();
-    until(&sandbox, "m1", "free");
+    until_state(&sandbox, "m1", "free");
     assert!(
         sandbox.run("pbsnodes", &[&host()]).code != 0,
-        "nobody has asked for it"
+        "no local noded has been started yet"
     );
     // The local noded may present any node that has no socket of its own in the configuration.
     let _imposter = noded(&sandbox, "m1", "noded");
     sandbox.run("noded", &[]).ok();
-    until(&sandbox, &host(), "free");
+    until_state(&sandbox, &host(), "free");
     runs_on(&sandbox, &host());
     runs_on(&sandbox, "m1");
 }
@@ -137,7 +137,7 @@ fn the_noded_of_this_host_is_dialled_where_all_nodes_of_the_file_have_sockets() 
 fn nodes_join_move_and_leave_on_sighup() {
     let sandbox = Sandbox::new();
     sandbox.run("schedd", &[]).ok();
-    until(&sandbox, &host(), "free");
+    until_state(&sandbox, &host(), "free");
     let noded_of_m1 = noded(&sandbox, "m1", "m1");
     reload(
         &sandbox,
@@ -147,7 +147,7 @@ fn nodes_join_move_and_leave_on_sighup() {
             section(&sandbox, "m1", "m1")
         ),
     );
-    until(&sandbox, "m1", "free");
+    until_state(&sandbox, "m1", "free");
     runs_on(&sandbox, "m1");
     let script = "while [ ! -e go ]; do sleep 0.05; done; exit 5\n";
     let id = sandbox.submit(&["-l", "select=1:ncpus=1:vnode=m1"], script);
@@ -159,9 +159,9 @@ fn nodes_join_move_and_leave_on_sighup() {
         host(),
         section(&sandbox, "m1", "other")
     );
-    until(&sandbox, "m1", "down");
+    until_state(&sandbox, "m1", "down");
     reload(&sandbox, &moved);
-    until(&sandbox, "m1", "free");
+    until_state(&sandbox, "m1", "free");
     fs::write(sandbox.file("go"), "").unwrap();
     let job = sandbox.ended(&id);
     assert_eq!(
@@ -176,13 +176,13 @@ fn nodes_join_move_and_leave_on_sighup() {
         section(&sandbox, "m2", "other")
     );
     reload(&sandbox, &renamed);
-    until(&sandbox, "m1", "down");
+    until_state(&sandbox, "m1", "down");
     sandbox.run("qmgr", &["-c", "delete node m1"]).ok();
     reload(&sandbox, &moved);
-    until(&sandbox, "m1", "free");
+    until_state(&sandbox, "m1", "free");
     reload(&sandbox, "");
-    until(&sandbox, "m1", "down");
-    until(&sandbox, &host(), "free");
+    until_state(&sandbox, "m1", "down");
+    until_state(&sandbox, &host(), "free");
     sandbox.run("qmgr", &["-c", "delete node m1"]).ok();
     assert_eq!(sandbox.pids_of("schedd").len(), 1);
     assert!(
@@ -196,7 +196,7 @@ fn nodes_join_move_and_leave_on_sighup() {
 fn nodes_join_move_and_leave_by_qmgr() {
     let sandbox = Sandbox::new();
     sandbox.run("schedd", &[]).ok();
-    until(&sandbox, &host(), "free");
+    until_state(&sandbox, &host(), "free");
     let manage = |line: &str| sandbox.run("qmgr", &["-c", line]);
     let refused = manage("create node m1");
     assert!(
@@ -213,10 +213,10 @@ fn nodes_join_move_and_leave_by_qmgr() {
         socket(&sandbox, "m1").display()
     ))
     .ok();
-    until(&sandbox, "m1", "free");
+    until_state(&sandbox, "m1", "free");
     assert!(
         manage("create node m1 socket = /x").code != 0,
-        "it is there"
+        "node m1 exists already"
     );
     runs_on(&sandbox, "m1");
     // After a restart the node is still there, besides the node of this host.
@@ -225,8 +225,8 @@ fn nodes_join_move_and_leave_by_qmgr() {
         sandbox.pid_of("schedd").is_none().then_some(())
     });
     sandbox.run("schedd", &[]).ok();
-    until(&sandbox, "m1", "free");
-    until(&sandbox, &host(), "free");
+    until_state(&sandbox, "m1", "free");
+    until_state(&sandbox, &host(), "free");
     let line = format!(
         "set node m1 socket = {}",
         socket(&sandbox, "other").display()
@@ -234,7 +234,7 @@ fn nodes_join_move_and_leave_by_qmgr() {
     drop(noded_of_m1);
     let _noded = noded(&sandbox, "m1", "other");
     manage(&line).ok();
-    until(&sandbox, "m1", "free");
+    until_state(&sandbox, "m1", "free");
     assert!(
         manage("print node m1").ok().contains(&line),
         "{:?}",
@@ -242,7 +242,7 @@ fn nodes_join_move_and_leave_by_qmgr() {
     );
     runs_on(&sandbox, "m1");
     manage("unset node m1 socket").ok();
-    until(&sandbox, "m1", "down");
+    until_state(&sandbox, "m1", "down");
     manage("delete node m1").ok();
     assert!(sandbox.run("pbsnodes", &["m1"]).code != 0);
     // A node that never connected can be deleted as well.

@@ -1,5 +1,5 @@
-//! Single operations on sockets and the spool fail, are truncated or delayed; all jobs still end as
-//! they should.
+//! Single operations on sockets and the spool fail, are truncated or delayed; all jobs still end
+//! with the expected exit status.
 
 use crate::support::sandbox::{Done, Sandbox};
 use serde_json::Value;
@@ -13,7 +13,12 @@ fn expected(n: i64) -> i64 {
 }
 
 /// Repeats a command until it succeeds, or until it has taken effect although its reply was lost.
-fn insist(sandbox: &Sandbox, program: &str, id: &str, done: impl Fn(&Value) -> bool) {
+fn repeat_until_effective(
+    sandbox: &Sandbox,
+    program: &str,
+    id: &str,
+    done: impl Fn(&Value) -> bool,
+) {
     sandbox.until(program, || {
         (sandbox.run(program, &[id]).code == 0 || done(&sandbox.job(id))).then_some(())
     });
@@ -34,21 +39,21 @@ fn submit(sandbox: &Sandbox, n: i64) -> Option<String> {
         &script,
     );
     if done.code != 0 {
-        is_honest(sandbox, &name, &done);
+        assert_refusal_is_correct(sandbox, &name, &done);
         return None;
     }
     let id = done.line();
     match n % 3 {
-        1 => insist(sandbox, "qrls", &id, |job| job["job_state"] != "H"),
-        2 => insist(sandbox, "qdel", &id, |job| job["job_state"] == "F"),
+        1 => repeat_until_effective(sandbox, "qrls", &id, |job| job["job_state"] != "H"),
+        2 => repeat_until_effective(sandbox, "qdel", &id, |job| job["job_state"] == "F"),
         _ => {}
     }
     Some(id)
 }
 
-/// A failed `qsub` prints a reason. No job exists, unless the message says that the result is
-/// unknown.
-fn is_honest(sandbox: &Sandbox, name: &str, done: &Done) {
+/// Asserts that a failed `qsub` prints a reason and that no job exists, unless the message says
+/// that the result is unknown.
+fn assert_refusal_is_correct(sandbox: &Sandbox, name: &str, done: &Done) {
     assert!(
         done.err.lines().any(|line| line.starts_with("qsub: ")),
         "{done:?}"
@@ -64,7 +69,7 @@ fn is_honest(sandbox: &Sandbox, name: &str, done: &Done) {
 
 /// Runs the workload with these faults. Returns the number of refused submissions.
 #[track_caller]
-fn work_under(faults: &str) -> usize {
+fn refusals_with_faults(faults: &str) -> usize {
     let sandbox = Sandbox::configured("[launch]\nretry = \"1s\"\n").with("LANAI_FAULTS", faults);
     let ids: Vec<(i64, Option<String>)> = (0..JOBS).map(|n| (n, submit(&sandbox, n))).collect();
     for (n, id) in ids.iter().filter_map(|(n, id)| Some((n, id.as_ref()?))) {
@@ -82,34 +87,37 @@ fn work_under(faults: &str) -> usize {
 }
 
 #[test]
-fn short_reads_and_writes_change_nothing() {
+fn short_reads_and_writes_cause_no_refusals() {
     assert_eq!(
-        work_under("socket.read:1/20:short,socket.write:1/20:short"),
+        refusals_with_faults("socket.read:1/20:short,socket.write:1/20:short"),
         0
     );
     assert_eq!(
-        work_under("socket.read:1/2:short,socket.write:1/2:short"),
+        refusals_with_faults("socket.read:1/2:short,socket.write:1/2:short"),
         0
     );
 }
 
 #[test]
-fn delays_change_nothing() {
-    assert_eq!(work_under("socket.*:1/20:delay,spool.*:1/20:delay"), 0);
+fn delays_cause_no_refusals() {
+    assert_eq!(
+        refusals_with_faults("socket.*:1/20:delay,spool.*:1/20:delay"),
+        0
+    );
 }
 
 #[test]
-fn failing_sockets_cost_at_most_an_honest_refusal() {
-    let refused = work_under("socket.*:1/200:fail");
+fn failing_sockets_lose_no_job_and_run_none_twice() {
+    let refused = refusals_with_faults("socket.*:1/200:fail");
     assert!(refused < JOBS as usize / 2, "{refused} refused");
-    let refused = work_under("socket.read:1/50:fail,socket.write:1/50:fail");
+    let refused = refusals_with_faults("socket.read:1/50:fail,socket.write:1/50:fail");
     assert!(refused < JOBS as usize / 2, "{refused} refused");
 }
 
 #[test]
-fn a_failing_disk_costs_at_most_an_honest_refusal() {
-    let refused = work_under("spool.commit:1/10:fail");
+fn a_failing_disk_loses_no_job_and_runs_none_twice() {
+    let refused = refusals_with_faults("spool.commit:1/10:fail");
     assert!(refused < JOBS as usize / 2, "{refused} refused");
-    let refused = work_under("spool.write:1/50:fail,spool.begin:1/20:fail");
+    let refused = refusals_with_faults("spool.write:1/50:fail,spool.begin:1/20:fail");
     assert!(refused < JOBS as usize / 2, "{refused} refused");
 }

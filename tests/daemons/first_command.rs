@@ -42,7 +42,7 @@ fn without_numbers(done: &Done) -> (i32, String, String) {
 }
 
 #[test]
-fn every_query_is_answered_before_the_first_job_as_after_it() {
+fn queries_give_the_same_answer_before_and_after_the_first_job() {
     let (host, used) = (host(), used());
     let queries: [&[&str]; 22] = [
         &["pbsnodes", "-a"],
@@ -87,7 +87,7 @@ fn every_query_is_answered_before_the_first_job_as_after_it() {
 }
 
 #[test]
-fn the_first_job_is_checked_as_the_second_is() {
+fn the_first_submission_is_checked_like_later_ones() {
     let used = used();
     for request in ["ncpus=100000", "mem=900tb", "walltime=abc"] {
         let [first, later] = [&fresh(), &used]
@@ -102,13 +102,13 @@ fn the_first_job_is_checked_as_the_second_is() {
         assert_eq!(
             (dry.code, dry.out, dry.err),
             (later.code, later.out, later.err),
-            "{request}: a dry run"
+            "{request}: dry run"
         );
     }
 }
 
 #[test]
-fn a_dry_run_is_right_as_the_first_command_and_after_the_daemons_have_left() {
+fn a_dry_run_is_correct_as_first_command_and_after_the_daemons_exited() {
     let would_start = |sandbox: &Sandbox| {
         let done = sandbox.run("qsub", &["--dry-run", "--", "/bin/true"]);
         assert!(
@@ -121,7 +121,7 @@ fn a_dry_run_is_right_as_the_first_command_and_after_the_daemons_have_left() {
     let sandbox = Sandbox::configured("[server]\nidle = \"1s\"\n");
     would_start(&sandbox);
     for _ in 0..2 {
-        sandbox.until("the daemons' leave", || {
+        sandbox.until("the exit of idle daemons", || {
             sandbox.pids_of("schedd").is_empty().then_some(())
         });
         would_start(&sandbox);
@@ -129,7 +129,7 @@ fn a_dry_run_is_right_as_the_first_command_and_after_the_daemons_have_left() {
 }
 
 #[test]
-fn what_is_to_come_contains_the_callers_last_command() {
+fn forecasts_include_the_callers_last_command() {
     let sandbox = used();
     let nodes: Value =
         serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();

@@ -1,5 +1,5 @@
 //! A personal and a shared installation on one host: commands report which one they use and how to
-//! reach the other. Needs root and private copies of /etc, /run and /var/spool.
+//! reach the other. Requires root and private copies of /etc, /run and /var/spool.
 
 use crate::clients::transcripts::world::{World, missing};
 use std::fs;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 const CONFIG: &str = "/etc/lanai/lanai.toml";
 const PERSONAL: &str = "/home/alice/.local/state/lanai";
 
-/// A host where alice has the held job 1 in her personal installation, and without a shared one.
-/// None, with a message on standard output, if that is not possible.
+/// A host without a shared installation, where alice has the held job 1 in her personal one. None,
+/// with a message on standard output, if that is not possible.
 fn host_with_a_personal_job() -> Option<World> {
     if let Some(why) = missing() {
         println!("installations: skipped: {why}");
@@ -25,7 +25,7 @@ fn host_with_a_personal_job() -> Option<World> {
 }
 
 /// Adds the shared installation and starts its schedd.
-fn share(world: &World) {
+fn add_shared_installation(world: &World) {
     fs::rename(world.outside("/etc/lanai/later"), world.outside(CONFIG)).unwrap();
     world.ok("root", "schedd");
 }
@@ -33,40 +33,40 @@ fn share(world: &World) {
 fn fails(world: &World, command: &str) -> String {
     let done = world
         .run("alice", command, Duration::from_secs(20))
-        .unwrap_or_else(|| panic!("{command} does not end"));
+        .unwrap_or_else(|| panic!("{command} does not end within 20 s"));
     assert_ne!(done.code, 0, "{command}: {done:?}");
     done.err
 }
 
 #[test]
-fn a_job_of_the_other_installation_is_pointed_out() {
+fn a_job_in_the_other_installation_is_reported_with_a_hint() {
     let Some(world) = host_with_a_personal_job() else {
         return;
     };
     assert!(
         !fails(&world, "qstat 2").contains("LANAI_HOME"),
-        "there is one installation"
+        "only one installation exists"
     );
-    share(&world);
-    let there = format!(
+    add_shared_installation(&world);
+    let hint = format!(
         "this is the shared installation ({CONFIG}); job 1 is in the personal installation ({PERSONAL}): \
          export LANAI_HOME={PERSONAL}\n"
     );
     assert_eq!(
         fails(&world, "qstat 1"),
-        format!("qstat: Unknown Job Id 1.cluster\nqstat: {there}")
+        format!("qstat: Unknown Job Id 1.cluster\nqstat: {hint}")
     );
     assert_eq!(
         fails(&world, "qdel 1"),
-        format!("qdel: Unknown Job Id 1.cluster\nqdel: {there}")
+        format!("qdel: Unknown Job Id 1.cluster\nqdel: {hint}")
     );
     assert!(
-        fails(&world, "qstat 1.head").ends_with(&there),
-        "by its full id"
+        fails(&world, "qstat 1.head").ends_with(&hint),
+        "with the full job id"
     );
     assert!(
         !fails(&world, "qstat 7").contains("LANAI_HOME"),
-        "neither installation has it"
+        "neither installation has job 7"
     );
     assert!(world.ok("alice", "qstat -Bf").contains(&format!(
         "    installation = shared installation ({CONFIG})\n"
@@ -84,11 +84,11 @@ fn a_job_of_the_other_installation_is_pointed_out() {
         world.ok("alice", "qsub -h true.sh; qsub -h true.sh"),
         "1.cluster\n2.cluster\n"
     );
-    let back = format!(
+    let opposite = format!(
         "qstat: this is the personal installation ({PERSONAL}); job 2 is in the shared installation ({CONFIG}): \
          unset LANAI_HOME\n"
     );
-    assert!(fails(&world, &format!("{personal}qstat 2")).ends_with(&back));
+    assert!(fails(&world, &format!("{personal}qstat 2")).ends_with(&opposite));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn personal_jobs_and_daemons_stay_with_their_installation() {
     let Some(world) = host_with_a_personal_job() else {
         return;
     };
-    share(&world);
+    add_shared_installation(&world);
     let personal = format!("export LANAI_HOME={PERSONAL}; ");
     // New daemons must find the directory, configuration and sockets of the old ones.
     world.ok(
@@ -111,7 +111,7 @@ fn personal_jobs_and_daemons_stay_with_their_installation() {
     let seen = fs::read_to_string(world.outside("/home/alice/w/seen")).unwrap();
     assert!(
         seen.contains("2.head"),
-        "the job's qstat asks the installation that runs it: {seen}"
+        "qstat in a job must use the installation that runs the job: {seen}"
     );
 }
 
@@ -120,7 +120,7 @@ fn a_command_that_waits_for_schedd_names_the_installation() {
     let Some(world) = host_with_a_personal_job() else {
         return;
     };
-    share(&world);
+    add_shared_installation(&world);
     let hint = format!(
         "qsub: this is the shared installation ({CONFIG}); to use the personal installation ({PERSONAL}): \
          export LANAI_HOME={PERSONAL}\n"
@@ -131,8 +131,8 @@ fn a_command_that_waits_for_schedd_names_the_installation() {
     let wait = world.outside("/home/alice/w/shared-wait");
     let started = Instant::now();
     while !fs::read_to_string(&wait).unwrap().contains(&hint) {
-        let said = fs::read_to_string(&wait).unwrap();
-        assert!(started.elapsed() < Duration::from_secs(30), "{said}");
+        let output = fs::read_to_string(&wait).unwrap();
+        assert!(started.elapsed() < Duration::from_secs(30), "{output}");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(fails(&world, "qstat").ends_with(&hint.replace("qsub:", "qstat:")));

@@ -68,7 +68,7 @@ fn has_run(sandbox: &Sandbox, id: &str, name: &str) {
 }
 
 #[test]
-fn a_large_script_is_removed_with_the_last_job_that_has_it() {
+fn a_large_script_is_removed_with_the_last_job_that_uses_it() {
     let sandbox = Sandbox::new();
     let one = sandbox.submit(&[], &large("one"));
     has_run(&sandbox, &one, "one");
@@ -87,7 +87,7 @@ fn a_large_script_is_removed_with_the_last_job_that_has_it() {
 }
 
 #[test]
-fn a_large_script_that_is_refused_leaves_no_file() {
+fn a_refused_large_script_leaves_no_file() {
     let sandbox = Sandbox::configured("[server]\njobscript_max_size = \"2mb\"\n");
     let refused = sandbox.run_with_input("qsub", &["-l", "ncpus=100000"], &large("refused"));
     assert!(refused.code != 0 && refused.out.is_empty(), "{refused:?}");
@@ -99,10 +99,10 @@ fn a_large_script_that_is_refused_leaves_no_file() {
     assert_eq!(sandbox.state(&accepted), "H");
 }
 
-/// schedd dies while it stores a script, or before or after it commits the job. The repeated
+/// schedd crashes while it stores a script, or before or after it commits the job. The repeated
 /// request creates one job, and no other file remains.
 #[test]
-fn a_large_script_survives_the_death_of_schedd_at_every_point() {
+fn a_large_script_survives_a_crash_of_schedd_at_every_point() {
     let points = ["create", "sync", "rename", "renamed", "stored"];
     let points = points.map(|point| format!("script.{point}:1"));
     let commits = ["spool.commit", "spool.committed"];
@@ -111,7 +111,7 @@ fn a_large_script_survives_the_death_of_schedd_at_every_point() {
         .flat_map(|point| (1..=3).map(move |n| format!("{point}:{n}")));
     for point in points.into_iter().chain(commits) {
         let sandbox = Sandbox::new();
-        // Only the first schedd dies.
+        // Only the first schedd crashes.
         let mut schedd = sandbox.command("schedd");
         let faulty = schedd
             .env("LANAI_FAULTS", format!("{point}:crash"))
@@ -123,7 +123,7 @@ fn a_large_script_survives_the_death_of_schedd_at_every_point() {
         assert_eq!(sandbox.run("qselect", &["-x"]).ok().trim(), id, "{point}");
         if point.starts_with("script.") {
             let is_dead = |pid| !sandbox.pids_of("schedd").contains(&pid);
-            assert!(first.is_some_and(is_dead), "{point}: it did not die");
+            assert!(first.is_some_and(is_dead), "{point}: schedd did not crash");
         }
         until_files(&sandbox, 1);
         sandbox.run("qdel", &["-x", &id]).ok();
@@ -132,7 +132,7 @@ fn a_large_script_survives_the_death_of_schedd_at_every_point() {
 }
 
 #[test]
-fn files_that_no_job_needs_are_removed_at_the_start() {
+fn unused_script_files_are_removed_when_schedd_starts() {
     let sandbox = Sandbox::new();
     let id = sandbox.submit(&["-h"], &large("held"));
     let kept = files(&sandbox);
@@ -141,7 +141,9 @@ fn files_that_no_job_needs_are_removed_at_the_start() {
         fs::write(folder(&sandbox).join(name), "left behind").unwrap();
     }
     sandbox.run("schedd", &[]).ok();
-    sandbox.until("the removal", || (files(&sandbox) == kept).then_some(()));
+    sandbox.until("the removal of unused files", || {
+        (files(&sandbox) == kept).then_some(())
+    });
     sandbox.run("qrls", &[&id]).ok();
     has_run(&sandbox, &id, "held");
 }
@@ -155,7 +157,7 @@ fn other_requests_are_answered_while_a_large_script_is_written() {
     sandbox.set("LANAI_FAULTS_HOLD", hold.display());
     // Three scripts: schedd reads two, the third waits on its connection.
     let slow = ["one", "two", "three"].map(|name| begin(&sandbox, &["-h"], &large(name)));
-    sandbox.until("the script", || {
+    sandbox.until("a partly written script", || {
         let written = files(&sandbox).iter().any(|name| name.ends_with(".part"));
         written.then_some(())
     });
@@ -176,7 +178,7 @@ fn other_requests_are_answered_while_a_large_script_is_written() {
 }
 
 #[test]
-fn a_disk_error_is_answered_with_its_file() {
+fn a_disk_error_is_reported_with_the_file_name() {
     let sandbox = Sandbox::new().with("LANAI_FAULTS", "script.sync:1:fail");
     let refused = sandbox.run_with_input("qsub", &["-h"], &large("lost"));
     assert!(
@@ -188,7 +190,7 @@ fn a_disk_error_is_answered_with_its_file() {
     assert_eq!(files(&sandbox).len(), 1);
 }
 
-/// The programs of one build, used in a sandbox.
+/// The programs of a build: those in `folder`, or of this build if None.
 struct Build<'a> {
     sandbox: &'a Sandbox,
     folder: Option<PathBuf>,
@@ -196,15 +198,16 @@ struct Build<'a> {
 
 impl Build<'_> {
     fn submit(&self, file: &str) {
-        let like = self.sandbox.command("qsub");
+        let template = self.sandbox.command("qsub");
         let program = match &self.folder {
             Some(folder) => folder.join("qsub"),
-            None => PathBuf::from(like.get_program()),
+            None => PathBuf::from(template.get_program()),
         };
         let mut command = Command::new(program);
         command.env_clear().current_dir(self.sandbox.work());
         command.envs(
-            like.get_envs()
+            template
+                .get_envs()
                 .filter_map(|(name, value)| Some((name, value?))),
         );
         assert!(
@@ -232,15 +235,15 @@ impl Build<'_> {
 
     /// Submits small scripts until this time. Returns the duration of each in milliseconds, sorted.
     fn submit_small(&self, until: Instant) -> Vec<u128> {
-        let mut took = Vec::new();
+        let mut durations = Vec::new();
         while Instant::now() < until {
-            let begun = Instant::now();
+            let started = Instant::now();
             self.submit("small");
-            took.push(begun.elapsed().as_millis());
+            durations.push(started.elapsed().as_millis());
             std::thread::sleep(Duration::from_millis(5));
         }
-        took.sort_unstable();
-        took
+        durations.sort_unstable();
+        durations
     }
 }
 
@@ -260,20 +263,21 @@ fn delays_of_small_submissions_by_large_ones() {
     build.submit("small");
     for submitters in [0, 1, 4] {
         let until = Instant::now() + Duration::from_secs(10);
-        let (took, stored) = std::thread::scope(|scope| {
+        let (durations, stored) = std::thread::scope(|scope| {
             let submit = |n| scope.spawn(move || build.submit_large(&format!("large{n}"), until));
             let threads: Vec<_> = (0..submitters).map(submit).collect();
-            let took = build.submit_small(until);
+            let durations = build.submit_small(until);
             let stored: usize = threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap())
                 .sum();
-            (took, stored)
+            (durations, stored)
         });
-        let [p50, p99, max] = [50, 99, 100].map(|share| took[(took.len() - 1) * share / 100]);
+        let [p50, p99, max] =
+            [50, 99, 100].map(|share| durations[(durations.len() - 1) * share / 100]);
         println!(
             "{submitters} submitters: {stored} scripts of 16 MB, {} small",
-            took.len()
+            durations.len()
         );
         println!("    small: p50 {p50} ms, p99 {p99} ms, max {max} ms");
     }

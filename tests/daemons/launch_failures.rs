@@ -23,7 +23,7 @@ impl Drop for Daemon {
     }
 }
 
-fn over(job: JobId, attempt: u32, how: How) -> NodeReport {
+fn ended(job: JobId, attempt: u32, how: How) -> NodeReport {
     let outcome = AttemptOutcome {
         how,
         sent: None,
@@ -35,26 +35,26 @@ fn over(job: JobId, attempt: u32, how: How) -> NodeReport {
     NodeReport::Attempt(job, attempt, 0, AttemptStatus::Ended(outcome))
 }
 
-fn runs_through(job: JobId, attempt: u32) -> Vec<NodeReport> {
+fn runs_and_ends(job: JobId, attempt: u32) -> Vec<NodeReport> {
     vec![
         NodeReport::Attempt(job, attempt, 0, AttemptStatus::Running(77)),
-        over(job, attempt, How::Exited(0)),
+        ended(job, attempt, How::Exited(0)),
     ]
 }
 
 #[test]
-fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
+fn refused_starts_are_retried_with_growing_delays_then_held() {
     let played = SimulatedNoded::new(
         "retry = \"1s\"\nretry_max = \"2s\"\nmax_failed_starts = 4",
         |order| match order {
             ScheddOrder::Start(launch) if launch.job.number == 1 => {
-                vec![over(
+                vec![ended(
                     launch.job,
                     launch.attempt,
-                    How::NodeFault("no room for it".into()),
+                    How::NodeFault("no slot for the job".into()),
                 )]
             }
-            ScheddOrder::Start(launch) => runs_through(launch.job, launch.attempt),
+            ScheddOrder::Start(launch) => runs_and_ends(launch.job, launch.attempt),
             _ => vec![],
         },
     );
@@ -68,7 +68,7 @@ fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
         comment.starts_with("Not Running: Job start failed, tried again on "),
         "{comment}"
     );
-    assert!(comment.ends_with(": no room for it"), "{comment}");
+    assert!(comment.ends_with(": no slot for the job"), "{comment}");
     played.is_free();
     // Meanwhile another job runs on the same processors.
     let other = sandbox.submit(&["-l", "select=1:ncpus=4"], "true\n");
@@ -83,7 +83,7 @@ fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
     );
     assert_eq!(
         job["comment"],
-        "job held, too many failed attempts to run: no room for it"
+        "job held, too many failed attempts to run: no slot for the job"
     );
     played.is_free();
     let tries: Vec<Instant> = played
@@ -103,18 +103,18 @@ fn a_refused_start_is_put_off_longer_each_time_and_held_in_the_end() {
 }
 
 #[test]
-fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
+fn an_unconfirmed_start_is_canceled_and_repeated_only_after_confirmation() {
     let slow = Duration::from_millis(1500);
     let played =
         SimulatedNoded::new(
             "retry = \"1s\"\nstart_timeout = \"1s\"",
             move |order| match order {
                 ScheddOrder::Start(launch) if launch.attempt > 1 => {
-                    runs_through(launch.job, launch.attempt)
+                    runs_and_ends(launch.job, launch.attempt)
                 }
                 ScheddOrder::Cancel { job, attempt, .. } => {
                     std::thread::sleep(slow);
-                    vec![over(*job, *attempt, How::Cancelled)]
+                    vec![ended(*job, *attempt, How::Cancelled)]
                 }
                 _ => vec![],
             },
@@ -131,7 +131,7 @@ fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
     assert_eq!(
         (&job["job_state"], &job["run_count"]),
         (&json!("R"), &json!(1)),
-        "nobody knows that it is not: {job}"
+        "an unconfirmed job is shown as running: {job}"
     );
     let job = sandbox.ended(&id);
     assert_eq!(
@@ -147,9 +147,12 @@ fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
     let cancelled = played.cancelled(1, 1).unwrap();
     assert!(
         cancelled - starts[0].0 >= Duration::from_secs(1),
-        "before its time"
+        "canceled before start_timeout"
     );
-    assert!(starts[1].0 >= cancelled + slow, "before it was confirmed");
+    assert!(
+        starts[1].0 >= cancelled + slow,
+        "started again before the cancellation was confirmed"
+    );
     let output = sandbox.run("tracejob", &[&id]).ok();
     assert!(
         output.contains("Attempt 1 did not start within 1 s: cancelled"),
@@ -159,9 +162,9 @@ fn an_unconfirmed_start_is_cancelled_and_repeated_only_after_confirmation() {
 }
 
 #[test]
-fn a_start_that_is_confirmed_too_late_and_then_ends_by_itself_counts() {
+fn a_start_confirmed_after_its_timeout_counts_if_it_ends_by_itself() {
     let played = SimulatedNoded::new("start_timeout = \"1s\"", |order| match order {
-        ScheddOrder::Cancel { job, attempt, .. } => runs_through(*job, *attempt),
+        ScheddOrder::Cancel { job, attempt, .. } => runs_and_ends(*job, *attempt),
         _ => vec![],
     });
     let id = played.sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
@@ -175,7 +178,7 @@ fn a_start_that_is_confirmed_too_late_and_then_ends_by_itself_counts() {
 }
 
 #[test]
-fn a_real_node_that_hangs_during_a_start_runs_it_once() {
+fn a_node_that_hangs_during_a_start_runs_the_job_once() {
     let sandbox =
         Sandbox::configured("[launch]\nretry = \"1s\"\nstart_timeout = \"1s\"\ngrace = \"1s\"\n");
     let first = sandbox.submit(&[], "true\n");
@@ -242,7 +245,7 @@ fn noded(sandbox: &Sandbox, name: &str, homes: &str, bare: bool) -> Daemon {
 }
 
 #[test]
-fn a_node_without_home_directories_ends_no_job() {
+fn a_node_without_home_directories_fails_no_job() {
     let Some([person]) = people("homeless") else {
         return;
     };
@@ -251,7 +254,7 @@ fn a_node_without_home_directories_ends_no_job() {
         .status()
         .is_ok_and(|status| status.success())
     {
-        println!("homeless: skipped: needs unshare --mount");
+        println!("homeless: skipped: requires unshare --mount");
         return;
     }
     let homes = tempfile::tempdir().unwrap();
@@ -297,8 +300,8 @@ fn a_node_without_home_directories_ends_no_job() {
     // Node m1 has no home directories and refuses each job at once, so every job that waits for m2
     // is tried on m1 as well.
     let placement = ["", "-W stagein=copy@localhost:input", "-W sandbox=PRIVATE"];
-    let submit = |wish: &&str| {
-        let qsub = format!("qsub -l select=1:ncpus=1 {wish}");
+    let submit = |option: &&str| {
+        let qsub = format!("qsub -l select=1:ncpus=1 {option}");
         let script = format!("sleep 0.5; pwd > {}/$PBS_JOBID", home.display());
         let four = format!(
             "cd {} && for i in 1 2 3 4; do echo '{script}' | {qsub}; done",
@@ -312,16 +315,16 @@ fn a_node_without_home_directories_ends_no_job() {
             .collect::<Vec<_>>()
     };
     let submitted: Vec<Vec<String>> = placement.iter().map(submit).collect();
-    for (ids, wish) in submitted.iter().zip(placement) {
+    for (ids, option) in submitted.iter().zip(placement) {
         let mut refused = 0;
         for id in ids {
             let job = sandbox.ended(id);
-            assert_eq!(job["Exit_status"], 0, "{wish}: {job}");
+            assert_eq!(job["Exit_status"], 0, "{option}: {job}");
             assert!(
                 job["exec_vnode"].as_str().unwrap().contains("m2"),
-                "{wish}: {job}"
+                "{option}: {job}"
             );
-            assert!(home.join(id).exists(), "{wish}");
+            assert!(home.join(id).exists(), "{option}");
             refused += usize::from(
                 sandbox
                     .run("tracejob", &[id])
@@ -330,6 +333,6 @@ fn a_node_without_home_directories_ends_no_job() {
             );
         }
         assert_eq!(ids.len(), 4);
-        assert!(refused > 0, "{wish}: the bare node was tried");
+        assert!(refused > 0, "{option}: no job was tried on m1");
     }
 }

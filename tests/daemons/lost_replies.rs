@@ -1,13 +1,13 @@
-//! schedd is killed after a submission is on disk and before it replies to qsub. Skipped with a
-//! message without root: otherwise qsub would start schedd itself.
+//! schedd crashes after a submission is on disk and before it replies to qsub. Requires root,
+//! because otherwise qsub starts schedd itself; skipped with a message without root.
 
 use crate::support::installation::installed;
 use crate::support::people::{TestUser, people};
 use crate::support::sandbox::{Done, Sandbox};
 use std::thread;
 
-/// A shared installation whose schedd dies before its first reply to a client.
-fn mortal() -> Sandbox {
+/// A shared installation with a schedd that crashes before its first reply to a client.
+fn with_crashing_schedd() -> Sandbox {
     let mut sandbox = installed("").with("LANAI_FAULTS", "reply:1:crash");
     sandbox.run("schedd", &[]).ok();
     sandbox.unset("LANAI_FAULTS");
@@ -27,7 +27,7 @@ fn jobs(sandbox: &Sandbox) -> usize {
 #[test]
 fn qsub_waits_for_schedd_and_submits_once() {
     let Some([ann]) = people("lost") else { return };
-    let sandbox = mortal();
+    let sandbox = with_crashing_schedd();
     let done = thread::scope(|scope| {
         let submission = scope.spawn(|| submit(&sandbox, &ann));
         sandbox.until("the end of schedd", || {
@@ -45,7 +45,7 @@ fn qsub_reports_that_a_job_may_have_been_accepted() {
     let Some([ann]) = people("unsure") else {
         return;
     };
-    let sandbox = mortal();
+    let sandbox = with_crashing_schedd();
     let done = submit(&sandbox, &ann);
     assert!(
         done.code != 0

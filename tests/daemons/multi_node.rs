@@ -23,10 +23,10 @@ struct Cluster {
 
 impl Cluster {
     fn new() -> Cluster {
-        Cluster::of(Sandbox::new())
+        Cluster::in_sandbox(Sandbox::new())
     }
 
-    fn of(sandbox: Sandbox) -> Cluster {
+    fn in_sandbox(sandbox: Sandbox) -> Cluster {
         // A unique server name gives unique job ids and TMPDIRs: other tests check TMPDIRs of the
         // default names.
         let folder = sandbox
@@ -56,7 +56,7 @@ impl Cluster {
         // One after another, because schedd orders nodes by their first connection.
         for node in NODES {
             cluster.start(node, &[]);
-            let known = || {
+            let is_free = || {
                 cluster
                     .sandbox
                     .run("pbsnodes", &[node])
@@ -65,7 +65,7 @@ impl Cluster {
                     .then_some(())
             };
             cluster.start_schedd();
-            cluster.sandbox.until(node, known);
+            cluster.sandbox.until(node, is_free);
         }
         cluster
     }
@@ -154,7 +154,7 @@ impl Cluster {
     }
 
     /// Output of a running job so far.
-    fn so_far(&self, id: &str) -> String {
+    fn output_so_far(&self, id: &str) -> String {
         self.sandbox
             .read(&format!("out.{}.part", id.split('.').next().unwrap()))
     }
@@ -171,7 +171,7 @@ impl Cluster {
     }
 
     /// Waits until no node keeps any state of a finished job.
-    fn nothing_is_kept(&self) {
+    fn wait_for_cleanup(&self) {
         for node in NODES {
             for folder in ["attempts", "tombstones"] {
                 let folder = self.sandbox.home().join(node).join(folder);
@@ -214,16 +214,16 @@ fn status(job: &Value) -> i64 {
         .unwrap_or_else(|| panic!("no exit status: {job}"))
 }
 
-fn lives(pid: i32) -> bool {
+fn is_alive(pid: i32) -> bool {
     procfs::process(pid).is_some_and(|process| process.lives())
 }
 
-fn all_over(pids: &[i32]) -> Option<()> {
-    (!pids.iter().any(|&pid| lives(pid))).then_some(())
+fn all_ended(pids: &[i32]) -> Option<()> {
+    (!pids.iter().any(|&pid| is_alive(pid))).then_some(())
 }
 
 #[test]
-fn a_task_runs_on_each_node_as_the_job_does() {
+fn a_task_runs_on_each_node_with_the_environment_of_pbsdsh() {
     let cluster = Cluster::new();
     let script = "cd /; export GIVEN='a b'; trap '' USR2
 pbsdsh -- sh -c 'echo $PBS_NODENUM $PBS_VNODENUM $PBS_TASKNUM $GIVEN $PWD $PBS_JOBNAME $(wc -l < $PBS_NODEFILE) $(cat)'
@@ -232,11 +232,11 @@ pbsdsh -- sh -c 'echo $PBS_NODENUM $PBS_VNODENUM $PBS_TASKNUM $GIVEN $PWD $PBS_J
     let place = cluster.sandbox.work().canonicalize().unwrap();
     let expected = [0, 1, 2].map(|n| format!("{n} {n} {} a b {} wide 3", n + 2, place.display()));
     assert_eq!((status, lines), (0, expected.to_vec()));
-    cluster.nothing_is_kept();
+    cluster.wait_for_cleanup();
 }
 
 #[test]
-fn the_tasks_run_under_their_own_nodeds() {
+fn each_noded_runs_the_tasks_of_its_node() {
     let cluster = Cluster::new();
     let (id, _) = cluster.waiting("");
     for (node, task) in [("n1", "1.1.1"), ("n2", "1.1.2"), ("n3", "1.1.3")] {
@@ -269,7 +269,7 @@ fn the_tasks_run_under_their_own_nodeds() {
 }
 
 #[test]
-fn the_status_is_that_of_the_last_task_that_failed() {
+fn pbsdsh_exits_with_the_status_of_the_last_failed_task() {
     let cluster = Cluster::new();
     let (code, lines) = cluster.run("pbsdsh -- sh -c 'exit $((PBS_VNODENUM == 1 ? 7 : 0))'\n");
     assert_eq!(
@@ -335,7 +335,7 @@ fn tasks_run_on_the_requested_nodes_with_the_requested_options() {
 }
 
 #[test]
-fn a_task_may_start_tasks_and_need_not_be_waited_for() {
+fn tasks_can_start_tasks_and_continue_after_pbsdsh_exits() {
     let cluster = Cluster::new();
     let (code, lines) = cluster.run("pbsdsh -n 2 -- pbsdsh -n 1 -- sh -c 'echo $PBS_NODENUM'\n");
     assert_eq!((code, lines), (0, vec!["1".into()]));
@@ -344,29 +344,29 @@ fn a_task_may_start_tasks_and_need_not_be_waited_for() {
     let pids: Vec<i32> = (0..3)
         .map(|slot| cluster.number(&format!("pid.{slot}")))
         .collect();
-    cluster.sandbox.until("pbsdsh to leave", || {
-        cluster.so_far(&id).contains("left").then_some(())
+    cluster.sandbox.until("pbsdsh to exit", || {
+        cluster.output_so_far(&id).contains("left").then_some(())
     });
-    assert!(pids.iter().all(|&pid| lives(pid)));
+    assert!(pids.iter().all(|&pid| is_alive(pid)));
     cluster.go();
     assert_eq!(status(&cluster.sandbox.ended(&id)), 0);
     cluster
         .sandbox
-        .until("the end of what was left behind", || all_over(&pids));
-    cluster.nothing_is_kept();
+        .until("the end of the remaining tasks", || all_ended(&pids));
+    cluster.wait_for_cleanup();
 }
 
 #[test]
-fn deleting_the_job_ends_its_tasks_everywhere() {
+fn deleting_a_job_ends_its_tasks_on_all_nodes() {
     let cluster = Cluster::new();
     let (id, pids) = cluster.waiting("");
-    assert!(pids.iter().all(|&pid| lives(pid)));
+    assert!(pids.iter().all(|&pid| is_alive(pid)));
     cluster.sandbox.run("qdel", &[&id]).ok();
     assert_eq!(status(&cluster.sandbox.ended(&id)), 271);
     cluster
         .sandbox
-        .until("the end of its tasks", || all_over(&pids));
-    cluster.nothing_is_kept();
+        .until("the end of its tasks", || all_ended(&pids));
+    cluster.wait_for_cleanup();
     let used: BTreeSet<String> = NODES
         .iter()
         .map(|node| cluster.sandbox.run("pbsnodes", &["-S", node]).ok())
@@ -378,7 +378,7 @@ fn deleting_the_job_ends_its_tasks_everywhere() {
 }
 
 #[test]
-fn what_the_script_leaves_behind_ends_with_it_and_its_node_is_free_only_then() {
+fn remaining_tasks_end_after_the_script_and_only_then_free_their_nodes() {
     let cluster = Cluster::new();
     // The task ignores TERM, so it ends after the grace period.
     let task = "trap '' TERM; echo $$ > pid.$PBS_VNODENUM; while :; do sleep 0.1; done";
@@ -399,12 +399,12 @@ fn what_the_script_leaves_behind_ends_with_it_and_its_node_is_free_only_then() {
     assert_eq!(
         status(&cluster.sandbox.ended(&next)),
         0,
-        "it ran beside what was left"
+        "the next job ran beside a remaining task"
     );
     cluster
         .sandbox
-        .until("the end of all tasks", || all_over(&pids));
-    cluster.nothing_is_kept();
+        .until("the end of all tasks", || all_ended(&pids));
+    cluster.wait_for_cleanup();
 }
 
 #[test]
@@ -448,7 +448,7 @@ fn the_node_file_has_a_line_for_each_process_in_the_order_of_the_chunks() {
 }
 
 #[test]
-fn a_job_over_its_walltime_ends_with_its_tasks() {
+fn a_job_that_exceeds_its_walltime_ends_with_its_tasks() {
     let cluster = Cluster::new();
     let script = "pbsdsh -- sh -c 'echo $$ > pid.$PBS_VNODENUM; exec sleep 60'\n";
     let id = cluster.submit_with("select=3:ncpus=1,walltime=4", script);
@@ -458,8 +458,8 @@ fn a_job_over_its_walltime_ends_with_its_tasks() {
     assert_eq!(status(&cluster.sandbox.ended(&id)), -29);
     cluster
         .sandbox
-        .until("the end of its tasks", || all_over(&pids));
-    cluster.nothing_is_kept();
+        .until("the end of its tasks", || all_ended(&pids));
+    cluster.wait_for_cleanup();
 }
 
 #[test]
@@ -475,11 +475,11 @@ fn a_requeued_job_starts_again_only_after_its_tasks_have_ended() {
     cluster.sandbox.run("qrerun", &[&id]).ok();
     let job = cluster.sandbox.ended(&id);
     assert_eq!((status(&job), &job["run_count"]), (4, &json!(2)));
-    cluster.nothing_is_kept();
+    cluster.wait_for_cleanup();
 }
 
 #[test]
-fn memory_is_bounded_for_all_that_a_job_runs_on_a_node() {
+fn the_memory_limit_covers_all_tasks_of_a_job_on_a_node() {
     let cluster = Cluster::new();
     let task = "head -c 70m /dev/zero | tail | sleep $1\n";
     cluster.sandbox.script("task", task);
@@ -492,14 +492,14 @@ fn memory_is_bounded_for_all_that_a_job_runs_on_a_node() {
     );
     let over = cluster.submit_with("select=1:ncpus=2:mpiprocs=2:mem=110mb", "pbsdsh ./task 8\n");
     let job = cluster.sandbox.ended(&over);
-    // Whichever shepherd checks first ends its own processes, of the script or of a task. The rest
+    // The shepherd that checks first ends its own processes, either the script or a task. The rest
     // is then within the limit.
     assert!([-27, 254].contains(&status(&job)), "{job}");
-    cluster.nothing_is_kept();
+    cluster.wait_for_cleanup();
 }
 
 #[test]
-fn what_tasks_use_is_the_jobs() {
+fn resources_used_includes_the_tasks() {
     let cluster = Cluster::new();
     let busy =
         "import time\nuntil=time.process_time()+0.7\nwhile time.process_time()<until: pass\n";
@@ -507,7 +507,7 @@ fn what_tasks_use_is_the_jobs() {
     let id = cluster.submit("pbsdsh python3 busy.py\n");
     let job = cluster.sandbox.ended(&id);
     assert_eq!(status(&job), 0, "{}", cluster.sandbox.read("out"));
-    cluster.nothing_is_kept();
+    cluster.wait_for_cleanup();
     let used = cluster.sandbox.job(&id)["resources_used"]["cput"]
         .as_str()
         .unwrap()
@@ -516,7 +516,7 @@ fn what_tasks_use_is_the_jobs() {
 }
 
 #[test]
-fn a_hundred_tasks_at_once_and_what_they_used() {
+fn a_hundred_tasks_run_at_once() {
     let cluster = Cluster::new();
     let script = "pbsdsh -c 100 -- sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; echo x' || exit 1\n";
     let id = cluster.submit(script);
@@ -528,5 +528,5 @@ fn a_hundred_tasks_at_once_and_what_they_used() {
         ),
         (0, 100)
     );
-    cluster.nothing_is_kept();
+    cluster.wait_for_cleanup();
 }

@@ -9,12 +9,12 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 /// Files of the spool with modification time and size.
-fn written(played: &SimulatedNoded) -> Vec<(String, SystemTime, u64)> {
+fn spool_files(played: &SimulatedNoded) -> Vec<(String, SystemTime, u64)> {
     let files = crate::support::files(&played.sandbox.home());
     let spool = files
         .into_iter()
         .filter(|file| file.to_string_lossy().contains("spool.db"));
-    let look = |file: std::path::PathBuf| {
+    let metadata = |file: std::path::PathBuf| {
         let meta = fs::metadata(&file).ok()?;
         Some((
             file.to_string_lossy().into_owned(),
@@ -24,7 +24,7 @@ fn written(played: &SimulatedNoded) -> Vec<(String, SystemTime, u64)> {
     };
     spool
         .filter(|file| !file.to_string_lossy().ends_with("-shm"))
-        .filter_map(look)
+        .filter_map(metadata)
         .collect()
 }
 
@@ -55,26 +55,26 @@ fn a_changed_load_is_not_written_to_disk() {
     };
     played.sandbox.until("the node", || state("state = free"));
     std::thread::sleep(Duration::from_millis(500));
-    let before = written(&played);
+    let before = spool_files(&played);
     assert!(!before.is_empty());
     for load in [1000, 3000, 0, 2000] {
         played.send_report(&NodeReport::Nodes(vec![busy(load)]));
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(written(&played), before);
+    assert_eq!(spool_files(&played), before);
     // Other changes of the node are written.
     played.send_report(&NodeReport::Nodes(vec![NodeFacts {
         pcpus: 16,
         ..busy(2000)
     }]));
     played.sandbox.until("the change", || state("pcpus = 16"));
-    assert_ne!(written(&played), before);
+    assert_ne!(spool_files(&played), before);
 }
 
 /// A node whose processors are used by processes outside the queue has none free, although no job
 /// runs there. The job's reason and `pbsnodes` show the load.
 #[test]
-fn the_load_of_a_node_is_the_reason_and_is_shown() {
+fn a_job_that_waits_because_of_the_load_of_a_node_shows_it() {
     let played = SimulatedNoded::new("[placement]\navailability = \"combined\"\n", |_| vec![]);
     let sandbox = &played.sandbox;
     sandbox.run("schedd", &[]).ok();
@@ -102,8 +102,8 @@ fn the_load_of_a_node_is_the_reason_and_is_shown() {
         let why = sandbox.run("qstat", &["--why", &id]).out;
         why.contains("match: in_use").then_some(why)
     });
-    let said = "2 requested, 0 of 4 free; 17 in use beyond what is allocated to jobs. The load average of n1 is 17.0.";
-    assert!(why.contains(said), "{why}");
+    let expected = "2 requested, 0 of 4 free; 17 in use beyond what is allocated to jobs. The load average of n1 is 17.0.";
+    assert!(why.contains(expected), "{why}");
     assert!(
         why.contains("ncpus: 2 requested, 0 free, more in use beyond what is allocated to jobs"),
         "{why}"

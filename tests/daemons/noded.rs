@@ -23,13 +23,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Options of noded: with control groups, if available, and without.
-const FENCES: [&[&str]; 2] = [&[], &["--no-cgroups"]];
+const CGROUP_OPTIONS: [&[&str]; 2] = [&[], &["--no-cgroups"]];
 
 struct Node {
     folder: tempfile::TempDir,
     daemon: Child,
     stream: UnixStream,
-    heard: Vec<(JobId, AttemptStatus)>,
+    received: Vec<(JobId, AttemptStatus)>,
 }
 
 impl Node {
@@ -41,12 +41,12 @@ impl Node {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).unwrap();
         let daemon = daemon(folder.path(), options);
-        let stream = dial(folder.path());
+        let stream = connect(folder.path());
         let mut node = Node {
             folder,
             daemon,
             stream,
-            heard: Vec::new(),
+            received: Vec::new(),
         };
         assert_eq!(node.greet(1), []);
         node
@@ -66,13 +66,13 @@ impl Node {
         self.daemon.kill().unwrap();
         self.daemon.wait().unwrap();
         self.daemon = daemon(self.folder.path(), &[]);
-        self.stream = dial(self.folder.path());
+        self.stream = connect(self.folder.path());
         self.greet(1)
     }
 
     fn greet(&mut self, epoch: u64) -> Vec<(JobId, Attempt, TaskNumber, AttemptStatus)> {
         self.order(ScheddOrder::Hello { epoch });
-        self.heard.clear();
+        self.received.clear();
         loop {
             // Reports that were in transit are repeated in the greeting.
             match self.next() {
@@ -93,16 +93,20 @@ impl Node {
 
     /// Waits for the next status of a job. Reports on other jobs are kept for later.
     fn status(&mut self, job: u64) -> AttemptStatus {
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(30) {
-            if let Some(at) = self.heard.iter().position(|(id, _)| *id == JobId::job(job)) {
-                return self.heard.remove(at).1;
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(30) {
+            if let Some(at) = self
+                .received
+                .iter()
+                .position(|(id, _)| *id == JobId::job(job))
+            {
+                return self.received.remove(at).1;
             }
             if let NodeReport::Attempt(id, _, 0, status) = self.next() {
-                self.heard.push((id, status));
+                self.received.push((id, status));
             }
         }
-        panic!("nothing is said of job {job}");
+        panic!("no report on job {job} within 30 s");
     }
 
     fn running(&mut self, job: u64) -> u32 {
@@ -171,7 +175,7 @@ impl Node {
     }
 
     /// Ends a job that is to be requeued.
-    fn put_back(&mut self, job: u64, signal: Option<i32>) {
+    fn requeue(&mut self, job: u64, signal: Option<i32>) {
         let grace = Span::seconds(60);
         self.order(ScheddOrder::Cancel {
             job: JobId::job(job),
@@ -291,7 +295,7 @@ fn daemon(folder: &Path, options: &[&str]) -> Child {
         .unwrap()
 }
 
-fn dial(folder: &Path) -> UnixStream {
+fn connect(folder: &Path) -> UnixStream {
     let socket = folder.join("s.sock");
     let stream = wait_for(|| UnixStream::connect(&socket).ok());
     stream
@@ -300,21 +304,21 @@ fn dial(folder: &Path) -> UnixStream {
     stream
 }
 
-fn wait_for<T>(mut what: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
+fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
     loop {
-        if let Some(found) = what() {
+        if let Some(found) = condition() {
             return found;
         }
         assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "it did not happen in time"
+            started.elapsed() < Duration::from_secs(20),
+            "the condition did not become true within 20 s"
         );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-fn lives(pid: i32) -> bool {
+fn is_alive(pid: i32) -> bool {
     procfs::process(pid).is_some_and(|p| p.lives())
 }
 
@@ -332,8 +336,8 @@ fn number(node: &Node, file: &str) -> i32 {
     wait_for(|| node.read(file).trim().parse().ok())
 }
 
-/// Script that starts a daemon: in its own session, without a parent in the job, ignoring TERM, and
-/// with no open files of the job.
+/// Script that starts a daemon: it has its own session and no parent in the job, ignores TERM, and
+/// holds no files of the job open.
 fn daemon_of_a_job(file: &str) -> String {
     format!(
         "( trap '' TERM HUP; exec >/dev/null 2>&1 </dev/null; setsid sh -c 'trap \"\" TERM; echo $$ > {file}; \
@@ -388,7 +392,7 @@ fn noded_reports_its_utilization() {
 }
 
 #[test]
-fn joined_output_keeps_its_order_and_a_folder_gets_the_usual_name() {
+fn joined_output_is_in_order_and_goes_to_the_output_directory() {
     let mut node = Node::start();
     fs::create_dir(node.path("out")).unwrap();
     let output = node.path("out").to_str().unwrap().into();
@@ -404,7 +408,7 @@ fn joined_output_keeps_its_order_and_a_folder_gets_the_usual_name() {
 }
 
 #[test]
-fn a_large_script_fits() {
+fn a_script_of_1_mb_runs() {
     let mut node = Node::start();
     let padding = "# 0123456789\n".repeat(100_000);
     assert_eq!(
@@ -414,8 +418,8 @@ fn a_large_script_fits() {
 }
 
 #[test]
-fn after_a_cancel_nothing_of_the_job_is_left() {
-    for options in FENCES {
+fn canceling_a_job_ends_all_its_processes() {
+    for options in CGROUP_OPTIONS {
         let mut node = Node::with(options);
         let text = format!(
             "trap '' TERM; {} while :; do sleep 1; done",
@@ -427,25 +431,25 @@ fn after_a_cancel_nothing_of_the_job_is_left() {
         node.cancel(1, Span(200));
         let outcome = node.ended(1);
         assert_eq!((outcome.how, outcome.sent), (How::Signaled(9), Some(15)));
-        assert!(!lives(stray));
+        assert!(!is_alive(stray));
     }
 }
 
 #[test]
 fn a_background_process_is_killed_when_the_script_ends() {
-    for options in FENCES {
+    for options in CGROUP_OPTIONS {
         let mut node = Node::with(options);
         let text = format!(
             "{} while [ ! -s pid ]; do sleep 0.01; done",
             daemon_of_a_job("pid")
         );
         assert_eq!(node.run(node.script(1, &text)).how, How::Exited(0));
-        assert!(!lives(number(&node, "pid")));
+        assert!(!is_alive(number(&node, "pid")));
     }
 }
 
 #[test]
-fn a_job_over_its_walltime_is_terminated() {
+fn a_job_that_exceeds_its_walltime_is_terminated() {
     let mut node = Node::start();
     let launch = Launch {
         walltime: Some(Span(1000)),
@@ -511,19 +515,19 @@ fn a_signal_reaches_the_script() {
 
 #[test]
 fn a_real_time_signal_ends_a_job_like_any_other() {
-    for options in FENCES {
+    for options in CGROUP_OPTIONS {
         let mut node = Node::with(options);
         let text = format!(
             "{} while [ ! -s pid ]; do sleep 0.01; done; kill -40 $$",
             daemon_of_a_job("pid")
         );
         assert_eq!(node.run(node.script(1, &text)).how, How::Signaled(40));
-        assert!(!lives(number(&node, "pid")));
+        assert!(!is_alive(number(&node, "pid")));
     }
 }
 
 #[test]
-fn a_jobs_tmpdir_is_removed_and_its_descriptor_limit_is_the_usual_one() {
+fn a_jobs_tmpdir_is_removed_and_its_descriptor_limit_is_the_default() {
     lanai::sys::process::raise_descriptor_limit();
     let mut node = Node::start();
     let text = "mkdir $TMPDIR/d; touch $TMPDIR/d/x; echo $TMPDIR; ulimit -Sn";
@@ -535,7 +539,7 @@ fn a_jobs_tmpdir_is_removed_and_its_descriptor_limit_is_the_usual_one() {
 }
 
 #[test]
-fn what_was_cancelled_before_its_start_never_runs() {
+fn a_job_canceled_before_its_start_never_runs() {
     let mut node = Node::start();
     node.cancel(1, Span(0));
     assert_eq!(node.ended(1).how, How::Cancelled);
@@ -560,7 +564,7 @@ fn a_repeated_start_order_runs_once() {
 }
 
 #[test]
-fn pretended_jobs_run_without_processes() {
+fn jobs_on_hollow_nodes_run_without_processes() {
     let mut node = Node::with(&["--hollow", "--nodes", "3"]);
     let environ = b"HOLLOW_RUNTIME=0.2\0".to_vec();
     let outcome = node.run(Launch {
@@ -572,27 +576,27 @@ fn pretended_jobs_run_without_processes() {
 }
 
 #[test]
-#[ignore = "measures"]
+#[ignore = "a measurement"]
 fn launches_per_second() {
-    for options in FENCES {
+    for options in CGROUP_OPTIONS {
         let mut node = Node::with(options);
-        let begun = Instant::now();
+        let started = Instant::now();
         for job in 1..=500 {
             node.order(ScheddOrder::Start(Box::new(node.script(job, "exit 0"))));
         }
         for job in 1..=500 {
             node.ended(job);
         }
-        let rate = 500.0 / begun.elapsed().as_secs_f64();
-        let begun = Instant::now();
+        let rate = 500.0 / started.elapsed().as_secs_f64();
+        let started = Instant::now();
         for job in 501..=600 {
             node.order(ScheddOrder::Start(Box::new(node.script(job, "exit 0"))));
             node.running(job);
             node.ended(job);
         }
         println!(
-            "{options:?}: {rate:.0} jobs a second, {:?} each one after another",
-            begun.elapsed() / 100
+            "{options:?}: {rate:.0} jobs per second; one at a time, {:?} per job",
+            started.elapsed() / 100
         );
     }
 }

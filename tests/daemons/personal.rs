@@ -1,5 +1,5 @@
-//! Personal mode: the first `qsub` starts the daemons, they exit when idle, and they never disturb
-//! the user.
+//! Personal mode: the first `qsub` starts the daemons, they exit when idle, and they hold nothing
+//! of the user's session.
 
 use crate::support::sandbox::{Sandbox, kill};
 use std::collections::BTreeSet;
@@ -7,11 +7,11 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-const LEAVES_SOON: &str = "[server]\nidle = \"1s\"\n";
+const EXITS_SOON: &str = "[server]\nidle = \"1s\"\n";
 
 /// Waits until no daemon of the sandbox runs.
-fn left(sandbox: &Sandbox) {
-    sandbox.until("the daemons' leave", || {
+fn until_daemons_exit(sandbox: &Sandbox) {
+    sandbox.until("the exit of the daemons", || {
         let daemons: Vec<i32> = ["schedd", "noded"]
             .into_iter()
             .flat_map(|name| sandbox.pids_of(name))
@@ -21,7 +21,7 @@ fn left(sandbox: &Sandbox) {
 }
 
 #[test]
-fn the_first_qsub_of_a_shell_returns_though_it_has_started_daemons() {
+fn daemons_started_by_qsub_hold_no_descriptor_of_the_shell() {
     let sandbox = Sandbox::new();
     sandbox.script("job.sh", "sleep 60");
     // `cat` ends when no process holds the other end of descriptor 7 any more.
@@ -52,7 +52,7 @@ fn the_first_qsub_of_a_shell_returns_though_it_has_started_daemons() {
 }
 
 #[test]
-fn the_daemons_have_left_the_callers_session() {
+fn the_daemons_run_outside_the_callers_session() {
     let sandbox = Sandbox::new();
     sandbox.submit(&[], "true\n");
     let session = |pid: i32| nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(pid))).unwrap();
@@ -64,7 +64,7 @@ fn the_daemons_have_left_the_callers_session() {
 }
 
 #[test]
-fn ten_first_qsubs_at_once_start_one_schedd_and_one_noded() {
+fn ten_concurrent_first_qsubs_start_one_schedd_and_one_noded() {
     let sandbox = Sandbox::new();
     sandbox.script("job.sh", "true");
     let submit = || {
@@ -104,12 +104,12 @@ fn ten_first_qsubs_at_once_start_one_schedd_and_one_noded() {
 }
 
 #[test]
-fn idle_daemons_leave_and_the_next_qsub_knows_the_old_jobs() {
-    let sandbox = Sandbox::configured(LEAVES_SOON);
+fn idle_daemons_exit_and_old_jobs_are_kept() {
+    let sandbox = Sandbox::configured(EXITS_SOON);
     let first = sandbox.submit(&[], "exit 4\n");
     assert_eq!(sandbox.ended(&first)["Exit_status"], 4);
-    left(&sandbox);
-    assert_eq!(sandbox.processes(), [], "nothing stays");
+    until_daemons_exit(&sandbox);
+    assert_eq!(sandbox.processes(), [], "no process may remain");
     assert!(
         !sandbox.home().join("schedd.sock").exists()
             && !sandbox.home().join("schedd.json").exists()
@@ -117,7 +117,7 @@ fn idle_daemons_leave_and_the_next_qsub_knows_the_old_jobs() {
     assert_eq!(
         sandbox.job(&first)["Exit_status"],
         4,
-        "qstat needs no schedd"
+        "qstat must work without schedd"
     );
     let second = sandbox.submit(&[], "exit 5\n");
     assert_ne!(first, second);
@@ -126,8 +126,8 @@ fn idle_daemons_leave_and_the_next_qsub_knows_the_old_jobs() {
 }
 
 #[test]
-fn daemons_stay_while_a_job_is_queued_or_running() {
-    let sandbox = Sandbox::configured(LEAVES_SOON);
+fn daemons_do_not_exit_while_a_job_runs() {
+    let sandbox = Sandbox::configured(EXITS_SOON);
     let id = sandbox.submit(&[], "sleep 3; exit 6\n");
     sandbox.running(&id);
     let daemon = sandbox.pid_of("schedd");
@@ -137,8 +137,8 @@ fn daemons_stay_while_a_job_is_queued_or_running() {
 }
 
 #[test]
-fn a_qsub_during_daemon_shutdown_is_served() {
-    let sandbox = Sandbox::configured(LEAVES_SOON);
+fn a_qsub_during_daemon_shutdown_succeeds() {
+    let sandbox = Sandbox::configured(EXITS_SOON);
     for round in 0..4 {
         sandbox.submit(&["-h"], "true\n");
         // The daemons exit after one idle second, checked once a second, so their exit falls into
@@ -183,7 +183,7 @@ fn status_shows_whether_a_schedd_runs_and_its_jobs() {
 }
 
 #[test]
-fn a_running_job_outlives_stopped_daemons_and_its_exit_status_arrives() {
+fn a_running_job_outlives_stopped_daemons_and_its_end_is_recorded() {
     let sandbox = Sandbox::new();
     let short = sandbox.submit(
         &["-N", "short"],
@@ -199,9 +199,9 @@ fn a_running_job_outlives_stopped_daemons_and_its_exit_status_arrives() {
     assert_eq!(
         sandbox.pids_of("schedd"),
         [] as [i32; 0],
-        "--stop returns when schedd has left"
+        "--stop must return after the exit of schedd"
     );
-    left(&sandbox);
+    until_daemons_exit(&sandbox);
     assert_eq!(sandbox.state(&long), "R");
     fs::write(sandbox.file("go"), "").unwrap();
     std::thread::sleep(Duration::from_millis(300));
@@ -209,7 +209,7 @@ fn a_running_job_outlives_stopped_daemons_and_its_exit_status_arrives() {
     assert_eq!(
         sandbox.ended(&short)["Exit_status"],
         11,
-        "ended while nobody was there"
+        "the job ended while no daemon ran"
     );
     assert_eq!(sandbox.ended(&next)["Exit_status"], 13);
     assert_eq!(sandbox.state(&long), "R");
@@ -249,7 +249,7 @@ fn a_second_schedd_on_the_same_spool_is_refused() {
 }
 
 #[test]
-fn a_home_of_any_length_works() {
+fn a_home_with_a_long_path_works() {
     let mut sandbox = Sandbox::new();
     let deep = sandbox.home().join("a".repeat(100)).join("b".repeat(100));
     fs::create_dir_all(&deep).unwrap();
@@ -262,7 +262,7 @@ fn a_home_of_any_length_works() {
 }
 
 #[test]
-fn a_relative_home_is_that_of_the_caller() {
+fn a_relative_home_is_relative_to_the_callers_directory() {
     let mut sandbox = Sandbox::new();
     fs::rename(sandbox.home(), sandbox.file("here")).unwrap();
     sandbox.set("LANAI_HOME", "here");
@@ -272,7 +272,7 @@ fn a_relative_home_is_that_of_the_caller() {
 }
 
 #[test]
-fn a_socket_that_vanished_comes_back() {
+fn a_removed_socket_is_created_again() {
     let sandbox = Sandbox::new();
     let running = sandbox.submit(&[], "sleep 60\n");
     sandbox.running(&running);
@@ -288,7 +288,7 @@ fn a_socket_that_vanished_comes_back() {
 }
 
 #[test]
-fn a_runtime_folder_that_vanished_comes_back() {
+fn a_removed_runtime_directory_is_created_again() {
     let mut sandbox = Sandbox::new();
     // Without LANAI_HOME, sockets are in the runtime directory and the spool is in the state
     // directory.
@@ -325,7 +325,7 @@ fn a_runtime_folder_that_vanished_comes_back() {
 }
 
 #[test]
-fn a_network_file_system_is_refused_with_the_remedy() {
+fn a_network_file_system_is_refused_with_a_hint() {
     let sandbox = Sandbox::new().with("LANAI_TEST_NETWORK_FS", 1);
     // A command additionally reports that it has found no server.
     let done = [
@@ -339,13 +339,13 @@ fn a_network_file_system_is_refused_with_the_remedy() {
         }
         assert_eq!(done.err.lines().count(), lines, "{done:?}");
     }
-    sandbox.until("the end of all that was started", || {
+    sandbox.until("the end of all processes", || {
         sandbox.processes().is_empty().then_some(())
     });
 }
 
 #[test]
-fn the_spool_of_another_machine_is_refused_with_the_remedy() {
+fn the_spool_of_another_machine_is_refused_with_a_hint() {
     let mut sandbox = Sandbox::new().with("LANAI_TEST_MACHINE", "one");
     sandbox.submit(&["-h"], "true\n");
     sandbox.kill("schedd");
@@ -388,17 +388,21 @@ fn qstat_works_without_schedd_and_prints_nothing_without_jobs() {
         (done.code, done.out.as_str(), done.err.as_str()),
         (0, "", "")
     );
-    assert_eq!(sandbox.processes(), [], "asking starts nothing");
+    assert_eq!(sandbox.processes(), [], "a query must start no daemon");
     let id = sandbox.submit(&["-h", "-N", "kept"], "true\n");
     assert_eq!(sandbox.run("schedd", &["--stop"]).code, 0);
-    left(&sandbox);
+    until_daemons_exit(&sandbox);
     assert!(sandbox.run("qstat", &[]).ok().contains("kept"));
     assert_eq!(sandbox.state(&id), "H");
-    assert_eq!(sandbox.pid_of("schedd"), None, "asking starts nothing");
+    assert_eq!(
+        sandbox.pid_of("schedd"),
+        None,
+        "a query must start no daemon"
+    );
 }
 
 #[test]
-fn a_server_that_has_yet_to_begin_is_called_as_it_will_be() {
+fn a_server_that_never_ran_has_its_configured_name() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
     for (program, arguments) in [
         ("qstat", &["999"][..]),
@@ -415,8 +419,8 @@ fn a_server_that_has_yet_to_begin_is_called_as_it_will_be() {
             "{done:?}"
         );
     }
-    assert_eq!(sandbox.processes(), [], "asking starts nothing");
-    fs::write(sandbox.home().join("spool"), "no folder").unwrap();
+    assert_eq!(sandbox.processes(), [], "a query must start no daemon");
+    fs::write(sandbox.home().join("spool"), "not a directory").unwrap();
     let done = sandbox.run_with_input("qsub", &[], "true\n");
     assert!(
         done.err
@@ -441,7 +445,7 @@ fn a_qsub_that_starts_schedd_reports_an_invalid_configuration() {
 }
 
 #[test]
-fn stop_ends_a_schedd_that_does_not_understand_it() {
+fn stop_ends_a_schedd_that_does_not_answer() {
     let sandbox = Sandbox::new();
     sandbox.submit(&["-h"], "true\n");
     // The socket no longer answers, as with a schedd of a different version.
@@ -450,25 +454,25 @@ fn stop_ends_a_schedd_that_does_not_understand_it() {
     fs::write(&socket, "").unwrap();
     let done = sandbox.run("schedd", &["--stop"]);
     assert_eq!(done.code, 0, "{done:?}");
-    left(&sandbox);
+    until_daemons_exit(&sandbox);
 }
 
 #[test]
-fn a_schedd_that_is_dying_is_not_taken_for_one_that_serves() {
+fn a_new_schedd_waits_for_the_end_of_a_hanging_one() {
     let sandbox = Sandbox::new();
     let id = sandbox.submit(&["-h"], "true\n");
     // The stopped schedd still listens and holds the spool, but never answers.
-    let dying = sandbox.pid_of("schedd").unwrap();
-    kill(dying, 19);
-    let mut starts = sandbox
+    let hanging = sandbox.pid_of("schedd").unwrap();
+    kill(hanging, 19);
+    let mut new = sandbox
         .command("schedd")
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(starts.try_wait().unwrap(), None, "nobody serves");
-    kill(dying, 9);
-    assert!(starts.wait().unwrap().success());
+    assert_eq!(new.try_wait().unwrap(), None, "the new schedd must wait");
+    kill(hanging, 9);
+    assert!(new.wait().unwrap().success());
     assert!(std::os::unix::net::UnixStream::connect(sandbox.home().join("schedd.sock")).is_ok());
     assert_eq!(sandbox.state(&id), "H");
 }

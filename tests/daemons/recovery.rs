@@ -1,4 +1,4 @@
-//! No job is lost and none runs twice, whichever daemon dies at whatever time.
+//! No job is lost and none runs twice, at whatever time a daemon or its host fails.
 
 use crate::support::sandbox::{Sandbox, kill};
 use lanai::sys::procfs;
@@ -24,7 +24,7 @@ fn touch(sandbox: &Sandbox, name: &str) {
 }
 
 /// A script that marks its start, waits for a file and exits.
-fn waits(file: &str, status: i32) -> String {
+fn script_that_awaits(file: &str, status: i32) -> String {
     format!("{MARK}while [ ! -e {file} ]; do sleep 0.05; done; exit {status}\n")
 }
 
@@ -39,19 +39,19 @@ fn start(sandbox: &Sandbox) {
     sandbox.run("schedd", &[]).ok();
 }
 
-/// Jobs in all states survive the death of `victims`.
+/// Asserts that jobs in all states survive the death of `victims`.
 fn survive(victims: &[&str]) {
     let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     let before = sandbox.submit(&[], &format!("{MARK}exit 3\n"));
     assert_eq!(status(&sandbox.ended(&before)), 3);
-    let ends_meanwhile = sandbox.submit(&[], &waits("meanwhile", 4));
-    let runs_on = sandbox.submit(&[], &waits("later", 5));
+    let ends_meanwhile = sandbox.submit(&[], &script_that_awaits("meanwhile", 4));
+    let runs_on = sandbox.submit(&[], &script_that_awaits("later", 5));
     let held = sandbox.submit(&["-h"], &format!("{MARK}exit 6\n"));
     let waiting = sandbox.submit(&["-a", "203801010000"], &format!("{MARK}exit 7\n"));
     let huge = sandbox.submit(&["-l", "ncpus=100000"], "true\n");
     sandbox.running(&ends_meanwhile);
     let session = sandbox.running(&runs_on)["session_id"].clone();
-    sandbox.until("the marks", || {
+    sandbox.until("the marks of both jobs", || {
         (starts(&sandbox, &runs_on) + starts(&sandbox, &ends_meanwhile) == 2).then_some(())
     });
     victims.iter().for_each(|victim| sandbox.kill(victim));
@@ -64,7 +64,7 @@ fn survive(victims: &[&str]) {
     assert_eq!(states, ["R", "H", "W", "Q"]);
     assert_eq!(sandbox.job(&runs_on)["session_id"], session);
     let after = sandbox.submit(&[], &format!("{MARK}exit 8\n"));
-    assert_eq!(status(&sandbox.ended(&after)), 8, "work goes on");
+    assert_eq!(status(&sandbox.ended(&after)), 8, "new jobs must run");
     touch(&sandbox, "later");
     assert_eq!(status(&sandbox.ended(&runs_on)), 5);
     sandbox.run("qrls", &[&held]).ok();
@@ -87,17 +87,17 @@ fn survive(victims: &[&str]) {
 }
 
 #[test]
-fn a_qsub_gets_its_single_id_after_schedd_dies_before_the_reply() {
-    // Every schedd dies at its nth commit, so that each restarted schedd makes some progress.
-    for when in [
+fn a_qsub_gets_one_job_id_if_schedd_crashes_before_the_reply() {
+    // Every schedd crashes at its nth commit, so that each restarted schedd makes some progress.
+    for point in [
         "spool.committed:4",
         "spool.committed:5",
         "spool.committed:6",
     ] {
-        let sandbox = Sandbox::new().with("LANAI_FAULTS", format!("{when}:crash"));
+        let sandbox = Sandbox::new().with("LANAI_FAULTS", format!("{point}:crash"));
         let ids: Vec<String> = (0..6).map(|_| sandbox.submit(&["-h"], "true\n")).collect();
         let listed = sandbox.run("qselect", &[]).ok();
-        assert_eq!(listed.lines().collect::<Vec<_>>(), ids, "{when}");
+        assert_eq!(listed.lines().collect::<Vec<_>>(), ids, "{point}");
     }
 }
 
@@ -107,12 +107,12 @@ fn a_killed_schedd_resumes_after_a_restart() {
 }
 
 #[test]
-fn a_killed_noded_is_started_again_and_knows_its_jobs() {
+fn a_killed_noded_is_restarted_and_its_jobs_continue() {
     survive(&["noded"]);
 }
 
 #[test]
-fn both_killed_at_once_lose_nothing() {
+fn killing_schedd_and_noded_at_once_loses_no_job() {
     survive(&["schedd", "noded"]);
 }
 
@@ -121,7 +121,7 @@ fn a_job_deleted_while_its_noded_is_down_is_ended_later() {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     let id = sandbox.submit(&[], "echo $$ > pid\nwhile :; do sleep 0.05; done\n");
     sandbox.running(&id);
-    let pid = sandbox.until("its number", || {
+    let pid = sandbox.until("the pid of the job", || {
         fs::read_to_string(sandbox.file("pid"))
             .ok()?
             .trim()
@@ -135,16 +135,16 @@ fn a_job_deleted_while_its_noded_is_down_is_ended_later() {
     assert_eq!(status(&sandbox.ended(&id)), 271);
     assert!(
         !fs::exists(format!("/proc/{pid}")).unwrap(),
-        "no process of it is left"
+        "a process of the job remains"
     );
 }
 
 #[test]
-fn a_job_deleted_by_force_does_not_return() {
+fn a_job_deleted_by_force_is_not_restored() {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     let id = sandbox.submit(&[], &format!("{MARK}echo $$ > pid\nsleep 60\n"));
     sandbox.running(&id);
-    let pid = sandbox.until("its number", || {
+    let pid = sandbox.until("the pid of the job", || {
         fs::read_to_string(sandbox.file("pid"))
             .ok()?
             .trim()
@@ -164,18 +164,18 @@ fn a_job_deleted_by_force_does_not_return() {
     assert_eq!((status(&sandbox.job(&id)), starts(&sandbox, &id)), (265, 1));
 }
 
-// ------------------------------------------------------------------------- death at every commit
+// ------------------------------------------------------------------------- crash at every commit
 
 /// Result of each acknowledged job, by name: exit status, run count, starts.
-type Ending = BTreeMap<&'static str, (i64, u64, u64)>;
+type Results = BTreeMap<&'static str, (i64, u64, u64)>;
 
-/// A fixed workload for a schedd that may die once.
-struct Work {
+/// A fixed workload for a schedd that may crash once.
+struct Workload {
     sandbox: Sandbox,
     acknowledged: Vec<(&'static str, String)>,
 }
 
-impl Work {
+impl Workload {
     /// Submits until the submission is acknowledged.
     fn submit(&mut self, name: &'static str, arguments: &[&str], script: &str) -> String {
         let arguments = [&["-N", name], arguments].concat();
@@ -191,44 +191,44 @@ impl Work {
 
     /// Repeats a command until it succeeds, or until it has taken effect although its reply was
     /// lost.
-    fn ask(&self, program: &str, id: &str, done: impl Fn(&Value) -> bool) {
+    fn repeat_until_effective(&self, program: &str, id: &str, done: impl Fn(&Value) -> bool) {
         self.sandbox.until(program, || {
             if self.sandbox.run(program, &[id]).code == 0 {
                 return Some(());
             }
-            // A restarted schedd completes what was on disk.
+            // A restarted schedd completes the requests that were on disk.
             start(&self.sandbox);
             std::thread::sleep(Duration::from_millis(500));
             done(&self.sandbox.job(id)).then_some(())
         });
     }
 
-    fn run(&mut self) -> Ending {
+    fn run(&mut self) -> Results {
         let one = self.submit("one", &[], "exit 0");
         let later = self.submit("later", &["-h"], "exit 1");
         self.submit("fails", &[], "exit 5");
         let gone = self.submit("gone", &["-h"], "exit 2");
         let twice = self.submit("twice", &[], "[ $n -gt 1 ] && exit 4; sleep 60");
-        self.ask("qrls", &later, |job| job["job_state"] != "H");
-        self.ask("qdel", &gone, |job| job["job_state"] == "F");
+        self.repeat_until_effective("qrls", &later, |job| job["job_state"] != "H");
+        self.repeat_until_effective("qdel", &gone, |job| job["job_state"] == "F");
         self.sandbox.until("the job to be rerun", || {
             start(&self.sandbox);
             (starts(&self.sandbox, &twice) == 1
                 && self.sandbox.job(&twice)["session_id"].is_number())
             .then_some(())
         });
-        self.ask("qrerun", &twice, |job| {
+        self.repeat_until_effective("qrerun", &twice, |job| {
             job["run_count"] == 2 || job["job_state"] != "R"
         });
         self.submit("last", &[], "exit 6");
         assert_eq!(self.sandbox.job(&one)["Job_Name"], "one");
         self.acknowledged
             .iter()
-            .map(|(name, id)| (*name, self.ending(id)))
+            .map(|(name, id)| (*name, self.result(id)))
             .collect()
     }
 
-    fn ending(&self, id: &str) -> (i64, u64, u64) {
+    fn result(&self, id: &str) -> (i64, u64, u64) {
         let job = self.sandbox.until(&format!("the end of {id}"), || {
             start(&self.sandbox);
             Some(self.sandbox.job(id)).filter(|job| job["job_state"] == "F")
@@ -241,9 +241,9 @@ impl Work {
     }
 }
 
-/// Runs the workload with a schedd that dies at the nth passing of a fault point. The flag is true
-/// if it died.
-fn work_with_a_death(point: &str, n: u32) -> (Ending, bool) {
+/// Runs the workload with a schedd that crashes when it passes a fault point for the nth time. The
+/// flag is true if it crashed.
+fn run_with_crash(point: &str, n: u32) -> (Results, bool) {
     let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
     let faulty = sandbox
         .command("schedd")
@@ -251,17 +251,17 @@ fn work_with_a_death(point: &str, n: u32) -> (Ending, bool) {
         .output()
         .unwrap();
     let first = sandbox.pid_of("schedd").filter(|_| faulty.status.success());
-    let mut work = Work {
+    let mut workload = Workload {
         sandbox,
         acknowledged: Vec::new(),
     };
-    let ending = work.run();
-    let died = first.is_none_or(|pid| !work.sandbox.pids_of("schedd").contains(&pid));
-    (ending, died)
+    let results = workload.run();
+    let crashed = first.is_none_or(|pid| !workload.sandbox.pids_of("schedd").contains(&pid));
+    (results, crashed)
 }
 
-fn every_death_comes_to_the_same(point: &str) {
-    let expected: Ending = [
+fn assert_results_after_each_crash(point: &str) {
+    let expected: Results = [
         ("one", (0, 1, 1)),
         ("later", (1, 1, 1)),
         ("fails", (5, 1, 1)),
@@ -271,56 +271,60 @@ fn every_death_comes_to_the_same(point: &str) {
     ]
     .into();
     for first in (1..).step_by(4) {
-        let rounds: Vec<(u32, (Ending, bool))> = std::thread::scope(|scope| {
+        let rounds: Vec<(u32, (Results, bool))> = std::thread::scope(|scope| {
             let threads: Vec<_> = (first..first + 4)
-                .map(|n| scope.spawn(move || (n, work_with_a_death(point, n))))
+                .map(|n| scope.spawn(move || (n, run_with_crash(point, n))))
                 .collect();
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap())
                 .collect()
         });
-        for (n, (ending, _)) in &rounds {
-            assert_eq!(ending, &expected, "{point}:{n}");
+        for (n, (results, _)) in &rounds {
+            assert_eq!(results, &expected, "{point}:{n}");
         }
-        if rounds.iter().all(|(_, (_, died))| !died) {
-            assert!(first > 8, "schedd died at {first} places only");
+        if rounds.iter().all(|(_, (_, crashed))| !crashed) {
+            assert!(first > 8, "schedd crashed at fewer than {first} commits");
             return;
         }
     }
 }
 
 #[test]
-fn a_death_before_any_commit_comes_to_the_same() {
-    every_death_comes_to_the_same("spool.commit");
+fn a_crash_before_any_commit_gives_the_same_results() {
+    assert_results_after_each_crash("spool.commit");
 }
 
 #[test]
-fn a_death_after_any_commit_comes_to_the_same() {
-    every_death_comes_to_the_same("spool.committed");
+fn a_crash_after_any_commit_gives_the_same_results() {
+    assert_results_after_each_crash("spool.committed");
 }
 
-// ------------------------------------------------------------------------- reboots and bad nodes
+// -------------------------------------------------------------------- reboots and failing nodes
 
 #[test]
-fn a_reboot_runs_again_what_may_be_run_again_once() {
+fn after_a_reboot_rerunnable_jobs_run_once_more() {
     let mut sandbox = Sandbox::new();
     let boot = sandbox.file("boot");
     fs::write(&boot, "first\n").unwrap();
     sandbox.set("LANAI_TEST_BOOT", boot.display());
-    let over = sandbox.submit(&[], &format!("{MARK}exit 5\n"));
-    sandbox.ended(&over);
+    let finished = sandbox.submit(&[], &format!("{MARK}exit 5\n"));
+    sandbox.ended(&finished);
     let again = sandbox.submit(&[], &format!("{MARK}[ $n -gt 1 ] && exit 4; sleep 60\n"));
     let never = sandbox.submit(&["-r", "n"], &format!("{MARK}sleep 60\n"));
     let held = sandbox.submit(&["-h"], "exit 3\n");
     sandbox.running(&again);
     sandbox.running(&never);
-    sandbox.until("the marks", || {
+    sandbox.until("the marks of both jobs", || {
         (starts(&sandbox, &again) + starts(&sandbox, &never) == 2).then_some(())
     });
     sandbox.cut_power();
     fs::write(&boot, "second\n").unwrap();
-    assert_eq!(sandbox.state(&again), "R", "nobody has looked yet");
+    assert_eq!(
+        sandbox.state(&again),
+        "R",
+        "schedd has not run since the reboot"
+    );
     start(&sandbox);
     let job = sandbox.ended(&again);
     assert_eq!(
@@ -333,14 +337,14 @@ fn a_reboot_runs_again_what_may_be_run_again_once() {
         (-4, &json!(1), 1)
     );
     assert_eq!(
-        (sandbox.state(&held), status(&sandbox.job(&over))),
+        (sandbox.state(&held), status(&sandbox.job(&finished))),
         ("H".to_string(), 5)
     );
-    assert_eq!(starts(&sandbox, &over), 1);
+    assert_eq!(starts(&sandbox, &finished), 1);
 }
 
 #[test]
-fn a_power_cut_at_any_moment_leaves_a_spool_that_goes_on() {
+fn the_spool_survives_a_power_failure_at_any_time() {
     let mut sandbox = Sandbox::configured("[launch]\nretry = \"1s\"\n");
     let boot = sandbox.file("boot");
     fs::write(&boot, "0\n").unwrap();
@@ -369,7 +373,7 @@ fn a_power_cut_at_any_moment_leaves_a_spool_that_goes_on() {
 }
 
 #[test]
-fn a_job_that_no_node_can_start_is_held_after_some_failures() {
+fn a_job_that_cannot_start_is_held_after_max_failed_starts() {
     let sandbox = Sandbox::configured("[launch]\nretry = \"1ms\"\nmax_failed_starts = 8\n");
     let faulty = sandbox
         .command("noded")
@@ -402,16 +406,16 @@ fn a_job_that_no_node_can_start_is_held_after_some_failures() {
 }
 
 #[test]
-fn twenty_failed_starts_are_the_usual_limit() {
+fn the_default_limit_of_failed_starts_is_20() {
     assert_eq!(
         lanai::config::Config::default().launch.rules.retries.most,
         20
     );
 }
 
-/// The shepherd may hang for any reason: a stopped process or a blocked disk.
+/// A shepherd can hang because it is stopped or because its disk blocks; here it is stopped.
 #[test]
-fn a_deletion_by_force_ends_a_shepherd_that_hangs_and_its_job() {
+fn a_deletion_by_force_ends_a_hanging_shepherd_and_its_job() {
     let sandbox = Sandbox::new();
     let id = sandbox.submit(&[], "setsid sleep 300 & sleep 300");
     let session = sandbox.running(&id)["session_id"].as_i64().unwrap() as i32;
@@ -421,20 +425,20 @@ fn a_deletion_by_force_ends_a_shepherd_that_hangs_and_its_job() {
             .into_iter()
             .map(|process| process.pid)
     };
-    let left = sandbox.until("all processes", || {
+    let processes = sandbox.until("all processes of the job", || {
         Some(family().collect::<Vec<_>>()).filter(|pids| pids.len() > 2)
     });
     kill(shepherd, SIGSTOP);
     sandbox.run("qdel", &["-W", "force", &id]).ok();
-    let lives = |pid: &i32| procfs::process(*pid).is_some_and(|process| process.lives());
-    let is_gone = || !left.iter().chain([&shepherd]).any(lives);
+    let is_alive = |pid: &i32| procfs::process(*pid).is_some_and(|process| process.lives());
+    let is_gone = || !processes.iter().chain([&shepherd]).any(is_alive);
     sandbox.until("the end of the shepherd and its job", || {
         is_gone().then_some(())
     });
     assert_eq!(sandbox.job(&id)["Exit_status"], 265);
 }
 
-/// A disk that has become read-only remains read-only.
+/// Every write of the exit record fails, as on a read-only disk.
 #[test]
 fn an_exit_status_that_cannot_be_recorded_is_reported_and_the_shepherd_ends() {
     let sandbox = Sandbox::new().with("LANAI_FAULTS", "attempt.exit:1/1:fail");
@@ -455,9 +459,9 @@ fn an_exit_status_that_cannot_be_recorded_is_reported_and_the_shepherd_ends() {
 }
 
 /// If the spool refuses a node's list of attempts, schedd keeps the list and records it later, even
-/// if the noded is gone by then.
+/// if the noded has exited by then.
 #[test]
-fn a_job_is_not_lost_with_a_connection_that_ends_before_the_inventory_is_recorded() {
+fn a_lost_connection_with_an_unrecorded_inventory_loses_no_job() {
     for commit in 2..=4 {
         let mut sandbox = Sandbox::new();
         sandbox.run("noded", &["--ncpus", "2", "--mem", "1gb"]).ok();
@@ -474,7 +478,7 @@ fn a_job_is_not_lost_with_a_connection_that_ends_before_the_inventory_is_recorde
         }
         sandbox.kill("noded");
         std::thread::sleep(Duration::from_millis(500));
-        // schedd starts its noded again, too.
+        // schedd restarts its noded, too.
         sandbox.until("schedd", || {
             (sandbox.run("schedd", &[]).code == 0).then_some(())
         });

@@ -86,14 +86,15 @@ impl Cluster {
         })
     }
 
-    /// Declares a host gone, once schedd permits that: during its first seconds the host may still
-    /// respond.
+    /// Declares a host gone. schedd refuses this during its first seconds, because the host may
+    /// still connect; then the command is repeated.
     #[track_caller]
-    fn gone(&self, node: &str) {
-        self.sandbox.until("schedd to have settled", || {
-            let done = self.sandbox.run("pbsnodes", &["--gone", node]);
-            (!done.err.contains("has just started")).then(|| done.ok())
-        });
+    fn declare_gone(&self, node: &str) {
+        self.sandbox
+            .until("the end of schedd's startup period", || {
+                let done = self.sandbox.run("pbsnodes", &["--gone", node]);
+                (!done.err.contains("has just started")).then(|| done.ok())
+            });
     }
 
     fn starts(&self, id: &str) -> u64 {
@@ -110,7 +111,7 @@ impl Cluster {
         );
         self.sandbox.running(&id);
         self.sandbox
-            .until("the mark", || (self.starts(&id) == 1).then_some(()));
+            .until("the start mark", || (self.starts(&id) == 1).then_some(()));
         id
     }
 
@@ -146,7 +147,7 @@ fn identity(cluster: &Cluster, directory: &str) -> String {
 }
 
 #[test]
-fn a_noded_with_another_state_directory_is_refused_while_jobs_of_the_first_one_run() {
+fn another_state_directory_is_refused_while_jobs_of_the_first_run() {
     let cluster = Cluster::new(&["n1"]);
     cluster.start("n1", "a", "one");
     cluster.until_node("n1", "state = free");
@@ -172,7 +173,7 @@ fn a_noded_with_another_state_directory_is_refused_while_jobs_of_the_first_one_r
             .contains("pbsnodes --gone n1"),
         "{document}"
     );
-    // Some further connection attempts: the job is unchanged and the reason is logged once.
+    // After some more connections, the job is unchanged and the reason has been logged once.
     std::thread::sleep(Duration::from_secs(5));
     let job = cluster.sandbox.job(&id);
     assert_eq!(
@@ -190,7 +191,7 @@ fn a_noded_with_another_state_directory_is_refused_while_jobs_of_the_first_one_r
     assert_eq!(log.matches("pbsnodes --gone n1").count(), 1, "{log}");
     assert!(
         log.lines().count() < 12,
-        "the refused noded logs each dial:\n{log}"
+        "the refused noded logs every connection:\n{log}"
     );
     cluster.kill("n1");
     cluster.start("n1", "a", "one");
@@ -211,7 +212,7 @@ fn a_noded_with_another_state_directory_is_refused_while_jobs_of_the_first_one_r
 }
 
 #[test]
-fn a_new_boot_of_the_same_state_directory_loses_its_jobs() {
+fn after_a_reboot_with_the_same_state_directory_jobs_are_rerun() {
     let cluster = Cluster::new(&["n1"]);
     cluster.start("n1", "a", "one");
     let id = cluster.waiting(&[]);
@@ -227,7 +228,7 @@ fn a_new_boot_of_the_same_state_directory_loses_its_jobs() {
 }
 
 #[test]
-fn a_reinstalled_node_gets_jobs_after_its_old_ones_are_declared_gone() {
+fn a_reinstalled_node_gets_jobs_after_it_is_declared_gone() {
     let cluster = Cluster::new(&["n1"]);
     cluster.start("n1", "a", "one");
     let rerunnable = cluster.waiting(&["-r", "y"]);
@@ -244,7 +245,7 @@ fn a_reinstalled_node_gets_jobs_after_its_old_ones_are_declared_gone() {
         );
     }
     cluster.go();
-    cluster.gone("n1");
+    cluster.declare_gone("n1");
     let job = cluster.sandbox.ended(&once);
     assert_eq!(
         (status(&job), &job["run_count"], cluster.starts(&once)),
@@ -277,7 +278,7 @@ fn a_reinstalled_node_gets_jobs_after_its_old_ones_are_declared_gone() {
 }
 
 #[test]
-fn a_host_that_never_returns_is_declared_gone_and_its_jobs_are_requeued_once_or_terminated() {
+fn declaring_a_host_gone_requeues_or_terminates_its_jobs_once() {
     let cluster = Cluster::new(&["n1"]);
     cluster.start("n1", "a", "one");
     let rerunnable = cluster.waiting(&["-r", "y"]);
@@ -313,7 +314,7 @@ fn a_host_that_never_returns_is_declared_gone_and_its_jobs_are_requeued_once_or_
         1,
         "{output}"
     );
-    // The host was alive after all: its old attempts are ended before the node gets new jobs.
+    // The host is alive after all: its old attempts are ended before the node gets new jobs.
     let shepherds = cluster.sandbox.pids_of("lanai-shepherd");
     assert_eq!(shepherds.len(), 2);
     cluster.go();
@@ -350,7 +351,7 @@ fn unknown_hosts_and_other_node_states_are_refused() {
 }
 
 #[test]
-fn an_attempt_that_is_found_on_a_host_after_the_job_was_started_on_another_is_ended() {
+fn an_old_attempt_is_ended_if_its_job_was_restarted_on_another_host() {
     let cluster = Cluster::new(&["n1", "n2"]);
     cluster.start("n1", "a", "one");
     cluster.until_node("n1", "state = free");
@@ -360,7 +361,7 @@ fn an_attempt_that_is_found_on_a_host_after_the_job_was_started_on_another_is_en
     cluster.start("n2", "c", "three");
     cluster.until_node("n2", "state = free");
     cluster.until_node("n1", "state = down");
-    cluster.gone("n1");
+    cluster.declare_gone("n1");
     cluster.sandbox.until("the second start", || {
         (cluster.starts(&id) == 2).then_some(())
     });
@@ -377,13 +378,13 @@ fn an_attempt_that_is_found_on_a_host_after_the_job_was_started_on_another_is_en
         "{job}"
     );
     let folder = cluster.sandbox.home().join("a/attempts");
-    cluster.sandbox.until("no record to be left", || {
+    cluster.sandbox.until("the removal of all records", || {
         (fs::read_dir(&folder).unwrap().count() == 0).then_some(())
     });
 }
 
 /// Starts a job with one task on each of two nodes; returns its id.
-fn wide(cluster: &Cluster) -> String {
+fn start_on_two_nodes(cluster: &Cluster) -> String {
     cluster.start("n1", "a", "one");
     cluster.until_node("n1", "state = free");
     cluster.start("n2", "b", "two");
@@ -421,7 +422,7 @@ fn tasks(cluster: &Cluster) -> usize {
 #[test]
 fn another_state_directory_on_a_host_with_tasks_is_refused() {
     let cluster = Cluster::new(&["n1", "n2"]);
-    let id = wide(&cluster);
+    let id = start_on_two_nodes(&cluster);
     cluster.kill("n2");
     cluster.start("n2", "c", "two");
     cluster.until_node("n2", "pbsnodes --gone n2");
@@ -441,10 +442,10 @@ fn another_state_directory_on_a_host_with_tasks_is_refused() {
 #[test]
 fn a_job_with_a_lost_sister_host_is_requeued() {
     let cluster = Cluster::new(&["n1", "n2"]);
-    let id = wide(&cluster);
+    let id = start_on_two_nodes(&cluster);
     cluster.kill("n2");
     cluster.until_node("n2", "state = down");
-    cluster.gone("n2");
+    cluster.declare_gone("n2");
     let job = cluster.sandbox.until("the requeue", || {
         Some(cluster.sandbox.job(&id)).filter(|job| job["job_state"] == "Q")
     });
@@ -482,7 +483,7 @@ fn greet(listener: &UnixListener, directory: &str) -> (UnixStream, Vec<ScheddOrd
 }
 
 #[test]
-fn an_order_to_start_that_was_never_answered_is_repeated_to_its_own_state_directory_alone() {
+fn an_unanswered_start_order_is_repeated_only_to_the_same_directory() {
     let sandbox = Sandbox::new();
     let socket = sandbox.home().join("n1.sock");
     let config = format!(
@@ -501,7 +502,7 @@ fn an_order_to_start_that_was_never_answered_is_repeated_to_its_own_state_direct
         let (_, orders) = greet(&listener, &second);
         assert!(
             !orders.iter().any(is_start),
-            "the first noded may have started it: {orders:?}"
+            "the first noded may have started the job: {orders:?}"
         );
     }
     let (_, orders) = greet(&listener, &first);

@@ -1,24 +1,24 @@
 //! Kills daemons at random times while clients submit, delete and rerun jobs.
 //!
 //! Each attempt of a job marks its start with an exclusively created file, named after job and
-//! attempt. After the storm every accepted job must have ended as its script, or a `qdel` or
-//! `qrerun`, determines. Each start must have left exactly one mark, and nothing else may remain
+//! attempt. After the run, every accepted job must have the end that its script, a `qdel` or a
+//! `qrerun` determines. Each start must have left exactly one mark, and nothing else may remain
 //! ([`audit`]).
 //!
-//! `TORTURE_SEED` repeats a storm with the same random numbers;
+//! `TORTURE_SEED` repeats a run with the same random numbers;
 //! `TORTURE_KILLS=schedd,noded,spawner` sets how often each is killed; `TORTURE_FAULTS` replaces
-//! the faults of the storm with faults.
+//! [`FAULTS`].
 
 mod audit;
-mod crew;
-mod dice;
+mod clients;
 mod directories;
 mod killer;
+mod rng;
 
 use crate::support::sandbox::Sandbox;
-use crew::Crew;
-use dice::Dice;
+use clients::Clients;
 use killer::{Kill, Kills};
+use rng::Rng;
 use std::time::Duration;
 
 /// Processors of the node: the number of jobs that can run at once.
@@ -34,52 +34,52 @@ const FAULTS: &str = "socket.read:1/300:fail,socket.write:1/300:short,socket.wri
     attempt.tombstone:1/50:fail,noded.epoch:1/20:fail,script.*:1/20:fail,script.*:1/50:crash";
 
 #[test]
-fn a_few_kills_lose_nothing_and_run_nothing_twice() {
+fn a_few_kills_lose_no_job_and_run_none_twice() {
     let few = Kills {
         schedd: 2,
         noded: 2,
         spawner: 2,
     };
     // Recovery times are not checked here, because other tests run at the same time.
-    storm(few, "");
+    torture_run(few, "");
 }
 
 #[test]
-#[ignore = "minutes long: make torture"]
-fn many_kills_lose_nothing_and_run_nothing_twice() {
-    storm(
+#[ignore = "takes minutes: make torture"]
+fn many_kills_lose_no_job_and_run_none_twice() {
+    torture_run(
         Kills {
             schedd: 50,
             noded: 20,
             spawner: 10,
         }
-        .or_as_asked(),
+        .or_from_environment(),
         "",
     )
-    .assert_quick();
+    .assert_quick_recovery();
 }
 
 #[test]
-#[ignore = "minutes long: make torture"]
-fn many_kills_among_faults_lose_nothing_and_run_nothing_twice() {
+#[ignore = "takes minutes: make torture"]
+fn many_kills_with_faults_lose_no_job_and_run_none_twice() {
     let faults = std::env::var("TORTURE_FAULTS").unwrap_or(FAULTS.to_string());
-    storm(
+    torture_run(
         Kills {
             schedd: 50,
             noded: 20,
             spawner: 10,
         }
-        .or_as_asked(),
+        .or_from_environment(),
         &faults,
     )
-    .assert_quick();
+    .assert_quick_recovery();
 }
 
-fn storm(kills: Kills, faults: &str) -> audit::Report {
-    let mut dice = Dice::from_environment();
+fn torture_run(kills: Kills, faults: &str) -> audit::Report {
+    let mut rng = Rng::from_environment();
     println!(
         "TORTURE_SEED={} {kills:?} faults: {}",
-        dice.seed(),
+        rng.seed(),
         if faults.is_empty() { "none" } else { faults }
     );
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
@@ -93,27 +93,27 @@ fn storm(kills: Kills, faults: &str) -> audit::Report {
     } else {
         sandbox.with("LANAI_FAULTS", faults)
     };
-    let crew = Crew::new(&sandbox);
+    let clients = Clients::new(&sandbox);
     let killed: Vec<Kill> = std::thread::scope(|scope| {
-        crew.begin(scope, &mut dice);
-        let killed = killer::kill_all(&crew, kills, &mut dice);
-        crew.end();
+        clients.begin(scope, &mut rng);
+        let killed = killer::kill_all(&clients, kills, &mut rng);
+        clients.end();
         killed
     });
-    let calm = crew.wait_until_quiet(Duration::from_secs(40));
-    let report = audit::audit(&crew, &killed);
+    let is_quiet = clients.wait_until_quiet(Duration::from_secs(40));
+    let report = audit::audit(&clients, &killed);
     println!("{report}");
-    let mut wrong = report.wrong().to_vec();
-    if !calm {
-        wrong.push("jobs were still on their way long after the storm".to_string());
+    let mut errors = report.errors().to_vec();
+    if !is_quiet {
+        errors.push("jobs were still unfinished 40 s after the last kill".to_string());
     }
-    if !wrong.is_empty() {
-        let kept = crew.keep_the_evidence();
+    if !errors.is_empty() {
+        let kept = clients.keep_state();
         panic!(
-            "{} things are wrong (all is kept in {}):\n{}",
-            wrong.len(),
+            "{} errors (the state is kept in {}):\n{}",
+            errors.len(),
             kept.display(),
-            wrong.join("\n")
+            errors.join("\n")
         );
     }
     report

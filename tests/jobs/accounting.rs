@@ -1,4 +1,4 @@
-//! Accounting records agree with the jobs' own measurements, in every format, and outlive the jobs.
+//! Accounting entries agree with the jobs' own measurements, in every format, and outlive the jobs.
 
 use crate::support::installation::shared;
 use crate::support::people::{TestUser, people};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A script that computes for `rounds` iterations, then sleeps for `pause` seconds. It records its
 /// begin and end, its CPU time as measured by the shell, and its number of processors.
-fn burning(name: &str, rounds: u32, pause: f64) -> String {
+fn busy_script(name: &str, rounds: u32, pause: f64) -> String {
     format!(
         "date +%s.%N > {name}.start\ni=0\nwhile [ $i -lt {rounds} ]; do i=$((i+1)); done\nsleep {pause}\n\
          echo $NCPUS > {name}.cores\ntimes > {name}.times\ndate +%s.%N > {name}.end\n"
@@ -37,7 +37,7 @@ impl Measured {
         let walltime = number("end") - number("start");
         let cput = read(&format!("{name}.times"))
             .split_whitespace()
-            .map(minutes)
+            .map(parse_duration)
             .sum();
         Measured {
             jobs: 1,
@@ -47,7 +47,7 @@ impl Measured {
         }
     }
 
-    fn and(self, other: Measured) -> Measured {
+    fn plus(self, other: Measured) -> Measured {
         Measured {
             jobs: self.jobs + other.jobs,
             cput: self.cput + other.cput,
@@ -58,14 +58,14 @@ impl Measured {
 }
 
 /// Converts `0m1.230000s` to seconds.
-fn minutes(text: &str) -> f64 {
+fn parse_duration(text: &str) -> f64 {
     let (minutes, seconds) = text.trim_end_matches('s').split_once('m').unwrap();
     60.0 * minutes.parse::<f64>().unwrap() + seconds.parse::<f64>().unwrap()
 }
 
 /// Totals from accounting, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Told {
+struct Totals {
     jobs: i64,
     cput: f64,
     cores: f64,
@@ -73,24 +73,24 @@ struct Told {
 }
 
 /// Tolerance per job, in seconds: the script does not measure its own first and last steps.
-const MISSED: f64 = 0.5;
+const TOLERANCE: f64 = 0.5;
 
 #[track_caller]
-fn agrees(told: Told, measured: Measured, factor: f64, what: &str) {
-    let (jobs, most) = (measured.jobs as f64, MISSED * measured.jobs as f64 * 4.0);
-    assert_eq!(told.jobs, measured.jobs, "{what}");
-    let near = |a: f64, b: f64, most: f64| (a - b).abs() <= most;
+fn assert_agrees(totals: Totals, measured: Measured, factor: f64, what: &str) {
+    let (jobs, tolerance) = (measured.jobs as f64, TOLERANCE * measured.jobs as f64 * 4.0);
+    assert_eq!(totals.jobs, measured.jobs, "{what}");
+    let near = |a: f64, b: f64, tolerance: f64| (a - b).abs() <= tolerance;
     assert!(
-        near(told.cput, measured.cput, 0.3 * jobs),
-        "{what}: {told:?} {measured:?}"
+        near(totals.cput, measured.cput, 0.3 * jobs),
+        "{what}: {totals:?} {measured:?}"
     );
     assert!(
-        near(told.cores, measured.cores, most),
-        "{what}: {told:?} {measured:?}"
+        near(totals.cores, measured.cores, tolerance),
+        "{what}: {totals:?} {measured:?}"
     );
     assert!(
-        near(told.charged, factor * told.cores, 0.8),
-        "{what}: {told:?}"
+        near(totals.charged, factor * totals.cores, 0.8),
+        "{what}: {totals:?}"
     );
 }
 
@@ -99,19 +99,19 @@ fn json(text: &str) -> Value {
 }
 
 /// Finds the JSON row with these names.
-fn from_json(document: &Value, names: &[(&str, &str)]) -> Told {
+fn from_json(document: &Value, names: &[(&str, &str)]) -> Totals {
     let rows = document["Accounts"].as_array().unwrap();
-    let is_it = |row: &&Value| names.iter().all(|(key, name)| row[*key] == *name);
+    let has_names = |row: &&Value| names.iter().all(|(key, name)| row[*key] == *name);
     let row = rows
         .iter()
-        .find(is_it)
+        .find(has_names)
         .unwrap_or_else(|| panic!("{names:?} in {document}"));
     let number = |key: &str| {
         row[key]
             .as_f64()
             .unwrap_or_else(|| panic!("{key} in {row}"))
     };
-    Told {
+    Totals {
         jobs: row["jobs"].as_i64().unwrap(),
         cput: number("cpu_seconds"),
         cores: number("core_seconds"),
@@ -119,7 +119,7 @@ fn from_json(document: &Value, names: &[(&str, &str)]) -> Told {
     }
 }
 
-fn from_csv(text: &str, names: &[(&str, &str)]) -> Told {
+fn from_csv(text: &str, names: &[(&str, &str)]) -> Totals {
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let heads = lines.next().unwrap();
     let at = |key: &str| {
@@ -128,12 +128,12 @@ fn from_csv(text: &str, names: &[(&str, &str)]) -> Told {
             .position(|head| *head == key)
             .unwrap_or_else(|| panic!("{key} in {text}"))
     };
-    let is_it = |line: &Vec<&str>| names.iter().all(|(key, name)| line[at(key)] == *name);
+    let has_names = |line: &Vec<&str>| names.iter().all(|(key, name)| line[at(key)] == *name);
     let line = lines
-        .find(is_it)
+        .find(has_names)
         .unwrap_or_else(|| panic!("{names:?} in {text}"));
     let number = |key: &str| line[at(key)].parse::<f64>().unwrap();
-    Told {
+    Totals {
         jobs: number("jobs") as i64,
         cput: number("cpu_seconds"),
         cores: number("core_seconds"),
@@ -142,18 +142,18 @@ fn from_csv(text: &str, names: &[(&str, &str)]) -> Told {
 }
 
 /// Finds the table row with these names; the table prints hours with four digits.
-fn from_text(text: &str, names: &[&str]) -> Told {
+fn from_text(text: &str, names: &[&str]) -> Totals {
     let lines = text
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let is_it = |words: &Vec<&str>| words.starts_with(names);
+    let has_names = |words: &Vec<&str>| words.starts_with(names);
     let words = lines
         .into_iter()
-        .find(is_it)
+        .find(has_names)
         .unwrap_or_else(|| panic!("{names:?} in {text}"));
     let figures = &words[names.len()..];
     let seconds = |at: usize| 3600.0 * figures[at].parse::<f64>().unwrap();
-    Told {
+    Totals {
         jobs: figures[0].parse().unwrap(),
         cput: seconds(2),
         cores: seconds(3),
@@ -183,7 +183,7 @@ fn qacct_agrees_with_the_measurements_of_the_jobs() {
     for (at, person) in people.iter().enumerate() {
         for (queue, cores) in [("workq", 2), ("free", 1)] {
             let rounds = 200_000 * (1 + at as u32);
-            let script = burning(queue, rounds, 0.5 * (1 + at) as f64);
+            let script = busy_script(queue, rounds, 0.5 * (1 + at) as f64);
             let cores = format!("ncpus={cores}");
             ids.push(person.submit(
                 &sandbox,
@@ -194,24 +194,25 @@ fn qacct_agrees_with_the_measurements_of_the_jobs() {
     }
     ids.iter().for_each(|id| drop(sandbox.ended(id)));
     let by = ["--by", "user,queue"];
-    let of = |person: &TestUser, arguments: &[&str]| person.run(&sandbox, "qacct", arguments).ok();
+    let qacct =
+        |person: &TestUser, arguments: &[&str]| person.run(&sandbox, "qacct", arguments).ok();
     let (document, csv) = (
-        json(&of(&people[0], &[&by[..], &["-F", "json"]].concat())),
-        of(&people[1], &[&by[..], &["-F", "csv"]].concat()),
+        json(&qacct(&people[0], &[&by[..], &["-F", "json"]].concat())),
+        qacct(&people[1], &[&by[..], &["-F", "csv"]].concat()),
     );
     let text = sandbox.run("qacct", &by).ok();
     let mut all = Measured::default();
     for person in &people {
         for (queue, factor) in [("workq", 1.0), ("free", 0.0)] {
             let measured = Measured::of(&|name| person.read(name), queue);
-            assert!(measured.cput > 0.05, "the job was busy: {measured:?}");
-            all = all.and(measured);
+            assert!(measured.cput > 0.05, "the job used CPU time: {measured:?}");
+            all = all.plus(measured);
             let names = [("user", person.name.as_str()), ("queue", queue)];
-            let told = from_json(&document, &names);
-            agrees(told, measured, factor, "json");
-            agrees(from_csv(&csv, &names), measured, factor, "csv");
-            assert_eq!(from_csv(&csv, &names), told, "csv and json");
-            agrees(
+            let totals = from_json(&document, &names);
+            assert_agrees(totals, measured, factor, "json");
+            assert_agrees(from_csv(&csv, &names), measured, factor, "csv");
+            assert_eq!(from_csv(&csv, &names), totals, "csv and json");
+            assert_agrees(
                 from_text(&text, &names.map(|(_, name)| name)),
                 measured,
                 factor,
@@ -219,13 +220,17 @@ fn qacct_agrees_with_the_measurements_of_the_jobs() {
             );
         }
     }
-    let whole = json(&of(&people[0], &["--by", "account", "-F", "json"]));
-    assert_eq!(from_json(&whole, &[("account", "wave")]).jobs, 6, "{whole}");
-    assert!(
-        (whole["Total"]["cpu_seconds"].as_f64().unwrap() - all.cput).abs() < 1.8,
-        "{whole} {all:?}"
+    let by_account = json(&qacct(&people[0], &["--by", "account", "-F", "json"]));
+    assert_eq!(
+        from_json(&by_account, &[("account", "wave")]).jobs,
+        6,
+        "{by_account}"
     );
-    let own = json(&of(&people[2], &["-u", &people[2].name, "-F", "json"]));
+    assert!(
+        (by_account["Total"]["cpu_seconds"].as_f64().unwrap() - all.cput).abs() < 1.8,
+        "{by_account} {all:?}"
+    );
+    let own = json(&qacct(&people[2], &["-u", &people[2].name, "-F", "json"]));
     assert_eq!(own["Accounts"].as_array().unwrap().len(), 1, "{own}");
 }
 
@@ -242,15 +247,15 @@ fn attempts(sandbox: &Sandbox, id: &str) -> Vec<Value> {
         .unwrap_or_default()
 }
 
-/// Waits until a job has this number of accounting records.
-fn accounted(sandbox: &Sandbox, id: &str, count: usize) -> Vec<Value> {
-    sandbox.until("the accounts", || {
+/// Waits until a job has this number of accounting entries.
+fn await_entries(sandbox: &Sandbox, id: &str, count: usize) -> Vec<Value> {
+    sandbox.until("the accounting entries", || {
         Some(attempts(sandbox, id)).filter(|found| found.len() == count)
     })
 }
 
 #[test]
-fn an_entry_has_all_that_is_known_of_an_attempt() {
+fn an_accounting_entry_describes_the_attempt_completely() {
     let sandbox = sandbox("");
     let arguments = [
         "-q", "half", "-W", "qos=low", "-A", "wave", "-P", "tide", "-N", "busy",
@@ -258,11 +263,11 @@ fn an_entry_has_all_that_is_known_of_an_attempt() {
     let request = ["-l", "select=2:ncpus=2:mem=1gb", "-l", "walltime=1:00:00"];
     let id = sandbox.submit(
         &[&arguments[..], &request].concat(),
-        &format!("{}exit 3\n", burning("one", 300_000, 0.7)),
+        &format!("{}exit 3\n", busy_script("one", 300_000, 0.7)),
     );
     sandbox.ended(&id);
     let measured = Measured::of(&|name| sandbox.read(name), "one");
-    let entry = accounted(&sandbox, &id, 1).remove(0);
+    let entry = await_entries(&sandbox, &id, 1).remove(0);
     for (key, value) in [
         ("name", "busy"),
         ("account", "wave"),
@@ -287,7 +292,7 @@ fn an_entry_has_all_that_is_known_of_an_attempt() {
     assert_eq!(
         (&entry["asked_walltime_seconds"], &entry["charge_factor"]),
         (&3600.0.into(), &0.125.into()),
-        "X24"
+        "X24: charge factor"
     );
     let number = |key: &str| {
         entry[key]
@@ -299,7 +304,7 @@ fn an_entry_has_all_that_is_known_of_an_attempt() {
         "{entry} {measured:?}"
     );
     assert!(
-        (number("walltime_seconds") - measured.walltime).abs() < MISSED,
+        (number("walltime_seconds") - measured.walltime).abs() < TOLERANCE,
         "{entry} {measured:?}"
     );
     assert_eq!(number("core_seconds"), 4.0 * number("walltime_seconds"));
@@ -338,18 +343,18 @@ fn an_entry_has_all_that_is_known_of_an_attempt() {
 }
 
 #[test]
-fn entries_outlive_their_jobs_and_schedd() {
+fn accounting_entries_outlive_their_jobs_and_schedd() {
     let sandbox = sandbox("[server]\nhistory = \"0s\"\n");
-    let id = sandbox.submit(&[], &burning("a", 10, 0.0));
+    let id = sandbox.submit(&[], &busy_script("a", 10, 0.0));
     let waiting = sandbox.submit(&["-h"], "true");
-    accounted(&sandbox, &id, 1);
+    await_entries(&sandbox, &id, 1);
     assert_eq!(
         sandbox.run("qstat", &[&id]).code,
         153,
-        "there is no history"
+        "the finished job is not kept"
     );
     sandbox.run("qdel", &["-x", &waiting]).ok();
-    let deleted = accounted(&sandbox, &waiting, 1).remove(0);
+    let deleted = await_entries(&sandbox, &waiting, 1).remove(0);
     assert_eq!(
         (
             &deleted["attempt"],
@@ -363,56 +368,56 @@ fn entries_outlive_their_jobs_and_schedd() {
     assert_eq!(
         (&document["Total"]["jobs"], &document["Total"]["failed"]),
         (&2.into(), &1.into()),
-        "read without schedd"
+        "qacct works without schedd"
     );
-    let of_none = sandbox.run("qacct", &["-j", "77"]);
+    let unknown = sandbox.run("qacct", &["-j", "77"]);
     assert!(
-        of_none.code == 1 && of_none.err.contains(" has no matching accounting records"),
-        "{of_none:?}"
+        unknown.code == 1 && unknown.err.contains(" has no matching accounting records"),
+        "{unknown:?}"
     );
 }
 
 #[test]
-fn entries_go_when_they_are_too_old() {
+fn accounting_entries_expire() {
     let sandbox = sandbox("[server]\nhistory = \"0s\"\naccounting = \"3s\"\n");
     let id = sandbox.submit(&[], "true");
-    accounted(&sandbox, &id, 1);
-    accounted(&sandbox, &id, 0);
+    await_entries(&sandbox, &id, 1);
+    await_entries(&sandbox, &id, 0);
 }
 
 #[test]
-fn an_attempt_that_ends_while_schedd_is_away_has_its_entry_by_the_measure_of_its_shepherd() {
+fn an_attempt_that_ends_without_schedd_has_its_real_end_time() {
     let sandbox = sandbox("");
     let id = sandbox.submit(
         &[],
         &format!(
             "while [ ! -e go ]; do sleep 0.02; done\n{}",
-            burning("away", 10, 0.0)
+            busy_script("away", 10, 0.0)
         ),
     );
     sandbox.running(&id);
     sandbox.kill("schedd");
     fs::write(sandbox.file("go"), "").unwrap();
-    sandbox.until("the end", || {
+    sandbox.until("the end of the script", || {
         sandbox.file("away.end").exists().then_some(())
     });
     std::thread::sleep(Duration::from_millis(2500));
     sandbox.run("schedd", &[]).ok();
-    let entry = accounted(&sandbox, &id, 1).remove(0);
-    let (end, told): (f64, f64) = (
+    let entry = await_entries(&sandbox, &id, 1).remove(0);
+    let (end, recorded): (f64, f64) = (
         sandbox.read("away.end").trim().parse().unwrap(),
         entry["ended"].as_f64().unwrap(),
     );
-    assert!((told - end).abs() <= 1.5, "{end} {entry}");
+    assert!((recorded - end).abs() <= 1.5, "{end} {entry}");
     assert_eq!(entry["exit_status"], 0);
 }
 
 #[test]
-fn a_job_that_cannot_start_has_an_entry_and_has_used_nothing() {
+fn a_job_that_cannot_start_has_an_entry_with_zero_usage() {
     let sandbox = sandbox("");
     let id = sandbox.submit(&["-S", "/no/such/shell"], "true");
     let status = sandbox.ended(&id)["Exit_status"].clone();
-    let entry = accounted(&sandbox, &id, 1).remove(0);
+    let entry = await_entries(&sandbox, &id, 1).remove(0);
     assert_eq!(
         (&entry["exit_status"], &entry["walltime_seconds"]),
         (&status, &0.0.into()),
@@ -425,7 +430,7 @@ fn a_job_that_cannot_start_has_an_entry_and_has_used_nothing() {
 }
 
 #[test]
-fn a_job_deleted_by_force_is_accounted_for_before_its_node_answers_and_not_again_when_it_does() {
+fn a_forced_deletion_is_recorded_at_once_and_only_once() {
     let sandbox = sandbox("");
     let id = sandbox.submit(&["-r", "n", "-l", "ncpus=2"], "sleep 60");
     sandbox.running(&id);
@@ -449,7 +454,9 @@ fn a_job_deleted_by_force_is_accounted_for_before_its_node_answers_and_not_again
     let attempt = sandbox
         .home()
         .join(format!("node/attempts/{}.1", id.split('.').next().unwrap()));
-    sandbox.until("the node's word", || (!attempt.exists()).then_some(()));
+    sandbox.until("the removal of the attempt by noded", || {
+        (!attempt.exists()).then_some(())
+    });
     assert_eq!(attempts(&sandbox, &id), [entry]);
     let total = json(&sandbox.run("qacct", &["-F", "json"]).ok())["Total"].clone();
     assert_eq!(
@@ -460,7 +467,7 @@ fn a_job_deleted_by_force_is_accounted_for_before_its_node_answers_and_not_again
 }
 
 #[test]
-fn a_job_run_twice_has_two_entries_and_ends_once() {
+fn a_rerun_job_has_two_entries_but_counts_as_one_job() {
     let sandbox = sandbox("");
     let id = sandbox.submit(
         &["-l", "ncpus=2"],
@@ -472,7 +479,7 @@ fn a_job_run_twice_has_two_entries_and_ends_once() {
     });
     sandbox.run("qrerun", &[&id]).ok();
     sandbox.ended(&id);
-    let [first, second] = accounted(&sandbox, &id, 2).try_into().unwrap();
+    let [first, second] = await_entries(&sandbox, &id, 2).try_into().unwrap();
     assert_eq!(
         (&first["requeued"], &first["exit_status"]),
         (&true.into(), &Value::Null),
@@ -511,39 +518,40 @@ fn subjobs_have_accounting_entries_only_if_they_ran() {
         "exit $PBS_ARRAY_INDEX\n",
     );
     sandbox.ended(&id);
-    accounted(&sandbox, &id, 12);
+    await_entries(&sandbox, &id, 12);
     let number = id.split('[').next().unwrap();
     assert_eq!(attempts(&sandbox, &format!("{number}[2-4]")).len(), 3);
-    let told =
+    let efficiency =
         json(&sandbox.run("qstat", &["--eff", "-F", "json", &id]).ok())["Efficiency"][0].clone();
     assert_eq!(
-        (&told["jobs"], &told["mem_efficiency"]["jobs"]),
+        (&efficiency["jobs"], &efficiency["mem_efficiency"]["jobs"]),
         (&12.into(), &12.into()),
-        "{told}"
+        "{efficiency}"
     );
     assert!(
-        told["advice"]
+        efficiency["advice"]
             .as_str()
             .unwrap()
             .contains("walltime=0:01:00 instead of 1:00:00"),
-        "P11: {told}"
+        "P11: {efficiency}"
     );
     let held = sandbox.submit(&["-h", "-J", "1-100"], "true");
     sandbox.run("qdel", &[&held]).ok();
     sandbox.ended(&held);
     assert_eq!(attempts(&sandbox, &held).len(), 0);
-    let week = sandbox.run("qstat", &["--eff"]).ok();
+    let summary = sandbox.run("qstat", &["--eff"]).ok();
     assert!(
-        week.contains("12 jobs of") && week.contains("p90"),
-        "{week}"
+        summary.contains("12 jobs of") && summary.contains("p90"),
+        "{summary}"
     );
 }
 
 #[test]
-fn periods_and_groups_are_as_requested() {
+fn qacct_selects_and_groups_entries_as_requested() {
     let sandbox = sandbox("");
     let ids = ["a", "b"].map(|account| sandbox.submit(&["-A", account], "true"));
-    ids.iter().for_each(|id| drop(accounted(&sandbox, id, 1)));
+    ids.iter()
+        .for_each(|id| drop(await_entries(&sandbox, id, 1)));
     let jobs = |arguments: &[&str]| {
         let document = json(
             &sandbox
@@ -597,7 +605,7 @@ fn periods_and_groups_are_as_requested() {
 
 /// P11: efficiency is shown for a running job, advice only after its end.
 #[test]
-fn a_job_that_runs_is_compared_too_and_advised_when_it_is_over() {
+fn efficiency_is_shown_while_a_job_runs_and_advice_after_its_end() {
     let sandbox = sandbox("");
     let script = "i=0; while [ ! -e go ]; do i=$((i+1)); done\n";
     let id = sandbox.submit(
@@ -613,14 +621,14 @@ fn a_job_that_runs_is_compared_too_and_advised_when_it_is_over() {
     std::thread::sleep(Duration::from_millis(1500));
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&id);
-    let told = sandbox.run("qstat", &["--eff", &id]).ok();
-    let advice = told.lines().last().unwrap();
+    let efficiency = sandbox.run("qstat", &["--eff", &id]).ok();
+    let advice = efficiency.lines().last().unwrap();
     for part in [
         "mem=64mb instead of 32gb",
         "walltime=0:01:00 instead of 24:00:00",
         "ncpus=1 instead of 8",
     ] {
-        assert!(advice.contains(part), "{part}: {told}");
+        assert!(advice.contains(part), "{part}: {efficiency}");
     }
     let unknown = sandbox.run("qstat", &["--eff", "99"]);
     assert!(

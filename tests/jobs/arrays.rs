@@ -1,8 +1,8 @@
 //! Job arrays from the user's point of view.
 
+mod combinations;
 mod display;
 mod large;
-mod meetings;
 mod ranges;
 
 use crate::support::sandbox::{Done, Sandbox};
@@ -26,7 +26,7 @@ fn configured(slots: usize, more: &str) -> Sandbox {
 }
 
 #[track_caller]
-fn says(done: &Done, code: i32, out: &str, first_of_err: &str) {
+fn assert_result(done: &Done, code: i32, out: &str, first_of_err: &str) {
     let first = done.err.lines().next().unwrap_or_default();
     assert_eq!(
         (done.code, done.out.as_str(), first),
@@ -36,10 +36,10 @@ fn says(done: &Done, code: i32, out: &str, first_of_err: &str) {
 }
 
 /// Script line that records the subjob's index and attempt.
-const NOTE: &str = "echo $PBS_ARRAY_INDEX $LANAI_ATTEMPT >> done\n";
+const RECORD: &str = "echo $PBS_ARRAY_INDEX $LANAI_ATTEMPT >> done\n";
 
 /// Recorded index and attempt of each started subjob.
-fn noted(sandbox: &Sandbox) -> Vec<(u32, u32)> {
+fn recorded(sandbox: &Sandbox) -> Vec<(u32, u32)> {
     let text = fs::read_to_string(sandbox.file("done")).unwrap_or_default();
     let line = |line: &str| {
         let (index, attempt) = line.split_once(' ').unwrap();
@@ -50,12 +50,12 @@ fn noted(sandbox: &Sandbox) -> Vec<(u32, u32)> {
 
 /// Recorded subjobs, sorted by index.
 fn sorted(sandbox: &Sandbox) -> Vec<(u32, u32)> {
-    let mut noted = noted(sandbox);
-    noted.sort_unstable();
-    noted
+    let mut recorded = recorded(sandbox);
+    recorded.sort_unstable();
+    recorded
 }
 
-/// Ids without server name and state letters, as `qstat` lists them.
+/// Ids (without server name) and state letters, as `qstat` lists them.
 fn listed(sandbox: &Sandbox, arguments: &[&str]) -> String {
     let shown = sandbox.run("qstat", arguments).ok();
     let line = |line: &str| {
@@ -83,15 +83,15 @@ fn touch(sandbox: &Sandbox, name: &str) {
 const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done\n";
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "the life of one array")]
+#[allow(clippy::too_many_lines, reason = "follows one array from start to end")]
 fn an_array_begins_runs_and_ends() {
     let sandbox = head(4);
     let id = sandbox.submit(
         &["-J", "1-6%2", "-N", "run", "-l", "walltime=60"],
-        &format!("{NOTE}{WAIT}"),
+        &format!("{RECORD}{WAIT}"),
     );
-    let two = sandbox.until("two elements at work", || {
-        (noted(&sandbox).len() == 2).then(|| sandbox.job(&id))
+    let array = sandbox.until("two running subjobs", || {
+        (recorded(&sandbox).len() == 2).then(|| sandbox.job(&id))
     });
     sandbox.running("1[1].head");
     sandbox.running("1[2].head");
@@ -104,32 +104,33 @@ fn an_array_begins_runs_and_ends() {
         "1[] B, 1[1] R, 1[2] R, 1[3] Q, 1[4] Q, 1[5] Q, 1[6] Q"
     );
     assert_eq!(
-        (&two["substate"], counts(&two)),
+        (&array["substate"], counts(&array)),
         (&json!(70), "Queued:4 Running:2 Exiting:0 Expired:0")
     );
-    assert_eq!(two["array_indices_remaining"], "3-6");
-    let comment = two["comment"].as_str().unwrap();
+    assert_eq!(array["array_indices_remaining"], "3-6");
+    let comment = array["comment"].as_str().unwrap();
     assert!(
-        comment.starts_with("Job Array Began at ") && two["stime"].is_string(),
-        "{two}"
+        comment.starts_with("Job Array Began at ") && array["stime"].is_string(),
+        "{array}"
     );
-    let element = sandbox.job("1[1].head");
+    let subjob = sandbox.job("1[1].head");
     assert_eq!(
-        (&element["substate"], &element["run_count"]),
+        (&subjob["substate"], &subjob["run_count"]),
         (&json!(42), &json!(1))
     );
-    let gone =
-        ["Checkpoint", "Hold_Types", "Submit_arguments"].map(|name| element.get(name).is_some());
-    assert_eq!(gone, [false; 3], "{element}");
-    let waits = sandbox.until("the reason", || {
+    let present =
+        ["Checkpoint", "Hold_Types", "Submit_arguments"].map(|name| subjob.get(name).is_some());
+    assert_eq!(present, [false; 3], "{subjob}");
+    let waiting_comment = sandbox.until("the comment of the waiting subjob", || {
         let comment = sandbox.job("1[3].head")["comment"].as_str()?.to_string();
         comment
             .starts_with("Not Running: Number of concurrent")
             .then_some(comment)
     });
     assert!(
-        waits.starts_with("Not Running: Number of concurrent running subjobs limit reached"),
-        "{waits}"
+        waiting_comment
+            .starts_with("Not Running: Number of concurrent running subjobs limit reached"),
+        "{waiting_comment}"
     );
     let ids = |arguments: &[&str]| {
         sandbox
@@ -162,13 +163,17 @@ fn an_array_begins_runs_and_ends() {
         "{queues}"
     );
     touch(&sandbox, "go");
-    let over = sandbox.ended(&id);
+    let finished = sandbox.ended(&id);
     assert_eq!(
         sorted(&sandbox),
         (1..=6).map(|index| (index, 1)).collect::<Vec<_>>()
     );
     assert_eq!(
-        (&over["Exit_status"], &over["substate"], counts(&over)),
+        (
+            &finished["Exit_status"],
+            &finished["substate"],
+            counts(&finished)
+        ),
         (
             &json!(0),
             &json!(92),
@@ -176,7 +181,10 @@ fn an_array_begins_runs_and_ends() {
         )
     );
     assert_eq!(
-        (over["comment"].as_str(), &over["array_indices_remaining"]),
+        (
+            finished["comment"].as_str(),
+            &finished["array_indices_remaining"]
+        ),
         (Some(&*format!("{comment} and finished")), &json!("-"))
     );
     let third = sandbox.job("1[3].head");
@@ -204,16 +212,16 @@ fn an_array_begins_runs_and_ends() {
         let text = format!(
             "qstat: {id}.head Job has finished, use -x or -H to obtain historical job information"
         );
-        says(&sandbox.run("qstat", &[id]), 35, "", &text);
+        assert_result(&sandbox.run("qstat", &[id]), 35, "", &text);
     }
-    says(&sandbox.run("qdel", &["-x", "1[]"]), 0, "", "");
-    says(
+    assert_result(&sandbox.run("qdel", &["-x", "1[]"]), 0, "", "");
+    assert_result(
         &sandbox.run("qstat", &["-x", "1[]"]),
         153,
         "",
         "qstat: Unknown Job Id 1[].head",
     );
-    says(
+    assert_result(
         &sandbox.run("qstat", &["-x", "1[3]"]),
         153,
         "",
@@ -229,7 +237,7 @@ fn failed_subjobs_make_their_array_fail() {
         &["-W", "block=true", "-J", "0-3"],
         "exit $PBS_ARRAY_INDEX\n",
     );
-    says(&blocked, 1, "1[].head\n", "");
+    assert_result(&blocked, 1, "1[].head\n", "");
     let array = sandbox.job("1[].head");
     assert_eq!(
         (&array["Exit_status"], &array["substate"]),
@@ -240,19 +248,19 @@ fn failed_subjobs_make_their_array_fail() {
         "{array}"
     );
     for index in 0..4 {
-        let element = sandbox.job(&format!("1[{index}].head"));
+        let subjob = sandbox.job(&format!("1[{index}].head"));
         assert_eq!(
-            (&element["Exit_status"], &element["substate"]),
+            (&subjob["Exit_status"], &subjob["substate"]),
             (&json!(index), &json!(92 + i32::from(index > 0)))
         );
     }
-    says(
+    assert_result(
         &sandbox.run_with_input("qsub", &["-W", "block=true", "-J", "0-3"], "true\n"),
         0,
         "2[].head\n",
         "",
     );
-    says(
+    assert_result(
         &sandbox.run("qrerun", &["--failed", "2[]"]),
         168,
         "",
@@ -261,40 +269,40 @@ fn failed_subjobs_make_their_array_fail() {
 }
 
 #[test]
-fn subjobs_are_deleted_singly_and_by_range() {
+fn subjobs_are_deleted_individually_and_by_range() {
     let sandbox = head(2);
-    let id = sandbox.submit(&["-h", "-J", "1-9"], NOTE);
-    says(&sandbox.run("qdel", &["1[2]"]), 0, "", "");
+    let id = sandbox.submit(&["-h", "-J", "1-9"], RECORD);
+    assert_result(&sandbox.run("qdel", &["1[2]"]), 0, "", "");
     assert_eq!(
         listed(&sandbox, &["-t", "1[1-3]"]),
         "1[1] H, 1[2] X, 1[3] H"
     );
-    assert_eq!(sandbox.job(&id)["job_state"], "H", "nothing has begun");
-    let waits = sandbox.job("1[2].head");
+    assert_eq!(sandbox.job(&id)["job_state"], "H", "no subjob has started");
+    let deleted = sandbox.job("1[2].head");
     assert_eq!(
-        (&waits["substate"], &waits["Exit_status"]),
+        (&deleted["substate"], &deleted["Exit_status"]),
         (&json!(69), &json!(271))
     );
-    assert_eq!(waits["comment"], "Subjob finished and terminated");
-    says(
+    assert_eq!(deleted["comment"], "Subjob finished and terminated");
+    assert_result(
         &sandbox.run("qdel", &["1[2]"]),
         55,
         "",
         "qdel: Request invalid for finished array subjob 1[2].head",
     );
-    says(
+    assert_result(
         &sandbox.run("qdel", &["1[10]"]),
         156,
         "",
         "qdel: Invalid request 1[10].head",
     );
-    says(
+    assert_result(
         &sandbox.run("qdel", &["1[10-20]"]),
         156,
         "",
         "qdel: Invalid request 1[10-20].head",
     );
-    says(&sandbox.run("qdel", &["1[1-9:3]"]), 0, "", "");
+    assert_result(&sandbox.run("qdel", &["1[1-9:3]"]), 0, "", "");
     let array = sandbox.job(&id);
     assert_eq!(
         (counts(&array), &array["array_indices_remaining"]),
@@ -303,53 +311,57 @@ fn subjobs_are_deleted_singly_and_by_range() {
             &json!("3,5-6,8-9")
         )
     );
-    says(&sandbox.run("qrls", &[&id]), 0, "", "");
+    assert_result(&sandbox.run("qrls", &[&id]), 0, "", "");
     sandbox.ended(&id);
     assert_eq!(sorted(&sandbox), [(3, 1), (5, 1), (6, 1), (8, 1), (9, 1)]);
-    says(
+    assert_result(
         &sandbox.run("qdel", &["1[3]"]),
         35,
         "",
         "qdel: Job has finished 1[3].head",
     );
-    says(
+    assert_result(
         &sandbox.run("qdel", &["1[]"]),
         35,
         "",
         "qdel: Job has finished 1[].head",
     );
 
-    let by_ranges = sandbox.submit(&["-h", "-J", "0-20:5"], NOTE);
-    says(&sandbox.run("qdel", &["2[0-9]", "2[10-99]"]), 0, "", "");
-    let over = sandbox.job(&by_ranges);
+    let by_ranges = sandbox.submit(&["-h", "-J", "0-20:5"], RECORD);
+    assert_result(&sandbox.run("qdel", &["2[0-9]", "2[10-99]"]), 0, "", "");
+    let finished = sandbox.job(&by_ranges);
     assert_eq!(
-        (&over["job_state"], &over["substate"], &over["Exit_status"]),
+        (
+            &finished["job_state"],
+            &finished["substate"],
+            &finished["Exit_status"]
+        ),
         (&json!("F"), &json!(91), &json!(271))
     );
 
-    let runs = sandbox.submit(&["-J", "1-4"], WAIT);
+    let running = sandbox.submit(&["-J", "1-4"], WAIT);
     sandbox.running("3[2].head");
-    says(&sandbox.run("qdel", &["3[2-3]"]), 0, "", "");
+    assert_result(&sandbox.run("qdel", &["3[2-3]"]), 0, "", "");
     assert_eq!(
-        sandbox.until("the end of it", || {
-            let element = sandbox.job("3[2].head");
-            (element["job_state"] == "X").then_some(element)
+        sandbox.until("the end of the subjob", || {
+            let subjob = sandbox.job("3[2].head");
+            (subjob["job_state"] == "X").then_some(subjob)
         })["Exit_status"],
         271
     );
     assert_eq!(sandbox.state("3[3].head"), "X");
-    says(&sandbox.run("qdel", &[&runs]), 0, "", "");
-    let over = sandbox.ended(&runs);
+    assert_result(&sandbox.run("qdel", &[&running]), 0, "", "");
+    let finished = sandbox.ended(&running);
     assert_eq!(
-        (&over["substate"], &over["Exit_status"]),
+        (&finished["substate"], &finished["Exit_status"]),
         (&json!(91), &json!(271))
     );
     assert!(
-        over["comment"]
+        finished["comment"]
             .as_str()
             .unwrap()
             .contains(" and terminated by "),
-        "{over}"
+        "{finished}"
     );
     assert_eq!(
         listed(&sandbox, &["-xt", "3[]"]),
@@ -360,12 +372,12 @@ fn subjobs_are_deleted_singly_and_by_range() {
 #[test]
 fn an_array_is_held_and_altered_as_a_whole() {
     let sandbox = head(8);
-    let id = sandbox.submit(&["-J", "1-6%2"], &format!("{NOTE}{WAIT}"));
+    let id = sandbox.submit(&["-J", "1-6%2"], &format!("{RECORD}{WAIT}"));
     sandbox.running("1[1].head");
     sandbox.running("1[2].head");
     for command in ["qhold", "qrls", "qalter"] {
         for id in ["1[1]", "1[5]", "1[5-6]"] {
-            says(
+            assert_result(
                 &sandbox.run(command, &[id]),
                 156,
                 "",
@@ -373,27 +385,33 @@ fn an_array_is_held_and_altered_as_a_whole() {
             );
         }
     }
-    says(&sandbox.run("qhold", &[&id]), 0, "", "");
+    assert_result(&sandbox.run("qhold", &[&id]), 0, "", "");
     assert_eq!(
         listed(&sandbox, &["-t", &id]),
         "1[] H, 1[1] R, 1[2] R, 1[3] H, 1[4] H, 1[5] H, 1[6] H"
     );
-    says(
+    assert_result(
         &sandbox.run("qalter", &["-W", "max_run_subjobs=4", "-N", "new", &id]),
         0,
         "",
         "",
     );
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(noted(&sandbox).len(), 2, "a held array starts nothing");
-    says(&sandbox.run("qrls", &[&id]), 0, "", "");
-    sandbox.until("two more", || (noted(&sandbox).len() == 4).then_some(()));
+    assert_eq!(
+        recorded(&sandbox).len(),
+        2,
+        "a held array starts no subjobs"
+    );
+    assert_result(&sandbox.run("qrls", &[&id]), 0, "", "");
+    sandbox.until("two more subjobs", || {
+        (recorded(&sandbox).len() == 4).then_some(())
+    });
     let names =
         ["1[].head", "1[1].head", "1[3].head"].map(|id| sandbox.job(id)["Job_Name"].clone());
     assert_eq!(
         names,
         [json!("new"), json!("STDIN"), json!("new")],
-        "what has begun stays what it was"
+        "a started subjob keeps its name"
     );
     assert_eq!(
         (
@@ -402,38 +420,38 @@ fn an_array_is_held_and_altered_as_a_whole() {
         ),
         ("Job Array Began", "B")
     );
-    says(&sandbox.run("qsig", &["-s", "KILL", "1[2]"]), 0, "", "");
-    says(
+    assert_result(&sandbox.run("qsig", &["-s", "KILL", "1[2]"]), 0, "", "");
+    assert_result(
         &sandbox.run("qsig", &["1[6]"]),
         168,
         "",
         "qsig: Request invalid for state of job 1[6].head",
     );
-    says(
+    assert_result(
         &sandbox.run("qrerun", &["1[6]"]),
         168,
         "",
         "qrerun: Request invalid for state of job 1[6].head",
     );
-    sandbox.until("the end of it", || {
+    sandbox.until("the end of the subjob", || {
         (sandbox.state("1[2].head") == "X").then_some(())
     });
     assert_eq!(sandbox.job("1[2].head")["Exit_status"], 265);
-    says(
+    assert_result(
         &sandbox.run("qsig", &["1[2]"]),
         55,
         "",
         "qsig: Request invalid for finished array subjob 1[2].head",
     );
-    says(
+    assert_result(
         &sandbox.run("qrerun", &["1[2]"]),
         168,
         "",
         "qrerun: Request invalid for state of job 1[2].head",
     );
-    says(&sandbox.run("qrerun", &["1[1]"]), 0, "", "");
-    sandbox.until("its second start", || {
-        noted(&sandbox).contains(&(1, 2)).then_some(())
+    assert_result(&sandbox.run("qrerun", &["1[1]"]), 0, "", "");
+    sandbox.until("the second start of the subjob", || {
+        recorded(&sandbox).contains(&(1, 2)).then_some(())
     });
     touch(&sandbox, "go");
     sandbox.ended(&id);
@@ -450,7 +468,7 @@ fn the_number_of_running_subjobs_is_limited_and_the_limit_can_be_changed() {
     let count = "mkdir at.$PBS_ARRAY_INDEX; ls -d at.* | wc -l >> seen; sleep 0.3; rmdir at.$PBS_ARRAY_INDEX\n\
                  exit $((PBS_ARRAY_INDEX % 10 == 0))\n";
     let id = sandbox.submit(&["-J", "1-60%3", "-W", "retry=1"], count);
-    let most = || {
+    let max_concurrent = || {
         sandbox
             .read("seen")
             .lines()
@@ -464,44 +482,49 @@ fn the_number_of_running_subjobs_is_limited_and_the_limit_can_be_changed() {
             .lines()
             .count()
     };
-    sandbox.until("three at once", || {
-        (seen() > 12 && most() >= 3).then_some(())
+    sandbox.until("three concurrent subjobs", || {
+        (seen() > 12 && max_concurrent() >= 3).then_some(())
     });
-    assert_eq!(most(), 3);
-    says(
+    assert_eq!(max_concurrent(), 3);
+    assert_result(
         &sandbox.run("qalter", &["-W", "max_run_subjobs=6", &id]),
         0,
         "",
         "",
     );
-    let over = sandbox.ended(&id);
+    let finished = sandbox.ended(&id);
     assert_eq!(
         sandbox.read("seen").lines().count(),
         66,
-        "six of them twice"
+        "six subjobs ran twice"
     );
     assert_eq!(
-        (most(), &over["Exit_status"], &over["max_run_subjobs"]),
+        (
+            max_concurrent(),
+            &finished["Exit_status"],
+            &finished["max_run_subjobs"]
+        ),
         (6, &json!(1), &json!(6))
     );
 }
 
 #[test]
-fn a_failed_job_is_retried_with_the_requested_count_and_delay() {
+fn failed_subjobs_are_retried_with_the_requested_count_and_delay() {
     let sandbox = head(8);
-    let note = "echo $PBS_ARRAY_INDEX $LANAI_ATTEMPT >> done; date +%s.%N >> at.$PBS_ARRAY_INDEX\n";
-    let script = format!("{note}[ $PBS_ARRAY_INDEX -lt $LANAI_ATTEMPT ]\n");
+    let record =
+        "echo $PBS_ARRAY_INDEX $LANAI_ATTEMPT >> done; date +%s.%N >> at.$PBS_ARRAY_INDEX\n";
+    let script = format!("{record}[ $PBS_ARRAY_INDEX -lt $LANAI_ATTEMPT ]\n");
     let id = sandbox.submit(
         &["-J", "0-4", "-W", "retry=2", "-W", "retry_delay=1"],
         &script,
     );
-    sandbox.until("one that waits again", || {
+    sandbox.until("four subjobs that wait for their retry", || {
         (counts(&sandbox.job(&id)) == "Queued:4 Running:0 Exiting:0 Expired:1").then_some(())
     });
-    let over = sandbox.ended(&id);
-    assert_eq!(over["Exit_status"], 1);
+    let finished = sandbox.ended(&id);
+    assert_eq!(finished["Exit_status"], 1);
     let mut attempts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    noted(&sandbox)
+    recorded(&sandbox)
         .into_iter()
         .for_each(|(index, attempt)| attempts.entry(index).or_default().push(attempt));
     let expected = BTreeMap::from([
@@ -512,9 +535,9 @@ fn a_failed_job_is_retried_with_the_requested_count_and_delay() {
         (4, vec![1, 2, 3]),
     ]);
     assert_eq!(attempts, expected);
-    let ends =
+    let statuses =
         [0, 2, 3].map(|index| sandbox.job(&format!("1[{index}].head"))["Exit_status"].clone());
-    assert_eq!(ends, [json!(0), json!(0), json!(1)]);
+    assert_eq!(statuses, [json!(0), json!(0), json!(1)]);
     let times: Vec<f64> = sandbox
         .read("at.2")
         .lines()
@@ -527,27 +550,27 @@ fn a_failed_job_is_retried_with_the_requested_count_and_delay() {
 }
 
 #[test]
-fn only_what_has_failed_is_run_once_more() {
+fn qrerun_failed_reruns_only_failed_subjobs() {
     let sandbox = head(8);
-    let script = format!("{NOTE}[ -e mended ] || exit $((PBS_ARRAY_INDEX % 3))\n");
+    let script = format!("{RECORD}[ -e mended ] || exit $((PBS_ARRAY_INDEX % 3))\n");
     let id = sandbox.submit(&["-h", "-J", "1-9"], &script);
     sandbox.run("qdel", &["1[9]", "1[1]"]).ok();
     sandbox.run("qrls", &[&id]).ok();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 1);
     touch(&sandbox, "mended");
-    says(
+    assert_result(
         &sandbox.run("qrerun", &["--failed", "1[2]"]),
         156,
         "",
         "qrerun: Invalid request 1[2].head",
     );
-    says(&sandbox.run("qrerun", &["--failed", &id]), 0, "", "");
-    let over = sandbox.ended(&id);
+    assert_result(&sandbox.run("qrerun", &["--failed", &id]), 0, "", "");
+    let finished = sandbox.ended(&id);
     let again = [2, 4, 5, 7, 8];
     let mut expected: Vec<(u32, u32)> = (2..9).map(|index| (index, 1)).collect();
     expected.extend(again.map(|index| (index, 2)));
     expected.sort_unstable();
-    assert_eq!(sorted(&sandbox), expected, "{over}");
+    assert_eq!(sorted(&sandbox), expected, "{finished}");
     let counts = ["1[2].head", "1[3].head"].map(|id| sandbox.job(id)["run_count"].clone());
     assert_eq!(counts, [json!(2), json!(1)]);
     let status = |index| sandbox.job(&format!("1[{index}].head"))["Exit_status"].clone();
@@ -563,19 +586,19 @@ fn a_killed_schedd_starts_every_subjob_exactly_once() {
     let sandbox = head(8);
     let id = sandbox.submit(
         &["-J", "0-398:2", "-W", "umask=022"],
-        &format!("{NOTE}sleep 0.01\n"),
+        &format!("{RECORD}sleep 0.01\n"),
     );
-    for share in 1..=4 {
-        sandbox.until("some of them", || {
-            (noted(&sandbox).len() >= share * 40).then_some(())
+    for round in 1..=4 {
+        sandbox.until("more started subjobs", || {
+            (recorded(&sandbox).len() >= round * 40).then_some(())
         });
         sandbox.kill("schedd");
-        std::thread::sleep(Duration::from_millis(40 * share as u64));
+        std::thread::sleep(Duration::from_millis(40 * round as u64));
         sandbox.run("schedd", &[]).ok();
     }
-    let over = sandbox.ended(&id);
+    let finished = sandbox.ended(&id);
     assert_eq!(
-        (&over["Exit_status"], counts(&over)),
+        (&finished["Exit_status"], counts(&finished)),
         (&json!(0), "Queued:0 Running:0 Exiting:0 Expired:200")
     );
     assert_eq!(

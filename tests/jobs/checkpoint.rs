@@ -27,7 +27,7 @@ impl Site {
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let command = Site { folder };
         let script = format!(
-            "#!/bin/sh\ncd {}\necho \"$@\" >>asked\n{body}\n",
+            "#!/bin/sh\ncd {}\necho \"$@\" >>calls\n{body}\n",
             command.folder.path().display()
         );
         fs::write(command.path("checkpoint"), script).unwrap();
@@ -39,8 +39,8 @@ impl Site {
         self.folder.path().join(name)
     }
 
-    fn asked(&self) -> Vec<String> {
-        fs::read_to_string(self.path("asked"))
+    fn calls(&self) -> Vec<String> {
+        fs::read_to_string(self.path("calls"))
             .unwrap_or_default()
             .lines()
             .map(String::from)
@@ -126,7 +126,7 @@ const HANGS: &str = "sleep 300 & echo $! >new; mv new hanging; wait";
 /// A command that copies the job's progress from its working directory.
 const COPY: &str = "cp /proc/$2/cwd/progress $3/progress";
 
-/// A job that counts on from its checkpoint and records the initial count of each attempt.
+/// A script that continues to count from its checkpoint and records the first count of each run.
 const COUNTER: &str = "n=0\n[ -f $LANAI_CHECKPOINT/progress ] && n=$(cat $LANAI_CHECKPOINT/progress)\n\
                        echo $n >>began\n\
                        while [ ! -e go ]; do n=$((n+1)); echo $n >new; mv new progress; sleep 0.02; done\n\
@@ -140,19 +140,21 @@ fn submit(sandbox: &Sandbox, priority: i32, more: &[&str], script: &str) -> Stri
     )
 }
 
-/// Waits until a job has counted to `far`.
-fn counted(sandbox: &Sandbox, far: u32) {
-    let number = || {
+/// Waits until a job has counted to `count`.
+fn await_count(sandbox: &Sandbox, count: u32) {
+    let progress = || {
         fs::read_to_string(sandbox.file("progress"))
             .ok()?
             .trim()
             .parse::<u32>()
             .ok()
     };
-    sandbox.until("the job to come on", || number().filter(|&n| n >= far));
+    sandbox.until("the job to continue counting", || {
+        progress().filter(|&n| n >= count)
+    });
 }
 
-fn begins(sandbox: &Sandbox) -> Vec<u32> {
+fn initial_counts(sandbox: &Sandbox) -> Vec<u32> {
     sandbox
         .read("began")
         .lines()
@@ -162,16 +164,16 @@ fn begins(sandbox: &Sandbox) -> Vec<u32> {
 
 /// M45: the job ends once its state is saved, and its next attempt continues from there.
 #[test]
-fn a_job_that_the_site_checkpoints_goes_on_from_where_it_was() {
+fn a_preempted_job_continues_from_its_checkpoint() {
     let command = Site::new(COPY);
     let sandbox = command.sandbox("[\"checkpoint\", \"delete\"]", "");
     let low = submit(&sandbox, 0, &[], COUNTER);
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     let session = sandbox.job(&low)["session_id"].clone();
     let high = submit(&sandbox, 10, &[], "exit 0\n");
     sandbox.ended(&high);
-    sandbox.until("the second begin", || {
-        (begins(&sandbox).len() == 2).then_some(())
+    sandbox.until("the second start", || {
+        (initial_counts(&sandbox).len() == 2).then_some(())
     });
     fs::write(sandbox.file("go"), "").unwrap();
     let ended = sandbox.ended(&low);
@@ -183,67 +185,75 @@ fn a_job_that_the_site_checkpoints_goes_on_from_where_it_was() {
         ),
         (&0.into(), &2.into(), &1.into())
     );
-    let begins = begins(&sandbox);
-    assert!(begins[0] == 0 && begins[1] >= 5, "{begins:?}");
+    let initial_counts = initial_counts(&sandbox);
+    assert!(
+        initial_counts[0] == 0 && initial_counts[1] >= 5,
+        "{initial_counts:?}"
+    );
     let folder = sandbox.read("folder").trim().to_string();
-    assert_eq!(command.asked(), [format!("{low} {session} {folder}")]);
-    sandbox.until("the folder to go", || {
+    assert_eq!(command.calls(), [format!("{low} {session} {folder}")]);
+    sandbox.until("the removal of the checkpoint directory", || {
         (!PathBuf::from(&folder).exists()).then_some(())
     });
-    let told = sandbox.run("tracejob", &[&low]).ok();
+    let trace = sandbox.run("tracejob", &[&low]).ok();
     assert!(
-        told.contains(&format!(
+        trace.contains(&format!(
             "Job preempted: checkpointed and requeued for job {high}"
         )),
-        "{told}"
+        "{trace}"
     );
 }
 
 /// X15: if the command fails, the next action in the list is used.
 #[test]
-fn a_command_that_fails_leaves_the_next_action() {
+fn a_failed_checkpoint_falls_back_to_the_next_action() {
     let command = Site::new("echo no disk >&2; exit 3");
     let sandbox = command.sandbox("[\"checkpoint\", \"requeue\"]", "");
     let low = submit(&sandbox, 0, &[], COUNTER);
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     let high = submit(&sandbox, 10, &[], "exit 0\n");
     sandbox.ended(&high);
-    sandbox.until("the second begin", || {
-        (begins(&sandbox).len() == 2).then_some(())
+    sandbox.until("the second start", || {
+        (initial_counts(&sandbox).len() == 2).then_some(())
     });
-    assert_eq!((begins(&sandbox), command.asked().len()), (vec![0, 0], 1));
+    assert_eq!(
+        (initial_counts(&sandbox), command.calls().len()),
+        (vec![0, 0], 1)
+    );
     assert_eq!(sandbox.job(&low)["preempted"], 1);
-    let told = sandbox.run("tracejob", &[&low]).ok();
+    let trace = sandbox.run("tracejob", &[&low]).ok();
     let failed =
         "Checkpoint failed, the job continues: it ended with status 3; standard error: no disk";
-    assert!(told.contains(failed), "{told}");
+    assert!(trace.contains(failed), "{trace}");
     assert!(
-        told.contains(&format!("Job preempted: requeued for job {high}")),
-        "{told}"
+        trace.contains(&format!("Job preempted: requeued for job {high}")),
+        "{trace}"
     );
 }
 
-/// X15: no further action is tried if the preempting job is gone.
+/// X15: no further action is tried if the preempting job has been deleted.
 #[test]
 fn a_job_continues_if_its_checkpoint_fails_and_the_preemptor_is_gone() {
     let command = Site::new("while [ ! -e fail ]; do sleep 0.02; done; exit 3");
     let sandbox = command.sandbox("[\"checkpoint\", \"requeue\"]", "");
     let low = submit(&sandbox, 0, &[], COUNTER);
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     let high = submit(&sandbox, 10, &[], "exit 0\n");
-    sandbox.until("the command", || (command.asked().len() == 1).then_some(()));
+    sandbox.until("the checkpoint command", || {
+        (command.calls().len() == 1).then_some(())
+    });
     sandbox.run("qdel", &[&high]).ok();
     sandbox.ended(&high);
     fs::write(command.path("fail"), "").unwrap();
-    let told = || sandbox.run("tracejob", &[&low]).ok();
-    sandbox.until("the failure", || {
-        told()
+    let trace = || sandbox.run("tracejob", &[&low]).ok();
+    sandbox.until("the failed checkpoint", || {
+        trace()
             .contains("Checkpoint failed, the job continues")
             .then_some(())
     });
-    let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
-    counted(&sandbox, far + 50);
-    assert!(!told().contains("Job preempted: requeued"), "{}", told());
+    let count = sandbox.read("progress").trim().parse::<u32>().unwrap();
+    await_count(&sandbox, count + 50);
+    assert!(!trace().contains("Job preempted: requeued"), "{}", trace());
     fs::write(sandbox.file("go"), "").unwrap();
     let ended = sandbox.ended(&low);
     assert_eq!(
@@ -257,17 +267,19 @@ fn a_victim_without_an_allowed_action_continues_and_is_not_chosen_again() {
     let command = Site::new(HANGS);
     let sandbox = command.sandbox("\"checkpoint\"", "checkpoint_timeout = \"1s\"");
     let low = submit(&sandbox, 0, &[], COUNTER);
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     let high = submit(&sandbox, 10, &[], "exit 0\n");
-    let told = || sandbox.run("tracejob", &[&low]).ok();
-    sandbox.until("the command", || command.hangs().then_some(()));
-    sandbox.until("the failure", || {
-        told().contains("it took longer than 1 s").then_some(())
+    let trace = || sandbox.run("tracejob", &[&low]).ok();
+    sandbox.until("the checkpoint command", || command.hangs().then_some(()));
+    sandbox.until("the failed checkpoint", || {
+        trace().contains("it took longer than 1 s").then_some(())
     });
-    sandbox.until("the command's end", || (!command.hangs()).then_some(()));
+    sandbox.until("the end of the checkpoint command", || {
+        (!command.hangs()).then_some(())
+    });
     submit(&sandbox, 20, &[], "exit 0\n");
-    let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
-    counted(&sandbox, far + 50);
+    let count = sandbox.read("progress").trim().parse::<u32>().unwrap();
+    await_count(&sandbox, count + 50);
     let job = sandbox.job(&low);
     assert_eq!(
         (
@@ -277,56 +289,59 @@ fn a_victim_without_an_allowed_action_continues_and_is_not_chosen_again() {
         ),
         (Some("R"), Some(1), "Q".into())
     );
-    assert_eq!(command.asked().len(), 1);
+    assert_eq!(command.calls().len(), 1);
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(sandbox.ended(&low)["Exit_status"], 0);
 }
 
 #[test]
-fn a_job_that_is_not_to_be_checkpointed_is_not() {
+fn a_job_submitted_with_c_n_is_requeued_without_a_checkpoint() {
     let command = Site::new(COPY);
     let sandbox = command.sandbox("[\"checkpoint\", \"requeue\"]", "");
     submit(&sandbox, 0, &["-c", "n"], COUNTER);
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     sandbox.ended(&submit(&sandbox, 10, &[], "exit 0\n"));
-    sandbox.until("the second begin", || {
-        (begins(&sandbox).len() == 2).then_some(())
+    sandbox.until("the second start", || {
+        (initial_counts(&sandbox).len() == 2).then_some(())
     });
-    assert_eq!((begins(&sandbox), command.asked().len()), (vec![0, 0], 0));
+    assert_eq!(
+        (initial_counts(&sandbox), command.calls().len()),
+        (vec![0, 0], 0)
+    );
 }
 
 /// As in PBS: `qhold` of a running job checkpoints and requeues it, if the site has a command for
 /// that.
 #[test]
-fn a_running_job_that_is_held_is_checkpointed_and_goes_on_when_it_is_released() {
+fn qhold_checkpoints_a_running_job_and_qrls_continues_it() {
     let command = Site::new(COPY);
     let sandbox = command.sandbox("\"requeue\"", "");
     let id = submit(&sandbox, 0, &[], COUNTER);
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     sandbox.run("qhold", &[&id]).ok();
     sandbox.until("the hold", || (sandbox.state(&id) == "H").then_some(()));
-    let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
+    let count = sandbox.read("progress").trim().parse::<u32>().unwrap();
     sandbox.run("qrls", &[&id]).ok();
-    sandbox.until("the second begin", || {
-        (begins(&sandbox).len() == 2).then_some(())
+    sandbox.until("the second start", || {
+        (initial_counts(&sandbox).len() == 2).then_some(())
     });
     assert!(
-        (5..=far).contains(&begins(&sandbox)[1]),
-        "{:?} {far}",
-        begins(&sandbox)
+        (5..=count).contains(&initial_counts(&sandbox)[1]),
+        "{:?} {count}",
+        initial_counts(&sandbox)
     );
     assert_eq!(sandbox.job(&id)["preempted"], serde_json::Value::Null);
 }
 
 /// As in PBS: without a checkpoint command, a held running job continues to its end.
 #[test]
-fn a_running_job_that_is_held_goes_on_where_the_site_has_no_command() {
+fn a_held_running_job_continues_without_a_checkpoint_command() {
     let sandbox = Sandbox::new();
     let id = sandbox.submit(&[], COUNTER);
-    counted(&sandbox, 3);
+    await_count(&sandbox, 3);
     sandbox.run("qhold", &[&id]).ok();
-    let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
-    counted(&sandbox, far + 10);
+    let count = sandbox.read("progress").trim().parse::<u32>().unwrap();
+    await_count(&sandbox, count + 10);
     assert_eq!(sandbox.state(&id), "R");
     fs::write(sandbox.file("go"), "").unwrap();
     let job = sandbox.ended(&id);
@@ -335,50 +350,54 @@ fn a_running_job_that_is_held_goes_on_where_the_site_has_no_command() {
         (&0.into(), &1.into()),
         "{job}"
     );
-    assert_eq!(begins(&sandbox), [0]);
+    assert_eq!(initial_counts(&sandbox), [0]);
 }
 
 #[test]
-fn a_job_that_is_deleted_meanwhile_ends_at_once_and_the_command_with_it() {
+fn deleting_a_job_ends_its_checkpoint_command() {
     let command = Site::new(HANGS);
     let sandbox = command.sandbox("\"requeue\"", "");
     let id = submit(&sandbox, 0, &[], COUNTER);
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     sandbox.run("qhold", &[&id]).ok();
-    sandbox.until("the command", || command.hangs().then_some(()));
+    sandbox.until("the checkpoint command", || command.hangs().then_some(()));
     sandbox.run("qdel", &[&id]).ok();
     let ended = sandbox.ended(&id);
     assert_eq!(ended["run_count"], 1);
-    sandbox.until("the command's end", || (!command.hangs()).then_some(()));
+    sandbox.until("the end of the checkpoint command", || {
+        (!command.hangs()).then_some(())
+    });
 }
 
-/// The checkpoint order is repeated to the next noded until it is done.
+/// schedd repeats the checkpoint order to each new noded until the checkpoint is done.
 #[test]
-fn a_noded_that_is_killed_meanwhile_is_followed_by_one_that_does_it() {
+fn a_checkpoint_is_repeated_after_noded_is_killed() {
     let command = Site::new(
         "[ -e again ] || { touch again; sleep 300; }\ncp /proc/$2/cwd/progress $3/progress",
     );
     let sandbox = command.sandbox("\"requeue\"", "");
     let id = submit(&sandbox, 0, &[], COUNTER);
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     sandbox.run("qhold", &[&id]).ok();
-    sandbox.until("the command", || (command.asked().len() == 1).then_some(()));
+    sandbox.until("the checkpoint command", || {
+        (command.calls().len() == 1).then_some(())
+    });
     sandbox.kill("noded");
     sandbox.until("the hold", || (sandbox.state(&id) == "H").then_some(()));
-    assert_eq!(command.asked().len(), 2);
+    assert_eq!(command.calls().len(), 2);
     sandbox.run("qrls", &[&id]).ok();
-    sandbox.until("the second begin", || {
-        (begins(&sandbox).len() == 2).then_some(())
+    sandbox.until("the second start", || {
+        (initial_counts(&sandbox).len() == 2).then_some(())
     });
-    assert!(begins(&sandbox)[1] >= 5);
+    assert!(initial_counts(&sandbox)[1] >= 5);
 }
 
 /// Y17: the job has no checkpoint, so its exit status is final.
 #[test]
-fn a_job_that_ends_well_where_the_command_is_gone_is_over_and_its_output_at_its_place() {
+fn a_job_that_exits_0_without_a_checkpoint_finishes_with_its_output() {
     let command = Site::new("sleep 300");
     let sandbox = command.sandbox("\"requeue\"", "");
-    let script = "trap 'echo told; exit 0' TERM; echo begun; while :; do sleep 0.02; done\n";
+    let script = "trap 'echo terminated; exit 0' TERM; echo begun; while :; do sleep 0.02; done\n";
     let id = submit(&sandbox, 0, &["-o", "out", "-e", "/dev/null"], script);
     let part = format!("out.{}.part", id.split('.').next().unwrap());
     sandbox.until("the output", || {
@@ -387,7 +406,9 @@ fn a_job_that_ends_well_where_the_command_is_gone_is_over_and_its_output_at_its_
             .then_some(())
     });
     sandbox.run("qhold", &[&id]).ok();
-    sandbox.until("the command", || (command.asked().len() == 1).then_some(()));
+    sandbox.until("the checkpoint command", || {
+        (command.calls().len() == 1).then_some(())
+    });
     let file = sandbox.home().join("lanai.toml");
     let without: Vec<String> = fs::read_to_string(&file)
         .unwrap()
@@ -400,7 +421,7 @@ fn a_job_that_ends_well_where_the_command_is_gone_is_over_and_its_output_at_its_
     sandbox.until("the reload", || {
         sandbox.log().contains("reloaded: ").then_some(())
     });
-    // The order is repeated to the next noded.
+    // schedd repeats the order to the new noded.
     sandbox.kill("noded");
     let ended = sandbox.ended(&id);
     assert_eq!(
@@ -409,34 +430,38 @@ fn a_job_that_ends_well_where_the_command_is_gone_is_over_and_its_output_at_its_
     );
     assert_eq!(
         (sandbox.read("out").as_str(), sandbox.file(&part).exists()),
-        ("begun\ntold\n", false)
+        ("begun\nterminated\n", false)
     );
 }
 
 /// The next attempt starts from the checkpoint, whatever exit status the requeued attempt returns.
 #[test]
-fn a_job_that_ends_well_because_it_was_put_back_keeps_what_was_written_down_of_it() {
+fn a_requeued_job_that_exits_0_keeps_its_checkpoint() {
     let command = Site::new(COPY);
     let sandbox = command.sandbox("\"requeue\"", "");
     let id = submit(&sandbox, 0, &[], &format!("trap 'exit 0' TERM\n{COUNTER}"));
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     sandbox.run("qhold", &[&id]).ok();
     sandbox.until("the hold", || (sandbox.state(&id) == "H").then_some(()));
-    let begun = |times: usize| {
-        let so = || Some(begins(&sandbox)).filter(|begins| begins.len() == times);
-        sandbox.until("another begin", so)[times - 1]
+    let initial_count = |times: usize| {
+        let starts = || {
+            Some(initial_counts(&sandbox)).filter(|initial_counts| initial_counts.len() == times)
+        };
+        sandbox.until("another start", starts)[times - 1]
     };
     sandbox.run("qrls", &[&id]).ok();
-    let far = begun(2);
-    assert!(far >= 5);
-    counted(&sandbox, far + 5);
+    let count = initial_count(2);
+    assert!(count >= 5);
+    await_count(&sandbox, count + 5);
     sandbox.run("qrerun", &[&id]).ok();
-    assert_eq!(begun(3), far);
-    assert_eq!(command.asked().len(), 1);
+    assert_eq!(initial_count(3), count);
+    assert_eq!(command.calls().len(), 1);
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     let folder = PathBuf::from(sandbox.read("folder").trim());
-    sandbox.until("the folder to go", || (!folder.exists()).then_some(()));
+    sandbox.until("the removal of the checkpoint directory", || {
+        (!folder.exists()).then_some(())
+    });
 }
 
 #[test]
@@ -444,26 +469,28 @@ fn a_directory_that_cannot_be_created_is_reported_and_the_job_continues() {
     let command = Site::new(COPY);
     let sandbox = command.sandbox("\"requeue\"", "checkpoint_path = \"/dev/null/here\"");
     let id = submit(&sandbox, 0, &[], COUNTER);
-    counted(&sandbox, 5);
+    await_count(&sandbox, 5);
     sandbox.run("qhold", &[&id]).ok();
-    let told = || sandbox.run("tracejob", &[&id]).ok();
+    let trace = || sandbox.run("tracejob", &[&id]).ok();
     let failed =
         format!("Checkpoint failed, the job continues: /dev/null/here/{id}.CK: Not a directory");
-    sandbox.until("the failure", || told().contains(&failed).then_some(()));
+    sandbox.until("the failed checkpoint", || {
+        trace().contains(&failed).then_some(())
+    });
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(
         (
             sandbox.ended(&id)["run_count"].as_u64(),
-            command.asked().len()
+            command.calls().len()
         ),
         (Some(1), 0)
     );
 }
 
-/// A checkpoint holds the memory of the job. Its group has no access, because users often share a
-/// primary group.
+/// A checkpoint contains the memory of the job. The group of the files has no access, because users
+/// often share a primary group.
 #[test]
-fn only_its_owner_reads_a_checkpoint() {
+fn only_the_owner_can_read_a_checkpoint() {
     let Some([ann, bob]) = two_users("saved") else {
         return;
     };
@@ -505,13 +532,13 @@ fn only_its_owner_reads_a_checkpoint() {
     assert_eq!(
         sandbox.ended(&id)["Exit_status"],
         3,
-        "the next attempt reads it"
+        "the next attempt reads the checkpoint"
     );
 }
 
 /// Neither creating nor removing a checkpoint directory delays other jobs or the job itself.
 #[test]
-fn a_hanging_disk_blocks_no_other_request() {
+fn a_hanging_checkpoint_disk_delays_no_job() {
     let command = Site::new(COPY);
     let folders = command.path("disk");
     let config = format!(
@@ -528,9 +555,9 @@ fn a_hanging_disk_blocks_no_other_request() {
     );
     sandbox.running(&id);
     sandbox.run("qhold", &[&id]).ok();
-    let told = || sandbox.run("tracejob", &[&id]).ok();
-    sandbox.until("the failure", || {
-        told()
+    let trace = || sandbox.run("tracejob", &[&id]).ok();
+    sandbox.until("the failed checkpoint", || {
+        trace()
             .contains(".CK could not be created in time")
             .then_some(())
     });

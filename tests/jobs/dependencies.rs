@@ -3,9 +3,9 @@
 
 mod arrays;
 mod chain;
-mod fates;
 mod graph;
 mod lists;
+mod outcomes;
 
 use crate::support::people::two_users;
 use crate::support::sandbox::{Sandbox, number, refused};
@@ -34,7 +34,7 @@ fn quick(sandbox: &Sandbox, options: &[&str], status: u32) -> String {
 
 /// Submits a short job with this `depend`.
 #[track_caller]
-fn waits(sandbox: &Sandbox, depend: &str) -> String {
+fn dependent(sandbox: &Sandbox, depend: &str) -> String {
     quick(sandbox, &["-W", &format!("depend={depend}")], 0)
 }
 
@@ -53,7 +53,7 @@ fn jobs(sandbox: &Sandbox) -> BTreeMap<String, Value> {
 
 /// Waits until all jobs have finished; returns their attributes.
 #[track_caller]
-fn all_over(sandbox: &Sandbox) -> BTreeMap<String, Value> {
+fn await_all_ended(sandbox: &Sandbox) -> BTreeMap<String, Value> {
     sandbox.until("the end of all jobs", || {
         sandbox.run("qselect", &[]).ok().is_empty().then_some(())
     });
@@ -61,7 +61,7 @@ fn all_over(sandbox: &Sandbox) -> BTreeMap<String, Value> {
 }
 
 /// State, holds, substate and `depend` of a job.
-fn state_and_status(sandbox: &Sandbox, id: &str) -> (String, String, i64, String) {
+fn job_status(sandbox: &Sandbox, id: &str) -> (String, String, i64, String) {
     let job = sandbox.job(id);
     let text = |name: &str| job[name].as_str().unwrap_or("").to_string();
     (
@@ -72,12 +72,17 @@ fn state_and_status(sandbox: &Sandbox, id: &str) -> (String, String, i64, String
     )
 }
 
-fn stands(state: &str, holds: &str, substate: i64, depend: &str) -> (String, String, i64, String) {
+fn expected_status(
+    state: &str,
+    holds: &str,
+    substate: i64,
+    depend: &str,
+) -> (String, String, i64, String) {
     (state.into(), holds.into(), substate, depend.into())
 }
 
 #[track_caller]
-fn refuses(sandbox: &Sandbox, depend: &str, code: i32, text: &str) {
+fn assert_refused(sandbox: &Sandbox, depend: &str, code: i32, text: &str) {
     refused(
         sandbox.run(
             "qsub",
@@ -89,7 +94,7 @@ fn refuses(sandbox: &Sandbox, depend: &str, code: i32, text: &str) {
 }
 
 #[test]
-fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
+fn a_dependent_job_is_held_and_shows_its_dependencies() {
     let sandbox = head();
     let [a, b] = [0, 0].map(|status| quick(&sandbox, &["-h"], status));
     let (one, two) = (number(&a), number(&b));
@@ -105,14 +110,18 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
         ),
         ("on:1".to_string(), "on:1".to_string()),
     ] {
-        let id = waits(&sandbox, &depend);
+        let id = dependent(&sandbox, &depend);
         assert_eq!(
-            state_and_status(&sandbox, &id),
-            stands("H", "s", 22, &shown),
+            job_status(&sandbox, &id),
+            expected_status("H", "s", 22, &shown),
             "{depend}"
         );
         sandbox.run("qdel", &[&id]).ok();
-        assert_eq!(sandbox.job(&id)["depend"], shown, "a deleted job keeps it");
+        assert_eq!(
+            sandbox.job(&id)["depend"],
+            shown,
+            "a deleted job keeps its dependencies"
+        );
     }
     let child = quick(
         &sandbox,
@@ -125,8 +134,8 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
         0,
     );
     assert_eq!(
-        state_and_status(&sandbox, &child),
-        stands("H", "s", 22, &format!("afterany:{a}@head,after:{b}@head"))
+        job_status(&sandbox, &child),
+        expected_status("H", "s", 22, &format!("afterany:{a}@head,after:{b}@head"))
     );
     assert_eq!(
         sandbox.job(&child)["comment"],
@@ -152,25 +161,25 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
         "{dsv}"
     );
     let held = quick(&sandbox, &["-h", "-W", &format!("depend=afterok:{one}")], 0);
-    assert_eq!(state_and_status(&sandbox, &held).1, "su");
+    assert_eq!(job_status(&sandbox, &held).1, "su");
     sandbox.run("qrls", &[&held]).ok();
     assert_eq!(
-        state_and_status(&sandbox, &held),
-        stands("H", "s", 22, &format!("afterok:{a}@head"))
+        job_status(&sandbox, &held),
+        expected_status("H", "s", 22, &format!("afterok:{a}@head"))
     );
     assert!(sandbox.run("qselect", &["-h", "s"]).ok().contains(&held));
     sandbox.run("qrls", &["-h", "s", &held]).ok();
     assert_eq!(
         sandbox.ended(&held)["Exit_status"],
         0,
-        "an operator has released it"
+        "released by an operator"
     );
     sandbox.run("qrls", &[&a]).ok();
     sandbox.ended(&a);
     assert_eq!(
         sandbox.job(&child)["depend"],
         format!("after:{b}@head"),
-        "what is met is not shown any more"
+        "satisfied dependencies are not shown"
     );
     assert!(
         sandbox.job(&a)["depend"]
@@ -182,15 +191,15 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "tables")]
-fn what_cannot_be_meant_is_refused_at_submission() {
+fn invalid_or_unsatisfiable_dependencies_are_refused_at_submission() {
     let sandbox = head();
-    let fails = quick(&sandbox, &[], 3);
-    sandbox.ended(&fails);
-    let works = quick(&sandbox, &[], 0);
-    sandbox.ended(&works);
-    let gone = quick(&sandbox, &["-h"], 0);
-    sandbox.run("qdel", &[&gone]).ok();
-    let lives = quick(&sandbox, &["-h"], 0);
+    let failed = quick(&sandbox, &[], 3);
+    sandbox.ended(&failed);
+    let succeeded = quick(&sandbox, &[], 0);
+    sandbox.ended(&succeeded);
+    let deleted = quick(&sandbox, &["-h"], 0);
+    sandbox.run("qdel", &[&deleted]).ok();
+    let held = quick(&sandbox, &["-h"], 0);
     for depend in [
         "on",
         "foo:1",
@@ -202,10 +211,10 @@ fn what_cannot_be_meant_is_refused_at_submission() {
         "afterok:1,",
         "",
     ] {
-        refuses(&sandbox, depend, 2, "qsub: illegal -W value\nusage: qsub");
+        assert_refused(&sandbox, depend, 2, "qsub: illegal -W value\nusage: qsub");
     }
     for depend in ["on:0", "on:x", "synccount:2", "syncwith:1"] {
-        refuses(
+        assert_refused(
             &sandbox,
             depend,
             166,
@@ -217,65 +226,65 @@ fn what_cannot_be_meant_is_refused_at_submission() {
         ("999[]", "999[].head"),
         ("18446744073709551615", "18446744073709551615.head"),
     ] {
-        refuses(
+        assert_refused(
             &sandbox,
-            &format!("afterok:{id}:{lives}"),
+            &format!("afterok:{id}:{held}"),
             153,
             &format!("qsub: Unknown Job Id {shown}\n"),
         );
     }
-    refuses(
+    assert_refused(
         &sandbox,
-        &format!("afterany:{}[]", number(&lives)),
+        &format!("afterany:{}[]", number(&held)),
         153,
         "Unknown Job Id ",
     );
-    refuses(
+    assert_refused(
         &sandbox,
-        &format!("afterany:{}.other", number(&lives)),
+        &format!("afterany:{}.other", number(&held)),
         153,
         "Unknown Job Id ",
     );
     let unmet = "qsub: Finished job did not satisfy dependency: ";
     for (depend, why) in [
         (
-            format!("afterok:{fails}"),
-            format!("afterok:{fails}, but it ended with status 3\n"),
+            format!("afterok:{failed}"),
+            format!("afterok:{failed}, but it ended with status 3\n"),
         ),
         (
-            format!("afterok:{works}:{fails}"),
-            format!("afterok:{fails}, but it ended with status 3\n"),
+            format!("afterok:{succeeded}:{failed}"),
+            format!("afterok:{failed}, but it ended with status 3\n"),
         ),
         (
-            format!("afternotok:{works}"),
-            format!("afternotok:{works}, but it ended with status 0\n"),
+            format!("afternotok:{succeeded}"),
+            format!("afternotok:{succeeded}, but it ended with status 0\n"),
         ),
         (
-            format!("after:{gone}"),
-            format!("after:{gone}, but it was deleted before it ran\n"),
+            format!("after:{deleted}"),
+            format!("after:{deleted}, but it was deleted before it ran\n"),
         ),
     ] {
-        refuses(&sandbox, &depend, 125, &format!("{unmet}{why}"));
+        assert_refused(&sandbox, &depend, 125, &format!("{unmet}{why}"));
     }
     for depend in [
-        format!("afterok:{works},afternotok:{fails}:{gone}"),
-        format!("afterany:{works}:{fails}:{gone},after:{works}:{fails}"),
+        format!("afterok:{succeeded},afternotok:{failed}:{deleted}"),
+        format!("afterany:{succeeded}:{failed}:{deleted},after:{succeeded}:{failed}"),
     ] {
-        let id = waits(&sandbox, &depend);
+        let id = dependent(&sandbox, &depend);
         assert_eq!(
             sandbox.ended(&id)["Exit_status"],
             0,
-            "{depend} is met already"
+            "{depend} is already satisfied"
         );
     }
     for (depend, why) in [
         (
-            format!("before:{lives}"),
+            format!("before:{held}"),
             "takes no more dependencies: submit it with -W depend=on:COUNT\n",
         ),
-        (format!("beforeok:{works}"), "has finished\n"),
+        (format!("beforeok:{succeeded}"), "has finished\n"),
     ] {
-        refuses(
+        assert_refused(
             &sandbox,
             &depend,
             206,
@@ -286,28 +295,28 @@ fn what_cannot_be_meant_is_refused_at_submission() {
         );
     }
     let before = sandbox.run("qselect", &["-x"]).ok();
-    refuses(
+    assert_refused(
         &sandbox,
-        &format!("afterok:{lives}:99999"),
+        &format!("afterok:{held}:99999"),
         153,
         "99999.head",
     );
     assert_eq!(
         sandbox.run("qselect", &["-x"]).ok(),
         before,
-        "nothing is left of what was refused"
+        "a refused submission leaves no job"
     );
 }
 
 #[test]
-fn on_counts_down_as_jobs_name_it() {
+fn on_counts_down_with_each_job_that_names_the_waiting_job() {
     let sandbox = head();
-    let waiting = waits(&sandbox, "on:2");
-    refuses(
+    let waiting = dependent(&sandbox, "on:2");
+    assert_refused(
         &sandbox,
         &format!("before:{waiting},beforeok:{waiting},beforeany:{waiting}"),
         206,
-        "waits for no further job",
+        "takes no more dependencies",
     );
     let first = quick(
         &sandbox,
@@ -315,19 +324,19 @@ fn on_counts_down_as_jobs_name_it() {
         1,
     );
     assert_eq!(
-        state_and_status(&sandbox, &waiting),
-        stands("H", "s", 22, &format!("on:1,afterany:{first}@head"))
+        job_status(&sandbox, &waiting),
+        expected_status("H", "s", 22, &format!("on:1,afterany:{first}@head"))
     );
     assert_eq!(
-        state_and_status(&sandbox, &first),
-        stands("H", "u", 20, &format!("beforeany:{waiting}@head"))
+        job_status(&sandbox, &first),
+        expected_status("H", "u", 20, &format!("beforeany:{waiting}@head"))
     );
     sandbox.run("qrls", &[&first]).ok();
     sandbox.ended(&first);
     assert_eq!(
-        state_and_status(&sandbox, &waiting),
-        stands("H", "s", 22, "on:1"),
-        "one more is to come"
+        job_status(&sandbox, &waiting),
+        expected_status("H", "s", 22, "on:1"),
+        "one more job must name it"
     );
     let second = quick(&sandbox, &["-W", &format!("depend=beforeok:{waiting}")], 0);
     assert_eq!(sandbox.ended(&waiting)["Exit_status"], 0);
@@ -335,18 +344,18 @@ fn on_counts_down_as_jobs_name_it() {
 }
 
 #[test]
-fn a_requeued_job_has_begun_but_not_ended() {
+fn a_requeued_job_counts_as_started_but_not_as_ended() {
     let sandbox = head();
     let parent = sandbox.submit(&[], "sleep 100\n");
     sandbox.running(&parent);
     sandbox.run("qhold", &[&parent]).ok();
     sandbox.run("qrerun", &[&parent]).ok();
-    sandbox.until("its return", || {
+    sandbox.until("the requeue", || {
         (sandbox.state(&parent) == "H").then_some(())
     });
-    let begun = waits(&sandbox, &format!("after:{parent}"));
-    let ended = waits(&sandbox, &format!("afterany:{parent}"));
-    let named = waits(&sandbox, "on:2");
+    let after = dependent(&sandbox, &format!("after:{parent}"));
+    let ended = dependent(&sandbox, &format!("afterany:{parent}"));
+    let named = dependent(&sandbox, "on:2");
     sandbox
         .run(
             "qalter",
@@ -357,24 +366,24 @@ fn a_requeued_job_has_begun_but_not_ended() {
             ],
         )
         .ok();
-    assert_eq!(sandbox.ended(&begun)["Exit_status"], 0);
+    assert_eq!(sandbox.ended(&after)["Exit_status"], 0);
     assert_eq!(
-        state_and_status(&sandbox, &ended).3,
+        job_status(&sandbox, &ended).3,
         format!("afterany:{parent}@head")
     );
     assert_eq!(
-        state_and_status(&sandbox, &named),
-        stands("H", "s", 22, &format!("afterany:{parent}@head"))
+        job_status(&sandbox, &named),
+        expected_status("H", "s", 22, &format!("afterany:{parent}@head"))
     );
 }
 
 #[test]
-fn circles_are_refused_and_spelt_out() {
+fn dependency_cycles_are_refused_and_their_jobs_listed() {
     let sandbox = head();
     let first = quick(&sandbox, &["-h", "-W", "depend=on:5"], 0);
-    let second = waits(&sandbox, &format!("afterok:{first}"));
-    let third = waits(&sandbox, &format!("afterok:{second}"));
-    refuses(
+    let second = dependent(&sandbox, &format!("afterok:{first}"));
+    let third = dependent(&sandbox, &format!("afterok:{second}"));
+    assert_refused(
         &sandbox,
         &format!("afterok:{third},beforeany:{first}"),
         206,
@@ -400,7 +409,7 @@ fn circles_are_refused_and_spelt_out() {
         &format!("circle: {third} -> {second} -> {first} -> {third}"),
     );
     assert_eq!(
-        state_and_status(&sandbox, &first).3,
+        job_status(&sandbox, &first).3,
         format!("on:5,beforeok:{second}@head"),
         "nothing has changed"
     );
@@ -409,11 +418,11 @@ fn circles_are_refused_and_spelt_out() {
         .code
         .eq(&206)
         .then_some(())
-        .expect("both ways is a circle");
+        .expect("a job cannot be both before and after another");
 }
 
 #[test]
-fn qalter_adds_all_or_nothing() {
+fn qalter_adds_all_dependencies_or_none() {
     let sandbox = head();
     let [a, b, child] = [0, 0, 0].map(|status| quick(&sandbox, &["-h"], status));
     let alter = |depend: &str| sandbox.run("qalter", &["-W", &format!("depend={depend}"), &child]);
@@ -423,31 +432,34 @@ fn qalter_adds_all_or_nothing() {
         "qalter: Unknown Job Id 999.head",
     );
     refused(alter(""), 2, "qalter: illegal -W value\nusage:");
-    assert_eq!(state_and_status(&sandbox, &child), stands("H", "u", 20, ""));
+    assert_eq!(
+        job_status(&sandbox, &child),
+        expected_status("H", "u", 20, "")
+    );
     alter(&format!("afterok:{a}")).ok();
     alter(&format!("afterany:{b},afterok:{a}")).ok();
     sandbox.run("qrls", &[&child]).ok();
     assert_eq!(
-        state_and_status(&sandbox, &child),
-        stands("H", "s", 22, &format!("afterok:{a}@head,afterany:{b}@head"))
+        job_status(&sandbox, &child),
+        expected_status("H", "s", 22, &format!("afterok:{a}@head,afterany:{b}@head"))
     );
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&a]).ok();
     sandbox.ended(&a);
     assert_eq!(
-        state_and_status(&sandbox, &child),
-        stands("H", "s", 22, &format!("afterany:{b}@head"))
+        job_status(&sandbox, &child),
+        expected_status("H", "s", 22, &format!("afterany:{b}@head"))
     );
     sandbox.run("qrls", &[&b]).ok();
     assert_eq!(sandbox.ended(&child)["Exit_status"], 0);
 }
 
 #[test]
-fn a_fall_that_cannot_be_written_has_not_happened() {
+fn a_failed_commit_ends_no_dependent_job() {
     let mut sandbox = head();
     let top = quick(&sandbox, &["-h"], 0);
-    let child = waits(&sandbox, &format!("afterok:{top}"));
-    let grandchild = waits(&sandbox, &format!("afterok:{child},runone:{child}"));
+    let child = dependent(&sandbox, &format!("afterok:{top}"));
+    let grandchild = dependent(&sandbox, &format!("afterok:{child},runone:{child}"));
     sandbox.kill("schedd");
     // More faults than schedd's own retries consume before the first `qdel`.
     let faults: Vec<String> = (3..60)
@@ -455,55 +467,55 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
         .collect();
     sandbox.set("LANAI_FAULTS", faults.join(","));
     sandbox.run("schedd", &[]).ok();
-    // The second commit, without a fault, is that of the node. Wait for it, so that no request
-    // takes its place.
-    let up = || {
+    // The second commit, which has no fault, must store the node. Wait for it, so that no request
+    // is the second commit.
+    let node_is_up = || {
         sandbox
             .run("schedd", &["--status"])
             .out
             .lines()
             .any(|line| line.contains("nodes") && line.contains(" up"))
     };
-    sandbox.until("its node", || up().then_some(()));
+    sandbox.until("the node", || node_is_up().then_some(()));
     let mut failures = 0;
     while sandbox.run("qdel", &[&top]).code != 0 {
         assert_eq!(
-            state_and_status(&sandbox, &child).3,
+            job_status(&sandbox, &child).3,
             format!("afterok:{top}@head,beforeok:{grandchild}@head,runone:{grandchild}@head")
         );
-        assert_eq!(state_and_status(&sandbox, &grandchild).0, "H");
+        assert_eq!(job_status(&sandbox, &grandchild).0, "H");
         failures += 1;
     }
-    assert!(failures > 0, "the faults have not struck");
+    assert!(failures > 0, "no fault was injected");
     for id in [&child, &grandchild] {
         assert_eq!(
             sandbox.job(id)["substate"],
             92,
-            "what could be written at last has happened whole"
+            "a stored deletion ends all dependent jobs"
         );
     }
 }
 
 #[test]
-fn of_a_set_only_one_runs() {
+fn only_one_job_of_a_runone_set_runs() {
     let sandbox = head();
     // A `runone` that names a finished job is evaluated like any other condition.
     let first = quick(&sandbox, &["-h"], 0);
-    let second = waits(&sandbox, &format!("on:1,runone:{first}"));
+    let second = dependent(&sandbox, &format!("on:1,runone:{first}"));
     let third = quick(
         &sandbox,
         &["-h", "-W", &format!("depend=runone:{second}")],
         0,
     );
     assert_eq!(
-        state_and_status(&sandbox, &third).3,
+        job_status(&sandbox, &third).3,
         format!("runone:{first}@head:{second}@head")
     );
     sandbox.run("qdel", &[&second]).ok();
     assert_eq!(
-        state_and_status(&sandbox, &third),
-        stands("H", "u", 20, &format!("runone:{first}@head")),
-        "one left the set"
+        job_status(&sandbox, &third),
+        expected_status("H", "u", 20, &format!("runone:{first}@head")),
+        "the deleted job has left the set"
     );
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&first]).ok();
@@ -515,44 +527,44 @@ fn of_a_set_only_one_runs() {
         (&third["comment"], &third["Exit_status"], &third["substate"]),
         (&why.into(), &271.into(), &92.into())
     );
-    refuses(
+    assert_refused(
         &sandbox,
         &format!("runone:{first}"),
         125,
         &format!("runone:{first}, but it ended with status 0"),
     );
     // Several members become eligible in one cycle, with free resources for all.
-    let gate = quick(&sandbox, &["-h"], 0);
-    let one = quick(&sandbox, &["-W", &format!("depend=afterany:{gate}")], 0);
+    let blocker = quick(&sandbox, &["-h"], 0);
+    let one = quick(&sandbox, &["-W", &format!("depend=afterany:{blocker}")], 0);
     let set: Vec<String> = (0..5)
-        .map(|_| waits(&sandbox, &format!("afterany:{gate},runone:{one}")))
+        .map(|_| dependent(&sandbox, &format!("afterany:{blocker},runone:{one}")))
         .collect();
-    sandbox.run("qrls", &[&gate]).ok();
-    let over = all_over(&sandbox);
+    sandbox.run("qrls", &[&blocker]).ok();
+    let ended = await_all_ended(&sandbox);
     let ran: Vec<bool> = set
         .iter()
         .chain([&one])
-        .map(|id| over[id]["run_count"] == 1)
+        .map(|id| ended[id]["run_count"] == 1)
         .collect();
     assert_eq!(ran.iter().filter(|&&ran| ran).count(), 1, "{ran:?}");
 }
 
 #[test]
-fn a_runone_set_waits_for_its_running_job_and_chooses_again_after_a_requeue() {
+fn a_runone_set_chooses_again_after_its_running_job_is_requeued() {
     let sandbox = head();
-    let runs = sandbox.submit(&[], "sleep 100\n");
-    sandbox.running(&runs);
-    let other = waits(&sandbox, &format!("runone:{runs}"));
+    let running = sandbox.submit(&[], "sleep 100\n");
+    sandbox.running(&running);
+    let other = dependent(&sandbox, &format!("runone:{running}"));
     assert_eq!(
-        state_and_status(&sandbox, &other),
-        stands("H", "s", 22, &format!("runone:{runs}@head"))
+        job_status(&sandbox, &other),
+        expected_status("H", "s", 22, &format!("runone:{running}@head"))
     );
     assert_eq!(
         sandbox.job(&other)["comment"],
-        format!("Job held by dependency: runone:{runs}, which has started")
+        format!("Job held by dependency: runone:{running}, which has started")
     );
-    sandbox.run("qhold", &[&runs]).ok();
-    sandbox.run("qrerun", &[&runs]).ok();
+    sandbox.run("qhold", &[&running]).ok();
+    sandbox.run("qrerun", &[&running]).ok();
     // The second job runs while the first is held. Its run may be too short to observe, so only its
     // end is checked.
     assert_eq!(
@@ -560,11 +572,11 @@ fn a_runone_set_waits_for_its_running_job_and_chooses_again_after_a_requeue() {
         0,
         "the first is held, so the second runs"
     );
-    assert_eq!(sandbox.ended(&runs)["substate"], 92);
+    assert_eq!(sandbox.ended(&running)["substate"], 92);
 }
 
 #[test]
-fn users_depend_on_others_jobs_but_change_nothing_of_them() {
+fn users_can_depend_on_other_users_jobs_but_not_change_them() {
     let Some([ann, bob]) = two_users("depend") else {
         return;
     };
@@ -574,16 +586,16 @@ fn users_depend_on_others_jobs_but_change_nothing_of_them() {
     }
     sandbox.run("schedd", &[]).ok();
     let waiting = ann.submit(&sandbox, &["-W", "depend=on:1"], "true");
-    let wish = |kind: &str| format!("depend={kind}:{waiting}");
-    let theirs = format!("Invalid Job Dependency: {waiting} is another user's job");
+    let depend = |kind: &str| format!("depend={kind}:{waiting}");
+    let refusal = format!("Invalid Job Dependency: {waiting} is another user's job");
     for kind in ["before", "beforeany", "runone"] {
         refused(
-            bob.run(&sandbox, "qsub", &["-W", &wish(kind), "--", "/bin/true"]),
+            bob.run(&sandbox, "qsub", &["-W", &depend(kind), "--", "/bin/true"]),
             206,
-            &theirs,
+            &refusal,
         );
     }
-    let child = bob.submit(&sandbox, &["-W", &wish("afterany")], "true");
+    let child = bob.submit(&sandbox, &["-W", &depend("afterany")], "true");
     refused(
         bob.run(&sandbox, "qrls", &["-h", "s", &child]),
         159,

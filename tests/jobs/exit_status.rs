@@ -1,4 +1,4 @@
-//! Every job that ends, even before it ran, is in the history with an `Exit_status` in every
+//! Every ended job, even one that never started, is in the history with an `Exit_status`, in every
 //! format.
 
 use crate::support::sandbox::{Sandbox, kill};
@@ -28,7 +28,7 @@ impl Endings {
     }
 
     /// Jobs deleted while queued, each waiting for a different reason.
-    fn before_they_ran(&mut self) {
+    fn end_before_start(&mut self) {
         for options in [
             &["-h"][..],
             &["-a", "12312359"],
@@ -45,7 +45,7 @@ impl Endings {
     }
 
     /// Jobs that end because of other jobs.
-    fn by_others(&mut self) {
+    fn end_through_other_jobs(&mut self) {
         let fails = self.job(1, &["-h"], "exit 1\n");
         let child = self.job(271, &["-W", &format!("depend=afterok:{fails}")], "true\n");
         self.job(271, &["-W", &format!("depend=afterok:{child}")], "true\n");
@@ -55,14 +55,14 @@ impl Endings {
             &["-h", "-W", &format!("depend=runone:{first}")],
             "true\n",
         );
-        let gone = self.job(271, &["-h"], "true\n");
-        self.job(271, &["-W", &format!("depend=afterok:{gone}")], "true\n");
-        self.delete(&[&gone]);
+        let deleted = self.job(271, &["-h"], "true\n");
+        self.job(271, &["-W", &format!("depend=afterok:{deleted}")], "true\n");
+        self.delete(&[&deleted]);
         self.sandbox.run("qrls", &[&fails, &first]).ok();
     }
 
     /// Jobs that have started.
-    fn after_a_start(&mut self) {
+    fn end_after_start(&mut self) {
         self.job(0, &[], "true\n");
         self.job(7, &[], "exit 7\n");
         self.job(-29, &["-l", "walltime=1"], "sleep 60\n");
@@ -78,11 +78,11 @@ impl Endings {
         self.delete(&["-W", "force", &forced]);
         self.delete(&[&deleted]);
         self.sandbox.run("qsig", &["-s", "INT", &signalled]).ok();
-        self.lose(&lost);
+        self.kill_shepherd(&lost);
     }
 
     /// Kills the shepherd of a job.
-    fn lose(&self, id: &str) {
+    fn kill_shepherd(&self, id: &str) {
         let session = self.sandbox.job(id)["session_id"].as_i64().unwrap();
         let parent = lanai::sys::procfs::process(session as i32).unwrap().parent;
         kill(parent, 9);
@@ -100,25 +100,25 @@ fn every_finished_job_has_an_exit_status() {
         sandbox,
         expected: BTreeMap::new(),
     };
-    endings.before_they_ran();
-    endings.by_others();
-    endings.after_a_start();
+    endings.end_before_start();
+    endings.end_through_other_jobs();
+    endings.end_after_start();
     for (id, status) in &endings.expected {
         let job = endings.sandbox.ended(id);
         assert_eq!(job["Exit_status"], *status, "{job:#}");
     }
-    each_format_has_it(&endings.sandbox, endings.expected.len());
+    assert_shown_in_each_format(&endings.sandbox, endings.expected.len());
 }
 
 /// Every format shows the status, also for subjobs with `-t`.
-fn each_format_has_it(sandbox: &Sandbox, jobs: usize) {
+fn assert_shown_in_each_format(sandbox: &Sandbox, jobs: usize) {
     let json = sandbox.run("qstat", &["-x", "-f", "-t", "-F", "json"]).ok();
     let document: Value = serde_json::from_str(&json).unwrap();
     let listed = document["Jobs"].as_object().unwrap();
     assert_eq!(listed.len(), jobs + 5);
     for (id, job) in listed {
-        let is_over = job["job_state"] == "F" || job["job_state"] == "X";
-        assert!(is_over && job["Exit_status"].is_i64(), "{id}: {job:#}");
+        let has_ended = job["job_state"] == "F" || job["job_state"] == "X";
+        assert!(has_ended && job["Exit_status"].is_i64(), "{id}: {job:#}");
     }
     let text = sandbox.run("qstat", &["-xft"]).ok();
     assert_eq!(text.matches("\n    Exit_status = ").count(), listed.len());
@@ -145,7 +145,7 @@ fn the_history_duration_can_be_changed_at_run_time() {
         )
         .ok();
     let all = || sandbox.run("qstat", &["-x", "-t"]).ok();
-    sandbox.until("the end of the history", || all().is_empty().then_some(()));
+    sandbox.until("an empty history", || all().is_empty().then_some(()));
     for id in [&one, &array, &array.replace("[]", "[1]")] {
         let done = sandbox.run("qstat", &["-x", id]);
         assert_eq!(
@@ -159,14 +159,14 @@ fn the_history_duration_can_be_changed_at_run_time() {
     let kept = sandbox.submit(&[], "true\n");
     sandbox.ended(&kept);
     sandbox.run("schedd", &["--stop"]).ok();
-    sandbox.until("schedd's end", || {
+    sandbox.until("the end of schedd", || {
         sandbox.pid_of("schedd").is_none().then_some(())
     });
     sandbox.run("schedd", &[]).ok();
     assert_eq!(
         sandbox.ended(&kept)["Exit_status"],
         0,
-        "a restart forgets neither the job nor how long it is kept"
+        "the job and the history duration survive a restart"
     );
 }
 
@@ -179,17 +179,17 @@ fn orders(sandbox: &Sandbox) -> String {
         .collect()
 }
 
-/// A subjob whose script exits with status 3 before the command reaches its shepherd; the shepherd
-/// receives both events at once.
+/// Runs a command on a subjob whose script has already exited with status 3. Its shepherd is
+/// stopped until then and receives both events at once. Returns the finished subjob.
 #[track_caller]
-fn ended_before(program: &str) -> Value {
+fn run_after_exit(program: &str) -> Value {
     let sandbox = Sandbox::configured(CONFIG);
     let script = "echo $$ > pid; until [ -e go ]; do sleep 0.05; done; exit 3\n";
     let array = sandbox.submit(&["-J", "1-2", "-r", "y", "-h"], script);
     let [one, other] = [1, 2].map(|index| array.replace("[]", &format!("[{index}]")));
     sandbox.run("qdel", &[&other]).ok();
     sandbox.run("qrls", &[&array]).ok();
-    let script: i32 = sandbox.until("the script", || {
+    let script: i32 = sandbox.until("the pid of the script", || {
         fs::read_to_string(sandbox.file("pid"))
             .ok()?
             .trim()
@@ -207,7 +207,7 @@ fn ended_before(program: &str) -> Value {
             .then_some(())
     });
     sandbox.run(program, &[&one]).ok();
-    sandbox.until("the order", || {
+    sandbox.until("the cancel order", || {
         orders(&sandbox).contains("cancel").then_some(())
     });
     kill(shepherd, 18);
@@ -216,7 +216,7 @@ fn ended_before(program: &str) -> Value {
 
 #[test]
 fn a_job_that_ended_before_its_deletion_keeps_its_exit_status() {
-    let job = ended_before("qdel");
+    let job = run_after_exit("qdel");
     assert_eq!(
         (job["Exit_status"].as_i64(), job["substate"].as_i64()),
         (Some(3), Some(93)),
@@ -225,8 +225,8 @@ fn a_job_that_ended_before_its_deletion_keeps_its_exit_status() {
 }
 
 #[test]
-fn a_job_that_ended_before_it_was_to_run_again_does_not_run_again() {
-    let job = ended_before("qrerun");
+fn a_job_that_ended_before_qrerun_does_not_run_again() {
+    let job = run_after_exit("qrerun");
     assert_eq!(
         (job["Exit_status"].as_i64(), job["run_count"].as_i64()),
         (Some(3), Some(1)),

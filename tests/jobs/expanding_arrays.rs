@@ -21,12 +21,12 @@ fn refused(done: &Done, code: i32, part: &str) {
 
 /// Script that records begin and end with its index. In between it waits for the file `go` or
 /// `go.INDEX`.
-const NOTE: &str = "echo begin $PBS_ARRAY_INDEX >> log\n\
+const RECORD: &str = "echo begin $PBS_ARRAY_INDEX >> log\n\
                     while [ ! -e go ] && [ ! -e go.$PBS_ARRAY_INDEX ]; do sleep 0.02; done\n\
                     echo end $PBS_ARRAY_INDEX >> log\n";
 
 /// Maximum number of subjobs that ran at once, from their records.
-fn most_at_once(sandbox: &Sandbox) -> i32 {
+fn max_concurrent(sandbox: &Sandbox) -> i32 {
     let mut running = 0;
     let steps = sandbox.read("log");
     let count = |line: &str| {
@@ -36,7 +36,7 @@ fn most_at_once(sandbox: &Sandbox) -> i32 {
     steps.lines().map(count).max().unwrap_or(0)
 }
 
-fn begun(sandbox: &Sandbox) -> usize {
+fn started_count(sandbox: &Sandbox) -> usize {
     let log = fs::read_to_string(sandbox.file("log")).unwrap_or_default();
     log.lines().filter(|line| line.starts_with("begin")).count()
 }
@@ -45,13 +45,17 @@ fn begun(sandbox: &Sandbox) -> usize {
 #[test]
 fn an_array_expands_into_idle_resources_up_to_its_maximum() {
     let sandbox = head(8);
-    let id = sandbox.submit(&["-J", "1-20%2"], NOTE);
-    sandbox.until("two", || (begun(&sandbox) == 2).then_some(()));
+    let id = sandbox.submit(&["-J", "1-20%2"], RECORD);
+    sandbox.until("two running subjobs", || {
+        (started_count(&sandbox) == 2).then_some(())
+    });
     assert!(sandbox.job(&id)["expand"].is_null());
     let why = sandbox.run("qstat", &["--why", &id]).ok();
     assert!(why.contains("max_run_subjobs is 2, in use: 2"), "{why}");
     sandbox.run("qalter", &["--expand", "5", &id]).ok();
-    sandbox.until("five", || (begun(&sandbox) == 5).then_some(()));
+    sandbox.until("five running subjobs", || {
+        (started_count(&sandbox) == 5).then_some(())
+    });
     assert_eq!(sandbox.job(&id)["expand"], 5);
     let why = sandbox.run("qstat", &["--why", &id]).ok();
     for part in [
@@ -63,7 +67,7 @@ fn an_array_expands_into_idle_resources_up_to_its_maximum() {
     }
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&id);
-    assert_eq!((begun(&sandbox), most_at_once(&sandbox)), (20, 5));
+    assert_eq!((started_count(&sandbox), max_concurrent(&sandbox)), (20, 5));
     for wrong in ["x", "-2", "1.5"] {
         refused(
             &sandbox.run(
@@ -88,8 +92,10 @@ fn an_array_expands_into_idle_resources_up_to_its_maximum() {
 #[test]
 fn queued_jobs_precede_expansion() {
     let sandbox = head(4);
-    let id = sandbox.submit(&["-J", "1-20%2", "--expand=unlimited"], NOTE);
-    sandbox.until("four", || (begun(&sandbox) == 4).then_some(()));
+    let id = sandbox.submit(&["-J", "1-20%2", "--expand=unlimited"], RECORD);
+    sandbox.until("four running subjobs", || {
+        (started_count(&sandbox) == 4).then_some(())
+    });
     let other = sandbox.submit(&[], "while [ ! -e other ]; do sleep 0.02; done\n");
     assert_eq!(sandbox.state(&other), "Q");
     sandbox.kill("schedd");
@@ -98,21 +104,23 @@ fn queued_jobs_precede_expansion() {
     sandbox.running(&other);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(
-        begun(&sandbox),
+        started_count(&sandbox),
         4,
-        "three of the array run, and the other job"
+        "three subjobs and the other job run"
     );
     fs::write(sandbox.file("other"), "").unwrap();
-    sandbox.until("a fifth", || (begun(&sandbox) == 5).then_some(()));
+    sandbox.until("a fifth subjob", || {
+        (started_count(&sandbox) == 5).then_some(())
+    });
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&id);
-    assert_eq!(most_at_once(&sandbox), 4);
+    assert_eq!(max_concurrent(&sandbox), 4);
 }
 
 /// Q2: the next subjob starts in the cycle that the end of the previous one triggers, without a
 /// poll.
 #[test]
-fn the_next_subjob_gets_the_slot_of_the_last_one_at_once() {
+fn the_next_subjob_gets_a_freed_slot_at_once() {
     let sandbox = head(1);
     let id = sandbox.submit(
         &["-J", "1-40"],
@@ -120,19 +128,19 @@ fn the_next_subjob_gets_the_slot_of_the_last_one_at_once() {
     );
     sandbox.ended(&id);
     let text = sandbox.read("at");
-    let moments: Vec<(&str, f64)> = text
+    let times: Vec<(&str, f64)> = text
         .lines()
         .filter_map(|line| line.split_once(' '))
         .map(|(what, at)| (what, at.parse().unwrap()))
         .collect();
-    let gaps = moments
+    let gaps = times
         .windows(2)
         .filter(|pair| pair[0].0 == "end")
         .map(|pair| (pair[1].1 - pair[0].1) * 1000.0);
     let mut gaps: Vec<f64> = gaps.collect();
     gaps.sort_by(f64::total_cmp);
     eprintln!(
-        "from the end of an element to the start of the next: {:.1} ms, 90 of 100 within {:.1} ms",
+        "from the end of a subjob to the start of the next: {:.1} ms, 90 of 100 within {:.1} ms",
         gaps[19], gaps[35]
     );
     assert_eq!(gaps.len(), 39);
@@ -168,21 +176,24 @@ fn an_array_shows_that_it_is_failing_and_fails_in_the_end() {
         "{times:?}"
     );
     fs::write(sandbox.file("go"), "").unwrap();
-    let over = sandbox.ended(&id);
+    let finished = sandbox.ended(&id);
     assert_eq!(
-        (&over["Exit_status"], &over["array_indices_failed"]),
+        (&finished["Exit_status"], &finished["array_indices_failed"]),
         (&json!(1), &json!("2"))
     );
     assert!(
-        over["comment"].as_str().unwrap().ends_with(" and failed"),
-        "{over}"
+        finished["comment"]
+            .as_str()
+            .unwrap()
+            .ends_with(" and failed"),
+        "{finished}"
     );
     assert_eq!(sandbox.job(&id.replace("[]", "[2]"))["run_count"], 3);
 }
 
 /// Q27: a retried job returns from the history with its script and the next attempt number.
 #[test]
-fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
+fn qalter_retry_reruns_failed_and_deleted_jobs() {
     let sandbox = head(2);
     let script = "echo $LANAI_ATTEMPT >> done; [ -e mended ]\n";
     let failed = sandbox.submit(&[], script);
@@ -200,14 +211,14 @@ fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
     fs::write(sandbox.file("mended"), "").unwrap();
     sandbox.run("qalter", &["--retry", &failed, &deleted]).ok();
     sandbox.run("qrls", &[&deleted]).ok();
-    let over = [&failed, &deleted].map(|id| {
-        sandbox.until("a good end", || {
+    let finished = [&failed, &deleted].map(|id| {
+        sandbox.until("a successful end", || {
             let job = sandbox.job(id);
             (job["job_state"] == "F" && job["Exit_status"] == 0).then_some(job)
         })
     });
     assert_eq!(
-        (&over[0]["run_count"], &over[1]["run_count"]),
+        (&finished[0]["run_count"], &finished[1]["run_count"]),
         (&json!(2), &json!(1))
     );
     let mut attempts: Vec<String> = sandbox.read("done").lines().map(str::to_string).collect();
@@ -225,8 +236,8 @@ fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
         2,
         "{attempts}"
     );
-    let told = sandbox.run("tracejob", &[&failed]).ok();
-    assert!(told.contains("Job to be retried"), "{told}");
+    let trace = sandbox.run("tracejob", &[&failed]).ok();
+    assert!(trace.contains("Job to be retried"), "{trace}");
 }
 
 /// A retry passes the same checks as a new submission.
@@ -243,8 +254,8 @@ fn a_finished_job_is_not_retried_in_a_disabled_queue_or_without_history() {
     qmgr("set server job_history_enable = False");
     refused(&retry(), 153, "Unknown Job Id");
     qmgr("set server job_history_enable = True");
-    sandbox.until("its end", || (retry().code == 0).then_some(()));
-    sandbox.until("its second end", || {
+    sandbox.until("a successful retry", || (retry().code == 0).then_some(()));
+    sandbox.until("the second end", || {
         (sandbox.ended(&id)["run_count"] == 2).then_some(())
     });
 }
@@ -259,12 +270,12 @@ fn failed_and_deleted_subjobs_rerun_when_their_array_is_retried() {
     assert_eq!(sandbox.ended(&id)["array_indices_failed"], "1,3,5");
     fs::write(sandbox.file("mended"), "").unwrap();
     sandbox.run("qalter", &["--retry", "1[3]"]).ok();
-    sandbox.until("one of them", || {
+    sandbox.until("the retried subjob", || {
         sandbox.read("done").contains("3 2").then_some(())
     });
     assert_eq!(sandbox.ended(&id)["array_indices_failed"], "1,5");
     sandbox.run("qalter", &["--retry", &id]).ok();
-    sandbox.until("a good end", || {
+    sandbox.until("a successful end", || {
         (sandbox.ended(&id)["Exit_status"] == 0).then_some(())
     });
     let mut done: Vec<String> = sandbox.read("done").lines().map(str::to_string).collect();
@@ -285,19 +296,19 @@ fn failed_and_deleted_subjobs_rerun_when_their_array_is_retried() {
 /// Q29, across a crash: a job that depends on a label is released when a job with that label has
 /// succeeded.
 #[test]
-fn a_label_of_the_process_group_lets_others_go_on() {
+fn jobs_can_depend_on_a_label_in_their_process_group() {
     let sandbox = head(4);
     let group = ["--group", "show1"];
-    let waits = |depend: &str| {
+    let dependent = |depend: &str| {
         sandbox.submit(
             &[&group[..], &["-W", &format!("depend={depend}")]].concat(),
             "true\n",
         )
     };
     let (done, failed, complete) = (
-        waits("done-job-sim"),
-        waits("failed-job-sim"),
-        waits("afterany:@sim,afterok:@comp"),
+        dependent("done-job-sim"),
+        dependent("failed-job-sim"),
+        dependent("afterany:@sim,afterok:@comp"),
     );
     let elsewhere = sandbox.submit(&["--group", "show2", "-W", "depend=afterok:@sim"], "true\n");
     let job = sandbox.job(&done);
@@ -324,27 +335,27 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     );
     assert_eq!(sandbox.job(&complete)["depend"], "afterok:@comp");
     fs::write(sandbox.file("good"), "").unwrap();
-    let from = Instant::now();
+    let retried_at = Instant::now();
     sandbox.run("qalter", &["--retry", &sim]).ok();
     assert_eq!(sandbox.ended(&done)["Exit_status"], 0);
     eprintln!(
-        "from the retry to the end of what waited for it: {} ms",
-        from.elapsed().as_millis()
+        "from the retry to the end of the dependent job: {} ms",
+        retried_at.elapsed().as_millis()
     );
-    let late = waits("done-job-sim");
+    let late = dependent("done-job-sim");
     assert_eq!(
         sandbox.ended(&late)["Exit_status"],
         0,
-        "the last of that label has ended well"
+        "the last job with that label has succeeded"
     );
-    let bound = sandbox.submit(&["-h", "--group", "show1"], "true\n");
+    let altered = sandbox.submit(&["-h", "--group", "show1"], "true\n");
     sandbox
-        .run("qalter", &["-W", "depend=afterok:@sim:@next", &bound])
+        .run("qalter", &["-W", "depend=afterok:@sim:@next", &altered])
         .ok();
     assert_eq!(
-        sandbox.job(&bound)["depend"],
+        sandbox.job(&altered)["depend"],
         "afterok:@next",
-        "of what it is bound to later that is left which is not met"
+        "a dependency added later keeps only unsatisfied labels"
     );
     let circle = format!("jobs would wait in a circle: {complete} -> @comp -> {complete}");
     refused(
@@ -359,11 +370,7 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     refused(&sandbox.run("qsub", &two), 206, &circle);
     sandbox.submit(&["--label", "one"], "sleep 60\n");
     let done = sandbox.run("qsub", &two);
-    assert!(
-        done.code == 0,
-        "another one carries that label, too: {}",
-        done.err
-    );
+    assert!(done.code == 0, "another job has that label: {}", done.err);
     assert_eq!(sandbox.state(&elsewhere), "H");
     sandbox.run("qrls", &["-h", "s", &elsewhere]).ok();
     assert_eq!(sandbox.ended(&elsewhere)["Exit_status"], 0);
@@ -390,30 +397,34 @@ fn a_label_of_the_process_group_lets_others_go_on() {
 
 /// Q29: jobs depend on one subjob by the array's label, before and after that subjob has ended.
 #[test]
-fn a_single_frame_lets_others_go_on() {
+fn jobs_can_depend_on_a_single_subjob_by_label() {
     let sandbox = Sandbox::new();
-    let early = sandbox.submit(&["-W", "depend=done-frame-sim-2"], "ls over* >early\n");
+    let early = sandbox.submit(&["-W", "depend=done-frame-sim-2"], "ls ended* >early\n");
     let failed = sandbox.submit(&["-W", "depend=failed-frame-sim-3"], "true\n");
-    let script = "[ $PBS_ARRAY_INDEX = 1 ] && while [ ! -e go ]; do sleep 0.02; done\ntouch over$PBS_ARRAY_INDEX\n\
+    let script = "[ $PBS_ARRAY_INDEX = 1 ] && while [ ! -e go ]; do sleep 0.02; done\ntouch ended$PBS_ARRAY_INDEX\n\
                   [ $PBS_ARRAY_INDEX != 3 ]\n";
     let array = sandbox.submit(&["--label", "sim", "-J", "1-3"], script);
     assert_eq!(sandbox.ended(&early)["Exit_status"], 0);
     assert!(
-        !sandbox.read("early").contains("over1"),
-        "the array goes on"
+        !sandbox.read("early").contains("ended1"),
+        "subjob 1 still runs"
     );
     assert_eq!(sandbox.ended(&failed)["Exit_status"], 0);
     let late = sandbox.submit(&["-W", "depend=afterok:@sim[2]"], "true\n");
     assert_eq!(
         sandbox.ended(&late)["Exit_status"],
         0,
-        "it has ended already, its array has not"
+        "the subjob has ended, its array has not"
     );
     let never = sandbox.submit(&["-W", "depend=done-frame-sim-3"], "true\n");
     assert_eq!(sandbox.job(&never)["depend"], "afterok:@sim[3]");
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&array);
     let last = sandbox.submit(&["-W", "depend=complete-frame-sim-1"], "true\n");
-    assert_eq!(sandbox.ended(&last)["Exit_status"], 0, "its array is over");
+    assert_eq!(
+        sandbox.ended(&last)["Exit_status"],
+        0,
+        "the array has finished"
+    );
     assert_eq!(sandbox.state(&never), "H");
 }

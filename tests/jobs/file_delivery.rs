@@ -40,7 +40,7 @@ fn copying_process(person: &TestUser) -> Option<i32> {
 /// The copying process runs as the job owner, who can stop it or make it block on a FIFO without a
 /// reader.
 #[test]
-fn a_user_cannot_keep_a_job_by_stopping_the_process_that_copies_its_files() {
+fn stopping_the_copying_process_does_not_keep_a_job_alive() {
     let Some((sandbox, ann)) = person("stops", "[launch]\nstaging_timeout = \"3s\"\n") else {
         return;
     };
@@ -82,7 +82,7 @@ fn a_user_cannot_keep_a_job_by_stopping_the_process_that_copies_its_files() {
 }
 
 #[test]
-fn each_subjob_has_its_own_files_wherever_they_go() {
+fn each_subjob_has_its_own_output_files() {
     let sandbox = head();
     fs::create_dir(sandbox.file("logs")).unwrap();
     let submit = |options: &[&str]| {
@@ -93,12 +93,12 @@ fn each_subjob_has_its_own_files_wherever_they_go() {
         assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
         number(&id).to_string()
     };
-    let usual = submit(&[]);
+    let default = submit(&[]);
     let expected = ["e", "o"]
-        .map(|letter| [1, 2].map(|index| format!("a.{letter}{usual}.{index}")))
+        .map(|letter| [1, 2].map(|index| format!("a.{letter}{default}.{index}")))
         .concat();
     assert_eq!(names(&sandbox.work(), "a."), expected);
-    assert_eq!(sandbox.read(&format!("a.o{usual}.2")), "out2\n");
+    assert_eq!(sandbox.read(&format!("a.o{default}.2")), "out2\n");
     let folder = submit(&["-o", "logs/", "-j", "oe"]);
     assert_eq!(
         names(&sandbox.file("logs"), ""),
@@ -116,7 +116,7 @@ fn each_subjob_has_its_own_files_wherever_they_go() {
 }
 
 #[test]
-fn of_an_array_the_output_of_subjobs_that_went_well_can_be_removed() {
+fn output_of_successful_subjobs_can_be_removed() {
     let sandbox = head();
     let id = sandbox.submit(
         &["-J", "1-3", "-N", "r", "-R", "oe"],
@@ -125,12 +125,12 @@ fn of_an_array_the_output_of_subjobs_that_went_well_can_be_removed() {
     sandbox.ended(&id);
     let kept = ["e", "o"].map(|letter| format!("r.{letter}{}.2", number(&id)));
     let left = || Some(names(&sandbox.work(), "r.")).filter(|left| *left == kept);
-    sandbox.until("only the files of what failed", left);
+    sandbox.until("only the files of the failed subjob", left);
     assert_eq!(sandbox.job(&id)["Remove_Files"], "oe");
 }
 
 #[test]
-fn joined_output_that_went_well_is_removed_as_one_file() {
+fn joined_output_of_a_successful_job_is_removed_as_one_file() {
     let sandbox = head();
     for (join, mails, kept) in [
         ("oe", "o", 0),
@@ -155,7 +155,7 @@ fn person(tag: &str, more: &str) -> Option<(Sandbox, TestUser)> {
 }
 
 #[test]
-fn what_is_kept_is_kept_by_stream_and_of_subjobs_too() {
+fn keep_files_applies_to_each_stream_and_to_subjobs() {
     let Some((sandbox, ann)) = person("keeps", "") else {
         return;
     };
@@ -186,7 +186,7 @@ fn what_is_kept_is_kept_by_stream_and_of_subjobs_too() {
 }
 
 #[test]
-fn what_cannot_be_delivered_is_kept_of_both_streams_and_of_subjobs() {
+fn undeliverable_output_of_jobs_and_subjobs_is_kept() {
     let mailbox = Mailbox::new();
     let mailer = format!("mailer = \"{}\"\n", mailbox.program.display());
     let Some((sandbox, ann)) = person("nowhere", &mailer) else {
@@ -202,8 +202,11 @@ fn what_cannot_be_delivered_is_kept_of_both_streams_and_of_subjobs() {
         (&json!(0), &json!(0))
     );
     for stream in ["out", "err"] {
-        let said = format!("no/such/{stream}: No such file or directory; the output is in ");
-        assert!(one["comment"].as_str().unwrap().contains(&said), "{one:#}");
+        let message = format!("no/such/{stream}: No such file or directory; the output is in ");
+        assert!(
+            one["comment"].as_str().unwrap().contains(&message),
+            "{one:#}"
+        );
     }
     for (letter, text) in [("o", "out\n"), ("e", "err\n")] {
         assert_eq!(ann.read(&format!("u.{letter}{}.2", number(&array.1))), text);
@@ -215,10 +218,10 @@ fn what_cannot_be_delivered_is_kept_of_both_streams_and_of_subjobs() {
     );
 }
 
-/// As submitted by clients that stage a whole directory: `.@host:folder/*`, into the job's private
-/// directory.
+/// Clients that stage a whole directory submit `.@host:folder/*`, which copies it to the private
+/// directory of the job.
 #[test]
-fn a_whole_folder_goes_in_and_comes_out_of_a_private_sandbox() {
+fn a_directory_is_staged_into_and_out_of_a_private_sandbox() {
     let Some((sandbox, ann)) = person("folder", "") else {
         return;
     };
@@ -254,7 +257,7 @@ fn a_whole_folder_goes_in_and_comes_out_of_a_private_sandbox() {
 }
 
 #[test]
-fn each_subjob_has_a_private_sandbox_of_its_own() {
+fn each_subjob_has_its_own_private_sandbox() {
     let Some((sandbox, ann)) = person("boxes", "") else {
         return;
     };
@@ -282,7 +285,7 @@ fn each_subjob_has_a_private_sandbox_of_its_own() {
 }
 
 #[test]
-fn the_other_sandbox_values_name_their_directories() {
+fn sandbox_accepts_home_and_o_workdir_and_refuses_unknown_values() {
     let sandbox = head();
     for (name, code) in [("HOME", 0), ("O_WORKDIR", 0), ("PRIVATELY", 2)] {
         let done = sandbox.run(
@@ -302,7 +305,7 @@ fn the_other_sandbox_values_name_their_directories() {
 }
 
 #[test]
-fn umask_and_group_are_those_of_files_that_stay() {
+fn kept_and_staged_files_have_the_umask_and_group_of_the_job() {
     let Some((sandbox, ann)) = person("mask", "") else {
         return;
     };
@@ -346,9 +349,9 @@ fn a_job_without_a_writable_output_directory_does_not_run() {
     sandbox.run("qrls", &[&id]).ok();
     let job = sandbox.ended(&id);
     fs::set_permissions(ann.home(), Permissions::from_mode(0o700)).unwrap();
-    let said = job["comment"].as_str().unwrap();
+    let message = job["comment"].as_str().unwrap();
     assert!(
-        said.starts_with("Job could not be started: ") && said.contains("/no/such/place"),
+        message.starts_with("Job could not be started: ") && message.contains("/no/such/place"),
         "{job:#}"
     );
     assert!(
@@ -410,7 +413,7 @@ fn a_job_runs_in_the_requested_group() {
 }
 
 #[test]
-fn output_of_a_job_that_went_well_can_be_removed() {
+fn output_of_a_successful_job_can_be_removed() {
     let sandbox = Sandbox::new();
     let submit = |letters: &str, script: &str| {
         let id = sandbox.submit(&["-N", "r", "-R", letters], script);
@@ -428,7 +431,7 @@ fn output_of_a_job_that_went_well_can_be_removed() {
 }
 
 #[test]
-fn output_is_kept_at_home_on_request() {
+fn output_is_kept_in_the_home_directory_on_request() {
     let Some([ann, _]) = two_users("keep") else {
         return;
     };
@@ -463,7 +466,7 @@ fn output_is_kept_at_home_on_request() {
 }
 
 #[test]
-fn undeliverable_output_is_left_at_home_and_reported() {
+fn undeliverable_output_is_kept_in_the_home_directory_and_reported() {
     let Some([ann, _]) = two_users("undel") else {
         return;
     };
@@ -478,17 +481,17 @@ fn undeliverable_output_is_left_at_home_and_reported() {
     assert_eq!(job["Exit_status"], 0, "{job}");
     let place = ann.file(&format!("u.o{}", number(&id)));
     assert_eq!(fs::read_to_string(&place).unwrap(), "precious\n");
-    let said = format!(
+    let message = format!(
         "no/such/place: No such file or directory; the output is in {}",
         place.display()
     );
-    assert!(comment(&job).contains(&said), "{job}");
+    assert!(comment(&job).contains(&message), "{job}");
     let mail = mailbox.mails(&sandbox, 1).remove(0);
-    assert!(mail.contains(&said), "{mail}");
+    assert!(mail.contains(&message), "{mail}");
 }
 
 #[test]
-fn the_umask_governs_output_too() {
+fn the_umask_applies_to_output_files() {
     let sandbox = Sandbox::new();
     for (mask, mode) in [("022", 0o644), ("0", 0o666), ("077", 0o600)] {
         let id = sandbox.submit(&["-N", "m", "-W", &format!("umask={mask}")], "umask\n");

@@ -27,7 +27,7 @@ fn node(node: &str) -> Sandbox {
 }
 
 /// Attributes of the node from pbsnodes.
-fn seen(sandbox: &Sandbox) -> Value {
+fn node_attributes(sandbox: &Sandbox) -> Value {
     let out = sandbox.run("pbsnodes", &["-a", "-F", "json"]).out;
     let document: Value = serde_json::from_str(&out).unwrap_or_default();
     document["nodes"]["n1"].clone()
@@ -36,18 +36,18 @@ fn seen(sandbox: &Sandbox) -> Value {
 const SHOW: &str = "echo \"[${CUDA_VISIBLE_DEVICES-unset}] $CUDA_DEVICE_ORDER\"; while [ ! -e go ]; do sleep 0.02; done\n";
 
 #[track_caller]
-fn prints(sandbox: &Sandbox, id: &str, wanted: &str) {
+fn assert_prints(sandbox: &Sandbox, id: &str, expected: &str) {
     let file = format!("STDIN.o{}.part", id.split('.').next().unwrap());
-    sandbox.until("its output", || {
+    sandbox.until("the output of the job", || {
         fs::read_to_string(sandbox.file(&file))
             .is_ok_and(|t| !t.is_empty())
             .then_some(())
     });
-    assert_eq!(sandbox.read(&file), format!("{wanted}\n"));
+    assert_eq!(sandbox.read(&file), format!("{expected}\n"));
 }
 
 #[test]
-fn gpus_are_handed_out_lowest_first_and_shown() {
+fn gpus_are_assigned_in_ascending_order_and_shown() {
     let sandbox = node("");
     let gpus =
         |count: u32| sandbox.submit(&["-l", &format!("select=1:ncpus=1:ngpus={count}")], SHOW);
@@ -55,31 +55,31 @@ fn gpus_are_handed_out_lowest_first_and_shown() {
     let none = sandbox.submit(&[], SHOW);
     assert_eq!(sandbox.running(&one)["exec_gpus"], "n1:0");
     assert_eq!(sandbox.running(&two)["exec_gpus"], "n1:1");
-    prints(&sandbox, &one, "[0] PCI_BUS_ID");
-    prints(&sandbox, &two, "[1] PCI_BUS_ID");
-    prints(&sandbox, &none, "[] PCI_BUS_ID");
+    assert_prints(&sandbox, &one, "[0] PCI_BUS_ID");
+    assert_prints(&sandbox, &two, "[1] PCI_BUS_ID");
+    assert_prints(&sandbox, &none, "[] PCI_BUS_ID");
     assert!(sandbox.running(&none)["exec_gpus"].is_null());
-    let node = seen(&sandbox);
+    let node = node_attributes(&sandbox);
     assert_eq!(
         (&node["gpus"], &node["gpus_assigned"]),
         (&"0,1".into(), &format!("0={one},1={two}").into())
     );
-    let waits = gpus(1);
+    let waiting = gpus(1);
     let why = "Not Running: Insufficient amount of resource: ngpus (R: 1 A: 0 T: 2)";
     sandbox.until("the reason", || {
-        (sandbox.job(&waits)["comment"] == why).then_some(())
+        (sandbox.job(&waiting)["comment"] == why).then_some(())
     });
     sandbox.run("qdel", &[&one]).ok();
-    assert_eq!(sandbox.running(&waits)["exec_gpus"], "n1:0");
+    assert_eq!(sandbox.running(&waiting)["exec_gpus"], "n1:0");
 }
 
 #[test]
-fn the_administrator_chooses_and_orders_them() {
+fn the_configuration_selects_and_orders_gpus() {
     let sandbox = node("gpus = [2, 1, 0]\nexclude_gpus = [1]");
     let id = sandbox.submit(&["-l", "select=1:ngpus=1"], SHOW);
     assert_eq!(sandbox.running(&id)["exec_gpus"], "n1:2");
-    prints(&sandbox, &id, "[2] PCI_BUS_ID");
-    let node = seen(&sandbox);
+    assert_prints(&sandbox, &id, "[2] PCI_BUS_ID");
+    let node = node_attributes(&sandbox);
     assert_eq!(
         (&node["gpus"], &node["resources_available"]["ngpus"]),
         (&"2,0".into(), &2.into())
@@ -87,15 +87,15 @@ fn the_administrator_chooses_and_orders_them() {
 }
 
 /// A process outside the queue, killed on drop.
-struct Stranger(Child);
+struct OutsideProcess(Child);
 
-impl Stranger {
-    fn new() -> Stranger {
-        Stranger(Command::new("sleep").arg("600").spawn().unwrap())
+impl OutsideProcess {
+    fn new() -> OutsideProcess {
+        OutsideProcess(Command::new("sleep").arg("600").spawn().unwrap())
     }
 }
 
-impl Drop for Stranger {
+impl Drop for OutsideProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -103,19 +103,19 @@ impl Drop for Stranger {
 }
 
 #[test]
-fn a_gpu_in_use_from_outside_is_not_handed_out_while_that_lasts() {
+fn a_gpu_is_not_assigned_while_it_is_used_outside_the_queue() {
     let sandbox = node("");
-    let stranger = Stranger::new();
+    let process = OutsideProcess::new();
     fs::write(
         sandbox.file("users"),
-        format!("GPU-aa, {}, 512 MiB\n", stranger.0.id()),
+        format!("GPU-aa, {}, 512 MiB\n", process.0.id()),
     )
     .unwrap();
     // A process of a job does not count as outside use.
-    let both = "echo $CUDA_VISIBLE_DEVICES; echo \"GPU-bb, $$, 5 MiB\" >> users; while [ ! -e go ]; do sleep 0.02; done\n";
+    let script = "echo $CUDA_VISIBLE_DEVICES; echo \"GPU-bb, $$, 5 MiB\" >> users; while [ ! -e go ]; do sleep 0.02; done\n";
     sandbox.submit(&["-h"], "true\n");
-    let node = sandbox.until("what the tool says", || {
-        Some(seen(&sandbox)).filter(|node| node["gpus_used_outside"] == "0")
+    let node = sandbox.until("the report of the GPU tool", || {
+        Some(node_attributes(&sandbox)).filter(|node| node["gpus_used_outside"] == "0")
     });
     assert_eq!(
         (
@@ -128,28 +128,31 @@ fn a_gpu_in_use_from_outside_is_not_handed_out_while_that_lasts() {
         node["comment"],
         "GPU 0 is in use by processes outside the queue"
     );
-    let id = sandbox.submit(&["-l", "select=1:ngpus=1"], both);
+    let id = sandbox.submit(&["-l", "select=1:ngpus=1"], script);
     assert_eq!(sandbox.running(&id)["exec_gpus"], "n1:1");
-    let waits = sandbox.submit(&["-l", "select=1:ngpus=1"], "true\n");
+    let waiting = sandbox.submit(&["-l", "select=1:ngpus=1"], "true\n");
     let why = "Not Running: Insufficient amount of resource: ngpus \
                (R: 1 A: 0 T: 2, 1 in use by processes outside the queue)";
     sandbox.until("the reason", || {
-        (sandbox.job(&waits)["comment"] == why).then_some(())
+        (sandbox.job(&waiting)["comment"] == why).then_some(())
     });
     // Long enough for the tool to have reported the job's own process.
     std::thread::sleep(std::time::Duration::from_millis(2500));
-    assert_eq!(seen(&sandbox)["gpus_used_outside"], "0");
+    assert_eq!(node_attributes(&sandbox)["gpus_used_outside"], "0");
     fs::write(sandbox.file("users"), "").unwrap();
     assert_eq!(
-        sandbox.ended(&waits)["exec_gpus"],
+        sandbox.ended(&waiting)["exec_gpus"],
         "n1:0",
-        "free again, it is handed out"
+        "a GPU that is free again is assigned"
     );
-    assert!(seen(&sandbox)["gpus_used_outside"].is_null() && seen(&sandbox)["comment"].is_null());
+    assert!(
+        node_attributes(&sandbox)["gpus_used_outside"].is_null()
+            && node_attributes(&sandbox)["comment"].is_null()
+    );
 }
 
 #[test]
-fn no_job_gets_a_gpu_before_its_users_are_known() {
+fn no_gpu_is_assigned_before_its_outside_use_is_known() {
     let sandbox = node("");
     // The new noded has to query a slow tool.
     let noded = sandbox.pid_of("noded").unwrap();

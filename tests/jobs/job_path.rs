@@ -4,12 +4,12 @@ use crate::support::sandbox::{Sandbox, bin};
 use crate::support::terminal::Terminal;
 
 /// A sandbox without a `PATH` entry for Lanai. Login shells read the user's profile.
-fn elsewhere(login: bool) -> Sandbox {
+fn without_path(login: bool) -> Sandbox {
     let sandbox = Sandbox::configured(&format!("[launch]\nlogin = {login}\n"));
     sandbox.with("PATH", "/usr/local/bin:/usr/bin:/bin")
 }
 
-fn place(command: &str) -> String {
+fn path_of(command: &str) -> String {
     bin(command).display().to_string()
 }
 
@@ -18,12 +18,12 @@ const SCRIPT: &str = "command -v qsub; pbsdsh -n 0 -- /bin/sh -c 'command -v pbs
 #[test]
 fn a_script_and_its_tasks_find_the_commands() {
     for login in [true, false] {
-        let sandbox = elsewhere(login);
+        let sandbox = without_path(login);
         for arguments in [&["-S", "/bin/sh"][..], &["-V"]] {
             let arguments = [arguments, &["-j", "oe", "-o", "out"]].concat();
             let id = sandbox.submit(&arguments, SCRIPT);
             let job = sandbox.ended(&id);
-            let expected = format!("{}\n{}\n", place("qsub"), place("pbsdsh"));
+            let expected = format!("{}\n{}\n", path_of("qsub"), path_of("pbsdsh"));
             assert_eq!(
                 sandbox.read("out"),
                 expected,
@@ -35,7 +35,7 @@ fn a_script_and_its_tasks_find_the_commands() {
 
 #[test]
 fn a_command_without_a_script_finds_the_commands() {
-    let sandbox = elsewhere(true);
+    let sandbox = without_path(true);
     let id = sandbox
         .run("qsub", &["-o", "out", "--", "qstat", "--version"])
         .line();
@@ -44,8 +44,8 @@ fn a_command_without_a_script_finds_the_commands() {
 }
 
 #[test]
-fn programs_of_the_same_name_in_the_users_path_go_first() {
-    let mut sandbox = elsewhere(false);
+fn programs_in_the_users_path_take_precedence() {
+    let mut sandbox = without_path(false);
     let own = sandbox.script("qsub", "echo mine");
     let path = format!("{}:/usr/bin:/bin", sandbox.work().display());
     sandbox.set("PATH", path);
@@ -57,9 +57,9 @@ fn programs_of_the_same_name_in_the_users_path_go_first() {
 #[test]
 fn an_interactive_shell_finds_the_commands() {
     for login in [true, false] {
-        let sandbox = elsewhere(login);
-        let (mut person, _) = Terminal::at_shell(&sandbox, &[]);
-        person.asks("command -v pbsdsh", &format!("{}\r\n", place("pbsdsh")));
-        person.types("exit\r");
+        let sandbox = without_path(login);
+        let (mut terminal, _) = Terminal::at_shell(&sandbox, &[]);
+        terminal.asks("command -v pbsdsh", &format!("{}\r\n", path_of("pbsdsh")));
+        terminal.types("exit\r");
     }
 }

@@ -8,14 +8,14 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// Job id and event line of each mail.
-fn told(mails: &[String]) -> Vec<(String, String)> {
-    let of = |letter: &String, begin: &str| {
-        let line = letter.lines().find_map(|line| line.strip_prefix(begin));
-        line.unwrap_or_else(|| panic!("no {begin:?}: {letter}"))
+fn events(mails: &[String]) -> Vec<(String, String)> {
+    let field = |mail: &String, begin: &str| {
+        let line = mail.lines().find_map(|line| line.strip_prefix(begin));
+        line.unwrap_or_else(|| panic!("no {begin:?}: {mail}"))
             .to_string()
     };
-    let what = |letter: &String| {
-        let mut lines = letter
+    let event = |mail: &String| {
+        let mut lines = mail
             .lines()
             .skip_while(|line| !line.starts_with("Job Name:"))
             .skip(1);
@@ -26,24 +26,24 @@ fn told(mails: &[String]) -> Vec<(String, String)> {
     };
     mails
         .iter()
-        .map(|letter| (of(letter, "PBS Job Id: "), what(letter)))
+        .map(|mail| (field(mail, "PBS Job Id: "), event(mail)))
         .collect()
 }
 
 const THIRDS_FAIL: &str = "exit $((PBS_ARRAY_INDEX % 3 == 0 ? 2 : 0))\n";
 
 #[test]
-fn an_array_is_mailed_about_as_one_with_a_digest_of_its_subjobs() {
+fn an_array_gets_one_mail_per_event_with_a_digest_of_its_subjobs() {
     let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     let id = sandbox.submit(&["-J", "1-6", "-m", "abe"], THIRDS_FAIL);
     sandbox.ended(&id);
     let mails = mailbox.mails(&sandbox, 2);
-    let (begun, over) = (
+    let (begun, ended) = (
         "Begun execution".to_string(),
         "Execution terminated".to_string(),
     );
-    assert_eq!(told(&mails), [(id.clone(), begun), (id, over)]);
+    assert_eq!(events(&mails), [(id.clone(), begun), (id, ended)]);
     let digest = "Exit_status=1\n4 subjobs with status 0: 1-2,4-5\n2 subjobs with status 2: 3,6\n";
     assert!(mails[1].ends_with(digest), "{}", mails[1]);
     assert_eq!(mailbox.all().len(), 2);
@@ -55,13 +55,15 @@ fn subjobs_are_mailed_individually_only_on_request() {
     let sandbox = mailbox.sandbox();
     let id = sandbox.submit(&["-J", "1-3", "-m", "ej"], THIRDS_FAIL);
     sandbox.ended(&id);
-    let mut mails = told(&mailbox.mails(&sandbox, 4));
+    let mut mails = events(&mailbox.mails(&sandbox, 4));
     mails.sort();
     let each = [1, 2, 3].map(|index| id.replace("[]", &format!("[{index}]")));
     let all: Vec<&str> = mails.iter().map(|(job, _)| job.as_str()).collect();
     assert_eq!(all, [each[0].as_str(), &each[1], &each[2], &id]);
     assert!(
-        mails.iter().all(|(_, what)| what == "Execution terminated"),
+        mails
+            .iter()
+            .all(|(_, event)| event == "Execution terminated"),
         "{mails:?}"
     );
 }
@@ -106,9 +108,9 @@ fn only_plain_addresses_are_recipients() {
         let given = format!("-M{recipients}");
         for (program, operand) in [("qsub", "--"), ("qalter", &id)] {
             let done = sandbox.run(program, &[&given, operand, "/bin/true"]);
-            let said = done.err.lines().next().unwrap_or_default();
+            let message = done.err.lines().next().unwrap_or_default();
             assert_eq!(
-                said,
+                message,
                 format!("{program}: illegal -M value"),
                 "{recipients:?}"
             );
@@ -118,7 +120,7 @@ fn only_plain_addresses_are_recipients() {
 }
 
 #[test]
-fn a_recipient_of_an_earlier_version_reaches_the_mailer_only_as_a_plain_address() {
+fn only_plain_addresses_of_stored_recipients_reach_the_mailer() {
     let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     let id = sandbox.submit(&["-h", "-m", "e", "-M", "ann,program,file"], "true\n");
@@ -134,25 +136,25 @@ fn a_recipient_of_an_earlier_version_reaches_the_mailer_only_as_a_plain_address(
 }
 
 #[test]
-fn a_never_started_dependent_is_mailed_with_the_cause_to_the_latest_address() {
+fn deletion_of_a_dependent_job_is_mailed_with_its_cause() {
     let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     let parent = sandbox.submit(&["-h"], "exit 1\n");
     let depends = format!("depend=afterok:{parent}");
-    let [plain, silent, moved] = [&[][..], &["-m", "n"], &["-M", "ann"]]
+    let [plain, silent, altered] = [&[][..], &["-m", "n"], &["-M", "ann"]]
         .map(|options| sandbox.submit(&[options, &["-W", depends.as_str()]].concat(), "true\n"));
     sandbox
-        .run("qalter", &["-m", "a", "-M", "bob@far,eve", &moved])
+        .run("qalter", &["-m", "a", "-M", "bob@far,eve", &altered])
         .ok();
     sandbox.run("qrls", &[&parent]).ok();
-    for id in [&plain, &silent, &moved] {
+    for id in [&plain, &silent, &altered] {
         sandbox.ended(id);
     }
     let mails = mailbox.mails(&sandbox, 2);
     let why = format!(
         "Job deleted as result of dependency on job {parent}: afterok, but it ended with status 1"
     );
-    assert_eq!(told(&mails), [(plain, why.clone()), (moved, why)]);
+    assert_eq!(events(&mails), [(plain, why.clone()), (altered, why)]);
     assert!(
         mails[1].starts_with("args: -f adm bob@far eve\n"),
         "{}",
@@ -166,13 +168,13 @@ fn begin_and_end_mails_are_sent_on_request() {
     let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     let id = sandbox.submit(
-        &["-N", "told", "-m", "abe", "-M", "ann@far,bob"],
+        &["-N", "named", "-m", "abe", "-M", "ann@far,bob"],
         "sleep 0.2; exit 4\n",
     );
     sandbox.ended(&id);
     let mails = mailbox.mails(&sandbox, 2);
     let begin =
-        format!("Subject: PBS JOB {id}\n\nPBS Job Id: {id}\nJob Name:   told\nexec_host:  ");
+        format!("Subject: PBS JOB {id}\n\nPBS Job Id: {id}\nJob Name:   named\nexec_host:  ");
     assert!(
         mails[0].starts_with("args: -f adm ann@far bob\nFrom: adm\nTo: ann@far, bob\n"),
         "{}",
@@ -196,21 +198,21 @@ fn begin_and_end_mails_are_sent_on_request() {
 }
 
 #[test]
-fn by_default_only_what_went_wrong_is_mailed_to_the_owner() {
+fn by_default_only_aborts_are_mailed_to_the_owner() {
     let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     let quiet = sandbox.submit(&["-m", "n", "-l", "walltime=1"], "sleep 60\n");
     let fine = sandbox.submit(&[], "sleep 0.1; exit 1\n");
     let owner = sandbox.owner(&fine);
-    let over = sandbox.submit(&["-l", "walltime=1"], "sleep 60\n");
-    for id in [&quiet, &fine, &over] {
+    let ended = sandbox.submit(&["-l", "walltime=1"], "sleep 60\n");
+    for id in [&quiet, &fine, &ended] {
         sandbox.ended(id);
     }
     let mails = mailbox.mails(&sandbox, 1);
     assert_eq!(mails.len(), 1, "{mails:?}");
-    let said = "\nJob exceeded resource walltime\nSee job standard error file\n(walltime 1 exceeded limit 1)\nExit_status=-29\n";
+    let expected = "\nJob exceeded resource walltime\nSee job standard error file\n(walltime 1 exceeded limit 1)\nExit_status=-29\n";
     assert!(
-        mails[0].contains(&format!("PBS Job Id: {over}\n")) && mails[0].contains(said),
+        mails[0].contains(&format!("PBS Job Id: {ended}\n")) && mails[0].contains(expected),
         "{}",
         mails[0]
     );
@@ -228,7 +230,7 @@ fn many_mails_become_a_digest_and_no_job_waits_for_the_mailer() {
     sandbox.run("schedd", &[]).ok();
     let line = "for i in $(seq 60); do qsub -m b -o /dev/null -e /dev/null -- true || exit 1; done";
     sandbox.shell(line).ok();
-    sandbox.until("the end of all", || {
+    sandbox.until("the end of all jobs", || {
         sandbox.run("qstat", &[]).out.is_empty().then_some(())
     });
     sandbox.run("schedd", &["--stop"]).ok();
@@ -265,7 +267,7 @@ fn a_hanging_or_missing_mailer_blocks_no_job() {
 }
 
 #[test]
-fn the_owner_learns_which_user_deleted_the_job() {
+fn a_mail_names_the_user_who_deleted_the_job() {
     let Some([ann, _]) = two_users("mail") else {
         return;
     };

@@ -23,7 +23,7 @@ fn four_processors() -> Sandbox {
 
 /// Runs a script on two chunks of two processes each. Returns the sorted output lines.
 #[track_caller]
-fn ran(sandbox: &Sandbox, script: &str) -> Vec<String> {
+fn run_on_two_chunks(sandbox: &Sandbox, script: &str) -> Vec<String> {
     let allow_root = "PATH,OMPI_ALLOW_RUN_AS_ROOT=1,OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
     let select = "select=2:ncpus=2:mpiprocs=2:ompthreads=1";
     let id = sandbox.submit(
@@ -54,7 +54,7 @@ fn open_mpi_starts_a_process_for_each_line_of_the_node_file() {
     }
     let rank = "echo \"rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, $OMP_NUM_THREADS\"";
     let script = format!("mpirun --hostfile $PBS_NODEFILE sh -c '{rank}'\n");
-    assert_eq!(ran(&four_processors(), &script), FOUR_RANKS);
+    assert_eq!(run_on_two_chunks(&four_processors(), &script), FOUR_RANKS);
 }
 
 #[test]
@@ -64,11 +64,11 @@ fn mpich_starts_a_process_for_each_line_of_the_node_file() {
     }
     let rank = "echo \"rank $PMI_RANK of $PMI_SIZE, $OMP_NUM_THREADS\"";
     let script = format!("mpiexec.hydra -f $PBS_NODEFILE sh -c '{rank}'\n");
-    assert_eq!(ran(&four_processors(), &script), FOUR_RANKS);
+    assert_eq!(run_on_two_chunks(&four_processors(), &script), FOUR_RANKS);
 }
 
 #[test]
-fn the_processes_of_mpirun_go_with_the_job() {
+fn deleting_a_job_ends_all_processes_of_mpirun() {
     if !version("mpirun").is_some_and(|text| text.contains("Open MPI")) {
         return println!("skipped: needs Open MPI's mpirun (package openmpi-bin)");
     }
@@ -83,7 +83,7 @@ fn the_processes_of_mpirun_go_with_the_job() {
     let ranks: Vec<i32> = (0..4)
         .map(|rank| {
             let file = sandbox.file(&format!("rank.{rank}"));
-            sandbox.until("a rank", || {
+            sandbox.until("the pid of a rank", || {
                 std::fs::read_to_string(&file).ok()?.trim().parse().ok()
             })
         })

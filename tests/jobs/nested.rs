@@ -18,7 +18,7 @@ fn outer() -> Sandbox {
 
 /// Submits a job with 2 processors that runs this workflow in a nested instance.
 #[track_caller]
-fn nest(sandbox: &Sandbox, workflow: &str) -> String {
+fn submit_nested(sandbox: &Sandbox, workflow: &str) -> String {
     sandbox.script("workflow.sh", workflow);
     let arguments = [
         "-V",
@@ -41,7 +41,7 @@ fn output(sandbox: &Sandbox, id: &str) -> String {
 }
 
 /// Sorted names of the processes in the sandbox.
-fn left(sandbox: &Sandbox) -> Vec<String> {
+fn process_names(sandbox: &Sandbox) -> Vec<String> {
     let mut names: Vec<String> = sandbox
         .processes()
         .into_iter()
@@ -53,30 +53,30 @@ fn left(sandbox: &Sandbox) -> Vec<String> {
 
 /// Waits until only the outer daemons run.
 #[track_caller]
-fn until_the_outer_alone_is_left(sandbox: &Sandbox) {
-    sandbox.until("the end of all that was within the job", || {
-        (left(sandbox) == ["lanai-spawner", "noded", "schedd"]).then_some(())
+fn await_end_of_nested_processes(sandbox: &Sandbox) {
+    sandbox.until("the end of all nested processes", || {
+        (process_names(sandbox) == ["lanai-spawner", "noded", "schedd"]).then_some(())
     });
 }
 
 /// Maximum number of concurrent steps, from a `+` for each begin and a `-` for each end.
-fn most(steps: &str) -> i32 {
-    let walk = steps.lines().scan(0, |under_way, step| {
-        *under_way += if step == "+" { 1 } else { -1 };
-        Some(*under_way)
+fn max_concurrent(steps: &str) -> i32 {
+    let walk = steps.lines().scan(0, |running, step| {
+        *running += if step == "+" { 1 } else { -1 };
+        Some(*running)
     });
     walk.max().unwrap_or(0)
 }
 
 #[test]
-fn f17_a_nested_queue_runs_its_jobs_on_what_its_job_was_given_and_hands_on_the_status() {
+fn f17_a_nested_queue_uses_its_jobs_resources_and_returns_the_status() {
     let sandbox = outer();
     let workflow = "for i in 1 2 3 4 5; do qsub -V inner.sh; done\n\
                     qsub -V -l select=1:ncpus=3 inner.sh || echo too large
 \
                     pbsnodes -aSj; qstat > inner-list; exit 7";
-    let id = nest(&sandbox, workflow);
-    sandbox.until("inner jobs", || {
+    let id = submit_nested(&sandbox, workflow);
+    sandbox.until("the list of nested jobs", || {
         sandbox.file("inner-list").exists().then_some(())
     });
     let list = sandbox.run("qstat", &[]).ok();
@@ -86,29 +86,29 @@ fn f17_a_nested_queue_runs_its_jobs_on_what_its_job_was_given_and_hands_on_the_s
         "the outer queue has one job: {list}"
     );
     let job = sandbox.ended(&id);
-    let said = output(&sandbox, &id);
-    assert_eq!(job["Exit_status"], 7, "{said}");
+    let text = output(&sandbox, &id);
+    assert_eq!(job["Exit_status"], 7, "{text}");
     let steps = sandbox.read("steps");
     assert_eq!(
         (steps.matches('+').count(), steps.matches('-').count()),
         (5, 5),
         "{steps}"
     );
-    assert_eq!(most(&steps), 2, "{steps}");
+    assert_eq!(max_concurrent(&steps), 2, "{steps}");
     assert!(
-        said.contains("1.job1.") && said.contains("1gb") && said.contains("too large"),
-        "{said}"
+        text.contains("1.job1.") && text.contains("1gb") && text.contains("too large"),
+        "{text}"
     );
-    until_the_outer_alone_is_left(&sandbox);
+    await_end_of_nested_processes(&sandbox);
     let node = sandbox.run("pbsnodes", &["-F", "json", "n1"]).ok();
     assert!(
         !node.contains("\"ncpus\":2"),
-        "nothing is left taken: {node}"
+        "no resources remain assigned: {node}"
     );
 }
 
 #[test]
-fn f17_a_nested_queue_is_first_come_first_served_unless_a_preset_says_otherwise() {
+fn f17_a_nested_queue_is_first_come_first_served_without_a_preset() {
     let sandbox = outer();
     sandbox.script("named.sh", "echo $PBS_JOBNAME >> order; sleep $1");
     let submit = |name: &str, ncpus: u32, seconds: &str| {
@@ -122,7 +122,7 @@ fn f17_a_nested_queue_is_first_come_first_served_unless_a_preset_says_otherwise(
         submit("small", 1, "0"),
     ]
     .concat();
-    sandbox.ended(&nest(&sandbox, &workflow));
+    sandbox.ended(&submit_nested(&sandbox, &workflow));
     assert_eq!(sandbox.read("order"), "first\nlarge\nsmall\n");
     fs::remove_file(sandbox.file("order")).unwrap();
     let nested = "schedd --nested --preset ytsaurus -- ./workflow.sh";
@@ -138,11 +138,11 @@ fn f17_deleting_a_job_deletes_its_nested_jobs() {
         "stubborn.sh",
         "trap '' TERM HUP; setsid sleep 1000 & echo up >> up; sleep 1000; sleep 1000",
     );
-    let id = nest(
+    let id = submit_nested(
         &sandbox,
         "qsub -V stubborn.sh; qsub -V -J 1-9 stubborn.sh; trap '' TERM; sleep 1000",
     );
-    sandbox.until("two inner jobs", || {
+    sandbox.until("two nested jobs", || {
         (fs::read_to_string(sandbox.file("up"))
             .unwrap_or_default()
             .lines()
@@ -151,33 +151,33 @@ fn f17_deleting_a_job_deletes_its_nested_jobs() {
             .then_some(())
     });
     assert!(
-        left(&sandbox)
+        process_names(&sandbox)
             .iter()
             .filter(|name| *name == "lanai-shepherd")
             .count()
             == 3,
         "{:?}",
-        left(&sandbox)
+        process_names(&sandbox)
     );
     sandbox.run("qdel", &[&id]).ok();
     sandbox.ended(&id);
-    until_the_outer_alone_is_left(&sandbox);
+    await_end_of_nested_processes(&sandbox);
     assert_eq!(
         sandbox.read("up").lines().count(),
         2,
-        "no other has started meanwhile"
+        "no other nested job has started"
     );
 }
 
 #[test]
-fn f17_killed_daemons_of_a_nested_queue_lose_no_job_and_a_killed_keeper_leaves_none() {
+fn f17_nested_jobs_survive_a_killed_schedd_and_end_with_the_main_process() {
     let sandbox = outer();
     sandbox.run("qstat", &["-B"]).ok();
     sandbox.until("the outer daemons", || {
         (!sandbox.pids_of("noded").is_empty()).then_some(())
     });
     let known: Vec<i32> = sandbox.pids_of("schedd");
-    let id = nest(
+    let id = submit_nested(
         &sandbox,
         "for i in 1 2 3 4; do qsub -V inner.sh; done; touch ready; while [ ! -e go ]; do sleep 0.05; done; exit 3",
     );
@@ -201,18 +201,18 @@ fn f17_killed_daemons_of_a_nested_queue_lose_no_job_and_a_killed_keeper_leaves_n
     );
     assert_eq!(sandbox.read("steps").matches('-').count(), 4);
 
-    let id = nest(&sandbox, "qsub -V -- sleep 1000; touch again; sleep 1000");
+    let id = submit_nested(&sandbox, "qsub -V -- sleep 1000; touch again; sleep 1000");
     sandbox.until("the workflow", || {
         sandbox.file("again").exists().then_some(())
     });
-    let keeper = sandbox.running(&id)["session_id"].as_i64().unwrap() as i32;
-    kill(keeper, 9);
+    let main_process = sandbox.running(&id)["session_id"].as_i64().unwrap() as i32;
+    kill(main_process, 9);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 137);
-    until_the_outer_alone_is_left(&sandbox);
+    await_end_of_nested_processes(&sandbox);
 }
 
 #[test]
-fn f17_without_a_command_it_serves_clients_until_idle() {
+fn f17_a_nested_queue_without_a_command_serves_clients_until_idle() {
     let sandbox = outer();
     fs::write(
         sandbox.file("own.toml"),
@@ -234,11 +234,11 @@ fn f17_without_a_command_it_serves_clients_until_idle() {
         "own.toml",
     ];
     let id = sandbox.run("qsub", &arguments).line();
-    let export = sandbox.until("the way there", || {
-        let said = fs::read_to_string(sandbox.file("nest.o1")).unwrap_or_default();
-        said.lines()
+    let export = sandbox.until("the line that exports LANAI_HOME", || {
+        let text = fs::read_to_string(sandbox.file("nest.o1")).unwrap_or_default();
+        text.lines()
             .next()
-            .filter(|_| said.ends_with('\n'))
+            .filter(|_| text.ends_with('\n'))
             .map(String::from)
     });
     let inner = sandbox.shell(&format!(
@@ -248,20 +248,20 @@ fn f17_without_a_command_it_serves_clients_until_idle() {
     let seen = sandbox.read("seen");
     assert!(
         seen.contains("1.job1."),
-        "a job within speaks to the queue within: {seen}"
+        "a nested job uses the nested queue: {seen}"
     );
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
-    until_the_outer_alone_is_left(&sandbox);
+    await_end_of_nested_processes(&sandbox);
 }
 
 #[test]
-fn f17_the_same_at_every_level() {
+fn f17_nested_queues_can_contain_nested_queues() {
     let sandbox = outer();
     sandbox.script(
         "leaf.sh",
         "qsub -V inner.sh; qsub -V inner.sh; pbsnodes -aSj; exit 9",
     );
-    let id = nest(
+    let id = submit_nested(
         &sandbox,
         "qsub -V -N leaf -W block=true -l select=1:ncpus=1 -- schedd --nested -- ./leaf.sh",
     );
@@ -271,10 +271,10 @@ fn f17_the_same_at_every_level() {
         "{}",
         output(&sandbox, &id)
     );
-    assert_eq!(most(&sandbox.read("steps")), 1);
+    assert_eq!(max_concurrent(&sandbox.read("steps")), 1);
     let lowest = sandbox.read("leaf.o1");
     assert!(lowest.contains("1.job1.job1."), "{lowest}");
-    until_the_outer_alone_is_left(&sandbox);
+    await_end_of_nested_processes(&sandbox);
 }
 
 #[test]
@@ -282,19 +282,19 @@ fn f17_an_impossible_nesting_is_refused_with_a_reason() {
     let sandbox = outer();
     let outside = sandbox.run("schedd", &["--nested"]);
     assert!(
-        outside.code == 1 && outside.err.contains("within a job of Lanai: submit it"),
+        outside.code == 1 && outside.err.contains("inside a job of Lanai: submit it"),
         "{outside:?}"
     );
-    let id = nest(
+    let id = submit_nested(
         &sandbox,
         "schedd --nested -- true || echo $? > second; schedd --nested --preset flux --config f || exit 4",
     );
     assert_eq!(sandbox.ended(&id)["Exit_status"], 4);
     assert_eq!(sandbox.read("second"), "1\n");
-    let said = output(&sandbox, &id);
+    let text = output(&sandbox, &id);
     assert!(
-        said.contains("this job already has a nested schedd: export LANAI_HOME="),
-        "{said}"
+        text.contains("this job already has a nested schedd: export LANAI_HOME="),
+        "{text}"
     );
     let id = sandbox.submit(
         &["-V"],
@@ -306,7 +306,7 @@ fn f17_an_impossible_nesting_is_refused_with_a_reason() {
 
 /// A user who can write to `TMPDIR` could have replaced the nested installation by a link.
 #[test]
-fn f17_a_tmpdir_that_others_can_write_to_is_refused_and_nothing_is_followed_there() {
+fn f17_a_tmpdir_writable_by_others_is_refused_and_links_are_not_followed() {
     let sandbox = outer();
     for name in ["open", "own", "elsewhere"] {
         fs::create_dir(sandbox.file(name)).unwrap();
@@ -326,10 +326,10 @@ fn f17_a_tmpdir_that_others_can_write_to_is_refused_and_nothing_is_followed_ther
             &format!("TMPDIR=$PWD/{name} schedd --nested -- true\n"),
         );
         assert_eq!(sandbox.ended(&id)["Exit_status"], 1);
-        let said = output(&sandbox, &id);
+        let text = output(&sandbox, &id);
         assert!(
-            said.contains("is not a private directory: keep the TMPDIR of the job"),
-            "{said}"
+            text.contains("is not a private directory: keep the TMPDIR of the job"),
+            "{text}"
         );
     }
     assert_eq!(fs::read_dir(sandbox.file("elsewhere")).unwrap().count(), 0);
@@ -374,26 +374,30 @@ fn f17_an_infeasible_job_is_reported_and_not_awaited() {
             "schedd --nested --config own.toml -- ./workflow.sh {given}\n"
         ));
         assert_eq!(sandbox.ended(&id)["Exit_status"], status);
-        let said = output(&sandbox, &id);
+        let text = output(&sandbox, &id);
         assert!(
-            said.contains("job 2 (and 1 more) ends without having run: "),
-            "{said}"
+            text.contains("job 2 (and 1 more) ends without having run: "),
+            "{text}"
         );
         assert!(
-            said.contains("the nearest request that fits is -l select=1:ncpus=2"),
-            "{said}"
+            text.contains("the nearest request that fits is -l select=1:ncpus=2"),
+            "{text}"
         );
     }
-    assert_eq!(sandbox.read("steps"), "+\n-\n+\n-\n", "what could run has");
+    assert_eq!(
+        sandbox.read("steps"),
+        "+\n-\n+\n-\n",
+        "the feasible jobs have run"
+    );
 
     let id = submit(&format!(
-        "schedd --nested --config own.toml > way & sleep 1; . ./way; {impossible}; wait $!\n"
+        "schedd --nested --config own.toml > exports & sleep 1; . ./exports; {impossible}; wait $!\n"
     ));
     assert_eq!(sandbox.ended(&id)["Exit_status"], 1);
-    let said = output(&sandbox, &id);
+    let text = output(&sandbox, &id);
     assert!(
-        said.contains("job 1 ends without having run: Can Never Run: "),
-        "{said}"
+        text.contains("job 1 ends without having run: Can Never Run: "),
+        "{text}"
     );
-    until_the_outer_alone_is_left(&sandbox);
+    await_end_of_nested_processes(&sandbox);
 }

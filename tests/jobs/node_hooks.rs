@@ -73,14 +73,14 @@ impl Site {
 }
 
 /// Script that records its input and the order of events.
-const KEEP: &str = "cat > $PBS_HOOK_EVENT.json; echo \"$PBS_HOOK_EVENT\" >> order";
-const AROUND: [&str; 4] = [
+const RECORD: &str = "cat > $PBS_HOOK_EVENT.json; echo \"$PBS_HOOK_EVENT\" >> order";
+const EVENTS: [&str; 4] = [
     "execjob_begin",
     "execjob_prologue",
     "execjob_epilogue",
     "execjob_end",
 ];
-const QUICK: &str = "[launch]\nretry = \"1s\"\nretry_max = \"1s\"\n";
+const FAST_RETRY: &str = "[launch]\nretry = \"1s\"\nretry_max = \"1s\"\n";
 
 fn comment(sandbox: &Sandbox, id: &str) -> String {
     sandbox.job(id)["comment"]
@@ -91,7 +91,7 @@ fn comment(sandbox: &Sandbox, id: &str) -> String {
 
 /// Waits until the job's comment contains this text.
 #[track_caller]
-fn says(sandbox: &Sandbox, id: &str, text: &str) -> String {
+fn await_comment(sandbox: &Sandbox, id: &str, text: &str) -> String {
     sandbox.until(text, || {
         Some(comment(sandbox, id)).filter(|comment| comment.contains(text))
     })
@@ -107,8 +107,8 @@ fn node(sandbox: &Sandbox) -> Value {
 }
 
 #[track_caller]
-fn is_taken_out(sandbox: &Sandbox, why: &str) {
-    sandbox.until("the node to be taken out", || {
+fn await_offline(sandbox: &Sandbox, why: &str) {
+    sandbox.until("the node to become offline", || {
         let node = node(sandbox);
         let is_out = node["state"]
             .as_str()
@@ -134,7 +134,7 @@ fn hooks_and_scripts_run_in_order_with_the_data_of_the_job() {
         "[launch]\nprologue = \"{}\"\nepilogue = \"{}\"\n{}",
         script("prologue"),
         script("epilogue"),
-        site.hook("keep", &AROUND, "", KEEP)
+        site.hook("keep", &EVENTS, "", RECORD)
     );
     let sandbox = Sandbox::configured(&config);
     let order = site.path("order");
@@ -153,34 +153,34 @@ fn hooks_and_scripts_run_in_order_with_the_data_of_the_job() {
     );
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], 3);
-    let wanted =
+    let expected =
         "execjob_begin\nexecjob_prologue\nprologue\njob\nexecjob_epilogue\nepilogue\nexecjob_end\n";
-    assert_eq!(site.read("order"), wanted);
-    for event in AROUND {
-        let told = site.json(&format!("{event}.json"));
+    assert_eq!(site.read("order"), expected);
+    for event in EVENTS {
+        let input = site.json(&format!("{event}.json"));
         assert_eq!(
-            (&told["event"], &told["hook"]),
+            (&input["event"], &input["hook"]),
             (&event.into(), &"keep".into())
         );
         assert_eq!(
-            (&told["job"]["id"], &told["job"]["Job_Name"]),
+            (&input["job"]["id"], &input["job"]["Job_Name"]),
             (&id.as_str().into(), &"named".into())
         );
-        assert_eq!(told["job"]["Variable_List"]["GIVEN"], "yes");
-        assert_eq!(told["job"]["Resource_List"]["walltime"], "01:00:00");
-        assert_eq!(told["job"]["exec_vnode"], job["exec_vnode"]);
+        assert_eq!(input["job"]["Variable_List"]["GIVEN"], "yes");
+        assert_eq!(input["job"]["Resource_List"]["walltime"], "01:00:00");
+        assert_eq!(input["job"]["exec_vnode"], job["exec_vnode"]);
         let is_after = ["execjob_epilogue", "execjob_end"].contains(&event);
         assert_eq!(
-            told["job"]["Exit_status"],
+            input["job"]["Exit_status"],
             if is_after { 3.into() } else { Value::Null },
             "{event}"
         );
         assert_eq!(
-            told["job"]["resources_used"]["walltime"].is_string(),
+            input["job"]["resources_used"]["walltime"].is_string(),
             is_after,
             "{event}"
         );
-        assert_eq!(told["job"]["session_id"].is_number(), is_after, "{event}");
+        assert_eq!(input["job"]["session_id"].is_number(), is_after, "{event}");
     }
     let [prologue, epilogue] = ["prologue.args", "epilogue.args"].map(|name| site.read(name));
     let [before, after]: [Vec<&str>; 2] = [prologue.lines().collect(), epilogue.lines().collect()];
@@ -202,7 +202,7 @@ fn hooks_and_scripts_run_in_order_with_the_data_of_the_job() {
 }
 
 #[test]
-fn a_hook_that_rejects_puts_the_job_back_with_its_words() {
+fn a_rejecting_hook_requeues_the_job_with_its_message() {
     for event in ["execjob_begin", "execjob_prologue"] {
         let site = Site::new();
         let gate = site.hook(
@@ -213,17 +213,20 @@ fn a_hook_that_rejects_puts_the_job_back_with_its_words() {
         );
         let end = site.hook("end", &["execjob_end"], "", "cat > end.json");
         site.touch("shut");
-        let sandbox = Sandbox::configured(&format!("{QUICK}{gate}{end}"));
+        let sandbox = Sandbox::configured(&format!("{FAST_RETRY}{gate}{end}"));
         let id = sandbox.submit(&[], &format!("echo ran >> {}", site.path("ran").display()));
-        let said = says(&sandbox, &id, &format!("{event} hook 'gate': not today"));
-        assert!(said.starts_with("Not Running: Job start failed"), "{said}");
+        let message = await_comment(&sandbox, &id, &format!("{event} hook 'gate': not today"));
+        assert!(
+            message.starts_with("Not Running: Job start failed"),
+            "{message}"
+        );
         assert_eq!(
             (site.read("ran").as_str(), sandbox.state(&id).as_str()),
             ("", "Q")
         );
         assert!(
             site.json("end.json")["job"]["Exit_status"].is_null(),
-            "also of one that did not run"
+            "the end hook also runs for a job that did not start"
         );
         assert_eq!(node(&sandbox)["state"], "free");
         site.remove("shut");
@@ -241,9 +244,9 @@ fn a_job_that_hooks_keep_rejecting_is_held() {
         "",
         "echo '{\"reject\": \"never\"}'",
     );
-    let sandbox = Sandbox::configured(&format!("{QUICK}max_failed_starts = 2\n{gate}"));
+    let sandbox = Sandbox::configured(&format!("{FAST_RETRY}max_failed_starts = 2\n{gate}"));
     let id = sandbox.submit(&[], "true");
-    says(
+    await_comment(
         &sandbox,
         &id,
         "job held, too many failed attempts to run: execjob_begin hook 'gate': never",
@@ -260,11 +263,11 @@ fn a_failing_hook_requeues_the_job_and_may_offline_the_node() {
         "fail_action = \"offline_vnodes\"",
         "echo no disk >&2; exit 7",
     );
-    let sandbox = Sandbox::configured(&format!("{QUICK}{sick}"));
+    let sandbox = Sandbox::configured(&format!("{FAST_RETRY}{sick}"));
     let id = sandbox.submit(&[], "true");
     let why =
         "execjob_prologue hook 'sick' failed: it ended with status 7; standard error: no disk";
-    is_taken_out(&sandbox, why);
+    await_offline(&sandbox, why);
     assert_ne!(sandbox.state(&id), "F");
     site.program("sick", "true");
     let name = node(&sandbox)["Mom"]
@@ -279,7 +282,7 @@ fn a_failing_hook_requeues_the_job_and_may_offline_the_node() {
 }
 
 #[test]
-fn what_fails_after_a_job_is_noted_and_changes_nothing_else() {
+fn a_hook_failure_after_the_job_is_reported_and_changes_no_result() {
     let site = Site::new();
     let epilogue = site.hook(
         "late",
@@ -297,37 +300,37 @@ fn what_fails_after_a_job_is_noted_and_changes_nothing_else() {
     let id = sandbox.submit(&[], "exit 4");
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], 4);
-    let said = job["comment"].as_str().unwrap();
+    let message = job["comment"].as_str().unwrap();
     assert!(
-        said.contains("execjob_epilogue hook 'late': disk left full"),
-        "{said}"
+        message.contains("execjob_epilogue hook 'late': disk left full"),
+        "{message}"
     );
     assert!(
-        said.contains("execjob_end hook 'sick' failed: its output is not a valid answer"),
-        "{said}"
+        message.contains("execjob_end hook 'sick' failed: its output is not a valid answer"),
+        "{message}"
     );
-    is_taken_out(&sandbox, "execjob_end hook 'sick' failed");
+    await_offline(&sandbox, "execjob_end hook 'sick' failed");
 }
 
 #[test]
-fn a_hook_that_hangs_is_ended_with_all_it_has_started() {
+fn a_hanging_hook_is_killed_with_its_child_processes() {
     let site = Site::new();
-    let body = "sleep 300 & echo $! > child; touch asked; sleep 300";
+    let body = "sleep 300 & echo $! > child; touch started; sleep 300";
     let slow = site.hook("slow", &["execjob_begin"], "alarm = \"1s\"", body);
-    let sandbox = Sandbox::configured(&format!("{QUICK}{slow}"));
+    let sandbox = Sandbox::configured(&format!("{FAST_RETRY}{slow}"));
     let id = sandbox.submit(&[], "true");
-    says(
+    await_comment(
         &sandbox,
         &id,
         "execjob_begin hook 'slow' failed: it took longer than 1 s",
     );
-    is_gone(&sandbox, site.read("child").trim().parse().unwrap());
+    await_exit(&sandbox, site.read("child").trim().parse().unwrap());
     sandbox.run("qdel", &[&id]).ok();
     sandbox.ended(&id);
 }
 
 #[track_caller]
-fn is_gone(sandbox: &Sandbox, pid: i32) {
+fn await_exit(sandbox: &Sandbox, pid: i32) {
     sandbox.until("the end of a process", || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ")
@@ -337,7 +340,7 @@ fn is_gone(sandbox: &Sandbox, pid: i32) {
 }
 
 #[test]
-fn a_deleted_job_waits_for_no_hook_before_it_and_leaves_none_running() {
+fn deleting_a_job_ends_the_hook_that_runs_before_it() {
     for event in ["execjob_begin", "execjob_prologue"] {
         let site = Site::new();
         let slow = site.hook(
@@ -350,28 +353,28 @@ fn a_deleted_job_waits_for_no_hook_before_it_and_leaves_none_running() {
         let sandbox = Sandbox::configured(&format!("{slow}{end}"));
         let id = sandbox.submit(&[], "true");
         site.await_file(&sandbox, "pid");
-        let asked = Instant::now();
+        let deleted_at = Instant::now();
         sandbox.run("qdel", &[&id]).ok();
         assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
         assert!(
-            asked.elapsed() < Duration::from_secs(15),
+            deleted_at.elapsed() < Duration::from_secs(15),
             "{event}: {:?}",
-            asked.elapsed()
+            deleted_at.elapsed()
         );
-        is_gone(&sandbox, site.read("pid").trim().parse().unwrap());
+        await_exit(&sandbox, site.read("pid").trim().parse().unwrap());
         assert_eq!(site.json("end")["job"]["Exit_status"], 271, "{event}");
     }
 }
 
 #[test]
-fn a_hook_after_the_job_runs_to_its_end_though_the_job_is_deleted_meanwhile() {
+fn deleting_a_job_does_not_end_its_epilogue_hook() {
     let site = Site::new();
-    let body = "touch asked; while [ -e wait ]; do sleep 0.02; done; touch tidy";
+    let body = "touch started; while [ -e wait ]; do sleep 0.02; done; touch tidy";
     let epilogue = site.hook("slow", &["execjob_epilogue"], "", body);
     site.touch("wait");
     let sandbox = Sandbox::configured(&epilogue);
     let id = sandbox.submit(&[], "true");
-    site.await_file(&sandbox, "asked");
+    site.await_file(&sandbox, "started");
     sandbox.run("qdel", &[&id]).ok();
     std::thread::sleep(Duration::from_millis(300));
     assert!(!site.path("tidy").exists());
@@ -387,17 +390,17 @@ fn a_hook_after_the_job_runs_to_its_end_though_the_job_is_deleted_meanwhile() {
 
 /// No process of the job runs yet that could write the message.
 #[test]
-fn a_job_that_its_hooks_still_make_ready_is_sent_no_message() {
+fn qmsg_is_refused_while_a_prologue_hook_runs() {
     let site = Site::new();
     let gate = site.hook(
         "gate",
         &["execjob_prologue"],
         "",
-        "touch asked; while [ ! -e go ]; do sleep 0.02; done",
+        "touch started; while [ ! -e go ]; do sleep 0.02; done",
     );
     let sandbox = Sandbox::configured(&gate);
     let id = sandbox.submit(&[], "true");
-    site.await_file(&sandbox, "asked");
+    site.await_file(&sandbox, "started");
     assert_eq!(sandbox.state(&id), "R");
     let refused = sandbox.run("qmsg", &["early", &id]);
     assert_eq!(
@@ -412,30 +415,30 @@ fn a_job_that_its_hooks_still_make_ready_is_sent_no_message() {
 }
 
 #[test]
-fn a_hook_survives_daemon_restarts_and_is_repeated_after_its_shepherd_dies() {
+fn a_hook_survives_daemon_restarts_and_reruns_after_its_shepherd_dies() {
     for daemon in ["noded", "schedd", "lanai-shepherd"] {
         let site = Site::new();
-        let body = "echo asked >> asks; while [ -e wait ]; do sleep 0.02; done";
+        let body = "echo run >> runs; while [ -e wait ]; do sleep 0.02; done";
         let gate = site.hook("gate", &["execjob_prologue"], "", body);
         site.touch("wait");
-        let sandbox = Sandbox::configured(&format!("{QUICK}{gate}"));
+        let sandbox = Sandbox::configured(&format!("{FAST_RETRY}{gate}"));
         let id = sandbox.submit(&[], &format!("echo ran >> {}", site.path("ran").display()));
-        site.await_file(&sandbox, "asks");
+        site.await_file(&sandbox, "runs");
         sandbox.kill(daemon);
         if daemon == "schedd" {
             sandbox.run("schedd", &[]).ok();
         }
-        let again = daemon == "lanai-shepherd";
-        if again {
-            sandbox.until("another try", || {
-                (site.read("asks").lines().count() == 2).then_some(())
+        let is_repeated = daemon == "lanai-shepherd";
+        if is_repeated {
+            sandbox.until("another run of the hook", || {
+                (site.read("runs").lines().count() == 2).then_some(())
             });
         }
         site.remove("wait");
         assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{daemon}");
         assert_eq!(
-            (site.read("ran").as_str(), site.read("asks").lines().count()),
-            ("ran\n", 1 + usize::from(again))
+            (site.read("ran").as_str(), site.read("runs").lines().count()),
+            ("ran\n", 1 + usize::from(is_repeated))
         );
     }
 }
@@ -449,7 +452,7 @@ fn hooks_change_the_environment_of_a_job_and_nothing_else() {
         site.hook("a", &["execjob_begin"], "", begin),
         site.hook("b", &["execjob_prologue"], "", prologue),
     ];
-    let sandbox = Sandbox::configured(&format!("{QUICK}{}", hooks.concat()));
+    let sandbox = Sandbox::configured(&format!("{FAST_RETRY}{}", hooks.concat()));
     let id = sandbox.submit(
         &["-v", "A=0,B=0"],
         "echo \"[$A] [${B-none}] $N $PBS_JOBID\"",
@@ -459,7 +462,7 @@ fn hooks_change_the_environment_of_a_job_and_nothing_else() {
     assert_eq!(output, format!("[one two] [none] 5 {id}\n"));
     site.program("a", r#"echo '{"set": {"queue": "other"}}'"#);
     let id = sandbox.submit(&[], "true");
-    says(
+    await_comment(
         &sandbox,
         &id,
         "a hook that runs before the job may set only Variable_List.NAME, not `queue`",
@@ -467,7 +470,7 @@ fn hooks_change_the_environment_of_a_job_and_nothing_else() {
 }
 
 #[test]
-fn of_several_hooks_the_first_that_refuses_ends_it() {
+fn hooks_run_in_order_until_the_first_rejects() {
     let site = Site::new();
     let last = site.hook(
         "last",
@@ -490,7 +493,7 @@ fn of_several_hooks_the_first_that_refuses_ends_it() {
     );
     let sandbox = Sandbox::configured(&format!("[launch]\nretry = \"1h\"\n{last}{no}{first}{off}"));
     let id = sandbox.submit(&[], "true");
-    says(
+    await_comment(
         &sandbox,
         &id,
         "execjob_begin hook 'no': rejected by a site hook",
@@ -499,10 +502,10 @@ fn of_several_hooks_the_first_that_refuses_ends_it() {
 }
 
 #[test]
-fn other_hooks_hold_from_the_next_job_on_after_a_reload() {
+fn changed_hooks_apply_to_the_next_job_after_a_reload() {
     let site = Site::new();
     let sandbox =
-        Sandbox::configured(&site.hook("keep", &["execjob_begin"], "", "echo asked >> asks"));
+        Sandbox::configured(&site.hook("keep", &["execjob_begin"], "", "echo run >> runs"));
     sandbox.ended(&sandbox.submit(&[], "true"));
     fs::write(
         sandbox.home().join("lanai.toml"),
@@ -514,15 +517,15 @@ fn other_hooks_hold_from_the_next_job_on_after_a_reload() {
         sandbox.log().contains("reloaded: ").then_some(())
     });
     sandbox.ended(&sandbox.submit(&[], "true"));
-    assert_eq!(site.read("asks"), "asked\n");
+    assert_eq!(site.read("runs"), "run\n");
 }
 
 #[test]
-fn a_hook_for_the_owner_runs_as_the_owner() {
+fn a_hook_with_user_pbsuser_runs_as_the_job_owner() {
     let Some([ann]) = people("hook") else { return };
     let site = Site::new();
     let own = format!(
-        "{{ id -u; id -g; id -G; pwd; env; }} > {}/told",
+        "{{ id -u; id -g; id -G; pwd; env; }} > {}/output",
         ann.home().display()
     );
     let hooks = [
@@ -537,8 +540,8 @@ fn a_hook_for_the_owner_runs_as_the_owner() {
     let sandbox = shared(&hooks.concat());
     let id = ann.submit(&sandbox, &["-v", "SECRET=x"], "id -G > groups");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
-    let told = ann.read("told");
-    let lines: Vec<&str> = told.lines().collect();
+    let output = ann.read("output");
+    let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[..2], [ann.uid.to_string(), ann.gid.to_string()]);
     let groups = [lines[2].to_string(), ann.read("groups").trim().to_string()].map(|line| {
         let mut numbers: Vec<u32> = line
@@ -550,23 +553,23 @@ fn a_hook_for_the_owner_runs_as_the_owner() {
     });
     assert_eq!(groups[0], groups[1]);
     assert!(
-        told.contains(&format!("PBS_JOBID={id}"))
-            && told.contains("PBS_HOOK_EVENT=execjob_prologue"),
-        "{told}"
+        output.contains(&format!("PBS_JOBID={id}"))
+            && output.contains("PBS_HOOK_EVENT=execjob_prologue"),
+        "{output}"
     );
     assert!(
-        !told.contains("SECRET") && !told.contains("COOKIE"),
-        "{told}"
+        !output.contains("SECRET") && !output.contains("COOKIE"),
+        "{output}"
     );
     assert_eq!(site.read("site.id"), "0\n");
 }
 
 #[test]
-fn the_prologue_lets_run_aborts_or_puts_back() {
+fn the_exit_status_of_the_prologue_starts_aborts_or_requeues_a_job() {
     let site = Site::new();
     let prologue = site.program("prologue", "exit $(cat status)");
     let set = |status: &str| fs::write(site.path("status"), status).unwrap();
-    let sandbox = Sandbox::configured(&format!("{QUICK}prologue = \"{prologue}\"\n"));
+    let sandbox = Sandbox::configured(&format!("{FAST_RETRY}prologue = \"{prologue}\"\n"));
     set("1");
     let aborted = sandbox.submit(&[], "true");
     let job = sandbox.ended(&aborted);
@@ -580,13 +583,13 @@ fn the_prologue_lets_run_aborts_or_puts_back() {
     );
     set("2");
     let id = sandbox.submit(&[], "true");
-    says(&sandbox, &id, "it ended with status 2");
+    await_comment(&sandbox, &id, "it ended with status 2");
     set("0");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
 }
 
 #[test]
-fn scripts_have_their_time_and_what_they_do_after_the_job_is_noted() {
+fn an_epilogue_that_exceeds_its_timeout_is_reported() {
     let site = Site::new();
     let epilogue = site.program("epilogue", "sleep 300");
     let sandbox = Sandbox::configured(&format!(
@@ -607,10 +610,10 @@ fn scripts_have_their_time_and_what_they_do_after_the_job_is_noted() {
 fn a_missing_program_is_reported() {
     let hook =
         "[[hook]]\nname = \"gone\"\nevent = \"execjob_begin\"\ncommand = \"/no/such/hook\"\n";
-    let sandbox = Sandbox::configured(&format!("{QUICK}{hook}"));
+    let sandbox = Sandbox::configured(&format!("{FAST_RETRY}{hook}"));
     assert!(!Path::new("/no/such/hook").exists());
     let id = sandbox.submit(&[], "true");
-    says(
+    await_comment(
         &sandbox,
         &id,
         "execjob_begin hook 'gone' failed: /no/such/hook cannot be run: No such file",

@@ -9,8 +9,8 @@ use std::path::Path;
 
 const WAIT: &str = "while [ ! -e go ]; do sleep 0.02; done";
 
-/// Configuration of this host with more processors than any test here requests.
-fn roomy() -> String {
+/// Configuration of this host as a node with 8 processors.
+fn eight_processors() -> String {
     let name = nix::unistd::gethostname().unwrap().into_string().unwrap();
     format!(
         "[[node]]\nname = \"{}\"\nncpus = 8\n",
@@ -30,7 +30,7 @@ fn names(folder: &Path, begin: &str) -> Vec<String> {
 
 /// Waits until a file of a running job has this content.
 #[track_caller]
-fn writes(sandbox: &Sandbox, file: &str, text: &str) {
+fn await_content(sandbox: &Sandbox, file: &str, text: &str) {
     sandbox.until(file, || {
         fs::read_to_string(sandbox.file(file))
             .is_ok_and(|found| found == text)
@@ -40,14 +40,14 @@ fn writes(sandbox: &Sandbox, file: &str, text: &str) {
 
 #[test]
 fn output_is_delivered_when_the_job_ends_and_not_before() {
-    let sandbox = Sandbox::configured(&roomy());
+    let sandbox = Sandbox::configured(&eight_processors());
     let live = sandbox.submit(
         &["-N", "live"],
         &format!("echo begun; echo err >&2; {WAIT}; echo done\n"),
     );
     let n = number(&live);
-    writes(&sandbox, &format!("live.e{n}.part"), "err\n");
-    writes(&sandbox, &format!("live.o{n}.part"), "begun\n");
+    await_content(&sandbox, &format!("live.e{n}.part"), "err\n");
+    await_content(&sandbox, &format!("live.o{n}.part"), "begun\n");
     assert_eq!(
         names(&sandbox.work(), "live."),
         [format!("live.e{n}.part"), format!("live.o{n}.part")]
@@ -78,14 +78,14 @@ fn output_is_delivered_when_the_job_ends_and_not_before() {
 
 #[test]
 fn the_output_of_a_deleted_limited_or_unstarted_job_is_delivered() {
-    let sandbox = Sandbox::configured(&roomy());
+    let sandbox = Sandbox::configured(&eight_processors());
     let deleted = sandbox.submit(&["-N", "d", "-j", "oe"], "echo begun; sleep 60\n");
     let long = sandbox.submit(
         &["-N", "l", "-j", "oe", "-l", "walltime=1"],
         "echo begun; sleep 60\n",
     );
     let bad = sandbox.submit(&["-N", "b", "-j", "oe"], "#!/no/such/interpreter\n");
-    writes(
+    await_content(
         &sandbox,
         &format!("d.o{}.part", number(&deleted)),
         "begun\n",
@@ -108,8 +108,8 @@ fn the_output_of_a_deleted_limited_or_unstarted_job_is_delivered() {
 }
 
 #[test]
-fn jobs_with_one_file_do_not_mix_and_the_last_to_end_has_it() {
-    let sandbox = Sandbox::configured(&roomy());
+fn jobs_with_the_same_output_file_do_not_mix_and_the_last_replaces_it() {
+    let sandbox = Sandbox::configured(&eight_processors());
     let submit = |name: &str| {
         let script =
             format!("echo {name}; while [ ! -e {name} ]; do sleep 0.02; done; echo {name}\n");
@@ -117,8 +117,8 @@ fn jobs_with_one_file_do_not_mix_and_the_last_to_end_has_it() {
     };
     let [first, second] = ["one", "two"].map(submit);
     let [a, b] = [&first, &second].map(|id| format!("log.{}.part", number(id)));
-    writes(&sandbox, &a, "one\n");
-    writes(&sandbox, &b, "two\n");
+    await_content(&sandbox, &a, "one\n");
+    await_content(&sandbox, &b, "two\n");
     assert_eq!(names(&sandbox.work(), "log"), [a.as_str(), &b]);
     for (name, id) in [("two", &second), ("one", &first)] {
         fs::write(sandbox.file(name), "").unwrap();
@@ -131,7 +131,7 @@ fn jobs_with_one_file_do_not_mix_and_the_last_to_end_has_it() {
         &format!("echo $PBS_ARRAY_INDEX; {WAIT}\n"),
     );
     for index in [1, 2] {
-        writes(
+        await_content(
             &sandbox,
             &format!("log.{}.{index}.part", number(&array)),
             &format!("{index}\n"),
@@ -139,8 +139,8 @@ fn jobs_with_one_file_do_not_mix_and_the_last_to_end_has_it() {
     }
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&array);
-    let last = || Some(names(&sandbox.work(), "log")).filter(|left| left == &["log"]);
-    sandbox.until("both", last);
+    let only_log = || Some(names(&sandbox.work(), "log")).filter(|left| left == &["log"]);
+    sandbox.until("the output of both subjobs", only_log);
     assert!(
         ["1\n", "2\n"].contains(&sandbox.read("log").as_str()),
         "{}",
@@ -151,17 +151,17 @@ fn jobs_with_one_file_do_not_mix_and_the_last_to_end_has_it() {
 
 #[test]
 fn output_is_written_directly_on_request() {
-    let sandbox = Sandbox::configured(&roomy());
+    let sandbox = Sandbox::configured(&eight_processors());
     let script = format!("echo out; echo err >&2; {WAIT}\n");
     let both = sandbox.submit(&["-N", "b", "-k", "oed"], &script);
     let one = sandbox.submit(&["-N", "o", "-k", "od"], &script);
     let joined = sandbox.submit(&["-N", "j", "-k", "ed", "-j", "eo"], &script);
     let [b, o, j] = [&both, &one, &joined].map(|id| number(id));
-    writes(&sandbox, &format!("b.o{b}"), "out\n");
-    writes(&sandbox, &format!("b.e{b}"), "err\n");
-    writes(&sandbox, &format!("o.o{o}"), "out\n");
-    writes(&sandbox, &format!("o.e{o}.part"), "err\n");
-    writes(&sandbox, &format!("j.e{j}"), "out\nerr\n");
+    await_content(&sandbox, &format!("b.o{b}"), "out\n");
+    await_content(&sandbox, &format!("b.e{b}"), "err\n");
+    await_content(&sandbox, &format!("o.o{o}"), "out\n");
+    await_content(&sandbox, &format!("o.e{o}.part"), "err\n");
+    await_content(&sandbox, &format!("j.e{j}"), "out\nerr\n");
     assert_eq!(
         names(&sandbox.work(), "b."),
         [format!("b.e{b}"), format!("b.o{b}")]
@@ -177,15 +177,15 @@ fn output_is_written_directly_on_request() {
 }
 
 #[test]
-fn an_old_file_is_untouched_until_then_and_a_link_stays_one() {
-    let sandbox = Sandbox::configured(&roomy());
+fn an_existing_file_is_unchanged_until_delivery_and_a_link_remains() {
+    let sandbox = Sandbox::configured(&eight_processors());
     fs::create_dir(sandbox.file("d")).unwrap();
     fs::write(sandbox.file("d/old"), "old").unwrap();
     fs::set_permissions(sandbox.file("d/old"), Permissions::from_mode(0o640)).unwrap();
     symlink("d/old", sandbox.file("link")).unwrap();
     let id = sandbox.submit(&["-o", "link", "-j", "oe"], &format!("echo new; {WAIT}\n"));
     let part = format!("d/old.{}.part", number(&id));
-    writes(&sandbox, &part, "new\n");
+    await_content(&sandbox, &part, "new\n");
     assert_eq!(sandbox.read("link"), "old");
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&id);
@@ -204,16 +204,16 @@ fn an_old_file_is_untouched_until_then_and_a_link_stays_one() {
 
 #[test]
 fn undeliverable_output_is_reported_and_stays_beside_its_target() {
-    let sandbox = Sandbox::configured(&roomy());
+    let sandbox = Sandbox::configured(&eight_processors());
     let id = sandbox.submit(
         &["-o", "out", "-j", "oe"],
         "echo precious; mkdir $PBS_O_WORKDIR/out\n",
     );
     let job = sandbox.ended(&id);
     let part = sandbox.file(&format!("out.{}.part", number(&id)));
-    let said = format!("out: Is a directory; the output is in {}", part.display());
+    let expected = format!("out: Is a directory; the output is in {}", part.display());
     assert!(
-        job["Exit_status"] == 0 && job["comment"].as_str().unwrap().contains(&said),
+        job["Exit_status"] == 0 && job["comment"].as_str().unwrap().contains(&expected),
         "{job:#}"
     );
     assert_eq!(fs::read_to_string(part).unwrap(), "precious\n");
@@ -230,7 +230,7 @@ fn undeliverable_output_is_reported_and_stays_beside_its_target() {
 
 #[test]
 fn a_requeued_attempt_keeps_its_output_and_the_next_one_starts_empty() {
-    let sandbox = Sandbox::configured(&roomy());
+    let sandbox = Sandbox::configured(&eight_processors());
     let id = sandbox.submit(
         &["-N", "s", "-j", "oe"],
         &format!("echo attempt $LANAI_ATTEMPT; {WAIT}\n"),
@@ -239,15 +239,15 @@ fn a_requeued_attempt_keeps_its_output_and_the_next_one_starts_empty() {
         format!("s.o{}", number(&id)),
         format!("s.o{}.part", number(&id)),
     );
-    writes(&sandbox, &part, "attempt 1\n");
+    await_content(&sandbox, &part, "attempt 1\n");
     sandbox.running(&id);
     kill(sandbox.pid_of("lanai-shepherd").unwrap(), 9);
-    writes(&sandbox, &part, "attempt 2\n");
+    await_content(&sandbox, &part, "attempt 2\n");
     assert!(!sandbox.file(&place).exists());
     sandbox.running(&id);
     // A rerun, as by preemption, does not count as the end of the job.
     sandbox.run("qrerun", &[&id]).ok();
-    writes(&sandbox, &part, "attempt 3\n");
+    await_content(&sandbox, &part, "attempt 3\n");
     assert!(!sandbox.file(&place).exists());
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&id);
@@ -260,42 +260,43 @@ fn a_requeued_attempt_keeps_its_output_and_the_next_one_starts_empty() {
     );
 }
 
-/// `-R` removes only output of the job, and no file that existed before.
+/// `-R` applies when the job has finished. A requeued attempt removes no existing file, even with
+/// status 0.
 #[test]
-fn a_job_that_is_put_back_and_ends_well_takes_no_old_file_with_it() {
-    let sandbox = Sandbox::configured(&roomy());
+fn a_requeued_attempt_that_exits_0_removes_no_existing_file() {
+    let sandbox = Sandbox::configured(&eight_processors());
     fs::write(sandbox.file("old"), "old").unwrap();
     let script = format!("trap 'exit 0' TERM; echo attempt $LANAI_ATTEMPT; {WAIT}\n");
     let id = sandbox.submit(&["-o", "old", "-j", "oe", "-R", "o"], &script);
     let part = format!("old.{}.part", number(&id));
-    writes(&sandbox, &part, "attempt 1\n");
+    await_content(&sandbox, &part, "attempt 1\n");
     sandbox.running(&id);
     sandbox.run("qrerun", &[&id]).ok();
-    writes(&sandbox, &part, "attempt 2\n");
+    await_content(&sandbox, &part, "attempt 2\n");
     assert_eq!(sandbox.read("old"), "old");
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     assert_eq!(names(&sandbox.work(), "old"), Vec::<String>::new());
 }
 
-/// If output was not delivered, a file at its path belongs to another program.
+/// `-R` removes no file at the path of output that was not delivered: it belongs to others.
 #[test]
 fn failed_delivery_removes_no_existing_file() {
-    let sandbox = Sandbox::configured(&roomy());
-    let ends = |script: &str| {
+    let sandbox = Sandbox::configured(&eight_processors());
+    let final_comment = |script: &str| {
         fs::create_dir(sandbox.file("d")).unwrap();
         let job =
             sandbox.ended(&sandbox.submit(&["-o", "d/out", "-e", "d/err", "-R", "oe"], script));
         assert_eq!(job["Exit_status"], 0);
         job["comment"].as_str().unwrap().to_string()
     };
-    let comment = ends("echo text; mv d moved; mkdir d; echo other >d/out\n");
+    let comment = final_comment("echo text; mv d moved; mkdir d; echo other >d/out\n");
     assert!(
         sandbox.read("d/out") == "other\n" && !comment.contains("cannot remove"),
         "{comment}"
     );
     fs::remove_dir_all(sandbox.file("d")).unwrap();
-    let comment = ends("echo text; echo text >&2; mkdir d/out; touch d/out/full\n");
+    let comment = final_comment("echo text; echo text >&2; mkdir d/out; touch d/out/full\n");
     assert!(
         comment.contains("out: Is a directory; the output is in")
             && !comment.contains("cannot remove"),
@@ -312,14 +313,14 @@ fn failed_delivery_removes_no_existing_file() {
 }
 
 #[test]
-fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() {
+fn output_has_the_owner_and_mode_of_its_target() {
     let Some([ann, bob]) = people("parts") else {
         return;
     };
-    let sandbox = shared(&roomy());
-    let made =
+    let sandbox = shared(&eight_processors());
+    let setup =
         "echo old > log; chmod 640 log; mkdir closed; echo old > closed/log; chmod 500 closed";
-    ann.shell(&sandbox, made).ok();
+    ann.shell(&sandbox, setup).ok();
     fs::write(ann.file("bobs"), "old").unwrap();
     std::os::unix::fs::chown(ann.file("bobs"), Some(bob.uid), Some(bob.gid)).unwrap();
     fs::set_permissions(ann.file("bobs"), Permissions::from_mode(0o666)).unwrap();
@@ -328,26 +329,26 @@ fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() 
         |place: &str| ann.submit(&sandbox, &["-N", "usual", "-j", "oe", "-o", place], script);
     let [log, closed, bobs] = ["log", "closed/log", "bobs"].map(submit);
     let usual = ann.submit(&sandbox, &["-N", "usual", "-j", "oe"], script);
-    let holds = |file: &str| {
-        let so = || {
+    let owner_and_mode = |file: &str| {
+        let has_content = || {
             fs::read_to_string(ann.file(file))
                 .is_ok_and(|text| text == "new\n")
                 .then_some(())
         };
-        sandbox.until(file, so);
+        sandbox.until(file, has_content);
         let found = fs::metadata(ann.file(file)).unwrap();
         (found.uid(), found.gid(), found.mode() & 0o777)
     };
     assert_eq!(
-        holds(&format!("log.{}.part", number(&log))),
+        owner_and_mode(&format!("log.{}.part", number(&log))),
         (ann.uid, ann.gid, 0o640)
     );
     assert_eq!(
-        holds(&format!("usual.o{}.part", number(&usual))),
+        owner_and_mode(&format!("usual.o{}.part", number(&usual))),
         (ann.uid, ann.gid, 0o600)
     );
-    assert_eq!(holds("closed/log").0, ann.uid);
-    assert_eq!(holds("bobs"), (bob.uid, bob.gid, 0o666));
+    assert_eq!(owner_and_mode("closed/log").0, ann.uid);
+    assert_eq!(owner_and_mode("bobs"), (bob.uid, bob.gid, 0o666));
     assert_eq!(ann.read("log"), "old\n");
     fs::write(ann.file("go"), "").unwrap();
     for id in [&log, &closed, &bobs, &usual] {
@@ -361,9 +362,9 @@ fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() 
             "{job:#}"
         );
     }
-    assert_eq!(holds("log"), (ann.uid, ann.gid, 0o640));
+    assert_eq!(owner_and_mode("log"), (ann.uid, ann.gid, 0o640));
     assert_eq!(
-        holds(&format!("usual.o{}", number(&usual))),
+        owner_and_mode(&format!("usual.o{}", number(&usual))),
         (ann.uid, ann.gid, 0o600)
     );
     assert_eq!(
@@ -401,9 +402,9 @@ fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() 
 
 /// Output is not delivered where root may write but the owner may not.
 #[test]
-fn output_is_delivered_with_the_rights_of_its_owner() {
+fn output_is_delivered_with_the_permissions_of_the_job_owner() {
     let Some([ann]) = people("owner") else { return };
-    let sandbox = shared(&roomy());
+    let sandbox = shared(&eight_processors());
     ann.shell(&sandbox, "mkdir shut").ok();
     let id = ann.submit(
         &sandbox,
@@ -412,12 +413,12 @@ fn output_is_delivered_with_the_rights_of_its_owner() {
     );
     let job = sandbox.ended(&id);
     let part = format!("shut/log.{}.part", number(&id));
-    let said = format!(
+    let expected = format!(
         "shut/log: Permission denied; the output is in {}",
         ann.file(&part).display()
     );
     assert!(
-        job["Exit_status"] == 0 && job["comment"].as_str().unwrap().contains(&said),
+        job["Exit_status"] == 0 && job["comment"].as_str().unwrap().contains(&expected),
         "{job:#}"
     );
     assert_eq!(

@@ -15,12 +15,12 @@ fn sandbox(launch: &str) -> Sandbox {
 const SECOND_IS_SHORT: &str = "[ $LANAI_ATTEMPT = 1 ] || exit 5\n";
 
 /// Script line that uses this many megabytes for this many seconds.
-fn hog(megabytes: u32, seconds: u32) -> String {
+fn use_memory(megabytes: u32, seconds: u32) -> String {
     format!("(head -c {megabytes}m /dev/zero; sleep {seconds}) | tail | wc -c\n")
 }
 
 #[test]
-fn a_job_may_overrun_its_walltime_as_long_as_it_is_allowed() {
+fn a_job_may_exceed_its_walltime_by_the_configured_overrun() {
     // M50: walltime 60 and overrun 30 give TERM at 90; here 1 and 2.
     let sandbox = sandbox("overrun = \"2s\"");
     let started = Instant::now();
@@ -33,12 +33,15 @@ fn a_job_may_overrun_its_walltime_as_long_as_it_is_allowed() {
         started.elapsed()
     );
     assert_eq!(job["Exit_status"], -29, "{job}");
-    let said = sandbox.read(&format!("long.e{}", number(&long)));
-    assert_eq!(said, "=>> PBS: job killed: walltime 3 exceeded limit 1\n");
+    let message = sandbox.read(&format!("long.e{}", number(&long)));
+    assert_eq!(
+        message,
+        "=>> PBS: job killed: walltime 3 exceeded limit 1\n"
+    );
     assert_eq!(
         sandbox.ended(&short)["Exit_status"],
         4,
-        "it was over within the overrun"
+        "the job ended within the overrun"
     );
 }
 
@@ -48,7 +51,7 @@ fn a_job_over_its_walltime_is_requeued_if_configured() {
     let script = format!("{SECOND_IS_SHORT}sleep 60\n");
     let again = sandbox.submit(&["-l", "walltime=1"], &script);
     let never = sandbox.submit(&["-l", "walltime=1", "-r", "n"], &script);
-    let job = sandbox.until("the return", || {
+    let job = sandbox.until("the requeue", || {
         Some(sandbox.job(&again)).filter(|job| job["run_count"] == 1 && job["job_state"] == "Q")
     });
     assert_eq!(
@@ -64,18 +67,24 @@ fn a_job_over_its_walltime_is_requeued_if_configured() {
     assert_eq!(
         sandbox.ended(&never)["Exit_status"],
         -29,
-        "it may not be run again"
+        "the job is not rerunnable"
     );
 }
 
 #[test]
-fn a_job_may_be_above_its_memory_for_a_while() {
+fn a_job_may_exceed_its_memory_limit_for_the_configured_time() {
     // M51: MEM:EXTENDED:CANCEL, with a delay.
     let sandbox = sandbox("limits = { mem = \"cancel after 5s\" }");
     let started = Instant::now();
     let select = ["-l", "select=1:ncpus=1:mem=60mb"];
-    let long = sandbox.submit(&[&select[..], &["-N", "long"]].concat(), &hog(400, 60));
-    let short = sandbox.submit(&[&select[..], &["-N", "short"]].concat(), &hog(100, 0));
+    let long = sandbox.submit(
+        &[&select[..], &["-N", "long"]].concat(),
+        &use_memory(400, 60),
+    );
+    let short = sandbox.submit(
+        &[&select[..], &["-N", "short"]].concat(),
+        &use_memory(100, 0),
+    );
     let job = sandbox.ended(&short);
     assert_eq!(job["Exit_status"], 0, "{job}");
     let job = sandbox.ended(&long);
@@ -97,7 +106,7 @@ fn a_job_over_its_memory_or_cpu_time_is_requeued() {
     let sandbox = sandbox("limits = { mem = \"requeue\", cput = \"requeue after 1s\" }");
     let hog = sandbox.submit(
         &["-l", "select=1:ncpus=1:mem=60mb"],
-        &format!("{SECOND_IS_SHORT}{}", hog(400, 60)),
+        &format!("{SECOND_IS_SHORT}{}", use_memory(400, 60)),
     );
     let busy = sandbox.submit(
         &["-l", "cput=1"],

@@ -36,7 +36,7 @@ fn three_hosts() -> (Sandbox, String) {
     );
     sandbox.running(&id);
     for host in ["h2", "h3"] {
-        sandbox.until("a task", || pid(&sandbox, host));
+        sandbox.until("the pid of a task", || pid(&sandbox, host));
     }
     (sandbox, id)
 }
@@ -49,7 +49,7 @@ fn pid(sandbox: &Sandbox, host: &str) -> Option<i32> {
         .ok()
 }
 
-fn lives(sandbox: &Sandbox, host: &str) -> bool {
+fn is_running(sandbox: &Sandbox, host: &str) -> bool {
     pid(sandbox, host)
         .is_some_and(|pid| lanai::sys::procfs::process(pid).is_some_and(|process| process.lives()))
 }
@@ -68,7 +68,7 @@ fn a_released_node_stays_free_through_restarts_of_all_daemons() {
         ""
     );
     sandbox.until("the end of the task", || {
-        (!lives(&sandbox, "h2")).then_some(())
+        (!is_running(&sandbox, "h2")).then_some(())
     });
     assert_eq!(
         sandbox.running(&waiting)["exec_vnode"],
@@ -78,7 +78,10 @@ fn a_released_node_stays_free_through_restarts_of_all_daemons() {
         sandbox.job(&id)["exec_vnode"],
         json!("(h1:ncpus=2)+(h3:ncpus=2)")
     );
-    assert!(lives(&sandbox, "h3"), "what is kept is let alone");
+    assert!(
+        is_running(&sandbox, "h3"),
+        "the task on a kept node still runs"
+    );
     for daemon in ["schedd", "noded"] {
         sandbox.kill(daemon);
     }
@@ -91,7 +94,7 @@ fn a_released_node_stays_free_through_restarts_of_all_daemons() {
         )
         .ok();
     sandbox.run("schedd", &[]).ok();
-    sandbox.until("all nodes", || {
+    sandbox.until("all nodes to be busy", || {
         ["h1", "h2", "h3"]
             .iter()
             .all(|name| node(&sandbox, name)["state"] == "job-busy")
@@ -105,12 +108,12 @@ fn a_released_node_stays_free_through_restarts_of_all_daemons() {
     assert_eq!(sandbox.read("nodes"), "h1\nh3\n");
     let mut ran: Vec<String> = sandbox.read("ran").lines().map(String::from).collect();
     ran.sort();
-    assert_eq!(ran, ["0", "2"], "places keep their numbers");
+    assert_eq!(ran, ["0", "2"], "the kept nodes keep their numbers");
     sandbox.run("qdel", &[&waiting]).ok();
 }
 
 #[test]
-fn a_job_is_charged_for_what_it_gave_back_until_then() {
+fn a_job_is_charged_for_released_nodes_until_their_release() {
     let (sandbox, id) = three_hosts();
     assert_eq!(
         sandbox.run("pbs_release_nodes", &["-j", &id, "-a"]).ok(),
@@ -122,7 +125,7 @@ fn a_job_is_charged_for_what_it_gave_back_until_then() {
     sandbox.ended(&id);
     let number = id.split('.').next().unwrap();
     let spool = rusqlite::Connection::open(sandbox.home().join("spool/spool.db")).unwrap();
-    let asked = |sql: &str| -> Vec<(i64, i64)> {
+    let query = |sql: &str| -> Vec<(i64, i64)> {
         let sql = sql.replace("?", number);
         let mut statement = spool.prepare(&sql).unwrap();
         let rows = statement
@@ -130,17 +133,17 @@ fn a_job_is_charged_for_what_it_gave_back_until_then() {
             .unwrap();
         rows.map(Result::unwrap).collect()
     };
-    let charges = asked("SELECT cores, ended - began FROM charge WHERE job = ? ORDER BY cores");
-    let [(2, whole), (4, until)] = charges[..] else {
+    let charges = query("SELECT cores, ended - began FROM charge WHERE job = ? ORDER BY cores");
+    let [(2, whole), (4, partial)] = charges[..] else {
         panic!("{charges:?}")
     };
-    assert!(whole >= until + 2900, "{charges:?}");
-    let told: Value =
+    assert!(whole >= partial + 2900, "{charges:?}");
+    let accounts: Value =
         serde_json::from_str(&sandbox.run("qacct", &["--by", "user", "-F", "json"]).ok()).unwrap();
-    let seconds = told["Accounts"][0]["core_seconds"]
+    let seconds = accounts["Accounts"][0]["core_seconds"]
         .as_f64()
-        .unwrap_or_else(|| panic!("{told}"));
-    let charged = (2 * whole + 4 * until) as f64 / 1000.0;
+        .unwrap_or_else(|| panic!("{accounts}"));
+    let charged = (2 * whole + 4 * partial) as f64 / 1000.0;
     assert!(
         (seconds - charged).abs() < 0.1,
         "accounts {seconds}, charges {charged}"
@@ -148,7 +151,7 @@ fn a_job_is_charged_for_what_it_gave_back_until_then() {
 }
 
 #[test]
-fn what_cannot_be_given_back_is_refused_in_pbss_words() {
+fn invalid_releases_are_refused_with_the_messages_of_pbs() {
     let (sandbox, id) = three_hosts();
     let release = |arguments: &[&str]| sandbox.run("pbs_release_nodes", arguments);
     let foreign = "pbs_release_nodes: node(s) requested to be released not part of the job: ";
@@ -157,8 +160,8 @@ fn what_cannot_be_given_back_is_refused_in_pbss_words() {
         162,
         &format!("{foreign}h9 "),
     );
-    let home = "pbs_release_nodes: Can't free 'h1' since it's on a primary execution host ";
-    refused_exactly(release(&["-j", &id, "h1", "h2"]), 162, home);
+    let primary = "pbs_release_nodes: Can't free 'h1' since it's on a primary execution host ";
+    refused_exactly(release(&["-j", &id, "h1", "h2"]), 162, primary);
     refused_exactly(
         release(&["-j", &id, "-k", "2"]),
         162,
@@ -221,7 +224,7 @@ fn what_cannot_be_given_back_is_refused_in_pbss_words() {
             .run("tracejob", &[&id])
             .ok()
             .contains("Nodes h3 released at request of"),
-        "tracejob knows"
+        "tracejob shows the release"
     );
 }
 
@@ -230,7 +233,7 @@ fn server(id: &str) -> String {
 }
 
 #[test]
-fn with_release_nodes_on_stageout_other_hosts_are_given_back_when_files_are_copied_away() {
+fn release_nodes_on_stageout_releases_the_other_hosts_at_stage_out() {
     let sandbox = Sandbox::new();
     sandbox
         .run(
@@ -254,10 +257,10 @@ fn with_release_nodes_on_stageout_other_hosts_are_given_back_when_files_are_copi
         stageout.as_str(),
         "-W",
     ];
-    let submitted = |asked: &str| {
-        let asked = format!("release_nodes_on_stageout={asked}");
+    let submitted = |value: &str| {
+        let value = format!("release_nodes_on_stageout={value}");
         sandbox.submit(
-            &[&two_hosts[..], &[&asked]].concat(),
+            &[&two_hosts[..], &[&value]].concat(),
             "echo > made; while [ ! -e end ]; do sleep 0.05; done\n",
         )
     };
@@ -286,7 +289,7 @@ fn with_release_nodes_on_stageout_other_hosts_are_given_back_when_files_are_copi
 }
 
 #[test]
-fn a_job_gives_back_its_own_nodes_and_finds_them_gone_from_its_node_file() {
+fn a_job_can_release_its_nodes_and_its_node_file_is_updated() {
     let sandbox = Sandbox::new();
     sandbox
         .run(
@@ -299,7 +302,7 @@ fn a_job_gives_back_its_own_nodes_and_finds_them_gone_from_its_node_file() {
     let script = "pbs_release_nodes -a || exit 1\n\
                   until [ $(wc -l < $PBS_NODEFILE) = 1 ]; do sleep 0.05; done\n\
                   pbsdsh -n 1 -- true 2> index; cat $PBS_NODEFILE\n";
-    let asked = [
+    let options = [
         "-l",
         "select=2:ncpus=1",
         "-l",
@@ -311,7 +314,7 @@ fn a_job_gives_back_its_own_nodes_and_finds_them_gone_from_its_node_file() {
         "-e",
         "err",
     ];
-    let id = sandbox.submit(&asked, script);
+    let id = sandbox.submit(&options, script);
     assert_eq!(
         sandbox.ended(&id)["Exit_status"],
         0,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A sandbox with a short grace period.
-fn impatient() -> Sandbox {
+fn short_grace() -> Sandbox {
     Sandbox::configured("[launch]\ngrace = \"1s\"\n")
 }
 
@@ -23,7 +23,7 @@ fn used_kb(job: &Value, name: &str) -> u64 {
         .unwrap()
 }
 
-/// Reason of the kill from the job's error file.
+/// Exceeded resource, and its use and limit, from the kill message in the job's error file.
 #[track_caller]
 fn killed(sandbox: &Sandbox, id: &str, name: &str) -> (String, String) {
     let text = sandbox.read(&format!("{name}.e{}", number(id)));
@@ -42,7 +42,7 @@ fn killed(sandbox: &Sandbox, id: &str, name: &str) -> (String, String) {
 
 #[test]
 fn a_job_over_its_memory_limit_is_killed_with_the_excess_reported() {
-    let sandbox = impatient();
+    let sandbox = short_grace();
     // `tail` keeps an unterminated line in memory until its input ends.
     let script = "(head -c 400m /dev/zero; sleep 60) | tail; echo survived\n";
     let started = Instant::now();
@@ -88,7 +88,7 @@ fn memory_that_processes_share_is_counted_once() {
     if !Path::new("/usr/bin/perl").exists() {
         return println!("skipped: needs perl");
     }
-    let sandbox = impatient();
+    let sandbox = short_grace();
     // Six children that only share 30 MB with their parent.
     let script = "exec perl -e '$x = \"a\" x 30_000_000; for (1..6) { sleep 3, exit unless fork } 1 while wait > 0'\n";
     let id = sandbox.submit(&["-l", "select=1:ncpus=1:mem=100mb"], script);
@@ -96,8 +96,8 @@ fn memory_that_processes_share_is_counted_once() {
 }
 
 #[test]
-fn one_process_too_large_and_too_much_address_space_end_a_job_too() {
-    let sandbox = impatient();
+fn pmem_and_vmem_limits_kill_a_job() {
+    let sandbox = short_grace();
     let script = "(head -c 400m /dev/zero; sleep 60) | tail\n";
     let one = sandbox.submit(&["-N", "one", "-l", "pmem=60mb"], script);
     let space = sandbox.submit(
@@ -115,7 +115,7 @@ fn one_process_too_large_and_too_much_address_space_end_a_job_too() {
 }
 
 #[test]
-fn limits_of_one_process_are_the_kernels() {
+fn per_process_limits_are_set_in_the_kernel() {
     let sandbox = Sandbox::new();
     let script = "ulimit -v; ulimit -t; head -c 9m /dev/zero > large; stat -c %s large\n";
     let id = sandbox.submit(
@@ -131,7 +131,7 @@ fn limits_of_one_process_are_the_kernels() {
 
 #[test]
 fn an_endless_loop_is_killed_at_its_cpu_time_limit() {
-    let sandbox = impatient();
+    let sandbox = short_grace();
     let id = sandbox.submit(&["-N", "busy", "-l", "cput=2"], "while :; do :; done\n");
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], -28, "{job}");
@@ -145,7 +145,7 @@ fn an_endless_loop_is_killed_at_its_cpu_time_limit() {
 
 #[test]
 fn the_cpu_time_limit_can_be_changed_while_a_job_runs() {
-    let sandbox = impatient();
+    let sandbox = short_grace();
     let id = sandbox.submit(
         &["-N", "busy", "-l", "cput=1:00:00"],
         "while :; do :; done\n",
@@ -157,7 +157,7 @@ fn the_cpu_time_limit_can_be_changed_while_a_job_runs() {
 
 #[test]
 fn an_endless_loop_is_killed_at_its_walltime() {
-    let sandbox = impatient();
+    let sandbox = short_grace();
     let id = sandbox.submit(
         &["-N", "long", "-l", "walltime=1"],
         "while :; do sleep 0.1; done\n",
@@ -177,8 +177,8 @@ fn an_endless_loop_is_killed_at_its_walltime() {
 // ------------------------------------------------------------------------------- the warning
 
 #[test]
-fn a_job_is_warned_before_its_walltime_is_over() {
-    let sandbox = impatient();
+fn a_job_is_warned_before_its_walltime_ends() {
+    let sandbox = short_grace();
     let script = "trap 'echo warned; exit 3' USR1; while :; do sleep 0.1; done\n";
     let trapped = sandbox.submit(
         &["-N", "w", "-l", "walltime=62", "-W", "warn=USR1@60"],
@@ -202,7 +202,7 @@ fn a_job_is_warned_before_its_walltime_is_over() {
     assert_eq!(
         sandbox.ended(&short)["Exit_status"],
         3,
-        "it had time for its trap"
+        "the script had time to set its trap"
     );
     let job = sandbox.ended(&killed);
     assert_eq!(
@@ -212,8 +212,8 @@ fn a_job_is_warned_before_its_walltime_is_over() {
 }
 
 #[test]
-fn a_warning_comes_once_and_can_be_asked_for_while_the_job_runs() {
-    let sandbox = impatient();
+fn a_warning_is_sent_once_and_can_be_requested_while_the_job_runs() {
+    let sandbox = short_grace();
     let script =
         "trap 'echo warned' USR1; echo ready > ready; while [ ! -e go ]; do sleep 0.05; done\n";
     let id = sandbox.submit(&["-N", "w", "-l", "walltime=1:00:00"], script);
@@ -239,7 +239,7 @@ fn a_warning_comes_once_and_can_be_asked_for_while_the_job_runs() {
 }
 
 #[test]
-fn a_warning_that_is_none_is_refused() {
+fn an_invalid_warning_is_refused() {
     let sandbox = Sandbox::new();
     for value in ["USR1", "NOSUCH@5", "USR1@x", "USR1@0"] {
         refused(
@@ -266,7 +266,7 @@ impl Drop for SharedFile {
 }
 
 #[test]
-fn files_in_shared_memory_count_against_the_limit_on_memory() {
+fn files_in_shared_memory_count_against_the_memory_limit() {
     let Some([ann]) = people("shm") else { return };
     let sandbox = shared("");
     let file = SharedFile::new("closed");
@@ -277,7 +277,7 @@ fn files_in_shared_memory_count_against_the_limit_on_memory() {
 }
 
 #[test]
-fn files_that_a_job_has_open_count_though_its_owner_runs_other_processes() {
+fn open_shared_memory_files_count_despite_other_processes_of_the_user() {
     let sandbox = Sandbox::new();
     let file = SharedFile::new("open");
     let script = format!("exec 9> {}; head -c 300m /dev/zero >&9; sleep 30", file.0);
@@ -307,13 +307,13 @@ fn the_files_of_another_job_of_the_same_user_do_not_count() {
     );
     let other = ann.submit(&sandbox, &["-l", "mem=1gb"], &script);
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
-    assert!(Path::new(&file.0).exists(), "it is not removed");
+    assert!(Path::new(&file.0).exists(), "the file is not removed");
     let job = sandbox.ended(&patient);
     assert_eq!(job["Exit_status"], 0, "{job}");
 }
 
 #[test]
-fn a_job_has_no_more_processes_than_it_may() {
+fn the_number_of_processes_of_a_job_is_limited() {
     let sandbox = Sandbox::configured("[launch]\nmax_processes = 40\n");
     let few = sandbox.submit(&[], "for n in $(seq 20); do sleep 1 & done; wait");
     assert_eq!(sandbox.ended(&few)["Exit_status"], 0);

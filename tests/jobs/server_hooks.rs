@@ -44,7 +44,7 @@ fn with_hooks(hooks: &[Hook]) -> Sandbox {
 }
 
 /// Last input of a hook.
-fn told(sandbox: &Sandbox, hook: &str) -> Value {
+fn hook_input(sandbox: &Sandbox, hook: &str) -> Value {
     serde_json::from_str(&sandbox.read(&format!("{hook}.hook.in"))).unwrap()
 }
 
@@ -52,7 +52,7 @@ fn qsub(sandbox: &Sandbox, arguments: &[&str]) -> Done {
     sandbox.run_with_input("qsub", arguments, "sleep 60\n")
 }
 
-fn begin(sandbox: &Sandbox, arguments: &[&str]) -> Child {
+fn start_qsub(sandbox: &Sandbox, arguments: &[&str]) -> Child {
     let mut command = sandbox.command("qsub");
     command
         .args(arguments)
@@ -79,7 +79,7 @@ const BY_ACCOUNT: &str = r#"case "$in" in
 esac"#;
 
 #[test]
-fn a_submission_is_refused_changed_or_let_in_by_a_hook() {
+fn a_hook_refuses_changes_or_accepts_a_submission() {
     let second =
         r#"case "$in" in *'"walltime":"00:07:00"'*) echo '{"set": {"project": "checked"}}';; esac"#;
     let sandbox = with_hooks(&[
@@ -92,25 +92,25 @@ fn a_submission_is_refused_changed_or_let_in_by_a_hook() {
     )
     .line();
     assert!(good.starts_with("1."), "{good}");
-    let told = told(&sandbox, "hq");
+    let input = hook_input(&sandbox, "hq");
     assert_eq!(
-        (&told["event"], &told["hook"], &told["script"]),
+        (&input["event"], &input["hook"], &input["script"]),
         (&json!("queuejob"), &json!("hq"), &json!("sleep 60\n"))
     );
     assert_eq!(
         (
-            &told["job"]["Job_Name"],
-            &told["job"]["Resource_List"]["ncpus"]
+            &input["job"]["Job_Name"],
+            &input["job"]["Resource_List"]["ncpus"]
         ),
         (&json!("one"), &json!(1))
     );
     assert_eq!(
-        (&told["job"]["Variable_List"]["MINE"], &told["job"]["id"]),
+        (&input["job"]["Variable_List"]["MINE"], &input["job"]["id"]),
         (&json!("a b"), &Value::Null)
     );
     assert!(
-        told["requestor"].is_string() && told["requestor_host"].is_string(),
-        "{told}"
+        input["requestor"].is_string() && input["requestor_host"].is_string(),
+        "{input}"
     );
 
     let refused = qsub(&sandbox, &["-A", "bad"]);
@@ -133,7 +133,7 @@ fn a_submission_is_refused_changed_or_let_in_by_a_hook() {
     let wide = qsub(&sandbox, &["-A", "wide", "-l", "walltime=60", "-p", "2"]).line();
     assert!(
         wide.starts_with("2."),
-        "what was refused has no number: {wide}"
+        "a refused submission uses no job number: {wide}"
     );
     let job = sandbox.job(&wide);
     assert_eq!(
@@ -149,7 +149,7 @@ fn a_submission_is_refused_changed_or_let_in_by_a_hook() {
 }
 
 #[test]
-fn what_would_be_refused_anyway_and_a_dry_run_ask_no_hook_and_an_array_asks_once() {
+fn invalid_submissions_and_dry_runs_run_no_hook_and_an_array_runs_one() {
     let count = "echo x >> count";
     let sandbox = with_hooks(&[Hook(
         "hq",
@@ -164,8 +164,8 @@ fn what_would_be_refused_anyway_and_a_dry_run_ask_no_hook_and_an_array_asks_once
     assert!(!sandbox.file("count").exists());
     qsub(&sandbox, &["-J", "1-50"]).line();
     assert_eq!(sandbox.read("count"), "x\n");
-    let told = told(&sandbox, "hq");
-    assert_eq!(told["job"]["array_indices_submitted"], "1-50");
+    let input = hook_input(&sandbox, "hq");
+    assert_eq!(input["job"]["array_indices_submitted"], "1-50");
 }
 
 #[test]
@@ -176,16 +176,16 @@ fn a_hanging_hook_blocks_no_other_client_and_times_out() {
         BY_ACCOUNT,
     )]);
     qsub(&sandbox, &["-A", "good"]).line();
-    let (started, slow) = (Instant::now(), begin(&sandbox, &["-A", "slow"]));
+    let (started, slow) = (Instant::now(), start_qsub(&sandbox, &["-A", "slow"]));
     std::thread::sleep(Duration::from_millis(300));
     for _ in 0..3 {
-        let asked = Instant::now();
+        let sent_at = Instant::now();
         qsub(&sandbox, &["-A", "good"]).line();
         sandbox.run("qstat", &[]).ok();
         assert!(
-            asked.elapsed() < Duration::from_millis(2500),
+            sent_at.elapsed() < Duration::from_millis(2500),
             "{:?}",
-            asked.elapsed()
+            sent_at.elapsed()
         );
     }
     let slow = finish(slow.wait_with_output().unwrap());
@@ -198,7 +198,7 @@ fn a_hanging_hook_blocks_no_other_client_and_times_out() {
         "{}",
         sandbox.log()
     );
-    sandbox.until("the hook's end", || {
+    sandbox.until("the end of the hook", || {
         sandbox.pid_of("hq.hook").is_none().then_some(())
     });
 }
@@ -228,22 +228,22 @@ fn a_hook_without_its_program_fails() {
 fn a_client_that_disconnects_during_a_hook_submits_no_job() {
     let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"", BY_ACCOUNT)]);
     qsub(&sandbox, &["-A", "good"]).line();
-    let mut slow = begin(&sandbox, &["-A", "slow"]);
-    sandbox.until("the question", || sandbox.pid_of("hq.hook"));
+    let mut slow = start_qsub(&sandbox, &["-A", "slow"]);
+    sandbox.until("the running hook", || sandbox.pid_of("hq.hook"));
     slow.kill().unwrap();
     slow.wait().unwrap();
-    sandbox.until("the hook's end", || {
+    sandbox.until("the end of the hook", || {
         sandbox.pid_of("hq.hook").is_none().then_some(())
     });
     assert!(qsub(&sandbox, &["-A", "good"]).line().starts_with("2."));
 }
 
 #[test]
-fn a_submission_outlives_a_schedd_that_is_killed_while_it_waits_and_is_one_job() {
+fn killing_schedd_during_a_hook_neither_loses_nor_doubles_the_job() {
     let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"", BY_ACCOUNT)]);
     qsub(&sandbox, &["-A", "good"]).line();
-    let late = begin(&sandbox, &["-A", "late", "-N", "late"]);
-    sandbox.until("the question", || sandbox.pid_of("hq.hook"));
+    let late = start_qsub(&sandbox, &["-A", "late", "-N", "late"]);
+    sandbox.until("the running hook", || sandbox.pid_of("hq.hook"));
     sandbox.kill("schedd");
     let late = finish(late.wait_with_output().unwrap());
     let id = late.line();
@@ -269,36 +269,36 @@ fn submission(number: u32) -> ClientRequest {
 }
 
 /// Sends all submissions at once and reads all replies.
-fn flood(sandbox: &Sandbox, count: u32) -> Vec<Reply> {
-    let mut line = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
-    let mut other = line.try_clone().unwrap();
-    let asks = std::thread::spawn(move || {
-        (0..count).for_each(|number| frame::write(&mut line, &submission(number)).unwrap());
+fn submit_many(sandbox: &Sandbox, count: u32) -> Vec<Reply> {
+    let mut stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
+    let mut reader = stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        (0..count).for_each(|number| frame::write(&mut stream, &submission(number)).unwrap());
     });
     let replies = (0..count)
-        .map(|_| frame::read(&mut other).unwrap())
+        .map(|_| frame::read(&mut reader).unwrap())
         .collect();
-    asks.join().unwrap();
+    writer.join().unwrap();
     replies
 }
 
 #[test]
-fn hundreds_at_once_get_their_turn_while_others_are_answered_at_once() {
+fn hundreds_of_submissions_to_a_hook_delay_no_other_client() {
     let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"", "sleep 0.02")]);
     sandbox.run("schedd", &[]).ok();
     let ids: BTreeSet<String> = std::thread::scope(|scope| {
-        let flooded = scope.spawn(|| flood(&sandbox, 300));
-        while !flooded.is_finished() {
-            let asked = Instant::now();
+        let submitter = scope.spawn(|| submit_many(&sandbox, 300));
+        while !submitter.is_finished() {
+            let sent_at = Instant::now();
             sandbox.run("qstat", &[]).ok();
             assert!(
-                asked.elapsed() < Duration::from_millis(2500),
+                sent_at.elapsed() < Duration::from_millis(2500),
                 "{:?}",
-                asked.elapsed()
+                sent_at.elapsed()
             );
             std::thread::sleep(Duration::from_millis(50));
         }
-        let replies = flooded.join().unwrap().into_iter();
+        let replies = submitter.join().unwrap().into_iter();
         replies
             .map(|reply| {
                 if let Reply::Accepted { id, .. } = reply {
@@ -312,7 +312,7 @@ fn hundreds_at_once_get_their_turn_while_others_are_answered_at_once() {
     assert_eq!(ids.len(), 300);
     // Repeated submissions return the same jobs and run no hook.
     let again = Instant::now();
-    let same: BTreeSet<String> = flood(&sandbox, 300)
+    let same: BTreeSet<String> = submit_many(&sandbox, 300)
         .into_iter()
         .map(|reply| {
             if let Reply::Accepted { id, .. } = reply {
@@ -331,40 +331,40 @@ fn hundreds_at_once_get_their_turn_while_others_are_answered_at_once() {
 }
 
 #[test]
-fn what_waits_for_a_hook_is_bounded() {
+fn the_number_of_requests_that_wait_for_hooks_is_limited() {
     let sandbox = with_hooks(&[Hook(
         "hq",
         "event = \"queuejob\"\nalarm = \"5m\"",
         "sleep 200",
     )]);
     sandbox.run("schedd", &[]).ok();
-    let mut line = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
-    let mut other = line.try_clone().unwrap();
-    let asks = std::thread::spawn(move || {
-        (0..4010).for_each(|number| frame::write(&mut line, &submission(number)).unwrap());
+    let mut stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
+    let mut reader = stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        (0..4010).for_each(|number| frame::write(&mut stream, &submission(number)).unwrap());
     });
-    let Reply::Refused(refusal) = frame::read(&mut other).unwrap() else {
-        panic!("one too many was let in")
+    let Reply::Refused(refusal) = frame::read(&mut reader).unwrap() else {
+        panic!("the request above the limit was accepted")
     };
     assert!(refusal.text.contains("too many requests wait"), "{refusal}");
-    asks.join().unwrap();
+    writer.join().unwrap();
     let programs = sandbox.pids_of("hq.hook").len();
     assert!((1..=16).contains(&programs), "{programs} at once");
-    let asked = Instant::now();
+    let sent_at = Instant::now();
     sandbox.run("qstat", &[]).ok();
     assert!(
-        asked.elapsed() < Duration::from_millis(2500),
+        sent_at.elapsed() < Duration::from_millis(2500),
         "{:?}",
-        asked.elapsed()
+        sent_at.elapsed()
     );
-    drop(other);
-    sandbox.until("the hooks' end", || {
+    drop(reader);
+    sandbox.until("the end of the hooks", || {
         sandbox.pids_of("hq.hook").is_empty().then_some(())
     });
 }
 
 #[test]
-fn an_alteration_is_refused_or_changed_by_a_hook_which_sees_the_job_and_what_is_to_be_changed() {
+fn a_modifyjob_hook_sees_job_and_changes_and_refuses_or_changes_them() {
     let body = r#"case "$in" in
         *'"changes":{"Priority":"7"}'*) echo '{"reject": "seven is not for you"}';;
         *'"Resource_List.walltime"'*) echo '{"set": {"Resource_List.walltime": "120", "project": "longer"}}';;
@@ -373,22 +373,22 @@ fn an_alteration_is_refused_or_changed_by_a_hook_which_sees_the_job_and_what_is_
     let id = qsub(&sandbox, &["-h", "-N", "one", "-l", "walltime=60"]).line();
     assert!(
         !sandbox.file("hm.hook.in").exists(),
-        "a submission is no alteration"
+        "a submission runs no modifyjob hook"
     );
     let refused = sandbox.run("qalter", &["-p", "7", &id]);
     assert_eq!(refused.code, 32, "{refused:?}");
     assert!(refused.err.contains("seven is not for you"), "{refused:?}");
     assert_eq!(sandbox.job(&id)["Priority"], 0);
     sandbox.run("qalter", &["-l", "walltime=3600", &id]).ok();
-    let told = told(&sandbox, "hm");
+    let input = hook_input(&sandbox, "hm");
     assert_eq!(
         (
-            &told["job"]["Resource_List"]["walltime"],
-            &told["job"]["id"]
+            &input["job"]["Resource_List"]["walltime"],
+            &input["job"]["id"]
         ),
         (&json!("00:01:00"), &json!(id))
     );
-    assert_eq!(told["changes"], json!({"Resource_List.walltime": "3600"}));
+    assert_eq!(input["changes"], json!({"Resource_List.walltime": "3600"}));
     let job = sandbox.job(&id);
     assert_eq!(
         (&job["Resource_List"]["walltime"], &job["project"]),
@@ -400,7 +400,7 @@ fn an_alteration_is_refused_or_changed_by_a_hook_which_sees_the_job_and_what_is_
 }
 
 #[test]
-fn a_start_is_put_off_by_a_hook_until_it_lets_the_job_start() {
+fn a_runjob_hook_defers_the_start_until_it_accepts() {
     let body = r#"cd $(dirname $0); [ -e open ] || echo '{"reject": "no licence is free"}'
         [ -e open ] && case "$in" in *'"Job_Name":"one"'*) echo '{"set": {"project": "licensed"}}';; esac"#;
     let sandbox = Sandbox::new();
@@ -420,12 +420,12 @@ fn a_start_is_put_off_by_a_hook_until_it_lets_the_job_start() {
         why.contains("hook hr") && why.contains("no licence is free"),
         "{why}"
     );
-    let told = told(&sandbox, "hr");
+    let input = hook_input(&sandbox, "hr");
     assert_eq!(
-        (&told["event"], &told["job"]["id"]),
+        (&input["event"], &input["job"]["id"]),
         (&json!("runjob"), &json!(id))
     );
-    assert_eq!(told["nodes"].as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!(input["nodes"].as_array().map(Vec::len), Some(1), "{input}");
     fs::write(sandbox.file("open"), "").unwrap();
     let job = sandbox.running(&id);
     assert_eq!(
@@ -466,7 +466,7 @@ fn no_job_is_preempted_for_a_start_that_a_hook_refuses() {
     sandbox.until("the refusal", || {
         Some(sandbox.job(&high)).filter(|job| job["comment"] == refused)
     });
-    assert_eq!(told(&sandbox, "hr")["nodes"], json!([node]));
+    assert_eq!(hook_input(&sandbox, "hr")["nodes"], json!([node]));
     let job = sandbox.job(&low);
     assert_eq!(
         (&job["job_state"], &job["run_count"], &job["preempted"]),
@@ -516,14 +516,14 @@ fn qrun_runs_the_hook_and_reports_its_refusal() {
     });
     let refused = sandbox.run("qrun", &[&id]);
     assert_eq!(refused.err, format!("qrun: not now {id}\n"));
-    assert_eq!(refused.code, 2, "as of all that qrun is refused");
+    assert_eq!(refused.code, 2, "the exit status of a refused qrun");
     fs::write(sandbox.file("open"), "").unwrap();
     sandbox.run("qrun", &[&id]).ok();
     sandbox.running(&id);
 }
 
 #[test]
-fn hooks_come_and_go_with_the_configuration() {
+fn hooks_are_added_and_disabled_by_a_reload() {
     let refuse = Hook(
         "hq",
         "event = [\"queuejob\", \"runjob\"]",
@@ -534,7 +534,7 @@ fn hooks_come_and_go_with_the_configuration() {
     sandbox.running(&first);
     configure(&sandbox, "", &[refuse]);
     kill(sandbox.pid_of("schedd").unwrap(), 1);
-    sandbox.until("the hook", || {
+    sandbox.until("a refusal by the new hook", || {
         Some(qsub(&sandbox, &["-h"])).filter(|done| done.err == "qsub: closed\n")
     });
     configure(
@@ -548,7 +548,7 @@ fn hooks_come_and_go_with_the_configuration() {
     );
     kill(sandbox.pid_of("schedd").unwrap(), 1);
     let last = sandbox
-        .until("no hook", || {
+        .until("the hook to be disabled", || {
             Some(qsub(&sandbox, &[])).filter(|done| done.code == 0)
         })
         .line();

@@ -27,11 +27,11 @@ fn files_are_copied_before_and_after_a_job() {
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], 5, "{job}");
     assert_eq!(sandbox.read("results/sum"), "12");
-    let said = comment(&job);
+    let message = comment(&job);
     assert!(
-        said.contains("and failed; stage-out failed: ")
-            && said.contains("No such file or directory"),
-        "{said}"
+        message.contains("and failed; stage-out failed: ")
+            && message.contains("No such file or directory"),
+        "{message}"
     );
 }
 
@@ -45,18 +45,19 @@ fn a_job_without_its_stage_in_files_does_not_start() {
     );
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], -1, "{job}");
-    let said = comment(&job);
+    let message = comment(&job);
     assert!(
-        said.starts_with("Job could not be started: stage-in failed: ")
-            && said.contains("/none: No such"),
-        "{said}"
+        message.starts_with("Job could not be started: stage-in failed: ")
+            && message.contains("/none: No such"),
+        "{message}"
     );
     assert!(!sandbox.file("ran").exists());
     let done = sandbox.run("qsub", &["-W", "stagein=x@far.away:/y", "--", "true"]);
     refused(done, 166, "stagein: far.away is not a host of this cluster");
 }
 
-/// With preset `maui`, missing files to stage in keep a job queued; elsewhere a key selects this.
+/// A job waits in the queue for missing files to stage in with preset `maui`, and otherwise with
+/// `stage_in = "wait"`.
 #[test]
 fn a_job_waits_for_missing_stage_in_files_if_configured() {
     // Availability must not depend on the load of the test machine.
@@ -77,11 +78,11 @@ fn a_job_waits_for_missing_stage_in_files_if_configured() {
             )),
             "{why}"
         );
-        let said = comment(&sandbox.job(&id)).to_string();
+        let message = comment(&sandbox.job(&id)).to_string();
         assert!(
-            said.starts_with("Not Running: Files to stage in are missing")
-                && said.ends_with(&missing),
-            "{said}"
+            message.starts_with("Not Running: Files to stage in are missing")
+                && message.ends_with(&missing),
+            "{message}"
         );
         assert!(!sandbox.file("ran").exists());
         fs::write(sandbox.file("none"), "here").unwrap();
@@ -91,18 +92,18 @@ fn a_job_waits_for_missing_stage_in_files_if_configured() {
 }
 
 #[test]
-fn a_job_that_waits_for_its_files_can_be_deleted() {
+fn a_job_can_be_deleted_during_stage_in() {
     let sandbox = Sandbox::new();
     let work = sandbox.work().display().to_string();
     let stage_in = format!("stagein={work}/copy@localhost:/dev/zero");
-    refused_as_no_file(&sandbox, &stage_in);
+    assert_not_a_file(&sandbox, &stage_in);
     // A copy that never ends: the FIFO has no reader.
     sandbox.shell("mkfifo pipe; echo text > file").ok();
     let id = sandbox.submit(
         &["-W", &format!("stagein={work}/pipe@localhost:{work}/file")],
         "touch ran\n",
     );
-    sandbox.until("the copy", || {
+    sandbox.until("the copying process", || {
         (sandbox.pids_of("lanai-shepherd").len() == 2).then_some(())
     });
     assert_eq!(sandbox.state(&id), "R");
@@ -112,7 +113,7 @@ fn a_job_that_waits_for_its_files_can_be_deleted() {
 }
 
 #[test]
-fn a_shepherd_killed_while_files_are_copied_leaves_neither_a_copier_nor_a_folder() {
+fn a_shepherd_killed_during_stage_in_leaves_no_process_or_directory() {
     let sandbox = Sandbox::configured(&format!(
         "[server]\nname = \"copies{}\"\n",
         std::process::id()
@@ -127,7 +128,7 @@ fn a_shepherd_killed_while_files_are_copied_leaves_neither_a_copier_nor_a_folder
     ];
     let id = sandbox.submit(&options, "touch ran\n");
     let tmpdir = Path::new("/var/tmp").join(format!("pbs.{id}"));
-    let both = sandbox.until("the copy", || {
+    let both = sandbox.until("the copying process", || {
         Some(sandbox.pids_of("lanai-shepherd")).filter(|pids| pids.len() == 2)
     });
     assert!(tmpdir.is_dir());
@@ -139,14 +140,14 @@ fn a_shepherd_killed_while_files_are_copied_leaves_neither_a_copier_nor_a_folder
         .unwrap();
     kill(parent(copier).unwrap(), 9);
     sandbox.ended(&id);
-    sandbox.until("the end of both", || {
+    sandbox.until("the end of both processes", || {
         sandbox.pids_of("lanai-shepherd").is_empty().then_some(())
     });
-    sandbox.until("the end of its folder", || (!tmpdir.exists()).then_some(()));
+    sandbox.until("the removal of TMPDIR", || (!tmpdir.exists()).then_some(()));
     assert!(!sandbox.file("ran").exists());
 }
 
-fn refused_as_no_file(sandbox: &Sandbox, stage_in: &str) {
+fn assert_not_a_file(sandbox: &Sandbox, stage_in: &str) {
     let id = sandbox.submit(&["-W", stage_in], "true\n");
     let job = sandbox.ended(&id);
     assert!(
@@ -156,7 +157,7 @@ fn refused_as_no_file(sandbox: &Sandbox, stage_in: &str) {
 }
 
 #[test]
-fn staging_reads_nothing_its_owner_could_not() {
+fn staging_uses_the_permissions_of_the_job_owner() {
     let Some([ann, bob]) = two_users("stage") else {
         return;
     };
@@ -189,7 +190,7 @@ fn staging_reads_nothing_its_owner_could_not() {
 }
 
 #[test]
-fn a_private_sandbox_is_made_and_goes() {
+fn a_private_sandbox_is_created_and_removed() {
     let Some([ann, _]) = two_users("box") else {
         return;
     };

@@ -25,7 +25,7 @@ fn two_processors() -> Sandbox {
 const COUNTS: &str = "sh -c 'echo $$ > worker; i=0; while [ ! -e end ]; do i=$((i+1)); echo $i > new; mv new count; \
                       sleep 0.01; done' &\nwait $!\n";
 
-fn counting(sandbox: &Sandbox, arguments: &[&str]) -> String {
+fn submit_counting(sandbox: &Sandbox, arguments: &[&str]) -> String {
     let id = sandbox.submit(arguments, COUNTS);
     sandbox.running(&id);
     sandbox.until("the first count", || (count(sandbox) > 0).then_some(()));
@@ -49,8 +49,8 @@ fn number(sandbox: &Sandbox, file: &str) -> i32 {
     })
 }
 
-/// True if a process is stopped: by a signal, in a frozen control group, or in state D as a shell
-/// whose child was stopped between fork and exec, which handles no signal until the child
+/// True if a process is stopped: by a signal, by a frozen control group, or in state D. A shell is
+/// in state D if its child was stopped between fork and exec; it handles no signal until the child
 /// continues.
 fn is_stopped(pid: i32) -> bool {
     let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -71,28 +71,28 @@ fn is_stopped(pid: i32) -> bool {
 /// Waits until the worker is stopped; returns its count. State D alone may also be a short wait for
 /// the disk, so the count must not change.
 #[track_caller]
-fn still(sandbox: &Sandbox) -> u64 {
+fn await_stopped(sandbox: &Sandbox) -> u64 {
     let worker = number(sandbox, "worker");
-    let stands = || {
+    let stopped_count = || {
         let counted = count(sandbox);
         std::thread::sleep(Duration::from_millis(150));
         (is_stopped(worker) && count(sandbox) == counted).then_some(counted)
     };
-    let counted = sandbox.until("the stop", stands);
-    assert_eq!(stands(), Some(counted), "it stays so");
+    let counted = sandbox.until("the worker to stop", stopped_count);
+    assert_eq!(stopped_count(), Some(counted), "the worker remains stopped");
     counted
 }
 
 #[track_caller]
-fn goes_on(sandbox: &Sandbox, from: u64) {
+fn await_resumed(sandbox: &Sandbox, from: u64) {
     let worker = number(sandbox, "worker");
-    sandbox.until("the worker", || {
+    sandbox.until("the worker to continue", || {
         (!is_stopped(worker) && count(sandbox) > from + 3).then_some(())
     });
 }
 
-fn turn(sandbox: &Sandbox, how: &str, id: &str) {
-    assert_eq!(sandbox.run("qsig", &["-s", how, id]).ok(), "");
+fn send_signal(sandbox: &Sandbox, signal: &str, id: &str) {
+    assert_eq!(sandbox.run("qsig", &["-s", signal, id]).ok(), "");
 }
 
 fn end(sandbox: &Sandbox) {
@@ -108,34 +108,38 @@ fn seconds(job: &Value) -> i64 {
 #[test]
 fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
     let sandbox = two_processors();
-    let id = counting(&sandbox, &["-l", "select=1:ncpus=2:mem=1gb"]);
+    let id = submit_counting(&sandbox, &["-l", "select=1:ncpus=2:mem=1gb"]);
     let waiting = sandbox.submit(
         &["-l", "select=1:ncpus=2"],
         "while [ ! -e enough ]; do sleep 0.02; done\n",
     );
     let greedy = sandbox.submit(&["-l", "select=1:ncpus=0:mem=4gb"], "true\n");
-    turn(&sandbox, "suspend", &id);
+    send_signal(&sandbox, "suspend", &id);
     let job = sandbox.job(&id);
     assert_eq!(
         (&job["job_state"], &job["substate"], &job["comment"]),
         (&json!("S"), &json!(43), &Value::Null)
     );
-    let counted = still(&sandbox);
+    let counted = await_stopped(&sandbox);
     let why = sandbox.run("qstat", &["--why", &id]).ok();
     assert!(why.contains("; qsig -s resume resumes it."), "{why}");
-    let foreseen = sandbox.run("qstat", &["--start", &id]).ok();
+    let forecast = sandbox.run("qstat", &["--start", &id]).ok();
     assert!(
-        !foreseen.ends_with(&format!(" {}\n", host())),
-        "nobody can tell: {foreseen}"
+        !forecast.ends_with(&format!(" {}\n", host())),
+        "no start can be predicted: {forecast}"
     );
     sandbox.running(&waiting);
-    assert_eq!(sandbox.state(&greedy), "Q", "memory is not given up");
-    turn(&sandbox, "resume", &id);
+    assert_eq!(
+        sandbox.state(&greedy),
+        "Q",
+        "a suspended job keeps its memory"
+    );
+    send_signal(&sandbox, "resume", &id);
     let job = sandbox.job(&id);
     assert_eq!(
         (&job["job_state"], &job["substate"]),
         (&json!("S"), &json!(45)),
-        "its processors are taken"
+        "its processors are in use"
     );
     assert!(
         job["comment"]
@@ -144,14 +148,14 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
             .contains("until resources are free"),
         "{job}"
     );
-    let foreseen = sandbox.run("qstat", &["--start", &id]).ok();
+    let forecast = sandbox.run("qstat", &["--start", &id]).ok();
     assert!(
-        foreseen
+        forecast
             .lines()
             .last()
             .unwrap()
             .ends_with(&format!(" {}", host())),
-        "{foreseen}"
+        "{forecast}"
     );
     let why = sandbox.run("qstat", &["--why", &id]).ok();
     assert!(
@@ -159,13 +163,13 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
             && why.contains("resumes when its resources are free"),
         "{why}"
     );
-    assert_eq!(still(&sandbox), counted);
+    assert_eq!(await_stopped(&sandbox), counted);
     fs::write(sandbox.file("enough"), "").unwrap();
     sandbox.ended(&waiting);
-    sandbox.until("the resumption", || {
+    sandbox.until("the job to resume", || {
         (sandbox.state(&id) == "R").then_some(())
     });
-    goes_on(&sandbox, counted);
+    await_resumed(&sandbox, counted);
     let job = sandbox.job(&id);
     assert_eq!(job["substate"], 42);
     assert!(
@@ -176,20 +180,20 @@ fn a_suspended_job_stops_releases_its_cpus_and_resumes() {
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     assert_eq!(sandbox.ended(&greedy)["Exit_status"], 0);
     let output = sandbox.run("tracejob", &[&id]).ok();
-    for told in [
+    for event in [
         "Job to be suspended at request of",
         "all processes stopped",
         "Job to be resumed at",
         "Resumed, attempt 1",
     ] {
-        assert!(output.contains(told), "{told}: {output}");
+        assert!(output.contains(event), "{event}: {output}");
     }
 }
 
 /// Without a control group every process is stopped by a signal, including those with a session of
 /// their own. A process that the job itself had stopped remains stopped.
 #[test]
-fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
+fn without_control_groups_every_process_is_stopped_by_a_signal() {
     let sandbox = Sandbox::new();
     sandbox
         .run(
@@ -222,33 +226,33 @@ fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
             .all(|state| b"TD".contains(state))
             .then_some(())
     };
-    turn(&sandbox, "suspend", &id);
-    sandbox.until("the stop", are_stopped);
-    let counted = still(&sandbox);
+    send_signal(&sandbox, "suspend", &id);
+    sandbox.until("all processes to stop", are_stopped);
+    let counted = await_stopped(&sandbox);
     let other = sandbox.submit(&["-l", "ncpus=2"], "true\n");
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
     // A process continued from outside is stopped again.
     crate::support::sandbox::kill(pids[2], 18);
     sandbox.until("the second stop", are_stopped);
     let counted = counted.max(count(&sandbox));
-    turn(&sandbox, "resume", &id);
-    goes_on(&sandbox, counted);
+    send_signal(&sandbox, "resume", &id);
+    await_resumed(&sandbox, counted);
     assert_eq!(
         (states()[0], states()[1] == b'T'),
         (b'T', false),
-        "what it had stopped itself stays so"
+        "a process that the job had stopped remains stopped"
     );
-    turn(&sandbox, "suspend", &id);
-    still(&sandbox);
-    let began = Instant::now();
+    send_signal(&sandbox, "suspend", &id);
+    await_stopped(&sandbox);
+    let started = Instant::now();
     sandbox.run("qdel", &[&id]).ok();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
     assert!(
-        began.elapsed() < Duration::from_secs(5),
+        started.elapsed() < Duration::from_secs(5),
         "{:?}",
-        began.elapsed()
+        started.elapsed()
     );
-    sandbox.until("the end of all", || {
+    sandbox.until("the end of all processes", || {
         pids.iter()
             .all(|&pid| procfs::process(pid).is_none())
             .then_some(())
@@ -257,14 +261,14 @@ fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
 
 /// The job is charged for the time it runs, in two rows with their own begin and end.
 #[test]
-fn it_is_charged_for_each_stretch_that_it_runs_and_not_for_the_pause() {
+fn a_job_is_not_charged_while_it_is_suspended() {
     let sandbox = two_processors();
-    let id = counting(&sandbox, &["-l", "ncpus=2"]);
-    turn(&sandbox, "suspend", &id);
-    still(&sandbox);
+    let id = submit_counting(&sandbox, &["-l", "ncpus=2"]);
+    send_signal(&sandbox, "suspend", &id);
+    await_stopped(&sandbox);
     std::thread::sleep(Duration::from_secs(3));
-    turn(&sandbox, "resume", &id);
-    goes_on(&sandbox, count(&sandbox));
+    send_signal(&sandbox, "resume", &id);
+    await_resumed(&sandbox, count(&sandbox));
     std::thread::sleep(Duration::from_millis(500));
     end(&sandbox);
     let walltime = seconds(&sandbox.ended(&id));
@@ -276,10 +280,10 @@ fn it_is_charged_for_each_stretch_that_it_runs_and_not_for_the_pause() {
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .unwrap();
     let rows: Vec<(i64, i64, i64)> = rows.map(Result::unwrap).collect();
-    let [(_, _, stopped), (0, went_on, _)] = rows[..] else {
+    let [(_, _, stopped), (0, resumed, _)] = rows[..] else {
         panic!("{rows:?}")
     };
-    assert!(went_on - stopped >= 3000, "{rows:?}");
+    assert!(resumed - stopped >= 3000, "{rows:?}");
     let charged: i64 = rows.iter().map(|(_, from, to)| to - from).sum();
     assert!(
         (charged / 1000 - walltime).abs() <= 1,
@@ -288,14 +292,14 @@ fn it_is_charged_for_each_stretch_that_it_runs_and_not_for_the_pause() {
 }
 
 #[test]
-fn the_time_that_it_stands_still_is_none_of_its_walltime() {
+fn suspended_time_does_not_count_as_walltime() {
     let sandbox = two_processors();
-    let id = counting(&sandbox, &["-l", "ncpus=1,walltime=3"]);
-    turn(&sandbox, "suspend", &id);
-    still(&sandbox);
+    let id = submit_counting(&sandbox, &["-l", "ncpus=1,walltime=3"]);
+    send_signal(&sandbox, "suspend", &id);
+    await_stopped(&sandbox);
     std::thread::sleep(Duration::from_secs(4));
-    assert_eq!(sandbox.state(&id), "S", "its walltime is not over");
-    turn(&sandbox, "resume", &id);
+    assert_eq!(sandbox.state(&id), "S", "its walltime has not expired");
+    send_signal(&sandbox, "resume", &id);
     sandbox.running(&id);
     let job = sandbox.ended(&id);
     assert_eq!(
@@ -308,7 +312,7 @@ fn the_time_that_it_stands_still_is_none_of_its_walltime() {
         .lines()
         .find_map(|line| line.strip_prefix("walltime "))
         .map(str::trim);
-    // The four suspended seconds are not included. The test machine may detect the end late.
+    // The four suspended seconds are not included. A loaded machine may detect the end late.
     assert!(
         walltime.is_some_and(|walltime| walltime.starts_with("3.")),
         "{accounts}"
@@ -316,11 +320,11 @@ fn the_time_that_it_stands_still_is_none_of_its_walltime() {
 }
 
 #[test]
-fn it_stays_suspended_and_can_be_resumed_though_all_daemons_are_killed_meanwhile() {
+fn a_job_stays_suspended_and_resumable_when_daemons_are_killed() {
     let sandbox = two_processors();
-    let id = counting(&sandbox, &["-l", "ncpus=1"]);
-    turn(&sandbox, "suspend", &id);
-    let counted = still(&sandbox);
+    let id = submit_counting(&sandbox, &["-l", "ncpus=1"]);
+    send_signal(&sandbox, "suspend", &id);
+    let counted = await_stopped(&sandbox);
     for victims in [&["schedd"][..], &["noded"], &["schedd", "noded"]] {
         victims.iter().for_each(|victim| sandbox.kill(victim));
         sandbox.run("schedd", &[]).ok();
@@ -330,29 +334,29 @@ fn it_stays_suspended_and_can_be_resumed_though_all_daemons_are_killed_meanwhile
                 .out
                 .contains("free")
         };
-        sandbox.until("its node", || is_up().then_some(()));
+        sandbox.until("the node", || is_up().then_some(()));
         assert_eq!(
-            (sandbox.state(&id).as_str(), still(&sandbox)),
+            (sandbox.state(&id).as_str(), await_stopped(&sandbox)),
             ("S", counted),
             "{victims:?}"
         );
     }
-    turn(&sandbox, "resume", &id);
-    sandbox.until("the resumption", || {
+    send_signal(&sandbox, "resume", &id);
+    sandbox.until("the job to resume", || {
         (sandbox.state(&id) == "R").then_some(())
     });
-    goes_on(&sandbox, counted);
+    await_resumed(&sandbox, counted);
     // The shepherd is older than the current noded, which still controls it.
-    turn(&sandbox, "suspend", &id);
-    let counted = still(&sandbox);
+    send_signal(&sandbox, "suspend", &id);
+    let counted = await_stopped(&sandbox);
     let other = sandbox.submit(&["-l", "ncpus=2"], "true\n");
     assert_eq!(
         sandbox.ended(&other)["Exit_status"],
         0,
-        "its processors are free"
+        "the processors of the suspended job are free"
     );
-    turn(&sandbox, "resume", &id);
-    goes_on(&sandbox, counted);
+    send_signal(&sandbox, "resume", &id);
+    await_resumed(&sandbox, counted);
     end(&sandbox);
     let job = sandbox.ended(&id);
     assert_eq!(
@@ -362,19 +366,19 @@ fn it_stays_suspended_and_can_be_resumed_though_all_daemons_are_killed_meanwhile
 }
 
 #[test]
-fn requests_are_carried_out_after_an_absent_noded_returns() {
+fn suspend_and_resume_are_carried_out_when_noded_returns() {
     let sandbox = two_processors();
-    let id = counting(&sandbox, &["-l", "ncpus=2"]);
+    let id = submit_counting(&sandbox, &["-l", "ncpus=2"]);
     sandbox.kill("noded");
-    turn(&sandbox, "suspend", &id);
+    send_signal(&sandbox, "suspend", &id);
     sandbox.kill("schedd");
     sandbox.run("schedd", &[]).ok();
-    let counted = still(&sandbox);
+    let counted = await_stopped(&sandbox);
     sandbox.kill("noded");
-    turn(&sandbox, "resume", &id);
+    send_signal(&sandbox, "resume", &id);
     sandbox.kill("schedd");
     sandbox.run("schedd", &[]).ok();
-    goes_on(&sandbox, counted);
+    await_resumed(&sandbox, counted);
     end(&sandbox);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
 }
@@ -383,19 +387,21 @@ fn requests_are_carried_out_after_an_absent_noded_returns() {
 fn a_suspended_job_that_is_deleted_or_requeued_ends_at_once() {
     for (command, state) in [("qdel", "F"), ("qrerun", "R")] {
         let sandbox = two_processors();
-        let id = counting(&sandbox, &["-l", "ncpus=2"]);
-        turn(&sandbox, "suspend", &id);
-        still(&sandbox);
-        let (worker, began) = (number(&sandbox, "worker"), Instant::now());
+        let id = submit_counting(&sandbox, &["-l", "ncpus=2"]);
+        send_signal(&sandbox, "suspend", &id);
+        await_stopped(&sandbox);
+        let (worker, started) = (number(&sandbox, "worker"), Instant::now());
         sandbox.run(command, &[&id]).ok();
-        sandbox.until("its end", || {
+        sandbox.until("the end of the worker", || {
             (procfs::process(worker).is_none_or(|process| !process.lives())).then_some(())
         });
-        sandbox.until("its state", || (sandbox.state(&id) == state).then_some(()));
+        sandbox.until("the new job state", || {
+            (sandbox.state(&id) == state).then_some(())
+        });
         assert!(
-            began.elapsed() < Duration::from_secs(5),
+            started.elapsed() < Duration::from_secs(5),
             "{command}: {:?}",
-            began.elapsed()
+            started.elapsed()
         );
         end(&sandbox);
         let exit = if command == "qdel" { 271 } else { 0 };
@@ -413,36 +419,36 @@ fn allowed(pid: i32) -> String {
 }
 
 #[test]
-fn it_resumes_on_the_cpus_that_are_free_then() {
+fn a_job_resumes_on_the_cpus_that_are_free_then() {
     let sandbox = two_processors();
     let one = ["-l", "ncpus=1"];
-    let id = counting(&sandbox, &one);
+    let id = submit_counting(&sandbox, &one);
     let worker = number(&sandbox, "worker");
-    let had = allowed(worker);
-    if had.parse::<u16>().is_err() {
-        return println!("skipped: nothing is bound to processors here");
+    let cpus_before = allowed(worker);
+    if cpus_before.parse::<u16>().is_err() {
+        return println!("skipped: this host binds no jobs to processors");
     }
-    let until = |file: &str| {
+    let submit_until = |file: &str| {
         sandbox.submit(
             &one,
             &format!("while [ ! -e {file} ]; do sleep 0.02; done\n"),
         )
     };
-    let second = until("enough");
+    let second = submit_until("enough");
     sandbox.running(&second);
-    turn(&sandbox, "suspend", &id);
-    let counted = still(&sandbox);
+    send_signal(&sandbox, "suspend", &id);
+    let counted = await_stopped(&sandbox);
     // The third job has the processor that was released; the resumed job gets that of the second.
-    let third = until("end");
+    let third = submit_until("end");
     sandbox.running(&third);
     fs::write(sandbox.file("enough"), "").unwrap();
     sandbox.ended(&second);
-    turn(&sandbox, "resume", &id);
-    goes_on(&sandbox, counted);
-    let has = allowed(worker);
+    send_signal(&sandbox, "resume", &id);
+    await_resumed(&sandbox, counted);
+    let cpus_after = allowed(worker);
     assert!(
-        has != had && has.parse::<u16>().is_ok(),
-        "{had} before, {has} now"
+        cpus_after != cpus_before && cpus_after.parse::<u16>().is_ok(),
+        "{cpus_before} before, {cpus_after} now"
     );
     end(&sandbox);
     assert_eq!(
@@ -455,7 +461,7 @@ fn it_resumes_on_the_cpus_that_are_free_then() {
 }
 
 #[test]
-fn its_tasks_on_other_nodes_stand_still_too() {
+fn tasks_on_other_nodes_are_suspended_too() {
     let sandbox = Sandbox::new();
     sandbox
         .run(
@@ -481,42 +487,44 @@ fn its_tasks_on_other_nodes_stand_still_too() {
     sandbox.running(&id);
     let task = number(&sandbox, "task");
     sandbox.until("the first count", || (count(&sandbox) > 0).then_some(()));
-    turn(&sandbox, "suspend", &id);
-    still(&sandbox);
-    sandbox.until("the task", || is_stopped(task).then_some(()));
+    send_signal(&sandbox, "suspend", &id);
+    await_stopped(&sandbox);
+    sandbox.until("the task to stop", || is_stopped(task).then_some(()));
     let other = sandbox.submit(&["-l", "select=2:ncpus=2", "-l", "place=scatter"], "true\n");
     assert_eq!(
         sandbox.ended(&other)["Exit_status"],
         0,
         "the processors of both nodes are free"
     );
-    turn(&sandbox, "resume", &id);
-    goes_on(&sandbox, count(&sandbox));
-    sandbox.until("the task", || (!is_stopped(task)).then_some(()));
+    send_signal(&sandbox, "resume", &id);
+    await_resumed(&sandbox, count(&sandbox));
+    sandbox.until("the task to continue", || (!is_stopped(task)).then_some(()));
     end(&sandbox);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
 }
 
 #[test]
-fn signals_wait_for_it_but_for_those_that_would_wake_it() {
+fn signals_except_kill_reach_a_suspended_job_after_its_resume() {
     let sandbox = two_processors();
-    let script = "trap 'echo told > told' USR1\necho $$ > worker\n\
+    let script = "trap 'echo signaled > signaled' USR1\necho $$ > worker\n\
                   while [ ! -e end ]; do i=$((i+1)); echo $i > new; mv new count; sleep 0.01; done\n";
     let id = sandbox.submit(&["-l", "ncpus=1"], script);
     sandbox.until("the first count", || (count(&sandbox) > 0).then_some(()));
     sandbox.running(&id);
-    turn(&sandbox, "suspend", &id);
-    let counted = still(&sandbox);
+    send_signal(&sandbox, "suspend", &id);
+    let counted = await_stopped(&sandbox);
     for signal in ["CONT", "USR1"] {
         sandbox.run("qsig", &["-s", signal, &id]).ok();
-        assert_eq!(still(&sandbox), counted, "{signal}");
+        assert_eq!(await_stopped(&sandbox), counted, "{signal}");
     }
-    assert!(!sandbox.file("told").exists());
-    turn(&sandbox, "resume", &id);
-    sandbox.until("the signal", || sandbox.file("told").exists().then_some(()));
-    goes_on(&sandbox, counted);
-    turn(&sandbox, "suspend", &id);
-    still(&sandbox);
+    assert!(!sandbox.file("signaled").exists());
+    send_signal(&sandbox, "resume", &id);
+    sandbox.until("the signal", || {
+        sandbox.file("signaled").exists().then_some(())
+    });
+    await_resumed(&sandbox, counted);
+    send_signal(&sandbox, "suspend", &id);
+    await_stopped(&sandbox);
     sandbox.run("qsig", &["-s", "KILL", &id]).ok();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 265);
 }
@@ -524,29 +532,29 @@ fn signals_wait_for_it_but_for_those_that_would_wake_it() {
 #[test]
 fn refused_suspensions_and_resumptions_are_reported() {
     let sandbox = two_processors();
-    let id = counting(&sandbox, &["-l", "ncpus=1"]);
+    let id = submit_counting(&sandbox, &["-l", "ncpus=1"]);
     let (held, number) = (sandbox.submit(&["-h"], "true\n"), id.clone());
-    let said = |how: &str, id: &str| sandbox.run("qsig", &["-s", how, id]);
+    let qsig = |signal: &str, id: &str| sandbox.run("qsig", &["-s", signal, id]);
     let bad_state = format!("qsig: Request invalid for state of job {number}");
     let wrong = format!("qsig: Job can not be resumed with the requested resume signal {number}");
-    for how in ["suspend", "resume", "admin-suspend", "admin-resume"] {
+    for signal in ["suspend", "resume", "admin-suspend", "admin-resume"] {
         refused_exactly(
-            said(how, &held),
+            qsig(signal, &held),
             168,
             &format!("qsig: Request invalid for state of job {held}"),
         );
     }
-    refused_exactly(said("resume", &id), 168, &bad_state);
-    turn(&sandbox, "suspend", &id);
-    refused_exactly(said("suspend", &id), 168, &bad_state);
-    refused_exactly(said("admin-resume", &id), 73, &wrong);
-    turn(&sandbox, "resume", &id);
-    sandbox.until("the resumption", || {
+    refused_exactly(qsig("resume", &id), 168, &bad_state);
+    send_signal(&sandbox, "suspend", &id);
+    refused_exactly(qsig("suspend", &id), 168, &bad_state);
+    refused_exactly(qsig("admin-resume", &id), 73, &wrong);
+    send_signal(&sandbox, "resume", &id);
+    sandbox.until("the job to resume", || {
         (sandbox.state(&id) == "R").then_some(())
     });
-    turn(&sandbox, "admin-suspend", &id);
-    refused_exactly(said("resume", &id), 73, &wrong);
-    still(&sandbox);
+    send_signal(&sandbox, "admin-suspend", &id);
+    refused_exactly(qsig("resume", &id), 73, &wrong);
+    await_stopped(&sandbox);
     assert!(
         sandbox
             .run("pbsnodes", &[&host()])
@@ -560,11 +568,11 @@ fn refused_suspensions_and_resumptions_are_reported() {
             .is_some_and(|why| why.contains("No nodes available"))
             .then_some(())
     });
-    turn(&sandbox, "admin-resume", &id);
+    send_signal(&sandbox, "admin-resume", &id);
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
     end(&sandbox);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
-    refused_exactly(said("suspend", &id), 35, "qsig: Job has finished");
+    refused_exactly(qsig("suspend", &id), 35, "qsig: Job has finished");
 }
 
 #[test]
@@ -572,27 +580,27 @@ fn all_running_subjobs_are_suspended_and_resumed_together() {
     let sandbox = two_processors();
     let script = "while [ ! -e end ]; do echo >> count.$PBS_ARRAY_INDEX; sleep 0.02; done\n";
     let array = sandbox.submit(&["-J", "1-3", "-l", "ncpus=1"], script);
-    let element = |index: u32| array.replace("[]", &format!("[{index}]"));
+    let subjob = |index: u32| array.replace("[]", &format!("[{index}]"));
     [1, 2]
         .iter()
-        .for_each(|&index| drop(sandbox.running(&element(index))));
-    turn(&sandbox, "suspend", &element(1));
-    sandbox.until("the third", || {
-        (sandbox.state(&element(3)) == "R").then_some(())
+        .for_each(|&index| drop(sandbox.running(&subjob(index))));
+    send_signal(&sandbox, "suspend", &subjob(1));
+    sandbox.until("the third subjob", || {
+        (sandbox.state(&subjob(3)) == "R").then_some(())
     });
-    sandbox.running(&element(3));
-    turn(&sandbox, "suspend", &array);
+    sandbox.running(&subjob(3));
+    send_signal(&sandbox, "suspend", &array);
     let states = || {
         [1, 2, 3]
-            .map(|index| sandbox.state(&element(index)))
+            .map(|index| sandbox.state(&subjob(index)))
             .concat()
     };
     assert_eq!(
         (states().as_str(), sandbox.state(&array).as_str()),
         ("SSS", "B")
     );
-    turn(&sandbox, "resume", &array);
-    sandbox.until("two of three", || {
+    send_signal(&sandbox, "resume", &array);
+    sandbox.until("two running subjobs", || {
         (states().matches('R').count() == 2).then_some(())
     });
     end(&sandbox);

@@ -1,4 +1,4 @@
-//! Charged usage equals the times that jobs record themselves, whichever daemon dies meanwhile.
+//! Charged usage equals the times that jobs record themselves, also when schedd is killed.
 
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
@@ -6,22 +6,24 @@ use std::fs;
 use std::time::Duration;
 
 /// A script that records its start and its processors, waits for `file`, and records its end.
-fn stamps(name: &str, file: &str) -> String {
+fn timed_script(name: &str, file: &str) -> String {
     format!(
         "date +%s.%N > {name}.start; echo $NCPUS > {name}.cores\n\
          while [ ! -e {file} ]; do sleep 0.02; done\ndate +%s.%N > {name}.end\n"
     )
 }
 
-fn stamp(sandbox: &Sandbox, name: &str) -> f64 {
+fn read_number(sandbox: &Sandbox, name: &str) -> f64 {
     sandbox.read(name).trim().parse().unwrap()
 }
 
 /// Core seconds of a job from its own records, and its number of processors.
-fn stamped(sandbox: &Sandbox, name: &str) -> (f64, f64) {
-    let cores = stamp(sandbox, &format!("{name}.cores"));
+fn measured(sandbox: &Sandbox, name: &str) -> (f64, f64) {
+    let cores = read_number(sandbox, &format!("{name}.cores"));
     (
-        (stamp(sandbox, &format!("{name}.end")) - stamp(sandbox, &format!("{name}.start"))) * cores,
+        (read_number(sandbox, &format!("{name}.end"))
+            - read_number(sandbox, &format!("{name}.start")))
+            * cores,
         cores,
     )
 }
@@ -31,18 +33,18 @@ fn used(sandbox: &Sandbox, account: &str) -> Value {
     let text = sandbox.run("qstat", &["--usage", "-F", "json"]).ok();
     let document: Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    let of = |used: &&Value| used["account"] == account;
+    let is_account = |used: &&Value| used["account"] == account;
     document["Usage"]
         .as_array()
         .unwrap()
         .iter()
-        .find(of)
+        .find(is_account)
         .cloned()
         .unwrap_or(Value::Null)
 }
 
 /// Waits until no job of an account runs. Returns its used seconds.
-fn settled(sandbox: &Sandbox, account: &str) -> f64 {
+fn await_charge(sandbox: &Sandbox, account: &str) -> f64 {
     sandbox.until("the charge", || {
         let used = used(sandbox, account);
         (used["in_use"] == 0.0).then(|| used["seconds"].as_f64().unwrap())
@@ -51,17 +53,17 @@ fn settled(sandbox: &Sandbox, account: &str) -> f64 {
 
 /// Asserts that the charged usage differs by at most one second per processor.
 #[track_caller]
-fn is_as_stamped(sandbox: &Sandbox, account: &str, names: &[&str]) {
-    let stamped = names.iter().map(|name| stamped(sandbox, name));
-    let (seconds, cores) = stamped.fold((0.0, 0.0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
-    let charged = settled(sandbox, account);
+fn assert_charged(sandbox: &Sandbox, account: &str, names: &[&str]) {
+    let measured = names.iter().map(|name| measured(sandbox, name));
+    let (seconds, cores) = measured.fold((0.0, 0.0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+    let charged = await_charge(sandbox, account);
     assert!(
         (charged - seconds).abs() <= cores,
-        "{account}: charged {charged}, stamped {seconds} on {cores}"
+        "{account}: charged {charged}, measured {seconds} on {cores} processors"
     );
 }
 
-const NODE: &str = "[[queue]]\nname = \"qexp\"\ncharge = false\n[usage]\ndecay = \"none\"\n";
+const CONFIG: &str = "[[queue]]\nname = \"qexp\"\ncharge = false\n[usage]\ndecay = \"none\"\n";
 
 fn sandbox(config: &str) -> Sandbox {
     let node = nix::unistd::gethostname().unwrap().into_string().unwrap();
@@ -74,13 +76,13 @@ fn touch(sandbox: &Sandbox, name: &str) {
 }
 
 #[test]
-fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
-    let sandbox = sandbox(NODE);
+fn charged_usage_is_correct_although_schedd_is_killed_and_restarted() {
+    let sandbox = sandbox(CONFIG);
     let submit = |name: &str, account: &str, cores: &str, file: &str, more: &[&str]| {
         let cores = format!("ncpus={cores}");
         let id = sandbox.submit(
             &[&["-A", account, "-l", &cores], more].concat(),
-            &stamps(name, file),
+            &timed_script(name, file),
         );
         sandbox.running(&id);
         id
@@ -99,17 +101,13 @@ fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
     std::thread::sleep(Duration::from_millis(2500));
     sandbox.run("schedd", &[]).ok();
     sandbox.ended(&second);
-    is_as_stamped(&sandbox, "tide", &["second"]);
-    assert_eq!(
-        used(&sandbox, "wave")["in_use"],
-        3.0,
-        "it counts while it runs"
-    );
+    assert_charged(&sandbox, "tide", &["second"]);
+    assert_eq!(used(&sandbox, "wave")["in_use"], 3.0, "running jobs count");
     touch(&sandbox, "third.go");
     sandbox.ended(&third);
     // I5: usage of jobs in qexp is not charged.
-    is_as_stamped(&sandbox, "wave", &["first", "third"]);
-    let before = ["wave", "tide"].map(|account| used(&sandbox, account));
+    assert_charged(&sandbox, "wave", &["first", "third"]);
+    let usage = ["wave", "tide"].map(|account| used(&sandbox, account));
     for stop in [true, false] {
         if stop {
             sandbox.run("schedd", &["--stop"]).ok();
@@ -119,7 +117,7 @@ fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
         sandbox.run("schedd", &[]).ok();
         assert_eq!(
             ["wave", "tide"].map(|account| used(&sandbox, account)),
-            before
+            usage
         );
     }
     let text = sandbox.run("qstat", &["--usage"]).ok();
@@ -130,7 +128,7 @@ fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
 }
 
 #[test]
-fn a_rerun_job_is_charged_for_each_attempt_and_other_weights_hold_for_the_past() {
+fn each_attempt_is_charged_and_new_weights_apply_to_past_usage() {
     let sandbox = sandbox("[usage]\ndecay = \"none\"\n");
     let script = "date +%s.%N > start.$LANAI_ATTEMPT\nwhile [ ! -e go ]; do sleep 0.02; done\ndate +%s.%N > end\n";
     let id = sandbox.submit(&["-A", "wave", "-l", "ncpus=2"], script);
@@ -143,11 +141,11 @@ fn a_rerun_job_is_charged_for_each_attempt_and_other_weights_hold_for_the_past()
     std::thread::sleep(Duration::from_millis(600));
     touch(&sandbox, "go");
     sandbox.ended(&id);
-    let seconds = stamp(&sandbox, "end") - stamp(&sandbox, "start.1");
-    let charged = settled(&sandbox, "wave");
+    let seconds = read_number(&sandbox, "end") - read_number(&sandbox, "start.1");
+    let charged = await_charge(&sandbox, "wave");
     assert!(
         (charged - 2.0 * seconds).abs() <= 2.0,
-        "charged {charged}, stamped {seconds} on 2"
+        "charged {charged}, measured {seconds} s on 2 processors"
     );
     sandbox.run("qdel", &["-x", &id]).ok();
     sandbox.run("schedd", &["--stop"]).ok();
@@ -159,7 +157,7 @@ fn a_rerun_job_is_charged_for_each_attempt_and_other_weights_hold_for_the_past()
     )
     .unwrap();
     sandbox.run("schedd", &[]).ok();
-    let again = settled(&sandbox, "wave");
+    let again = await_charge(&sandbox, "wave");
     assert!(
         (again - charged * 1.5).abs() < 1e-6,
         "F24: {again} of {charged}"
@@ -170,13 +168,13 @@ fn a_rerun_job_is_charged_for_each_attempt_and_other_weights_hold_for_the_past()
 fn clock_steps_charge_no_usage() {
     let mut sandbox = sandbox("[usage]\ndecay = \"none\"\n");
     sandbox.set("LANAI_TEST_CLOCK", sandbox.file("clock").display());
-    let set = |off: i64| {
+    let set = |offset: i64| {
         let new = sandbox.file("clock.new");
-        fs::write(&new, off.to_string()).unwrap();
+        fs::write(&new, offset.to_string()).unwrap();
         fs::rename(new, sandbox.file("clock")).unwrap();
     };
     set(0);
-    let id = sandbox.submit(&["-A", "wave", "-l", "ncpus=2"], &stamps("job", "go"));
+    let id = sandbox.submit(&["-A", "wave", "-l", "ncpus=2"], &timed_script("job", "go"));
     sandbox.running(&id);
     let before = used(&sandbox, "wave")["seconds"].as_f64().unwrap();
     for hours in [1, -1, 48] {
@@ -193,11 +191,11 @@ fn clock_steps_charge_no_usage() {
     sandbox.run("schedd", &[]).ok();
     touch(&sandbox, "go");
     sandbox.ended(&id);
-    is_as_stamped(&sandbox, "wave", &["job"]);
+    assert_charged(&sandbox, "wave", &["job"]);
 }
 
 #[test]
-fn charges_that_count_no_more_are_kept_as_long_as_the_history_alone() {
+fn charges_outside_the_windows_expire_with_the_history() {
     let sandbox = sandbox(
         "[server]\nhistory = \"2s\"\n[usage]\ndecay = \"window\"\nwindow = \"1s\"\nwindows = 1\n",
     );
@@ -207,7 +205,7 @@ fn charges_that_count_no_more_are_kept_as_long_as_the_history_alone() {
         Some(used(&sandbox, "wave")).filter(|used| used["in_use"] == 0.0)
     });
     assert!(kept["seconds"].as_f64().unwrap() > 0.2, "{kept}");
-    sandbox.until("the end of its charge", || {
+    sandbox.until("the expiry of the charge", || {
         used(&sandbox, "wave").is_null().then_some(())
     });
     sandbox.run("schedd", &["--stop"]).ok();

@@ -19,7 +19,7 @@ fn seconds(shown: &Value) -> f64 {
         .fold(0.0, |sum, part| 60.0 * sum + part.parse::<f64>().unwrap())
 }
 
-fn rest(millis: u64) {
+fn pause(millis: u64) {
     sleep(Duration::from_millis(millis));
 }
 
@@ -36,37 +36,41 @@ fn eligible_time_excludes_holds_and_continues_through_restarts_and_clock_steps()
     let submitted = Instant::now();
     let id = sandbox.submit(&["-l", "ncpus=100000"], "true\n");
     let accepted = Instant::now();
-    rest(2200);
+    pause(2200);
     restart(&sandbox);
-    let asked = Instant::now();
+    let requested = Instant::now();
     sandbox.run("qhold", &[&id]).ok();
-    let least = asked.duration_since(accepted).as_secs_f64().floor();
-    let most = submitted.elapsed().as_secs_f64();
-    let had = eligible(&sandbox, &id);
-    assert!((least..=most).contains(&had), "{least} <= {had} <= {most}");
+    let min = requested.duration_since(accepted).as_secs_f64().floor();
+    let max = submitted.elapsed().as_secs_f64();
+    let before = eligible(&sandbox, &id);
+    assert!((min..=max).contains(&before), "{min} <= {before} <= {max}");
     assert_eq!(sandbox.job(&id)["accrue_type"], 1);
     fs::write(sandbox.file("clock"), "3600000").unwrap();
-    rest(1200);
+    pause(1200);
     restart(&sandbox);
-    assert_eq!(eligible(&sandbox, &id), had, "held, it accrues nothing");
-    let asked = Instant::now();
+    assert_eq!(
+        eligible(&sandbox, &id),
+        before,
+        "a held job accrues no eligible time"
+    );
+    let requested = Instant::now();
     sandbox.run("qrls", &[&id]).ok();
     let released = Instant::now();
     assert_eq!(sandbox.job(&id)["accrue_type"], 2);
     sandbox.kill("schedd");
-    rest(2200);
-    // Two readings are rounded down, so up to two seconds may be missing.
-    let least = released.elapsed().as_secs_f64() + had - 1.0;
-    let away = eligible(&sandbox, &id);
+    pause(2200);
+    // The displayed time is rounded down, so up to a second may be missing.
+    let min = released.elapsed().as_secs_f64() + before - 1.0;
+    let while_down = eligible(&sandbox, &id);
     assert!(
-        (least..=had + 1.0 + asked.elapsed().as_secs_f64()).contains(&away),
-        "{least} <= {away}"
+        (min..=before + 1.0 + requested.elapsed().as_secs_f64()).contains(&while_down),
+        "{min} <= {while_down}"
     );
     sandbox.run("schedd", &[]).ok();
-    let back = eligible(&sandbox, &id);
+    let after_restart = eligible(&sandbox, &id);
     assert!(
-        (away..=had + 1.0 + asked.elapsed().as_secs_f64()).contains(&back),
-        "{away} <= {back}"
+        (while_down..=before + 1.0 + requested.elapsed().as_secs_f64()).contains(&after_restart),
+        "{while_down} <= {after_restart}"
     );
     let shown = sandbox.run("qstat", &["-f", &id]).ok();
     assert!(
@@ -95,7 +99,7 @@ fn eligible_time_excludes_holds_and_continues_through_restarts_and_clock_steps()
 /// I13: an array waits first for its own limit and then for free resources. Changes made by a cycle
 /// are stored like changes made by requests.
 #[test]
-fn an_array_at_its_own_limit_accrues_nothing_until_that_is_lifted() {
+fn an_array_at_its_own_limit_accrues_no_eligible_time() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
     let sandbox = Sandbox::configured(&format!("[[node]]\nname = \"{node}\"\nncpus = 1\n"));
@@ -104,25 +108,30 @@ fn an_array_at_its_own_limit_accrues_nothing_until_that_is_lifted() {
         "while [ ! -e go ]; do sleep 0.05; done\n",
     );
     sandbox.running(&id.replace("[]", "[0]"));
-    let kind = || sandbox.job(&id)["accrue_type"].clone();
-    sandbox.until("the verdict of the limit", || (kind() == 1).then_some(()));
-    let had = eligible(&sandbox, &id);
+    let accrue_type = || sandbox.job(&id)["accrue_type"].clone();
+    sandbox.until("the array to wait for its limit", || {
+        (accrue_type() == 1).then_some(())
+    });
+    let before = eligible(&sandbox, &id);
     restart(&sandbox);
-    rest(1200);
-    assert_eq!((eligible(&sandbox, &id), kind()), (had, Value::from(1)));
+    pause(1200);
+    assert_eq!(
+        (eligible(&sandbox, &id), accrue_type()),
+        (before, Value::from(1))
+    );
     sandbox
         .run("qalter", &["-W", "max_run_subjobs=2", &id])
         .ok();
-    sandbox.until("the verdict of want of room", || {
-        (kind() == 2).then_some(())
+    sandbox.until("the array to wait for free resources", || {
+        (accrue_type() == 2).then_some(())
     });
     let lifted = Instant::now();
-    rest(2200);
+    pause(2200);
     restart(&sandbox);
-    let least = had + lifted.elapsed().as_secs_f64() - 1.0;
-    let has = eligible(&sandbox, &id);
-    assert!((least..=least + 5.0).contains(&has), "{least} <= {has}");
+    let min = before + lifted.elapsed().as_secs_f64() - 1.0;
+    let after = eligible(&sandbox, &id);
+    assert!((min..=min + 5.0).contains(&after), "{min} <= {after}");
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&id);
-    assert_eq!(kind(), 4);
+    assert_eq!(accrue_type(), 4);
 }

@@ -2,8 +2,8 @@
 //! of arbitrary trees.
 //!
 //! `fairshare_vectors.json` holds examples from the tests and manuals of other systems. Examples of
-//! methods that Lanai has must match. [`ELSEWHERE`] gives the reason why each other kind does not
-//! apply.
+//! methods that Lanai has must match. [`NOT_APPLICABLE`] gives the reason why each other kind does
+//! not apply.
 
 use crate::support::cases;
 use crate::support::sandbox::Sandbox;
@@ -19,44 +19,44 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Kinds of examples that no fair-share method covers, each with its reason.
-const ELSEWHERE: &[(&str, &str)] = &[
-    (
-        "flux_usage",
-        "how usage fades, not what it makes of anybody's place",
-    ),
+const NOT_APPLICABLE: &[(&str, &str)] = &[
+    ("flux_usage", "decay of usage, not fair-share factors"),
     (
         "maui_fs_usage",
-        "how usage fades in windows, not what it makes of anybody's place",
+        "decay of usage by windows, not fair-share factors",
     ),
     (
         "it4i_decay",
-        "how usage fades by steps, not what it makes of anybody's place",
+        "decay of usage by steps, not fair-share factors",
     ),
     (
         "slurm_decay",
-        "how usage fades; stepping drifts, and Lanai's is exact",
+        "decay of usage in steps, which drifts; Lanai's decay is exact",
     ),
     (
         "yt_fair_share",
-        "divides what is free now between pools; Lanai has no such method",
+        "division of the cluster among pools, not fair-share factors",
     ),
     (
         "yt_hdrf",
-        "divides what is free now between pools; Lanai has no such method",
+        "division of the cluster among pools, not fair-share factors",
     ),
     (
         "yt_guarantees",
-        "guarantees of pools; Lanai has no such method",
+        "guarantees of pools, not fair-share factors",
     ),
-    ("yt_starvation", "who preempts, not who goes first"),
+    (
+        "yt_starvation",
+        "which pool may preempt, not the order of jobs",
+    ),
     (
         "yt_preemption_classes",
-        "who is preempted, not who goes first",
+        "which jobs may be preempted, not the order of jobs",
     ),
 ];
 
 #[test]
-fn every_vector_of_a_method_on_offer_comes_out_to_the_printed_digit() {
+fn examples_of_other_systems_match_to_the_printed_digit() {
     let vectors: Vec<Value> = serde_json::from_str(include_str!("fairshare_vectors.json")).unwrap();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for vector in &vectors {
@@ -72,34 +72,36 @@ fn every_vector_of_a_method_on_offer_comes_out_to_the_printed_digit() {
             "maui_fs_priority" => maui_priority(input, expected),
             "it4i_priority" => it4i_priority(input, expected),
             _ => assert!(
-                ELSEWHERE.iter().any(|(other, _)| *other == kind),
-                "what is {kind} ({name})?"
+                NOT_APPLICABLE.iter().any(|(other, _)| *other == kind),
+                "example {name} has the unknown kind {kind}"
             ),
         }
     }
-    let offered: usize = counts
+    let covered: usize = counts
         .iter()
-        .filter(|(kind, _)| !ELSEWHERE.iter().any(|(e, _)| e == *kind))
+        .filter(|(kind, _)| !NOT_APPLICABLE.iter().any(|(e, _)| e == *kind))
         .map(|x| x.1)
         .sum();
-    assert_eq!((vectors.len(), offered), (40, 17), "{counts:?}");
+    assert_eq!((vectors.len(), covered), (40, 17), "{counts:?}");
     assert!(
-        ELSEWHERE.iter().all(|(kind, _)| counts.contains_key(kind)),
-        "ELSEWHERE names a kind that is not there"
+        NOT_APPLICABLE
+            .iter()
+            .all(|(kind, _)| counts.contains_key(kind)),
+        "NOT_APPLICABLE contains a kind without examples"
     );
 }
 
 fn text(value: &Value) -> &str {
     value
         .as_str()
-        .unwrap_or_else(|| panic!("{value} is no text"))
+        .unwrap_or_else(|| panic!("{value} is not a string"))
 }
 
 fn number(value: &Value) -> f64 {
     value
         .as_f64()
         .or_else(|| value.as_str()?.parse().ok())
-        .unwrap_or_else(|| panic!("{value} is no number"))
+        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 fn shares(value: &Value) -> Shares {
@@ -140,7 +142,7 @@ impl Site {
         self.usage.insert(member(account, user), usage);
     }
 
-    fn stand(self, method: Method, tie_rule: TieRule) -> ShareTable {
+    fn table(self, method: Method, tie_rule: TieRule) -> ShareTable {
         let policy = FairShare {
             method,
             tie_rule,
@@ -182,9 +184,9 @@ fn slurm(name: &str, method: Method, input: &Value, expected: &Value) {
         };
         site.add_account(account, parent, shares);
     }
-    let table = site.stand(method, TieRule::Slurm);
+    let table = site.table(method, TieRule::Slurm);
     for (key, row) in expected.as_object().unwrap() {
-        let entry = find(&table, key).unwrap_or_else(|| panic!("{name}: nobody is {key}"));
+        let entry = find(&table, key).unwrap_or_else(|| panic!("{name}: no row for {key}"));
         for (column, printed) in row.as_object().unwrap() {
             if let Some(ours) = slurm_column(entry, column, key.ends_with('/')) {
                 assert_eq!(&ours, printed, "{name}: {column} of {key}");
@@ -217,7 +219,7 @@ fn slurm_column(entry: &ShareRow, column: &str, is_account: bool) -> Option<Valu
         "eff_usage" => Some(six(entry.effective)),
         "level_fs" => Some(entry.level.map_or(Value::Null, six)),
         "fairshare" => (!is_account).then(|| six(entry.factor)),
-        other => panic!("what is {other}?"),
+        other => panic!("unknown column {other}"),
     }
 }
 
@@ -232,7 +234,7 @@ fn flux_walk(name: &str, input: &Value, expected: &Value) {
             (false, _) => site.add_user(account, user, shares(&row[3]), number(&row[4])),
         }
     }
-    let table = site.stand(Method::Tree, TieRule::Flux);
+    let table = site.table(Method::Tree, TieRule::Flux);
     let factor = |user: &str| format!("{:.6}", find(&table, user).unwrap().factor);
     for figures in [&expected["fairshare"], &expected["published"]]
         .into_iter()
@@ -258,7 +260,7 @@ fn flux_walk(name: &str, input: &Value, expected: &Value) {
     );
 }
 
-/// F16: the formula of its scenario with the weights of the example.
+/// F16: the formula of scenario F16 with the weights of the example.
 fn flux_priority(input: &Value, expected: &Value) {
     let formula = "fairshare_factor * fairshare_weight + queue_priority * queue_weight + bank * bank_weight \
                    + (urgency - 16) * 1000";
@@ -271,11 +273,11 @@ fn flux_priority(input: &Value, expected: &Value) {
         "queue_weight",
         "bank_weight",
     ];
-    let usual = [0.0, 0.0, 0.0, 16.0, 100_000.0, 10_000.0, 0.0];
+    let defaults = [0.0, 0.0, 0.0, 16.0, 100_000.0, 10_000.0, 0.0];
     let value = |name: &str| {
         let place = names.iter().position(|known| *known == name)?;
         Some(expression::ExpressionValue::Number(
-            input[place].as_f64().unwrap_or(usual[place]),
+            input[place].as_f64().unwrap_or(defaults[place]),
         ))
     };
     assert_eq!(
@@ -286,8 +288,8 @@ fn flux_priority(input: &Value, expected: &Value) {
 }
 
 /// PBS starts with one second for every user and adds the value set by `pbsfs` to all ancestors.
-/// With such usage the classic formulas give its numbers. Decay, and the sum of walltime and ncpus,
-/// are covered by the decay and formula tests.
+/// With such usage, the classic formulas give the same numbers. Decay, and the sum of walltime and
+/// ncpus, are covered by the decay and formula tests.
 fn openpbs(input: &Value, expected: &Value) {
     let tree = input["tree"].as_object().unwrap();
     let parent = |name: &str| text(&tree[name][0]).to_string();
@@ -307,10 +309,10 @@ fn openpbs(input: &Value, expected: &Value) {
     };
     for (user, printed) in expected["tree_usage"].as_object().unwrap() {
         let group = (least + below(&parent(user))) / total;
-        let held = classic::effective(set(user).unwrap_or(least) / total, group, part(user));
+        let effective = classic::effective(set(user).unwrap_or(least) / total, group, part(user));
         let entitlement = part(&parent(user)) * part(user);
         assert_eq!(
-            &Value::from(format!("{held:.4}")),
+            &Value::from(format!("{effective:.4}")),
             printed,
             "usage of {user}"
         );
@@ -319,7 +321,7 @@ fn openpbs(input: &Value, expected: &Value) {
             format!("{:.4}", number(&expected["perc"][user])),
             "perc of {user}"
         );
-        let factor = format!("{:.4}", classic::factor(held, entitlement));
+        let factor = format!("{:.4}", classic::factor(effective, entitlement));
         assert_eq!(
             Value::from(factor),
             expected["factor"][user],
@@ -377,25 +379,25 @@ fn schedd_shows_how_shares_are_divided() {
     let config =
         "[[account]]\nname = \"a\"\nshares = 3\nusers = [\"ann\"]\n[[account]]\nname = \"b\"\n";
     let sandbox = Sandbox::configured(config);
-    let said = sandbox.run("schedd", &["--check"]).ok();
+    let output = sandbox.run("schedd", &["--check"]).ok();
     let expected = "# fairshare: classic, by user@account\n#   a: shares 3, 75.00% of all: ann 1\n#   \
                       b: shares 1, 25.00% of all: any user\n";
-    assert!(said.ends_with(expected), "{said}");
+    assert!(output.ends_with(expected), "{output}");
 }
 
 // ---------------------------------------------------------------- properties of any tree
 
 /// A generated tree of up to 7 accounts. Each has an index for its parent among the earlier
 /// accounts, its shares, and users with shares and usage.
-type Made = Vec<(usize, u32, Vec<(u32, u32)>)>;
+type GeneratedTree = Vec<(usize, u32, Vec<(u32, u32)>)>;
 
-fn made() -> impl Strategy<Value = Made> {
+fn generated_tree() -> impl Strategy<Value = GeneratedTree> {
     let users = prop::collection::vec((0..5u32, 0..1000u32), 0..5);
     prop::collection::vec((0..8usize, 0..5u32, users), 1..8)
 }
 
 /// A value of 4 stands for the parent's shares.
-fn made_shares(number: u32) -> Shares {
+fn generated_shares(number: u32) -> Shares {
     if number == 4 {
         Shares::Parent
     } else {
@@ -403,20 +405,20 @@ fn made_shares(number: u32) -> Shares {
     }
 }
 
-fn site(made: &Made) -> Site {
+fn site(tree: &GeneratedTree) -> Site {
     let mut site = Site::default();
-    for (place, (parent, shares, users)) in made.iter().enumerate() {
+    for (place, (parent, shares, users)) in tree.iter().enumerate() {
         let parent = (*parent < place).then(|| format!("a{parent}"));
         site.add_account(
             &format!("a{place}"),
             parent.as_deref(),
-            made_shares(*shares),
+            generated_shares(*shares),
         );
         for (number, (shares, usage)) in users.iter().enumerate() {
             site.add_user(
                 &format!("a{place}"),
                 &format!("u{number}"),
-                made_shares(*shares),
+                generated_shares(*shares),
                 f64::from(*usage),
             );
         }
@@ -441,8 +443,8 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn factors_lie_between_nothing_and_one_and_ranks_follow_them(made in made(), method in method(), ties in tie_rule()) {
-        let table = site(&made).stand(method, ties);
+    fn factors_lie_between_0_and_1_and_determine_the_ranks(tree in generated_tree(), method in method(), ties in tie_rule()) {
+        let table = site(&tree).table(method, ties);
         let rows: Vec<&ShareRow> = table.accounts.values().chain(table.members.values()).collect();
         for row in &rows {
             prop_assert!((0.0..=1.0).contains(&row.factor), "{row:?}");
@@ -456,23 +458,23 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_the_file_changes_nothing(made in made(), method in method(), ties in tie_rule(), turn in 0..8usize) {
-        let straight = site(&made).stand(method, ties);
-        let mut turned = site(&made);
-        let middle = turn % turned.accounts.len();
-        turned.accounts.rotate_left(middle);
-        for account in &mut turned.accounts {
+    fn the_order_of_accounts_and_users_has_no_effect(tree in generated_tree(), method in method(), ties in tie_rule(), rotation in 0..8usize) {
+        let original = site(&tree).table(method, ties);
+        let mut rotated = site(&tree);
+        let middle = rotation % rotated.accounts.len();
+        rotated.accounts.rotate_left(middle);
+        for account in &mut rotated.accounts {
             account.users.iter_mut().for_each(|users| users.reverse());
         }
-        prop_assert_eq!(straight, turned.stand(method, ties));
+        prop_assert_eq!(original, rotated.table(method, ties));
     }
 
     /// F20: with equal shares, less usage gives a higher factor.
     #[test]
-    fn of_accounts_with_equal_shares_the_one_with_less_usage_is_first(uses in prop::collection::vec(0..1000u32, 2..6), method in method()) {
+    fn with_equal_shares_less_usage_gives_a_higher_factor(uses in prop::collection::vec(0..1000u32, 2..6), method in method()) {
         prop_assume!(method != Method::Off);
         let users: Vec<(u32, u32)> = uses.iter().map(|&usage| (1, usage)).collect();
-        let table = site(&vec![(0, 1, users), (0, 1, vec![(1, 500)])]).stand(method, TieRule::Slurm);
+        let table = site(&vec![(0, 1, users), (0, 1, vec![(1, 500)])]).table(method, TieRule::Slurm);
         let factor = |number: usize| table.members[&Member::new("a0", &format!("u{number}"))].factor;
         for (one, used) in uses.iter().enumerate() {
             for (other, others) in uses.iter().enumerate() {
@@ -481,10 +483,10 @@ proptest! {
         }
     }
 
-    /// Every member has an entry, for every subject of usage, with and without a tree.
+    /// Every member has a row, for every subject of usage, with and without a share tree.
     #[test]
-    fn whoever_is_named_stands(made in made(), account in 0..10usize, user in 0..6u32, subject in 0..4usize) {
-        let mut site = site(&made);
+    fn every_member_with_usage_has_a_row(tree in generated_tree(), account in 0..10usize, user in 0..6u32, subject in 0..4usize) {
+        let mut site = site(&tree);
         let member = Member::new(&format!("a{account}"), &format!("u{user}"));
         site.usage.entry(member.clone()).or_insert(0.0);
         let subject = UsageSubject::ALL[subject].1;

@@ -15,18 +15,18 @@ fn sandbox(more: &str) -> Sandbox {
     ))
 }
 
-const EQUALS: &str = "[[account]]\nname = \"heavy\"\n[[account]]\nname = \"light\"\n";
+const EQUAL_SHARES: &str = "[[account]]\nname = \"heavy\"\n[[account]]\nname = \"light\"\n";
 
-/// Submits a job that records its start and end and runs `takes` in between.
-fn submit(sandbox: &Sandbox, account: &str, name: &str, cores: u32, takes: &str) -> String {
-    let script = format!("date +%s.%N > {name}.start\n{takes}\ndate +%s.%N > {name}.end\n");
+/// Submits a job that records its start and end and runs `command` in between.
+fn submit(sandbox: &Sandbox, account: &str, name: &str, cores: u32, command: &str) -> String {
+    let script = format!("date +%s.%N > {name}.start\n{command}\ndate +%s.%N > {name}.end\n");
     sandbox.submit(
         &["-A", account, "-N", name, "-l", &format!("ncpus={cores}")],
         &script,
     )
 }
 
-fn told(sandbox: &Sandbox, arguments: &[&str]) -> Value {
+fn qstat_json(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     let text = sandbox
         .run("qstat", &[arguments, &["-F", "json"]].concat())
         .ok();
@@ -38,38 +38,38 @@ fn row(document: &Value, list: &str, account: &str) -> Value {
     let rows = document[list]
         .as_array()
         .unwrap_or_else(|| panic!("{document}"));
-    let is_meant =
+    let matches =
         |row: &&Value| row["account"] == account && (list == "Usage" || row["user"].is_null());
-    rows.iter().find(is_meant).cloned().unwrap_or(Value::Null)
+    rows.iter().find(matches).cloned().unwrap_or(Value::Null)
 }
 
-fn real(value: &Value) -> f64 {
+fn float(value: &Value) -> f64 {
     value
         .as_f64()
-        .unwrap_or_else(|| panic!("{value} is no number"))
+        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// Recorded run of a job: account, start, end and processors.
-struct Stamped {
+struct RecordedRun {
     account: &'static str,
     from: f64,
     to: f64,
     cores: f64,
 }
 
-impl Stamped {
-    fn of(sandbox: &Sandbox, account: &'static str, name: &str, cores: u32) -> Stamped {
-        let stamp = |end: &str| {
+impl RecordedRun {
+    fn of(sandbox: &Sandbox, account: &'static str, name: &str, cores: u32) -> RecordedRun {
+        let time = |end: &str| {
             sandbox
                 .read(&format!("{name}.{end}"))
                 .trim()
                 .parse()
                 .unwrap()
         };
-        Stamped {
+        RecordedRun {
             account,
-            from: stamp("start"),
-            to: stamp("end"),
+            from: time("start"),
+            to: time("end"),
             cores: cores.into(),
         }
     }
@@ -80,7 +80,7 @@ impl Stamped {
     }
 }
 
-fn used(all: &[Stamped], account: &str, at: f64) -> f64 {
+fn used(all: &[RecordedRun], account: &str, at: f64) -> f64 {
     all.iter()
         .filter(|job| job.account == account)
         .map(|job| job.used(at))
@@ -88,8 +88,8 @@ fn used(all: &[Stamped], account: &str, at: f64) -> f64 {
 }
 
 #[test]
-fn starts_follow_the_shares_and_each_is_explained() {
-    let sandbox = sandbox(EQUALS);
+fn starts_follow_the_shares_and_the_priority_is_shown() {
+    let sandbox = sandbox(EQUAL_SHARES);
     let past = submit(
         &sandbox,
         "heavy",
@@ -103,15 +103,15 @@ fn starts_follow_the_shares_and_each_is_explained() {
     for number in 1..=6 {
         for account in ["heavy", "light"] {
             let name = format!("{account}{number}");
-            let id = submit(&sandbox, account, &name, 1, "sleep $(cat takes)");
+            let id = submit(&sandbox, account, &name, 1, "sleep $(cat duration)");
             jobs.push((account, name, id, 1));
         }
     }
-    is_explained(&sandbox, &jobs[1].2, &jobs[12].2);
+    assert_priority_is_shown(&sandbox, &jobs[1].2, &jobs[12].2);
     std::thread::sleep(std::time::Duration::from_millis(1200).saturating_sub(began.elapsed()));
-    // Each job takes so long that the first job has used as much as three and a half of them.
+    // With this duration, the first job has used as much as 3.5 of the later ones.
     fs::write(
-        sandbox.file("takes"),
+        sandbox.file("duration"),
         format!("{:.3}", began.elapsed().as_secs_f64() * 2.0 / 3.5),
     )
     .unwrap();
@@ -119,30 +119,30 @@ fn starts_follow_the_shares_and_each_is_explained() {
     for (.., id, _) in &jobs {
         sandbox.ended(id);
     }
-    let mut all: Vec<Stamped> = jobs
+    let mut all: Vec<RecordedRun> = jobs
         .iter()
-        .map(|(account, name, _, cores)| Stamped::of(&sandbox, account, name, *cores))
+        .map(|(account, name, _, cores)| RecordedRun::of(&sandbox, account, name, *cores))
         .collect();
     all.sort_by(|a, b| a.from.total_cmp(&b.from));
-    follow_the_shares(&all);
+    assert_starts_follow_shares(&all);
     for account in ["heavy", "light"] {
-        let charged = real(&row(&told(&sandbox, &["--usage"]), "Usage", account)["seconds"]);
-        let stamped = used(&all, account, f64::MAX);
+        let charged = float(&row(&qstat_json(&sandbox, &["--usage"]), "Usage", account)["seconds"]);
+        let recorded = used(&all, account, f64::MAX);
         assert!(
-            (charged - stamped).abs() <= 1.0,
-            "{account}: charged {charged}, stamped {stamped}"
+            (charged - recorded).abs() <= 1.0,
+            "{account}: charged {charged}, recorded {recorded}"
         );
     }
     // F9: the score at start is kept, however shares change later.
-    let document = told(&sandbox, &["--priority", &jobs[1].2, &jobs[2].2]);
-    let score = |at: usize| real(&document["Jobs"][&jobs[at].2]["priority"]["score_at_start"]);
+    let document = qstat_json(&sandbox, &["--priority", &jobs[1].2, &jobs[2].2]);
+    let score = |at: usize| float(&document["Jobs"][&jobs[at].2]["priority"]["score_at_start"]);
     assert!(score(1) < score(2) && score(2) > 9000.0, "{document}");
 }
 
-/// While all wait for the first job: checks the displayed priority of the heavy account's first job
-/// and the light account's last.
-fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
-    let place = |id: &str| told(sandbox, &["--priority", id])["Jobs"][id]["priority"].clone();
+/// Checks the displayed priority of the heavy account's first job and the light account's last,
+/// while all jobs wait for the job `past`.
+fn assert_priority_is_shown(sandbox: &Sandbox, heavy: &str, light: &str) {
+    let place = |id: &str| qstat_json(sandbox, &["--priority", id])["Jobs"][id]["priority"].clone();
     let (first, last) = (place(heavy), place(light));
     assert_eq!(
         [&first["rank"], &first["of"], &last["rank"]],
@@ -155,16 +155,16 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     );
     for (place, next) in [(&first, &first["before"]), (&last, &last["after"])] {
         let parts = place["parts"].as_array().unwrap();
-        let product = |part: &Value| real(&part["product"]);
+        let product = |part: &Value| float(&part["product"]);
         assert!(
             parts
                 .iter()
-                .all(|part| product(part) == real(&part["factor"]) * real(&part["weight"])),
+                .all(|part| product(part) == float(&part["factor"]) * float(&part["weight"])),
             "{place}"
         );
         assert_eq!(
             parts.iter().map(product).sum::<f64>(),
-            real(&place["score"]),
+            float(&place["score"]),
             "F18"
         );
         let shares = parts
@@ -179,7 +179,7 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     }
     // The heavy account has all usage, so its factor is 1/4.
     assert_eq!(
-        [real(&first["score"]), real(&last["score"])],
+        [float(&first["score"]), float(&last["score"])],
         [2500.0, 10000.0]
     );
     let text = sandbox.run("qstat", &["--priority", heavy]).ok();
@@ -188,7 +188,7 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
         "{text}"
     );
     assert!(text.contains("fair_share 2500 against 10000"), "{text}");
-    let queue = told(sandbox, &["--priority"]);
+    let queue = qstat_json(sandbox, &["--priority"]);
     let mut ranks: Vec<i64> = queue["Jobs"]
         .as_object()
         .unwrap()
@@ -201,13 +201,13 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
         sandbox.run("qstat", &["--priority"]).ok().lines().count(),
         2 + 12
     );
-    let why = told(sandbox, &["--why", heavy])["Jobs"][heavy]["why"].clone();
+    let why = qstat_json(sandbox, &["--why", heavy])["Jobs"][heavy]["why"].clone();
     assert_eq!(
         (&why["reason"]["code"], &why["ahead"]),
         (&"amount.ncpus".into(), &6.into()),
         "{why}"
     );
-    let shares = told(sandbox, &["--shares"]);
+    let shares = qstat_json(sandbox, &["--shares"]);
     let (heavy, light) = (
         row(&shares, "Shares", "heavy"),
         row(&shares, "Shares", "light"),
@@ -224,7 +224,7 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     assert_eq!(
         (&heavy["in_use"], &heavy["balance_after"]),
         (&2.0.into(), &Value::Null),
-        "nobody else runs"
+        "no other account runs jobs"
     );
     assert_eq!(light["balance_after"], 0.0);
     assert!(
@@ -243,10 +243,10 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     assert_eq!(sandbox.run("qstat", &["--priority", "777"]).code, 153);
 }
 
-/// Asserts that each start is of the account with less usage, apart from the delay of a start, as
-/// long as both have queued jobs.
+/// Asserts that, while both accounts have queued jobs, the account with less usage starts the next
+/// job. Usage may differ by the delay of a start.
 #[track_caller]
-fn follow_the_shares(all: &[Stamped]) {
+fn assert_starts_follow_shares(all: &[RecordedRun]) {
     let order: Vec<&str> = all[1..].iter().map(|job| job.account).collect();
     let both_wait = |at: usize| {
         ["heavy", "light"]
@@ -273,24 +273,24 @@ fn follow_the_shares(all: &[Stamped]) {
         .unwrap();
     assert!(
         order[..last_light].contains(&"heavy"),
-        "once level, they take turns: {order:?}"
+        "with equal usage, the accounts must alternate: {order:?}"
     );
 }
 
-/// I7: a number, from the last cycle.
+/// I7: the value is a number, from the last cycle.
 #[test]
 fn the_fair_share_priority_is_shown_on_the_job() {
     let sandbox = sandbox(&format!(
-        "[fairshare]\nmethod = \"linear\"\nsubject = \"account\"\n{EQUALS}"
+        "[fairshare]\nmethod = \"linear\"\nsubject = \"account\"\n{EQUAL_SHARES}"
     ));
     for account in ["heavy", "heavy", "light"] {
         let id = submit(&sandbox, account, "past", 2, "sleep 0.4");
         sandbox.ended(&id);
     }
-    let usage = told(&sandbox, &["--usage"]);
+    let usage = qstat_json(&sandbox, &["--usage"]);
     let [heavy, light] =
-        ["heavy", "light"].map(|account| real(&row(&usage, "Usage", account)["decayed"]));
-    // Requests more than exists: the job stays queued and uses nothing.
+        ["heavy", "light"].map(|account| float(&row(&usage, "Usage", account)["decayed"]));
+    // Requests more processors than exist: the job stays queued and uses nothing.
     let id = submit(&sandbox, "heavy", "waits", 3, "true");
     let expected = 1e6 * (1.0 - heavy / (heavy + light));
     let shown = sandbox.until("the priority", || {
@@ -298,26 +298,26 @@ fn the_fair_share_priority_is_shown_on_the_job() {
         (!shown.is_null()).then_some(shown)
     });
     assert!(
-        (real(&shown) - expected).abs() < 1e-3,
-        "{shown}, not {expected}"
+        (float(&shown) - expected).abs() < 1e-3,
+        "{shown}, expected {expected}"
     );
     let text = sandbox.run("qstat", &["-f", &id]).ok();
     assert!(text.contains("\n    Resource_List.fairshare = 3"), "{text}");
-    let place = told(&sandbox, &["--priority", &id])["Jobs"][&id]["priority"].clone();
+    let place = qstat_json(&sandbox, &["--priority", &id])["Jobs"][&id]["priority"].clone();
     let share = place["parts"]
         .as_array()
         .unwrap()
         .iter()
         .find(|part| part["name"] == "fair_share")
         .unwrap();
-    assert_eq!(real(&share["factor"]) * 1e6, real(&shown));
+    assert_eq!(float(&share["factor"]) * 1e6, float(&shown));
 }
 
-/// A cycle without queued jobs of the account sets it for the running job as well.
+/// A cycle also sets the value of a running job whose account has no queued jobs.
 #[test]
-fn the_fair_share_priority_is_shown_of_a_running_job() {
+fn the_fair_share_priority_is_shown_for_a_running_job() {
     let sandbox = sandbox(&format!(
-        "[fairshare]\nmethod = \"linear\"\nsubject = \"account\"\n{EQUALS}"
+        "[fairshare]\nmethod = \"linear\"\nsubject = \"account\"\n{EQUAL_SHARES}"
     ));
     let id = submit(
         &sandbox,
@@ -327,7 +327,7 @@ fn the_fair_share_priority_is_shown_of_a_running_job() {
         "while [ ! -e go ]; do sleep 0.05; done",
     );
     sandbox.running(&id);
-    // Requests more than exists, so the job stays queued.
+    // Requests more processors than exist, so the job stays queued.
     let other = submit(&sandbox, "light", "waits", 3, "true");
     let share = |id: &str| sandbox.job(id)["Resource_List"]["fairshare"].clone();
     sandbox.until("a cycle", || (!share(&other).is_null()).then_some(()));
@@ -336,7 +336,7 @@ fn the_fair_share_priority_is_shown_of_a_running_job() {
     sandbox.ended(&id);
 }
 
-/// Y1, Y2: a job below its fair share is shown as starving, with the time since then.
+/// Y1, Y2: a job that stays below its fair share is shown as starving, with the start of that time.
 #[test]
 fn a_starving_job_is_shown_by_shares_and_why() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
@@ -349,14 +349,14 @@ fn a_starving_job_is_shown_by_shares_and_why() {
     sandbox.running(&first);
     let second = sandbox.submit(&["-l", "ncpus=1"], "sleep 60\n");
     let row = |id: &str| {
-        let rows = told(&sandbox, &["--shares"])["FairShares"]
+        let rows = qstat_json(&sandbox, &["--shares"])["FairShares"]
             .as_array()
             .cloned()
             .unwrap_or_default();
         rows.into_iter().find(|row| row["operation"] == id)
     };
     let status = |id: &str| row(id).and_then(|row| row["status"].as_str().map(String::from));
-    sandbox.until("less", || {
+    sandbox.until("usage below the fair share", || {
         status(&second).filter(|status| status == "below_fair_share")
     });
     sandbox.until("starvation", || {
@@ -372,7 +372,7 @@ fn a_starving_job_is_shown_by_shares_and_why() {
         (&0.0.into(), &"ncpus".into())
     );
     assert!(
-        two["below_since"].is_number() && real(&two["fair_share"]) == 0.5,
+        two["below_since"].is_number() && float(&two["fair_share"]) == 0.5,
         "{two}"
     );
     let text = sandbox.run("qstat", &["--shares"]).ok();

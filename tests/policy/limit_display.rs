@@ -13,14 +13,14 @@ fn limited(limits: &str) -> Sandbox {
 }
 
 fn limits(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {
-    let said = sandbox
+    let output = sandbox
         .run("qstat", &[&["--limits", "-F", "json"], arguments].concat())
         .ok();
     let document: Value =
-        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+        serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"));
     document["Limits"]
         .as_array()
-        .unwrap_or_else(|| panic!("{said}"))
+        .unwrap_or_else(|| panic!("{output}"))
         .clone()
 }
 
@@ -32,13 +32,13 @@ fn a_limit_is_shown_with_its_usage_and_the_jobs_it_blocks() {
         .map(|_| sandbox.submit(&[], "sleep 1000\n"))
         .collect();
     ids[..2].iter().for_each(|id| drop(sandbox.running(id)));
-    let barred = || {
+    let blocked = || {
         limits(&sandbox, &[])
             .first()
             .is_some_and(|one| one["barred"] == 1)
             .then_some(())
     };
-    sandbox.until("a look at all three", barred);
+    sandbox.until("a cycle with all three jobs", blocked);
 
     let text = sandbox.run("qstat", &["--limits"]).ok();
     let row: Vec<&str> = text
@@ -74,8 +74,8 @@ fn a_limit_is_shown_with_its_usage_and_the_jobs_it_blocks() {
     );
 
     assert!(
-        limits(&sandbox, &["-u", "nobody-else"]).is_empty(),
-        "another's limits are none of his"
+        limits(&sandbox, &["-u", "no-such-user"]).is_empty(),
+        "limits of other users must not be shown"
     );
     assert_eq!(
         limits(&sandbox, &["-u", &format!("{}@somewhere", user())]).len(),
@@ -84,7 +84,7 @@ fn a_limit_is_shown_with_its_usage_and_the_jobs_it_blocks() {
     assert_eq!(
         sandbox.run("qstat", &["--limits", &ids[0]]).code,
         2,
-        "it takes no operands"
+        "--limits takes no operands"
     );
 
     let why = sandbox.run("qstat", &["--why", &ids[2]]).ok();
@@ -120,30 +120,33 @@ fn held_jobs_and_subjobs_count_as_documented() {
             .filter(is_running)
             .count()
     };
-    sandbox.until("four elements", || (running() == 4).then_some(()));
+    sandbox.until("four running subjobs", || (running() == 4).then_some(()));
     let used = |rows: &[Value], stage: &str, quantity: &str| -> Value {
         let row = rows
             .iter()
             .find(|row| row["stage"] == stage && row["quantity"] == quantity);
         row.unwrap_or_else(|| panic!("{stage} {quantity}: {rows:?}"))["used"].clone()
     };
-    let rows = sandbox.until("a look at all", || {
+    let rows = sandbox.until("a cycle with all jobs", || {
         let rows = limits(&sandbox, &[]);
         (used(&rows, "idle", "jobs") == 2).then_some(rows)
     });
-    let told = |stage, quantity| used(&rows, stage, quantity);
+    let usage = |stage, quantity| used(&rows, stage, quantity);
     assert_eq!(
         (
-            told("running", "ncpus"),
-            told("queued", "jobs"),
-            told("waiting", "jobs")
+            usage("running", "ncpus"),
+            usage("queued", "jobs"),
+            usage("waiting", "jobs")
         ),
         (json!(4), json!(7), json!(2)),
-        "a held job is queued, and waits for nothing"
+        "a held job counts as queued, not as waiting"
     );
-    assert_eq!(told("queued", "mem"), json!(8u64 << 30), "in bytes");
+    assert_eq!(usage("queued", "mem"), json!(8u64 << 30), "in bytes");
     let nearest: Vec<&Value> = rows.iter().map(|row| &row["quantity"]).collect();
-    assert_eq!(nearest[0], "ncpus", "4 of 4: {rows:?}");
+    assert_eq!(
+        nearest[0], "ncpus",
+        "the exhausted limit must come first: {rows:?}"
+    );
     let text = sandbox.run("qstat", &["--limits"]).ok();
     assert!(
         text.contains("8gb") && text.contains(number(&array)),

@@ -20,7 +20,7 @@ fn three_nodes(config: &str) -> Sandbox {
 }
 
 /// The three nodes with an allocation script of the site.
-fn with_program(script: &str, more: &str) -> Sandbox {
+fn with_allocation_script(script: &str, more: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     let program = sandbox.script("choose", script);
     let placement = format!(
@@ -52,7 +52,7 @@ fn refused(sandbox: &Sandbox, arguments: &[&str]) -> (i32, String) {
 #[test]
 fn an_invalid_placement_preference_is_refused_with_position_and_hint() {
     let sandbox = three_nodes("");
-    for (wish, code, said) in [
+    for (option, code, message) in [
         (
             "requirements=host.memory.total >= ",
             166,
@@ -81,10 +81,10 @@ fn an_invalid_placement_preference_is_refused_with_position_and_hint() {
         ),
         ("qos=very high", 166, "qos"),
     ] {
-        let (found, text) = refused(&sandbox, &["-W", wish]);
+        let (found, text) = refused(&sandbox, &["-W", option]);
         assert!(
-            found == code && text.contains(said),
-            "{wish}: {found} {text}"
+            found == code && text.contains(message),
+            "{option}: {found} {text}"
         );
     }
 }
@@ -93,7 +93,7 @@ fn an_invalid_placement_preference_is_refused_with_position_and_hint() {
 fn a_job_runs_on_its_preferred_nodes_and_shows_them() {
     let sandbox = three_nodes("");
     let script = "echo $NCPUS; cat $PBS_NODEFILE\n";
-    for (request, wanted, shown, said) in [
+    for (request, nodes, shown, output) in [
         (
             &["-W", "hosts=n2"][..],
             "(n2:ncpus=1)",
@@ -130,8 +130,8 @@ fn a_job_runs_on_its_preferred_nodes_and_shows_them() {
         ),
     ] {
         let id = sandbox.submit(&[request, &["-j", "oe", "-o", "out"]].concat(), script);
-        assert_eq!(place(&sandbox, &id), wanted, "{request:?}");
-        assert_eq!(sandbox.read("out"), said, "{request:?}");
+        assert_eq!(place(&sandbox, &id), nodes, "{request:?}");
+        assert_eq!(sandbox.read("out"), output, "{request:?}");
         let full = sandbox.run("qstat", &["-xf", &id]).ok();
         assert!(full.contains(shown), "{request:?}: {full}");
     }
@@ -140,18 +140,18 @@ fn a_job_runs_on_its_preferred_nodes_and_shows_them() {
 #[test]
 fn a_singlejob_node_runs_no_other_job() {
     let sandbox = three_nodes("");
-    let until = "while [ ! -e go ]; do sleep 0.02; done\n";
-    let alone = sandbox.submit(&["-W", "naccess=singlejob", "-l", "walltime=60"], until);
+    let script = "while [ ! -e go ]; do sleep 0.02; done\n";
+    let alone = sandbox.submit(&["-W", "naccess=singlejob", "-l", "walltime=60"], script);
     let job = sandbox.running(&alone);
     let other = sandbox.submit(
         &["-l", "select=1:ncpus=1:vnode=n1", "-l", "walltime=60"],
         "true\n",
     );
     assert_eq!(job["exec_vnode"], "(n1:ncpus=1)");
-    sandbox.until("the other's reason", || {
+    sandbox.until("the reason of the waiting job", || {
         sandbox.job(&other)["comment"]
             .as_str()
-            .filter(|said| said.starts_with("Not Running"))
+            .filter(|comment| comment.starts_with("Not Running"))
             .map(|_| ())
     });
     fs::write(sandbox.file("go"), "").unwrap();
@@ -159,7 +159,7 @@ fn a_singlejob_node_runs_no_other_job() {
 }
 
 #[test]
-fn a_quality_of_service_is_given_altered_and_shown() {
+fn a_quality_of_service_is_set_changed_and_shown() {
     let sandbox = three_nodes("");
     let qos = |id: &str| {
         let full = sandbox.run("qstat", &["-f", id]).ok();
@@ -178,37 +178,37 @@ fn a_quality_of_service_is_given_altered_and_shown() {
 
 /// M8i: the script chooses among the candidate nodes.
 #[test]
-fn a_program_of_the_site_chooses_the_nodes() {
-    let sandbox = with_program("cat >> $0.asked; echo >> $0.asked; cat $0.says", "");
-    let says = |names: &str| fs::write(sandbox.file("choose.says"), names).unwrap();
-    says("n2\nn3\n");
+fn an_allocation_script_chooses_the_nodes() {
+    let sandbox = with_allocation_script("cat >> $0.input; echo >> $0.input; cat $0.output", "");
+    let answer = |names: &str| fs::write(sandbox.file("choose.output"), names).unwrap();
+    answer("n2\nn3\n");
     let id = sandbox.submit(&["-l", "select=1:ncpus=4", "-W", "qos=high"], "true\n");
     assert_eq!(place(&sandbox, &id), "(n2:ncpus=4)");
-    let asked = || fs::read_to_string(sandbox.file("choose.asked")).unwrap();
-    let question: serde_json::Value = serde_json::from_str(asked().trim()).unwrap();
+    let queries = || fs::read_to_string(sandbox.file("choose.input")).unwrap();
+    let query: serde_json::Value = serde_json::from_str(queries().trim()).unwrap();
     assert_eq!(
         (
-            &question["job"]["qos"],
-            &question["job"]["Resource_List"]["ncpus"]
+            &query["job"]["qos"],
+            &query["job"]["Resource_List"]["ncpus"]
         ),
         (&"high".into(), &4.into())
     );
-    let names: Vec<&str> = question["nodes"]
+    let names: Vec<&str> = query["nodes"]
         .as_array()
         .unwrap()
         .iter()
         .filter_map(|n| n["name"].as_str())
         .collect();
     assert_eq!(
-        (names, &question["nodes"][0]["resources_available"]["ncpus"]),
+        (names, &query["nodes"][0]["resources_available"]["ncpus"]),
         (vec!["n1", "n2", "n3"], &4.into())
     );
     // One query for equal jobs.
     let wide = sandbox.submit(&["-J", "1-6", "-l", "select=1:ncpus=3"], "sleep 0.2\n");
     sandbox.ended(&wide);
-    assert_eq!(asked().lines().count(), 2, "{}", asked());
-    // An invalid answer.
-    says("nX\n");
+    assert_eq!(queries().lines().count(), 2, "{}", queries());
+    // A name that is no candidate node is reported; schedd then selects the nodes.
+    answer("nX\n");
     let id = sandbox.submit(&["-l", "select=1:ncpus=2"], "true\n");
     assert_eq!(place(&sandbox, &id), "(n1:ncpus=2)");
     let log = sandbox.log();
@@ -218,22 +218,22 @@ fn a_program_of_the_site_chooses_the_nodes() {
 /// M8i: after the timeout the script and its child processes are killed.
 #[test]
 fn a_hanging_allocation_script_times_out_with_its_children() {
-    let sandbox = with_program("sleep 61.5 & wait", "program_timeout = \"1s\"");
+    let sandbox = with_allocation_script("sleep 61.5 & wait", "program_timeout = \"1s\"");
     let started = Instant::now();
     let id = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
     sandbox.until("the reason", || {
         sandbox.job(&id)["comment"]
             .as_str()
-            .filter(|said| said.contains("program that chooses nodes"))
+            .filter(|comment| comment.contains("program that chooses nodes"))
             .map(|_| ())
     });
-    let asked = Instant::now();
+    let requested = Instant::now();
     sandbox.run("qstat", &["--version"]).ok();
     let other = sandbox.submit(&["-h"], "true\n");
     assert!(
-        !other.is_empty() && asked.elapsed() < Duration::from_millis(900),
+        !other.is_empty() && requested.elapsed() < Duration::from_millis(900),
         "{:?}",
-        asked.elapsed()
+        requested.elapsed()
     );
     assert_eq!(place(&sandbox, &id), "(n1:ncpus=1)");
     assert!(
@@ -241,7 +241,7 @@ fn a_hanging_allocation_script_times_out_with_its_children() {
         "{:?}",
         started.elapsed()
     );
-    let left = || {
+    let children = || {
         let lines = fs::read_dir("/proc")
             .unwrap()
             .flatten()
@@ -250,13 +250,15 @@ fn a_hanging_allocation_script_times_out_with_its_children() {
             .filter(|line| line.starts_with(b"sleep\x0061.5\0"))
             .count()
     };
-    sandbox.until("its end", || (left() == 0).then_some(()));
+    sandbox.until("the end of the script's children", || {
+        (children() == 0).then_some(())
+    });
     let again = Instant::now();
     let id = sandbox.submit(&["-l", "select=1:ncpus=2"], "true\n");
     assert_eq!(place(&sandbox, &id), "(n1:ncpus=2)");
     assert!(
         again.elapsed() < Duration::from_secs(1),
-        "it rests: {:?}",
+        "the script must not run again soon after a timeout: {:?}",
         again.elapsed()
     );
     assert!(

@@ -21,8 +21,8 @@ fn submit(sandbox: &Sandbox, priority: i32, more: &[&str], script: &str) -> Stri
     sandbox.submit(&arguments, script)
 }
 
-/// Waits until a job's script has begun and created a file with its name.
-fn begun(sandbox: &Sandbox, name: &str) {
+/// Waits until a script has created the file `name`.
+fn until_file(sandbox: &Sandbox, name: &str) {
     sandbox.until(name, || sandbox.work().join(name).exists().then_some(()));
 }
 
@@ -33,10 +33,10 @@ const HIGH: &str = "echo >high\n";
 fn a_victim_that_ends_on_sigterm_is_preempted_within_a_second() {
     let sandbox = sandbox("mode = \"aggressive\"");
     let low = submit(&sandbox, 0, &[], LOW);
-    begun(&sandbox, "low");
+    until_file(&sandbox, "low");
     let submitted = Instant::now();
     let high = submit(&sandbox, 10, &[], "echo >high\nsleep 1\n");
-    begun(&sandbox, "high");
+    until_file(&sandbox, "high");
     let took = submitted.elapsed();
     println!("preempted and started within {} ms", took.as_millis());
     assert!(took < Duration::from_secs(1), "{took:?}");
@@ -48,25 +48,26 @@ fn a_victim_that_ends_on_sigterm_is_preempted_within_a_second() {
     let comment = job["comment"].as_str().unwrap().to_string();
     let wanted = format!("Not Running: Job was preempted: requeued for job {high} (");
     assert!(comment.starts_with(&wanted), "{comment}");
-    let told = |id: &str| sandbox.run("tracejob", &[id]).ok();
+    let trace = |id: &str| sandbox.run("tracejob", &[id]).ok();
     assert!(
-        told(&low).contains(&format!("Job preempted: requeued for job {high}")),
+        trace(&low).contains(&format!("Job preempted: requeued for job {high}")),
         "{}",
-        told(&low)
+        trace(&low)
     );
     assert!(
-        told(&high).contains(&format!("Preempted for this job: job {low}")),
+        trace(&high).contains(&format!("Preempted for this job: job {low}")),
         "{}",
-        told(&high)
+        trace(&high)
     );
     let accounts = sandbox.run("qacct", &["-j", &low, "-F", "json"]).ok();
-    let told = [
+    let expected = [
         format!("\"made_way_for\":\"{high}\""),
         "\"made_way_by\":\"requeue\"".to_string(),
     ];
     assert!(
-        told.iter()
-            .all(|told| accounts.replace(":\t", ":").contains(told)),
+        expected
+            .iter()
+            .all(|part| accounts.replace(":\t", ":").contains(part)),
         "{accounts}"
     );
     sandbox.ended(&high);
@@ -87,10 +88,10 @@ fn a_victim_that_ignores_sigterm_is_killed_after_the_grace_period() {
         &[],
         "trap '' TERM\necho >low\nwhile true; do sleep 0.05; done\n",
     );
-    begun(&sandbox, "low");
+    until_file(&sandbox, "low");
     let submitted = Instant::now();
     submit(&sandbox, 10, &[], HIGH);
-    begun(&sandbox, "high");
+    until_file(&sandbox, "high");
     let took = submitted.elapsed();
     println!(
         "preempted and started within {} ms, of which 1000 are the grace",
@@ -108,19 +109,23 @@ fn a_subjob_ends_by_itself_under_passive_preemption() {
     let sandbox = sandbox("mode = \"passive\"");
     let script = "echo $PBS_ARRAY_INDEX >>begun\nsleep 0.7\necho $PBS_ARRAY_INDEX >>done\n";
     let low = submit(&sandbox, 0, &["-J", "1-3"], script);
-    begun(&sandbox, "begun");
+    until_file(&sandbox, "begun");
     let high = submit(&sandbox, 10, &[], "echo H >>done\n");
     sandbox.ended(&high);
     sandbox.ended(&low);
     assert_eq!(sandbox.read("done"), "1\nH\n2\n3\n");
-    assert_eq!(sandbox.read("begun"), "1\n2\n3\n", "none was begun twice");
+    assert_eq!(
+        sandbox.read("begun"),
+        "1\n2\n3\n",
+        "no subjob may start twice"
+    );
 }
 
 /// Time after a label of `qstat --why`, such as `Planned:`.
-fn moment(why: &str, word: &str) -> Option<String> {
+fn shown_time(why: &str, label: &str) -> Option<String> {
     let line = why
         .lines()
-        .find_map(|line| line.trim_start().strip_prefix(word))?;
+        .find_map(|line| line.trim_start().strip_prefix(label))?;
     let (at, _) = line
         .trim_start()
         .trim_start_matches("starts at ")
@@ -132,7 +137,7 @@ fn moment(why: &str, word: &str) -> Option<String> {
 const POLL: &str = "[cycle]\npoll_interval = \"1s\"";
 
 /// Waits for several more cycles, so that the results of the first one are stored.
-fn cycles_pass(sandbox: &Sandbox) {
+fn wait_for_cycles(sandbox: &Sandbox) {
     let latest = || {
         let text = sandbox.run("qstat", &["--cycles", "-F", "json"]).ok();
         let cycles: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -154,19 +159,19 @@ fn the_planned_start_under_passive_preemption_equals_the_estimate() {
     ] {
         let sandbox = sandbox(&format!("mode = \"passive\"\nno_agenda = \"wait\"\n{POLL}"));
         submit(&sandbox, 0, more, LOW);
-        begun(&sandbox, "low");
+        until_file(&sandbox, "low");
         let high = submit(&sandbox, 10, &["-l", "walltime=60"], HIGH);
         let why = || sandbox.run("qstat", &["--why", &high]).ok();
-        let promised = sandbox.until("a promise", || moment(&why(), "Planned:"));
+        let planned = sandbox.until("a planned start", || shown_time(&why(), "Planned:"));
         let text = why();
         assert_eq!(
-            moment(&text, "Predicted:"),
-            Some(promised.clone()),
+            shown_time(&text, "Predicted:"),
+            Some(planned.clone()),
             "{text}"
         );
-        cycles_pass(&sandbox);
+        wait_for_cycles(&sandbox);
         let text = why();
-        assert_eq!(moment(&text, "Planned:"), Some(promised), "{text}");
+        assert_eq!(shown_time(&text, "Planned:"), Some(planned), "{text}");
         let trace = sandbox.run("tracejob", &[&high]).ok();
         assert!(
             !trace.contains("were changed") && !text.contains("Delayed"),
@@ -188,18 +193,20 @@ fn no_start_is_planned_if_the_end_of_the_victim_is_unknown() {
     );
     let sandbox = sandbox(&endless);
     submit(&sandbox, 0, &[], LOW);
-    begun(&sandbox, "low");
+    until_file(&sandbox, "low");
     let high = submit(&sandbox, 10, &[], HIGH);
     let start = || {
         sandbox.job(&high)["estimated"]["start_time"]
             .as_str()
             .map(String::from)
     };
-    let first = sandbox.until("a promise", start);
-    let second = sandbox.until("a later promise", || start().filter(|at| *at != first));
+    let first = sandbox.until("an estimated start", start);
+    let second = sandbox.until("a later estimated start", || {
+        start().filter(|at| *at != first)
+    });
     // A slip of less than a second is not recorded. The second move exceeds that, so a slip would
     // be recorded with it.
-    sandbox.until("one later still", || {
+    sandbox.until("a third estimated start", || {
         start().filter(|at| *at != first && *at != second)
     });
     let why = sandbox.run("qstat", &["--why", &high]).ok();
@@ -212,7 +219,7 @@ fn no_start_is_planned_if_the_end_of_the_victim_is_unknown() {
 /// Y8: an array whose limit is lowered to two running subjobs keeps the oldest two; the others run
 /// later.
 #[test]
-fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {
+fn repair_requeues_subjobs_beyond_a_lowered_limit() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
     let config = format!("[preemption]\nrepair = true\n[[node]]\nname = \"{node}\"\nncpus = 4\n");
@@ -221,11 +228,15 @@ fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {
     let array = sandbox.submit(&["-l", "ncpus=1", "-J", "1-4%4"], script);
     let subjobs = [1, 2, 3, 4].map(|index| array.replace("[]", &format!("[{index}]")));
     let states = || subjobs.each_ref().map(|id| sandbox.state(id)).join("");
-    sandbox.until("all run", || (states() == "RRRR").then_some(()));
+    sandbox.until("four running subjobs", || {
+        (states() == "RRRR").then_some(())
+    });
     sandbox
         .run("qalter", &["-W", "max_run_subjobs=2", &array])
         .ok();
-    sandbox.until("two are put back", || (states() == "RRQQ").then_some(()));
+    sandbox.until("two requeued subjobs", || {
+        (states() == "RRQQ").then_some(())
+    });
     assert_eq!(sandbox.job(&subjobs[3])["preempted"], 1);
     std::fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(sandbox.ended(&array)["Exit_status"], 0);
@@ -237,14 +248,14 @@ fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {
 fn the_comment_of_a_suspended_job_ends_with_the_suspension() {
     let sandbox = sandbox("mode = \"aggressive\"\naction = \"suspend\"");
     let low = submit(&sandbox, 0, &[], LOW);
-    begun(&sandbox, "low");
+    until_file(&sandbox, "low");
     let high = submit(
         &sandbox,
         10,
         &[],
         "echo >high\nwhile [ ! -e done ]; do sleep 0.05; done\n",
     );
-    begun(&sandbox, "high");
+    until_file(&sandbox, "high");
     let comment = sandbox.job(&low)["comment"]
         .as_str()
         .unwrap_or_default()
@@ -267,12 +278,12 @@ fn the_comment_of_a_suspended_job_ends_with_the_suspension() {
 
 /// Y17: a job that saves its state on the signal and exits with 0 is finished.
 #[test]
-fn a_job_that_checkpoints_on_its_signal_and_ends_well_is_done() {
+fn a_job_that_exits_with_0_on_its_signal_is_finished() {
     let sandbox = sandbox("mode = \"aggressive\"\ninterruption = \"5s\"");
     let script =
         "trap 'echo saved >saved; exit 0' USR1\necho >low\nwhile true; do sleep 0.05; done\n";
     let low = submit(&sandbox, 0, &["-W", "interrupt=USR1"], script);
-    begun(&sandbox, "low");
+    until_file(&sandbox, "low");
     let high = submit(&sandbox, 10, &[], HIGH);
     let ended = sandbox.ended(&low);
     assert_eq!(
@@ -290,31 +301,32 @@ fn a_job_that_checkpoints_on_its_signal_and_ends_well_is_done() {
         .1;
     assert!(
         std::path::Path::new(output).exists(),
-        "it is over, and so is its output: {output}"
+        "a finished job must have its output file: {output}"
     );
     sandbox.ended(&high);
 }
 
 /// Y17: a job that does not end in time is requeued.
 #[test]
-fn a_job_that_is_not_done_in_time_is_run_again() {
+fn a_job_that_does_not_end_in_time_is_requeued() {
     let sandbox = sandbox("mode = \"aggressive\"\ninterruption = \"500ms\"");
-    let script = "trap 'echo told >told' USR1\necho >low\nwhile [ ! -e go ]; do sleep 0.05; done\n";
+    let script =
+        "trap 'echo caught >caught' USR1\necho >low\nwhile [ ! -e go ]; do sleep 0.05; done\n";
     let low = submit(&sandbox, 0, &["-W", "interrupt=USR1"], script);
-    begun(&sandbox, "low");
+    until_file(&sandbox, "low");
     let high = submit(&sandbox, 10, &[], HIGH);
     sandbox.ended(&high);
     std::fs::write(sandbox.file("go"), "").unwrap();
     let ended = sandbox.ended(&low);
     assert_eq!(
-        (sandbox.read("told").as_str(), &ended["run_count"]),
-        ("told\n", &2.into())
+        (sandbox.read("caught").as_str(), &ended["run_count"]),
+        ("caught\n", &2.into())
     );
 }
 
-/// G8: resources freed by preemption stay with the preemptor across a death of schedd.
+/// G8: resources freed by preemption stay with the preemptor if schedd is killed.
 #[test]
-fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
+fn freed_resources_stay_with_the_preemptor_if_schedd_is_killed() {
     let sandbox = sandbox("mode = \"aggressive\"\ngrace = \"2s\"");
     submit(
         &sandbox,
@@ -322,9 +334,9 @@ fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
         &[],
         "trap '' TERM\necho >low\nwhile true; do sleep 0.05; done\n",
     );
-    begun(&sandbox, "low");
+    until_file(&sandbox, "low");
     let high = submit(&sandbox, 10, &[], "echo >high\nsleep 0.5\n");
-    sandbox.until("the victim to be told", || {
+    sandbox.until("the preemption in the comment", || {
         sandbox.job(&high)["comment"]
             .as_str()
             .is_some_and(|comment| comment.contains("preemption of"))
@@ -338,7 +350,7 @@ fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
     assert_eq!(
         sandbox.read("higher"),
         "high\n",
-        "who came later started later"
+        "the job submitted later must start later"
     );
 }
 
@@ -347,9 +359,9 @@ fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
 fn a_job_marked_not_preemptable_is_not_preempted() {
     let sandbox = sandbox("mode = \"aggressive\"");
     submit(&sandbox, 0, &["-W", "no_preempt=true"], LOW);
-    begun(&sandbox, "low");
+    until_file(&sandbox, "low");
     let high = submit(&sandbox, 10, &[], HIGH);
-    sandbox.until("the verdict", || {
+    sandbox.until("the job to be queued", || {
         (sandbox.state(&high) == "Q").then_some(())
     });
     std::thread::sleep(Duration::from_millis(500));
@@ -364,7 +376,7 @@ fn a_job_marked_not_preemptable_is_not_preempted() {
 fn only_managers_set_the_preemption_order() {
     let sandbox = sandbox("mode = \"aggressive\"");
     let low = submit(&sandbox, 0, &[], LOW);
-    begun(&sandbox, "low");
+    until_file(&sandbox, "low");
     sandbox
         .run("qmgr", &["-c", "set sched preempt_order = S"])
         .ok();
@@ -372,13 +384,13 @@ fn only_managers_set_the_preemption_order() {
         &sandbox,
         10,
         &[],
-        "while [ ! -e over ]; do sleep 0.05; done\n",
+        "while [ ! -e done ]; do sleep 0.05; done\n",
     );
     sandbox.running(&high);
     assert_eq!(sandbox.state(&low), "S");
-    std::fs::write(sandbox.file("over"), "").unwrap();
+    std::fs::write(sandbox.file("done"), "").unwrap();
     sandbox.ended(&high);
-    sandbox.until("the first to go on", || {
+    sandbox.until("the first job to resume", || {
         (sandbox.state(&low) == "R").then_some(())
     });
     sandbox
@@ -386,7 +398,7 @@ fn only_managers_set_the_preemption_order() {
         .ok();
     sandbox.ended(&submit(&sandbox, 10, &[], HIGH));
     assert_eq!(sandbox.job(&low)["preempted"], 2);
-    sandbox.until("the second begin", || {
+    sandbox.until("the second start of the first job", || {
         (sandbox.job(&low)["run_count"] == 2).then_some(())
     });
 }

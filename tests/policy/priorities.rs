@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Asserts that the command succeeded and printed one warning with this text.
 #[track_caller]
-fn warned(done: &Done, text: &str) {
+fn assert_warned(done: &Done, text: &str) {
     assert!(
         done.code == 0 && done.err.contains(text) && done.err.lines().count() == 1,
         "{text:?}: {done:?}"
@@ -55,7 +55,7 @@ fn expedite_is_refused_without_a_grant() {
 
 /// F4: membership in a group is decided by the system's group database.
 #[test]
-fn a_quality_of_service_for_a_group_is_for_its_members() {
+fn a_quality_of_service_for_a_group_is_limited_to_its_members() {
     let Some([ann, bob]) = two_users("grp") else {
         return;
     };
@@ -63,11 +63,11 @@ fn a_quality_of_service_for_a_group_is_for_its_members() {
     let sandbox = shared(&format!(
         "[[qos]]\nname = \"urgent\"\nfactor = 1\ngroups = [\"{own}\"]\n"
     ));
-    let ask = ["-h", "-W", "qos=urgent", "--", "true"];
-    let id = ann.run(&sandbox, "qsub", &ask).line();
+    let arguments = ["-h", "-W", "qos=urgent", "--", "true"];
+    let id = ann.run(&sandbox, "qsub", &arguments).line();
     assert_eq!(sandbox.job(&id)["qos"], "urgent");
     refused(
-        bob.run(&sandbox, "qsub", &ask),
+        bob.run(&sandbox, "qsub", &arguments),
         159,
         &format!("is for groups {own}, operators and managers"),
     );
@@ -78,7 +78,7 @@ fn a_quality_of_service_for_a_group_is_for_its_members() {
     );
 }
 
-/// F7: the user factor is the owner's, and only lowers the priority.
+/// F7: only the owner sets the user factor, and it only lowers the priority.
 #[test]
 fn only_the_owner_sets_the_user_factor() {
     let Some([ann, bob]) = two_users("fac") else {
@@ -121,7 +121,7 @@ fn only_the_owner_sets_the_user_factor() {
         .ok();
     assert!(
         sandbox.job(&id)["user_factor"].is_null(),
-        "1 is what every job has"
+        "factor 1 is the default and is not shown"
     );
     let id = ann.submit(&sandbox, &["-h"], "#PBS --user-factor .3\ntrue\n");
     assert_eq!(sandbox.job(&id)["user_factor"], 0.3);
@@ -138,7 +138,7 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     };
     let sandbox = shared(&format!("operators = [\"{}\"]\n", bob.name));
     let done = ann.run(&sandbox, "qsub", &["-h", "-p", "5", "--", "true"]);
-    warned(
+    assert_warned(
         &done,
         "qsub: warning: only operators may set priority 5: it is 0, by [order] user_priority = \"lower_only\"",
     );
@@ -146,7 +146,7 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     assert_eq!(sandbox.job(&id)["Priority"], 0);
     let lowered = ann.run(&sandbox, "qalter", &["-p", "-5", &id]);
     assert!(lowered.err.is_empty() && lowered.code == 0, "{lowered:?}");
-    warned(
+    assert_warned(
         &ann.run(&sandbox, "qalter", &["-p", "7", &id]),
         "qalter: warning: only operators may set priority 7: it is 0",
     );
@@ -158,7 +158,7 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
 /// Q18: the server decides which priorities are valid. The owner of a personal installation is its
 /// operator.
 #[test]
-fn where_the_lowest_is_best_priorities_go_from_1_to_9999() {
+fn with_lowest_is_best_priorities_range_from_1_to_9999() {
     let sandbox = Sandbox::configured("[order]\nlowest_is_best = true\n");
     let id = sandbox.submit(&["-h"], "true\n");
     assert_eq!(sandbox.job(&id)["Priority"], 9999);
@@ -179,6 +179,7 @@ fn where_the_lowest_is_best_priorities_go_from_1_to_9999() {
     assert_eq!(sandbox.job(&id)["Priority"], 5000);
 }
 
+/// Displayed eligible time in seconds.
 fn seconds(sandbox: &Sandbox, id: &str) -> f64 {
     let text = sandbox.job(id)["eligible_time"]
         .as_str()
@@ -192,18 +193,18 @@ fn seconds(sandbox: &Sandbox, id: &str) -> f64 {
 #[test]
 fn the_eligible_time_set_by_an_operator_continues_and_survives_restarts() {
     let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
-    let waits = sandbox.submit(&["-l", "ncpus=100000"], "true\n");
+    let waiting = sandbox.submit(&["-l", "ncpus=100000"], "true\n");
     let held = sandbox.submit(&["-h"], "true\n");
-    let given = Instant::now();
+    let set_at = Instant::now();
     sandbox
-        .run("qalter", &["-W", "eligible_time=1:00:00", &waits, &held])
+        .run("qalter", &["-W", "eligible_time=1:00:00", &waiting, &held])
         .ok();
     std::thread::sleep(Duration::from_millis(2200));
     sandbox.kill("schedd");
     sandbox.run("schedd", &[]).ok();
-    let has = seconds(&sandbox, &waits);
-    let most = 3600.0 + given.elapsed().as_secs_f64();
-    assert!((3602.0..=most).contains(&has), "3602 <= {has} <= {most}");
+    let shown = seconds(&sandbox, &waiting);
+    let max = 3600.0 + set_at.elapsed().as_secs_f64();
+    assert!((3602.0..=max).contains(&shown), "3602 <= {shown} <= {max}");
     assert_eq!(seconds(&sandbox, &held), 3600.0);
     refused(
         sandbox.run("qalter", &["-W", "eligible_time=x", &held]),
@@ -216,13 +217,13 @@ fn the_eligible_time_set_by_an_operator_continues_and_survives_restarts() {
     sandbox.ended(&held);
     assert!(
         seconds(&sandbox, &held) >= 3600.0,
-        "what it has accrued it keeps"
+        "a released job keeps its eligible time"
     );
 }
 
-/// I6: as in PBS, it can be changed while the job runs.
+/// I6: as in PBS, the eligible time can be changed while the job runs.
 #[test]
-fn the_eligible_time_of_a_running_job_may_be_set_but_not_by_its_owner() {
+fn operators_but_not_owners_set_the_eligible_time_of_a_running_job() {
     let Some([ann, _]) = two_users("elig") else {
         return;
     };
@@ -257,7 +258,7 @@ fn an_ineffective_qorder_is_reported() {
             "true\n",
         )
     });
-    let help = format!(
+    let hint = format!(
         "qorder affects only jobs of equal priority (qstat --priority); qalter --user-factor=0.5 {short}"
     );
     for jobs in [[&short, &long], [&long, &short]] {
@@ -265,7 +266,7 @@ fn an_ineffective_qorder_is_reported() {
             let done = sandbox.run("qorder", &[jobs[0], jobs[1]]);
             done.err
                 .contains(&format!("qorder: warning: {short} still starts first"))
-                .then(|| warned(&done, &help))
+                .then(|| assert_warned(&done, &hint))
         });
     }
 }
@@ -273,7 +274,7 @@ fn an_ineffective_qorder_is_reported() {
 /// X18: ordered by priority, `-p` is the hint. With a site formula there is no hint.
 #[test]
 fn an_ineffective_qorder_is_reported_with_a_hint() {
-    for (order, help) in [
+    for (order, hint) in [
         (
             "by = \"priority\"\nuser_priority = \"free\"",
             "; qalter -p would change that",
@@ -294,33 +295,33 @@ fn an_ineffective_qorder_is_reported_with_a_hint() {
                 "true\n",
             )
         });
-        let help = format!("of equal priority (qstat --priority){help}\n");
+        let hint = format!("of equal priority (qstat --priority){hint}\n");
         sandbox.until("a warning", || {
             let done = sandbox.run("qorder", &[&low, &high]);
             done.err
                 .contains(&format!("qorder: warning: {high} still starts first"))
-                .then(|| warned(&done, &help))
+                .then(|| assert_warned(&done, &hint))
         });
     }
 }
 
-/// F18: a changed job shows the effect at once.
+/// F18: `qstat --priority` shows the effect of a change at once.
 #[test]
-fn a_changed_factor_shows_at_once() {
+fn a_changed_user_factor_is_shown_at_once() {
     let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     sandbox.run("schedd", &[]).ok();
     let id = sandbox.submit(&["-l", "select=1:ncpus=1:vnode=nowhere"], "true\n");
     for factor in ["0.25", "0.5", "0.75"] {
-        let counts = |out: &str| out.contains(&format!(" {factor} ")) && out.contains("  user ");
+        let is_shown = |out: &str| out.contains(&format!(" {factor} ")) && out.contains("  user ");
         sandbox.run("qstat", &["--priority", &id]).ok();
         sandbox.run("qalter", &["--user-factor", factor, &id]).ok();
-        let told = sandbox.run("qstat", &["--priority", &id]).ok();
-        assert!(counts(&told), "{factor}: {told}");
+        let output = sandbox.run("qstat", &["--priority", &id]).ok();
+        assert!(is_shown(&output), "{factor}: {output}");
     }
 }
 
 /// Queued jobs in scheduling order.
-fn in_order(sandbox: &Sandbox) -> Vec<String> {
+fn scheduling_order(sandbox: &Sandbox) -> Vec<String> {
     let document = sandbox.run("qstat", &["--priority", "-F", "json"]).ok();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     let jobs = document["Jobs"].as_object().unwrap();
@@ -332,7 +333,7 @@ fn in_order(sandbox: &Sandbox) -> Vec<String> {
     places.into_iter().map(|(_, id)| id).collect()
 }
 
-/// This holds in the default order, too.
+/// `-p` has this effect in the default order, too.
 #[test]
 fn a_priority_orders_the_jobs_of_its_owner() {
     let sandbox = Sandbox::configured("[cycle]\nscheduling = false\n");
@@ -343,14 +344,14 @@ fn a_priority_orders_the_jobs_of_its_owner() {
         )
     };
     let [one, two, three] = [0; 3].map(|_| submit(&[]).line());
-    assert_eq!(in_order(&sandbox), [&*one, &*two, &*three]);
+    assert_eq!(scheduling_order(&sandbox), [&*one, &*two, &*three]);
     let raised = sandbox.run("qalter", &["-p", "500", &three]);
     assert_eq!((raised.code, &*raised.err), (0, ""));
-    assert_eq!(in_order(&sandbox), [&*three, &*one, &*two]);
+    assert_eq!(scheduling_order(&sandbox), [&*three, &*one, &*two]);
     sandbox.run("qalter", &["-p", "-10", &one]).ok();
-    assert_eq!(in_order(&sandbox), [&*three, &*two, &*one]);
+    assert_eq!(scheduling_order(&sandbox), [&*three, &*two, &*one]);
     let four = submit(&["-p", "600"]).line();
-    assert_eq!(in_order(&sandbox), [&*four, &*three, &*two, &*one]);
+    assert_eq!(scheduling_order(&sandbox), [&*four, &*three, &*two, &*one]);
     let shown = sandbox.run("qstat", &["--priority", &one]).ok();
     assert!(shown.contains("job_priority"), "{shown}");
 }
@@ -376,25 +377,25 @@ fn the_priority_of_a_queue_puts_its_jobs_first() {
             .line()
     };
     let [plain, short] = ["workq", "short"].map(submit);
-    assert_eq!(in_order(&sandbox), [&*short, &*plain]);
+    assert_eq!(scheduling_order(&sandbox), [&*short, &*plain]);
     sandbox
         .run("qmgr", &["-c", "set queue short priority = -50"])
         .ok();
-    assert_eq!(in_order(&sandbox), [&*plain, &*short]);
+    assert_eq!(scheduling_order(&sandbox), [&*plain, &*short]);
 }
 
 #[test]
 fn a_priority_without_effect_is_reported() {
     let sandbox = Sandbox::configured("[order]\nby = \"fcfs\"\n[cycle]\nscheduling = false\n");
     let text = "warning: priority 5 has no effect: [order] by = \"fcfs\" does not use it";
-    warned(&sandbox.run("qsub", &["-p", "5", "--", "true"]), text);
+    assert_warned(&sandbox.run("qsub", &["-p", "5", "--", "true"]), text);
     let id = sandbox.run("qsub", &["-p", "0", "--", "true"]).line();
-    warned(&sandbox.run("qalter", &["-p", "5", &id]), text);
+    assert_warned(&sandbox.run("qalter", &["-p", "5", &id]), text);
     let set = sandbox.run(
         "qmgr",
         &["-c", "create queue short queue_type=e,priority=50"],
     );
-    warned(
+    assert_warned(
         &set,
         "the priority of queue `short` has no effect: [order] by = \"fcfs\" does not use it",
     );
@@ -408,7 +409,7 @@ fn a_priority_without_effect_is_reported() {
 
 /// The display shows the deciding part: the formula with its terms, the cluster, or the pool.
 #[test]
-fn qstat_priority_shows_what_decides() {
+fn qstat_priority_shows_the_deciding_part() {
     let shown = |order: &str, submissions: [&[&str]; 2]| {
         let sandbox =
             Sandbox::configured(&format!("[order]\n{order}\n[cycle]\nscheduling = false\n"));
@@ -458,7 +459,7 @@ fn qstat_priority_shows_what_decides() {
 }
 
 #[test]
-fn a_stated_priority_of_0_is_shown_of_a_queue() {
+fn a_configured_queue_priority_of_0_is_shown() {
     let sandbox = Sandbox::configured(
         "[[queue]]\nname = \"qprod\"\npriority = 0\n[[queue]]\nname = \"other\"\n",
     );
@@ -479,7 +480,7 @@ fn a_stated_priority_of_0_is_shown_of_a_queue() {
 /// On nodes of its own cluster a job starts first although it was submitted last; `--why`,
 /// `--priority` and `--start` agree.
 #[test]
-fn qstat_why_shows_the_cluster_that_decides() {
+fn qstat_why_shows_the_deciding_cluster() {
     let host = lanai::sys::sensors::short_host_name();
     let sandbox = Sandbox::configured(&format!(
         "preset = \"qube\"\n[[node]]\nname = \"{host}\"\nncpus = 1\ncluster = \"/a\"\n"

@@ -2,7 +2,7 @@
 //! traces in this repository. `make quality` uses all available ones and prints the table of
 //! lanai-scheduling(7).
 
-use crate::policy::replay::{elsewhere, load, run};
+use crate::policy::replay::{load, run, trace_directory};
 use crate::support::root;
 use lanai::config::Config;
 use lanai::sim::metrics::Metrics;
@@ -16,6 +16,7 @@ use std::sync::Mutex;
 struct Pair {
     name: String,
     easy: Metrics,
+    /// Metrics of Lanai's default policy.
     own: Metrics,
 }
 
@@ -36,7 +37,7 @@ fn accounts(trace: &Trace) -> String {
 /// worst trace.
 struct Goal {
     name: &'static str,
-    of: fn(&Metrics) -> f64,
+    metric: fn(&Metrics) -> f64,
     mean: f64,
     worst: f64,
 }
@@ -44,25 +45,25 @@ struct Goal {
 const GOALS: [Goal; 4] = [
     Goal {
         name: "wait",
-        of: |metrics| metrics.wait.mean,
+        metric: |metrics| metrics.wait.mean,
         mean: 0.65,
         worst: 0.95,
     },
     Goal {
         name: "slowdown",
-        of: |metrics| metrics.bounded_slowdown.mean,
+        metric: |metrics| metrics.bounded_slowdown.mean,
         mean: 0.52,
         worst: 0.75,
     },
     Goal {
         name: "p99",
-        of: |metrics| metrics.wait.p99,
+        metric: |metrics| metrics.wait.p99,
         mean: 0.80,
         worst: 1.35,
     },
     Goal {
         name: "longest",
-        of: |metrics| metrics.wait.max,
+        metric: |metrics| metrics.wait.max,
         mean: 1.30,
         worst: 1.75,
     },
@@ -70,7 +71,7 @@ const GOALS: [Goal; 4] = [
 
 impl Goal {
     fn ratio(&self, pair: &Pair) -> f64 {
-        (self.of)(&pair.own) / (self.of)(&pair.easy)
+        (self.metric)(&pair.own) / (self.metric)(&pair.easy)
     }
 }
 
@@ -98,11 +99,11 @@ impl Pair {
     fn is_real(&self) -> bool {
         !["syn-", "lublin"]
             .iter()
-            .any(|made| self.name.starts_with(made))
+            .any(|prefix| self.name.starts_with(prefix))
     }
 
     /// Additional utilization of the default policy over EASY, in percentage points.
-    fn more_used(&self) -> f64 {
+    fn utilization_gain(&self) -> f64 {
         100.0 * (self.own.utilization - self.easy.utilization)
     }
 
@@ -119,13 +120,13 @@ impl Pair {
             easy.bounded_slowdown.mean,
             own.wait.mean,
             own.bounded_slowdown.mean,
-            self.more_used()
+            self.utilization_gain()
         )
     }
 }
 
 #[test]
-fn the_default_waits_less_than_easy_on_the_traces_kept_here() {
+fn the_default_policy_waits_less_than_easy() {
     for name in ["syn-tiny", "syn-small"] {
         let pair = Pair::of(
             &root().join(format!("tests/policy/traces/{name}.swf.gz")),
@@ -137,22 +138,24 @@ fn the_default_waits_less_than_easy_on_the_traces_kept_here() {
             "{}",
             pair.row()
         );
-        assert!(pair.more_used().abs() < 0.2, "{}", pair.row());
+        assert!(pair.utilization_gain().abs() < 0.2, "{}", pair.row());
     }
 }
 
 #[test]
-#[ignore = "minutes, in a release build: make quality"]
+#[ignore = "takes minutes in a release build: make quality"]
 fn quality_on_all_traces() {
-    let Some(folder) = elsewhere() else { return };
-    let mut left: Vec<PathBuf> = std::fs::read_dir(&folder)
+    let Some(folder) = trace_directory() else {
+        return;
+    };
+    let mut remaining: Vec<PathBuf> = std::fs::read_dir(&folder)
         .unwrap()
         .flatten()
         .map(|entry| entry.path())
         .collect();
-    left.retain(|path| path.to_string_lossy().ends_with(".swf.gz"));
-    left.sort_by_key(|path| path.metadata().map_or(0, |metadata| metadata.len()));
-    let (left, done) = (Mutex::new(left), Mutex::new(Vec::new()));
+    remaining.retain(|path| path.to_string_lossy().ends_with(".swf.gz"));
+    remaining.sort_by_key(|path| path.metadata().map_or(0, |metadata| metadata.len()));
+    let (remaining, done) = (Mutex::new(remaining), Mutex::new(Vec::new()));
     println!(
         "{:<10} {:>9} {:>9} {:>9} {:>9}{} {:>8}",
         "",
@@ -160,13 +163,13 @@ fn quality_on_all_traces() {
         "slowdown",
         "own wait",
         "slowdown",
-        heads(),
+        goal_names(),
         "used"
     );
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let next = || left.lock().unwrap().pop();
+                let next = || remaining.lock().unwrap().pop();
                 while let Some(path) = next() {
                     let name = path
                         .file_name()
@@ -186,10 +189,10 @@ fn quality_on_all_traces() {
         .into_iter()
         .filter(Pair::is_real)
         .collect();
-    GOALS.iter().for_each(|goal| tell(goal, &real));
+    GOALS.iter().for_each(|goal| print_result(goal, &real));
 }
 
-fn heads() -> String {
+fn goal_names() -> String {
     GOALS
         .iter()
         .map(|goal| format!(" {:>8}", goal.name))
@@ -197,7 +200,7 @@ fn heads() -> String {
 }
 
 /// Prints the result for a goal over the traces of real machines.
-fn tell(goal: &Goal, real: &[Pair]) {
+fn print_result(goal: &Goal, real: &[Pair]) {
     let ratios: Vec<f64> = real.iter().map(|pair| goal.ratio(pair)).collect();
     let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
     let worst = ratios.iter().copied().fold(0.0, f64::max);

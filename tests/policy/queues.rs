@@ -25,7 +25,7 @@ name = "strict"
 route_destinations = ["long"]
 [[queue]]
 name = "own"
-acl_users = ["nobody-at-all"]
+acl_users = ["no-such-user"]
 [[queue]]
 name = "far"
 acl_hosts = ["-*", "elsewhere"]
@@ -52,18 +52,18 @@ fn queue_of(sandbox: &Sandbox, id: &str) -> String {
 #[test]
 fn queue_bounds_are_reported_and_defaults_are_applied() {
     let sandbox = sandbox();
-    let words = "qsub: Job violates queue and/or server resource limits";
+    let message = "qsub: Job violates queue and/or server resource limits";
     refused(
         sandbox.run("qsub", &["-l", "ncpus=3", "job.sh"]),
         188,
-        words,
+        message,
     );
     let long = sandbox.run("qsub", &["-l", "walltime=2:00:00", "job.sh"]);
     refused(
         &long,
         188,
         &format!(
-            "{words}: walltime 02:00:00 is above the maximum 01:00:00 of queue workq; request less"
+            "{message}: walltime 02:00:00 is above the maximum 01:00:00 of queue workq; request less"
         ),
     );
     refused(
@@ -88,11 +88,11 @@ fn queue_bounds_are_reported_and_defaults_are_applied() {
     sandbox.run("qmove", &["long", &id]).ok();
     assert!(
         sandbox.job(&id)["Resource_List"]["walltime"].is_null(),
-        "elsewhere other things go without saying"
+        "the default of the old queue no longer applies"
     );
-    let brief = sandbox.submit(&["-h", "-l", "walltime=300"], "true\n");
+    let short = sandbox.submit(&["-h", "-l", "walltime=300"], "true\n");
     refused(
-        sandbox.run("qmove", &["long", &brief]),
+        sandbox.run("qmove", &["long", &short]),
         188,
         "qmove: Job violates",
     );
@@ -145,8 +145,7 @@ fn users_outside_the_acl_are_refused() {
     );
 }
 
-/// I19, P30: PBS's message with the count behind it. A routing queue keeps the jobs above the
-/// limit.
+/// I19, P30: a routing queue keeps the jobs above the limit of its destination.
 #[test]
 fn a_routing_queue_moves_jobs_up_to_the_destinations_limit() {
     let sandbox = sandbox();
@@ -163,7 +162,7 @@ fn a_routing_queue_moves_jobs_up_to_the_destinations_limit() {
     );
     let third = sandbox.run("qsub", &["-q", "in", "job.sh"]).line();
     assert_eq!(queue_of(&sandbox, &third), "in");
-    sandbox.until("it to say so", || {
+    sandbox.until("the comment", || {
         (sandbox.job(&third)["comment"] == "Not Running: Queue not an execution queue.")
             .then_some(())
     });
@@ -171,7 +170,7 @@ fn a_routing_queue_moves_jobs_up_to_the_destinations_limit() {
     assert_eq!(environ, "in");
     sandbox.kill("schedd");
     sandbox.run("qdel", &[&first]).ok();
-    sandbox.until("the third to be passed on", || {
+    sandbox.until("the routing of the third job", || {
         (queue_of(&sandbox, &third) == "few").then_some(())
     });
     let never = sandbox.run("qsub", &["-q", "strict", "-l", "walltime=60", "job.sh"]);
@@ -185,7 +184,7 @@ fn a_routing_queue_moves_jobs_up_to_the_destinations_limit() {
 /// P30: jobs in a routing queue survive the deletion of their destination and a crash, and are
 /// routed when another destination exists. Held jobs and arrays behave the same.
 #[test]
-fn jobs_wait_on_when_their_destination_is_deleted() {
+fn jobs_stay_queued_when_their_destination_is_deleted() {
     let sandbox = sandbox();
     let qmgr = |line: &str| sandbox.run("qmgr", &["-c", line]);
     qmgr("create queue soon queue_type = e, started = t").ok();
@@ -197,7 +196,7 @@ fn jobs_wait_on_when_their_destination_is_deleted() {
     };
     let jobs = [submit(&[]), submit(&["-h"]), submit(&["-J", "1-2"])];
     let queues = || jobs.each_ref().map(|id| queue_of(&sandbox, id));
-    assert_eq!(queues(), ["in"; 3], "soon is closed");
+    assert_eq!(queues(), ["in"; 3], "queue soon is not enabled");
     let deleted = qmgr("delete queue soon");
     assert!(
         deleted.code == 0
@@ -214,23 +213,23 @@ fn jobs_wait_on_when_their_destination_is_deleted() {
     sandbox.kill("schedd");
     assert_eq!(queues(), ["in"; 3]);
     qmgr("set queue in route_destinations = workq").ok();
-    sandbox.until("them to go on", || {
+    sandbox.until("the routing of two jobs", || {
         (queues() == ["workq", "in", "workq"]).then_some(())
     });
     assert_eq!(
         sandbox.job(&jobs[0])["Resource_List"]["walltime"],
         "00:10:00",
-        "it gets what goes without saying there"
+        "the default of the destination must apply"
     );
     sandbox.run("qrls", &[&jobs[1]]).ok();
-    sandbox.until("it to follow them", || {
+    sandbox.until("the routing of the released job", || {
         (queues() == ["workq"; 3]).then_some(())
     });
 }
 
 /// I19: the message for a refused job contains the count.
 #[test]
-fn one_job_too_many_is_refused_with_the_count() {
+fn a_job_above_the_limit_is_refused_with_the_count() {
     let sandbox = Sandbox::configured("[[limit]]\nuser = \"*\"\nqueued = { jobs = 3 }\n");
     sandbox.script("job.sh", "true\n");
     let ids: Vec<String> = (0..2)
@@ -266,7 +265,7 @@ fn one_job_too_many_is_refused_with_the_count() {
 
 /// P24: the message for an impossible job contains the nearest possible request.
 #[test]
-fn what_can_never_run_is_refused_with_the_nearest_that_fits() {
+fn an_infeasible_job_is_refused_with_the_nearest_feasible_request() {
     let sandbox = Sandbox::new();
     let id = sandbox.submit(&[], "true\n");
     sandbox.ended(&id);
@@ -299,37 +298,37 @@ fn what_can_never_run_is_refused_with_the_nearest_that_fits() {
 fn a_job_that_became_infeasible_shows_since_when() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
-    let with = |ncpus: u32| {
+    let config = |ncpus: u32| {
         format!("[launch]\nlogin = false\n[[node]]\nname = \"{node}\"\nncpus = {ncpus}\n")
     };
-    let sandbox = Sandbox::configured(&with(8));
+    let sandbox = Sandbox::configured(&config(8));
     let first = sandbox.submit(&["-l", "ncpus=8"], "sleep 600\n");
     sandbox.running(&first);
-    let waits = sandbox.submit(&["-l", "ncpus=8"], "true\n");
+    let waiting = sandbox.submit(&["-l", "ncpus=8"], "true\n");
     let comment = || {
-        sandbox.job(&waits)["comment"]
+        sandbox.job(&waiting)["comment"]
             .as_str()
             .unwrap_or_default()
             .to_string()
     };
-    sandbox.until("it to wait", || {
+    sandbox.until("the job to wait", || {
         comment().starts_with("Not Running: Insuff").then_some(())
     });
-    let shrinks = || {
+    let shrink = || {
         sandbox.run("schedd", &["--stop"]).ok();
-        std::fs::write(sandbox.home().join("lanai.toml"), with(4)).unwrap();
+        std::fs::write(sandbox.home().join("lanai.toml"), config(4)).unwrap();
         sandbox.run("schedd", &[]).ok();
     };
     // A verdict within ten seconds of eligibility counts as the first one.
     std::thread::sleep(std::time::Duration::from_secs(11));
-    shrinks();
-    let words = "Can Never Run: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 4), since ";
-    let said = sandbox.until("it to say so", || {
-        Some(comment()).filter(|comment| comment.starts_with(words))
+    shrink();
+    let prefix = "Can Never Run: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 4), since ";
+    let first = sandbox.until("the comment", || {
+        Some(comment()).filter(|comment| comment.starts_with(prefix))
     });
-    shrinks();
-    sandbox.until("it to say the same", || (comment() == said).then_some(()));
-    let why = sandbox.run("qstat", &["--why", &waits]).ok();
+    shrink();
+    sandbox.until("the same comment", || (comment() == first).then_some(()));
+    let why = sandbox.run("qstat", &["--why", &waiting]).ok();
     assert!(
         why.contains("The job can never start on this system as configured, since "),
         "{why}"

@@ -15,7 +15,7 @@ fn recording(limit: &str) -> (TempDir, Sandbox) {
 }
 
 /// A live run with various jobs, a hold, a deletion and a restart of schedd.
-fn live(sandbox: &Sandbox) {
+fn run_jobs(sandbox: &Sandbox) {
     let ids: Vec<String> = (0..6)
         .map(|n| sandbox.submit(&["-l", &format!("walltime={}", 60 + n)], "sleep 0.2"))
         .collect();
@@ -48,9 +48,9 @@ fn check(sandbox: &Sandbox, record: &Path) -> (i32, String, String) {
 }
 
 #[test]
-fn a_live_run_decided_once_more_gives_identical_plans() {
+fn replaying_a_recording_gives_identical_plans() {
     let (folder, sandbox) = recording("64mb");
-    live(&sandbox);
+    run_jobs(&sandbox);
     let record = folder.path().join("record");
     let (code, out, err) = check(&sandbox, &record);
     assert_eq!(code, 0, "{out}{err}");
@@ -60,7 +60,7 @@ fn a_live_run_decided_once_more_gives_identical_plans() {
     assert_eq!(
         text.matches("{\"begin\":").count(),
         2,
-        "a schedd that is started again begins anew"
+        "each start of schedd must begin a new part"
     );
 
     let altered = text.replacen(
@@ -79,15 +79,15 @@ fn a_live_run_decided_once_more_gives_identical_plans() {
 }
 
 #[test]
-fn a_recording_has_an_end() {
+fn a_recording_ends_at_its_size_limit() {
     let (folder, sandbox) = recording("8kb");
-    live(&sandbox);
+    run_jobs(&sandbox);
     let record = folder.path().join("record");
     let size = std::fs::metadata(&record).unwrap().len();
     assert!((4096..=8192).contains(&size), "{size}");
     let (code, out, err) = check(&sandbox, &record);
     assert!(
-        code == 0 && out.contains("the recording was cut")
+        code == 0 && out.contains("the recording stopped at its maximum size")
             || err.contains("the recording has no cycles"),
         "{out}{err}"
     );

@@ -71,19 +71,19 @@ fn reference(path: &Path) -> Vec<Row> {
 }
 
 /// Number of differing jobs, and the first of them with both values.
-fn differences(found: &[Outcome], wanted: &[Row]) -> (usize, String) {
+fn differences(found: &[Outcome], expected: &[Row]) -> (usize, String) {
     let mut differing = found
         .iter()
         .map(row)
-        .zip(wanted)
-        .filter(|(found, wanted)| found != *wanted);
+        .zip(expected)
+        .filter(|(found, expected)| found != *expected);
     let first = differing.next();
     let count =
-        usize::from(first.is_some()) + differing.count() + found.len().abs_diff(wanted.len());
+        usize::from(first.is_some()) + differing.count() + found.len().abs_diff(expected.len());
     (
         count,
         first
-            .map(|(found, wanted)| format!("{found:?} should be {wanted:?}"))
+            .map(|(found, expected)| format!("{found:?} instead of {expected:?}"))
             .unwrap_or_default(),
     )
 }
@@ -93,14 +93,14 @@ fn compare(policy: (&str, &str)) {
     let folder = root().join("tests/policy/traces");
     for trace in ["syn-tiny", "syn-small", "syn-mid"] {
         let (machine, jobs) = load(&folder.join(format!("{trace}.swf.gz")));
-        let wanted = reference(&folder.join(format!("{trace}.{}.gz", policy.1)));
-        let (count, first) = differences(&run(machine, &jobs, policy.0), &wanted);
+        let expected = reference(&folder.join(format!("{trace}.{}.gz", policy.1)));
+        let (count, first) = differences(&run(machine, &jobs, policy.0), &expected);
         assert_eq!(
             count,
             0,
-            "{trace} under {}: of {} jobs; job {first}",
+            "{trace} under {}: different starts among {} jobs; the first: {first}",
             policy.0,
-            wanted.len()
+            expected.len()
         );
     }
 }
@@ -126,7 +126,7 @@ fn conservative_starts_every_job_when_the_reference_does() {
 }
 
 #[test]
-fn the_largest_expansion_first_starts_every_job_when_the_reference_does() {
+fn largest_expansion_first_starts_every_job_when_the_reference_does() {
     compare(POLICIES[4]);
     compare(POLICIES[5]);
 }
@@ -157,7 +157,7 @@ fn qsim_writes_starts_summary_and_picture() {
         .to_string();
     let (starts, picture) = (path("starts.csv"), path("picture.svg"));
     let window = ["--from", "100", "--first", "50", "--nodes", "8"];
-    let asked = [
+    let options = [
         "replay",
         &trace,
         "--policy",
@@ -169,11 +169,11 @@ fn qsim_writes_starts_summary_and_picture() {
         "--plot",
         &picture,
     ];
-    let (code, out, err) = qsim(&[&asked[..], &window].concat());
+    let (code, out, err) = qsim(&[&options[..], &window].concat());
     assert_eq!(
         (code, err.as_str()),
         (0, ""),
-        "no progress is shown where there is no terminal"
+        "no progress may be shown without a terminal"
     );
 
     let summary: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -209,13 +209,13 @@ fn qsim_writes_starts_summary_and_picture() {
     );
 
     let picture = std::fs::read_to_string(picture).unwrap();
-    for words in [
+    for text in [
         "syn-small.swf.gz: easy",
         "utilization (%)",
         "processors",
         "time since the first submission (",
     ] {
-        assert!(picture.contains(words), "no {words}");
+        assert!(picture.contains(text), "no {text}");
     }
 }
 
@@ -223,7 +223,7 @@ fn qsim_writes_starts_summary_and_picture() {
 fn qsim_reports_errors_in_a_trace_with_their_position() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad.swf").to_str().unwrap().to_string();
-    let told = |text: &str, more: &[&str]| {
+    let error = |text: &str, more: &[&str]| {
         std::fs::write(&path, text).unwrap();
         let (code, out, err) = qsim(&[&["replay", &path], more].concat());
         assert_eq!((code, out.as_str()), (1, ""));
@@ -231,18 +231,18 @@ fn qsim_reports_errors_in_a_trace_with_their_position() {
     };
     let job = "1 0 -1 30 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\n";
     let head = "; MaxProcs: 8\n";
-    let wanted =
+    let expected =
         format!("qsim: {path}: lines 2 and 3 both have job number 1: job numbers must be unique\n");
-    assert_eq!(told(&format!("{head}{job}{job}"), &[]), wanted);
+    assert_eq!(error(&format!("{head}{job}{job}"), &[]), expected);
     assert_eq!(
-        told(&format!("{head}1 2\n"), &[]),
+        error(&format!("{head}1 2\n"), &[]),
         format!("qsim: {path}: line 2: 2 fields instead of 18\n")
     );
-    assert!(told(job, &[]).contains("give the machine size with --nodes and --cores-per-node"));
-    let wanted = format!(
+    assert!(error(job, &[]).contains("give the machine size with --nodes and --cores-per-node"));
+    let expected = format!(
         "qsim: {path}: 8 processors are not divisible by 3: give both --nodes and --cores-per-node\n"
     );
-    assert_eq!(told(&format!("{head}{job}"), &["--nodes", "3"]), wanted);
+    assert_eq!(error(&format!("{head}{job}"), &["--nodes", "3"]), expected);
     let (code, _, err) = qsim(&["replay", &path, "--policy", "sjf"]);
     assert_eq!(code, 2);
     assert!(
@@ -261,15 +261,15 @@ fn qsim_reports_errors_in_a_trace_with_their_position() {
 
 // ---------------------------------------------------------------- make replay-check
 
-/// Directory of further traces with their `reference` directory; None if there is none.
-pub fn elsewhere() -> Option<PathBuf> {
+/// Directory of further traces, from `LANAI_TRACES`; None if it has no `reference` directory.
+pub fn trace_directory() -> Option<PathBuf> {
     let folder =
         root().join(std::env::var_os("LANAI_TRACES").unwrap_or_else(|| "../shared/traces".into()));
-    let is_there = folder.join("reference").is_dir();
-    if !is_there {
-        println!("skipped, there are no traces in {}", folder.display());
+    let exists = folder.join("reference").is_dir();
+    if !exists {
+        println!("skipped: no reference traces in {}", folder.display());
     }
-    is_there.then_some(folder)
+    exists.then_some(folder)
 }
 
 /// Traces of a directory, each with every policy that has a reference. Sorted by size, because the
@@ -286,7 +286,7 @@ fn tasks(folder: &Path) -> Vec<(String, (&'static str, &'static str))> {
         }
     }
     sized.sort();
-    let known = |name: &str, policy: &str| {
+    let has_reference = |name: &str, policy: &str| {
         folder
             .join(format!("reference/{name}.{policy}.gz"))
             .exists()
@@ -294,39 +294,42 @@ fn tasks(folder: &Path) -> Vec<(String, (&'static str, &'static str))> {
     let all = sized
         .iter()
         .flat_map(|(_, name)| POLICIES.map(|policy| (name.clone(), policy)));
-    all.filter(|(name, policy)| known(name, policy.1)).collect()
+    all.filter(|(name, policy)| has_reference(name, policy.1))
+        .collect()
 }
 
 /// Replays one trace and prints a line. Returns true if all jobs agree.
 fn check(folder: &Path, name: &str, policy: (&str, &str)) -> bool {
     let (machine, trace) = load(&folder.join(format!("{name}.swf.gz")));
-    let wanted = reference(&folder.join(format!("reference/{name}.{}.gz", policy.1)));
-    let begin = Instant::now();
+    let expected = reference(&folder.join(format!("reference/{name}.{}.gz", policy.1)));
+    let started = Instant::now();
     let found = run(machine, &trace, policy.0);
-    let seconds = begin.elapsed().as_secs_f64();
-    let (count, first) = differences(&found, &wanted);
+    let seconds = started.elapsed().as_secs_f64();
+    let (count, first) = differences(&found, &expected);
     println!(
         "{name:<10} {:<12} {:>7} jobs {count:>7} differences {seconds:>8.2} s  {first}",
         policy.0,
-        wanted.len()
+        expected.len()
     );
     count == 0
 }
 
 #[test]
-#[ignore = "minutes, in a release build: make replay-check"]
+#[ignore = "takes minutes in a release build: make replay-check"]
 fn replay_check_of_all_traces() {
-    let Some(folder) = elsewhere() else { return };
-    let (left, failed) = (Mutex::new(tasks(&folder)), Mutex::new(Vec::new()));
+    let Some(folder) = trace_directory() else {
+        return;
+    };
+    let (remaining, failed) = (Mutex::new(tasks(&folder)), Mutex::new(Vec::new()));
     assert!(
-        !left.lock().unwrap().is_empty(),
+        !remaining.lock().unwrap().is_empty(),
         "no trace in {} has a reference",
         folder.display()
     );
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let next = || left.lock().unwrap().pop();
+                let next = || remaining.lock().unwrap().pop();
                 while let Some((name, policy)) = next() {
                     if !check(&folder, &name, policy) {
                         failed
@@ -345,12 +348,14 @@ fn replay_check_of_all_traces() {
 /// RLScheduler (SC 2020), Table V: FCFS on ten sequences of Lublin's model, each on an empty
 /// machine.
 #[test]
-#[ignore = "needs a trace that is not kept here: make replay-check"]
+#[ignore = "requires a trace outside this repository: make replay-check"]
 fn replay_check_of_the_published_figure() {
-    let Some(folder) = elsewhere() else { return };
+    let Some(folder) = trace_directory() else {
+        return;
+    };
     let path = folder.join("lublin256.swf.gz");
     if !path.exists() {
-        println!("replay-check: skipped, there is no {}", path.display());
+        println!("replay-check: skipped: {} does not exist", path.display());
         return;
     }
     let (machine, all) = load(&path);

@@ -1,5 +1,5 @@
 //! Live reservations: created, shown, changed and deleted with PBS's commands; their queues and
-//! jobs, over time and across deaths of schedd.
+//! jobs, over time and after crashes of schedd.
 
 mod access;
 
@@ -57,7 +57,7 @@ fn state(sandbox: &Sandbox, id: &str) -> String {
         .to_string()
 }
 
-fn becomes(sandbox: &Sandbox, id: &str, wanted: &str) {
+fn until_state(sandbox: &Sandbox, id: &str, wanted: &str) {
     sandbox.until(&format!("{id} to be {wanted}"), || {
         (state(sandbox, id) == wanted).then_some(())
     });
@@ -69,12 +69,13 @@ fn reserve(sandbox: &Sandbox, from: &str, arguments: &[&str]) -> String {
     let line = sandbox
         .run("pbs_rsub", &[&["-I", "5", "-R", from], arguments].concat())
         .line();
-    let (id, said) = line.split_once(' ').unwrap();
-    assert_eq!(said, "CONFIRMED");
+    let (id, answer) = line.split_once(' ').unwrap();
+    assert_eq!(answer, "CONFIRMED");
     id.to_string()
 }
 
-fn told(done: &Done) -> (i32, &str, &str) {
+/// Exit status, output and first error line of a command.
+fn result(done: &Done) -> (i32, &str, &str) {
     (
         done.code,
         done.out.as_str(),
@@ -101,7 +102,7 @@ fn processors(sandbox: &Sandbox) -> u64 {
 }
 
 #[test]
-fn a_reservation_is_made_shown_changed_and_deleted() {
+fn a_reservation_is_created_shown_changed_and_deleted() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
     let from = ahead(3600);
     let line = sandbox
@@ -218,7 +219,7 @@ fn errors_use_the_messages_of_pbs() {
         (&["-y"], 2, "pbs_rsub: invalid option -- 'y'"),
     ] {
         assert_eq!(
-            told(&run("pbs_rsub", arguments)),
+            result(&run("pbs_rsub", arguments)),
             (code, "", text),
             "{arguments:?}"
         );
@@ -283,7 +284,7 @@ fn errors_use_the_messages_of_pbs() {
         ),
     ] {
         assert_eq!(
-            told(&run(program, arguments)),
+            result(&run(program, arguments)),
             (code, "", text),
             "{program} {arguments:?}"
         );
@@ -338,7 +339,7 @@ fn jobs_wait_for_their_reservation_run_in_it_and_end_with_it() {
             .contains(" yes yes ")
     );
     assert_eq!(sandbox.ended(&job)["Exit_status"], 271);
-    sandbox.until("the reservation's end", || {
+    sandbox.until("the end of the reservation", || {
         (state(&sandbox, &id) == "none").then_some(())
     });
     assert_eq!(sandbox.run("qsub", &["-q", queue, "--", "true"]).code, 170);
@@ -359,13 +360,13 @@ fn deleting_a_reservation_deletes_its_jobs() {
     for job in [&running, &waiting] {
         assert_eq!(sandbox.ended(job)["Exit_status"], 271, "{job}");
     }
-    sandbox.until("nothing left", || {
+    sandbox.until("the end of all reservations", || {
         (state(&sandbox, &id) == "none").then_some(())
     });
 }
 
 #[test]
-fn nothing_of_a_reservation_is_lost_when_schedd_is_killed() {
+fn reservations_and_their_jobs_survive_a_crash_of_schedd() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
     let soon = reserve(
         &sandbox,
@@ -378,22 +379,22 @@ fn nothing_of_a_reservation_is_lost_when_schedd_is_killed() {
     assert_eq!(
         reservation(&sandbox, &later)["Authorized_Users"],
         "bob,carol",
-        "read without schedd"
+        "pbs_rstat must work without schedd"
     );
     let other = sandbox.submit(&["-h", "-q", queue_of(&later)], "true\n");
     sandbox.running(&job);
-    becomes(&sandbox, &soon, "RESV_RUNNING");
+    until_state(&sandbox, &soon, "RESV_RUNNING");
     assert_eq!(sandbox.job(&other)["reserve_ID"], later.as_str());
     sandbox.kill("schedd");
     sandbox.run("pbs_rdel", &[&soon, &later]).ok();
     assert_eq!(sandbox.ended(&job)["Exit_status"], 271);
-    sandbox.until("nothing left", || {
+    sandbox.until("the end of all reservations", || {
         sandbox.run("pbs_rstat", &[]).ok().is_empty().then_some(())
     });
 }
 
 #[test]
-fn a_job_that_runs_in_a_reservation_is_in_it_after_a_restart_too() {
+fn a_running_job_stays_in_its_reservation_after_a_restart() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
     let most = format!("select=1:ncpus={}", processors(&sandbox) - 1);
     let id = reserve(&sandbox, &ahead(0), &["-D", "1:00:00", "-l", &most]);
@@ -431,13 +432,13 @@ fn a_request_for_a_named_reservation_survives_a_move_to_another_queue() {
 }
 
 #[test]
-fn a_running_job_gets_a_reservation_of_its_own() {
+fn a_reservation_can_be_created_from_a_running_job() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
-    let of_itself = sandbox.submit(
+    let first = sandbox.submit(
         &["-l", "walltime=1:00:00", "-W", "create_resv_from_job=true"],
         "sleep 100\n",
     );
-    let job = sandbox.running(&of_itself);
+    let job = sandbox.running(&first);
     let id = job["reserve_ID"]
         .as_str()
         .unwrap_or_else(|| panic!("{job}"))
@@ -446,10 +447,7 @@ fn a_running_job_gets_a_reservation_of_its_own() {
         (job["queue"].as_str(), state(&sandbox, &id).as_str()),
         (Some(queue_of(&id)), "RESV_RUNNING")
     );
-    assert_eq!(
-        reservation(&sandbox, &id)["reserve_job"],
-        of_itself.as_str()
-    );
+    assert_eq!(reservation(&sandbox, &id)["reserve_job"], first.as_str());
     let other = sandbox.submit(&["-l", "walltime=1:00:00"], "sleep 100\n");
     sandbox.running(&other);
     let line = sandbox.run("pbs_rsub", &["--job", &other]).line();
@@ -458,16 +456,16 @@ fn a_running_job_gets_a_reservation_of_its_own() {
         .unwrap_or_else(|| panic!("{line}"));
     assert_eq!(sandbox.job(&other)["reserve_ID"], second);
     sandbox.run("pbs_rdel", &[&id, second]).ok();
-    sandbox.ended(&of_itself);
+    sandbox.ended(&first);
     sandbox.ended(&other);
 }
 
 #[test]
-fn windows_of_the_configuration_are_made_and_shown() {
+fn configured_reservations_are_created_and_shown() {
     let config = "[server]\nname = \"head\"\n[[reservation]]\nname = \"office\"\nselect = \"1:ncpus=1\"\nusers = [\"ann\"]\n\
                   flags = [\"byname\"]\n";
     let sandbox = sandbox(config);
-    let shown = sandbox.until("two windows", || {
+    let shown = sandbox.until("two occurrences", || {
         let done = sandbox.run("pbs_rstat", &["-F", "json"]);
         let document: Value = serde_json::from_str(&done.out).ok()?;
         let all = document["Reservations"].as_object()?.clone();
@@ -494,7 +492,7 @@ fn windows_of_the_configuration_are_made_and_shown() {
 }
 
 #[test]
-fn the_first_command_may_be_a_reservation_which_waits_for_its_nodes() {
+fn a_reservation_as_first_command_is_confirmed_when_nodes_connect() {
     let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
     let line = sandbox
         .run("pbs_rsub", &["-R", &ahead(600), "-D", "60"])
@@ -502,11 +500,11 @@ fn the_first_command_may_be_a_reservation_which_waits_for_its_nodes() {
     let id = line
         .strip_suffix(" UNCONFIRMED")
         .unwrap_or_else(|| panic!("{line}"));
-    becomes(&sandbox, id, "RESV_CONFIRMED");
+    until_state(&sandbox, id, "RESV_CONFIRMED");
 }
 
 #[test]
-fn a_node_that_is_offline_degrades_a_reservation() {
+fn an_offline_node_degrades_a_reservation() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
     let id = reserve(&sandbox, &ahead(600), &["-D", "60"]);
     let nodes = reservation(&sandbox, &id)["resv_nodes"]
@@ -515,21 +513,21 @@ fn a_node_that_is_offline_degrades_a_reservation() {
         .to_string();
     let node = nodes.trim_start_matches('(').split(':').next().unwrap();
     sandbox.run("pbsnodes", &["-o", node]).ok();
-    becomes(&sandbox, &id, "RESV_DEGRADED");
+    until_state(&sandbox, &id, "RESV_DEGRADED");
     sandbox.run("pbsnodes", &["-r", node]).ok();
-    becomes(&sandbox, &id, "RESV_CONFIRMED");
+    until_state(&sandbox, &id, "RESV_CONFIRMED");
 }
 
 #[test]
-fn a_reservation_that_runs_can_be_cut_short() {
+fn a_running_reservation_can_be_shortened() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
     let id = reserve(&sandbox, &ahead(0), &["-D", "1:00:00"]);
-    becomes(&sandbox, &id, "RESV_RUNNING");
+    until_state(&sandbox, &id, "RESV_RUNNING");
     let job = sandbox.submit(&["-q", queue_of(&id)], "sleep 100\n");
     sandbox.running(&job);
     let late = sandbox.run("pbs_ralter", &["-R", &ahead(600), &id]);
     assert_eq!(
-        told(&late),
+        result(&late),
         (238, "", "pbs_ralter: Bad time specification(s)")
     );
     let altered = sandbox
@@ -537,5 +535,7 @@ fn a_reservation_that_runs_can_be_cut_short() {
         .ok();
     assert_eq!(altered, format!("pbs_ralter: {id} CONFIRMED\n"));
     assert_eq!(sandbox.ended(&job)["Exit_status"], 271);
-    sandbox.until("its end", || (state(&sandbox, &id) == "none").then_some(()));
+    sandbox.until("the end of the reservation", || {
+        (state(&sandbox, &id) == "none").then_some(())
+    });
 }

@@ -24,7 +24,7 @@ fn play(path: &Path) -> Result<CheckReport, String> {
 
 /// Names and reports of the scenarios that fail.
 fn failures(folder: &str) -> Vec<String> {
-    let fault = |path: &PathBuf| {
+    let failure = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         match play(path) {
             Ok(report) if report.is_good() => None,
@@ -32,21 +32,21 @@ fn failures(folder: &str) -> Vec<String> {
             Err(refusal) => Some(format!("{name}: {refusal}\n")),
         }
     };
-    scenarios(folder).iter().filter_map(fault).collect()
+    scenarios(folder).iter().filter_map(failure).collect()
 }
 
 #[test]
-fn every_scenario_comes_out_as_it_expects() {
+fn every_scenario_gives_the_expected_result() {
     assert!(
         scenarios("tests/scenarios").len() > 30,
-        "the scenarios are not where this test looks for them"
+        "tests/scenarios must contain the scenarios"
     );
     let failures = failures("tests/scenarios");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
-fn the_examples_for_administrators_come_out_as_they_expect() {
+fn the_example_scenarios_for_administrators_pass() {
     assert!(scenarios("etc/scenarios").len() >= 3);
     let failures = failures("etc/scenarios");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -106,7 +106,7 @@ const STATED: &[&str] = &[
 
 /// F17 has none: a scenario has one scheduler. Nested instances are tested live (`nested`).
 #[test]
-fn every_rule_that_is_stated_has_a_scenario() {
+fn every_stated_rule_has_a_scenario() {
     let all: BTreeSet<String> = scenarios("tests/scenarios")
         .iter()
         .map(|path| rule(path))
@@ -119,27 +119,27 @@ fn every_rule_that_is_stated_has_a_scenario() {
 /// behavior.
 const TRAPS: &[(&str, &str)] = &[
     (
-        "a higher queue goes first, but by the printed formula does not",
+        "the documents put jobs of a higher queue first; the published formula may not",
         "I2b-formula-prefers-lower-queue",
     ),
     (
-        "fair-share before anybody has used anything is nought by nought",
+        "fair share of a project before any usage: 0 divided by 0",
         "I3-fair-share-of-projects",
     ),
     (
-        "a priority of 300 is five hours of waiting, not five minutes",
+        "a user priority of 300 equals five hours of queue time, not five minutes",
         "M14-user-priority-and-queue-time",
     ),
     (
-        "what is promised moves forward when somebody ends early",
+        "an early end of a job moves a planned start forward",
         "M28-backfill-early-finish",
     ),
     (
-        "two names of what counts as available",
+        "two names for one parameter: RESOURCEAVAILABILITYPOLICY, NODEAVAILABILITYPOLICY",
         "M6-policy-by-resource",
     ),
     (
-        "worth as much is not worth more",
+        "a preemptor needs a higher priority; an equal one is not enough",
         "M43-preemptor-and-preemptee",
     ),
     (
@@ -147,30 +147,39 @@ const TRAPS: &[(&str, &str)] = &[
         "Y6-crossing-allocation-kept",
     ),
     (
-        "the smallest set, or the first so many",
+        "the smallest subset of victims, or the first ones that suffice",
         "Y12-smallest-subset",
     ),
     (
-        "a victim never gives back the last fifth",
+        "preemption stops at the tolerance, so a victim keeps the last 20%",
         "Y10-starvation-ends-at-the-tolerance",
     ),
-    ("what a perfect fair-share of .5 is of", "F12-fair-tree"),
-    ("who can only lower a factor", "F7-user-factor"),
-    ("what a job is worth once it runs", "F9-update-period"),
     (
-        "whether a star means the level itself",
+        "a factor of 0.5 means balanced usage in classic fair share, not in the fair tree",
+        "F12-fair-tree",
+    ),
+    (
+        "a user factor only lowers the priority, because its default is the maximum",
+        "F7-user-factor",
+    ),
+    (
+        "the priority of a job is fixed when it starts",
+        "F9-update-period",
+    ),
+    (
+        "whether `*` in a cluster path includes the level itself",
         "Q19-host-restrictions",
     ),
     (
-        "which end of an order of hosts comes first",
+        "whether a host order is ascending or descending",
         "Q23-host-order",
     ),
     (
-        "a large job for which nothing is kept waits for ever",
+        "a large job without a planned start waits forever",
         "X3-easy-is-the-default",
     ),
     (
-        "two jobs that drive each other out in turn",
+        "two jobs that preempt each other in turn",
         "G9-no-preemption-cycle",
     ),
 ];
@@ -206,7 +215,7 @@ fn refusal(text: &str) -> String {
 #[test]
 fn errors_in_a_scenario_are_reported_with_line_and_hint() {
     let expect = "[[expect]]\njob = 1\nstart = 0\n";
-    for (text, told) in [
+    for (text, message) in [
         (
             format!("{NODE}{JOB}"),
             "line 1: this scenario has no expectation: add an [[expect]]",
@@ -253,7 +262,7 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ),
         (
             format!("{NODE}[[event]]\nat = 1\ndo = \"node-down\"\n{expect}"),
-            "not of the form `node-down NODE`",
+            "`node-down` must have the form `node-down NODE`",
         ),
         (
             format!("{NODE}[[event]]\nat = 1\n{expect}"),
@@ -267,19 +276,19 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ("name = \"x\"\nname = \"y\"".to_string(), "duplicate key"),
     ] {
         let found = refusal(&text);
-        assert!(found.contains(told), "{told}\n  {found}\n  {text}");
+        assert!(found.contains(message), "{message}\n  {found}\n  {text}");
     }
 }
 
 #[test]
 fn a_refused_submission_fails_a_scenario_that_does_not_expect_it() {
     let job = "[[job]]\nid = 1\nruns = 9\nqsub = \"-q nosuch\"\n";
-    let played = |expect: &str| {
+    let report_of = |expect: &str| {
         check::play(&Scenario::parse(&format!("{NODE}{job}{JOB2}{expect}"), GRAMMAR).unwrap())
     };
-    let report = played("[[expect]]\njob = 2\nstart = 0\n");
+    let report = report_of("[[expect]]\njob = 2\nstart = 0\n");
     assert_eq!(report.differences[0].found, "refused: Unknown queue");
-    assert!(played("[[expect]]\njob = 1\nrefused = \"Unknown queue\"\n").is_good());
+    assert!(report_of("[[expect]]\njob = 1\nrefused = \"Unknown queue\"\n").is_good());
 }
 
 const JOB2: &str = "[[job]]\nid = 2\nqsub = \"-l select=1:ncpus=1 -l walltime=60\"\n";
@@ -333,10 +342,10 @@ fn the_program_prints_the_differences_and_their_number() {
         "a.toml",
         &format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = 0\n"),
     );
-    let run = |words: &[&str]| {
+    let run = |options: &[&str]| {
         let output = Command::new(bin("qsim"))
             .arg("check")
-            .args(words)
+            .args(options)
             .arg(folder.path())
             .output()
             .unwrap();
@@ -345,13 +354,13 @@ fn the_program_prints_the_differences_and_their_number() {
             String::from_utf8(output.stdout).unwrap(),
         )
     };
-    let (code, said) = run(&[]);
-    assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
+    let (code, output) = run(&[]);
+    assert_eq!((code, output.lines().count()), (Some(0), 1), "{output}");
     write(
         "b.toml",
         &format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = 5\nnodes = [\"n2\"]\n"),
     );
-    let (code, said) = run(&[]);
+    let (code, output) = run(&[]);
     assert_eq!(code, Some(1));
     for part in [
         "job 1: start\n    expected  5\n    found     0",
@@ -359,12 +368,12 @@ fn the_program_prints_the_differences_and_their_number() {
         "1    ann   0       0",
         "1 ok, 1 failed",
     ] {
-        assert!(said.contains(part), "{part}\n{said}");
+        assert!(output.contains(part), "{part}\n{output}");
     }
     write("c.toml", "name = \"nothing\"");
-    let (code, said) = run(&["-F", "json"]);
+    let (code, output) = run(&["-F", "json"]);
     assert_eq!(code, Some(2));
-    let document: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&output).unwrap();
     assert_eq!(
         (
             &document["passed"],

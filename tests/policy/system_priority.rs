@@ -1,4 +1,4 @@
-//! `qalter --system-priority`: operators, and only they, put a job before all others (M11).
+//! `qalter --system-priority`: only operators can put a job before all others (M11).
 
 use crate::support::installation::shared;
 use crate::support::people::two_users;
@@ -15,7 +15,7 @@ const ALONE: &[&str] = &[
 ];
 
 #[test]
-fn a_job_with_a_system_priority_starts_before_those_that_came_earlier() {
+fn a_job_with_a_system_priority_starts_before_earlier_jobs() {
     let sandbox = Sandbox::configured("[order]\nby = \"components\"\n");
     let first = sandbox.submit(ALONE, "while [ ! -e go ]; do sleep 0.05; done\n");
     sandbox.running(&first);

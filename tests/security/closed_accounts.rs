@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Asserts that noded refuses each kind of job of this user with this text.
 #[track_caller]
-fn all_are_refused(person: &TestUser, sandbox: &Sandbox, text: &str) {
+fn assert_all_refused(person: &TestUser, sandbox: &Sandbox, text: &str) {
     let submissions: [&[&str]; 4] = [
         &["--", "/usr/bin/touch", "ran"],
         &["-S", "/bin/sh", "job.sh"],
@@ -46,9 +46,9 @@ fn closed_accounts_run_no_jobs() {
     for (person, change) in changes {
         change_accounts(Command::new("usermod").args(change).arg(&person.name));
     }
-    all_are_refused(&expired, &sandbox, "expired on 2020-01-01");
-    all_are_refused(&nologin, &sandbox, "may not log in");
-    all_are_refused(&unlisted, &sandbox, "is not in /etc/shells");
+    assert_all_refused(&expired, &sandbox, "expired on 2020-01-01");
+    assert_all_refused(&nologin, &sandbox, "may not log in");
+    assert_all_refused(&unlisted, &sandbox, "is not in /etc/shells");
     // The password of this account is locked, as for users who log in with a key.
     let id = open.submit(&sandbox, &[], "touch ran\n");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);

@@ -26,7 +26,7 @@ fn serving() -> Sandbox {
     sandbox
 }
 
-fn dial(sandbox: &Sandbox) -> UnixStream {
+fn connect(sandbox: &Sandbox) -> UnixStream {
     let stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -35,32 +35,32 @@ fn dial(sandbox: &Sandbox) -> UnixStream {
 }
 
 /// Reads until the peer closes the connection.
-fn until_closed(stream: &mut UnixStream) -> Vec<u8> {
+fn read_until_closed(stream: &mut UnixStream) -> Vec<u8> {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
         Ok(_) => {}
         Err(error) => assert_eq!(
             error.kind(),
             std::io::ErrorKind::ConnectionReset,
-            "it is not closed"
+            "the connection is not closed"
         ),
     }
     answer
 }
 
-fn ask(stream: &mut UnixStream, request: &ClientRequest) -> Reply {
+fn exchange(stream: &mut UnixStream, request: &ClientRequest) -> Reply {
     frame::write(stream, request).unwrap();
     frame::read(stream).unwrap()
 }
 
 /// Asserts that the same schedd still serves other clients quickly.
 #[track_caller]
-fn serves(sandbox: &Sandbox, pid: i32) {
+fn assert_serving(sandbox: &Sandbox, pid: i32) {
     let started = Instant::now();
     let id = sandbox.submit(&["-h"], "true\n");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
-    let status = ask(
-        &mut dial(sandbox),
+    let status = exchange(
+        &mut connect(sandbox),
         &ClientRequest::Ask(Question::JobsById(vec![JobId::job(1)], Detail::Row)),
     );
     assert!(matches!(status, Reply::Part(_)), "{status:?}");
@@ -84,7 +84,7 @@ fn header(version: u16, length: u32) -> Vec<u8> {
 }
 
 #[test]
-fn garbage_ends_the_conversation_and_nothing_else() {
+fn garbage_closes_only_its_own_connection() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
     let good = frame::encode(&ClientRequest::Status).unwrap();
@@ -100,27 +100,27 @@ fn garbage_ends_the_conversation_and_nothing_else() {
         [header(VERSION, 0), good.clone()].concat(),
         [good.clone(), noise].concat(),
     ] {
-        let mut stream = dial(&sandbox);
+        let mut stream = connect(&sandbox);
         // schedd may close the connection before all is written.
         let _ = stream.write_all(&bytes);
-        until_closed(&mut stream);
+        read_until_closed(&mut stream);
     }
-    serves(&sandbox, pid);
+    assert_serving(&sandbox, pid);
 }
 
 #[test]
-fn a_client_of_another_version_is_sent_our_version() {
+fn a_client_of_another_version_is_sent_the_version_of_schedd() {
     let sandbox = serving();
-    let mut stream = dial(&sandbox);
+    let mut stream = connect(&sandbox);
     stream
         .write_all(&[header(VERSION + 1, 3), b"abc".to_vec()].concat())
         .unwrap();
-    let answer = until_closed(&mut stream);
+    let answer = read_until_closed(&mut stream);
     assert_eq!(answer, header(VERSION, 0));
 }
 
 #[test]
-fn an_oversized_submission_is_refused_with_the_version() {
+fn a_version_mismatch_is_reported_for_a_large_submission_too() {
     let sandbox = Sandbox::new();
     let listener = UnixListener::bind(sandbox.home().join("schedd.sock")).unwrap();
     let server = std::thread::spawn(move || {
@@ -134,7 +134,7 @@ fn an_oversized_submission_is_refused_with_the_version() {
 }
 
 #[test]
-fn a_command_reports_another_schedd_version_in_one_line() {
+fn a_version_mismatch_is_reported_in_one_line() {
     let sandbox = Sandbox::new();
     let listener = UnixListener::bind(sandbox.home().join("schedd.sock")).unwrap();
     let server = std::thread::spawn(move || {
@@ -165,19 +165,19 @@ fn a_command_reports_another_schedd_version_in_one_line() {
 fn idle_connections_and_partial_frames_block_no_other_client() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
-    let mut idle: Vec<UnixStream> = (0..300).map(|_| dial(&sandbox)).collect();
+    let mut idle: Vec<UnixStream> = (0..300).map(|_| connect(&sandbox)).collect();
     for (n, stream) in idle.iter_mut().enumerate() {
         let bytes = frame::encode(&ClientRequest::Hold(JobId::job(1), Holds::USER)).unwrap();
         stream.write_all(&bytes[..n % bytes.len()]).unwrap();
     }
-    serves(&sandbox, pid);
-    let asking = ClientRequest::Ask(Question::Server);
+    assert_serving(&sandbox, pid);
+    let request = ClientRequest::Ask(Question::Server);
     for stream in &mut idle[..100] {
         // Some connections have sent nothing and some a partial frame, which this turns into
         // garbage.
-        let _ = frame::write(stream, &asking);
+        let _ = frame::write(stream, &request);
     }
-    serves(&sandbox, pid);
+    assert_serving(&sandbox, pid);
 }
 
 #[test]
@@ -186,34 +186,34 @@ fn clients_that_never_read_block_no_other_client() {
     let pid = sandbox.pid_of("schedd").unwrap();
     let idle: Vec<UnixStream> = (0..40)
         .map(|_| {
-            let mut stream = dial(&sandbox);
+            let mut stream = connect(&sandbox);
             frame::write(&mut stream, &ClientRequest::Ask(Question::Server)).unwrap();
             stream
         })
         .collect();
-    serves(&sandbox, pid);
+    assert_serving(&sandbox, pid);
     drop(idle);
 }
 
 #[test]
-fn a_client_that_reads_no_answers_is_let_go() {
+fn a_client_that_reads_no_replies_is_disconnected() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
-    let mut stream = dial(&sandbox);
+    let mut stream = connect(&sandbox);
     stream
         .set_write_timeout(Some(Duration::from_secs(20)))
         .unwrap();
-    let questions = frame::encode(&ClientRequest::Status)
+    let requests = frame::encode(&ClientRequest::Status)
         .unwrap()
         .repeat(10_000);
-    let let_go = (0..40).any(|_| stream.write_all(&questions).is_err());
-    assert!(let_go, "its answers pile up");
+    let is_disconnected = (0..40).any(|_| stream.write_all(&requests).is_err());
+    assert!(is_disconnected, "schedd keeps the connection open");
     assert!(memory(pid) < 200_000, "{} kB", memory(pid));
-    serves(&sandbox, pid);
+    assert_serving(&sandbox, pid);
 }
 
 #[test]
-fn ids_of_any_size_are_only_unknown() {
+fn job_ids_of_any_size_are_reported_as_unknown() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
     for number in [0, 2, u64::MAX, i64::MAX as u64, i64::MAX as u64 + 1] {
@@ -240,14 +240,14 @@ fn ids_of_any_size_are_only_unknown() {
             ClientRequest::Alter(job, vec![AttributeSetting::new("Job_Name", "x")]),
             ClientRequest::Wait(job),
         ] {
-            let reply = ask(&mut dial(&sandbox), &request);
+            let reply = exchange(&mut connect(&sandbox), &request);
             let Reply::Refused(refusal) = reply else {
                 panic!("{request:?}: {reply:?}")
             };
             assert_eq!(refusal.text, "Unknown Job Id", "{request:?}");
         }
-        let mut stream = dial(&sandbox);
-        let mut reply = ask(
+        let mut stream = connect(&sandbox);
+        let mut reply = exchange(
             &mut stream,
             &ClientRequest::Ask(Question::JobsById(vec![job], Detail::Environment)),
         );
@@ -270,7 +270,7 @@ fn ids_of_any_size_are_only_unknown() {
             );
         }
     }
-    serves(&sandbox, pid);
+    assert_serving(&sandbox, pid);
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn ten_thousand_operands_are_answered() {
 }
 
 /// Submissions that Lanai's `qsub` never sends.
-fn submissions_by_hand(workdir: &Path) -> Vec<NewJob> {
+fn unusual_submissions(workdir: &Path) -> Vec<NewJob> {
     let submission = || NewJob {
         defaults: String::new(),
         stored: None,
@@ -384,46 +384,46 @@ fn submissions_by_hand(workdir: &Path) -> Vec<NewJob> {
     ]
 }
 
-/// A submission that would burden all users is refused with the maximum size.
+/// A submission above a size limit is refused. The message names the part that is too large.
 #[test]
-fn what_is_larger_than_a_job_may_be_is_refused() {
+fn an_oversized_submission_is_refused() {
     let sandbox = serving();
-    let [usual, ..] = &submissions_by_hand(&sandbox.work())[6..] else {
+    let [ordinary, ..] = &unusual_submissions(&sandbox.work())[6..] else {
         panic!()
     };
     let large = [
         (
             NewJob {
                 environ: vec![b'x'; 2 << 20],
-                ..usual.clone()
+                ..ordinary.clone()
             },
             "an environment",
         ),
         (
             NewJob {
                 arguments: Text(vec![b'x'; 1 << 20]),
-                ..usual.clone()
+                ..ordinary.clone()
             },
             "a request",
         ),
         (
             NewJob {
                 payload: Payload::Command(vec![Text(Vec::new()); 100_000]),
-                ..usual.clone()
+                ..ordinary.clone()
             },
             "a request",
         ),
         (
             NewJob {
                 settings: vec![AttributeSetting::new("Job_Name", "x"); 100_000],
-                ..usual.clone()
+                ..ordinary.clone()
             },
             "a request",
         ),
     ];
     for (submission, what) in large {
-        match ask(
-            &mut dial(&sandbox),
+        match exchange(
+            &mut connect(&sandbox),
             &ClientRequest::Submit(Box::new(submission)),
         ) {
             Reply::Refused(refusal) => assert!(refusal.text.contains(what), "{refusal:?}"),
@@ -436,11 +436,12 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
             .flat_map(|n| format!("V{n}={}\0", "x".repeat(1000)).into_bytes())
             .collect(),
         payload: Payload::Script([b"#".repeat(16 << 20)].concat()),
-        ..usual.clone()
+        ..ordinary.clone()
     };
-    let Reply::Accepted { id, .. } =
-        ask(&mut dial(&sandbox), &ClientRequest::Submit(Box::new(fits)))
-    else {
+    let Reply::Accepted { id, .. } = exchange(
+        &mut connect(&sandbox),
+        &ClientRequest::Submit(Box::new(fits)),
+    ) else {
         panic!()
     };
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
@@ -451,28 +452,28 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
 #[test]
 fn a_client_with_many_requests_takes_turns_with_others() {
     let sandbox = serving();
-    let mut talker = dial(&sandbox);
+    let mut busy = connect(&sandbox);
     let many: Vec<u8> = (0..1000)
         .flat_map(|id| frame::encode(&ClientRequest::Wait(JobId::job(900_000 + id))).unwrap())
         .collect();
-    talker.write_all(&many).unwrap();
+    busy.write_all(&many).unwrap();
     sandbox.run_with_input("qsub", &["-h"], "true\n").line();
     for n in 0..1000 {
-        let reply = frame::read::<Reply>(&mut talker).unwrap();
+        let reply = frame::read::<Reply>(&mut busy).unwrap();
         assert!(matches!(reply, Reply::Refused(_)), "{n}: {reply:?}");
     }
 }
 
 #[test]
-fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
+fn unusual_submissions_are_refused_or_end() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
-    for (n, submission) in submissions_by_hand(&sandbox.work()).into_iter().enumerate() {
-        let mut stream = dial(&sandbox);
-        match ask(&mut stream, &ClientRequest::Submit(Box::new(submission))) {
+    for (n, submission) in unusual_submissions(&sandbox.work()).into_iter().enumerate() {
+        let mut stream = connect(&sandbox);
+        match exchange(&mut stream, &ClientRequest::Submit(Box::new(submission))) {
             Reply::Refused(_) => {}
             Reply::Accepted { id, .. } => {
-                sandbox.until(&format!("submission {n} to come to something"), || {
+                sandbox.until(&format!("the end of submission {n}"), || {
                     let job = sandbox.job(&id);
                     let never = job["comment"].as_str()?.starts_with("Can Never Run");
                     (job["job_state"] == "F" || job["job_state"] == "W" || never).then_some(())
@@ -483,7 +484,7 @@ fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
             reply => panic!("{n}: {reply:?}"),
         }
     }
-    serves(&sandbox, pid);
+    assert_serving(&sandbox, pid);
     let all = sandbox.run("qstat", &["-x", "-f", "-F", "json"]).ok();
     serde_json::from_str::<serde_json::Value>(&all).unwrap();
     let id = sandbox.submit(&[], "exit 3\n");
@@ -491,7 +492,7 @@ fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
 }
 
 #[test]
-fn questions_made_by_hand_are_answered_or_refused() {
+fn unusual_queries_are_answered_or_refused() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
     let many = Filter {
@@ -509,8 +510,8 @@ fn questions_made_by_hand_are_answered_or_refused() {
             Detail::Row,
         ),
     ] {
-        let mut stream = dial(&sandbox);
-        let mut reply = ask(&mut stream, &ClientRequest::Ask(question));
+        let mut stream = connect(&sandbox);
+        let mut reply = exchange(&mut stream, &ClientRequest::Ask(question));
         while let Reply::Part(_) = reply {
             reply = frame::read(&mut stream).unwrap();
         }
@@ -519,21 +520,21 @@ fn questions_made_by_hand_are_answered_or_refused() {
             "{reply:?}"
         );
     }
-    serves(&sandbox, pid);
+    assert_serving(&sandbox, pid);
 }
 
 /// Large unfinished messages of all clients together use a bounded amount of memory.
 #[test]
-fn unfinished_messages_are_bounded_together() {
+fn unfinished_messages_of_all_clients_use_bounded_memory() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
     let half = [header(VERSION, 20 << 20), vec![0; 15 << 20]].concat();
     let mut open: Vec<UnixStream> = Vec::new();
     for _ in 0..10 {
-        let mut stream = dial(&sandbox);
+        let mut stream = connect(&sandbox);
         let _ = stream.write_all(&half);
         open.push(stream);
     }
-    serves(&sandbox, pid);
+    assert_serving(&sandbox, pid);
     assert!(memory(pid) < 120 << 10, "{} KiB", memory(pid));
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// All attributes of a job that a user sees.
-fn told(person: &TestUser, sandbox: &Sandbox, id: &str) -> Value {
+fn attributes_for(person: &TestUser, sandbox: &Sandbox, id: &str) -> Value {
     let done = person.run(sandbox, "qstat", &["-x", "-f", "-F", "json", id]);
     let document: Value =
         serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
@@ -21,7 +21,7 @@ fn told(person: &TestUser, sandbox: &Sandbox, id: &str) -> Value {
 }
 
 #[test]
-fn a_job_runs_as_its_owner_and_nothing_more() {
+fn a_job_runs_as_its_owner_without_extra_rights() {
     let Some(people) = two_users("own") else {
         return;
     };
@@ -49,7 +49,7 @@ fn a_job_runs_as_its_owner_and_nothing_more() {
             &format!("700 {uid}"),
         ];
         assert_eq!(lines[3..8], rest, "{out}");
-        assert!(!Path::new(lines[8]).exists(), "TMPDIR is gone: {out}");
+        assert!(!Path::new(lines[8]).exists(), "TMPDIR is removed: {out}");
         for file in [
             format!("who.o{number}"),
             format!("who.e{number}"),
@@ -66,7 +66,7 @@ fn a_job_runs_as_its_owner_and_nothing_more() {
 }
 
 #[test]
-fn no_user_reads_files_of_another() {
+fn users_cannot_read_files_of_other_users_jobs() {
     let Some([ann, bob]) = two_users("read") else {
         return;
     };
@@ -114,8 +114,12 @@ fn no_user_reads_files_of_another() {
         );
     }
     bob.shell(&sandbox, &format!("cat {home}/schedd.json")).ok();
-    assert!(told(&ann, &sandbox, &id).to_string().contains("env-secret"));
-    let shown = told(&bob, &sandbox, &id);
+    assert!(
+        attributes_for(&ann, &sandbox, &id)
+            .to_string()
+            .contains("env-secret")
+    );
+    let shown = attributes_for(&bob, &sandbox, &id);
     assert_eq!(shown["job_state"], "R", "{shown}");
     assert!(
         shown["Variable_List"].is_null() && !shown.to_string().contains("secret"),
@@ -169,8 +173,7 @@ fn programs_of_two_users_share_no_session_keyring() {
     };
     let own = || session_keyrings(&fs::read_to_string("/proc/keys").unwrap_or_default());
     let before = own();
-    // The daemons inherit this keyring. systemd gives each service a session keyring of its own,
-    // too.
+    // The daemons inherit this keyring. systemd also gives each service its own session keyring.
     lanai::sys::keyring::join_session().unwrap();
     let Some(inherited) = own().into_iter().find(|serial| !before.contains(serial)) else {
         println!("keyring: skipped: the kernel gives this process no session keyring");
@@ -234,16 +237,16 @@ fn only_root_and_operators_change_another_users_job() {
     sandbox.run("qdel", &[&running]).ok();
     assert_ne!(sandbox.ended(&running)["Exit_status"], 0);
 
-    let ruled = shared(&format!("operators = [\"{}\"]\n", bob.name));
-    let id = ann.submit(&ruled, &[], "sleep 60");
-    ruled.running(&id);
-    assert!(told(&bob, &ruled, &id)["Variable_List"].is_object());
-    bob.run(&ruled, "qdel", &[&id]).ok();
-    ruled.ended(&id);
+    let with_operator = shared(&format!("operators = [\"{}\"]\n", bob.name));
+    let id = ann.submit(&with_operator, &[], "sleep 60");
+    with_operator.running(&id);
+    assert!(attributes_for(&bob, &with_operator, &id)["Variable_List"].is_object());
+    bob.run(&with_operator, "qdel", &[&id]).ok();
+    with_operator.ended(&id);
 }
 
 #[test]
-fn jobs_of_root_and_of_users_below_the_lowest_number_are_refused() {
+fn jobs_of_root_and_of_users_below_min_uid_are_refused() {
     let Some([ann, bob]) = two_users("uid") else {
         return;
     };
@@ -276,7 +279,7 @@ fn comment(person: &TestUser, sandbox: &Sandbox, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn output_is_written_only_where_its_owner_could_write() {
+fn output_is_written_only_where_the_job_owner_may_write() {
     let Some([ann, bob]) = two_users("out") else {
         return;
     };
@@ -312,14 +315,14 @@ fn output_is_written_only_where_its_owner_could_write() {
                 "echo text; echo text >&2",
             );
             let job = sandbox.ended(&id);
-            let said = job["comment"].as_str().unwrap_or_default();
+            let message = job["comment"].as_str().unwrap_or_default();
             assert_eq!(job["Exit_status"], 0, "{job}");
             assert!(
-                said.contains(why) && said.contains(place.trim_end_matches('/')),
-                "{place}: {said}"
+                message.contains(why) && message.contains(place.trim_end_matches('/')),
+                "{place}: {message}"
             );
             let name = format!("kept.{}{}", &option[1..], id.split('.').next().unwrap());
-            assert_eq!(ann.read(&name), "text\n", "{said}");
+            assert_eq!(ann.read(&name), "text\n", "{message}");
         }
     }
     assert_eq!(bob.read("diary"), "kept");
@@ -350,7 +353,7 @@ impl Drop for ProtectedSymlinks {
 }
 
 #[test]
-fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
+fn output_follows_only_links_that_the_kernel_follows_for_the_owner() {
     let Some([ann, bob]) = two_users("link") else {
         return;
     };
@@ -434,20 +437,20 @@ fn an_inaccessible_working_directory_is_reported() {
         return;
     };
     let sandbox = shared("");
-    let theirs = bob.home().display().to_string();
-    let said = comment(
+    let closed = bob.home().display().to_string();
+    let message = comment(
         &ann,
         &sandbox,
-        &["-d", &theirs, "-o", "/dev/null", "-e", "/dev/null"],
+        &["-d", &closed, "-o", "/dev/null", "-e", "/dev/null"],
     );
     assert!(
-        said.contains("Permission denied") && said.contains(&theirs),
-        "{said}"
+        message.contains("Permission denied") && message.contains(&closed),
+        "{message}"
     );
 }
 
 #[test]
-fn a_fifo_that_is_read_gets_the_output() {
+fn a_fifo_with_a_reader_receives_the_output() {
     let Some([ann, _]) = two_users("fifo") else {
         return;
     };
@@ -491,7 +494,7 @@ fn no_user_impersonates_schedd_or_noded() {
     // The record of Bob's schedd, with his socket, lies in a directory that is not his. Clients of
     // that directory must not trust it.
     let bobs = bob.home().join("own");
-    ann_may_enter(&bob);
+    open_home(&bob);
     bob.shell(
         &sandbox,
         "mkdir -m 755 own && echo '[server]\nshared = true' > own/lanai.toml",
@@ -530,16 +533,16 @@ fn no_user_impersonates_schedd_or_noded() {
     );
 }
 
-fn ann_may_enter(bob: &TestUser) {
+fn open_home(bob: &TestUser) {
     fs::set_permissions(bob.home(), Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
-fn a_socket_handed_over_is_served_and_left_in_place() {
+fn an_inherited_socket_is_served_and_not_removed() {
     let sandbox = Sandbox::new();
     let path = sandbox.home().join("schedd.sock");
     let socket = UnixListener::bind(&path).unwrap();
-    // A command that starts before schedd waits.
+    // This command starts before schedd and waits for it.
     let mut early = sandbox.command("qsub");
     let mut early = early
         .args(["--", "true"])
@@ -571,7 +574,7 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
     });
     let _ = early.kill();
     let early = finish(early.wait_with_output().unwrap());
-    assert!(ended, "the command that came early was never served");
+    assert!(ended, "the command that started before schedd got no reply");
     let id = early.line();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     sandbox.run("schedd", &["--stop"]).ok();

@@ -54,7 +54,7 @@ fn refused(done: &Done, text: &str) {
 }
 
 #[test]
-fn users_reserve_within_bounds_by_default() {
+fn reservations_of_users_are_limited_by_default() {
     let Some([ann, bob]) = two_users("bounds") else {
         return;
     };
@@ -108,7 +108,7 @@ fn users_reserve_within_bounds_by_default() {
 }
 
 #[test]
-fn a_user_has_so_many_reservations() {
+fn the_number_of_reservations_per_user_is_limited() {
     let Some([ann]) = people("many") else { return };
     let sandbox = cluster("resv_max_number = 2\n");
     for day in [1, 2] {
@@ -126,21 +126,22 @@ fn a_user_has_so_many_reservations() {
 }
 
 #[test]
-fn a_site_configures_the_users_that_may_reserve() {
+fn resv_users_limits_which_users_may_reserve() {
     let Some([ann, bob]) = two_users("reserver") else {
         return;
     };
     let sandbox = cluster("resv_users = []\n");
-    let asked = |person: &TestUser| reserve(person, &sandbox, 3600, "60", "1:ncpus=1");
+    let reserve_an_hour_ahead =
+        |person: &TestUser| reserve(person, &sandbox, 3600, "60", "1:ncpus=1");
     refused(
-        &asked(&ann),
+        &reserve_an_hour_ahead(&ann),
         "only operators and users in resv_users may reserve",
     );
     let users = format!("set server resv_users = {}@*", ann.name);
     sandbox.run("qmgr", &["-c", &users]).ok();
-    confirmed(asked(&ann));
+    confirmed(reserve_an_hour_ahead(&ann));
     refused(
-        &asked(&bob),
+        &reserve_an_hour_ahead(&bob),
         "only operators and users in resv_users may reserve",
     );
     let list = sandbox.run("qmgr", &["-c", "list server"]).ok();
@@ -160,5 +161,8 @@ fn a_site_configures_the_users_that_may_reserve() {
             ],
         )
         .ok();
-    refused(&asked(&ann), "(resv_max_share): 0; 1 reserved, 1 requested");
+    refused(
+        &reserve_an_hour_ahead(&ann),
+        "(resv_max_share): 0; 1 reserved, 1 requested",
+    );
 }

@@ -1,5 +1,5 @@
-//! An account is deleted and its uid or name is reused for another person, who gets neither its
-//! rights nor its jobs. Skipped with a message without root.
+//! The uid or name of a deleted account is reused: the new account has neither the rights nor the
+//! jobs of the old one. Skipped with a message without root.
 
 use crate::support::installation::shared;
 use crate::support::people::{TestUser, people};
@@ -22,8 +22,8 @@ impl Manager {
         let create = "create queue made queue_type=e, enabled=t, started=t";
         person.run(&sandbox, "qmgr", &["-c", create]).ok();
         let job = person.submit(&sandbox, &["-h", "-v", "SECRET=1", "-m", "n"], "true");
-        let asked = ["-E", "12312359", "-D", "60", "-l", "select=1:ncpus=1"];
-        let reserved = person.run(&sandbox, "pbs_rsub", &asked).line();
+        let options = ["-E", "12312359", "-D", "60", "-l", "select=1:ncpus=1"];
+        let reserved = person.run(&sandbox, "pbs_rsub", &options).line();
         let reservation = reserved.split_whitespace().next().unwrap().to_string();
         Some(Manager {
             sandbox,
@@ -39,11 +39,11 @@ impl Manager {
 
     /// Asserts that the new owner of the account has no special rights.
     #[track_caller]
-    fn has_no_rights(&self) {
+    fn assert_no_rights(&self) {
         // schedd caches user names for a few seconds.
-        let speak = ["-c", "set server comment = mine"];
-        self.sandbox.until("the new account", || {
-            (self.run("qmgr", &speak).code != 0).then_some(())
+        let set_comment = ["-c", "set server comment = mine"];
+        self.sandbox.until("the new account to be recognized", || {
+            (self.run("qmgr", &set_comment).code != 0).then_some(())
         });
         for (program, arguments) in [
             ("qmgr", &["-c", "create queue other"][..]),
@@ -69,12 +69,12 @@ impl Manager {
 
     /// Asserts that jobs of the new owner run, and the held job of the previous owner does not.
     #[track_caller]
-    fn runs_own_jobs_only(&self) {
+    fn assert_only_own_jobs_run(&self) {
         let own = self.person.submit(&self.sandbox, &[], "id -un > who");
         assert_eq!(self.sandbox.ended(&own)["Exit_status"], 0);
         assert_eq!(self.person.read("who").trim(), self.person.name);
         self.sandbox.run("qrls", &[&self.job]).ok();
-        self.sandbox.until("the refusal of its node", || {
+        self.sandbox.until("the refusal by the node", || {
             let comment = self.sandbox.job(&self.job)["comment"].to_string();
             (comment.contains("is not known") || comment.contains("has uid")).then_some(())
         });
@@ -88,8 +88,8 @@ fn a_reused_uid_grants_no_access() {
     };
     let (name, uid) = (format!("{}n", manager.person.name), manager.person.uid);
     manager.person.replace(name, uid);
-    manager.has_no_rights();
-    manager.runs_own_jobs_only();
+    manager.assert_no_rights();
+    manager.assert_only_own_jobs_run();
 }
 
 #[test]
@@ -99,18 +99,18 @@ fn a_reused_account_name_grants_no_access() {
     };
     let (name, uid) = (manager.person.name.clone(), manager.person.uid);
     manager.person.replace(name.clone(), uid + 4000);
-    manager.has_no_rights();
+    manager.assert_no_rights();
     manager.sandbox.run("schedd", &["--stop"]).ok();
     manager.sandbox.run("schedd", &[]).ok();
-    manager.has_no_rights();
+    manager.assert_no_rights();
     assert!(
         manager
             .sandbox
             .log()
             .contains("has no operator rights: `managers` and `operators` refer to an")
     );
-    manager.runs_own_jobs_only();
-    // The right is granted again.
+    manager.assert_only_own_jobs_run();
+    // The new account can be made a manager.
     let grant = format!("set server managers += {name}@*");
     manager.sandbox.run("qmgr", &["-c", &grant]).ok();
     manager.run("qmgr", &["-c", "create queue other"]).ok();

@@ -400,7 +400,8 @@ fn too_deep_or_long_expressions_are_refused_and_wide_ones_accepted() {
         "1 if 1 else ",
     ] {
         assert!(
-            refused(opening.repeat(parser::LONGEST / opening.len())).contains("may be nested at most"),
+            refused(opening.repeat(parser::LONGEST / opening.len()))
+                .contains("may be nested at most"),
             "{opening}"
         );
     }

@@ -1,12 +1,12 @@
 //! Killed daemons, unreachable and rebooted nodes.
 
-use super::{Cluster, NODES, all_over, lives, status};
+use super::{Cluster, NODES, all_ended, is_alive, status};
 use crate::support::sandbox::{Sandbox, kill};
 use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
 
-/// The tasks of a job survive the death of `victims` and end with their own status.
+/// Asserts that the tasks of a job survive the death of `victims` and end with their own status.
 fn survive(victims: &[&'static str]) {
     let cluster = Cluster::new();
     let (id, pids) = cluster.waiting("; echo pbsdsh $?; exit 6");
@@ -17,13 +17,13 @@ fn survive(victims: &[&'static str]) {
         }
     }
     std::thread::sleep(Duration::from_millis(100));
-    assert!(pids.iter().all(|&pid| lives(pid)));
+    assert!(pids.iter().all(|&pid| is_alive(pid)));
     // A task that ends without a noded is reported later.
     if victims.contains(&"n3") {
         cluster.go();
         cluster
             .sandbox
-            .until("the end of the task on n3", || all_over(&pids[2..]));
+            .until("the end of the task on n3", || all_ended(&pids[2..]));
     }
     victims
         .iter()
@@ -48,21 +48,21 @@ fn survive(victims: &[&'static str]) {
         );
     }
     (0..3).for_each(|slot| assert_eq!(cluster.starts(slot), 1, "task {slot}"));
-    cluster.nothing_is_kept();
+    cluster.wait_for_cleanup();
 }
 
 #[test]
-fn a_sisters_noded_killed_in_mid_job_loses_nothing() {
+fn killing_the_noded_of_a_sister_node_loses_no_task() {
     survive(&["n3"]);
 }
 
 #[test]
 fn requests_for_an_unreachable_node_are_refused() {
     let cluster = Cluster::new();
-    let id = cluster.submit("trap 'echo heard; exit 4' USR1; while :; do sleep 0.02; done\n");
+    let id = cluster.submit("trap 'echo caught; exit 4' USR1; while :; do sleep 0.02; done\n");
     cluster.sandbox.running(&id);
     cluster.kill("n1");
-    cluster.sandbox.until("n1 to be away", || {
+    cluster.sandbox.until("n1 to be down", || {
         cluster
             .sandbox
             .run("pbsnodes", &["n1"])
@@ -85,26 +85,26 @@ fn requests_for_an_unreachable_node_are_refused() {
         (cluster.sandbox.run("qsig", &["-s", "USR1", &id]).code == 0).then_some(())
     });
     assert_eq!(status(&cluster.sandbox.ended(&id)), 4);
-    assert!(cluster.sandbox.read("out").ends_with("heard\n"));
+    assert!(cluster.sandbox.read("out").ends_with("caught\n"));
 }
 
 #[test]
-fn the_first_nodes_noded_killed_in_mid_job_loses_nothing() {
+fn killing_the_noded_of_the_first_node_loses_no_task() {
     survive(&["n1"]);
 }
 
 #[test]
-fn schedd_killed_in_mid_job_loses_nothing() {
+fn killing_schedd_loses_no_task() {
     survive(&["schedd"]);
 }
 
 #[test]
-fn all_killed_at_once_lose_nothing() {
+fn killing_all_daemons_at_once_loses_no_task() {
     survive(&["schedd", "n1", "n2", "n3"]);
 }
 
 #[test]
-fn tasks_requested_while_daemons_die_run_once() {
+fn tasks_requested_while_daemons_are_killed_run_once() {
     let cluster = Cluster::new();
     let task = "n=1; while ! (set -C; : > ran.$PBS_TASKNUM.$n) 2>/dev/null; do n=$((n+1)); done; echo task";
     cluster.sandbox.script("task", task);
@@ -144,7 +144,7 @@ fn tasks_requested_while_daemons_die_run_once() {
     assert_eq!(
         ran.iter().filter(|name| name.starts_with("ran.")).count(),
         30,
-        "one ran twice: {ran:?}"
+        "a task ran twice: {ran:?}"
     );
 }
 
@@ -154,28 +154,31 @@ const FAULTS: &str = "socket.read:1/300:fail,socket.write:1/300:short,socket.wri
     attempt.tombstone:1/50:fail,noded.epoch:1/20:fail";
 
 #[test]
-#[ignore = "a minute long: make torture"]
-fn torture_of_tasks_by_kills() {
+#[ignore = "takes a minute: make torture"]
+fn torture_tasks_with_kills() {
     torture(Sandbox::new());
 }
 
 #[test]
-#[ignore = "a minute long: make torture"]
-fn torture_of_tasks_by_kills_among_faults() {
+#[ignore = "takes a minute: make torture"]
+fn torture_tasks_with_kills_and_faults() {
     torture(Sandbox::new().with("LANAI_FAULTS", FAULTS));
 }
 
 /// Kills every noded and schedd repeatedly, at varying times.
 fn torture(sandbox: Sandbox) {
-    let cluster = Cluster::of(sandbox);
+    let cluster = Cluster::in_sandbox(sandbox);
     let task =
         "n=1; while ! (set -C; : > ran.$PBS_TASKNUM.$n) 2>/dev/null; do n=$((n+1)); done; exit 3";
     cluster.sandbox.script("task", task);
-    let script = "i=0; while [ $i -lt 100 ]; do pbsdsh ./task 2>>said; [ $? = 3 ] || echo round $i >> wrong; i=$((i+1)); done\n";
+    let script = "i=0; while [ $i -lt 100 ]; do pbsdsh ./task 2>>errors; [ $? = 3 ] || echo round $i >> wrong; i=$((i+1)); done\n";
     // A fault may cause the submission to be refused, with a message.
-    let taken =
+    let accepted =
         || Some(cluster.try_submit("select=3:ncpus=1", script)).filter(|done| done.code == 0);
-    let id = cluster.sandbox.until("a job", taken).line();
+    let id = cluster
+        .sandbox
+        .until("an accepted submission", accepted)
+        .line();
     let seed = std::env::var("TORTURE_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());
@@ -199,13 +202,13 @@ fn torture(sandbox: Sandbox) {
                     .into_iter()
                     .for_each(|pid| kill(pid, 9));
                 // A fault may end schedd during startup, with a message.
-                let begins = || (cluster.sandbox.run("schedd", &[]).code == 0).then_some(());
-                cluster.sandbox.until("schedd", begins);
+                let starts = || (cluster.sandbox.run("schedd", &[]).code == 0).then_some(());
+                cluster.sandbox.until("schedd", starts);
             }
         }
     }
     let wrong = fs::read_to_string(cluster.sandbox.file("wrong")).unwrap_or_default();
-    assert_eq!(wrong, "", "{}", cluster.sandbox.read("said"));
+    assert_eq!(wrong, "", "{}", cluster.sandbox.read("errors"));
     let ran = fs::read_dir(cluster.sandbox.work()).unwrap().flatten();
     let ran: Vec<String> = ran
         .map(|file| file.file_name().to_string_lossy().into_owned())
@@ -219,7 +222,7 @@ fn torture(sandbox: Sandbox) {
         (300, 300),
         "{ran:?}"
     );
-    cluster.nothing_is_kept();
+    cluster.wait_for_cleanup();
 }
 
 #[test]
@@ -230,9 +233,9 @@ fn a_job_deleted_while_a_sister_node_is_down_finishes_at_once() {
     cluster.sandbox.run("qdel", &[&id]).ok();
     assert_eq!(status(&cluster.sandbox.ended(&id)), 271);
     cluster.sandbox.until("the end of the other tasks", || {
-        all_over(&[pids[0], pids[2]])
+        all_ended(&[pids[0], pids[2]])
     });
-    assert!(lives(pids[1]));
+    assert!(is_alive(pids[1]));
     let next = cluster.sandbox.submit(
         &["-l", "select=3:ncpus=4", "-l", "place=scatter"],
         "exit 0\n",
@@ -247,14 +250,14 @@ fn a_job_deleted_while_a_sister_node_is_down_finishes_at_once() {
     assert_eq!(
         status(&cluster.sandbox.ended(&two)),
         0,
-        "the nodes that answer are free"
+        "the nodes that respond must be free"
     );
     cluster.start("n2", &[]);
     cluster
         .sandbox
-        .until("the end of the task", || all_over(&pids[1..2]));
+        .until("the end of the task", || all_ended(&pids[1..2]));
     assert_eq!(status(&cluster.sandbox.ended(&next)), 0);
-    cluster.nothing_is_kept();
+    cluster.wait_for_cleanup();
 }
 
 /// M32, G4: after a restart of schedd, no job starts that would delay a planned start while some
@@ -279,7 +282,7 @@ fn a_planned_start_on_all_nodes_survives_a_late_node_after_a_restart() {
     );
     let promise =
         || Some(sandbox.job(&wide)["estimated"].clone()).filter(|estimated| !estimated.is_null());
-    let promised = sandbox.until("the promise", promise);
+    let promised = sandbox.until("the planned start", promise);
     let long = sandbox.submit(
         &["-l", "select=1:ncpus=4", "-l", "walltime=2:00:00"],
         "true\n",
@@ -301,7 +304,7 @@ fn a_planned_start_on_all_nodes_survives_a_late_node_after_a_restart() {
     assert_eq!(
         status(&sandbox.ended(&short)),
         0,
-        "what is in nobody's way starts"
+        "a job that delays no planned start must start"
     );
     assert_eq!(
         (sandbox.state(&long).as_str(), promise()),
@@ -314,7 +317,7 @@ fn a_planned_start_on_all_nodes_survives_a_late_node_after_a_restart() {
 
 /// schedd waits for an absent node only once after its start, and only for a short time.
 #[test]
-fn a_silent_node_blocks_no_other_job_after_a_restart() {
+fn an_unreachable_node_blocks_no_job_after_a_restart() {
     let cluster = Cluster::new();
     cluster.sandbox.kill("schedd");
     cluster.kill("n2");
@@ -325,7 +328,7 @@ fn a_silent_node_blocks_no_other_job_after_a_restart() {
             "exit 3\n",
         );
         assert_eq!(status(&cluster.sandbox.ended(&job)), 3);
-        cluster.sandbox.until("n2 to be away", || {
+        cluster.sandbox.until("n2 to be down", || {
             cluster
                 .sandbox
                 .run("pbsnodes", &["n2"])
@@ -339,7 +342,7 @@ fn a_silent_node_blocks_no_other_job_after_a_restart() {
 }
 
 #[test]
-fn a_silent_sister_is_shown_until_it_answers_again() {
+fn the_comment_shows_an_unreachable_sister_node_until_it_reconnects() {
     let cluster = Cluster::new();
     let (id, _) = cluster.waiting("");
     let comment = || {
@@ -349,14 +352,16 @@ fn a_silent_sister_is_shown_until_it_answers_again() {
             .to_string()
     };
     cluster.kill("n2");
-    cluster.sandbox.until("the loss to be told", || {
-        comment()
-            .starts_with("Lost contact with node n2 on ")
-            .then_some(())
-    });
+    cluster
+        .sandbox
+        .until("the lost contact in the comment", || {
+            comment()
+                .starts_with("Lost contact with node n2 on ")
+                .then_some(())
+        });
     assert_eq!(cluster.sandbox.state(&id), "R");
     cluster.start("n2", &[]);
-    cluster.sandbox.until("the return to be told", || {
+    cluster.sandbox.until("the comment to be restored", || {
         comment().starts_with("Job run at ").then_some(())
     });
     cluster.go();
@@ -364,18 +369,18 @@ fn a_silent_sister_is_shown_until_it_answers_again() {
 }
 
 #[test]
-fn a_rebooted_sister_loses_its_tasks_and_the_job_continues() {
+fn a_rebooted_sister_node_loses_its_tasks_and_the_job_continues() {
     let cluster = Cluster::new();
     let (id, pids) = cluster.waiting("; echo pbsdsh $?; exit 6");
     cluster.kill("n3");
     let home = cluster.sandbox.home();
-    kill_all_under(&home.join("n3"), pids[2]);
+    simulate_power_failure(&home.join("n3"), pids[2]);
     let boot = home.join("boot");
     fs::write(&boot, "another\n").unwrap();
     cluster.start("n3", &[("LANAI_TEST_BOOT", boot.to_str().unwrap())]);
     let loss = "task 0x00000002 exit status 254";
-    cluster.sandbox.until("the loss", || {
-        cluster.so_far(&id).contains(loss).then_some(())
+    cluster.sandbox.until("the lost task", || {
+        cluster.output_so_far(&id).contains(loss).then_some(())
     });
     cluster.go();
     assert_eq!(status(&cluster.sandbox.ended(&id)), 6);
@@ -384,7 +389,7 @@ fn a_rebooted_sister_loses_its_tasks_and_the_job_continues() {
 }
 
 /// Simulates a power failure of one host: kills the shepherds of its node and the process `task`.
-fn kill_all_under(state: &std::path::Path, task: i32) {
+fn simulate_power_failure(state: &std::path::Path, task: i32) {
     for entry in fs::read_dir(state.join("attempts")).unwrap().flatten() {
         let record = fs::read(entry.path().join("record")).unwrap();
         let text = String::from_utf8_lossy(&record[..512]).into_owned();

@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
 #[test]
-fn outside_of_a_job_and_without_its_secret_nothing_is_started() {
+fn tasks_start_only_inside_a_job_and_with_its_cookie() {
     let cluster = Cluster::new();
     let done = cluster.sandbox.run("pbsdsh", &["true"]);
     assert_eq!(
@@ -125,38 +125,38 @@ fn garbage_at_the_task_socket_affects_no_other_client() {
     ]
     .concat();
     let mut open = Vec::new();
-    for words in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &huge, b"LN", b""].repeat(50) {
-        let mut stranger = UnixStream::connect(&socket).unwrap();
-        let _ = stranger.write_all(words);
-        open.push(stranger);
+    for bytes in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &huge, b"LN", b""].repeat(50) {
+        let mut client = UnixStream::connect(&socket).unwrap();
+        let _ = client.write_all(bytes);
+        open.push(client);
     }
-    // One user may have a limited number of connections; the tasks of the job need the others.
+    // The number of connections per user is limited; the tasks of the job need some of them.
     open.truncate(20);
     let (code, lines) = cluster.run("pbsdsh -- echo fine\n");
     assert_eq!((code, lines), (0, vec!["fine".to_string(); 3]));
 }
 
 #[test]
-fn one_that_greets_without_end_is_sent_away() {
+fn a_client_that_repeats_its_greeting_is_refused_once() {
     let cluster = Cluster::new();
-    let stranger = UnixStream::connect(cluster.sandbox.home().join("n1/tasks.sock")).unwrap();
+    let client = UnixStream::connect(cluster.sandbox.home().join("n1/tasks.sock")).unwrap();
     let hello = TaskClientMessage::Hello {
         job: JobId::job(1),
         attempt: 1,
         task: 0,
         cookie: String::new(),
     };
-    let words = frame::encode(&hello).unwrap().repeat(100_000);
-    let _ = (&stranger).write_all(&words);
-    let mut said = Vec::new();
-    let _ = (&stranger).read_to_end(&mut said);
+    let greetings = frame::encode(&hello).unwrap().repeat(100_000);
+    let _ = (&client).write_all(&greetings);
+    let mut replies = Vec::new();
+    let _ = (&client).read_to_end(&mut replies);
     assert!(matches!(
-        frame::read(&mut said.as_slice()),
+        frame::read(&mut replies.as_slice()),
         Ok(TaskNews::Refused(_))
     ));
     let once = frame::encode(&TaskNews::Refused(
         "this process is not part of job 1 on this node".into(),
     ))
     .unwrap();
-    assert_eq!(said.len(), once.len(), "it is told once");
+    assert_eq!(replies.len(), once.len(), "the client must be refused once");
 }

@@ -1,6 +1,6 @@
 //! Connections of schedd to noded, and noded in the background.
 
-use super::{Node, daemon, dial, signal, wait_for};
+use super::{Node, connect, daemon, signal, wait_for};
 use lanai::model::job::How;
 use lanai::wire::frame;
 use lanai::wire::order::{NodeReport, ScheddOrder};
@@ -8,16 +8,16 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 #[test]
-fn a_schedd_of_an_earlier_epoch_is_not_followed() {
+fn a_schedd_with_an_earlier_epoch_is_refused() {
     let mut node = Node::start();
     node.greet(7);
-    node.stream = dial(node.folder.path());
+    node.stream = connect(node.folder.path());
     node.order(ScheddOrder::Hello { epoch: 6 });
     assert!(matches!(node.next(), NodeReport::Fenced { epoch: 7 }));
     node.daemon.kill().unwrap();
     node.daemon.wait().unwrap();
     node.daemon = daemon(node.folder.path(), &[]);
-    node.stream = dial(node.folder.path());
+    node.stream = connect(node.folder.path());
     node.order(ScheddOrder::Hello { epoch: 6 });
     assert!(matches!(node.next(), NodeReport::Fenced { epoch: 7 }));
 }
@@ -27,16 +27,16 @@ fn noded_obeys_a_leave_order_from_a_closed_connection() {
     let mut node = Node::start();
     let daemon = node.daemon.id() as i32;
     signal(daemon, "STOP");
-    let mut hasty = dial(node.folder.path());
-    frame::write(&mut hasty, &ScheddOrder::Hello { epoch: 2 }).unwrap();
-    frame::write(&mut hasty, &ScheddOrder::Leave).unwrap();
-    drop(hasty);
+    let mut client = connect(node.folder.path());
+    frame::write(&mut client, &ScheddOrder::Hello { epoch: 2 }).unwrap();
+    frame::write(&mut client, &ScheddOrder::Leave).unwrap();
+    drop(client);
     signal(daemon, "CONT");
     wait_for(|| node.daemon.try_wait().unwrap());
 }
 
 #[test]
-fn the_second_noded_in_a_folder_refuses() {
+fn a_second_noded_with_the_same_state_directory_exits() {
     let node = Node::start();
     let mut second = Command::new(env!("CARGO_BIN_EXE_noded"));
     second
@@ -45,11 +45,11 @@ fn the_second_noded_in_a_folder_refuses() {
         .arg("--state")
         .arg(node.path("state"));
     let output = second.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert!(
-        said.contains(&format!("another noded (process {})", node.daemon.id())),
-        "{said}"
+        errors.contains(&format!("another noded (process {})", node.daemon.id())),
+        "{errors}"
     );
 }
 
@@ -58,14 +58,14 @@ fn garbage_on_the_socket_affects_no_other_client() {
     use std::io::Write;
     let mut node = Node::start();
     for _ in 0..30 {
-        let mut stranger = UnixStream::connect(node.path("s.sock")).unwrap();
-        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let mut client = UnixStream::connect(node.path("s.sock")).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     }
     assert_eq!(node.run(node.script(1, "exit 2")).how, How::Exited(2));
 }
 
 #[test]
-fn in_the_background_it_holds_nothing_of_its_caller_and_leaves_when_idle() {
+fn noded_in_the_background_closes_its_output_and_exits_when_idle() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_noded"));
     command

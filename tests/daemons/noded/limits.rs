@@ -1,6 +1,6 @@
 //! Failed starts, and limits with and without control groups.
 
-use super::{FENCES, Node};
+use super::{CGROUP_OPTIONS, Node};
 use lanai::model::job::attempt::RunLimit;
 use lanai::model::job::{How, Owner};
 use lanai::model::resource::{ResourceValue, Size};
@@ -67,13 +67,13 @@ fn a_failed_start_reports_operation_object_and_cause() {
             other => panic!("{text}: {other:?}"),
         }
     }
-    let stranger = Owner {
+    let unknown = Owner {
         user: "no-such-user".into(),
         uid: 54_321,
         gid: 1,
     };
     let outcome = node.run(Launch {
-        owner: stranger,
+        owner: unknown,
         ..node.script(7, "touch ran")
     });
     match user::effective() {
@@ -87,8 +87,8 @@ fn a_failed_start_reports_operation_object_and_cause() {
 }
 
 #[test]
-fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
-    for options in FENCES {
+fn memory_and_processor_time_are_limited_with_and_without_control_groups() {
+    for options in CGROUP_OPTIONS {
         let mut node = Node::with(options);
         // The process that allocates the memory has lost its parent.
         let mut hog = node.script(

@@ -41,11 +41,11 @@ impl Drop for Lease {
 
 #[test]
 fn a_notify_program_on_a_hanging_file_system_times_out() {
-    let lasts = fs::read_to_string("/proc/sys/fs/lease-break-time")
+    let break_time = fs::read_to_string("/proc/sys/fs/lease-break-time")
         .ok()
         .and_then(|text| text.trim().parse().ok());
-    if !Path::new("/usr/bin/perl").exists() || lasts.is_none_or(|seconds: u64| seconds < 40) {
-        return println!("skipped: needs perl and a lease-break-time of 40 s");
+    if !Path::new("/usr/bin/perl").exists() || break_time.is_none_or(|seconds: u64| seconds < 40) {
+        return println!("skipped: requires perl and a lease-break-time of at least 40 s");
     }
     let mut node = Node::start();
     let program = node.program("program", "exit 0");
@@ -66,7 +66,7 @@ fn a_notify_program_on_a_hanging_file_system_times_out() {
         .into_iter()
         .filter(|p| p.parent != noded)
         .collect();
-    assert!(left.is_empty(), "all its processes have ended: {left:?}");
+    assert!(left.is_empty(), "processes of the program remain: {left:?}");
     drop(lease);
     node.notify(2, &program);
     assert_eq!(node.notified(), (2, None));
@@ -95,7 +95,7 @@ fn programs_of_one_user_do_not_delay_those_of_others() {
 }
 
 #[test]
-fn a_notified_program_that_loses_its_supervisor_is_named() {
+fn a_notify_program_that_loses_its_supervisor_is_reported() {
     let mut node = Node::start();
     let program = node.program(
         "program",

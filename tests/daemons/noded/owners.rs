@@ -11,10 +11,10 @@ use std::process::Command;
 #[test]
 fn root_runs_jobs_as_their_owners() {
     if user::effective() != 0 {
-        return println!("skipped: needs root");
+        return println!("skipped: requires root");
     }
     let name = format!("lanai-t{}", std::process::id() % 10_000);
-    let made = Command::new("useradd")
+    let added = Command::new("useradd")
         .args([
             "--no-create-home",
             "--shell",
@@ -25,8 +25,8 @@ fn root_runs_jobs_as_their_owners() {
             &name,
         ])
         .status();
-    if !made.is_ok_and(|status| status.success()) {
-        return println!("skipped: needs useradd");
+    if !added.is_ok_and(|status| status.success()) {
+        return println!("skipped: requires useradd");
     }
     let result = std::panic::catch_unwind(|| as_owner(&name));
     let _ = Command::new("userdel").arg(&name).status();
@@ -41,10 +41,10 @@ fn as_owner(name: &str) {
         uid: account.uid,
         gid: account.gid,
     };
-    let theirs = node.path("theirs");
-    fs::create_dir(&theirs).unwrap();
-    std::os::unix::fs::chown(&theirs, Some(account.uid), Some(account.gid)).unwrap();
-    let place = |file: &str| theirs.join(file).to_str().unwrap().into();
+    let directory = node.path("directory");
+    fs::create_dir(&directory).unwrap();
+    std::os::unix::fs::chown(&directory, Some(account.uid), Some(account.gid)).unwrap();
+    let place = |file: &str| directory.join(file).to_str().unwrap().into();
     let own = |launch: Launch| Launch {
         owner: owner.clone(),
         workdir: place(""),
@@ -57,16 +57,19 @@ fn as_owner(name: &str) {
         node.run(own(node.script(1, text))).how,
         How::Exited(0),
         "{}",
-        node.read("theirs/err")
+        node.read("directory/err")
     );
-    let output = node.read("theirs/out");
+    let output = node.read("directory/out");
     assert!(
         output.starts_with(&format!("{name}\n{name} daemon\nNoNewPrivs:\t1\nn1\nn1\n")),
         "{output}"
     );
-    assert_eq!(fs::metadata(theirs.join("out")).unwrap().uid(), account.uid);
+    assert_eq!(
+        fs::metadata(directory.join("out")).unwrap().uid(),
+        account.uid
+    );
 
-    // With a login shell without a profile: the tester's own profile may do anything.
+    // This user has no profile; another user's profile could print or start something.
     let login = Launch {
         login: true,
         ..own(node.script(5, "echo $$; ps -o args= -p $$"))
@@ -77,20 +80,20 @@ fn as_owner(name: &str) {
         node.ended(5).how,
         How::Exited(0),
         "{}",
-        node.read("theirs/err")
+        node.read("directory/err")
     );
-    let output = node.read("theirs/out");
+    let output = node.read("directory/out");
     assert!(
         output.starts_with(&format!("{session}\n/bin/sh ")),
-        "the login shell is gone: {output}"
+        "the login shell must exec the script: {output}"
     );
 
     let script = node.path("state/attempts/1.1/script");
     let mode = fs::metadata(script).unwrap().mode() & 0o777;
-    assert_eq!(mode, 0o500, "nobody else reads a script");
+    assert_eq!(mode, 0o500, "only the owner may read the script");
 
     fs::write(node.path("secret"), "kept").unwrap();
-    symlink(node.path("secret"), theirs.join("trap")).unwrap();
+    symlink(node.path("secret"), directory.join("trap")).unwrap();
     let trapped = Launch {
         output: place("trap"),
         ..own(node.script(2, "echo overwritten"))

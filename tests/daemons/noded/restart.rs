@@ -1,6 +1,6 @@
 //! No attempt is lost if noded, the spawner or a shepherd is killed.
 
-use super::{FENCES, Node, daemon_of_a_job, kill, lives, number, wait_for};
+use super::{CGROUP_OPTIONS, Node, daemon_of_a_job, is_alive, kill, number, wait_for};
 use lanai::model::job::How;
 use lanai::model::job_id::JobId;
 use lanai::model::time::Span;
@@ -8,7 +8,7 @@ use lanai::wire::order::{AttemptStatus, Launch, ScheddOrder};
 use std::fs;
 
 #[test]
-fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
+fn a_restarted_noded_adopts_running_jobs_and_reports_ended_ones() {
     let mut node = Node::start();
     node.order(ScheddOrder::Start(Box::new(
         node.script(1, "while [ ! -e go ]; do sleep 0.02; done; exit 4"),
@@ -21,7 +21,7 @@ fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
     let shepherd = node.shepherd(2);
     node.daemon.kill().unwrap();
     fs::write(node.path("go2"), "").unwrap();
-    wait_for(|| (!lives(shepherd)).then_some(()));
+    wait_for(|| (!is_alive(shepherd)).then_some(()));
     let found = node.restart();
     assert_eq!(
         found[0],
@@ -36,7 +36,7 @@ fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
 }
 
 #[test]
-fn an_adopted_job_can_be_cancelled() {
+fn an_adopted_job_can_be_canceled() {
     let mut node = Node::start();
     node.order(ScheddOrder::Start(Box::new(node.script(1, "sleep 60"))));
     node.running(1);
@@ -46,11 +46,11 @@ fn an_adopted_job_can_be_cancelled() {
     assert_eq!((outcome.how, outcome.sent), (How::Signaled(15), Some(15)));
 }
 
-/// Starts jobs that report TERM and USR1 but run until the file `go` exists, and then exit with 0.
+/// Starts jobs that record TERM and USR1 in a file, run until the file `go` exists and exit with 0.
 fn lingering(node: &mut Node, jobs: impl IntoIterator<Item = u64>) {
     for job in jobs {
         let text = format!(
-            "trap 'echo told >told{job}' TERM USR1; echo text; while [ ! -e go ]; do sleep 0.02; done"
+            "trap 'echo caught >caught{job}' TERM USR1; echo text; while [ ! -e go ]; do sleep 0.02; done"
         );
         let launch = Launch {
             grace: Span::seconds(60),
@@ -62,7 +62,7 @@ fn lingering(node: &mut Node, jobs: impl IntoIterator<Item = u64>) {
     }
 }
 
-/// Waits for the end of these jobs. Returns for each if its output was delivered.
+/// Waits for the end of these jobs. Returns for each whether its output was delivered.
 fn delivered<const N: usize>(node: &mut Node, jobs: [u64; N]) -> [bool; N] {
     fs::write(node.path("go"), "").unwrap();
     jobs.map(|job| {
@@ -88,8 +88,8 @@ fn an_end_and_requeue_order_survives_a_restart() {
     // Job 2 gets a signal first. If it exits with 0 in response, it has finished and is not
     // requeued.
     for (job, signal) in [(1, None), (2, Some(10))] {
-        node.put_back(job, signal);
-        wait_for(|| node.path(&format!("told{job}")).exists().then_some(()));
+        node.requeue(job, signal);
+        wait_for(|| node.path(&format!("caught{job}")).exists().then_some(()));
     }
     node.restart();
     for job in [1, 2] {
@@ -116,16 +116,16 @@ fn an_abandoned_attempt_delivers_no_output_of_its_successor() {
     );
     first.files.remove_output = true;
     let part = lost.path("1.o.1.part");
-    let writes = |text: &str| {
+    let wait_for_output = |text: &str| {
         drop(wait_for(|| {
             fs::read_to_string(&part).ok().filter(|found| found == text)
         }))
     };
     fs::write(lost.path("1.o"), "old").unwrap();
     lost.order(ScheddOrder::Start(Box::new(first)));
-    writes("first\n");
+    wait_for_output("first\n");
     next.order(ScheddOrder::Start(Box::new(second)));
-    writes("second\n");
+    wait_for_output("second\n");
     fs::write(lost.path("first"), "").unwrap();
     let outcome = lost.ended(1);
     assert!(
@@ -153,8 +153,8 @@ fn an_end_order_on_a_full_disk_still_records_whether_the_job_is_requeued() {
     let orders = |node: &Node, job: u64| node.path(&format!("state/attempts/{job}.1/orders"));
     (1..=3).for_each(|job| fs::create_dir(orders(&node, job)).unwrap());
     for (job, signal) in [(1, None), (2, Some(10)), (3, None)] {
-        node.put_back(job, signal);
-        wait_for(|| node.path(&format!("told{job}")).exists().then_some(()));
+        node.requeue(job, signal);
+        wait_for(|| node.path(&format!("caught{job}")).exists().then_some(()));
     }
     fs::remove_dir(orders(&node, 3)).unwrap();
     node.cancel(3, Span::seconds(60));
@@ -167,7 +167,7 @@ fn an_end_order_on_a_full_disk_still_records_whether_the_job_is_requeued() {
 }
 
 #[test]
-fn a_spawner_killed_at_any_moment_costs_nothing() {
+fn a_killed_spawner_loses_no_job() {
     let mut node = Node::start();
     for job in 1..=60 {
         node.order(ScheddOrder::Start(Box::new(
@@ -177,7 +177,7 @@ fn a_spawner_killed_at_any_moment_costs_nothing() {
             let spawner = node.spawner();
             kill(spawner);
             // Otherwise the dying spawner may be found again in place of its successor.
-            wait_for(|| (!lives(spawner)).then_some(()));
+            wait_for(|| (!is_alive(spawner)).then_some(()));
         }
     }
     for job in 1..=60 {
@@ -188,7 +188,7 @@ fn a_spawner_killed_at_any_moment_costs_nothing() {
 
 #[test]
 fn a_killed_shepherd_is_detected_and_its_job_ends() {
-    for options in FENCES {
+    for options in CGROUP_OPTIONS {
         let mut node = Node::with(options);
         let text = format!("{} sleep 60", daemon_of_a_job("pid"));
         node.order(ScheddOrder::Start(Box::new(node.script(1, &text))));
@@ -196,6 +196,6 @@ fn a_killed_shepherd_is_detected_and_its_job_ends() {
         let stray = number(&node, "pid");
         kill(node.shepherd(1));
         assert_eq!(node.ended(1).how, How::ShepherdLost);
-        wait_for(|| (!lives(session) && !lives(stray)).then_some(()));
+        wait_for(|| (!is_alive(session) && !is_alive(stray)).then_some(()));
     }
 }

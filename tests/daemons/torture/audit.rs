@@ -1,6 +1,6 @@
-//! Checks of the state after a storm.
+//! Checks of the state after a torture run.
 
-use super::crew::{Crew, ELEMENTS, open};
+use super::clients::{Clients, INDICES, open};
 use super::killer::{Kill, Victim};
 use lanai::model::job::array::Indices;
 use lanai::model::job::attempt::DELETED;
@@ -27,62 +27,65 @@ struct JobRecord {
 pub struct Report {
     killed: Vec<Kill>,
     counts: Vec<(&'static str, usize)>,
-    complaints: BTreeMap<String, u32>,
-    wrong: Vec<String>,
+    command_errors: BTreeMap<String, u32>,
+    errors: Vec<String>,
 }
 
 /// Checks the spool, the marks, the processes and the remaining files.
-pub fn audit(crew: &Crew, killed: &[Kill]) -> Report {
-    let mut wrong = Vec::new();
-    let spool = open(&crew.spool()).expect("a spool");
-    let whole: String = spool
+pub fn audit(clients: &Clients, killed: &[Kill]) -> Report {
+    let mut errors = Vec::new();
+    let spool = open(&clients.spool()).expect("cannot open the spool");
+    let integrity: String = spool
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .unwrap();
-    require(&mut wrong, whole == "ok", || {
-        format!("the spool is damaged: {whole}")
+    require(&mut errors, integrity == "ok", || {
+        format!("the spool is damaged: {integrity}")
     });
     let records = records(&spool);
-    let marks = marks(crew, &mut wrong);
-    for id in crew.accepted.lock().unwrap().iter() {
-        require(&mut wrong, records.contains_key(id), || {
-            format!("job {id} was accepted and is lost")
+    let marks = marks(clients, &mut errors);
+    for id in clients.accepted.lock().unwrap().iter() {
+        require(&mut errors, records.contains_key(id), || {
+            format!("job {id} was accepted but is not in the spool")
         });
     }
     for (id, record) in &records {
-        let mut wrongs = Vec::new();
+        let mut job_errors = Vec::new();
         let empty = BTreeSet::new();
         if id.is_array() {
-            right_array(*id, &records, &mut wrongs);
+            check_array(*id, &records, &mut job_errors);
         } else {
-            right_end(crew, *id, record, &mut wrongs);
-            right_attempts(record, marks.get(id).unwrap_or(&empty), &mut wrongs);
+            check_end(clients, *id, record, &mut job_errors);
+            check_attempts(record, marks.get(id).unwrap_or(&empty), &mut job_errors);
         }
-        wrong.extend(
-            wrongs
+        errors.extend(
+            job_errors
                 .into_iter()
-                .map(|what| format!("job {id}: {what}\n    {:?}", record.events)),
+                .map(|error| format!("job {id}: {error}\n    {:?}", record.events)),
         );
     }
     for id in marks.keys().filter(|id| !records.contains_key(id)) {
-        wrong.push(format!("job {id} ran and is in no spool"));
+        errors.push(format!("job {id} ran but is not in the spool"));
     }
-    nothing_lies_about(crew, &mut wrong);
-    let complaints = crew.complaints.lock().unwrap().clone();
-    for hung in complaints.keys().filter(|text| text.contains("HANGS")) {
-        wrong.push(hung.clone());
+    check_cleanup(clients, &mut errors);
+    let command_errors = clients.command_errors.lock().unwrap().clone();
+    for hung in command_errors
+        .keys()
+        .filter(|text| text.contains("TIMEOUT"))
+    {
+        errors.push(hung.clone());
     }
-    let counts = counts(crew, &records, &marks);
+    let counts = counts(clients, &records, &marks);
     Report {
         killed: killed.to_vec(),
         counts,
-        complaints,
-        wrong,
+        command_errors,
+        errors,
     }
 }
 
-fn require(wrong: &mut Vec<String>, so: bool, what: impl FnOnce() -> String) {
-    if !so {
-        wrong.push(what());
+fn require(errors: &mut Vec<String>, condition: bool, message: impl FnOnce() -> String) {
+    if !condition {
+        errors.push(message());
     }
 }
 
@@ -134,16 +137,16 @@ fn id_of(row: &Row) -> JobId {
 }
 
 /// Attempts of each job that have marked their start.
-fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>> {
+fn marks(clients: &Clients, errors: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>> {
     let mut marks: BTreeMap<JobId, BTreeSet<u32>> = BTreeMap::new();
-    for entry in fs::read_dir(crew.marks()).unwrap().flatten() {
+    for entry in fs::read_dir(clients.marks()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         match name
             .split_once('.')
             .map(|(job, attempt)| (job.parse(), attempt.parse()))
         {
             Some((Ok(job), Ok(attempt))) => drop(marks.entry(job).or_default().insert(attempt)),
-            _ => wrong.push(format!("an attempt ran twice: {name}")),
+            _ => errors.push(format!("an attempt ran twice: {name}")),
         }
     }
     marks
@@ -161,34 +164,34 @@ fn ended_before_its_deletion(record: &JobRecord) -> bool {
 
 /// Checks that a job is finished with the exit status of its script, or as deleted if a `qdel` was
 /// issued.
-fn right_end(crew: &Crew, id: JobId, record: &JobRecord, wrong: &mut Vec<String>) {
+fn check_end(clients: &Clients, id: JobId, record: &JobRecord, errors: &mut Vec<String>) {
     let code: i32 = record.name[1..].parse().unwrap();
     let Some(exit) = record
         .life
         .exit
         .filter(|_| record.life.state == JobState::Finished)
     else {
-        return wrong.push(format!("state {:?}, not finished", record.life.state));
+        return errors.push(format!("state {:?}, not finished", record.life.state));
     };
-    let asked = crew.deleted.lock().unwrap().get(&id).copied();
-    let should = if exit.deleted { DELETED } else { code };
-    require(wrong, exit.status == should, || {
-        format!("exit status {}, not {should}", exit.status)
+    let requested = clients.deleted.lock().unwrap().get(&id).copied();
+    let expected = if exit.deleted { DELETED } else { code };
+    require(errors, exit.status == expected, || {
+        format!("exit status {}, expected {expected}", exit.status)
     });
-    require(wrong, !exit.deleted || asked.is_some(), || {
-        "deleted, which nobody wanted".into()
+    require(errors, !exit.deleted || requested.is_some(), || {
+        "deleted without a qdel".into()
     });
-    let was_late = ended_before_its_deletion(record);
+    let ended_first = ended_before_its_deletion(record);
     require(
-        wrong,
-        exit.deleted || was_late || asked != Some(true),
-        || "not deleted, though qdel said so".into(),
+        errors,
+        exit.deleted || ended_first || requested != Some(true),
+        || "not deleted although qdel succeeded".into(),
     );
 }
 
 /// Checks that an array finishes with its subjobs, and that its exit status follows from theirs.
-fn right_array(id: JobId, records: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<String>) {
-    let indices: Indices = ELEMENTS.parse().unwrap();
+fn check_array(id: JobId, records: &BTreeMap<JobId, JobRecord>, errors: &mut Vec<String>) {
+    let indices: Indices = INDICES.parse().unwrap();
     let elements: Vec<_> = indices
         .iter()
         .map(|index| records.get(&JobId::element(id.number, index)))
@@ -198,22 +201,22 @@ fn right_array(id: JobId, records: &BTreeMap<JobId, JobRecord>, wrong: &mut Vec<
         .flatten()
         .filter_map(|record| Some(record.life.exit?.status))
         .collect();
-    require(wrong, statuses.len() == elements.len(), || {
-        format!("only {} elements are over", statuses.len())
+    require(errors, statuses.len() == elements.len(), || {
+        format!("only {} subjobs have finished", statuses.len())
     });
-    let should = match () {
+    let expected = match () {
         () if statuses.iter().all(|&status| status == DELETED) => DELETED,
         () => i32::from(statuses.iter().any(|&status| status != 0)),
     };
     let exit = records[&id].life.exit.map(|exit| exit.status);
-    require(wrong, exit == Some(should), || {
-        format!("the array's exit status is {exit:?}, not {should}")
+    require(errors, exit == Some(expected), || {
+        format!("the array's exit status is {exit:?}, expected {expected}")
     });
 }
 
 /// Checks the attempts of a job: consecutive numbers, one end each, a reason for each further
-/// attempt, and a mark exactly for each script that began.
-fn right_attempts(record: &JobRecord, marks: &BTreeSet<u32>, wrong: &mut Vec<String>) {
+/// attempt, and a mark for each script that started and for no other.
+fn check_attempts(record: &JobRecord, marks: &BTreeSet<u32>, errors: &mut Vec<String>) {
     let life = &record.life;
     let mut attempts: Vec<(bool, Option<&AttemptOutcome>)> = Vec::new();
     for event in &record.events {
@@ -221,7 +224,7 @@ fn right_attempts(record: &JobRecord, marks: &BTreeSet<u32>, wrong: &mut Vec<Str
         match event {
             Event::Started { attempt, .. } if *attempt == last + 1 => attempts.push((false, None)),
             Event::Started { attempt, .. } => {
-                wrong.push(format!("attempt {attempt} started after {last}"))
+                errors.push(format!("attempt {attempt} started after attempt {last}"))
             }
             Event::RerunWanted { .. } | Event::DeleteWanted { .. } => {
                 if let Some(open) = attempts.last_mut().filter(|attempt| attempt.1.is_none()) {
@@ -230,100 +233,105 @@ fn right_attempts(record: &JobRecord, marks: &BTreeSet<u32>, wrong: &mut Vec<Str
             }
             Event::Ended { attempt, outcome } => match attempts.last_mut() {
                 Some(open) if *attempt == last && open.1.is_none() => open.1 = Some(outcome),
-                _ => wrong.push(format!("attempt {attempt} ended out of turn")),
+                _ => errors.push(format!(
+                    "attempt {attempt} ended, but was not the running attempt"
+                )),
             },
             Event::Vanished { attempt, why } => {
-                wrong.push(format!("attempt {attempt} vanished: {why}"))
+                errors.push(format!("attempt {attempt} vanished: {why}"))
             }
             _ => {}
         }
     }
-    let told = (attempts.len() as u32, life.attempt, life.run_count);
-    require(wrong, told.0 == told.1 && told.1 == told.2, || {
-        format!("attempts, last attempt, run count: {told:?}")
+    let counts = (attempts.len() as u32, life.attempt, life.run_count);
+    require(errors, counts.0 == counts.1 && counts.1 == counts.2, || {
+        format!("unequal counts (attempts, last attempt, run count): {counts:?}")
     });
-    for (number, (unwanted, outcome)) in (1..).zip(&attempts) {
+    for (number, (end_requested, outcome)) in (1..).zip(&attempts) {
         let is_last = number == attempts.len();
         let marked = marks.contains(&(number as u32));
-        right_attempt(number, *unwanted, *outcome, is_last, marked, wrong);
+        check_attempt(number, *end_requested, *outcome, is_last, marked, errors);
     }
-    let odd: Vec<_> = marks
+    let unexpected: Vec<_> = marks
         .iter()
         .filter(|&&mark| mark as usize > attempts.len())
         .collect();
-    require(wrong, odd.is_empty(), || {
-        format!("marks of attempts never started: {odd:?}")
+    require(errors, unexpected.is_empty(), || {
+        format!("marks of attempts that were never started: {unexpected:?}")
     });
 }
 
-fn right_attempt(
+/// Checks the end of an attempt. `end_requested` is true if a `qdel` or `qrerun` was accepted while
+/// it ran.
+fn check_attempt(
     number: usize,
-    unwanted: bool,
+    end_requested: bool,
     outcome: Option<&AttemptOutcome>,
     is_last: bool,
     marked: bool,
-    wrong: &mut Vec<String>,
+    errors: &mut Vec<String>,
 ) {
     let Some(outcome) = outcome else {
-        return wrong.push(format!("attempt {number} never ended"));
+        return errors.push(format!("attempt {number} never ended"));
     };
-    let never_began = matches!(outcome.how, How::Cancelled | How::NodeFault(_));
+    let never_started = matches!(outcome.how, How::Cancelled | How::NodeFault(_));
     match &outcome.how {
         How::Exited(_) => {
-            require(wrong, marked, || {
+            require(errors, marked, || {
                 format!("attempt {number} ended by itself without a mark")
             });
-            require(wrong, is_last || unwanted, || {
-                format!("attempt {number} had ended well and was followed by another")
+            require(errors, is_last || end_requested, || {
+                format!("attempt {number} ended by itself but was followed by another")
             });
         }
         // A script killed between fork and mark leaves no mark.
-        How::Signaled(_) => require(wrong, unwanted, || {
-            format!("attempt {number} was ended, which nobody wanted")
+        How::Signaled(_) => require(errors, end_requested, || {
+            format!("attempt {number} was killed without a request")
         }),
-        How::Cancelled => require(wrong, unwanted, || {
-            format!("attempt {number} was cancelled, which nobody wanted")
+        How::Cancelled => require(errors, end_requested, || {
+            format!("attempt {number} was canceled without a request")
         }),
         How::NodeFault(_) => {}
-        other => wrong.push(format!("attempt {number}: {other:?}")),
+        other => errors.push(format!("attempt {number}: {other:?}")),
     }
-    require(wrong, !(never_began && marked), || {
-        format!("attempt {number} never began, but left a mark")
+    require(errors, !(never_started && marked), || {
+        format!("attempt {number} never started but left a mark")
     });
 }
 
-fn nothing_lies_about(crew: &Crew, wrong: &mut Vec<String>) {
-    let left = crew.attempts();
-    require(wrong, left.is_empty(), || {
-        format!("attempts never confirmed: {left:?}")
+/// Checks that no attempts, tombstones, processes of jobs or zombies remain.
+fn check_cleanup(clients: &Clients, errors: &mut Vec<String>) {
+    let left = clients.attempts();
+    require(errors, left.is_empty(), || {
+        format!("attempts with unconfirmed ends: {left:?}")
     });
-    let stones = fs::read_dir(crew.sandbox.home().join("node/tombstones"))
+    let tombstones = fs::read_dir(clients.sandbox.home().join("node/tombstones"))
         .unwrap()
         .count();
-    require(wrong, stones == 0, || {
-        format!("{stones} tombstones are left")
+    require(errors, tombstones == 0, || {
+        format!("{tombstones} tombstones remain")
     });
-    let work = format!("PBS_O_WORKDIR={}", crew.sandbox.work().display());
+    let work = format!("PBS_O_WORKDIR={}", clients.sandbox.work().display());
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
         if environ
             .split(|&byte| byte == 0)
             .any(|variable| variable == work.as_bytes())
         {
-            wrong.push(format!(
-                "a job's process is left: {}",
+            errors.push(format!(
+                "a process of a job remains: {}",
                 entry.path().display()
             ));
         }
     }
-    let daemons = crew.sandbox.processes();
+    let daemons = clients.sandbox.processes();
     // schedd, noded and the spawner, apart from processes that are just exiting.
-    require(wrong, daemons.len() == 3, || {
-        format!("processes are left or missing: {daemons:?}")
+    require(errors, daemons.len() == 3, || {
+        format!("expected schedd, noded and a spawner, found {daemons:?}")
     });
-    let ours: Vec<i32> = daemons.iter().map(|(pid, _)| *pid).collect();
-    let zombies = ours.iter().filter(|&&pid| has_zombies(pid)).count();
-    require(wrong, zombies == 0, || {
+    let pids: Vec<i32> = daemons.iter().map(|(pid, _)| *pid).collect();
+    let zombies = pids.iter().filter(|&&pid| has_zombies(pid)).count();
+    require(errors, zombies == 0, || {
         "a daemon does not reap its children".into()
     });
 }
@@ -338,7 +346,7 @@ fn has_zombies(pid: i32) -> bool {
 }
 
 fn counts(
-    crew: &Crew,
+    clients: &Clients,
     records: &BTreeMap<JobId, JobRecord>,
     marks: &BTreeMap<JobId, BTreeSet<u32>>,
 ) -> Vec<(&'static str, usize)> {
@@ -352,7 +360,10 @@ fn counts(
         .filter(|record| record.life.exit.is_some_and(|exit| exit.deleted))
         .count();
     vec![
-        ("jobs accepted by qsub", crew.accepted.lock().unwrap().len()),
+        (
+            "jobs accepted by qsub",
+            clients.accepted.lock().unwrap().len(),
+        ),
         ("jobs in the spool", records.len()),
         ("arrays", records.keys().filter(|id| id.is_array()).count()),
         (
@@ -362,7 +373,7 @@ fn counts(
                 .map(|record| record.life.attempt as usize)
                 .sum(),
         ),
-        ("starts marked", marks.values().map(BTreeSet::len).sum()),
+        ("start marks", marks.values().map(BTreeSet::len).sum()),
         (
             "ended by themselves",
             how(|how| matches!(how, How::Exited(_))),
@@ -372,7 +383,7 @@ fn counts(
             how(|how| matches!(how, How::Signaled(_))),
         ),
         (
-            "cancelled before they began",
+            "canceled before the start",
             how(|how| matches!(how, How::Cancelled)),
         ),
         (
@@ -380,27 +391,27 @@ fn counts(
             how(|how| matches!(how, How::NodeFault(_))),
         ),
         (
-            "reruns agreed to",
-            crew.rerun.lock().unwrap().values().sum::<u32>() as usize,
+            "successful qrerun commands",
+            clients.rerun.lock().unwrap().values().sum::<u32>() as usize,
         ),
         ("jobs deleted", deleted),
     ]
 }
 
 impl Report {
-    pub fn wrong(&self) -> &[String] {
-        &self.wrong
+    pub fn errors(&self) -> &[String] {
+        &self.errors
     }
 
     fn recoveries(&self, victim: Victim) -> Vec<i64> {
-        let of = self.killed.iter().filter(|kill| kill.victim == victim);
-        let mut times: Vec<i64> = of.filter_map(|kill| kill.recovery).collect();
+        let kills = self.killed.iter().filter(|kill| kill.victim == victim);
+        let mut times: Vec<i64> = kills.filter_map(|kill| kill.recovery).collect();
         times.sort_unstable();
         times
     }
 
     /// Asserts that jobs started soon after every kill.
-    pub fn assert_quick(&self) {
+    pub fn assert_quick_recovery(&self) {
         let slow: Vec<&Kill> = self
             .killed
             .iter()
@@ -408,7 +419,7 @@ impl Report {
             .collect();
         assert!(
             slow.is_empty(),
-            "back at work only after more than {RECOVERY} ms: {slow:?}"
+            "recovery took longer than {RECOVERY} ms: {slow:?}"
         );
     }
 }
@@ -416,15 +427,11 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let mut table = String::new();
-        writeln!(
-            table,
-            "{:>28} {:>6} {:>24}",
-            "", "kills", "back at work, ms"
-        )?;
+        writeln!(table, "{:>28} {:>6} {:>24}", "", "kills", "recovery, ms")?;
         writeln!(
             table,
             "{:>28} {:>6} {:>8} {:>7} {:>7}",
-            "", "", "measured", "median", "most"
+            "", "", "measured", "median", "max"
         )?;
         for victim in [Victim::Schedd, Victim::Noded, Victim::Spawner] {
             let kills = self
@@ -433,20 +440,20 @@ impl fmt::Display for Report {
                 .filter(|kill| kill.victim == victim)
                 .count();
             let times = self.recoveries(victim);
-            let (median, most) = (
+            let (median, max) = (
                 times.get(times.len() / 2).unwrap_or(&0),
                 times.last().unwrap_or(&0),
             );
             writeln!(
                 table,
-                "{victim:>28} {kills:>6} {:>8} {median:>7} {most:>7}",
+                "{victim:>28} {kills:>6} {:>8} {median:>7} {max:>7}",
                 times.len()
             )?;
         }
-        for (what, count) in &self.counts {
-            writeln!(table, "{what:>28} {count:>6}")?;
+        for (label, count) in &self.counts {
+            writeln!(table, "{label:>28} {count:>6}")?;
         }
-        for (text, count) in &self.complaints {
+        for (text, count) in &self.command_errors {
             writeln!(table, "{count:>6} times {text}")?;
         }
         f.write_str(&table)

@@ -1,7 +1,7 @@
 //! Two nodeds with the same node name and different state directories alternate at one socket, as
 //! pilot jobs and reinstalled hosts do, while they and schedd are killed. Each attempt starts once.
 
-use super::dice::Dice;
+use super::rng::Rng;
 use crate::support::sandbox::{Sandbox, finish, kill};
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +44,7 @@ impl Pair {
         DIRECTORIES
             .iter()
             .for_each(|directory| pair.start(directory));
-        pair.lead_to("a");
+        pair.redirect_to("a");
         pair.sandbox.run("schedd", &[]).ok();
         pair
     }
@@ -57,17 +57,17 @@ impl Pair {
     }
 
     /// Redirects the node's socket to the noded with this state directory.
-    fn lead_to(&self, directory: &str) {
+    fn redirect_to(&self, directory: &str) {
         let home = self.sandbox.home();
-        let beside = home.join("n1.sock.new");
-        let _ = fs::remove_file(&beside);
-        symlink(home.join(format!("{directory}.sock")), &beside).unwrap();
-        fs::rename(beside, home.join("n1.sock")).unwrap();
+        let new = home.join("n1.sock.new");
+        let _ = fs::remove_file(&new);
+        symlink(home.join(format!("{directory}.sock")), &new).unwrap();
+        fs::rename(new, home.join("n1.sock")).unwrap();
     }
 
-    fn submit(&mut self, dice: &mut Dice) {
+    fn submit(&mut self, rng: &mut Rng) {
         for _ in 0..BATCH {
-            let time = format!("TIME=0.{}", dice.below(8));
+            let time = format!("TIME=0.{}", rng.below(8));
             let mut command = self.sandbox.command("qsub");
             command
                 .args([
@@ -88,8 +88,10 @@ impl Pair {
         }
     }
 
-    fn strike(&mut self, dice: &mut Dice) {
-        match dice.below(4) {
+    /// Kills schedd, or kills and restarts one of the nodeds. Then redirects the socket in half of
+    /// the cases.
+    fn kill_one(&mut self, rng: &mut Rng) {
+        match rng.below(4) {
             0 => {
                 if let Some(schedd) = self.sandbox.pid_of("schedd") {
                     kill(schedd, 9);
@@ -104,34 +106,34 @@ impl Pair {
                 self.start(directory);
             }
         }
-        if dice.below(2) == 0 {
-            self.lead_to(DIRECTORIES[dice.below(2) as usize]);
+        if rng.below(2) == 0 {
+            self.redirect_to(DIRECTORIES[rng.below(2) as usize]);
         }
     }
 
-    fn all_over(&self) -> bool {
+    fn all_finished(&self) -> bool {
         let listed = self.sandbox.run("qselect", &[]);
         listed.code == 0 && listed.out.is_empty()
     }
 
     /// Alternates between the nodeds until all jobs have finished.
     fn wait(&self) {
-        let begun = Instant::now();
+        let started = Instant::now();
         for directory in DIRECTORIES.iter().cycle() {
-            if self.all_over() {
+            if self.all_finished() {
                 return;
             }
             assert!(
-                begun.elapsed() < Duration::from_secs(300),
+                started.elapsed() < Duration::from_secs(300),
                 "{}",
                 self.sandbox.run("qstat", &["-a"]).out
             );
             // schedd may have been the last daemon killed.
             self.sandbox.run("schedd", &[]).ok();
-            self.lead_to(directory);
+            self.redirect_to(directory);
             let turn = Instant::now();
             // Longer than the interval at which schedd connects again to a refused noded.
-            while turn.elapsed() < Duration::from_secs(8) && !self.all_over() {
+            while turn.elapsed() < Duration::from_secs(8) && !self.all_finished() {
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
@@ -152,14 +154,14 @@ impl Drop for Pair {
 }
 
 /// Kills one of the nodeds or schedd `kills` times, and submits jobs before each kill.
-fn storm(kills: usize) {
-    let mut dice = Dice::from_environment();
-    println!("TORTURE_SEED={} {kills} kills", dice.seed());
+fn torture_run(kills: usize) {
+    let mut rng = Rng::from_environment();
+    println!("TORTURE_SEED={} {kills} kills", rng.seed());
     let mut pair = Pair::new();
     for _ in 0..kills {
-        pair.submit(&mut dice);
-        std::thread::sleep(Duration::from_millis(dice.below(600)));
-        pair.strike(&mut dice);
+        pair.submit(&mut rng);
+        std::thread::sleep(Duration::from_millis(rng.below(600)));
+        pair.kill_one(&mut rng);
     }
     pair.wait();
     let names = fs::read_dir(pair.sandbox.work())
@@ -191,11 +193,11 @@ fn storm(kills: usize) {
 
 #[test]
 fn a_few_jobs_under_two_nodeds_of_one_name_start_once_each() {
-    storm(6);
+    torture_run(6);
 }
 
 #[test]
-#[ignore = "minutes long: make torture"]
+#[ignore = "takes minutes: make torture"]
 fn two_hundred_jobs_under_two_nodeds_of_one_name_start_once_each() {
-    storm(50);
+    torture_run(50);
 }

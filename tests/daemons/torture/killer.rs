@@ -1,7 +1,7 @@
 //! Kills daemons in random order and at random times.
 
-use super::crew::{Crew, open, sleep};
-use super::dice::Dice;
+use super::clients::{Clients, open, sleep};
+use super::rng::Rng;
 use crate::support::sandbox::kill;
 use lanai::model::job_id::JobId;
 use rusqlite::Row;
@@ -19,11 +19,11 @@ pub struct Kills {
 
 impl Kills {
     /// Numbers from `TORTURE_KILLS` if it is set.
-    pub fn or_as_asked(self) -> Kills {
-        let Ok(asked) = std::env::var("TORTURE_KILLS") else {
+    pub fn or_from_environment(self) -> Kills {
+        let Ok(value) = std::env::var("TORTURE_KILLS") else {
             return self;
         };
-        let numbers: Vec<usize> = asked
+        let numbers: Vec<usize> = value
             .split(',')
             .map(|number| number.parse().unwrap())
             .collect();
@@ -34,7 +34,7 @@ impl Kills {
         }
     }
 
-    fn in_any_order(self, dice: &mut Dice) -> Vec<Victim> {
+    fn shuffled(self, rng: &mut Rng) -> Vec<Victim> {
         let each = [
             (Victim::Schedd, self.schedd),
             (Victim::Noded, self.noded),
@@ -45,7 +45,7 @@ impl Kills {
             .flat_map(|(victim, count)| vec![victim; count])
             .collect();
         for last in (1..all.len()).rev() {
-            all.swap(last, dice.below(last as u64 + 1) as usize);
+            all.swap(last, rng.below(last as u64 + 1) as usize);
         }
         all
     }
@@ -73,46 +73,46 @@ impl fmt::Display for Victim {
 pub struct Kill {
     pub victim: Victim,
     /// Milliseconds from the kill to the first mark of a job that schedd started afterwards. None
-    /// if another kill came first.
+    /// if the next kill came first or no such mark appeared.
     pub recovery: Option<i64>,
 }
 
-/// Longest time without a start before the storm fails.
+/// Maximum wait for a condition. After it, no more daemons are killed.
 const STALL: Duration = Duration::from_secs(30);
 
 /// Performs all kills. Most come some time after jobs have started again, one in five during the
 /// recovery.
-pub fn kill_all(crew: &Crew, kills: Kills, dice: &mut Dice) -> Vec<Kill> {
+pub fn kill_all(clients: &Clients, kills: Kills, rng: &mut Rng) -> Vec<Kill> {
     let mut killed: Vec<Kill> = Vec::new();
-    for victim in kills.in_any_order(dice) {
-        if !await_work(crew, "20 running jobs", || crew.is_busy()) {
+    for victim in kills.shuffled(rng) {
+        if !wait_until(clients, "20 running jobs", || clients.is_busy()) {
             break;
         }
-        sleep(dice.below(400));
-        let Some(at) = strike(crew, victim) else {
+        sleep(rng.below(400));
+        let Some(at) = kill_victim(clients, victim) else {
             break;
         };
-        let into_recovery = dice.below(5) == 0;
+        let into_recovery = rng.below(5) == 0;
         let recovery = if into_recovery {
             None
         } else {
-            await_recovery(crew, at)
+            await_recovery(clients, at)
         };
         if into_recovery {
-            sleep(dice.below(150));
+            sleep(rng.below(150));
         }
         killed.push(Kill { victim, recovery });
     }
     killed
 }
 
-fn await_work(crew: &Crew, what: &str, mut so: impl FnMut() -> bool) -> bool {
+fn wait_until(clients: &Clients, what: &str, mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
-    while !so() {
+    while !condition() {
         if start.elapsed() > STALL {
             println!(
                 "stalled: no {what} after {STALL:?}\n{}",
-                crew.sandbox.run("schedd", &["--status"]).out
+                clients.sandbox.run("schedd", &["--status"]).out
             );
             return false;
         }
@@ -122,21 +122,25 @@ fn await_work(crew: &Crew, what: &str, mut so: impl FnMut() -> bool) -> bool {
 }
 
 /// Kills the daemon at a time when enough jobs run. Returns the time of the kill.
-fn strike(crew: &Crew, victim: Victim) -> Option<i64> {
+fn kill_victim(clients: &Clients, victim: Victim) -> Option<i64> {
     let mut at = 0;
-    let struck = await_work(crew, &format!("{victim} to kill among enough jobs"), || {
-        let Some(pid) = process(crew, victim).filter(|_| crew.is_busy()) else {
-            return false;
-        };
-        at = now();
-        kill(pid, 9);
-        true
-    });
-    struck.then_some(at)
+    let was_killed = wait_until(
+        clients,
+        &format!("{victim} process while enough jobs run"),
+        || {
+            let Some(pid) = process(clients, victim).filter(|_| clients.is_busy()) else {
+                return false;
+            };
+            at = now();
+            kill(pid, 9);
+            true
+        },
+    );
+    was_killed.then_some(at)
 }
 
-fn process(crew: &Crew, victim: Victim) -> Option<i32> {
-    let home = crew.sandbox.home();
+fn process(clients: &Clients, victim: Victim) -> Option<i32> {
+    let home = clients.sandbox.home();
     let noded = || {
         fs::read_to_string(home.join("node/lock"))
             .ok()?
@@ -146,18 +150,18 @@ fn process(crew: &Crew, victim: Victim) -> Option<i32> {
     };
     let pid = match victim {
         Victim::Schedd => {
-            lanai::sys::record::read(&installation(crew)).map(|record| record.pid as i32)
+            lanai::sys::record::read(&installation(clients)).map(|record| record.pid as i32)
         }
         Victim::Noded => noded(),
         Victim::Spawner => noded().and_then(spawner_of),
     }?;
     // The pid in the record of a dead daemon may belong to another process by now.
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let named = match victim {
+    let expected = match victim {
         Victim::Spawner => "lanai-spawner".to_string(),
         other => other.to_string(),
     };
-    (name.trim() == named).then_some(pid)
+    (name.trim() == expected).then_some(pid)
 }
 
 fn spawner_of(noded: i32) -> Option<i32> {
@@ -165,8 +169,8 @@ fn spawner_of(noded: i32) -> Option<i32> {
     children.split_whitespace().next()?.parse().ok()
 }
 
-fn installation(crew: &Crew) -> lanai::sys::home::Home {
-    let home = crew.sandbox.home();
+fn installation(clients: &Clients) -> lanai::sys::home::Home {
+    let home = clients.sandbox.home();
     lanai::sys::home::Home {
         config: home.join("lanai.toml"),
         runtime: home.clone(),
@@ -176,26 +180,26 @@ fn installation(crew: &Crew) -> lanai::sys::home::Home {
 }
 
 /// Waits for the mark of a job that schedd has started since the kill. Returns the delay.
-fn await_recovery(crew: &Crew, at: i64) -> Option<i64> {
-    let spool = open(&crew.spool())?;
+fn await_recovery(clients: &Clients, at: i64) -> Option<i64> {
+    let spool = open(&clients.spool())?;
     let mut marked = None;
-    await_work(crew, "start after a kill", || {
+    wait_until(clients, "start after a kill", || {
         let sql = "SELECT job, idx, json_extract(event, '$.Started.attempt') FROM event
             WHERE at > ?1 AND json_extract(event, '$.Started.attempt') IS NOT NULL";
         let started = spool.prepare_cached(sql).and_then(|mut statement| {
-            let of = |number, index| {
+            let job_id = |number, index| {
                 u32::try_from(index).map_or(JobId::job(number), |i| JobId::element(number, i))
             };
-            let one = |row: &Row| {
+            let start = |row: &Row| {
                 Ok((
-                    of(row.get(0)?, row.get::<_, i64>(1)?),
+                    job_id(row.get(0)?, row.get::<_, i64>(1)?),
                     row.get::<_, i64>(2)?,
                 ))
             };
-            let rows = statement.query_map([at], one)?;
+            let rows = statement.query_map([at], start)?;
             rows.collect::<Result<Vec<_>, _>>()
         });
-        let mark = |(job, attempt)| made(&crew.marks().join(format!("{job}.{attempt}")));
+        let mark = |(job, attempt)| modified_at(&clients.marks().join(format!("{job}.{attempt}")));
         marked = started
             .unwrap_or_default()
             .into_iter()
@@ -206,9 +210,9 @@ fn await_recovery(crew: &Crew, at: i64) -> Option<i64> {
     Some(marked? - at)
 }
 
-fn made(path: &std::path::Path) -> Option<i64> {
-    let made = fs::metadata(path).ok()?.modified().ok()?;
-    Some(made.duration_since(UNIX_EPOCH).ok()?.as_millis() as i64)
+fn modified_at(path: &std::path::Path) -> Option<i64> {
+    let modified = fs::metadata(path).ok()?.modified().ok()?;
+    Some(modified.duration_since(UNIX_EPOCH).ok()?.as_millis() as i64)
 }
 
 fn now() -> i64 {

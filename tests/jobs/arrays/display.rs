@@ -1,10 +1,10 @@
 //! Arrays in qstat: the table and all attributes.
 
-use super::{counts, head, listed, says};
+use super::{assert_result, counts, head, listed};
 use serde_json::{Value, json};
 
 #[test]
-fn a_waiting_array_is_listed_as_pbs_lists_it() {
+fn a_waiting_array_is_listed_as_in_pbs() {
     let sandbox = head(4);
     sandbox.script("job.sh", "true");
     let id = sandbox
@@ -43,7 +43,7 @@ fn a_waiting_array_is_listed_as_pbs_lists_it() {
         ("2[]", "2[]"),
         ("2[1]", "2[1]"),
     ] {
-        says(
+        assert_result(
             &sandbox.run("qstat", &[id]),
             153,
             "",
@@ -78,7 +78,7 @@ fn a_waiting_array_is_listed_as_pbs_lists_it() {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "lists of attributes")]
-fn an_array_in_full_has_the_attributes_of_pbs_in_its_order() {
+fn qstat_f_shows_an_array_with_the_attributes_of_pbs_in_order() {
     let sandbox = head(4);
     sandbox.script("job.sh", "true");
     let retried = ["-W", "retry=2,retry_delay=60"];
@@ -104,7 +104,7 @@ fn an_array_in_full_has_the_attributes_of_pbs_in_its_order() {
         lines.collect::<Vec<_>>()
     };
     let array = names("1[]");
-    let behind = array
+    let last_common = array
         .iter()
         .position(|name| name == "Submit_arguments")
         .unwrap();
@@ -119,14 +119,17 @@ fn an_array_in_full_has_the_attributes_of_pbs_in_its_order() {
         "retry",
         "retry_delay",
     ];
-    assert_eq!(array[behind + 1..], expected);
-    let element = names("1[3]");
+    assert_eq!(array[last_common + 1..], expected);
+    let subjob = names("1[3]");
     assert_eq!(
-        element[..=behind],
-        array[..=behind],
-        "an element that waits has what its array has"
+        subjob[..=last_common],
+        array[..=last_common],
+        "a waiting subjob has the attributes of its array"
     );
-    assert_eq!(element[behind + 1..behind + 3], ["array_id", "array_index"]);
+    assert_eq!(
+        subjob[last_common + 1..last_common + 3],
+        ["array_id", "array_index"]
+    );
     let text = sandbox.run("qstat", &["-tf", "-F", "json", "1[]"]).ok();
     let document: Value = serde_json::from_str(&text).unwrap();
     let jobs = document["Jobs"].as_object().unwrap();

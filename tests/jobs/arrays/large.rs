@@ -1,6 +1,6 @@
 //! Arrays with a million subjobs.
 
-use super::{NOTE, counts, head, listed, noted, says, since, sorted};
+use super::{RECORD, assert_result, counts, head, listed, recorded, since, sorted};
 use crate::support::sandbox::Sandbox;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -51,23 +51,23 @@ fn streamed(
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut most, mut line) = (0, String::new());
+    let (mut peak, mut line) = (0, String::new());
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut count = 0;
     while out.read_line(&mut line).unwrap() > 0 {
         each(count, line.trim_end_matches('\n'));
         if count % 1000 == 0 {
-            most = most.max(memory(child.id() as i32, "VmHWM"));
+            peak = peak.max(memory(child.id() as i32, "VmHWM"));
         }
         count += 1;
         line.clear();
     }
     assert!(child.wait().unwrap().success());
-    most
+    peak
 }
 
 #[test]
-fn a_million_waiting_subjobs_cost_almost_nothing() {
+fn a_million_waiting_subjobs_take_little_time_memory_and_space() {
     let sandbox = head(4);
     sandbox.script("job.sh", "true");
     sandbox.run("qsub", &["-h", "job.sh"]).line();
@@ -84,7 +84,7 @@ fn a_million_waiting_subjobs_cost_almost_nothing() {
     let grown = memory(schedd, "VmRSS").saturating_sub(before);
     assert!(
         grown < 10 << 10,
-        "schedd's memory grew by {grown} kB over five of them"
+        "schedd's memory grew by {grown} kB for five arrays"
     );
     let stored = spool_bytes(&sandbox).saturating_sub(stored);
     assert!(stored < 1 << 20, "the spool grew by {stored} bytes");
@@ -110,7 +110,7 @@ fn a_million_waiting_subjobs_cost_almost_nothing() {
         (
             "qalter",
             best(3, || {
-                says(
+                assert_result(
                     &sandbox.run("qalter", &["-N", "new", "-W", "max_run_subjobs=5", "6[]"]),
                     0,
                     "",
@@ -120,18 +120,20 @@ fn a_million_waiting_subjobs_cost_almost_nothing() {
         ),
         (
             "qhold",
-            best(3, || says(&sandbox.run("qhold", &["6[]"]), 0, "", "")),
+            best(3, || {
+                assert_result(&sandbox.run("qhold", &["6[]"]), 0, "", "")
+            }),
         ),
         (
             "qdel of a range",
             best(1, || {
-                says(&sandbox.run("qdel", &["6[1000-500000]"]), 0, "", "")
+                assert_result(&sandbox.run("qdel", &["6[1000-500000]"]), 0, "", "")
             }),
         ),
         (
-            "qdel of many apart",
+            "qdel of every second subjob",
             best(1, || {
-                says(&sandbox.run("qdel", &["6[600001-602000:2]"]), 0, "", "")
+                assert_result(&sandbox.run("qdel", &["6[600001-602000:2]"]), 0, "", "")
             }),
         ),
         ("qdel", best(3, || drop(sandbox.run("qdel", &["2[]"])))),
@@ -144,16 +146,16 @@ fn a_million_waiting_subjobs_cost_almost_nothing() {
         "Queued:499999 Running:0 Exiting:0 Expired:500001"
     );
     let scattered = sandbox.run("qdel", &["6[1-1000000:2]"]);
-    says(
+    assert_result(
         &scattered,
         166,
         "",
         "qdel: Illegal attribute or resource value: more than 100000 subjobs that are not adjacent; name fewer, or a range without a step 6[1-1000000:2].head",
     );
-    says(&sandbox.run("qdel", &["6[]"]), 0, "", "");
+    assert_result(&sandbox.run("qdel", &["6[]"]), 0, "", "");
     assert_eq!(sandbox.state("6[].head"), "F");
     let grown = memory(schedd, "VmRSS").saturating_sub(before);
-    assert!(grown < 20 << 10, "schedd's memory has grown by {grown} kB");
+    assert!(grown < 20 << 10, "schedd's memory grew by {grown} kB");
 }
 
 #[test]
@@ -164,7 +166,7 @@ fn a_listing_of_a_million_subjobs_is_streamed() {
         .run("qsub", &["-h", "-J", "1-1000000", "-N", "big", "job.sh"])
         .line();
     let mut lines = 0;
-    let most = streamed(&sandbox, "qstat", &["-t"], |number, line| {
+    let peak = streamed(&sandbox, "qstat", &["-t"], |number, line| {
         lines = number + 1;
         let expected = if number == 2 {
             "1[].head ".to_string()
@@ -174,12 +176,12 @@ fn a_listing_of_a_million_subjobs_is_streamed() {
         assert!(number < 2 || line.starts_with(&expected), "{line}");
     });
     assert_eq!(lines, 1_000_003);
-    assert!(most < 50 << 10, "qstat took {most} kB");
-    let most = streamed(&sandbox, "qselect", &["-T"], |number, _| lines = number + 1);
+    assert!(peak < 50 << 10, "qstat took {peak} kB");
+    let peak = streamed(&sandbox, "qselect", &["-T"], |number, _| lines = number + 1);
     assert_eq!(lines, 1_000_001);
-    assert!(most < 50 << 10, "qselect took {most} kB");
+    assert!(peak < 50 << 10, "qselect took {peak} kB");
     let mut text = String::new();
-    let most = streamed(
+    let peak = streamed(
         &sandbox,
         "qstat",
         &["-f", "-F", "json", "1[1-20000]"],
@@ -188,13 +190,13 @@ fn a_listing_of_a_million_subjobs_is_streamed() {
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["Jobs"].as_object().unwrap().len(), 20_000);
     assert_eq!(document["Jobs"]["1[20000].head"]["array_index"], 20_000);
-    assert!(most < 50 << 10, "qstat took {most} kB");
+    assert!(peak < 50 << 10, "qstat took {peak} kB");
 }
 
-/// A client that reads a list slowly does not prevent the spool's log from being emptied, and does
-/// not lose its position.
+/// While a client reads a list slowly, the spool's write-ahead log can be emptied, and the client
+/// still gets the complete list.
 #[test]
-fn a_list_that_is_read_slowly_does_not_hold_the_spool() {
+fn a_slow_reader_of_a_list_does_not_block_the_spool() {
     let sandbox = head(4);
     sandbox.script("job.sh", "true");
     sandbox
@@ -214,14 +216,16 @@ fn a_list_that_is_read_slowly_does_not_hold_the_spool() {
             .run("qdel", &[&format!("1[{}]", 29_000 + arguments.len())])
             .ok();
         let spool = rusqlite::Connection::open(sandbox.home().join("spool/spool.db")).unwrap();
-        let emptied = || {
+        let checkpoint = || {
             spool
                 .query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| {
                     row.get::<_, i64>(0)
                 })
                 .ok()
         };
-        sandbox.until("an empty log", || (emptied() == Some(0)).then_some(()));
+        sandbox.until("a checkpoint of the spool's write-ahead log", || {
+            (checkpoint() == Some(0)).then_some(())
+        });
         let rest = out.map(Result::unwrap);
         let ids: Vec<String> = first
             .into_iter()
@@ -242,9 +246,9 @@ fn id_of(line: &str) -> String {
 }
 
 #[test]
-fn thousands_of_a_million_run_once_each_through_a_restart() {
+fn subjobs_of_a_large_array_run_once_despite_a_restart() {
     let sandbox = head(40);
-    let script = [
+    let arguments = [
         "-J",
         "0-999999",
         "-o",
@@ -254,41 +258,41 @@ fn thousands_of_a_million_run_once_each_through_a_restart() {
         "-N",
         "big",
     ];
-    let id = sandbox.submit(&script, NOTE);
-    sandbox.until("a thousand", || {
-        (noted(&sandbox).len() >= 1000).then_some(())
+    let id = sandbox.submit(&arguments, RECORD);
+    sandbox.until("a thousand started subjobs", || {
+        (recorded(&sandbox).len() >= 1000).then_some(())
     });
     sandbox.run("schedd", &["--stop"]).ok();
     sandbox.run("schedd", &[]).ok();
     let schedd = sandbox.pid_of("schedd").unwrap();
     let memory_before = memory(schedd, "VmRSS");
-    sandbox.until("two thousand", || {
-        (noted(&sandbox).len() >= 2000).then_some(())
+    sandbox.until("two thousand started subjobs", || {
+        (recorded(&sandbox).len() >= 2000).then_some(())
     });
     let grown = memory(schedd, "VmRSS").saturating_sub(memory_before);
     assert!(grown < 10 << 10, "schedd's memory grew by {grown} kB");
-    says(&sandbox.run("qdel", &[&id]), 0, "", "");
-    let over = sandbox.ended(&id);
+    assert_result(&sandbox.run("qdel", &[&id]), 0, "", "");
+    let finished = sandbox.ended(&id);
     assert_eq!(
-        (&over["Exit_status"], &over["substate"]),
+        (&finished["Exit_status"], &finished["substate"]),
         (&json!(271), &json!(91))
     );
-    sandbox.until("rest", || {
+    sandbox.until("the end of all shepherds", || {
         (sandbox.pids_of("lanai-shepherd").is_empty()).then_some(())
     });
     let ran = sorted(&sandbox);
     let indices: BTreeSet<u32> = ran.iter().map(|(index, _)| *index).collect();
-    assert_eq!(indices.len(), ran.len(), "every index at most once");
-    let whole = (0..).take_while(|index| indices.contains(index)).count();
+    assert_eq!(indices.len(), ran.len(), "no subjob runs twice");
+    let consecutive = (0..).take_while(|index| indices.contains(index)).count();
     assert!(
-        whole + 200 > ran.len(),
-        "they start in their order: {whole} without a gap of {}",
+        consecutive + 200 > ran.len(),
+        "subjobs start in order: the first {consecutive} of {} have no gap",
         ran.len()
     );
     assert!(ran.iter().all(|(_, attempt)| *attempt == 1));
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(
-        noted(&sandbox).len(),
+        recorded(&sandbox).len(),
         ran.len(),
         "nothing starts after qdel"
     );

@@ -1,6 +1,6 @@
 //! Ranges of `qsub -J`.
 
-use super::{configured, head, says};
+use super::{assert_result, configured, head};
 use crate::support::root;
 use serde_json::{Value, json};
 use std::fs;
@@ -16,7 +16,7 @@ fn qsub_reads_ranges_as_pbs_does() {
         "5", "5-5", "10-1", "a-b", "1-", "-3", "-1-3", "1-3:0", "1-3:-1", "1-3,5", "1,2", "1-3 :2",
         "1-3:2:2",
     ] {
-        says(
+        assert_result(
             &sandbox.run("qsub", &["-J", range, "job.sh"]),
             2,
             "",
@@ -58,12 +58,12 @@ fn qsub_reads_ranges_as_pbs_does() {
             "qsub: mail option 'j' can not be used without array job",
         ),
     ] {
-        says(&sandbox.shell(line), code, "", error);
+        assert_result(&sandbox.shell(line), code, "", error);
     }
     assert_eq!(
         sandbox.run("qselect", &["-x"]).ok(),
         "",
-        "nothing was accepted"
+        "no job was accepted"
     );
     for (number, (line, submitted, remaining)) in (1..).zip([
         ("qsub -h -J 1-10:3 job.sh", "1-10:3", "1-10:3"),
@@ -78,7 +78,7 @@ fn qsub_reads_ranges_as_pbs_does() {
         ),
         ("qsub -h -J 2-10001 job.sh", "2-10001", "2-10001"),
     ]) {
-        says(&sandbox.shell(line), 0, &format!("{number}[].head\n"), "");
+        assert_result(&sandbox.shell(line), 0, &format!("{number}[].head\n"), "");
         let job = sandbox.job(&format!("{number}[].head"));
         assert_eq!(
             (
@@ -88,9 +88,9 @@ fn qsub_reads_ranges_as_pbs_does() {
             (&json!(submitted), &json!(remaining))
         );
     }
-    let most = ["3", "5", "6", "4"]
+    let limits = ["3", "5", "6", "4"]
         .map(|number| sandbox.job(&format!("{number}[].head"))["max_run_subjobs"].clone());
-    assert_eq!(most, [json!(0), json!(2), json!(1), Value::Null]);
+    assert_eq!(limits, [json!(0), json!(2), json!(1), Value::Null]);
 }
 
 /// Ranges listed in qsub's manual page after the line that starts with `introduction`.

@@ -1,6 +1,6 @@
 //! Arrays as parents and as dependents: one dependency edge, whatever their size.
 
-use super::{head, jobs, number, quick, refuses, stands, state_and_status, waits};
+use super::{assert_refused, dependent, expected_status, head, job_status, jobs, number, quick};
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -20,21 +20,21 @@ fn array(sandbox: &Sandbox, options: &[&str], indices: &str, odd_fail: bool) -> 
         .line()
 }
 
-fn fates(sandbox: &Sandbox, ids: &[(&str, String)]) -> BTreeMap<String, String> {
+fn outcomes(sandbox: &Sandbox, ids: &[(&str, String)]) -> BTreeMap<String, String> {
     sandbox.until("the end of all jobs", || {
         sandbox.run("qselect", &[]).ok().is_empty().then_some(())
     });
     let known = jobs(sandbox);
-    let fate = |job: &Value| format!("{} {}", job["substate"], job["Exit_status"]);
+    let outcome = |job: &Value| format!("{} {}", job["substate"], job["Exit_status"]);
     ids.iter()
-        .map(|(name, id)| (name.to_string(), fate(&known[id])))
+        .map(|(name, id)| (name.to_string(), outcome(&known[id])))
         .collect()
 }
 
 const CONDITIONS: [&str; 4] = ["after", "afterok", "afternotok", "afterany"];
 
 #[test]
-fn an_array_is_ok_only_if_all_subjobs_are() {
+fn an_array_succeeds_only_if_all_subjobs_succeed() {
     let sandbox = head();
     for (odd_fail, expected) in [
         (false, ["92 0", "92 0", "92 271", "92 0"]),
@@ -43,47 +43,51 @@ fn an_array_is_ok_only_if_all_subjobs_are() {
         let parent = array(&sandbox, &["-h"], "1-4", odd_fail);
         let ids: Vec<(&str, String)> = CONDITIONS
             .iter()
-            .map(|kind| (*kind, waits(&sandbox, &format!("{kind}:{parent}"))))
+            .map(|kind| (*kind, dependent(&sandbox, &format!("{kind}:{parent}"))))
             .collect();
         assert_eq!(
-            state_and_status(&sandbox, &ids[1].1),
-            stands("H", "s", 22, &format!("afterok:{parent}@head"))
+            job_status(&sandbox, &ids[1].1),
+            expected_status("H", "s", 22, &format!("afterok:{parent}@head"))
         );
         sandbox.run("qrls", &[&parent]).ok();
         let expected = CONDITIONS
             .iter()
             .zip(expected)
-            .map(|(kind, fate)| (kind.to_string(), fate.to_string()));
+            .map(|(kind, outcome)| (kind.to_string(), outcome.to_string()));
         assert_eq!(
-            fates(&sandbox, &ids),
+            outcomes(&sandbox, &ids),
             expected.collect(),
-            "odd elements fail: {odd_fail}"
+            "odd subjobs fail: {odd_fail}"
         );
-        let late = waits(&sandbox, &format!("afterany:{parent}"));
-        assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "from the history");
+        let late = dependent(&sandbox, &format!("afterany:{parent}"));
+        assert_eq!(
+            sandbox.ended(&late)["Exit_status"],
+            0,
+            "the array in the history satisfies it"
+        );
     }
 }
 
 #[test]
-fn an_array_that_is_deleted_before_it_began_is_not_ok() {
+fn an_array_deleted_before_its_start_counts_as_failed() {
     let sandbox = head();
     let parent = array(&sandbox, &["-h"], "0-999999", false);
     let ids: Vec<(&str, String)> = CONDITIONS
         .iter()
-        .map(|kind| (*kind, waits(&sandbox, &format!("{kind}:{parent}"))))
+        .map(|kind| (*kind, dependent(&sandbox, &format!("{kind}:{parent}"))))
         .collect();
     sandbox.run("qdel", &[&parent]).ok();
     let expected = CONDITIONS.iter().zip(["92 271", "92 271", "92 0", "92 0"]);
     assert_eq!(
-        fates(&sandbox, &ids),
+        outcomes(&sandbox, &ids),
         expected
-            .map(|(kind, fate)| (kind.to_string(), fate.to_string()))
+            .map(|(kind, outcome)| (kind.to_string(), outcome.to_string()))
             .collect()
     );
 }
 
 #[test]
-fn an_array_waits_as_one() {
+fn an_array_waits_as_a_single_job() {
     let sandbox = head();
     let first = quick(&sandbox, &["-h"], 0);
     let child = array(
@@ -93,8 +97,8 @@ fn an_array_waits_as_one() {
         false,
     );
     assert_eq!(
-        state_and_status(&sandbox, &child),
-        stands("H", "s", 22, &format!("afterok:{first}@head"))
+        job_status(&sandbox, &child),
+        expected_status("H", "s", 22, &format!("afterok:{first}@head"))
     );
     assert!(
         sandbox.job(&first)["depend"]
@@ -102,38 +106,38 @@ fn an_array_waits_as_one() {
             .unwrap()
             .contains(&format!("beforeok:{child}@head"))
     );
-    let last = waits(&sandbox, &format!("afterok:{child}"));
+    let last = dependent(&sandbox, &format!("afterok:{child}"));
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&first]).ok();
     assert_eq!(sandbox.ended(&last)["Exit_status"], 0);
     assert_eq!(sandbox.job(&child)["Exit_status"], 0);
-    let broken = quick(&sandbox, &["-h"], 0);
+    let deleted = quick(&sandbox, &["-h"], 0);
     let child = array(
         &sandbox,
-        &["-W", &format!("depend=afterok:{broken}")],
+        &["-W", &format!("depend=afterok:{deleted}")],
         "0-999999",
         false,
     );
-    sandbox.run("qdel", &[&broken]).ok();
+    sandbox.run("qdel", &[&deleted]).ok();
     assert_eq!(
-        fates(&sandbox, &[("child", child)]),
+        outcomes(&sandbox, &[("child", child)]),
         BTreeMap::from([("child".into(), "92 271".into())])
     );
 }
 
 #[test]
-fn an_array_is_named_with_its_brackets_and_never_in_part() {
+fn dependencies_name_an_array_with_brackets_and_without_indices() {
     let sandbox = head();
     let parent = array(&sandbox, &["-h"], "1-4", false);
     let plain = number(&parent).trim_end_matches("[]").to_string();
-    refuses(
+    assert_refused(
         &sandbox,
         &format!("afterok:{plain}"),
         153,
         "qsub: Unknown Job Id",
     );
     for part in ["1", "1-2"] {
-        refuses(
+        assert_refused(
             &sandbox,
             &format!("afterok:{plain}[{part}]"),
             2,

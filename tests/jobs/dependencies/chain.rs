@@ -12,7 +12,7 @@ use lanai::wire::message::{
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-fn dial(sandbox: &Sandbox) -> UnixStream {
+fn connect(sandbox: &Sandbox) -> UnixStream {
     let stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
@@ -39,13 +39,13 @@ fn submission(number: u64, settings: Vec<AttributeSetting>) -> ClientRequest {
 /// Submits jobs 2 to `length`, each dependent on its predecessor. Returns the duration.
 fn submit_chain(sandbox: &Sandbox, length: u64) -> Duration {
     let started = Instant::now();
-    let mut stream = dial(sandbox);
-    for some in (2..=length).collect::<Vec<_>>().chunks(100) {
-        for number in some {
+    let mut stream = connect(sandbox);
+    for batch in (2..=length).collect::<Vec<_>>().chunks(100) {
+        for number in batch {
             let depend = AttributeSetting::new("depend", format!("afterok:{}", number - 1));
             frame::write(&mut stream, &submission(*number, vec![depend])).unwrap();
         }
-        for number in some {
+        for number in batch {
             let reply: Reply = frame::read(&mut stream).unwrap();
             assert!(
                 matches!(&reply, Reply::Accepted { id, .. } if *id == format!("{number}.head")),
@@ -57,7 +57,7 @@ fn submit_chain(sandbox: &Sandbox, length: u64) -> Duration {
 }
 
 fn rows(sandbox: &Sandbox) -> Vec<JobRow> {
-    let mut stream = dial(sandbox);
+    let mut stream = connect(sandbox);
     let filter = Filter {
         history: History::All,
         ..Filter::default()
@@ -91,7 +91,7 @@ fn chain(length: u64) -> [Duration; 3] {
     sandbox.run("schedd", &[]).ok();
     let loaded = started.elapsed();
     let started = Instant::now();
-    let mut stream = dial(&sandbox);
+    let mut stream = connect(&sandbox);
     frame::write(
         &mut stream,
         &ClientRequest::Delete {
@@ -104,27 +104,27 @@ fn chain(length: u64) -> [Duration; 3] {
     .unwrap();
     let reply: Reply = frame::read(&mut stream).unwrap();
     assert!(matches!(reply, Reply::Done), "{reply:?}");
-    let fallen = started.elapsed();
+    let deleted = started.elapsed();
     let rows = rows(&sandbox);
     assert_eq!(rows.len() as u64, length);
     assert!(
         rows.iter().all(|row| row.state == JobState::Finished),
-        "all have fallen when qdel returns"
+        "all jobs have ended when qdel returns"
     );
     let last = sandbox.job(&format!("{length}.head"));
     let why = format!(
-        "on job {}.head: afterok, but its own dependency ended it",
+        "on job {}.head: afterok, but it was deleted as result of its own dependency",
         length - 1
     );
     assert!(last["comment"].as_str().unwrap().ends_with(&why), "{last}");
-    [submitted, loaded, fallen]
+    [submitted, loaded, deleted]
 }
 
 #[test]
-fn ten_thousand_chained_jobs_cost_ten_times_a_thousand() {
+fn the_cost_of_a_dependency_chain_is_linear_in_its_length() {
     let (short, long) = (chain(1_000), chain(10_000));
-    println!("submitted, loaded, fallen: 1,000 in {short:?}, 10,000 in {long:?}");
-    for (what, (short, long)) in ["submitting", "loading", "falling"]
+    println!("submitted, loaded, deleted: 1,000 in {short:?}, 10,000 in {long:?}");
+    for (what, (short, long)) in ["submitting", "loading", "deleting"]
         .iter()
         .zip(short.iter().zip(&long))
     {
@@ -139,7 +139,7 @@ fn ten_thousand_chained_jobs_cost_ten_times_a_thousand() {
 }
 
 #[test]
-fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
+fn a_job_can_have_5000_parents_and_5000_dependents() {
     let sandbox = head();
     assert_eq!(
         sandbox
@@ -147,17 +147,17 @@ fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
             .line(),
         "1.head"
     );
-    let mut stream = dial(&sandbox);
+    let mut stream = connect(&sandbox);
     for (first, depend) in [(2, "beforeany:1"), (5002, "after:1")] {
-        for some in (first..first + 5000).collect::<Vec<u64>>().chunks(100) {
-            for number in some {
+        for batch in (first..first + 5000).collect::<Vec<u64>>().chunks(100) {
+            for number in batch {
                 let settings = vec![
                     AttributeSetting::new("depend", depend),
                     AttributeSetting::new("Hold_Types", "u"),
                 ];
                 frame::write(&mut stream, &submission(*number, settings)).unwrap();
             }
-            for _ in some {
+            for _ in batch {
                 let reply: Reply = frame::read(&mut stream).unwrap();
                 assert!(matches!(&reply, Reply::Accepted { .. }), "{reply:?}");
             }
@@ -165,8 +165,8 @@ fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
     }
     let started = Instant::now();
     let all: Vec<JobId> = (2..5002).map(JobId::job).collect();
-    for some in all.chunks(100) {
-        for &job in some {
+    for batch in all.chunks(100) {
+        for &job in batch {
             frame::write(
                 &mut stream,
                 &ClientRequest::Delete {
@@ -178,7 +178,7 @@ fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
             )
             .unwrap();
         }
-        for _ in some {
+        for _ in batch {
             let reply: Reply = frame::read(&mut stream).unwrap();
             assert!(matches!(reply, Reply::Done), "{reply:?}");
         }
@@ -198,6 +198,6 @@ fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
     assert_eq!(
         sandbox.job("10001.head")["Hold_Types"],
         "u",
-        "and each is released from its own"
+        "its dependency hold is released, its user hold remains"
     );
 }

@@ -1,6 +1,6 @@
 //! Random dependency graphs end as a simple evaluator predicts.
 
-use super::{all_over, head, quick};
+use super::{await_all_ended, head, quick};
 use crate::support::sandbox::Sandbox;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -11,50 +11,50 @@ const KINDS: [&str; 4] = ["", "ok", "notok", "any"];
 
 /// A generated job.
 #[derive(Clone, Debug)]
-struct Made {
+struct GeneratedJob {
     status: u32,
     /// True if the job is deleted before any job starts.
     deleted: bool,
     /// Dependency types and parents. Parents are earlier positions in the graph.
     conditions: Vec<(usize, usize)>,
-    /// Order of submission among the jobs.
-    turn: u32,
+    /// Jobs are submitted in ascending order of this number.
+    submit_key: u32,
 }
 
 /// Result of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
+enum Outcome {
     Ran(u32),
     NeverRan,
 }
 
-fn made() -> impl Strategy<Value = Made> {
+fn generated_job() -> impl Strategy<Value = GeneratedJob> {
     let condition = (0..KINDS.len(), any::<prop::sample::Index>());
     let conditions = prop::collection::vec(condition, 0..4);
     let status = prop_oneof![2 => Just(0), 1 => Just(3)];
     (status, prop::bool::weighted(0.15), conditions, any::<u32>()).prop_map(
-        |(status, deleted, conditions, turn)| {
+        |(status, deleted, conditions, submit_key)| {
             let conditions = conditions
                 .into_iter()
                 .map(|(kind, index)| (kind, index.index(1 << 20)))
                 .collect();
-            Made {
+            GeneratedJob {
                 status,
                 deleted,
                 conditions,
-                turn,
+                submit_key,
             }
         },
     )
 }
 
-fn graph() -> impl Strategy<Value = Vec<Made>> {
-    prop::collection::vec(made(), 1..40).prop_map(|mut jobs| {
-        for (place, job) in jobs.iter_mut().enumerate() {
-            job.conditions.retain(|_| place > 0);
+fn graph() -> impl Strategy<Value = Vec<GeneratedJob>> {
+    prop::collection::vec(generated_job(), 1..40).prop_map(|mut jobs| {
+        for (index, job) in jobs.iter_mut().enumerate() {
+            job.conditions.retain(|_| index > 0);
             job.conditions
                 .iter_mut()
-                .for_each(|condition| condition.1 %= place.max(1));
+                .for_each(|condition| condition.1 %= index.max(1));
             job.conditions.sort_unstable();
             job.conditions.dedup();
         }
@@ -63,63 +63,63 @@ fn graph() -> impl Strategy<Value = Vec<Made>> {
 }
 
 /// Predicted results: the complete rule, without a scheduler.
-fn fates(jobs: &[Made]) -> Vec<Fate> {
-    let mut fates: Vec<Fate> = Vec::new();
+fn expected_outcomes(jobs: &[GeneratedJob]) -> Vec<Outcome> {
+    let mut expected_outcomes: Vec<Outcome> = Vec::new();
     for job in jobs {
-        let met = |&(kind, other): &(usize, usize)| match (KINDS[kind], fates[other]) {
-            ("", fate) => fate != Fate::NeverRan,
-            ("ok", fate) => fate == Fate::Ran(0),
-            ("notok", fate) => fate != Fate::Ran(0),
+        let met = |&(kind, other): &(usize, usize)| match (KINDS[kind], expected_outcomes[other]) {
+            ("", outcome) => outcome != Outcome::NeverRan,
+            ("ok", outcome) => outcome == Outcome::Ran(0),
+            ("notok", outcome) => outcome != Outcome::Ran(0),
             _ => true,
         };
         let runs = !job.deleted && job.conditions.iter().all(met);
-        fates.push(if runs {
-            Fate::Ran(job.status)
+        expected_outcomes.push(if runs {
+            Outcome::Ran(job.status)
         } else {
-            Fate::NeverRan
+            Outcome::NeverRan
         });
     }
-    fates
+    expected_outcomes
 }
 
-/// Submits the jobs in their order. A job names its earlier submitted parents with `after*`, and
-/// its earlier submitted dependents with `before*`. No job starts before the job `gate` is
-/// released.
-fn submit(sandbox: &Sandbox, jobs: &[Made], gate: &str) -> Vec<String> {
+/// Submits the jobs in the order of their keys. If a parent is submitted first, its dependent names
+/// it with `after*`; otherwise the parent names the dependent with `before*`. No job starts before
+/// the job `blocker` is released.
+fn submit(sandbox: &Sandbox, jobs: &[GeneratedJob], blocker: &str) -> Vec<String> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
-    order.sort_by_key(|&place| (jobs[place].turn, place));
-    let turn: Vec<usize> = (0..jobs.len())
-        .map(|job| order.iter().position(|&place| place == job).unwrap())
+    order.sort_by_key(|&index| (jobs[index].submit_key, index));
+    let position: Vec<usize> = (0..jobs.len())
+        .map(|job| order.iter().position(|&index| index == job).unwrap())
         .collect();
     let mut ids = vec![String::new(); jobs.len()];
-    for &place in &order {
-        let job = &jobs[place];
+    for &index in &order {
+        let job = &jobs[index];
         let later = job
             .conditions
             .iter()
-            .filter(|condition| turn[condition.1] > turn[place])
+            .filter(|condition| position[condition.1] > position[index])
             .count();
-        let mut clauses = vec![format!("afterany:{gate}")];
+        let mut clauses = vec![format!("afterany:{blocker}")];
         clauses.extend((later > 0).then(|| format!("on:{later}")));
         let earlier = job
             .conditions
             .iter()
-            .filter(|condition| turn[condition.1] < turn[place]);
+            .filter(|condition| position[condition.1] < position[index]);
         clauses
             .extend(earlier.map(|&(kind, other)| format!("after{}:{}", KINDS[kind], ids[other])));
         for (waiting, other) in jobs
             .iter()
             .enumerate()
-            .filter(|&(waiting, _)| turn[waiting] < turn[place])
+            .filter(|&(waiting, _)| position[waiting] < position[index])
         {
             let named = other
                 .conditions
                 .iter()
-                .filter(|condition| condition.1 == place);
+                .filter(|condition| condition.1 == index);
             clauses
                 .extend(named.map(|&(kind, _)| format!("before{}:{}", KINDS[kind], ids[waiting])));
         }
-        ids[place] = quick(
+        ids[index] = quick(
             sandbox,
             &["-W", &format!("depend={}", clauses.join(","))],
             job.status,
@@ -128,16 +128,16 @@ fn submit(sandbox: &Sandbox, jobs: &[Made], gate: &str) -> Vec<String> {
     ids
 }
 
-fn fate(job: &Value) -> Fate {
+fn outcome(job: &Value) -> Outcome {
     if job["run_count"].is_null() {
-        Fate::NeverRan
+        Outcome::NeverRan
     } else {
-        Fate::Ran(job["Exit_status"].as_u64().unwrap_or(u64::MAX) as u32)
+        Outcome::Ran(job["Exit_status"].as_u64().unwrap_or(u64::MAX) as u32)
     }
 }
 
 #[test]
-fn random_graphs_end_by_the_rules_whether_schedd_dies_or_not() {
+fn random_graphs_end_as_predicted_even_if_schedd_is_killed() {
     let sandbox = head();
     let mut runner = TestRunner::new(Config {
         cases: 12,
@@ -145,9 +145,9 @@ fn random_graphs_end_by_the_rules_whether_schedd_dies_or_not() {
         failure_persistence: None,
         ..Config::default()
     });
-    let result = runner.run(&(graph(), any::<bool>()), |(jobs, dies)| {
-        let gate = quick(&sandbox, &["-h"], 0);
-        let ids = submit(&sandbox, &jobs, &gate);
+    let result = runner.run(&(graph(), any::<bool>()), |(jobs, is_killed)| {
+        let blocker = quick(&sandbox, &["-h"], 0);
+        let ids = submit(&sandbox, &jobs, &blocker);
         let deleted: Vec<&str> = ids
             .iter()
             .zip(&jobs)
@@ -158,14 +158,14 @@ fn random_graphs_end_by_the_rules_whether_schedd_dies_or_not() {
             // The job may already have been deleted together with another one.
             sandbox.run("qdel", &[id]);
         }
-        sandbox.run("qrls", &[&gate]).ok();
-        if dies {
+        sandbox.run("qrls", &[&blocker]).ok();
+        if is_killed {
             sandbox.kill("schedd");
             sandbox.run("schedd", &[]).ok();
         }
-        let over = all_over(&sandbox);
-        let found: Vec<Fate> = ids.iter().map(|id| fate(&over[id])).collect();
-        prop_assert_eq!(found, fates(&jobs), "{:?}", ids);
+        let ended = await_all_ended(&sandbox);
+        let found: Vec<Outcome> = ids.iter().map(|id| outcome(&ended[id])).collect();
+        prop_assert_eq!(found, expected_outcomes(&jobs), "{:?}", ids);
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));

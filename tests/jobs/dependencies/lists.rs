@@ -12,7 +12,7 @@ fn has_started(sandbox: &Sandbox, id: &str) -> bool {
 
 /// Submits a job with this `depend` that creates a file when it runs.
 #[track_caller]
-fn writes(sandbox: &Sandbox, depend: &str) -> String {
+fn submit_touch(sandbox: &Sandbox, depend: &str) -> String {
     let depend = format!("depend={depend}");
     sandbox
         .run("qsub", &["-W", &depend, "--", "/usr/bin/touch", "started"])
@@ -25,7 +25,7 @@ fn a_job_and_its_dependent_are_deleted_together() {
     for condition in ["afterany", "afternotok", "afterok"] {
         for is_first in [true, false] {
             let first = quick(&sandbox, &["-h"], 0);
-            let dependent = writes(&sandbox, &format!("{condition}:{first}"));
+            let dependent = submit_touch(&sandbox, &format!("{condition}:{first}"));
             let list = if is_first {
                 [&*first, &*dependent]
             } else {
@@ -50,7 +50,7 @@ fn arrays_and_subjobs_are_deleted_together_with_their_dependents() {
     let sandbox = head();
     for range in ["[]", "[0-2]", ""] {
         let array = quick(&sandbox, &["-h", "-J", "0-2"], 0);
-        let dependent = writes(&sandbox, &format!("afterany:{array}"));
+        let dependent = submit_touch(&sandbox, &format!("afterany:{array}"));
         let dependents = sandbox.run(
             "qsub",
             &[
@@ -78,10 +78,10 @@ fn arrays_and_subjobs_are_deleted_together_with_their_dependents() {
 }
 
 #[test]
-fn each_operand_fails_by_itself_and_in_order() {
+fn operands_of_qdel_fail_separately_and_in_order() {
     let sandbox = head();
     let first = quick(&sandbox, &["-h"], 0);
-    let dependent = writes(&sandbox, &format!("afterany:{first}"));
+    let dependent = submit_touch(&sandbox, &format!("afterany:{first}"));
     let array = quick(&sandbox, &["-h", "-J", "0-2"], 0);
     let bare = number(&array).trim_end_matches("[]");
     let done = sandbox.run(
@@ -112,7 +112,7 @@ fn each_operand_fails_by_itself_and_in_order() {
     );
     assert!(
         sandbox.job(&first).is_null(),
-        "-x takes a finished job out of the history"
+        "-x removes a finished job from the history"
     );
     sandbox.ended(&array);
 }

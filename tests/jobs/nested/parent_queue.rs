@@ -55,18 +55,18 @@ fn f5_a_nested_instance_takes_no_job_of_another_user() {
         return;
     };
     let sandbox = shared("[[queue]]\nname = \"inner\"\nnested = true\n");
-    let [his, hers] =
+    let [bobs, anns] =
         [&bob, &ann].map(|person| person.submit(&sandbox, &["-q", "inner"], "true\n"));
     let command = "schedd --nested --queue inner -- sh -c 'until qselect -x -s F | grep .; do sleep 0.1; done'\n";
     let host = ann.submit(&sandbox, &["-V", "-l", "select=1:ncpus=1"], command);
     assert_eq!(sandbox.ended(&host)["Exit_status"], 0);
     assert!(
-        sandbox.ended(&hers)["comment"]
+        sandbox.ended(&anns)["comment"]
             .as_str()
             .unwrap()
             .starts_with("Job was moved to")
     );
-    assert_eq!(sandbox.state(&his), "Q");
+    assert_eq!(sandbox.state(&bobs), "Q");
 }
 
 /// Submits a job to the queue that records its run.
@@ -76,7 +76,7 @@ fn submit_to_nested_queue(sandbox: &Sandbox) -> String {
 }
 
 /// Output of a command sent to the nested instance.
-fn within(sandbox: &Sandbox, command: &str) -> String {
+fn run_nested(sandbox: &Sandbox, command: &str) -> String {
     sandbox
         .shell(&format!("LANAI_HOME=$(cat home) {command}"))
         .out
@@ -91,23 +91,23 @@ fn late_claims() -> String {
 }
 
 #[track_caller]
-fn until_there_is_a_held_copy(sandbox: &Sandbox) {
+fn await_held_copy(sandbox: &Sandbox) {
     sandbox.until("a held copy", || {
         let is_up = sandbox.file("home").exists();
-        (is_up && within(sandbox, "qselect -s H").lines().count() == 1).then_some(())
+        (is_up && run_nested(sandbox, "qselect -s H").lines().count() == 1).then_some(())
     });
 }
 
 #[track_caller]
-fn ends_after_one_run(sandbox: &Sandbox, id: &str, host: &str) {
-    sandbox.until("the run within", || {
+fn assert_one_run(sandbox: &Sandbox, id: &str, host: &str) {
+    sandbox.until("the run in the nested instance", || {
         // A dead schedd is restarted by the next command.
         let _ = sandbox.run("schedd", &[]);
         if sandbox.file("home").exists() {
-            within(sandbox, "schedd");
+            run_nested(sandbox, "schedd");
         }
-        let is_over = || within(sandbox, "qselect -x -s F").lines().count() > 0;
-        (sandbox.file("ran").exists() && is_over()).then_some(())
+        let has_ended = || run_nested(sandbox, "qselect -x -s F").lines().count() > 0;
+        (sandbox.file("ran").exists() && has_ended()).then_some(())
     });
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.until("the end of the nested instance", || {
@@ -146,7 +146,7 @@ fn f5_a_nested_instance_takes_jobs_of_its_parents_queue() {
         let job = sandbox.job(&id);
         job["comment"]
             .as_str()
-            .filter(|said| said.contains("nested"))
+            .filter(|comment| comment.contains("nested"))
             .map(String::from)
     });
     assert_eq!(
@@ -161,12 +161,12 @@ fn f5_a_nested_instance_takes_jobs_of_its_parents_queue() {
         "true\n",
     );
     let host = nest_with_queue(&sandbox);
-    ends_after_one_run(&sandbox, &id, &host);
+    assert_one_run(&sandbox, &id, &host);
     let stays = [array, first, second].map(|id| sandbox.state(&id));
     assert_eq!(
         stays,
         ["Q", "Q", "H"],
-        "arrays and jobs that others wait for stay"
+        "arrays and jobs with dependencies are not taken"
     );
     let refused = sandbox.run("qdel", &[&id]);
     assert!(
@@ -193,12 +193,12 @@ fn f5_a_nested_instance_takes_jobs_of_its_parents_queue() {
 }
 
 #[test]
-fn f5_a_job_runs_once_although_schedds_die_after_commits() {
-    for when in [6, 7, 8] {
-        let sandbox = outer_with_nested_queue(&format!("spool.committed:{when}:crash"));
+fn f5_a_job_runs_once_although_schedd_crashes_after_a_commit() {
+    for commit in [6, 7, 8] {
+        let sandbox = outer_with_nested_queue(&format!("spool.committed:{commit}:crash"));
         let id = submit_to_nested_queue(&sandbox);
         let host = nest_with_queue(&sandbox);
-        ends_after_one_run(&sandbox, &id, &host);
+        assert_one_run(&sandbox, &id, &host);
     }
 }
 
@@ -216,25 +216,25 @@ fn f5_a_nested_instance_takes_no_job_of_another_queue() {
     // This job waits for processors and was submitted first.
     let other = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
     let id = submit_to_nested_queue(&sandbox);
-    ends_after_one_run(&sandbox, &id, &host);
+    assert_one_run(&sandbox, &id, &host);
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
 }
 
 /// A job is adopted once, even if the request is repeated.
 #[test]
-fn f5_a_nested_schedd_that_dies_after_a_commit_makes_one_copy() {
-    for when in 3..=5 {
+fn f5_a_nested_schedd_that_crashes_after_a_commit_makes_one_copy() {
+    for commit in 3..=5 {
         let mut sandbox = outer_with_nested_queue("");
         let id = submit_to_nested_queue(&sandbox);
-        sandbox.set("LANAI_FAULTS", format!("spool.committed:{when}:crash"));
+        sandbox.set("LANAI_FAULTS", format!("spool.committed:{commit}:crash"));
         let host = nest_with_queue(&sandbox);
         sandbox.unset("LANAI_FAULTS");
-        ends_after_one_run(&sandbox, &id, &host);
+        assert_one_run(&sandbox, &id, &host);
         let inner = sandbox.read("inner.json");
         assert_eq!(
             inner.matches("\"Job_Name\":\t\"moves\"").count(),
             1,
-            "{when}: {inner}"
+            "{commit}: {inner}"
         );
     }
 }
@@ -245,7 +245,7 @@ fn f5_a_killed_nested_schedd_does_not_lose_the_job_it_takes() {
     let known = sandbox.pids_of("schedd");
     let id = submit_to_nested_queue(&sandbox);
     let host = nest_with_queue(&sandbox);
-    until_there_is_a_held_copy(&sandbox);
+    await_held_copy(&sandbox);
     let inner = sandbox
         .pids_of("schedd")
         .into_iter()
@@ -254,7 +254,7 @@ fn f5_a_killed_nested_schedd_does_not_lose_the_job_it_takes() {
         .unwrap();
     kill(inner, 9);
     assert_eq!(sandbox.state(&id), "Q", "not claimed yet");
-    ends_after_one_run(&sandbox, &id, &host);
+    assert_one_run(&sandbox, &id, &host);
 }
 
 #[test]
@@ -262,10 +262,10 @@ fn f5_a_job_deleted_before_the_claim_never_runs() {
     let sandbox = outer_with_nested_queue(&late_claims());
     let id = submit_to_nested_queue(&sandbox);
     let host = nest_with_queue(&sandbox);
-    until_there_is_a_held_copy(&sandbox);
+    await_held_copy(&sandbox);
     sandbox.run("qdel", &[&id]).ok();
     sandbox.until("the end of the copy", || {
-        (within(&sandbox, "qselect -x -s F").lines().count() == 1).then_some(())
+        (run_nested(&sandbox, "qselect -x -s F").lines().count() == 1).then_some(())
     });
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(
@@ -298,10 +298,12 @@ fn f5_a_nested_instance_takes_no_job_after_a_signal_to_end() {
         &["-V"],
         "exec schedd --nested --queue inner -- ./workflow.sh\n",
     );
-    sandbox.until("the command", || sandbox.file("up").exists().then_some(()));
-    let keeper = sandbox.running(&host)["session_id"].as_i64().unwrap() as i32;
-    kill(keeper, 15);
-    sandbox.until("the signal in the command", || {
+    sandbox.until("the nested command", || {
+        sandbox.file("up").exists().then_some(())
+    });
+    let main_process = sandbox.running(&host)["session_id"].as_i64().unwrap() as i32;
+    kill(main_process, 15);
+    sandbox.until("the signal in the nested command", || {
         sandbox.file("signaled").exists().then_some(())
     });
     let id = submit_to_nested_queue(&sandbox);
@@ -310,23 +312,25 @@ fn f5_a_nested_instance_takes_no_job_after_a_signal_to_end() {
 }
 
 #[test]
-fn f5_a_nested_instance_does_not_start_its_parent_again() {
+fn f5_a_nested_instance_does_not_restart_the_schedd_of_its_parent() {
     let sandbox = outer_with_nested_queue("");
     sandbox.script(
         "workflow.sh",
         "touch up\nwhile [ ! -e go ]; do sleep 0.05; done\n",
     );
-    let nested = "schedd --nested --queue inner -- ./workflow.sh 2> said";
+    let nested = "schedd --nested --queue inner -- ./workflow.sh 2> errors";
     sandbox.submit(
         &["-V"],
         &format!("{nested}\necho $? > status.new; mv status.new status\n"),
     );
-    sandbox.until("the command", || sandbox.file("up").exists().then_some(()));
+    sandbox.until("the nested command", || {
+        sandbox.file("up").exists().then_some(())
+    });
     let inner = sandbox.pids_of("schedd").len() - 1;
     sandbox.run("schedd", &["--stop"]).ok();
-    sandbox.until("a complaint", || {
+    sandbox.until("an error message", || {
         sandbox
-            .read("said")
+            .read("errors")
             .contains("cannot take jobs from queue inner")
             .then_some(())
     });
@@ -382,7 +386,7 @@ fn offered(sandbox: &Sandbox) -> Option<Offered> {
 }
 
 #[test]
-fn f5_a_claim_is_granted_again_in_the_same_tick_and_refused_if_it_is_malformed_or_too_late() {
+fn f5_repeated_claims_are_granted_and_malformed_or_late_ones_refused() {
     let sandbox = outer_with_nested_queue("");
     let id = submit_to_nested_queue(&sandbox);
     let Offered { job, revision, .. } = offered(&sandbox).unwrap();
@@ -428,10 +432,10 @@ fn f5_a_job_altered_before_the_claim_is_taken_as_altered() {
     let sandbox = outer_with_nested_queue(&late_claims());
     let id = submit_to_nested_queue(&sandbox);
     let host = nest_with_queue(&sandbox);
-    until_there_is_a_held_copy(&sandbox);
+    await_held_copy(&sandbox);
     sandbox.run("qalter", &["-N", "altered", &id]).ok();
     sandbox.until("the end of two copies", || {
-        (within(&sandbox, "qselect -x -s F").lines().count() == 2).then_some(())
+        (run_nested(&sandbox, "qselect -x -s F").lines().count() == 2).then_some(())
     });
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(
@@ -446,7 +450,7 @@ fn f5_a_job_altered_before_the_claim_is_taken_as_altered() {
 }
 
 #[test]
-fn f5_jobs_with_large_and_with_empty_scripts_move() {
+fn f5_jobs_with_large_or_empty_scripts_are_moved() {
     let sandbox = outer_with_nested_queue("");
     let line = format!("# {}\n", "x".repeat(1000));
     let large = line.repeat(6000) + "echo large >> ran\n";
@@ -454,9 +458,9 @@ fn f5_jobs_with_large_and_with_empty_scripts_move() {
         sandbox.submit(&["-q", "inner"], script);
     }
     let host = nest_with_queue(&sandbox);
-    sandbox.until("the end of all jobs within", || {
+    sandbox.until("the end of all nested jobs", || {
         let is_up = sandbox.file("home").exists();
-        (is_up && within(&sandbox, "qselect -x -s F").lines().count() == 3).then_some(())
+        (is_up && run_nested(&sandbox, "qselect -x -s F").lines().count() == 3).then_some(())
     });
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(
@@ -470,68 +474,73 @@ fn f5_jobs_with_large_and_with_empty_scripts_move() {
 
 /// The outer schedd already runs, so the variable applies to the nested one only.
 #[test]
-fn f5_a_job_runs_once_although_a_nested_schedd_cannot_write_or_the_answer_to_a_claim_is_lost() {
+fn f5_a_job_runs_once_despite_failed_commits_or_a_lost_claim_reply() {
     let faults = (3..=7).map(|commit| format!("spool.commit:{commit}:fail"));
     for fault in faults.chain(["nested.claimed:1:fail".to_string()]) {
         let mut sandbox = outer_with_nested_queue("");
         let id = submit_to_nested_queue(&sandbox);
         sandbox.set("LANAI_FAULTS", fault);
         let host = nest_with_queue(&sandbox);
-        ends_after_one_run(&sandbox, &id, &host);
+        assert_one_run(&sandbox, &id, &host);
     }
 }
 
 /// Creates a notify program that records its messages. Returns the option that configures it.
-fn notified(sandbox: &Sandbox) -> String {
-    let told = sandbox.file("told").display().to_string();
-    sandbox.script("notify.sh", &format!("(cat; echo) >> {told}"));
+fn notify_option(sandbox: &Sandbox) -> String {
+    let file = sandbox.file("notifications").display().to_string();
+    sandbox.script("notify.sh", &format!("(cat; echo) >> {file}"));
     format!("notify={}", sandbox.file("notify.sh").display())
 }
 
 /// Number of notifications of this event.
-fn told(sandbox: &Sandbox, event: &str) -> usize {
-    let told = fs::read_to_string(sandbox.file("told")).unwrap_or_default();
-    told.matches(&format!("\"event\":\"{event}\"")).count()
+fn notification_count(sandbox: &Sandbox, event: &str) -> usize {
+    let text = fs::read_to_string(sandbox.file("notifications")).unwrap_or_default();
+    text.matches(&format!("\"event\":\"{event}\"")).count()
 }
 
 #[test]
 fn f5_a_move_sends_no_notification() {
     let sandbox = outer_with_nested_queue("");
-    let notify = notified(&sandbox);
+    let notify = notify_option(&sandbox);
     let id = sandbox.submit(&["-q", "inner", "-W", &notify], "echo ran >> ran\nexit 3\n");
     let host = nest_with_queue(&sandbox);
-    ends_after_one_run(&sandbox, &id, &host);
+    assert_one_run(&sandbox, &id, &host);
     let last = sandbox.submit(&["-W", &notify], "true\n");
     sandbox.ended(&last);
-    sandbox.until("the end of the last job", || {
-        sandbox.read("told").contains(&last).then_some(())
+    sandbox.until("the notification of the last job", || {
+        sandbox.read("notifications").contains(&last).then_some(())
     });
-    assert_eq!(told(&sandbox, "abort"), 0, "{}", sandbox.read("told"));
+    assert_eq!(
+        notification_count(&sandbox, "abort"),
+        0,
+        "{}",
+        sandbox.read("notifications")
+    );
 }
 
 #[test]
 fn f5_a_returned_copy_sends_no_notification() {
     let sandbox = outer_with_nested_queue(&late_claims());
-    let notify = notified(&sandbox);
+    let notify = notify_option(&sandbox);
     let id = sandbox.submit(&["-q", "inner", "-W", &notify], "true\n");
     let host = nest_with_queue(&sandbox);
-    until_there_is_a_held_copy(&sandbox);
+    await_held_copy(&sandbox);
     sandbox.run("qdel", &[&id]).ok();
     sandbox.until("the end of the copy", || {
-        (within(&sandbox, "qselect -x -s F").lines().count() == 1).then_some(())
+        (run_nested(&sandbox, "qselect -x -s F").lines().count() == 1).then_some(())
     });
-    let last = within(&sandbox, &format!("qsub -W {notify} -- true"))
+    let last = run_nested(&sandbox, &format!("qsub -W {notify} -- true"))
         .trim()
         .to_string();
-    sandbox.until("the last job", || {
-        sandbox.read("told").contains(&last).then_some(())
+    sandbox.until("the notification of the last job", || {
+        sandbox.read("notifications").contains(&last).then_some(())
     });
     fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&host);
     assert_eq!(
-        told(&sandbox, "abort"),
+        notification_count(&sandbox, "abort"),
         1,
         "only the job was deleted: {}",
-        sandbox.read("told")
+        sandbox.read("notifications")
     );
 }

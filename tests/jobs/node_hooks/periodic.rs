@@ -1,6 +1,6 @@
 //! Periodic hooks.
 
-use super::{Site, is_taken_out, node};
+use super::{Site, await_offline, node};
 use crate::support::sandbox::{Sandbox, kill};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -20,23 +20,25 @@ fn periodic_hooks_repeat_never_overlap_and_use_the_latest_settings() {
     ];
     let sandbox = Sandbox::configured(&hooks.concat());
     sandbox.ended(&sandbox.submit(&[], "true"));
-    let begun = Instant::now();
-    sandbox.until("some asking", || (lines(&site, "ticks") >= 5).then_some(()));
-    let most = begun.elapsed().as_secs() as usize / 2 + 2;
+    let started = Instant::now();
+    sandbox.until("five runs of the hook", || {
+        (lines(&site, "ticks") >= 5).then_some(())
+    });
+    let limit = started.elapsed().as_secs() as usize / 2 + 2;
     assert!(
-        lines(&site, "slows") <= most,
+        lines(&site, "slows") <= limit,
         "{} in {:?}",
         lines(&site, "slows"),
-        begun.elapsed()
+        started.elapsed()
     );
-    let told = site.json("tick.json");
+    let input = site.json("tick.json");
     assert_eq!(
-        (&told["event"], &told["hook"]),
+        (&input["event"], &input["hook"]),
         (&"exechost_periodic".into(), &"tick".into())
     );
     assert!(
-        told["nodes"][0]["resources_available"]["ncpus"].is_number(),
-        "{told}"
+        input["nodes"][0]["resources_available"]["ncpus"].is_number(),
+        "{input}"
     );
     fs::write(
         sandbox.home().join("lanai.toml"),
@@ -54,7 +56,7 @@ fn periodic_hooks_repeat_never_overlap_and_use_the_latest_settings() {
 }
 
 #[test]
-fn a_periodic_hook_that_fails_may_take_its_nodes_out() {
+fn a_failing_periodic_hook_may_offline_its_nodes() {
     let site = Site::new();
     let more = "freq = \"1s\"\nalarm = \"1s\"\nfail_action = \"offline_vnodes\"";
     let sick = site.hook(
@@ -67,7 +69,7 @@ fn a_periodic_hook_that_fails_may_take_its_nodes_out() {
     sandbox.ended(&sandbox.submit(&[], "true"));
     assert_eq!(node(&sandbox)["state"], "free");
     site.touch("sick");
-    is_taken_out(
+    await_offline(
         &sandbox,
         "exechost_periodic hook 'sick' failed: it took longer than 1 s",
     );

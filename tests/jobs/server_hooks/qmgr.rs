@@ -6,7 +6,7 @@ use crate::support::sandbox::{Done, Sandbox};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-fn manage(sandbox: &Sandbox, command: &str) -> Done {
+fn qmgr(sandbox: &Sandbox, command: &str) -> Done {
     sandbox.run("qmgr", &["-c", command])
 }
 
@@ -15,13 +15,13 @@ fn programs(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn qmgr_makes_a_hook_brings_its_program_and_takes_it_away() {
+fn qmgr_creates_imports_exports_and_deletes_a_hook() {
     let sandbox = with_hooks(&[]);
     qsub(&sandbox, &["-h"]).line();
-    manage(&sandbox, "create hook hq event=queuejob").ok();
+    qmgr(&sandbox, "create hook hq event=queuejob").ok();
     qsub(&sandbox, &["-h"]).line();
     let program = sandbox.script("own.sh", "echo '{\"reject\": \"by qmgr\"}'");
-    manage(
+    qmgr(
         &sandbox,
         "import hook hq application/x-executable default own.sh",
     )
@@ -35,10 +35,10 @@ fn qmgr_makes_a_hook_brings_its_program_and_takes_it_away() {
     );
     let shown = "Hook hq\n    type = site\n    enabled = true\n    event = queuejob\n    user = pbsadmin\n    alarm = 30\n    \
                  order = 1\n    debug = false\n    fail_action = none\n";
-    let listed = manage(&sandbox, "list hook hq").ok();
+    let listed = qmgr(&sandbox, "list hook hq").ok();
     assert!(listed.starts_with(shown), "{listed}");
-    assert_eq!(manage(&sandbox, "list hook").ok(), listed);
-    manage(
+    assert_eq!(qmgr(&sandbox, "list hook").ok(), listed);
+    qmgr(
         &sandbox,
         "export hook hq application/x-executable default copy.sh",
     )
@@ -52,29 +52,29 @@ fn qmgr_makes_a_hook_brings_its_program_and_takes_it_away() {
     assert_eq!(
         qsub(&sandbox, &["-h"]).err,
         "qsub: by qmgr\n",
-        "it outlives schedd"
+        "the hook survives a killed schedd"
     );
-    manage(
+    qmgr(
         &sandbox,
         "set hook hq enabled=false,alarm=5,order=7,event=\"queuejob,exechost_periodic\",freq=60",
     )
     .ok();
     qsub(&sandbox, &["-h"]).line();
-    let printed = manage(&sandbox, "print hook").ok();
-    manage(&sandbox, "delete hook hq").ok();
-    assert_eq!(manage(&sandbox, "list hook").out, "");
+    let printed = qmgr(&sandbox, "print hook").ok();
+    qmgr(&sandbox, "delete hook hq").ok();
+    assert_eq!(qmgr(&sandbox, "list hook").out, "");
     // The output of `print` recreates the hook, with an existing path of its program.
-    let elsewhere = printed.replace(kept[0].to_str().unwrap(), program.to_str().unwrap());
-    assert_ne!(elsewhere, printed);
-    let again = sandbox.run_with_input("qmgr", &[], &elsewhere);
+    let moved = printed.replace(kept[0].to_str().unwrap(), program.to_str().unwrap());
+    assert_ne!(moved, printed);
+    let again = sandbox.run_with_input("qmgr", &[], &moved);
     assert_eq!((again.code, again.err.as_str()), (0, ""), "{printed}");
-    assert_eq!(manage(&sandbox, "print hook").ok(), printed);
-    manage(&sandbox, "set hook hq enabled=true").ok();
+    assert_eq!(qmgr(&sandbox, "print hook").ok(), printed);
+    qmgr(&sandbox, "set hook hq enabled=true").ok();
     assert_eq!(qsub(&sandbox, &["-h"]).err, "qsub: by qmgr\n");
 
-    manage(&sandbox, "delete hook hq").ok();
+    qmgr(&sandbox, "delete hook hq").ok();
     qsub(&sandbox, &["-h"]).line();
-    sandbox.until("the program's end", || {
+    sandbox.until("the removal of the program", || {
         programs(&sandbox).is_empty().then_some(())
     });
 }
@@ -84,41 +84,46 @@ fn invalid_hook_commands_are_refused_with_a_message() {
     let sandbox = with_hooks(&[Hook("filed", "event = \"modifyjob\"", "")]);
     sandbox.run("schedd", &[]).ok();
     sandbox.script("own.sh", "true");
-    let told = |command: &str, code: i32, err: &str| {
-        let done = manage(&sandbox, command);
+    let assert_fails = |command: &str, code: i32, err: &str| {
+        let done = qmgr(&sandbox, command);
         assert_eq!((done.code, done.err.as_str()), (code, err), "{command}");
     };
-    told(
+    assert_fails(
         "import hook nosuch application/x-executable default /x",
         1,
         "/x - No such file or directory\n",
     );
     let unknown = "qmgr obj=nosuch svr=default: nosuch does not exist!\nqmgr: hook error returned from server\n";
-    told(
+    assert_fails(
         "import hook nosuch application/x-executable default own.sh",
         32,
         unknown,
     );
-    told("set hook nosuch enabled=true", 32, unknown);
-    told("delete hook nosuch", 32, unknown);
-    let python = manage(
+    assert_fails("set hook nosuch enabled=true", 32, unknown);
+    assert_fails("delete hook nosuch", 32, unknown);
+    let python = qmgr(
         &sandbox,
         "import hook filed application/x-python default own.sh",
     );
     assert!(
-        python.code == 1 && python.err.contains("programs here that read JSON"),
+        python.code == 1
+            && python
+                .err
+                .contains("programs in any language that read and write JSON"),
         "{python:?}"
     );
     assert_eq!(
-        manage(&sandbox, "set hook filed event=dawn").code,
+        qmgr(&sandbox, "set hook filed event=dawn").code,
         15014 % 256
     );
-    assert_eq!(manage(&sandbox, "set hook filed alarm=0").code, 15014 % 256);
-    assert_eq!(manage(&sandbox, "create hook a/b").code, 15028 % 256);
-    let there = manage(&sandbox, "create hook filed");
+    assert_eq!(qmgr(&sandbox, "set hook filed alarm=0").code, 15014 % 256);
+    assert_eq!(qmgr(&sandbox, "create hook a/b").code, 15028 % 256);
+    let existing = qmgr(&sandbox, "create hook filed");
     assert!(
-        there.err.contains("already exists, try a different name"),
-        "{there:?}"
+        existing
+            .err
+            .contains("already exists, try a different name"),
+        "{existing:?}"
     );
     let checked = sandbox.run("schedd", &["--check"]).ok();
     assert!(
@@ -126,8 +131,8 @@ fn invalid_hook_commands_are_refused_with_a_message() {
         "{checked}"
     );
     // `qmgr` can delete a hook of the configuration file.
-    manage(&sandbox, "delete hook filed").ok();
-    assert_eq!(manage(&sandbox, "list hook").out, "");
+    qmgr(&sandbox, "delete hook filed").ok();
+    assert_eq!(qmgr(&sandbox, "list hook").out, "");
 }
 
 #[test]
@@ -140,31 +145,31 @@ fn only_managers_see_hooks() {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
     sandbox.run("schedd", &[]).ok();
-    manage(&sandbox, "create hook hq event=queuejob").ok();
+    qmgr(&sandbox, "create hook hq event=queuejob").ok();
     let text = "is unauthorized to access hooks data from server head\n";
     let listed = person.shell(&sandbox, "qmgr -c 'list hook'");
     assert!(
         listed.code == 0 && listed.err.ends_with(text) && listed.out.is_empty(),
         "{listed:?}"
     );
-    let made = person.shell(&sandbox, "qmgr -c 'create hook zz'");
-    let why = made
+    let created = person.shell(&sandbox, "qmgr -c 'create hook zz'");
+    let why = created
         .err
         .strip_suffix("qmgr: hook error returned from server\n");
     assert!(
-        made.code == 32 && why.is_some_and(|why| why.ends_with(text)),
-        "{made:?}"
+        created.code == 32 && why.is_some_and(|why| why.ends_with(text)),
+        "{created:?}"
     );
     assert!(
-        made.err.starts_with("qmgr obj=zz svr=default: "),
-        "{made:?}"
+        created.err.starts_with("qmgr obj=zz svr=default: "),
+        "{created:?}"
     );
-    let brought = person.shell(
+    let imported = person.shell(
         &sandbox,
         "qmgr -c 'import hook hq application/x-executable default /bin/true'",
     );
     assert!(
-        brought.code == 32 && brought.err.contains(text),
-        "{brought:?}"
+        imported.code == 32 && imported.err.contains(text),
+        "{imported:?}"
     );
 }

@@ -1,6 +1,6 @@
 //! Users, groups and nodes of a reservation.
 
-use super::{ahead, becomes, processors, queue_of, sandbox, state, told};
+use super::{ahead, processors, queue_of, result, sandbox, state, until_state};
 use crate::support::installation::shared;
 use crate::support::people::two_users;
 use crate::support::sandbox::Sandbox;
@@ -14,16 +14,19 @@ fn a_reservation_admits_its_users_and_refuses_others_with_a_reason() {
     let first = ann.submit(&sandbox, &[], "true");
     sandbox.ended(&first);
     let all = format!("select=1:ncpus={}", processors(&sandbox));
-    let words = ["-I", "5", "-R", &ahead(3), "-D", "12", "-l", &all];
-    let line = ann.run(&sandbox, "pbs_rsub", &words).line();
+    let arguments = ["-I", "5", "-R", &ahead(3), "-D", "12", "-l", &all];
+    let line = ann.run(&sandbox, "pbs_rsub", &arguments).line();
     let id = line
         .strip_suffix(" CONFIRMED")
         .unwrap_or_else(|| panic!("{line}"));
     let denied = bob.run(&sandbox, "qsub", &["-q", queue_of(id), "--", "true"]);
-    assert_eq!(told(&denied), (174, "", "qsub: Access to queue is denied"));
+    assert_eq!(
+        result(&denied),
+        (174, "", "qsub: Access to queue is denied")
+    );
     let refused = bob.run(&sandbox, "pbs_rdel", &[id]);
     assert_eq!(
-        told(&refused),
+        result(&refused),
         (
             159,
             "",
@@ -43,26 +46,30 @@ fn a_reservation_admits_its_users_and_refuses_others_with_a_reason() {
     assert_eq!(
         sandbox.ended(&short)["Exit_status"],
         0,
-        "over before the reservation begins"
+        "a job that ends before the reservation must run"
     );
     sandbox.running(&own);
     assert_eq!(
         (sandbox.state(&other).as_str(), state(&sandbox, id).as_str()),
         ("Q", "RESV_RUNNING")
     );
-    let told = bob.run(&sandbox, "qstat", &["-s", &other]).out;
-    assert!(told.contains(reason), "{told}");
+    let output = bob.run(&sandbox, "qstat", &["-s", &other]).out;
+    assert!(output.contains(reason), "{output}");
     assert_eq!(
         sandbox.ended(&own)["Exit_status"],
         271,
-        "it ends with the reservation"
+        "the job must end with the reservation"
     );
-    assert_eq!(sandbox.ended(&other)["Exit_status"], 0, "the node is free");
+    assert_eq!(
+        sandbox.ended(&other)["Exit_status"],
+        0,
+        "the node must be free again"
+    );
     assert_eq!(state(&sandbox, id), "none");
 }
 
 #[test]
-fn a_reservation_is_open_to_those_it_names() {
+fn a_reservation_admits_the_users_in_its_list() {
     let Some([ann, bob]) = two_users("auth") else {
         return;
     };
@@ -107,13 +114,13 @@ fn a_reservation_is_open_to_those_it_names() {
     );
     assert_eq!(
         forced.code, 159,
-        "only operators lay reservations over others: {forced:?}"
+        "only operators may force an overlapping reservation: {forced:?}"
     );
     ann.run(&sandbox, "pbs_rdel", &[id]).ok();
 }
 
 #[test]
-fn maintenance_takes_whole_hosts_from_all_but_its_queue() {
+fn maintenance_reserves_whole_hosts_for_its_queue() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
     let running = sandbox.submit(&[], "sleep 100\n");
     let host = sandbox.running(&running)["exec_host"]
@@ -142,30 +149,34 @@ fn maintenance_takes_whole_hosts_from_all_but_its_queue() {
         .strip_suffix(" CONFIRMED")
         .unwrap_or_else(|| panic!("{line}"));
     assert!(id.starts_with('M'), "{id}");
-    becomes(&sandbox, id, "RESV_RUNNING");
+    until_state(&sandbox, id, "RESV_RUNNING");
     let node = sandbox.run("pbsnodes", &["-v", &host]).ok();
     assert!(
         node.contains("resv-exclusive") && node.contains(&format!("resv = {id}")),
         "{node}"
     );
-    let kept_out = sandbox.submit(&["-l", "walltime=60"], "true\n");
+    let excluded = sandbox.submit(&["-l", "walltime=60"], "true\n");
     let inside = sandbox.submit(&["-q", queue_of(id)], "true\n");
     assert_eq!(sandbox.ended(&inside)["Exit_status"], 0);
     let reason = "Not Running: Job would conflict with reservation or top job";
     sandbox.until("the reason", || {
         sandbox
-            .run("qstat", &["-s", &kept_out])
+            .run("qstat", &["-s", &excluded])
             .out
             .contains(reason)
             .then_some(())
     });
-    assert_eq!(sandbox.state(&running), "R", "what ran before goes on");
+    assert_eq!(
+        sandbox.state(&running),
+        "R",
+        "jobs that already run must continue"
+    );
     sandbox.run("pbs_rdel", &[id]).ok();
-    assert_eq!(sandbox.ended(&kept_out)["Exit_status"], 0);
+    assert_eq!(sandbox.ended(&excluded)["Exit_status"], 0);
 }
 
 #[test]
-fn m42_a_job_that_asks_for_a_window_of_the_configuration_runs_there() {
+fn m42_a_job_that_requests_a_configured_reservation_runs_in_it() {
     let user = lanai::sys::user::own().name;
     let config = format!(
         "[server]\nname = \"head\"\n[[reservation]]\nname = \"own\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\n\
@@ -174,18 +185,18 @@ fn m42_a_job_that_asks_for_a_window_of_the_configuration_runs_there() {
     );
     let sandbox = Sandbox::configured(&config);
     sandbox.submit(&["-h"], "true\n");
-    becomes(&sandbox, "own.head", "RESV_RUNNING");
-    becomes(&sandbox, "others.head", "RESV_RUNNING");
+    until_state(&sandbox, "own.head", "RESV_RUNNING");
+    until_state(&sandbox, "others.head", "RESV_RUNNING");
     let inside = sandbox.submit(&["-W", "resv=own"], "true\n");
     assert_eq!(sandbox.ended(&inside)["resv"], "own");
-    let kept_out = sandbox.submit(&["-W", "resv=others"], "true\n");
+    let excluded = sandbox.submit(&["-W", "resv=others"], "true\n");
     let reason = "Not Running: Job would conflict with reservation or top job (others)";
     sandbox.until("the reason", || {
-        (sandbox.job(&kept_out)["comment"] == reason).then_some(())
+        (sandbox.job(&excluded)["comment"] == reason).then_some(())
     });
     let all = format!("select=1:ncpus={}", processors(&sandbox));
     let plain = sandbox.submit(&["-l", &all], "true\n");
-    sandbox.until("its reason", || {
+    sandbox.until("the reason of the plain job", || {
         let comment = sandbox.job(&plain)["comment"]
             .as_str()
             .unwrap_or_default()

@@ -78,7 +78,7 @@ pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> De
 pub fn fate(life: &Life) -> String {
     let status = life.exit.map_or(LOST, |exit| exit.status);
     match (life.exit, status) {
-        _ if life.bars.broken => "but its own dependency ended it".into(),
+        _ if life.bars.broken => "but it was deleted as result of its own dependency".into(),
         (Some(exit), _) if exit.deleted && life.attempt == 0 && life.began.is_none() => {
             "but it was deleted before it ran".into()
         }

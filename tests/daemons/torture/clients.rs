@@ -1,6 +1,6 @@
-//! The clients of a storm: submitters, deleters, rerunners, and a watcher.
+//! The clients of a torture run: submitters, deleters, rerunners, and a watcher.
 
-use super::dice::Dice;
+use super::rng::Rng;
 use super::{RUNNING, SLOTS};
 use crate::support::sandbox::{Done, Sandbox};
 use lanai::model::job_id::JobId;
@@ -20,13 +20,13 @@ const SUBMITTERS: usize = 4;
 const DELETERS: usize = 2;
 const RERUNNERS: usize = 2;
 /// Seconds after which a command counts as hanging.
-const PATIENCE: u64 = 30;
+const TIMEOUT: u64 = 30;
 
 /// The indices of every array.
-pub const ELEMENTS: &str = "1-19:2";
+pub const INDICES: &str = "1-19:2";
 
-/// Marks its start with an exclusively created file, then exits with the status in its name: 7 for
-/// `x7`.
+/// Marks its start with an exclusively created file, then exits with the status in the job name:
+/// 7 for `x7`.
 const SCRIPT: &str = r#"#!/bin/sh
 set -C
 mark=$MARKS/${PBS_JOBID%%.*}.$LANAI_ATTEMPT
@@ -44,9 +44,9 @@ struct View {
 }
 
 /// All clients and a record of their actions.
-pub struct Crew<'a> {
+pub struct Clients<'a> {
     pub sandbox: &'a Sandbox,
-    over: AtomicBool,
+    ended: AtomicBool,
     view: Mutex<View>,
     /// Jobs with an id printed by `qsub`.
     pub accepted: Mutex<Vec<JobId>>,
@@ -54,88 +54,88 @@ pub struct Crew<'a> {
     pub deleted: Mutex<BTreeMap<JobId, bool>>,
     /// Jobs with an attempted `qrerun`, and the number of successful ones.
     pub rerun: Mutex<BTreeMap<JobId, u32>>,
-    /// Error messages of commands without digits, and their counts.
-    pub complaints: Mutex<BTreeMap<String, u32>>,
+    /// Error messages of commands, with digits removed, and their counts.
+    pub command_errors: Mutex<BTreeMap<String, u32>>,
 }
 
-impl<'a> Crew<'a> {
-    pub fn new(sandbox: &'a Sandbox) -> Crew<'a> {
+impl<'a> Clients<'a> {
+    pub fn new(sandbox: &'a Sandbox) -> Clients<'a> {
         fs::create_dir(sandbox.file("marks")).unwrap();
         fs::write(sandbox.file("job.sh"), SCRIPT).unwrap();
         let padding = "#\n".repeat(SMALLEST / 2);
         fs::write(sandbox.file("large.sh"), format!("{SCRIPT}{padding}")).unwrap();
-        Crew {
+        Clients {
             sandbox,
-            over: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             view: Mutex::default(),
             accepted: Mutex::default(),
             deleted: Mutex::default(),
             rerun: Mutex::default(),
-            complaints: Mutex::default(),
+            command_errors: Mutex::default(),
         }
     }
 
     /// Starts all clients.
-    pub fn begin<'s>(&'s self, scope: &'s Scope<'s, '_>, dice: &mut Dice) {
+    pub fn begin<'s>(&'s self, scope: &'s Scope<'s, '_>, rng: &mut Rng) {
         scope.spawn(|| self.watch());
         for _ in 0..SUBMITTERS {
-            let dice = dice.fork();
-            scope.spawn(|| self.work(dice, Crew::submit));
+            let rng = rng.fork();
+            scope.spawn(|| self.work(rng, Clients::submit));
         }
-        let own = dice.fork();
-        scope.spawn(|| self.work(own, Crew::submit_array));
+        let own = rng.fork();
+        scope.spawn(|| self.work(own, Clients::submit_array));
         for _ in 0..DELETERS {
-            let dice = dice.fork();
-            scope.spawn(|| self.work(dice, Crew::delete));
+            let rng = rng.fork();
+            scope.spawn(|| self.work(rng, Clients::delete));
         }
         for _ in 0..RERUNNERS {
-            let dice = dice.fork();
-            scope.spawn(|| self.work(dice, Crew::rerun));
+            let rng = rng.fork();
+            scope.spawn(|| self.work(rng, Clients::rerun));
         }
     }
 
     pub fn end(&self) {
-        self.over.store(true, Relaxed);
+        self.ended.store(true, Relaxed);
     }
 
-    pub fn is_over(&self) -> bool {
-        self.over.load(Relaxed)
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
     }
 
-    fn work(&self, mut dice: Dice, mut act: impl FnMut(&Self, &mut Dice)) {
-        while !self.is_over() {
-            act(self, &mut dice);
+    fn work(&self, mut rng: Rng, mut act: impl FnMut(&Self, &mut Rng)) {
+        while !self.has_ended() {
+            act(self, &mut rng);
         }
     }
 
     /// Submits a job unless the queue is long enough.
-    fn submit(&self, dice: &mut Dice) {
+    fn submit(&self, rng: &mut Rng) {
         if self.view.lock().unwrap().queued.len() > SLOTS {
             return sleep(20);
         }
-        self.submit_one(dice, &[]);
+        self.submit_one(rng, &[]);
     }
 
     /// Submits an array with at most 4 running subjobs, unless there are two unfinished arrays.
-    fn submit_array(&self, dice: &mut Dice) {
+    fn submit_array(&self, rng: &mut Rng) {
         if self.view.lock().unwrap().arrays < 2 {
-            self.submit_one(dice, &["-J", &format!("{ELEMENTS}%4")]);
+            self.submit_one(rng, &["-J", &format!("{INDICES}%4")]);
         }
         sleep(200);
     }
 
-    fn submit_one(&self, dice: &mut Dice, more: &[&str]) {
-        let code = dice.below(4) * dice.below(64);
-        let milliseconds = match dice.below(20) {
+    fn submit_one(&self, rng: &mut Rng, more: &[&str]) {
+        let code = rng.below(4) * rng.below(64);
+        let milliseconds = match rng.below(20) {
             0..3 => 0,
-            3..12 => 200 + dice.below(1800),
-            12..19 => 1500 + dice.below(2500),
+            3..12 => 200 + rng.below(1800),
+            12..19 => 1500 + rng.below(2500),
             _ => 6000,
         };
-        let slept = format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
-        let variables = format!("SLEEP={slept},MARKS={}", self.marks().display());
+        let duration = format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
+        let variables = format!("SLEEP={duration},MARKS={}", self.marks().display());
         let name = format!("x{code}");
-        let script = if dice.below(8) == 0 {
+        let script = if rng.below(8) == 0 {
             "large.sh"
         } else {
             "job.sh"
@@ -164,26 +164,26 @@ impl<'a> Crew<'a> {
         }
     }
 
-    fn delete(&self, dice: &mut Dice) {
-        sleep(100 + dice.below(500));
+    fn delete(&self, rng: &mut Rng) {
+        sleep(100 + rng.below(500));
         let view = self.view.lock().unwrap();
-        let from = if dice.below(3) == 0 {
+        let from = if rng.below(3) == 0 {
             &view.queued
         } else {
             &view.running
         };
-        let Some(&id) = dice.one_of(from) else { return };
+        let Some(&id) = rng.one_of(from) else { return };
         drop(view);
-        // Recorded first: the command may take effect even if it dies.
+        // Recorded first: the command may take effect even if it fails.
         self.deleted.lock().unwrap().entry(id).or_default();
         if self.run("qdel", &[&id.to_string()]).is_some() {
             self.deleted.lock().unwrap().insert(id, true);
         }
     }
 
-    fn rerun(&self, dice: &mut Dice) {
-        sleep(100 + dice.below(500));
-        let id = dice.one_of(&self.view.lock().unwrap().running).copied();
+    fn rerun(&self, rng: &mut Rng) {
+        sleep(100 + rng.below(500));
+        let id = rng.one_of(&self.view.lock().unwrap().running).copied();
         let Some(id) = id else { return };
         self.rerun.lock().unwrap().entry(id).or_default();
         if self.run("qrerun", &[&id.to_string()]).is_some() {
@@ -193,16 +193,17 @@ impl<'a> Crew<'a> {
 
     /// Result of a successful command; otherwise None, and its error message is recorded.
     fn run(&self, program: &str, arguments: &[&str]) -> Option<Done> {
-        let ours = self.sandbox.command(program);
+        let template = self.sandbox.command(program);
         let mut command = Command::new("timeout");
         command.env_clear().envs(
-            ours.get_envs()
+            template
+                .get_envs()
                 .filter_map(|(name, value)| Some((name, value?))),
         );
         command
             .current_dir(self.sandbox.work())
-            .arg(PATIENCE.to_string())
-            .arg(ours.get_program())
+            .arg(TIMEOUT.to_string())
+            .arg(template.get_program())
             .args(arguments);
         let output = command.stdin(Stdio::null()).output().unwrap();
         let done = Done {
@@ -213,26 +214,26 @@ impl<'a> Crew<'a> {
         if done.code == 0 {
             return Some(done);
         }
-        let said = if done.code == 124 {
-            "HANGS"
+        let error = if done.code == 124 {
+            "TIMEOUT"
         } else {
             done.err.trim()
         };
-        let said: String = said.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let error: String = error.chars().filter(|c| !c.is_ascii_digit()).collect();
         *self
-            .complaints
+            .command_errors
             .lock()
             .unwrap()
-            .entry(format!("{program}: {said}"))
+            .entry(format!("{program}: {error}"))
             .or_default() += 1;
         None
     }
 
     fn watch(&self) {
         let mut spool = None;
-        while !self.is_over() {
+        while !self.has_ended() {
             spool = spool.or_else(|| open(&self.spool()));
-            if let Some(view) = spool.as_ref().and_then(|spool| look(spool).ok()) {
+            if let Some(view) = spool.as_ref().and_then(|spool| read_view(spool).ok()) {
                 *self.view.lock().unwrap() = view;
             }
             sleep(50);
@@ -255,8 +256,7 @@ impl<'a> Crew<'a> {
         entries.flatten().map(|entry| entry.path()).collect()
     }
 
-    /// True if enough jobs run at this moment, that is, attempts that have begun and have no
-    /// recorded end.
+    /// True if at least [`RUNNING`] attempts have started and have no recorded end.
     pub fn is_busy(&self) -> bool {
         let state = self.sandbox.home().join("node");
         let running = |name: &AttemptName| {
@@ -283,7 +283,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Copies the state of the daemons to a directory that is kept.
-    pub fn keep_the_evidence(&self) -> PathBuf {
+    pub fn keep_state(&self) -> PathBuf {
         let kept = tempfile::Builder::new()
             .prefix("lanai-torture-")
             .tempdir()
@@ -310,7 +310,7 @@ pub fn open(spool: &Path) -> Option<Connection> {
     Some(connection)
 }
 
-fn look(spool: &Connection) -> rusqlite::Result<View> {
+fn read_view(spool: &Connection) -> rusqlite::Result<View> {
     let mut view = View::default();
     let sql = "SELECT id, -1, state FROM job WHERE state <> 'F' AND NOT is_array
         UNION ALL SELECT job, idx, state FROM element WHERE state <> 'F'";

@@ -1,6 +1,6 @@
 //! Arrays combined with holds, reruns, dependencies and alterations.
 
-use super::{NOTE, WAIT, counts, head, listed, noted, says, sorted, touch};
+use super::{RECORD, WAIT, assert_result, counts, head, listed, recorded, sorted, touch};
 use serde_json::json;
 
 /// Script that waits for the file `fail` and then fails.
@@ -9,18 +9,18 @@ const FAIL: &str = "while [ ! -e fail ]; do sleep 0.02; done\nexit 3\n";
 #[test]
 fn a_hold_on_an_array_holds_its_requeued_subjobs() {
     let sandbox = head(4);
-    let id = sandbox.submit(&["-J", "1-2"], &format!("{NOTE}{WAIT}"));
-    sandbox.until("both elements at work", || {
-        (noted(&sandbox).len() == 2).then_some(())
+    let id = sandbox.submit(&["-J", "1-2"], &format!("{RECORD}{WAIT}"));
+    sandbox.until("two running subjobs", || {
+        (recorded(&sandbox).len() == 2).then_some(())
     });
     sandbox.running("1[1].head");
-    says(&sandbox.run("qhold", &[&id]), 0, "", "");
-    says(&sandbox.run("qrerun", &["1[1]"]), 0, "", "");
-    sandbox.until("the element held", || {
+    assert_result(&sandbox.run("qhold", &[&id]), 0, "", "");
+    assert_result(&sandbox.run("qrerun", &["1[1]"]), 0, "", "");
+    sandbox.until("the held subjob", || {
         (sandbox.state("1[1].head") == "H").then_some(())
     });
     assert_eq!(sandbox.state("1[2].head"), "R");
-    says(&sandbox.run("qalter", &["-h", "n", &id]), 0, "", "");
+    assert_result(&sandbox.run("qalter", &["-h", "n", &id]), 0, "", "");
     sandbox.until("the second start", || {
         (sandbox.state("1[1].head") == "R").then_some(())
     });
@@ -30,12 +30,12 @@ fn a_hold_on_an_array_holds_its_requeued_subjobs() {
 }
 
 #[test]
-fn an_array_with_a_failed_dependency_loses_queued_subjobs_and_keeps_running_ones() {
+fn a_failed_dependency_ends_only_the_queued_subjobs_of_an_array() {
     let sandbox = head(2);
     let first = sandbox.submit(&[], FAIL);
     let array = sandbox.submit(&["-J", "1-4"], WAIT);
     sandbox.running("2[1].head");
-    says(
+    assert_result(
         &sandbox.run(
             "qalter",
             &["-W", &format!("depend=afterok:{first}"), &array],
@@ -44,7 +44,7 @@ fn an_array_with_a_failed_dependency_loses_queued_subjobs_and_keeps_running_ones
         "",
         "",
     );
-    let unbegun = sandbox.submit(
+    let not_started = sandbox.submit(
         &["-J", "1-4", "-W", &format!("depend=afterok:{first}")],
         WAIT,
     );
@@ -56,21 +56,21 @@ fn an_array_with_a_failed_dependency_loses_queued_subjobs_and_keeps_running_ones
         )
         .line();
     touch(&sandbox, "fail");
-    let never = sandbox.ended(&unbegun);
+    let deleted = sandbox.ended(&not_started);
     assert_eq!(
-        (counts(&never), &never["substate"]),
+        (counts(&deleted), &deleted["substate"]),
         ("Queued:0 Running:0 Exiting:0 Expired:4", &json!(92))
     );
-    let still = sandbox.job(&array);
+    let running = sandbox.job(&array);
     assert_eq!(
-        (counts(&still), sandbox.state("2[1].head").as_str()),
+        (counts(&running), sandbox.state("2[1].head").as_str()),
         ("Queued:0 Running:1 Exiting:0 Expired:3", "R")
     );
-    assert_eq!(sandbox.state(&after), "H", "it is not over");
+    assert_eq!(sandbox.state(&after), "H", "the array has not finished");
     touch(&sandbox, "go");
-    let over = sandbox.ended(&array);
+    let finished = sandbox.ended(&array);
     assert_eq!(
-        (counts(&over), &over["Exit_status"]),
+        (counts(&finished), &finished["Exit_status"]),
         ("Queued:0 Running:0 Exiting:0 Expired:4", &json!(1))
     );
     assert_eq!(sandbox.job("2[1].head")["Exit_status"], 0);
@@ -82,10 +82,10 @@ fn a_rerun_subjob_has_the_altered_attributes_of_its_array() {
     let sandbox = head(2);
     let id = sandbox.submit(
         &["-J", "1-2", "-l", "walltime=100"],
-        &format!("{NOTE}{FAIL}"),
+        &format!("{RECORD}{FAIL}"),
     );
     sandbox.running("1[1].head");
-    says(
+    assert_result(
         &sandbox.run("qalter", &["-l", "walltime=200", &id]),
         0,
         "",
@@ -95,43 +95,43 @@ fn a_rerun_subjob_has_the_altered_attributes_of_its_array() {
     assert_eq!(
         walltime("1[1].head"),
         "00:01:40",
-        "what has begun keeps what it began with"
+        "a running subjob keeps its walltime"
     );
     touch(&sandbox, "fail");
     sandbox.ended(&id);
     std::fs::remove_file(sandbox.file("fail")).unwrap();
-    says(&sandbox.run("qrerun", &["--failed", &id]), 0, "", "");
+    assert_result(&sandbox.run("qrerun", &["--failed", &id]), 0, "", "");
     sandbox.running("1[1].head");
     assert_eq!(walltime("1[1].head"), "00:03:20");
     touch(&sandbox, "fail");
     sandbox.ended(&id);
-    let gone = format!("afterok:{id}, but it ended with status 1");
+    let reason = format!("afterok:{id}, but it ended with status 1");
     let refused =
         sandbox.run_with_input("qsub", &["-W", &format!("depend=afterok:{id}")], "true\n");
-    assert!(refused.err.contains(&gone), "{refused:?}");
+    assert!(refused.err.contains(&reason), "{refused:?}");
 }
 
 #[test]
 fn a_subjob_started_by_qrun_begins_its_held_array() {
     let sandbox = head(4);
     let parent = sandbox.submit(&["-h"], "true\n");
-    let bound = format!("depend=afterok:{parent}");
-    let id = sandbox.submit(&["-J", "1-3", "-W", &bound], &format!("{NOTE}{WAIT}"));
+    let depend = format!("depend=afterok:{parent}");
+    let id = sandbox.submit(&["-J", "1-3", "-W", &depend], &format!("{RECORD}{WAIT}"));
     let after = sandbox
         .run_with_input("qsub", &["-W", &format!("depend=after:{id}")], "true\n")
         .line();
-    says(&sandbox.run("qrun", &["2[2]"]), 0, "", "");
+    assert_result(&sandbox.run("qrun", &["2[2]"]), 0, "", "");
     assert_eq!(
         sandbox.ended(&after)["Exit_status"],
         0,
-        "the array has begun"
+        "the array has started"
     );
     assert_eq!(
         listed(&sandbox, &["-t", &id]),
         "2[] H, 2[1] H, 2[2] R, 2[3] H"
     );
-    let told = sandbox.run("tracejob", &["2[2]"]).ok();
-    assert!(told.contains("run immediately at request of"), "{told}");
+    let trace = sandbox.run("tracejob", &["2[2]"]).ok();
+    assert!(trace.contains("run immediately at request of"), "{trace}");
     let other = sandbox.submit(&["-h"], "true\n");
     for (program, arguments) in [
         ("qmove", vec!["workq", &id]),
@@ -140,14 +140,14 @@ fn a_subjob_started_by_qrun_begins_its_held_array() {
         assert_eq!(
             sandbox.run(program, &arguments).code,
             168,
-            "{program}: elements have begun"
+            "{program}: a subjob has started"
         );
     }
-    says(&sandbox.run("qrerun", &["2[2]"]), 0, "", "");
-    sandbox.until("its second start", || {
-        (noted(&sandbox).len() == 2).then_some(())
+    assert_result(&sandbox.run("qrerun", &["2[2]"]), 0, "", "");
+    sandbox.until("the second start", || {
+        (recorded(&sandbox).len() == 2).then_some(())
     });
-    says(&sandbox.run("qdel", &[&id]), 0, "", "");
+    assert_result(&sandbox.run("qdel", &[&id]), 0, "", "");
     sandbox.ended(&id);
     let refused =
         sandbox.run_with_input("qsub", &["-W", &format!("depend=afterok:{id}")], "true\n");

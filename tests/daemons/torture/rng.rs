@@ -3,18 +3,18 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The SplitMix64 generator.
-pub struct Dice {
+pub struct Rng {
     seed: u64,
     state: u64,
 }
 
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice { seed, state: seed }
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng { seed, state: seed }
     }
 
     /// Seed from `TORTURE_SEED`, otherwise from the clock.
-    pub fn from_environment() -> Dice {
+    pub fn from_environment() -> Rng {
         let given = std::env::var("TORTURE_SEED")
             .ok()
             .map(|seed| seed.parse().unwrap());
@@ -25,7 +25,7 @@ impl Dice {
                 .as_millis() as u64
                 % 1_000_000
         };
-        Dice::new(given.unwrap_or_else(clock))
+        Rng::new(given.unwrap_or_else(clock))
     }
 
     pub fn seed(&self) -> u64 {
@@ -33,8 +33,8 @@ impl Dice {
     }
 
     /// A new generator, seeded from this one.
-    pub fn fork(&mut self) -> Dice {
-        Dice::new(self.next())
+    pub fn fork(&mut self) -> Rng {
+        Rng::new(self.next())
     }
 
     pub fn next(&mut self) -> u64 {
