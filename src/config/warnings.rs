@@ -4,7 +4,7 @@ use super::Config;
 use super::settings::{KeySetting, SettingOrigin, effective};
 use crate::config::overrides::QmgrOverrides;
 use crate::model::account::decay::Decay;
-use crate::model::policy::formula::asks_for;
+use crate::model::policy::formula::uses_name;
 use crate::model::policy::{Preset, PriorityOrder, UserPriority};
 use crate::model::queue::Queue;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     if rule.order == PriorityOrder::Formula
         && !rule.lexicographic
         && let Some(formula) = &rule.formula
-        && asks_for(formula, |name| name == "queue_priority")
+        && uses_name(formula, |name| name == "queue_priority")
     {
         let is_it4i = rule.formula == Preset::It4i.policy().precedence.formula;
         all.extend(near_queues(config.queues(), is_it4i));

@@ -20,7 +20,7 @@ mod factors;
 pub mod fair_share;
 pub mod formula;
 mod order;
-mod own_say;
+mod owner_priority;
 
 pub mod preemption;
 
@@ -32,7 +32,7 @@ pub use components::Components;
 pub use factors::{FACTORS, Factor, FactorRow, Factors};
 pub use fair_share::FairShare;
 pub use order::{Favor, Precedence, PriorityOrder, Tiers, TurnPolicy};
-pub use own_say::{OwnerPriorityRule, UserPriority};
+pub use owner_priority::{OwnerPriorityRule, UserPriority};
 pub use preemption::PreemptionPolicy;
 pub use preset::Preset;
 

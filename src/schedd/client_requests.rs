@@ -27,7 +27,7 @@ impl Schedd {
     /// Answers a request that changes nothing, or queues it for the tick.
     pub(super) fn handle_request(&mut self, token: Token, caller: Caller, request: ClientRequest) {
         match request {
-            ClientRequest::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
+            ClientRequest::Ask(Question::Ahead(ahead)) => self.answer_forecast(token, ahead),
             ClientRequest::Ask(Question::Cycles) => self.answer_cycles(token, caller.privileged),
             ClientRequest::Ask(question) => {
                 if let Some((stream, caller)) = self.clients.take(token) {

@@ -196,7 +196,7 @@ impl Clients {
     }
 
     /// Clients with complete requests that were not handled yet.
-    pub fn unheard(&self) -> Vec<Token> {
+    pub fn pending_clients(&self) -> Vec<Token> {
         self.connections
             .iter()
             .filter(|(_, client)| client.link.has_more() && !client.is_paused)

@@ -143,7 +143,7 @@ impl Schedd {
             Ok(None) => {}
             Err(error) => {
                 tracing::error!("cannot send job {} to its node now: {error}", job.id);
-                self.untold.insert(job.id);
+                self.unsent_orders.insert(job.id);
                 self.timers.retry = Some(monotonic() + timers::RETRY);
             }
         }
@@ -151,7 +151,7 @@ impl Schedd {
 
     /// Sends the orders that could not be read from the spool before.
     pub(super) fn retry_orders(&mut self) {
-        for id in std::mem::take(&mut self.untold) {
+        for id in std::mem::take(&mut self.unsent_orders) {
             if let Some(job) = self.server.job(id).cloned() {
                 self.send_orders_of(&job);
             }

@@ -122,8 +122,8 @@ impl Schedd {
             watched.push(Watched::Client(token));
             fds.push(PollFd::new(fd, poll_flags(writes)));
         }
-        let unheard = self.clients.unheard();
-        let poll_timeout = if unheard.is_empty() {
+        let pending_clients = self.clients.pending_clients();
+        let poll_timeout = if pending_clients.is_empty() {
             self.poll_timeout()
         } else {
             PollTimeout::ZERO
@@ -138,8 +138,10 @@ impl Schedd {
             .filter(|&(_, ready)| ready)
             .map(|(what, _)| what);
         ready
-            .filter(|what| !matches!(what, Watched::Client(token) if unheard.contains(token)))
-            .chain(unheard.iter().map(|&token| Watched::Client(token)))
+            .filter(
+                |what| !matches!(what, Watched::Client(token) if pending_clients.contains(token)),
+            )
+            .chain(pending_clients.iter().map(|&token| Watched::Client(token)))
             .collect()
     }
 

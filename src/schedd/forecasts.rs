@@ -28,7 +28,7 @@ const MAX_JOBS: usize = 1000;
 
 impl Schedd {
     /// Answers a forecast query of a client.
-    pub(super) fn look_ahead(&mut self, token: Token, ahead: ForecastQuery) {
+    pub(super) fn answer_forecast(&mut self, token: Token, ahead: ForecastQuery) {
         if let Some((stream, caller)) = self.clients.take(token) {
             self.study(stream, caller, ahead);
         }

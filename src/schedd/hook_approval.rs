@@ -22,7 +22,7 @@ use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
 use crate::schedd::programs::hooks::judging::judge;
 use crate::schedd::programs::hooks::judging::nodes_of;
-use crate::schedd::programs::hooks::lane::Heard;
+use crate::schedd::programs::hooks::lane::HookResult;
 use crate::schedd::programs::hooks::programs;
 use crate::schedd::programs::hooks::question::question;
 use crate::schedd::state::Schedd;
@@ -99,8 +99,8 @@ impl Schedd {
         self.start_hooks();
     }
 
-    fn take_answer(&mut self, heard: Heard) {
-        let Heard {
+    fn take_answer(&mut self, heard: HookResult) {
+        let HookResult {
             mut case,
             hook,
             answer,
@@ -196,7 +196,7 @@ impl Schedd {
         let mut permits = None;
         if self.has_hooks(HookEvent::RunJob) {
             let server = &self.server;
-            permits = Some(self.hooks.words.valid(
+            permits = Some(self.hooks.permissions.valid(
                 monotonic(),
                 |job, spec| {
                     let known = server.known(job);
@@ -218,7 +218,7 @@ impl Schedd {
         let permits = self.server.cluster().permits();
         for start in std::mem::take(&mut plan.starts) {
             if permits.is_some_and(|permits| permits.contains(&start.job)) {
-                self.hooks.words.use_up(start.job);
+                self.hooks.permissions.use_up(start.job);
                 plan.starts.push(start);
             } else {
                 self.hooks.wanted.push((start.job, nodes_of(&start)));
@@ -279,7 +279,9 @@ impl Schedd {
                 let Some(known) = self.server.known(job) else {
                     return;
                 };
-                self.hooks.words.note(job, known.spec.clone(), monotonic());
+                self.hooks
+                    .permissions
+                    .note(job, known.spec.clone(), monotonic());
                 self.memory.doubt();
                 self.server.want_cycle(Trigger::Answer);
             }

@@ -120,7 +120,7 @@ fn resource_in_use(server: &ServerState, next: &Setup) -> Option<String> {
     for (name, known) in server.setup.resources.iter() {
         let other = next.resources.get(name);
         if other.is_none_or(|other| other.kind != known.kind)
-            && let Some(requester) = server.asks_for(name)
+            && let Some(requester) = server.requester_of(name)
         {
             return Some(format!(
                 "{requester} requests `{name}`, which the file no longer defines with that type: \

@@ -72,7 +72,7 @@ pub struct Schedd {
     /// The changes of a reload, until the commit.
     pub(super) reloaded: Option<String>,
     /// Jobs with orders that could not be read from the spool.
-    pub(super) untold: BTreeSet<JobId>,
+    pub(super) unsent_orders: BTreeSet<JobId>,
     /// The inputs of the next tick.
     pub(super) inbox: Vec<Input>,
     pub(super) scripts: Scripts,
@@ -136,7 +136,7 @@ impl Schedd {
             hooks: Hooks::new(),
             clients: Clients::default(),
             reloaded: None,
-            untold: BTreeSet::new(),
+            unsent_orders: BTreeSet::new(),
             inbox: Vec::new(),
             revision: 0,
             next_cycle: None,

@@ -82,7 +82,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
         return;
     };
     if let Some(action) = next_action(server, id, preemption.action) {
-        server.make_way(id, attempt, (preemption.to, preemption.cause, action));
+        server.preempt(id, attempt, (preemption.to, preemption.cause, action));
     }
 }
 
@@ -100,7 +100,7 @@ fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option
 
 impl ServerState {
     /// Preempts a running job for the job `to`, for this cause and by this action.
-    pub fn make_way(
+    pub fn preempt(
         &mut self,
         job: JobId,
         attempt: Attempt,

@@ -296,7 +296,7 @@ pub fn handle_attempt(
 
 /// Handles the facts of a node that responds.
 fn node_up(server: &mut ServerState, facts: &NodeFacts, inventory: &Inventory) {
-    server.note_told(facts);
+    server.note_reported_facts(facts);
     let facts = server.setup.configured_facts(facts);
     let (boot, now) = (inventory.boot.clone(), server.now);
     let known = server.node(&facts.name).cloned();
@@ -315,7 +315,7 @@ fn node_up(server: &mut ServerState, facts: &NodeFacts, inventory: &Inventory) {
 /// Handles changed facts of a node that is up.
 pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
     if let Some(node) = server.node(&facts.name).filter(|node| node.up).cloned() {
-        server.note_told(facts);
+        server.note_reported_facts(facts);
         let facts = server.setup.configured_facts(facts);
         if facts.as_measured_in(&node.facts) == node.facts {
             server.measure(&node.facts.name, facts)

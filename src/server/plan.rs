@@ -32,7 +32,7 @@ impl ServerState {
             let Some(attempt) = runs.and_then(|job| Some(job.life.open_run()?.attempt)) else {
                 continue;
             };
-            self.make_way(job, attempt, (to, cause, action));
+            self.preempt(job, attempt, (to, cause, action));
             is_new = true;
         }
         if is_new {

@@ -47,7 +47,7 @@ impl SchedulerView {
     }
 
     /// Resets to an empty view under the current configuration.
-    pub fn begin_anew(&mut self, setup: &Setup) {
+    pub fn reset(&mut self, setup: &Setup) {
         self.state = ClusterState::new(&setup.resources);
         self.begin(setup);
     }
@@ -60,7 +60,7 @@ impl SchedulerView {
     }
 
     /// Adds the nodes, queues and system-wide resources.
-    pub(crate) fn furnish<'n>(
+    pub(crate) fn add_objects<'n>(
         &mut self,
         setup: &Setup,
         license_counts: &LicenseCounts,

@@ -173,7 +173,7 @@ impl ServerState {
         } = stored;
         let license_counts = LicenseCounts::new(told);
         let mut cluster = SchedulerView::new(&setup, recorder);
-        cluster.furnish(&setup, &license_counts, &nodes);
+        cluster.add_objects(&setup, &license_counts, &nodes);
         let mut sharing = SharedRequests::default();
         let shared = |mut job: Job| {
             if job.life.deferral.is_none() {

@@ -20,19 +20,19 @@ const SMALL: &str = "[launch]\ngrace = \"2s\"\n[[node]]\nname = \"n\"\nncpus = 2
 fn an_interactive_shell_has_the_window_size_and_gives_qsub_its_exit_code() {
     let sandbox = Sandbox::configured(SMALL);
     let (mut user, id) = Terminal::at_shell(&sandbox, &["-l", "ncpus=1"]);
-    user.asks("stty size", "24 80\r\n");
-    user.asks(
+    user.type_and_expect("stty size", "24 80\r\n");
+    user.type_and_expect(
         "echo $PBS_ENVIRONMENT/$ENVIRONMENT/$TERM/$PBS_JOBID",
         &format!("PBS_INTERACTIVE//vt52/{id}\r\n"),
     );
     let own = user.terminal.display().to_string();
-    user.asks("tty", "/dev/pts/");
+    user.type_and_expect("tty", "/dev/pts/");
     assert!(
         !user.screen.trim_end().ends_with(&own),
         "the job has its own terminal"
     );
-    user.resizes(50, 132);
-    user.asks("sleep 0.2; stty size", "50 132\r\n");
+    user.resize(50, 132);
+    user.type_and_expect("sleep 0.2; stty size", "50 132\r\n");
     let job = sandbox.job(&id);
     assert_eq!(
         (&job["interactive"], &job["Rerunable"]),
@@ -42,9 +42,9 @@ fn an_interactive_shell_has_the_window_size_and_gives_qsub_its_exit_code() {
         user.settings().contains("-echo "),
         "the user's terminal is in raw mode"
     );
-    user.types("exit 7\r");
-    user.sees(&format!("\r\nqsub: job {id} completed\r\n"));
-    assert_eq!(user.ends(), 7);
+    user.type_keys("exit 7\r");
+    user.expect_text(&format!("\r\nqsub: job {id} completed\r\n"));
+    assert_eq!(user.wait_for_exit(), 7);
     assert!(
         !user.settings().contains("-echo "),
         "the user's terminal settings are restored"
@@ -67,15 +67,15 @@ fn an_interactive_shell_has_the_window_size_and_gives_qsub_its_exit_code() {
 fn control_c_interrupts_the_command_but_not_the_shell() {
     let sandbox = Sandbox::configured(SMALL);
     let (mut user, _) = Terminal::at_shell(&sandbox, &[]);
-    user.types("sleep 600; echo slept\r");
-    user.sees("echo slept\r\n");
+    user.type_keys("sleep 600; echo slept\r");
+    user.expect_text("echo slept\r\n");
     std::thread::sleep(Duration::from_millis(300));
-    user.types("\x03");
+    user.type_keys("\x03");
     user.expect_prompt();
-    user.asks("echo alive", "alive\r\n");
-    user.types("exit\r");
+    user.type_and_expect("echo alive", "alive\r\n");
+    user.type_keys("exit\r");
     assert!(
-        user.ends() == 0 || user.ends() == 130,
+        user.wait_for_exit() == 0 || user.wait_for_exit() == 130,
         "dash may exit with the status of the interrupted sleep"
     );
 }
@@ -85,16 +85,16 @@ fn a_waiting_interactive_qsub_shows_the_reason_and_can_be_canceled() {
     let sandbox = Sandbox::configured(SMALL);
     let (mut first, held) = Terminal::at_shell(&sandbox, &["-l", "ncpus=2"]);
     let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
-    user.sees("Insufficient amount of resource: ncpus (R: 1 A: 0 T: 2)");
-    user.types("\x03");
-    user.sees("Do you wish to terminate the job and exit (y|[n])? ");
-    user.types("\r");
-    user.sees("Insufficient amount");
-    user.types("\x03");
-    user.sees("Do you wish to terminate the job and exit (y|[n])? ");
-    user.types("y\r");
-    user.sees("is being deleted");
-    assert_eq!(user.ends(), 1);
+    user.expect_text("Insufficient amount of resource: ncpus (R: 1 A: 0 T: 2)");
+    user.type_keys("\x03");
+    user.expect_text("Do you wish to terminate the job and exit (y|[n])? ");
+    user.type_keys("\r");
+    user.expect_text("Insufficient amount");
+    user.type_keys("\x03");
+    user.expect_text("Do you wish to terminate the job and exit (y|[n])? ");
+    user.type_keys("y\r");
+    user.expect_text("is being deleted");
+    assert_eq!(user.wait_for_exit(), 1);
     let others = || {
         sandbox
             .run("qstat", &[])
@@ -110,15 +110,15 @@ fn a_waiting_interactive_qsub_shows_the_reason_and_can_be_canceled() {
         others()
     );
     let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
-    user.sees("Insufficient amount");
+    user.expect_text("Insufficient amount");
     kill(user.pid(), 15);
-    user.sees("interrupted by signal 15");
-    assert_eq!(user.ends(), 2);
+    user.expect_text("interrupted by signal 15");
+    assert_eq!(user.wait_for_exit(), 2);
     let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
-    user.sees("Insufficient amount");
-    first.types("exit\r");
-    user.sees(" ready\r\n\r\n");
-    first.ends();
+    user.expect_text("Insufficient amount");
+    first.type_keys("exit\r");
+    user.expect_text(" ready\r\n\r\n");
+    first.wait_for_exit();
 }
 
 #[test]
@@ -126,10 +126,10 @@ fn qsub_reports_that_its_queued_interactive_job_was_deleted() {
     let sandbox = Sandbox::configured(SMALL);
     let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-h"]);
     let id = user.expect_id();
-    user.sees("Job held: u");
+    user.expect_text("Job held: u");
     sandbox.run("qdel", &[&id]).ok();
-    user.sees(&format!("qsub: job {id} apparently deleted"));
-    assert_eq!(user.ends(), 1);
+    user.expect_text(&format!("qsub: job {id} apparently deleted"));
+    assert_eq!(user.wait_for_exit(), 1);
 }
 
 #[test]
@@ -137,19 +137,19 @@ fn qdel_tilde_dot_and_a_hangup_end_a_session() {
     let sandbox = Sandbox::configured(SMALL);
     let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
     sandbox.run("qdel", &[&id]).ok();
-    user.sees(&format!("qsub: job {id} completed"));
-    assert_eq!(user.ends(), 271 % 256);
+    user.expect_text(&format!("qsub: job {id} completed"));
+    assert_eq!(user.wait_for_exit(), 271 % 256);
     let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
-    user.types("\r~.");
-    user.sees(&format!("qsub: job {id} completed"));
-    assert_eq!(user.ends(), 271 % 256);
+    user.type_keys("\r~.");
+    user.expect_text(&format!("qsub: job {id} completed"));
+    assert_eq!(user.wait_for_exit(), 271 % 256);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
     let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
     user.keyboard = None;
-    assert_eq!(user.ends(), 129);
+    assert_eq!(user.wait_for_exit(), 129);
     assert_eq!(sandbox.ended(&id)["Exit_status"], 257);
     let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
-    user.asks("trap '' HUP TERM; sleep 300 & echo set", "set\r\n");
+    user.type_and_expect("trap '' HUP TERM; sleep 300 & echo set", "set\r\n");
     kill(user.pid(), 9);
     sandbox.ended(&id);
     assert!(
@@ -163,12 +163,12 @@ fn a_session_and_its_exit_code_survive_killed_daemons() {
     let sandbox = Sandbox::configured(SMALL);
     let (mut user, id) = Terminal::at_shell(&sandbox, &[]);
     sandbox.kill("schedd");
-    user.asks("echo one", "one\r\n");
+    user.type_and_expect("echo one", "one\r\n");
     sandbox.kill("noded");
-    user.asks("echo two", "two\r\n");
-    user.types("exit 9\r");
-    user.sees(&format!("qsub: job {id} completed"));
-    assert_eq!(user.ends(), 9);
+    user.type_and_expect("echo two", "two\r\n");
+    user.type_keys("exit 9\r");
+    user.expect_text(&format!("qsub: job {id} completed"));
+    assert_eq!(user.wait_for_exit(), 9);
     sandbox.run("qstat", &[]);
     sandbox.run("schedd", &["--status"]);
     let _ = sandbox.submit(&["-W", "block=true"], "true\n");
@@ -180,14 +180,14 @@ fn a_waiting_interactive_qsub_survives_a_restart_of_schedd() {
     let sandbox = Sandbox::configured(SMALL);
     let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-h", "-S", "/bin/sh"]);
     let id = user.expect_id();
-    user.sees("Job held: u");
+    user.expect_text("Job held: u");
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&id]).ok();
-    user.sees(" ready\r\n\r\n");
+    user.expect_text(" ready\r\n\r\n");
     sandbox.kill("noded");
-    user.types("exit 3\r");
-    user.sees("completed");
-    assert_eq!(user.ends(), 3);
+    user.type_keys("exit 3\r");
+    user.expect_text("completed");
+    assert_eq!(user.wait_for_exit(), 3);
 }
 
 #[test]
@@ -200,25 +200,25 @@ fn interactive_jobs_use_directives_and_run_commands_but_no_scripts() {
         (&job["Job_Name"], &job["Account_Name"]),
         (&"inter".into(), &"acc".into())
     );
-    user.types("exit\r");
-    user.ends();
+    user.type_keys("exit\r");
+    user.wait_for_exit();
     assert!(!user.screen.contains("never run"));
     sandbox.script("d.sh", "#PBS -W interactive=true");
     let mut user = Terminal::runs(&sandbox, "qsub", &["-r", "y", "d.sh"]);
-    user.sees("qsub (Warning): Interactive jobs will be treated as not rerunnable\r\n");
-    user.sees("ready");
-    user.types("exit 5\r");
-    assert_eq!(user.ends(), 5);
+    user.expect_text("qsub (Warning): Interactive jobs will be treated as not rerunnable\r\n");
+    user.expect_text("ready");
+    user.type_keys("exit 5\r");
+    assert_eq!(user.wait_for_exit(), 5);
     let mut user = Terminal::runs(
         &sandbox,
         "qsub",
         &["-I", "--", "/bin/sh", "-c", "stty size; exit 4"],
     );
-    user.sees("24 80\r\n");
-    assert_eq!(user.ends(), 4);
+    user.expect_text("24 80\r\n");
+    assert_eq!(user.wait_for_exit(), 4);
     let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/no/such/program"]);
-    user.sees("No such file or directory");
-    assert_eq!(user.ends(), 254);
+    user.expect_text("No such file or directory");
+    assert_eq!(user.wait_for_exit(), 254);
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn long_output_arrives_completely() {
     let sandbox = Sandbox::configured(SMALL);
     let count = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo line $i; done";
     let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", count]);
-    user.sees("line 20000\r\n");
-    assert_eq!(user.ends(), 0);
+    user.expect_text("line 20000\r\n");
+    assert_eq!(user.wait_for_exit(), 0);
     let lines = user
         .screen
         .lines()
@@ -254,8 +254,8 @@ fn an_interactive_job_without_a_terminal_is_refused() {
         "{done:?}"
     );
     let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "-J", "1-3"]);
-    user.sees("interactive and array job submission cannot be used together");
-    assert_eq!(user.ends(), 2);
+    user.expect_text("interactive and array job submission cannot be used together");
+    assert_eq!(user.wait_for_exit(), 2);
 }
 
 #[test]
@@ -268,10 +268,10 @@ fn in_a_shared_installation_only_the_owner_can_use_the_terminal() {
     let mut user = Terminal::with(qsub.args(["-I", "-h", "-S", "/bin/sh"]));
     let id = user.expect_id();
     ann.run(&sandbox, "qrls", &[&id]).ok();
-    user.sees("ready");
-    user.sees("$ ");
-    user.asks("stat -c %u $(tty)", &format!("{}\r\n", ann.uid));
-    user.asks(
+    user.expect_text("ready");
+    user.expect_text("$ ");
+    user.type_and_expect("stat -c %u $(tty)", &format!("{}\r\n", ann.uid));
+    user.type_and_expect(
         "id -u; : > /dev/tty && echo mine",
         &format!("{}\r\nmine\r\n", ann.uid),
     );
@@ -306,8 +306,8 @@ fn in_a_shared_installation_only_the_owner_can_use_the_terminal() {
             "only noded may connect to the shepherd"
         );
     }
-    user.types("exit 6\r");
-    assert_eq!(user.ends(), 6);
+    user.type_keys("exit 6\r");
+    assert_eq!(user.wait_for_exit(), 6);
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn a_stopped_qsub_does_not_delay_the_end_of_the_job() {
     let sandbox = Sandbox::configured(SMALL);
     let arguments = ["-I", "-l", "walltime=2", "--", "/bin/sh", "-c", "yes"];
     let mut user = Terminal::runs(&sandbox, "qsub", &arguments);
-    user.sees("y\r\ny\r\n");
+    user.expect_text("y\r\ny\r\n");
     kill(user.pid(), 19);
     let id = sandbox.run("qselect", &[]).line();
     let job = sandbox.ended(&id);
@@ -332,7 +332,7 @@ fn long_input_arrives_completely_even_if_it_is_read_late() {
     let sandbox = Sandbox::configured(SMALL);
     let read = "stty -echo; echo set; sleep 1; while read line && [ \"$line\" != end ]; do echo $line; done > got";
     let mut user = Terminal::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", read]);
-    user.sees("set\r\n");
+    user.expect_text("set\r\n");
     let lines: Vec<String> = (0..5000)
         .map(|number| format!("line {number} of a long text"))
         .collect();
@@ -341,10 +341,10 @@ fn long_input_arrives_completely_even_if_it_is_read_late() {
     while !left.is_empty() {
         match nix::unistd::write(user.keyboard.as_ref().unwrap(), left) {
             Ok(taken) => left = &left[taken..],
-            Err(_) => user.look(),
+            Err(_) => user.read(),
         }
     }
-    assert_eq!(user.ends(), 0);
+    assert_eq!(user.wait_for_exit(), 0);
     assert_eq!(sandbox.read("got").lines().count(), 5000);
 }
 
@@ -363,21 +363,21 @@ fn a_suspended_qsub_releases_the_terminal_and_resumes() {
             .filter_map(|(name, value)| Some((name, value?))),
     );
     let mut user = Terminal::with(shell.env("PS1", "outer> ").env("LC_ALL", "C"));
-    user.sees("outer> ");
-    user.types("qsub -I -S /bin/sh\r");
-    user.sees("ready");
+    user.expect_text("outer> ");
+    user.type_keys("qsub -I -S /bin/sh\r");
+    user.expect_text("ready");
     user.expect_prompt();
-    user.types("~\x1a");
-    user.sees("Stopped");
-    user.sees("outer> ");
-    user.asks("echo outside", "outside\r\n");
-    user.types("fg\r");
-    user.sees("fg\r\n");
-    user.asks("echo $PBS_ENVIRONMENT", "PBS_INTERACTIVE\r\n");
-    user.types("exit 8\r");
-    user.sees("completed");
-    user.sees("outer> ");
-    user.asks("echo code $?", "code 8\r\n");
+    user.type_keys("~\x1a");
+    user.expect_text("Stopped");
+    user.expect_text("outer> ");
+    user.type_and_expect("echo outside", "outside\r\n");
+    user.type_keys("fg\r");
+    user.expect_text("fg\r\n");
+    user.type_and_expect("echo $PBS_ENVIRONMENT", "PBS_INTERACTIVE\r\n");
+    user.type_keys("exit 8\r");
+    user.expect_text("completed");
+    user.expect_text("outer> ");
+    user.type_and_expect("echo code $?", "code 8\r\n");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn an_interactive_shell_finds_the_commands() {
     for login in [true, false] {
         let sandbox = without_path(login);
         let (mut terminal, _) = Terminal::at_shell(&sandbox, &[]);
-        terminal.asks("command -v pbsdsh", &format!("{}\r\n", path_of("pbsdsh")));
-        terminal.types("exit\r");
+        terminal.type_and_expect("command -v pbsdsh", &format!("{}\r\n", path_of("pbsdsh")));
+        terminal.type_keys("exit\r");
     }
 }

@@ -3,5 +3,6 @@
 mod architecture;
 mod generated;
 mod installation;
+mod language;
 mod migration;
 mod readme;

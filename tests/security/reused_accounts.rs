@@ -47,7 +47,7 @@ impl Manager {
         });
         for (program, arguments) in [
             ("qmgr", &["-c", "create queue other"][..]),
-            ("qmgr", &["-c", "set server managers += nobody@*"]),
+            ("qmgr", &["-c", "set server managers += daemon@*"]),
             ("qmgr", &["-c", "delete queue made"]),
             ("qrls", &[&self.job]),
             ("qalter", &["-N", "mine", &self.job]),

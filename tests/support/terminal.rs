@@ -81,7 +81,7 @@ impl Terminal {
             &[&["-I", "-S", "/bin/sh"], arguments].concat(),
         );
         let id = person.expect_id();
-        person.sees(&format!("qsub: job {id} ready\r\n\r\n"));
+        person.expect_text(&format!("qsub: job {id} ready\r\n\r\n"));
         person.expect_prompt();
         (person, id)
     }
@@ -89,22 +89,22 @@ impl Terminal {
     /// Waits for the message of a waiting `qsub -I`; returns the job id in it.
     #[track_caller]
     pub fn expect_id(&mut self) -> String {
-        self.sees("qsub: waiting for job ");
+        self.expect_text("qsub: waiting for job ");
         let from = self.read;
-        self.sees(" to start");
+        self.expect_text(" to start");
         self.screen[from..].split(' ').next().unwrap().to_string()
     }
 
     /// Waits for the prompt of the shell.
     pub fn expect_prompt(&mut self) {
-        self.sees(if nix::unistd::geteuid().is_root() {
+        self.expect_text(if nix::unistd::geteuid().is_root() {
             "# "
         } else {
             "$ "
         });
     }
 
-    pub fn types(&self, keys: &str) {
+    pub fn type_keys(&self, keys: &str) {
         let keyboard = self.keyboard.as_ref().unwrap();
         assert_eq!(
             nix::unistd::write(keyboard, keys.as_bytes()).unwrap(),
@@ -113,15 +113,15 @@ impl Terminal {
     }
 
     /// Types a line and waits for this answer.
-    pub fn asks(&mut self, line: &str, answer: &str) {
-        self.types(&format!("{line}\r"));
-        self.sees(&format!("{line}\r\n"));
-        self.sees(answer);
+    pub fn type_and_expect(&mut self, line: &str, answer: &str) {
+        self.type_keys(&format!("{line}\r"));
+        self.expect_text(&format!("{line}\r\n"));
+        self.expect_text(answer);
     }
 
     /// Waits until this text appears after the previous match.
     #[track_caller]
-    pub fn sees(&mut self, text: &str) {
+    pub fn expect_text(&mut self, text: &str) {
         let started = Instant::now();
         loop {
             if let Some(at) = self.screen[self.read..].find(text) {
@@ -133,12 +133,12 @@ impl Terminal {
                 "{text:?} does not appear in {:?}",
                 self.screen
             );
-            self.look();
+            self.read();
         }
     }
 
     /// Adds the output that arrives within 20 ms to the screen text.
-    pub fn look(&mut self) {
+    pub fn read(&mut self) {
         let Some(keyboard) = &self.keyboard else {
             return;
         };
@@ -151,7 +151,7 @@ impl Terminal {
         }
     }
 
-    pub fn resizes(&self, rows: u16, columns: u16) {
+    pub fn resize(&self, rows: u16, columns: u16) {
         let (rows, columns) = (rows.to_string(), columns.to_string());
         let mut stty = Command::new("stty");
         stty.arg("-F")
@@ -172,12 +172,12 @@ impl Terminal {
 
     /// Waits until the command exits; returns its exit code, or 128 plus the signal.
     #[track_caller]
-    pub fn ends(&mut self) -> i32 {
+    pub fn wait_for_exit(&mut self) -> i32 {
         let started = Instant::now();
         loop {
-            self.look();
+            self.read();
             if let Some(status) = self.command.try_wait().unwrap() {
-                self.look();
+                self.read();
                 return status
                     .code()
                     .unwrap_or_else(|| 128 + status.signal().unwrap());

@@ -19,13 +19,13 @@ pub const NAMES: &[&str] = &[
 
 /// Tests whether a formula depends on usage or fair share.
 pub fn uses_fair_share(formula: &Expression) -> bool {
-    asks_for(formula, |name| {
+    uses_name(formula, |name| {
         name.starts_with("fairshare") || name == "fair_share_perc"
     })
 }
 
 /// Tests whether a formula contains a name that satisfies `matches`.
-pub fn asks_for(formula: &Expression, matches: impl Fn(&str) -> bool) -> bool {
+pub fn uses_name(formula: &Expression, matches: impl Fn(&str) -> bool) -> bool {
     formula
         .names()
         .into_iter()

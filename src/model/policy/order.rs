@@ -3,7 +3,7 @@
 use super::components::{self, Components};
 use super::factors::{Factor, Factors};
 use super::formula;
-use super::own_say::OwnerPriorityRule;
+use super::owner_priority::OwnerPriorityRule;
 use crate::model::expression::Expression;
 use crate::model::policy::quality::Qualities;
 use crate::model::time::Span;
@@ -176,7 +176,7 @@ impl Precedence {
     fn formula_uses(&self, name: &str) -> bool {
         self.formula
             .as_ref()
-            .is_some_and(|formula| formula::asks_for(formula, |used| used == name))
+            .is_some_and(|formula| formula::uses_name(formula, |used| used == name))
     }
 
     /// Tests whether priorities change with time alone.

@@ -121,7 +121,7 @@ impl Preset {
             Preset::Ytsaurus => precedence.order = PriorityOrder::Pool,
             Preset::Hybrid | Preset::It4i => {}
         }
-        precedence.own_say = self.own_say();
+        precedence.own_say = self.owner_priority_rule();
         precedence
     }
 
@@ -146,7 +146,7 @@ impl Preset {
 
     /// Returns the priorities that owners may set (X1, X22): Qube's numbers rise from the best,
     /// and PBS allows all.
-    fn own_say(self) -> OwnerPriorityRule {
+    fn owner_priority_rule(self) -> OwnerPriorityRule {
         match self {
             Preset::Qube => OwnerPriorityRule {
                 lowest_is_best: true,

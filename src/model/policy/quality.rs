@@ -304,7 +304,10 @@ impl std::fmt::Display for QosGrant {
 mod tests {
     use super::*;
 
-    fn asks(user: &str, account: Option<&str>) -> impl Fn(&Qualities, &str) -> Result<(), String> {
+    fn request_as(
+        user: &str,
+        account: Option<&str>,
+    ) -> impl Fn(&Qualities, &str) -> Result<(), String> {
         let (user, account) = (user.to_string(), account.map(str::to_string));
         move |qualities, name| {
             let is_member = |group: &str| user == "gina" && group == "staff";
@@ -326,7 +329,7 @@ mod tests {
     #[test]
     fn expedite_is_for_operators_and_managers() {
         let qualities = Qualities::default();
-        let refusal = asks("ann", None)(&qualities, "expedite").unwrap_err();
+        let refusal = request_as("ann", None)(&qualities, "expedite").unwrap_err();
         assert!(
             refusal.contains("qos_denied") && refusal.contains("operators and managers"),
             "{refusal}"
@@ -338,7 +341,11 @@ mod tests {
             ("ann", "normal"),
             ("ann", "any"),
         ] {
-            assert_eq!(asks(user, None)(&qualities, name), Ok(()), "{user} {name}");
+            assert_eq!(
+                request_as(user, None)(&qualities, name),
+                Ok(()),
+                "{user} {name}"
+            );
         }
         assert_eq!(
             [Some("standby"), Some("normal"), None, Some("any")]
@@ -375,26 +382,26 @@ mod tests {
             ("root", None),
         ] {
             assert_eq!(
-                asks(user, account)(&qualities, "high"),
+                request_as(user, account)(&qualities, "high"),
                 Ok(()),
                 "{user} {account:?}"
             );
         }
-        let refusal = asks("bob", Some("other"))(&qualities, "high").unwrap_err();
+        let refusal = request_as("bob", Some("other"))(&qualities, "high").unwrap_err();
         assert!(
             refusal.contains("users ann, groups staff, accounts paying, operators and managers"),
             "{refusal}"
         );
-        assert_eq!(asks("bob", None)(&qualities, "open"), Ok(()));
-        assert!(asks("bob", None)(&qualities, "shut").is_err());
-        let refusal = asks("bob", None)(&qualities, "nosuch").unwrap_err();
+        assert_eq!(request_as("bob", None)(&qualities, "open"), Ok(()));
+        assert!(request_as("bob", None)(&qualities, "shut").is_err());
+        let refusal = request_as("bob", None)(&qualities, "nosuch").unwrap_err();
         assert!(
             refusal.contains("`nosuch`")
                 && refusal.contains("open, normal")
                 && !refusal.contains("shut"),
             "{refusal}"
         );
-        assert_eq!(asks("bob", None)(&qualities, "normal"), Ok(()));
+        assert_eq!(request_as("bob", None)(&qualities, "normal"), Ok(()));
         assert_eq!(qualities.factors()["normal"], 0.5);
         let mut half = Qualities::only(vec![Quality {
             charge: 0.5,

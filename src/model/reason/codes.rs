@@ -127,7 +127,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Throttle,
         "array_limit",
-        "the array runs as many subjobs as it may; qsub --expand adds some where no other job fits",
+        "the array already runs as many subjobs as allowed; qsub --expand allows more if resources are idle",
     ),
     code(
         CycleStage::Throttle,

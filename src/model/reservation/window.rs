@@ -92,8 +92,8 @@ impl Admission {
 impl Window {
     /// Returns the access of a job with these credentials and this walltime, which requests a
     /// reservation by name, [`ANY`], or none.
-    pub fn admits(&self, who: &Credentials, asks_for: Option<&str>, walltime: Span) -> Admission {
-        if self.by_name && !asks_for.is_some_and(|name| self.has_name(name)) {
+    pub fn admits(&self, who: &Credentials, requested: Option<&str>, walltime: Span) -> Admission {
+        if self.by_name && !requested.is_some_and(|name| self.has_name(name)) {
             return Admission::KeptOut;
         }
         let is_granted = self.access.grants(who, walltime);

@@ -85,7 +85,7 @@ impl<'s> Windows<'s> {
         until: Time,
         space: &AvailabilityMap<'s>,
     ) {
-        if let Some(name) = class.asks_for.as_deref() {
+        if let Some(name) = class.reservation.as_deref() {
             let requested = self
                 .state
                 .windows
@@ -114,7 +114,7 @@ impl<'s> Windows<'s> {
 
     /// The end of a job that would otherwise end at `end`: some reservations end their jobs.
     pub fn end_of(&self, class: &ClassKey, end: Time) -> Time {
-        let Some(name) = class.asks_for.as_deref() else {
+        let Some(name) = class.reservation.as_deref() else {
             return end;
         };
         let own = self
@@ -149,7 +149,7 @@ impl<'s> Windows<'s> {
         until: Time,
     ) -> Result<Option<ReservationFit>, Reason> {
         let length = class.walltime.unwrap_or(until.since(self.now));
-        if let Some(requested) = class.asks_for.as_deref() {
+        if let Some(requested) = class.reservation.as_deref() {
             let within = self.within(space, class, (requested, length), until)?;
             let placement = place::fit(&within, &class.shape);
             let placement =
@@ -205,13 +205,13 @@ impl<'s> Windows<'s> {
         until: Time,
     ) -> Option<AvailabilityMap<'s>> {
         let length = class.walltime.unwrap_or(until.since(self.now));
-        self.within(space, class, (class.asks_for.as_deref()?, length), until)
+        self.within(space, class, (class.reservation.as_deref()?, length), until)
             .ok()
     }
 
     /// Whether a node belongs to the reservation that a class requests; true if it requests none.
     pub fn encloses(&self, class: &ClassKey, node: &str) -> bool {
-        let requested = class.asks_for.as_deref();
+        let requested = class.reservation.as_deref();
         requested.is_none_or(|requested| {
             self.state
                 .windows

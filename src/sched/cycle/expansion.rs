@@ -36,7 +36,7 @@ pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) 
     let mut expanding: Vec<ExpandingClass> = classes
         .filter_map(|class| ExpandingClass::of(class, resolved))
         .collect();
-    expanding.sort_by_key(|class| (Reverse(class.key.asks_for.is_some()), class.head));
+    expanding.sort_by_key(|class| (Reverse(class.key.reservation.is_some()), class.head));
     for class in &expanding {
         class.start(cycle);
     }

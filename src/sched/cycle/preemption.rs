@@ -172,7 +172,7 @@ fn waits_for_resources(job: Candidate, cycle: &CycleState) -> bool {
                 Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } | Reason::NoNodes
             )
     };
-    job.class.asks_for.is_none() && cycle.verdict(job.class).is_some_and(is_for_resources)
+    job.class.reservation.is_none() && cycle.verdict(job.class).is_some_and(is_for_resources)
 }
 
 #[cfg(test)]

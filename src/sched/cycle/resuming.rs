@@ -52,7 +52,7 @@ impl ResumeOrder {
 
     /// Resumes the jobs with a turn before a waiting job.
     pub fn before(&mut self, candidate: Candidate, cycle: &mut CycleState) {
-        if self.0.is_empty() || candidate.class.asks_for.is_some() {
+        if self.0.is_empty() || candidate.class.reservation.is_some() {
             return;
         }
         let sort_key = cycle

@@ -80,7 +80,7 @@ fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
             continue;
         }
         match cycle::place(job, Pass::SoftLimitPlans, cycle) {
-            Err(reason) if job.class.asks_for.is_some() || !waits_for_resources(&reason) => {
+            Err(reason) if job.class.reservation.is_some() || !waits_for_resources(&reason) => {
                 ranking.pass(job)
             }
             Err(_) if left == 0 || !cycle.may_promise() => return false,

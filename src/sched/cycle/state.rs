@@ -292,7 +292,7 @@ impl<'s> CycleState<'s> {
         }
         // A job that waits for resources of a reservation gets no planned start elsewhere.
         let is_promised = reason.is_blocked()
-            && candidate.class.asks_for.is_none()
+            && candidate.class.reservation.is_none()
             && !candidate.class.unpromised;
         let at = if is_promised {
             self.promise(candidate)

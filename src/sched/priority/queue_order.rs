@@ -33,7 +33,7 @@ impl<'s> QueueOrder<'s> {
     pub fn of(state: &'s ClusterState, policy: &'s Policy, now: Time) -> QueueOrder<'s> {
         let state = state.prioritised(policy, now);
         let entries = state.classes.values().flat_map(|class| {
-            let (is_unreserved, id) = (class.key.asks_for.is_none(), class.key.id);
+            let (is_unreserved, id) = (class.key.reservation.is_none(), class.key.id);
             class.jobs().map(move |(place, waiting)| OrderEntry {
                 is_unreserved,
                 sort_key: waiting.sort_key,

@@ -152,7 +152,7 @@ impl<'s> Ranking<'s> {
     pub fn prefer(&mut self, priority: impl Fn(&ClassKey) -> i64) {
         self.reorder(|line| {
             let key = &line.class.key;
-            line.ahead = ahead_of(key.asks_for.is_some(), priority(key));
+            line.ahead = ahead_of(key.reservation.is_some(), priority(key));
         });
     }
 

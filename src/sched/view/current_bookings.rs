@@ -94,7 +94,7 @@ impl CurrentBookings {
     }
 
     /// Notes whether a running job is being preempted, and for which job.
-    pub fn note_told(&mut self, job: JobId, preemption: Option<&JobPreemption>) {
+    pub fn note_preemption(&mut self, job: JobId, preemption: Option<&JobPreemption>) {
         match preemption {
             Some(preemption) => drop(
                 self.preempted
@@ -464,7 +464,7 @@ mod tests {
                 fixture
                     .state
                     .bookings
-                    .note_told(JobId::job(1), Some(&preemption).filter(|_| is_preempted));
+                    .note_preemption(JobId::job(1), Some(&preemption).filter(|_| is_preempted));
                 let case = format!("{until} {other} {is_preempted}");
                 assert_eq!(
                     fixture.clone().queued(2, "select=1:ncpus=2").booked(),
@@ -485,7 +485,7 @@ mod tests {
     fn a_finishing_job_is_not_preempted_for_a_job_that_does_not_wait() {
         let (job, mut bookings) = (JobId::job(1), CurrentBookings::default());
         let to = Some(JobId::job(2));
-        bookings.note_told(
+        bookings.note_preemption(
             job,
             Some(&JobPreemption {
                 attempt: None,
@@ -499,7 +499,7 @@ mod tests {
             (bookings.is_preempted(job), bookings.preempted().count()),
             (false, 0)
         );
-        bookings.note_told(
+        bookings.note_preemption(
             job,
             Some(&JobPreemption {
                 attempt: None,

@@ -92,7 +92,7 @@ impl ClusterState {
             priority: 0,
             user_factor: 1.0,
             system_priority: None,
-            asks_for: None,
+            reservation: None,
             not_before: None,
             unpromised: false,
             protected: candidate.protected,

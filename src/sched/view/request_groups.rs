@@ -23,7 +23,7 @@ impl RequestGroup {
     /// The group of a class.
     pub fn of(class: &ClassKey) -> RequestGroup {
         RequestGroup {
-            requests_reservation: class.asks_for.is_some(),
+            requests_reservation: class.reservation.is_some(),
             shape: class.shape.id,
         }
     }
@@ -160,7 +160,7 @@ impl Members {
 }
 
 fn is_particular(class: &ClassKey) -> bool {
-    class.asks_for.is_some()
+    class.reservation.is_some()
         || class.not_before.is_some()
         || class.at_once.is_some()
         || class.beyond.is_some()

@@ -10,7 +10,7 @@ pub mod programs;
 
 pub mod question;
 
-pub mod words;
+pub mod permissions;
 
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::{Hook, HookEvent};
@@ -19,7 +19,7 @@ use crate::model::time::Span;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
 use crate::schedd::programs::hooks::lane::Lane;
-use crate::schedd::programs::hooks::words::Words;
+use crate::schedd::programs::hooks::permissions::StartPermissions;
 use std::os::fd::BorrowedFd;
 
 /// The decision of hooks about a start.
@@ -38,7 +38,7 @@ pub struct Hooks {
     /// The starts that wait for hooks.
     pub starts: Lane,
     /// The starts that hooks have allowed.
-    pub words: Words,
+    pub permissions: StartPermissions,
     /// The starts that the last cycle wanted and hooks have not allowed yet, with their nodes.
     pub wanted: Vec<(JobId, Vec<String>)>,
 }
@@ -49,7 +49,7 @@ impl Hooks {
         Hooks {
             requests: Lane::new(),
             starts: Lane::new(),
-            words: Words::default(),
+            permissions: StartPermissions::default(),
             wanted: Vec::new(),
         }
     }
@@ -70,7 +70,7 @@ impl Hooks {
 
     /// Forgets allowed starts, after the hooks have changed.
     pub fn forget_permissions(&mut self) {
-        self.words = Words::default();
+        self.permissions = StartPermissions::default();
     }
 
     /// Whether nothing waits and no hook runs.

@@ -297,7 +297,7 @@ impl RequestContext<'_> {
             (QmgrObject::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
                 if self.server.setup.config.has_own_resource(name) =>
             {
-                self.server.setup.config.mentions(name) || self.server.asks_for(name).is_some()
+                self.server.setup.config.mentions(name) || self.server.requester_of(name).is_some()
             }
             _ => false,
         };

@@ -60,7 +60,7 @@ impl ServerState {
     }
 
     /// An unfinished job or a reservation that requests a resource, as text with its id.
-    pub fn asks_for(&self, resource: &str) -> Option<String> {
+    pub fn requester_of(&self, resource: &str) -> Option<String> {
         let requests = |job: &&Arc<Job>| {
             job.life.state != JobState::Finished && names(&job.spec.request, resource)
         };
@@ -114,7 +114,7 @@ impl ServerState {
     }
 
     /// Records the facts that a node reported.
-    pub fn note_told(&mut self, facts: &NodeFacts) {
+    pub fn note_reported_facts(&mut self, facts: &NodeFacts) {
         self.reported_facts
             .insert(facts.name.clone(), facts.clone());
     }
@@ -177,10 +177,10 @@ impl ServerState {
     /// new one.
     fn rebuild_view(&mut self) {
         let usage = self.cluster.usage().clone();
-        self.cluster.begin_anew(&self.setup);
+        self.cluster.reset(&self.setup);
         let nodes = self.nodes.values();
         self.cluster
-            .furnish(&self.setup, &self.license_counts, nodes);
+            .add_objects(&self.setup, &self.license_counts, nodes);
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| self.reschedule(id));
         self.view_stale();

@@ -177,7 +177,7 @@ fn errors_about_jobs_and_job_states_are_those_of_pbs() {
     ] {
         assert_prints(&sandbox.shell(line), code, "", error);
     }
-    assert_prints(&sandbox.shell("qselect -s R -u nobody"), 0, "", "");
+    assert_prints(&sandbox.shell("qselect -s R -u nosuchuser"), 0, "", "");
     let all = sandbox.run("qdel", &["999", &held, &finished, "998"]);
     let errors = "qdel: Unknown Job Id 999.head\nqdel: Job has finished 1.head\nqdel: Unknown Job Id 998.head\n";
     assert_eq!(

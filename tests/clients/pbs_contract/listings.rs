@@ -131,7 +131,7 @@ fn check_33_an_unknown_queue_is_reported() {
 #[test]
 fn check_39_no_match_prints_nothing_and_an_unknown_state_is_refused() {
     let sandbox = quiet();
-    assert_prints(&sandbox, "qselect -s R -u nobody", 0, "", "");
+    assert_prints(&sandbox, "qselect -s R -u nosuchuser", 0, "", "");
     assert_usage_error(&sandbox, "qselect -s Z", 2, "qselect: illegal -s value\n");
 }
 

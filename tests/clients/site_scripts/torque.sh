@@ -2,7 +2,7 @@
 ### Job name and shell
 #PBS -N torque_demo
 #PBS -S /bin/sh
-### Declare job non-rerunable, mail nobody
+### Declare job non-rerunable, send no mail
 #PBS -r n
 #PBS -m n
 #PBS -j oe

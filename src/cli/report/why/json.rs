@@ -28,8 +28,8 @@ impl JobView<'_> {
             "scheduling": self.server.scheduling,
             "comment": comment::of(&self.found.record, self.server),
             "stages": steps.iter().map(|step| self.stage(step, first)).collect::<Value>(),
-            "reason": first.map(told),
-            "objections": obstacles.iter().map(told).collect::<Value>(),
+            "reason": first.map(obstacle_data),
+            "objections": obstacles.iter().map(obstacle_data).collect::<Value>(),
             "promise": self.found.record.promise.as_ref().map(|promise| json!({
                 "start": self.wall(promise.at).0,
                 "first": self.wall(promise.first).0,
@@ -141,7 +141,7 @@ fn rank(rank: &QueueRank) -> Value {
     json!({"before": rank.before, "waiting": rank.waiting, "cluster": rank.cluster})
 }
 
-fn told(obstacle: &WaitObstacle) -> Value {
+fn obstacle_data(obstacle: &WaitObstacle) -> Value {
     json!({
         "stage": obstacle.stage.name(),
         "code": obstacle.code,

@@ -52,7 +52,7 @@ fn resources_of_an_overdue_victim_are_counted_once() {
         fixture
             .state
             .bookings
-            .note_told(JobId::job(1), Some(&preemption));
+            .note_preemption(JobId::job(1), Some(&preemption));
         let fixture = fixture.running(2, "select=1:ncpus=1", "n1", 200).at(50);
         assert_eq!(
             times(&fixture.clone().queued(3, "select=1:ncpus=1")),

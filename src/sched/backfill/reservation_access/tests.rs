@@ -61,12 +61,12 @@ fn job(
     mut fixture: TestCluster,
     id: u64,
     user: &str,
-    asks_for: Option<&str>,
+    reservation: Option<&str>,
     text: &str,
 ) -> TestCluster {
     let mut job = fixture.job(id, text);
     job.owner.user = user.into();
-    Arc::make_mut(&mut job.spec).reservation = asks_for.map(String::from);
+    Arc::make_mut(&mut job.spec).reservation = reservation.map(String::from);
     fixture.state.enqueue(&job);
     fixture
 }
@@ -391,12 +391,12 @@ fn a_job_ends_with_its_own_reservation() {
     let first = queue(window(&fixture, "a", &["ann"], &["n1"], (0, 1)));
     let second = queue(window(&fixture, "b", &["ann"], &["n2"], (0, 2)));
     let fixture = with(with(fixture, first), second);
-    let until = |asks_for| {
+    let until = |reservation| {
         let fixture = job(
             fixture.clone(),
             1,
             "ann",
-            Some(asks_for),
+            Some(reservation),
             "select=1:ncpus=1",
         );
         fixture

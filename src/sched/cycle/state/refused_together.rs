@@ -71,7 +71,9 @@ impl CycleState<'_> {
         let is_elsewhere = shape.failed_hosts.is_some();
         match **reason {
             _ if is_elsewhere => false,
-            _ if candidate.class.asks_for.is_some() || self.refusals.distinguishes_classes => false,
+            _ if candidate.class.reservation.is_some() || self.refusals.distinguishes_classes => {
+                false
+            }
             _ if reason.is_never() => true,
             Reason::Limited(_) => false,
             Reason::WouldDelayBooking { holder, .. } if holder != candidate.job => {

@@ -95,7 +95,7 @@ impl<'s> ResourceDemand<'s> {
             all: united(finder.found),
             lines: finder.lines,
         };
-        demand.look_ahead(state, ahead);
+        demand.add_pending_changes(state, ahead);
         demand.put_in_line();
         demand
     }
@@ -119,7 +119,7 @@ impl<'s> ResourceDemand<'s> {
             .ok()
     }
 
-    fn look_ahead(&mut self, state: &'s ClusterState, ahead: &PendingChanges) {
+    fn add_pending_changes(&mut self, state: &'s ClusterState, ahead: &PendingChanges) {
         for job in &ahead.preempted {
             self.subtract_preempted(state, *job);
         }
@@ -223,7 +223,7 @@ fn has_demand(state: &ClusterState, class: &Class, now: Time) -> bool {
         .queues
         .get(&class.key.who.queue)
         .is_some_and(|queue| queue.started);
-    is_open && !is_deferred && class.key.asks_for.is_none()
+    is_open && !is_deferred && class.key.reservation.is_none()
 }
 
 struct Finder<'s> {

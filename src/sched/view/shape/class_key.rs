@@ -59,7 +59,7 @@ pub struct ClassKey {
     /// The priority set by an operator, above any other priority.
     pub system_priority: Option<i32>,
     /// The reservation that they request; they run nowhere else.
-    pub asks_for: Option<String>,
+    pub reservation: Option<String>,
     /// The earliest start.
     pub not_before: Option<Time>,
     /// Whether an operator has denied them planned starts: other jobs pass them, and they start
@@ -184,7 +184,7 @@ impl ClassKey {
             priority: job.spec.priority,
             user_factor: job.spec.user_factor,
             system_priority: job.spec.system_priority,
-            asks_for: job.spec.reservation.clone(),
+            reservation: job.spec.reservation.clone(),
             not_before: job.life.not_before,
             unpromised: is_topjob_ineligible(job),
             protected: job.is_protected(),

@@ -278,7 +278,7 @@ impl ClusterState {
             return;
         }
         self.leave_operation(id);
-        self.bookings.note_told(id, candidate.told.as_ref());
+        self.bookings.note_preemption(id, candidate.told.as_ref());
         self.running
             .entry(id)
             .and_modify(|running| Arc::make_mut(running).candidate = Some(Box::new(candidate)));

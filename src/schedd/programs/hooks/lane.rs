@@ -33,7 +33,7 @@ struct QueuedCall {
 }
 
 /// The answer of a hook to a case; an error is the hook's failure, for the log.
-pub struct Heard {
+pub struct HookResult {
     /// The case.
     pub case: Case,
     /// The hook.
@@ -127,11 +127,11 @@ impl Lane {
     }
 
     /// The answers of finished hooks. A hook that exceeds its time limit has failed.
-    pub fn poll(&mut self, now: Span) -> Vec<Heard> {
+    pub fn poll(&mut self, now: Span) -> Vec<HookResult> {
         let mut heard = Vec::new();
         for (QueuedCall { case, hook }, result) in self.running.finished(now) {
             let answer = answer(&result);
-            heard.push(Heard { case, hook, answer });
+            heard.push(HookResult { case, hook, answer });
         }
         heard
     }

@@ -11,9 +11,9 @@ const VALIDITY: Span = Span::seconds(60);
 
 /// The jobs that may start, with their specs when hooks were run, and until when.
 #[derive(Debug, Default)]
-pub struct Words(BTreeMap<JobId, (Arc<Spec>, Span)>);
+pub struct StartPermissions(BTreeMap<JobId, (Arc<Spec>, Span)>);
 
-impl Words {
+impl StartPermissions {
     /// Records that a job may start with this spec.
     pub fn note(&mut self, job: JobId, spec: Arc<Spec>, now: Span) {
         self.0.insert(job, (spec, now + VALIDITY));
@@ -48,12 +48,12 @@ mod tests {
         let (snapshot, id, now) = (cluster(""), JobId::job(1), Span::seconds(5));
         let spec = |text: &str| snapshot.job(1, text).spec.clone();
         let valid = |started: &str, later: Span, is_awaited: bool| {
-            let mut words = Words::default();
-            words.note(id, spec("walltime=60"), now);
+            let mut permissions = StartPermissions::default();
+            permissions.note(id, spec("walltime=60"), now);
             let is_same = |_, known: &Arc<Spec>| *known == spec(started);
-            let valid = words.valid(now + later, is_same, |_| is_awaited);
-            words.use_up(id);
-            assert_eq!(words.valid(now, is_same, |_| true), BTreeSet::new());
+            let valid = permissions.valid(now + later, is_same, |_| is_awaited);
+            permissions.use_up(id);
+            assert_eq!(permissions.valid(now, is_same, |_| true), BTreeSet::new());
             valid.contains(&id)
         };
         assert!(valid("walltime=60", Span(1), false));
