@@ -144,6 +144,17 @@ fn qstat_watch_prints_one_json_document_per_line_with_the_exit_status() {
 }
 
 #[test]
+fn qstat_watch_ends_if_it_finds_none_of_its_operands() {
+    let sandbox = Sandbox::configured(SMALL);
+    sandbox.submit(&["-h"], "true\n");
+    let done = sandbox.shell("timeout 20 qstat --watch nosuch");
+    assert_eq!(
+        (done.code, done.out.as_str(), done.err.as_str()),
+        (170, "", "qstat: Unknown queue destination nosuch\n")
+    );
+}
+
+#[test]
 fn watching_all_jobs_survives_a_restart_and_ends_with_its_reader() {
     let sandbox = Sandbox::configured(SMALL);
     let first = sandbox.submit(&["-h"], "true\n");

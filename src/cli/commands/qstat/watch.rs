@@ -56,12 +56,14 @@ impl WatchedView {
                 continue;
             };
             let content = (without_time(&output.out), output.failures.clone());
+            // Nothing was found: no change can make the output appear.
+            let is_refused = output.out.is_empty() && !output.failures.is_empty();
             let mut code = output.failures.last().map_or(0, |failure| failure.code);
             if shown.as_ref() != Some(&content) {
                 code = self.show(output, shown.is_none(), command)?;
                 shown = Some(content);
             }
-            if finished {
+            if finished || is_refused {
                 return Ok(code);
             }
         }
