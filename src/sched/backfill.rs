@@ -1,4 +1,5 @@
-//! Planned starts of blocked jobs, reservations, and the jobs that start without delaying them.
+//! Planned starts of blocked jobs, reservations, and backfill: starting other jobs if they delay
+//! no planned start and no reservation.
 
 pub(in crate::sched) mod bookings;
 pub(in crate::sched) mod calendar;

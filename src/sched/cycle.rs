@@ -1,9 +1,9 @@
 //! One scheduling cycle, from start to finish.
 //!
 //! Each job, in order of priority, goes through the stages *feasibility, priority, throttling,
-//! matching, allocation, distribution, launch* (`place`). The cycle starts the job or records why
-//! it waits, plans the starts of the first blocked jobs, and preempts running jobs. Suspended jobs
-//! resume in order of priority among the waiting jobs.
+//! matching, allocation, distribution* (`place`) and *launch*. The cycle starts the job or records
+//! why the job waits, plans the starts of the first blocked jobs, and preempts running jobs. A
+//! suspended job resumes before the waiting jobs of equal or lower priority (`resuming`).
 
 pub(in crate::sched) mod backfill_order;
 pub(in crate::sched) mod cluster_distance;
@@ -40,9 +40,9 @@ use resuming::ResumeOrder;
 use state::{CycleState, Pass};
 use std::sync::Arc;
 
-/// Runs one cycle: decides which jobs start now, and records for every waiting class why it waits.
-/// Pure: equal state, policy and time give an equal plan. The first refusal of a class holds for
-/// all its jobs, because free resources only shrink within a cycle.
+/// Runs one cycle: decides which jobs start now, and records why the jobs of each class (of equal
+/// jobs) wait. Equal state, policy and time give an equal plan. Free resources only shrink within
+/// a cycle, therefore the first refusal of a class usually holds for all jobs of the class.
 pub fn run(state: &ClusterState, policy: &Policy, now: Time) -> Plan {
     run_again(
         &state.prioritised(policy, now),
@@ -52,8 +52,8 @@ pub fn run(state: &ClusterState, policy: &Policy, now: Time) -> Plan {
     )
 }
 
-/// Returns the same plan as [`run`] in less time: reuses the cache of an earlier cycle of this
-/// state. The queue must be in order ([`ClusterState::prioritise`]).
+/// Returns the same plan as [`run`] in less time, because it reuses results of earlier cycles in
+/// `cache`. The waiting jobs must be in order of priority ([`ClusterState::prioritise`]).
 pub fn run_again(state: &ClusterState, policy: &Policy, now: Time, cache: &mut CycleCache) -> Plan {
     let resolved = Resolved::new(state, policy, now);
     let decided = close(decide(state, policy, &resolved, now, cache));
@@ -72,9 +72,10 @@ pub fn run_again(state: &ClusterState, policy: &Policy, now: Time, cache: &mut C
     decided
 }
 
-/// Whether a new cycle could decide anything that the last cycle with this cache did not: the state
-/// or the policy has changed, the last cycle started, resumed or preempted jobs, it scheduled
-/// another cycle for now, a job runs past its walltime, or the order of the queue has changed.
+/// Whether a new cycle could decide something that the last cycle with this cache did not. A cycle
+/// is due if the state or the policy has changed, if the last cycle started, resumed or preempted
+/// jobs or scheduled another cycle for `now` or earlier, if a job runs past its walltime, or if the
+/// order of the waiting jobs has changed.
 pub fn is_due(state: &ClusterState, policy: &Policy, now: Time, cache: &CycleCache) -> bool {
     !cache.still_holds(state, policy, now) || !state.is_in_order(policy, now)
 }
@@ -89,7 +90,7 @@ pub(super) fn decide<'s>(
 ) -> CycleState<'s> {
     let mut cycle = CycleState::open(state, policy, resolved, now);
     let eligible = eligibility::list(policy, resolved, &mut cycle);
-    cycle.consider_only(eligible);
+    cycle.set_eligible(eligible);
     for near in &resolved.passes {
         cluster_distance::start_near(ranking::rank(state, near), resolved, &mut cycle);
     }
@@ -101,8 +102,9 @@ pub(super) fn decide<'s>(
     cycle
 }
 
-/// Returns the plan of a finished cycle. A job gets the reason of the first stage that refuses it
-/// (G5), so the reasons of earlier stages are added for jobs that were refused together.
+/// Returns the plan of a finished cycle. A job gets the reason of the first stage that refuses the
+/// job (G5). Jobs with the same request may have been refused together for lack of resources;
+/// therefore this function adds the verdicts of earlier stages for such jobs.
 pub(super) fn close(mut cycle: CycleState) -> Plan {
     let state = cycle.state;
     debug_assert_eq!(cycle.plan.audit(state), Ok(()));
@@ -127,19 +129,19 @@ fn start_all<'s>(
 ) {
     let mut is_backfilling = false;
     while let Some(job) = ranking.next() {
-        suspended.before(job, cycle);
+        suspended.resume_before(job, cycle);
         if cycle.has_started(job.job) {
             ranking.follow(job);
             continue;
         }
-        cycle.consider();
+        cycle.count_considered();
         match place(job, Pass::Order, cycle) {
-            Ok(attempt) => {
-                launch::launch(job, attempt, cycle);
+            Ok(possible_start) => {
+                launch::launch(job, possible_start, cycle);
                 ranking.follow(job);
             }
             Err(reason) => {
-                match cycle.wait(job, reason) {
+                match cycle.record_refusal(job, reason) {
                     Refused::Job => ranking.follow(job),
                     Refused::Class => ranking.pass(job),
                     Refused::Shape => (),
@@ -151,11 +153,11 @@ fn start_all<'s>(
             }
         }
     }
-    suspended.rest(cycle);
+    suspended.resume_remaining(cycle);
 }
 
-/// Puts a job through all stages and returns the start that is possible now. The error is the
-/// refusal of the first stage that refuses the job.
+/// Puts a job through all stages before the launch and returns the start that is possible now. The
+/// error is the reason of the first stage that refuses the job.
 pub(super) fn place<'s>(
     job: Candidate<'s>,
     pass: Pass,

@@ -1,9 +1,9 @@
-//! Node selection: which nodes a request gets. Filter, rank, place.
+//! Node selection: which nodes a request gets. The steps are filter, rank and place.
 //!
 //! * [`filter`]: the nodes that a job may use
-//! * [`rank`]: the order in which it uses them
-//! * [`place`]: how many chunks go on each node; no resources are claimed
-//! * [`allocation`] and [`task_distribution`]: the placement, as shares of nodes
+//! * [`rank`]: the order in which a job uses these nodes
+//! * [`place`]: which chunks go on each node; no resources are claimed
+//! * [`allocation`] and [`task_distribution`]: turn a placement into shares of nodes
 
 pub(in crate::sched) mod allocation;
 pub(in crate::sched) mod allocation_script;

@@ -1,14 +1,14 @@
-//! Planned starts: the first blocked jobs in queue order get one each, up to the reservation depth.
+//! Planned starts: each of the first blocked jobs in queue order gets a planned start. The
+//! reservation depth of the policy is the maximum number of planned starts.
 //!
-//! Example: 16 CPUs, 8 of them in use until 1:00. Job 2 requests 16; its planned start is 1:00 (the
-//! *shadow time*). Job 3 requests 8 for 30 minutes: it ends before 1:00 and starts. Job 4 requests
-//! 8 for two hours and would still run at 1:00: it waits, though it fits now. With a 17th CPU, a
-//! job of one CPU could start beside the planned start, however long it is. (Lifka 1995, The
-//! ANL/IBM SP scheduling system.)
+//! Example with a depth of one: at 0:00, 8 of 16 CPUs are in use until 1:00. Job 2 requests 16 CPUs
+//! and gets a planned start at 1:00 (the *shadow time*). Job 3 requests 8 CPUs for 30 minutes and
+//! starts, because it ends before 1:00. Job 4 requests 8 CPUs for two hours and waits although it
+//! would fit now, because it would still run at 1:00. With a 17th CPU, a job of one CPU and any
+//! walltime could start without delaying job 2. (Lifka 1995, The ANL/IBM SP scheduling system.)
 //!
-//! That is a depth of one. With a depth of two, job 4 gets a planned start as well, and later jobs
-//! start only if they delay neither (M31). QOS groups (M33) and queues (I18) may have a depth of
-//! their own.
+//! With a depth of two, job 4 gets a planned start as well, and later jobs start only if they delay
+//! neither job 2 nor job 4 (M31). QOS groups (M33) and queues (I18) may have their own depth.
 
 use super::calendar::{Calendar, CalendarEntry};
 use super::reservation_access::Windows;
@@ -25,37 +25,40 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Backfill {
     /// Whether the policy plans starts at all (M32, X3).
-    pub(in crate::sched) fn promises(&self) -> bool {
+    pub(in crate::sched) fn plans_starts(&self) -> bool {
         !matches!(self.policy, Filling::None | Filling::Skip)
             && self.keep != BookingRetention::Never
     }
 
-    /// Whether a planned start outlives its cycle (M32).
-    fn keeps(&self) -> bool {
-        self.promises() && (self.depth == Backfill::ALL || self.keep == BookingRetention::Highest)
+    /// Whether planned starts are kept for later cycles (M32).
+    fn keeps_bookings(&self) -> bool {
+        self.plans_starts()
+            && (self.depth == Backfill::ALL || self.keep == BookingRetention::Highest)
     }
 }
 
-/// The planned starts that a cycle may still give.
+/// The number of starts that the cycle may still plan, and the planned starts of earlier cycles.
 pub struct BookingBudget<'s> {
     policy: &'s Backfill,
     state: &'s ClusterState,
-    /// The remaining number in each pool: QOS groups, queues, and last the default pool.
+    /// The number of starts that may still be planned in each pool: first the QOS groups, then the
+    /// queues with their own depth, and last the default pool.
     left: Vec<u32>,
-    /// The queues with a pool of their own.
+    /// The names of the queues with their own depth, sorted.
     queues: Vec<&'s str>,
-    /// The first blocked job.
+    /// The first blocked job of the cycle.
     pub blocked: Option<JobId>,
-    /// Planned starts of earlier cycles, by class, until their jobs are considered.
+    /// The jobs with a renewed planned start that this cycle has not considered yet, by class.
     unvisited: BTreeMap<ClassId, BTreeSet<JobId>>,
-    /// Whether resources have become free unexpectedly: jobs may start before their planned start.
+    /// Whether resources have become free unexpectedly, so that jobs may start before their planned
+    /// start.
     has_freed_resources: bool,
     now: Time,
 }
 
 impl<'s> BookingBudget<'s> {
-    /// The budget of the policy, with the kept planned starts of earlier cycles renewed. Those of
-    /// classes for which `may_run` is false are dropped.
+    /// The budget at the beginning of a cycle. Renews the planned starts of earlier cycles that the
+    /// policy keeps, except those of classes for which `may_run` is false.
     pub fn open(
         policy: &'s Backfill,
         (state, resolved): (&'s ClusterState, &'s Resolved),
@@ -72,7 +75,7 @@ impl<'s> BookingBudget<'s> {
         let groups = policy.groups.iter().map(|group| group.depth);
         let left = groups.chain(of_queues).chain([policy.depth]);
         let left = left
-            .map(|depth| if policy.promises() { depth } else { 0 })
+            .map(|depth| if policy.plans_starts() { depth } else { 0 })
             .collect();
         let has_freed_resources = state.bookings.has_freed_resources(now);
         let mut promises = BookingBudget {
@@ -85,7 +88,7 @@ impl<'s> BookingBudget<'s> {
             has_freed_resources,
             now,
         };
-        if policy.keeps()
+        if policy.keeps_bookings()
             || state
                 .bookings
                 .promises()
@@ -108,11 +111,13 @@ impl<'s> BookingBudget<'s> {
         let mut kept: Vec<&Booking> = state
             .bookings
             .promises()
-            .filter(|booking| self.policy.keeps() || state.held_until(booking.job, now).is_some())
+            .filter(|booking| {
+                self.policy.keeps_bookings() || state.held_until(booking.job, now).is_some()
+            })
             .collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
-            // A class at a limit now would not start at its planned start.
+            // A job over a limit could not start at its planned start.
             let class = state
                 .waiting_class(booking.job)
                 .filter(|class| class.id == booking.class && may_run(class));
@@ -138,20 +143,20 @@ impl<'s> BookingBudget<'s> {
                     .or_default()
                     .insert(booking.job);
             }
-            // Its resources are free: other jobs may start earlier.
+            // A dropped planned start frees its resources: other jobs may start earlier.
             self.has_freed_resources |= !is_renewed;
         }
     }
 
-    /// Whether a job must wait for its planned start `at`, because no resources have become free
-    /// unexpectedly (compression). Overdue jobs are assumed to end at the next moment, so a start
-    /// planned for then is tried now.
+    /// Whether a job must wait for its planned start `at`. A job may start earlier if resources
+    /// have become free unexpectedly (compression). A start at `now + OVERDUE` waits for jobs past
+    /// their walltime and is tried in each cycle.
     pub fn must_wait(&self, at: Time, now: Time) -> bool {
         at > now + OVERDUE && !self.has_freed_resources
     }
 
-    /// Notes that a job is considered, which may have had a planned start.
-    pub fn visit(&mut self, job: JobId, class: &ClassKey) {
+    /// Notes that the cycle has considered a job, which may have a renewed planned start.
+    pub fn note_considered(&mut self, job: JobId, class: &ClassKey) {
         if let Some(jobs) = self.unvisited.get_mut(&class.id) {
             jobs.remove(&job);
             if jobs.is_empty() {
@@ -160,38 +165,38 @@ impl<'s> BookingBudget<'s> {
         }
     }
 
-    /// Whether a class has a planned start for a job that is not considered yet: then a refusal of
-    /// another of its jobs does not hold for the class.
-    pub fn has_unconsidered(&self, class: &ClassKey) -> bool {
+    /// Whether a job of the class has a renewed planned start and is not considered yet. Then the
+    /// refusal of another job of the class does not hold for the whole class.
+    pub fn has_unconsidered_booking(&self, class: &ClassKey) -> bool {
         self.unvisited.contains_key(&class.id)
     }
 
-    /// Whether more jobs of a class are considered after one has got a planned start.
+    /// Whether more jobs of a class are considered after a job of this class got a planned start.
     pub fn considers_more(&self, class: &ClassKey) -> bool {
         self.left[self.pool(class)] > 0 || !self.unvisited.is_empty()
     }
 
     /// Takes a planned start from the pool of a class; false if none is left.
-    pub fn take(&mut self, class: &ClassKey) -> bool {
+    pub fn take_booking(&mut self, class: &ClassKey) -> bool {
         let pool = self.pool(class);
         let is_left = self.left[pool] > 0;
         self.left[pool] -= u32::from(is_left);
         is_left
     }
 
-    /// Returns a planned start to its pool: no start could be computed.
-    pub fn give_back(&mut self, class: &ClassKey) {
+    /// Returns a planned start to the pool of a class, because no start could be computed.
+    pub fn return_booking(&mut self, class: &ClassKey) {
         let pool = self.pool(class);
         self.left[pool] = self.left[pool].saturating_add(1);
     }
 
     /// Whether a job has a planned start of an earlier cycle that is kept.
     pub fn has_kept_booking(&self, job: JobId) -> bool {
-        let is_kept = self.policy.keeps() && self.state.bookings.promise(job).is_some();
+        let is_kept = self.policy.keeps_bookings() && self.state.bookings.promise(job).is_some();
         is_kept || self.is_preemptor(job)
     }
 
-    /// Whether jobs are being preempted for any job.
+    /// Whether resources of preempted jobs are held for any waiting job.
     pub fn has_preemptors(&self) -> bool {
         let mut promised = self
             .state
@@ -201,17 +206,19 @@ impl<'s> BookingBudget<'s> {
         promised.any(|booking| self.is_preemptor(booking.job))
     }
 
-    /// Whether jobs are being preempted for a job: it starts as soon as it fits.
+    /// Whether resources of preempted jobs are held for this job. Such a job starts as soon as it
+    /// fits.
     pub fn is_preemptor(&self, job: JobId) -> bool {
         self.state.held_until(job, self.now).is_some()
     }
 
-    /// Whether no planned start is left to give or to renew.
-    pub fn any_given(&self) -> bool {
+    /// Whether no more starts may be planned in any pool, and all jobs with a renewed planned start
+    /// have been considered.
+    pub fn has_none_left(&self) -> bool {
         self.unvisited.is_empty() && self.left.iter().all(|&left| left == 0)
     }
 
-    /// Whether a job is blocked and the default pool is spent.
+    /// Whether a job is blocked and the default pool allows no more planned starts.
     pub fn is_spent(&self) -> bool {
         self.blocked.is_some() && self.left.last() == Some(&0)
     }
@@ -232,7 +239,8 @@ impl<'s> BookingBudget<'s> {
     }
 }
 
-/// The booking of a job, with the change from its earlier planned start.
+/// The booking of a job. If its planned start has changed, the booking contains the old start and
+/// the cause of a delay.
 pub fn booking(
     plan: &Plan,
     windows: &Windows,
@@ -256,8 +264,8 @@ pub fn booking(
     }
 }
 
-/// Why a planned start became later. None for a preemptor: its start moves with the clock until its
-/// victims have ended.
+/// Why a planned start became later. None for a preemptor that waits for its victims to end:
+/// its planned start moves with the clock.
 fn cause(
     state: &ClusterState,
     plan: &Plan,
@@ -271,7 +279,9 @@ fn cause(
     if let Some(node) = lost {
         return Some(SlipCause::NodeLost { node: node.clone() });
     }
-    if let Some(window) = windows.in_the_way(class, &before.nodes, before.at, before.until) {
+    if let Some(window) =
+        windows.excluding_reservation(class, &before.nodes, before.at, before.until)
+    {
         return Some(SlipCause::Window {
             id: window.id.clone(),
         });

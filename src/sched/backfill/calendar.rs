@@ -1,11 +1,13 @@
-//! The planned starts that a job must not delay.
+//! The calendar contains the planned starts, which other jobs must not delay.
 //!
-//! Three questions: does a job fit now beside all planned starts, when does it fit first, and does
-//! a planned start still hold? The algorithm is independent of the depth: with one planned start it
-//! is EASY backfill, with one for every job it is conservative backfill.
+//! It finds out whether a job can start now without delaying a planned start, when a job can start
+//! at the earliest, and whether a planned start is still possible. The algorithm is the same for
+//! any number of planned starts: with one planned start it is EASY backfill, with one for every job
+//! it is conservative backfill.
 //!
-//! Two representations, with equal times where both apply: counting ([`FreeTimeline`]) where all
-//! nodes are interchangeable, otherwise pinned to nodes ([`Pins`]).
+//! There are two representations. If all nodes are interchangeable, the calendar only counts
+//! amounts ([`FreeTimeline`]); otherwise it assigns planned starts to nodes ([`Pins`]). Where both
+//! are possible, both give the same times.
 
 use super::measure::ResourceMeasure;
 use super::pins::{Pins, SearchTerms, Slot};
@@ -27,10 +29,12 @@ use std::sync::Arc;
 /// The greatest job id.
 const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 
-/// The maximum number of planned starts, whatever the depth: an array may have a million subjobs.
+/// The maximum number of planned starts if amounts are counted. The reservation depth may be
+/// higher, because an array may have a million subjobs.
 const MAX_COUNTED: usize = 20_000;
 
-/// The maximum number of pinned planned starts: each is checked against all others on each node.
+/// The maximum number of planned starts if they are assigned to nodes. Each is checked against all
+/// other planned starts on its nodes.
 const MAX_PINNED: usize = 500;
 
 /// The planned starts of a cycle.
@@ -38,7 +42,7 @@ const MAX_PINNED: usize = 500;
 pub struct Calendar<'s> {
     state: &'s ClusterState,
     now: Time,
-    promises: BTreeMap<JobId, CalendarEntry<'s>>,
+    entries: BTreeMap<JobId, CalendarEntry<'s>>,
     by_start: BTreeSet<(Time, JobId)>,
     kind: CalendarKind<'s>,
 }
@@ -58,11 +62,12 @@ pub struct CalendarEntry<'s> {
 
 #[derive(Clone)]
 enum CalendarKind<'s> {
-    /// Not built yet; holds the jobs that this cycle has started.
+    /// The representation is not chosen yet. Contains the jobs that this cycle has started.
     Unbuilt(BTreeMap<JobId, (JobAmounts, Time)>),
-    /// Counted amounts, and the jobs that this cycle has started, for the forecast of nodes.
+    /// Counted amounts over time. Also contains the jobs that this cycle has started, with which
+    /// the calendar forecasts the nodes of planned starts.
     Counted(ResourceMeasure, FreeTimeline, Vec<(Time, JobAmounts)>),
-    /// Planned starts on nodes.
+    /// Planned starts that are assigned to nodes.
     Pinned(Box<Pins<'s>>),
 }
 
@@ -73,15 +78,15 @@ impl<'s> Calendar<'s> {
         Calendar {
             state,
             now,
-            promises: BTreeMap::new(),
+            entries: BTreeMap::new(),
             by_start: BTreeSet::new(),
             kind,
         }
     }
 
-    /// The planned start of a job.
-    pub fn promise(&self, job: JobId) -> Option<&CalendarEntry<'s>> {
-        self.promises.get(&job)
+    /// The planned start of a job; None if the job has none.
+    pub fn entry(&self, job: JobId) -> Option<&CalendarEntry<'s>> {
+        self.entries.get(&job)
     }
 
     /// Whether the maximum number of planned starts is reached.
@@ -91,18 +96,18 @@ impl<'s> Calendar<'s> {
         } else {
             MAX_COUNTED
         };
-        self.promises.len() >= most
+        self.entries.len() >= most
     }
 
-    /// Whether a job that ends at `until` ends before all planned starts, so that it delays none on
-    /// any node.
+    /// Whether a job that ends at `until` ends before all planned starts and so delays none of
+    /// them.
     pub fn ends_before_bookings(&self, until: Time) -> bool {
         self.by_start.first().is_none_or(|&(at, _)| until <= at)
     }
 
-    /// The planned start, job and time, that a job running until `until` would delay. Call this
-    /// only if the job does not fit beside all planned starts.
-    pub fn in_the_way(&self, shape: &Shape, until: Time) -> Option<(JobId, Time)> {
+    /// The planned start (job and time) that a job running until `until` would delay. Call this
+    /// only if [`fit_without_delay`](Self::fit_without_delay) returns None.
+    pub fn delayed_booking(&self, shape: &Shape, until: Time) -> Option<(JobId, Time)> {
         let short = match &self.kind {
             CalendarKind::Counted(measure, tally, _) => {
                 tally.shortage(&measure.count(&shape.total), self.now, until)
@@ -112,14 +117,14 @@ impl<'s> Calendar<'s> {
         let short = short.or(self.by_start.first().map(|&(at, _)| at))?;
         let mut earlier = self.by_start.range(..=(short, LAST)).rev();
         let holder = earlier
-            .find(|(at, job)| self.promises.get(job).is_some_and(|p| *at + p.span > short))
+            .find(|(at, job)| self.entries.get(job).is_some_and(|p| *at + p.span > short))
             .or(self.by_start.first());
         holder.map(|&(at, job)| (job, at))
     }
 
-    /// The nodes on which a request fits now beside all planned starts, for a job that ends at
-    /// `until`.
-    pub fn beside(
+    /// The nodes on which a job that ends at `until` can start now without delaying any planned
+    /// start.
+    pub fn fit_without_delay(
         &mut self,
         space: &AvailabilityMap<'s>,
         shape: &Shape,
@@ -135,13 +140,14 @@ impl<'s> Calendar<'s> {
                     place::fit(space, shape).ok()
                 }
             }
-            CalendarKind::Pinned(pins) => pins.beside(space, shape, until),
+            CalendarKind::Pinned(pins) => pins.fit_without_delay(space, shape, until),
             CalendarKind::Unbuilt(_) => None,
         }
     }
 
-    /// Like [`beside`](Self::beside), on the resources that reservations leave.
-    pub fn within(
+    /// Like [`fit_without_delay`](Self::fit_without_delay), but only on `left`, the resources that
+    /// reservations leave.
+    pub fn fit_within(
         &mut self,
         left: &AvailabilityMap<'s>,
         space: &AvailabilityMap<'s>,
@@ -149,14 +155,14 @@ impl<'s> Calendar<'s> {
         until: Time,
     ) -> Option<Placement> {
         match self.open(space) {
-            CalendarKind::Pinned(pins) => pins.within(left, space, shape, until),
+            CalendarKind::Pinned(pins) => pins.fit_within(left, space, shape, until),
             // With reservations, nodes are not interchangeable.
             CalendarKind::Counted(..) | CalendarKind::Unbuilt(_) => None,
         }
     }
 
-    /// Plans the earliest start, later than now, that delays no other planned start; None if none
-    /// can be computed.
+    /// Plans the earliest start of a job, later than now, that delays no other planned start. None
+    /// if no such start can be computed.
     pub fn book(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -176,17 +182,18 @@ impl<'s> Calendar<'s> {
                 let terms = SearchTerms { windows, class };
                 let slot = pins.earliest(space, &terms, span)?;
                 let at = slot.at.max(now + OVERDUE);
-                // The job keeps its former nodes while no job has ended, so that a second cycle
-                // gives the same result. After an end it is placed again, to leave the most for
-                // backfill.
+                // As long as no job has ended unexpectedly, the job keeps the nodes of its earlier
+                // planned start, so that a second cycle gives the same result. Otherwise the job
+                // is placed again, so that as many resources as possible are left for backfill.
                 let before = state.bookings.promise(job).filter(|before| {
                     state.bookings.is_as_planned()
                         && before.class == class.id
                         && now < before.at
                         && before.at <= at
                 });
-                let again = before
-                    .and_then(|before| pins.again(space, &terms, &before.nodes, (before.at, span)));
+                let again = before.and_then(|before| {
+                    pins.slot_on(space, &terms, &before.nodes, (before.at, span))
+                });
                 let Slot { at, placement } = again.unwrap_or(Slot { at, ..slot });
                 pins.book(
                     job,
@@ -202,7 +209,7 @@ impl<'s> Calendar<'s> {
             || self.forecast(space, shape, at),
             |placement| names(self.state, &placement),
         );
-        self.enter(
+        self.add(
             job,
             CalendarEntry {
                 at,
@@ -211,10 +218,11 @@ impl<'s> Calendar<'s> {
                 nodes,
             },
         );
-        self.promises.get(&job)
+        self.entries.get(&job)
     }
 
-    /// Renews a planned start, on other nodes if need be; false if it cannot be kept.
+    /// Renews a planned start of an earlier cycle, on other nodes if necessary. Returns false if
+    /// the job can no longer start at that time.
     pub fn renew(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -236,7 +244,7 @@ impl<'s> Calendar<'s> {
             }
             CalendarKind::Pinned(pins) => {
                 let terms = SearchTerms { windows, class };
-                let again = pins.again(space, &terms, &promise.nodes, (at, span));
+                let again = pins.slot_on(space, &terms, &promise.nodes, (at, span));
                 let Some(slot) = again.or_else(|| pins.fits_at(space, &terms, at, span)) else {
                     return false;
                 };
@@ -250,18 +258,18 @@ impl<'s> Calendar<'s> {
             }
             CalendarKind::Unbuilt(_) => return false,
         };
-        self.enter(job, CalendarEntry { nodes, ..promise });
+        self.add(job, CalendarEntry { nodes, ..promise });
         true
     }
 
-    fn enter(&mut self, job: JobId, promise: CalendarEntry<'s>) {
+    fn add(&mut self, job: JobId, promise: CalendarEntry<'s>) {
         self.by_start.insert((promise.at, job));
-        self.promises.insert(job, promise);
+        self.entries.insert(job, promise);
     }
 
     /// Removes a planned start.
     pub fn cancel(&mut self, job: JobId) -> Option<CalendarEntry<'s>> {
-        let promise = self.promises.remove(&job)?;
+        let promise = self.entries.remove(&job)?;
         self.by_start.remove(&(promise.at, job));
         match &mut self.kind {
             CalendarKind::Counted(measure, tally, _) => {
@@ -277,7 +285,7 @@ impl<'s> Calendar<'s> {
         Some(promise)
     }
 
-    /// Enters a started job; `space` is the map after its start.
+    /// Adds a started job; `space` is the map of free resources after the start.
     pub fn start(
         &mut self,
         job: JobId,
@@ -297,9 +305,9 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    /// Whether a claim delays no planned start if it lasts until `until`, for a suspended job on
-    /// its own nodes.
-    pub fn leaves_promises(
+    /// Whether a suspended job that resumes now with the resources `claim` and ends at `until`
+    /// delays no planned start.
+    pub fn delays_no_booking(
         &mut self,
         space: &AvailabilityMap<'s>,
         claim: &JobAmounts,
@@ -309,28 +317,28 @@ impl<'s> Calendar<'s> {
             return true;
         }
         match self.open(space) {
-            CalendarKind::Pinned(pins) => pins.has_room(space, claim, until),
+            CalendarKind::Pinned(pins) => pins.stays_free(space, claim, until),
             CalendarKind::Counted(..) | CalendarKind::Unbuilt(_) => false,
         }
     }
 
-    /// The first time from which a suspended job's claim is free for `length` beside all planned
-    /// starts; None if unknown.
-    pub fn earliest_again(
+    /// The earliest time at which a suspended job can resume for `length` with the resources
+    /// `claim` without delaying any planned start; None if unknown.
+    pub fn earliest_resumption(
         &mut self,
         space: &AvailabilityMap<'s>,
         claim: &JobAmounts,
         length: Span,
     ) -> Option<Time> {
         match self.open(space) {
-            CalendarKind::Pinned(pins) => pins.earliest_again(space, claim, length),
+            CalendarKind::Pinned(pins) => pins.earliest_resumption(space, claim, length),
             CalendarKind::Counted(..) | CalendarKind::Unbuilt(_) => None,
         }
     }
 
-    /// Holds the part `kept` of a suspended job's claim from now on, and the whole claim from `at`
-    /// on. `space` is the map without the part.
-    pub fn keep(
+    /// Holds the resources `kept` for a suspended job from now on, and all the resources that it
+    /// needs from `at` on. `space` is the map of free resources without `kept`.
+    pub fn hold_for_suspended(
         &mut self,
         job: JobId,
         kept: JobAmounts,
@@ -347,10 +355,12 @@ impl<'s> Calendar<'s> {
         }
     }
 
+    /// Chooses the representation if that has not happened yet, and returns the calendar's
+    /// contents.
     fn open(&mut self, space: &AvailabilityMap<'s>) -> &mut CalendarKind<'s> {
         if let CalendarKind::Unbuilt(started) = &mut self.kind {
             let started = std::mem::take(started);
-            // A suspended job resumes on its own nodes: nodes are not interchangeable.
+            // A suspended job resumes on its own nodes, so nodes are not interchangeable.
             let is_counted = self.state.windows.is_empty() && self.state.suspended.is_empty();
             let measure = if is_counted {
                 ResourceMeasure::of(self.state, space)
@@ -388,7 +398,7 @@ impl<'s> Calendar<'s> {
             .state
             .jobs_counted_as_ending()
             .filter_map(|job| self.state.running.get(&job));
-        // A job past its walltime is already among the ends.
+        // The end of a job past its walltime is already in `releases`.
         for running in preempted.filter(|running| running.until > soonest) {
             tally.give(&measure.count(&running.taken), soonest, running.until);
         }
@@ -400,8 +410,8 @@ impl<'s> Calendar<'s> {
         tally
     }
 
-    /// Nodes on which a job with a counted planned start could start at `at`: nodes of jobs that
-    /// end by then or are preempted, and free nodes.
+    /// The nodes on which a job could start at `at` if amounts are counted: nodes of jobs that end
+    /// by that time or are being preempted, and free nodes.
     fn forecast(&self, space: &AvailabilityMap<'s>, shape: &Shape, at: Time) -> Arc<[String]> {
         let mut forecast = Forecast {
             cluster: space.cluster,
@@ -448,7 +458,8 @@ impl<'s> Calendar<'s> {
     }
 }
 
-/// Collects nodes for chunks of one size, or for any request on a cluster of one node.
+/// Collects nodes for a request whose chunks are all equal, or for any request if the cluster has
+/// only one node.
 struct Forecast<'a> {
     cluster: &'a Cluster,
     shape: &'a Shape,
@@ -477,7 +488,7 @@ impl Forecast<'_> {
     }
 }
 
-/// The nodes of a placement, chunk by chunk.
+/// The names of the nodes of a placement, one for each chunk.
 fn names(state: &ClusterState, placement: &Placement) -> Arc<[String]> {
     placement
         .picks

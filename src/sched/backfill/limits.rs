@@ -1,12 +1,12 @@
-//! Limits of backfill: how many jobs behind a blocked job are considered, and which free resources
-//! are held for wide jobs.
+//! Limits of backfill: how many jobs behind a blocked job are considered, and whether freed
+//! resources are held for wide jobs (jobs with many CPUs).
 
 use crate::model::policy::{Backfill, Filling};
 use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sched::view::current_bookings::CurrentBookings;
 
-/// The state of these limits in one cycle.
+/// The state of the backfill limits in one cycle.
 #[derive(Default)]
 pub struct BackfillLimits {
     /// The number of jobs considered behind the first blocked job.
@@ -16,9 +16,9 @@ pub struct BackfillLimits {
 }
 
 impl BackfillLimits {
-    /// M36: counts one more job behind a blocked job, or refuses it. A job with a planned start is
-    /// never refused and still counts: otherwise the next cycle would consider other jobs though
-    /// nothing has happened.
+    /// M36: counts one more job behind a blocked job, or refuses the job. A job with a planned
+    /// start is never refused, but counts: otherwise the next cycle would consider other jobs even
+    /// if nothing had changed.
     pub fn consider(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
         if !self.has_depth_left(policy) && !is_promised {
             return Err(Reason::BackfillDepth {
@@ -29,25 +29,26 @@ impl BackfillLimits {
         Ok(())
     }
 
-    /// Whether one more job would be considered.
+    /// Whether the limit allows the cycle to consider one more job.
     pub fn has_depth_left(&self, policy: &Backfill) -> bool {
         policy.consider == 0 || self.considered < policy.consider
     }
 
-    /// Whether each job must be considered by itself: while jobs are counted, the refusal of one
-    /// job does not hold for its class.
+    /// Whether each job must be considered separately, because the number of considered jobs is
+    /// limited and the limit is not reached. Then the refusal of a job does not hold for its class.
     pub fn counts(&self, policy: &Backfill) -> bool {
         self.considered < policy.consider
     }
 
-    /// Notes a blocked job of this many CPUs.
+    /// Notes a blocked job that requests `processors` CPUs.
     pub fn note_blocked(&mut self, policy: &Backfill, processors: i64) {
         self.wide |= policy
             .chunk
             .is_some_and(|chunk| processors >= i64::from(chunk.size));
     }
 
-    /// M35: refuses a job of this many CPUs if recently freed resources are held for a wide job.
+    /// M35: refuses a job that requests `processors` CPUs if recently freed resources are held for
+    /// a wide job.
     pub fn check_set_aside(
         &self,
         policy: &Backfill,

@@ -1,8 +1,9 @@
-//! Decides whether counting is exact, that is, whether nodes are interchangeable.
+//! Decides whether nodes are interchangeable. If they are, the calendar can count amounts instead
+//! of assigning planned starts to nodes.
 //!
-//! Nodes are interchangeable on a cluster of one node that all jobs share. They are also if all
-//! waiting and running jobs consist of pieces: equal amounts of one resource that may go to any
-//! node.
+//! Nodes are interchangeable if the cluster has only one node, which all jobs share. They are also
+//! interchangeable if every chunk of all waiting and running jobs requests the same amount of one
+//! resource (a *piece*) and may go to any node.
 
 use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
@@ -11,15 +12,15 @@ use crate::sched::view::cluster::Joinable;
 use crate::sched::view::shape::{AccessPolicy, Shape};
 use crate::sched::view::snapshot::{ClusterState, RunningJob};
 
-/// The counted resources: the index of each, and the amount that counts as 1.
+/// The counted resources: for each, its index and the amount that counts as 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceMeasure {
     parts: Vec<(usize, i64)>,
 }
 
 impl ResourceMeasure {
-    /// The resources to count in this state, and their free counts in a map; None if it matters
-    /// which nodes jobs use.
+    /// The resources to count in this state, and their free counts in `space`; None if nodes are
+    /// not interchangeable.
     pub fn of(
         state: &ClusterState,
         space: &AvailabilityMap,
@@ -35,6 +36,7 @@ impl ResourceMeasure {
             .or_else(|| ResourceMeasure::of_pieces(state, space))
     }
 
+    /// The measure for a cluster with one shared node: counts each requested resource.
     fn of_the_only_node(
         state: &ClusterState,
         space: &AvailabilityMap,
@@ -66,6 +68,7 @@ impl ResourceMeasure {
         Some((ResourceMeasure { parts }, free))
     }
 
+    /// The measure for jobs that consist of equal pieces: counts the pieces.
     fn of_pieces(
         state: &ClusterState,
         space: &AvailabilityMap,
@@ -95,12 +98,12 @@ impl ResourceMeasure {
         ))
     }
 
-    /// Converts amounts into counts.
+    /// Converts the amounts of all resources into counts of the counted resources.
     pub fn count(&self, amounts: &[i64]) -> Vec<i64> {
         self.counts(amounts).collect()
     }
 
-    /// Converts amounts into counts, one by one.
+    /// Like [`count`](Self::count), as an iterator.
     pub fn counts<'a>(&'a self, amounts: &'a [i64]) -> impl Iterator<Item = i64> + 'a {
         self.parts
             .iter()
@@ -124,7 +127,8 @@ fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
     are_equal.then_some(piece)
 }
 
-/// Whether a job uses only whole pieces, on nodes that provide them again after its end.
+/// Whether a running job uses only whole pieces, and the pieces will be free after the job's end:
+/// its nodes are usable and not overcommitted.
 fn is_in_pieces(
     state: &ClusterState,
     job: JobId,

@@ -1,12 +1,14 @@
-//! The calendar where nodes differ: planned starts pinned to nodes.
+//! The calendar's representation if nodes differ: each planned start is assigned (*pinned*) to
+//! nodes.
 //!
-//! The *least free* resources of a node over a period are, for each resource, the minimum during
-//! that period. A job that starts now and runs until `until` must fit into the resources free now,
-//! with each planned node reduced to its least free resources until then. A planned start must fit
-//! in the same way into the resources that will be free at its time.
+//! The *least free* resources of a node in a period are, for each resource, the minimum of the free
+//! amount during that period. A job that starts now and ends at `until` must fit into the resources
+//! that are free now; on nodes with planned starts, only the least free resources until `until`
+//! count. The rule for a planned start is the same, with the resources that will be free at its
+//! time.
 //!
-//! A planned start takes resources that are in use now before free ones: that leaves the most for
-//! backfill.
+//! A planned start prefers resources that are in use now to free resources, so that as many
+//! resources as possible are left for backfill.
 
 use super::reservation_access::Windows;
 use super::timeline::{LaterResources, Timeline};
@@ -22,7 +24,8 @@ use crate::sched::view::shape::{ChunkShape, ClassKey, JobOwner, Shape};
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The planned starts, node by node, and the ends of the jobs on the nodes now.
+/// The planned starts on each node, and the ends of running jobs and of jobs that this cycle has
+/// started.
 #[derive(Clone)]
 pub struct Pins<'s> {
     state: &'s ClusterState,
@@ -30,23 +33,25 @@ pub struct Pins<'s> {
     timeline: Timeline<'s>,
     pins: BTreeMap<(Time, JobId), Pin>,
     /// The planned starts on each node.
-    on: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
-    /// The jobs that this cycle started on each node: end, amounts, owner.
+    by_node: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
+    /// The ends of the jobs that this cycle has started on each node.
     started_here: BTreeMap<NodeIx, Vec<NodeEvent>>,
-    /// The resources that are free from now until a time, by the number of planned starts that
-    /// begin before that time.
-    beside_bookings: BTreeMap<usize, (Time, AvailabilityMap<'s>)>,
-    /// The free resources after all jobs have ended; set when a request fits at no time.
+    /// Maps of the resources that are free from now until a time, with that time. The key is the
+    /// number of planned starts that begin before that time.
+    free_until: BTreeMap<usize, (Time, AvailabilityMap<'s>)>,
+    /// The free resources after all jobs with a known end have ended; set when a request does not
+    /// fit at any time.
     after_all_ends: Option<Box<AvailabilityMap<'s>>>,
 }
 
+/// The planned end and the resources of a job with a planned start.
 #[derive(Clone)]
 struct Pin {
     until: Time,
     claim: JobAmounts,
 }
 
-/// The begin or end of a job on a node.
+/// The start or end of a job on a node.
 #[derive(Clone)]
 struct NodeEvent {
     at: Time,
@@ -55,7 +60,7 @@ struct NodeEvent {
     owner: JobOwner,
 }
 
-/// The terms of a search for a planned start.
+/// The reservations and the job class that a search for a planned start considers.
 pub struct SearchTerms<'a, 's> {
     /// The reservations.
     pub windows: &'a Windows<'s>,
@@ -63,16 +68,16 @@ pub struct SearchTerms<'a, 's> {
     pub class: &'s ClassKey,
 }
 
-/// A possible start.
+/// A possible planned start.
 pub struct Slot {
     /// The start time.
     pub at: Time,
-    /// The nodes.
+    /// The nodes of the chunks.
     pub placement: Placement,
 }
 
 impl<'s> Pins<'s> {
-    /// No planned starts yet; `started` are the jobs that this cycle has started.
+    /// A calendar without planned starts. `started` are the jobs that this cycle has started.
     pub fn new(
         state: &'s ClusterState,
         started: BTreeMap<JobId, (JobAmounts, Time)>,
@@ -83,19 +88,20 @@ impl<'s> Pins<'s> {
             now,
             timeline: Timeline::new(state, BTreeMap::new(), now),
             pins: BTreeMap::new(),
-            on: BTreeMap::new(),
+            by_node: BTreeMap::new(),
             started_here: BTreeMap::new(),
-            beside_bookings: BTreeMap::new(),
+            free_until: BTreeMap::new(),
             after_all_ends: None,
         };
         for (claim, until) in started.values() {
-            pins.note(claim, *until);
+            pins.note_ends(claim, *until);
         }
         pins.timeline = Timeline::new(state, started, now);
         pins
     }
 
-    fn note(&mut self, claim: &JobAmounts, until: Time) {
+    /// Records the end of a started job on each of its nodes.
+    fn note_ends(&mut self, claim: &JobAmounts, until: Time) {
         for (&ix, taken) in &claim.holds {
             let change = NodeEvent {
                 at: until,
@@ -107,8 +113,7 @@ impl<'s> Pins<'s> {
         }
     }
 
-    /// Enters a started job: its resources are in use now, and free for planned starts after its
-    /// end.
+    /// Adds a started job. `space` is the map of free resources after the start.
     pub fn start(
         &mut self,
         job: JobId,
@@ -116,9 +121,9 @@ impl<'s> Pins<'s> {
         until: Time,
         space: &AvailabilityMap<'s>,
     ) {
-        self.note(&claim, until);
-        let mut beside_bookings = std::mem::take(&mut self.beside_bookings);
-        for (end, beside) in beside_bookings.values_mut() {
+        self.note_ends(&claim, until);
+        let mut free_until = std::mem::take(&mut self.free_until);
+        for (end, beside) in free_until.values_mut() {
             for &ix in claim.holds.keys() {
                 beside.refile(ix, self.least_free(space, ix, self.now, *end));
             }
@@ -127,31 +132,32 @@ impl<'s> Pins<'s> {
             }
             beside.join(space.joined().clone());
         }
-        self.beside_bookings = beside_bookings;
+        self.free_until = free_until;
         self.after_all_ends = None;
-        self.timeline.enter(job, claim, until);
+        self.timeline.add_started(job, claim, until);
     }
 
-    /// The nodes on which a request fits now beside all planned starts, for a job that ends at
-    /// `until`.
-    pub fn beside(
+    /// The nodes on which a job that ends at `until` can start now without delaying any planned
+    /// start.
+    pub fn fit_without_delay(
         &mut self,
         space: &AvailabilityMap<'s>,
         shape: &Shape,
         until: Time,
     ) -> Option<Placement> {
         let before = self.pins.range(..(until, JobId::job(0))).count();
-        if !self.beside_bookings.contains_key(&before) {
+        if !self.free_until.contains_key(&before) {
             let mut beside = space.clone();
             self.narrow(&mut beside, space, self.now, until);
-            self.beside_bookings.insert(before, (until, beside));
+            self.free_until.insert(before, (until, beside));
         }
-        let (_, beside) = self.beside_bookings.get(&before)?;
+        let (_, beside) = self.free_until.get(&before)?;
         place::fit(beside, shape).ok()
     }
 
-    /// Like [`beside`](Self::beside), on the resources `left` by reservations.
-    pub fn within(
+    /// Like [`fit_without_delay`](Self::fit_without_delay), but only on `left`, the resources that
+    /// reservations leave.
+    pub fn fit_within(
         &self,
         left: &AvailabilityMap<'s>,
         space: &AvailabilityMap<'s>,
@@ -159,7 +165,7 @@ impl<'s> Pins<'s> {
         until: Time,
     ) -> Option<Placement> {
         let mut within = left.clone();
-        for &ix in self.on.keys() {
+        for &ix in self.by_node.keys() {
             let mut room = self.least_free(space, ix, self.now, until);
             room.narrow(left.room(ix));
             within.refile(ix, room);
@@ -167,7 +173,8 @@ impl<'s> Pins<'s> {
         place::fit(&within, shape).ok()
     }
 
-    /// Reduces the planned nodes to their least free resources from `from` until `until`.
+    /// Reduces nodes with planned starts to their least free resources from `from` until `until`.
+    /// `now` is the map of resources that are free now.
     fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -175,14 +182,14 @@ impl<'s> Pins<'s> {
         from: Time,
         until: Time,
     ) {
-        self.hold_back(space, from, until);
+        self.hold_pools(space, from, until);
         for future in self.futures(now).iter() {
             future.narrow(space, from, until);
         }
     }
 
-    /// Holds the system-wide resources of planned starts that overlap a period.
-    fn hold_back(&self, space: &mut AvailabilityMap<'s>, from: Time, until: Time) {
+    /// Reduces the free system-wide resources by those of the planned starts that overlap a period.
+    fn hold_pools(&self, space: &mut AvailabilityMap<'s>, from: Time, until: Time) {
         if self.state.cluster.catalog.pooled().is_empty() {
             return;
         }
@@ -199,11 +206,15 @@ impl<'s> Pins<'s> {
         space.hold_back(promised);
     }
 
-    /// The free resources of all planned nodes over time.
+    /// The free resources over time of all nodes with planned starts.
     fn futures(&self, now: &AvailabilityMap<'s>) -> Vec<Future> {
-        self.on.keys().map(|&ix| self.future(now, ix)).collect()
+        self.by_node
+            .keys()
+            .map(|&ix| self.future(now, ix))
+            .collect()
     }
 
+    /// The free resources of a node over time.
     fn future(&self, now: &AvailabilityMap, ix: NodeIx) -> Future {
         let mut room = now.room(ix).clone();
         let mut changes = self.changes(ix);
@@ -226,23 +237,24 @@ impl<'s> Pins<'s> {
         from: Time,
         until: Time,
     ) -> FreeResources {
-        if !self.on.contains_key(&ix) && from <= self.now {
+        if !self.by_node.contains_key(&ix) && from <= self.now {
             return now.room(ix).clone();
         }
         self.future(now, ix).least(from, until)
     }
 
-    /// Whether a claim stays free from now until `until`, for a job that is already on its nodes.
-    pub fn has_room(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, until: Time) -> bool {
+    /// Whether the amounts of a claim are free from now until `until`. System-wide resources and
+    /// exclusive access are not checked, because a suspended job already has its nodes.
+    pub fn stays_free(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, until: Time) -> bool {
         claim
             .holds
             .iter()
             .all(|(&ix, taken)| fits_in(&self.least_free(now, ix, self.now, until), taken))
     }
 
-    /// The first time from which a claim stays free for `length`, for a job that is already on its
-    /// nodes; None if never.
-    pub fn earliest_again(
+    /// The earliest time from which the amounts of a claim are free for `length`; None if there is
+    /// no such time. Checks the same resources as [`stays_free`](Self::stays_free).
+    pub fn earliest_resumption(
         &self,
         now: &AvailabilityMap<'s>,
         claim: &JobAmounts,
@@ -265,7 +277,7 @@ impl<'s> Pins<'s> {
         })
     }
 
-    /// All known begins and ends of jobs on a node.
+    /// All known starts and ends of running jobs, started jobs and planned jobs on a node.
     fn changes(&self, ix: NodeIx) -> Vec<NodeEvent> {
         let tenants = self
             .state
@@ -289,7 +301,7 @@ impl<'s> Pins<'s> {
             .chain(started_here)
             .filter(|change| change.at != Time::NEVER)
             .collect();
-        for key in self.on.get(&ix).into_iter().flatten() {
+        for key in self.by_node.get(&ix).into_iter().flatten() {
             let Some(pin) = self.pins.get(key) else {
                 continue;
             };
@@ -308,8 +320,8 @@ impl<'s> Pins<'s> {
         changes
     }
 
-    /// The first start, now or later, that delays no planned start, for a job that runs for `span`;
-    /// None if none can be computed.
+    /// The earliest start, now or later, of a job that runs for `span` without delaying a planned
+    /// start. None if no such start can be computed.
     pub fn earliest(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -317,7 +329,7 @@ impl<'s> Pins<'s> {
         span: Span,
     ) -> Option<Slot> {
         let shape = &*terms.class.shape;
-        self.timeline.settle();
+        self.timeline.sort_ends();
         if self
             .after_all_ends
             .as_ref()
@@ -338,7 +350,7 @@ impl<'s> Pins<'s> {
             for future in &futures {
                 future.narrow(&mut later.space, at, at + span);
             }
-            self.hold_back(&mut later.space, at, at + span);
+            self.hold_pools(&mut later.space, at, at + span);
             if !place::fits(&later.space, shape) {
                 continue;
             }
@@ -349,7 +361,8 @@ impl<'s> Pins<'s> {
         None
     }
 
-    /// The nodes on which a request fits at a later time, also beside reservations.
+    /// The nodes on which a job that runs for `span` fits at the time of `then`, on resources that
+    /// reservations leave. `then` contains the resources that planned starts leave.
     fn admitted(
         &self,
         now: &AvailabilityMap<'s>,
@@ -367,7 +380,8 @@ impl<'s> Pins<'s> {
         self.place_later(now, &left, &terms.class.shape)
     }
 
-    /// The nodes on which a request fits at this time, for a job that runs for `span`.
+    /// The start at `at` of a job that runs for `span` without delaying a planned start; None if
+    /// the job does not fit.
     pub fn fits_at(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -380,8 +394,8 @@ impl<'s> Pins<'s> {
         Some(Slot { at, placement })
     }
 
-    /// The resources that planned starts and reservations leave to a job that runs for `span` from
-    /// a later time on.
+    /// The resources that planned starts and reservations leave to a job that starts at `at` and
+    /// runs for `span`.
     fn left_at(
         &mut self,
         now: &AvailabilityMap<'s>,
@@ -389,7 +403,7 @@ impl<'s> Pins<'s> {
         at: Time,
         span: Span,
     ) -> LaterResources<'s> {
-        self.timeline.settle();
+        self.timeline.sort_ends();
         let mut later = self.timeline.at_present(now);
         self.timeline.advance(&mut later, at);
         self.narrow(&mut later.space, now, at, at + span);
@@ -401,9 +415,9 @@ impl<'s> Pins<'s> {
         later
     }
 
-    /// A start at this time on the nodes of the former planned start; None if they are not free
-    /// then.
-    pub fn again(
+    /// A start at `at` on `nodes`, the nodes of an earlier planned start. None if the nodes no
+    /// longer meet the request or their resources are not free for `span`.
+    pub fn slot_on(
         &mut self,
         now: &AvailabilityMap<'s>,
         terms: &SearchTerms<'_, 's>,
@@ -417,7 +431,7 @@ impl<'s> Pins<'s> {
         let of_nodes_alone = shape.pooled.is_empty()
             && terms
                 .windows
-                .in_the_way(terms.class, nodes, at, at + span)
+                .excluding_reservation(terms.class, nodes, at, at + span)
                 .is_none();
         let is_free = if of_nodes_alone {
             self.is_free(now, &claim, at, span)
@@ -429,7 +443,7 @@ impl<'s> Pins<'s> {
         is_free.then_some(Slot { at, placement })
     }
 
-    /// Whether the nodes still meet the request.
+    /// Whether the nodes of a placement still meet the conditions of the request.
     fn suits(&self, now: &AvailabilityMap<'s>, shape: &Shape, placement: &Placement) -> bool {
         let (cluster, picks) = (&self.state.cluster, &placement.picks);
         let is_of_one_group = shape.group.as_ref().is_none_or(|resource| {
@@ -445,7 +459,7 @@ impl<'s> Pins<'s> {
             })
     }
 
-    /// Whether a claim is free at this time for a job that runs for `span`.
+    /// Whether the resources of a claim are free from `at` on for `span`, on nodes that take jobs.
     fn is_free(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, at: Time, span: Span) -> bool {
         claim.holds.iter().all(|(&ix, taken)| {
             let room = self.least_free(now, ix, at, at + span);
@@ -457,8 +471,8 @@ impl<'s> Pins<'s> {
         })
     }
 
-    /// The times from `first` on at which a job, a planned start or a reservation ends, and
-    /// `first`.
+    /// The time `first`, and then each later time at which a running job, a planned job or a
+    /// reservation ends.
     fn end_times(
         &self,
         first: Time,
@@ -479,8 +493,9 @@ impl<'s> Pins<'s> {
         })
     }
 
-    /// Chooses the nodes of a planned start. Requests with one kind of chunk first use resources
-    /// that are not free now; other requests are placed as in matching.
+    /// Chooses the nodes of a planned start; None if the request does not fit. Most requests with
+    /// one kind of chunk first use resources that are not free now; other requests are placed as
+    /// for a start now.
     fn place_later(
         &self,
         now: &AvailabilityMap<'s>,
@@ -503,7 +518,8 @@ impl<'s> Pins<'s> {
         Some(Placement { picks })
     }
 
-    /// Nodes for chunks that fit then but not now, for as many chunks as needed.
+    /// The nodes of chunks that fit at the time of `then`, but not now. Returns no more chunks than
+    /// requested.
     fn released_places(
         &self,
         now: &AvailabilityMap<'s>,
@@ -532,8 +548,8 @@ impl<'s> Pins<'s> {
         picks
     }
 
-    /// Places the remaining chunks beside the picks. If they do not fit, places all chunks again
-    /// without the picks.
+    /// Adds nodes for the remaining chunks to the picks. If the remaining chunks do not fit, places
+    /// all chunks again.
     fn complete(
         &self,
         then: &AvailabilityMap<'s>,
@@ -573,13 +589,13 @@ impl<'s> Pins<'s> {
         Some(place::fit(then, shape).ok()?.picks)
     }
 
-    /// Pins a planned start.
+    /// Adds a planned start on the nodes of its claim.
     pub fn book(&mut self, job: JobId, at: Time, until: Time, claim: JobAmounts) {
         for &ix in claim.holds.keys() {
-            self.on.entry(ix).or_default().insert((at, job));
+            self.by_node.entry(ix).or_default().insert((at, job));
         }
         self.pins.insert((at, job), Pin { until, claim });
-        self.beside_bookings.clear();
+        self.free_until.clear();
     }
 
     /// Removes a planned start.
@@ -588,18 +604,18 @@ impl<'s> Pins<'s> {
             return;
         };
         for ix in pin.claim.holds.keys() {
-            if let Some(promises) = self.on.get_mut(ix) {
+            if let Some(promises) = self.by_node.get_mut(ix) {
                 promises.remove(&(at, job));
                 if promises.is_empty() {
-                    self.on.remove(ix);
+                    self.by_node.remove(ix);
                 }
             }
         }
-        self.beside_bookings.clear();
+        self.free_until.clear();
     }
 }
 
-/// Whether a node has these amounts free; ignores system-wide resources.
+/// Whether a node has the amounts `taken` free.
 fn fits_in(room: &FreeResources, taken: &[i64]) -> bool {
     taken
         .iter()
@@ -607,7 +623,7 @@ fn fits_in(room: &FreeResources, taken: &[i64]) -> bool {
         .all(|(taken, free)| *taken == 0 || taken <= free)
 }
 
-/// The free resources of a node over time: each step lasts until the next one begins.
+/// The free resources of a node over time. Each step lasts until the next step begins.
 struct Future {
     ix: NodeIx,
     steps: Vec<(Time, FreeResources)>,
@@ -631,6 +647,7 @@ impl Future {
         least
     }
 
+    /// Reduces the node in `space` to its least free resources from `from` until `until`.
     fn narrow(&self, space: &mut AvailabilityMap, from: Time, until: Time) {
         let room = self.least(from, until);
         if room != *space.room(self.ix) {
@@ -640,6 +657,7 @@ impl Future {
 }
 
 impl NodeEvent {
+    /// Changes the free resources of the node as the event does.
     fn apply(&self, room: &mut FreeResources) {
         if self.begins {
             room.admit(&self.taken, self.owner)

@@ -1,11 +1,13 @@
-//! Which jobs may use reserved resources (M37 to M42).
+//! Determines which jobs may use reserved resources (M37 to M42). A [`Window`] is one occurrence of
+//! a reservation.
 //!
-//! A job that a reservation admits may use the whole cluster. On the nodes of reservations that do
-//! not admit it, a job may use only resources that stay free until its end, as running jobs end and
-//! reservations begin. A job that requests a reservation may use nothing else.
+//! A reservation does not restrict the jobs with access to it. All other jobs may use the nodes of
+//! the reservation only as far as resources are free until the end of the job. This takes into
+//! account that running jobs end and reservations begin. A job that requests a reservation may use
+//! only the resources of this reservation.
 //!
-//! Jobs that the same reservations exclude have the same resources: each such map is computed once
-//! in a cycle and updated by each start.
+//! Jobs that are excluded by the same reservations may use the same resources. The map of these
+//! resources is computed once in a cycle and updated at each start.
 
 use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
@@ -23,27 +25,29 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reservations, the time from which they count, and the running jobs to ignore.
-type Beside<'b> = (&'b [&'b Window], Time, &'b BTreeSet<JobId>);
+/// The reservations that exclude a job, the job's start time, and the running jobs to ignore.
+type Exclusion<'b> = (&'b [&'b Window], Time, &'b BTreeSet<JobId>);
 
-/// For searches that ignore no running job.
+/// An empty set, for searches that ignore no running job.
 static NO_JOBS: BTreeSet<JobId> = BTreeSet::new();
 
-/// The reservations, and the resources that jobs inside use of them.
+/// The reservations, and the reserved resources that jobs inside the reservations use.
 pub struct Windows<'s> {
     state: &'s ClusterState,
     now: Time,
-    /// By reservation and node: end and amounts of each job inside.
+    /// For each reservation and node: the end and the amounts of each job inside.
     inside: BTreeMap<(String, NodeIx), Vec<(Time, Amounts)>>,
-    /// The resources left beside reservations, by their ids.
-    beside: BTreeMap<Vec<&'s str>, AvailabilityMap<'s>>,
+    /// The resources that jobs without access to certain reservations may use. The key is the ids
+    /// of these reservations.
+    left_maps: BTreeMap<Vec<&'s str>, AvailabilityMap<'s>>,
 }
 
-/// The placement of a job beside reservations, or inside the one that it requests.
+/// The placement of a job inside the reservation that it requests, or on resources that
+/// reservations leave.
 pub struct ReservationFit {
-    /// The nodes on which a job fits, or why it does not.
+    /// The nodes on which the job fits. The error is the reason why the job does not fit.
     pub placement: Result<Placement, Reason>,
-    /// Whether the job is inside its reservation: planned starts of other jobs do not apply there.
+    /// Whether the job is inside its reservation. Then it need not respect planned starts.
     pub is_inside: bool,
 }
 
@@ -54,7 +58,7 @@ impl<'s> Windows<'s> {
             state,
             now,
             inside: BTreeMap::new(),
-            beside: BTreeMap::new(),
+            left_maps: BTreeMap::new(),
         };
         for (job, name) in &state.insiders {
             let Some(running) = state.running.get(job) else {
@@ -62,22 +66,21 @@ impl<'s> Windows<'s> {
             };
             for &ix in &running.nodes {
                 if let Some(hold) = state.cluster.node(ix).tenants.get(job) {
-                    windows.note(name, ix, running.until, &hold.taken);
+                    windows.note_job_inside(name, ix, running.until, &hold.taken);
                 }
             }
         }
         windows
     }
 
-    fn note(&mut self, name: &str, ix: NodeIx, until: Time, taken: &Amounts) {
+    fn note_job_inside(&mut self, name: &str, ix: NodeIx, until: Time, taken: &Amounts) {
         self.inside
             .entry((name.to_string(), ix))
             .or_default()
             .push((until, taken.clone()));
     }
 
-    /// Enters a started job; `space` is the map after its start. Its resources in a reservation are
-    /// in use there, and not free for excluded jobs.
+    /// Adds a started job. `space` is the map of free resources after the start.
     pub fn start(
         &mut self,
         class: &ClassKey,
@@ -95,12 +98,12 @@ impl<'s> Windows<'s> {
                 requested.map(|window| window.name().to_string()).collect();
             for (&ix, taken) in &claim.holds {
                 for name in &names {
-                    self.note(name, ix, until, taken);
+                    self.note_job_inside(name, ix, until, taken);
                 }
             }
         }
-        let mut beside = std::mem::take(&mut self.beside);
-        for (ids, left) in &mut beside {
+        let mut left_maps = std::mem::take(&mut self.left_maps);
+        for (ids, left) in &mut left_maps {
             let windows: Vec<&Window> = ids
                 .iter()
                 .filter_map(|id| self.state.windows.get(*id))
@@ -109,10 +112,11 @@ impl<'s> Windows<'s> {
                 self.update_node(left, space, ix, (&windows, self.now, &NO_JOBS));
             }
         }
-        self.beside = beside;
+        self.left_maps = left_maps;
     }
 
-    /// The end of a job that would otherwise end at `end`: some reservations end their jobs.
+    /// The end of a job that would otherwise end at `end`: some reservations end their jobs when
+    /// the reservation ends.
     pub fn end_of(&self, class: &ClassKey, end: Time) -> Time {
         let Some(name) = class.reservation.as_deref() else {
             return end;
@@ -139,9 +143,9 @@ impl<'s> Windows<'s> {
             .min()
     }
 
-    /// The nodes on which reservations let a job of a class run until `until`; None if no
-    /// reservation applies to it. The error is the reason why its requested reservation does not
-    /// admit it.
+    /// The nodes on which reservations allow a job to run from now until `until`; None if no
+    /// reservation restricts the job. The error is the reason why the job may not use the
+    /// reservation that it requests.
     pub fn fit(
         &mut self,
         space: &AvailabilityMap<'s>,
@@ -168,12 +172,12 @@ impl<'s> Windows<'s> {
             from: first.from,
         };
         let ids: Vec<&str> = excluding.iter().map(|window| window.id.as_str()).collect();
-        if !self.beside.contains_key(&ids) {
-            let left = self.left_beside(space, (&excluding, self.now, &NO_JOBS));
-            self.beside.insert(ids.clone(), left);
+        if !self.left_maps.contains_key(&ids) {
+            let left = self.left_by(space, (&excluding, self.now, &NO_JOBS));
+            self.left_maps.insert(ids.clone(), left);
         }
         let placement = self
-            .beside
+            .left_maps
             .get(&ids)
             .map(|left| place::fit(left, &class.shape));
         let placement = placement.and_then(Result::ok).ok_or(reason);
@@ -183,8 +187,8 @@ impl<'s> Windows<'s> {
         }))
     }
 
-    /// The resources that reservations now leave to a job of a class that ends at `until`, as
-    /// computed by [`fit`](Self::fit); None if it was not called for such a job.
+    /// The resources that reservations leave to a job that starts now and ends at `until`, as
+    /// computed by [`fit`](Self::fit). None if `fit` was not called for such a job.
     pub fn left(&self, class: &ClassKey, until: Time) -> Option<&AvailabilityMap<'s>> {
         let excluding = self.excluding(
             class,
@@ -193,11 +197,12 @@ impl<'s> Windows<'s> {
             (self.now, until),
         );
         let ids: Vec<&str> = excluding.iter().map(|window| window.id.as_str()).collect();
-        self.beside.get(&ids)
+        self.left_maps.get(&ids)
     }
 
-    /// The resources of the reservation that a class requests, for a job that ends at `until`; None
-    /// if the reservation is not open or does not admit the job.
+    /// The free resources of the reservation that a class requests, for a job that ends at `until`.
+    /// None if the class requests no reservation, the reservation is not open, or the job may not
+    /// use it.
     pub fn inside(
         &self,
         space: &AvailabilityMap<'s>,
@@ -209,7 +214,8 @@ impl<'s> Windows<'s> {
             .ok()
     }
 
-    /// Whether a node belongs to the reservation that a class requests; true if it requests none.
+    /// Whether a node belongs to the reservation that a class requests; true if the class requests
+    /// no reservation.
     pub fn encloses(&self, class: &ClassKey, node: &str) -> bool {
         let requested = class.reservation.as_deref();
         requested.is_none_or(|requested| {
@@ -220,8 +226,9 @@ impl<'s> Windows<'s> {
         })
     }
 
-    /// Reduces `space`, the resources free at `from`, to those that reservations leave to a job of
-    /// a class that requests no reservation and ends at `until`.
+    /// Removes from `space` the resources that reservations deny to a job that starts at `from` and
+    /// ends at `until`. `space` contains the resources that are free at `from`. The job requests no
+    /// reservation.
     pub fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -232,8 +239,8 @@ impl<'s> Windows<'s> {
         self.narrow_without(&NO_JOBS, space, class, (from, until));
     }
 
-    /// Like [`narrow`](Self::narrow) in a map without the running jobs `gone`, which release
-    /// nothing more.
+    /// Like [`narrow`](Self::narrow), for a map from which the running jobs `gone` are already
+    /// removed.
     pub fn narrow_without(
         &self,
         gone: &BTreeSet<JobId>,
@@ -248,13 +255,13 @@ impl<'s> Windows<'s> {
             (from, until),
         );
         if !excluding.is_empty() {
-            *space = self.left_beside(space, (&excluding, from, gone));
+            *space = self.left_by(space, (&excluding, from, gone));
         }
     }
 
-    /// The first reservation that excludes a job of a class from some of these nodes between two
-    /// times.
-    pub fn in_the_way(
+    /// A reservation that excludes a job of a class from some of these nodes between two times;
+    /// None if there is none.
+    pub fn excluding_reservation(
         &self,
         class: &ClassKey,
         nodes: &[String],
@@ -272,8 +279,8 @@ impl<'s> Windows<'s> {
             .find(|window| nodes.iter().any(|node| window.covers(node)))
     }
 
-    /// Whether a reservation excludes a started job of a class from some of these nodes between two
-    /// times; its own reservation does not.
+    /// Whether a reservation other than the job's own (`inside`) excludes a started job from some
+    /// of these nodes between two times.
     pub fn excludes(
         &self,
         class: &ClassKey,
@@ -287,13 +294,14 @@ impl<'s> Windows<'s> {
         others.any(|window| nodes.iter().any(|node| window.covers(node)))
     }
 
-    /// The ends of reservations after a time, in no order.
+    /// The ends of reservations after a time, in no particular order.
     pub fn ends_after(&self, time: Time) -> impl Iterator<Item = Time> + use<'_, 's> {
         let ends = self.state.windows.values().map(|window| window.to);
         ends.filter(move |&end| end > time && end != Time::NEVER)
     }
 
-    /// The reservations that exclude jobs of a class that run between two times.
+    /// The reservations that exclude jobs of a class that run from `from` until `until`. Jobs with
+    /// a walltime of `length` may request the reservation `requested`.
     fn excluding(
         &self,
         class: &ClassKey,
@@ -312,9 +320,9 @@ impl<'s> Windows<'s> {
             .collect()
     }
 
-    /// The resources free at `from` less those of reservations: on each of their nodes, the minimum
-    /// over time.
-    fn left_beside(&self, space: &AvailabilityMap<'s>, terms: Beside) -> AvailabilityMap<'s> {
+    /// The resources of `space` that the reservations leave: on each node of the reservations, the
+    /// minimum of the free amounts over time.
+    fn left_by(&self, space: &AvailabilityMap<'s>, terms: Exclusion) -> AvailabilityMap<'s> {
         let mut left = space.clone();
         let nodes: BTreeSet<NodeIx> = terms
             .0
@@ -327,13 +335,13 @@ impl<'s> Windows<'s> {
         left
     }
 
-    /// Updates one node of a map beside reservations.
+    /// Updates one node in `left`, the map of the resources that the reservations leave.
     fn update_node(
         &self,
         left: &mut AvailabilityMap<'s>,
         space: &AvailabilityMap<'s>,
         ix: NodeIx,
-        (windows, from, gone): Beside,
+        (windows, from, gone): Exclusion,
     ) {
         let name = &self.state.cluster.node(ix).name;
         let here: Vec<&Window> = windows
@@ -357,13 +365,13 @@ impl<'s> Windows<'s> {
             .filter_map(|share| self.state.cluster.find(&share.node))
     }
 
-    /// The minimum of each resource of a node at the times at which reservations begin there. The
-    /// node is no longer empty for exclusive jobs.
+    /// For each resource of a node, the minimum of the free amount at the times at which the
+    /// reservations begin. The node counts as in use, so that no exclusive job starts on it.
     fn least(
         &self,
         room: &FreeResources,
         ix: NodeIx,
-        (windows, from, gone): Beside,
+        (windows, from, gone): Exclusion,
     ) -> FreeResources {
         let mut least = room.clone();
         least.admit(&self.state.cluster.catalog.nothing(), JobOwner::default());
@@ -380,8 +388,8 @@ impl<'s> Windows<'s> {
         least
     }
 
-    /// The amounts that running jobs on a node release between two times, without the jobs in
-    /// `gone`.
+    /// The amounts that the running jobs on a node, except those in `gone`, release between two
+    /// times.
     fn released(&self, ix: NodeIx, gone: &BTreeSet<JobId>, (from, by): (Time, Time)) -> Amounts {
         let mut released = self.state.cluster.catalog.nothing();
         for (job, hold) in &self.state.cluster.node(ix).tenants {
@@ -398,7 +406,8 @@ impl<'s> Windows<'s> {
         released
     }
 
-    /// The part of a reservation on a node that jobs inside do not use at a time.
+    /// The resources on a node that belong to a reservation and that jobs inside the reservation do
+    /// not use at the time `at`.
     fn unused(&self, window: &Window, ix: NodeIx, at: Time) -> Amounts {
         let mut unused = self.share(window, ix);
         let inside = self
@@ -415,8 +424,8 @@ impl<'s> Windows<'s> {
         unused
     }
 
-    /// All resources of a reservation on a node: jobs inside need not follow the shape of its tasks
-    /// (M38).
+    /// The sum of the resources of a reservation on a node: the chunks of jobs inside need not
+    /// match those of the reservation (M38).
     fn share(&self, window: &Window, ix: NodeIx) -> Amounts {
         let node = self.state.cluster.node(ix);
         let here: Vec<NodeShare> = window
@@ -436,7 +445,8 @@ impl<'s> Windows<'s> {
             .map_or_else(|| self.state.cluster.catalog.nothing(), |hold| hold.taken)
     }
 
-    /// The resources of the requested reservation alone.
+    /// The free resources inside the requested reservation, for a job that ends at `until`. The
+    /// error is the reason why the job may not use the reservation.
     fn within(
         &self,
         space: &AvailabilityMap<'s>,
@@ -480,7 +490,7 @@ impl<'s> Windows<'s> {
                 left: last.since(self.now).to_string(),
             });
         }
-        // M39: other reservations of the same whole nodes must admit the job, too.
+        // M39: the job must also have access to other reservations of the same whole nodes.
         let excluding = self.excluding(class, Some(requested), length, (self.now, until));
         let closed: BTreeSet<NodeIx> = excluding
             .iter()
@@ -492,7 +502,7 @@ impl<'s> Windows<'s> {
         Ok(AvailabilityMap::of_rooms(&self.state.cluster, free_inside).like(space))
     }
 
-    /// The free resources within these reservations, by node.
+    /// The free resources inside these reservations, by node.
     fn free_inside(
         &self,
         space: &AvailabilityMap<'s>,

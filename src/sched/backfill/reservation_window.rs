@@ -1,8 +1,8 @@
-//! Places a reservation: finds nodes for a request over a period, on what running jobs and other
-//! reservations leave free throughout.
+//! Places a reservation: finds nodes with enough resources that neither running jobs nor other
+//! reservations use at any time of the reservation's period.
 //!
-//! A running job uses its nodes until the end of its walltime. Planned starts of waiting jobs do
-//! not count, as in PBS: they are planned again around the reservation.
+//! A running job uses its nodes until the end of its walltime. As in PBS, planned starts of waiting
+//! jobs do not count: the scheduler plans these starts again after the reservation is placed.
 
 use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
@@ -23,18 +23,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The request for a reservation.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowRequest<'a> {
-    /// The resources.
+    /// The requested resources.
     pub request: &'a Request,
-    /// The start.
+    /// The time at which the reservation begins.
     pub from: Time,
-    /// The end.
+    /// The time at which the reservation ends.
     pub to: Time,
-    /// The name of a reservation to ignore: the one that is altered.
+    /// The name of the reservation that is altered, which is ignored; empty for a new reservation.
     pub except: &'a str,
 }
 
-/// Returns the shares of the reservation, chunk by chunk, or why it does not fit. `inside` are jobs
-/// that run in reservations: their resources belong to these.
+/// Returns the shares of nodes of the reservation, one for each chunk. The error is the reason why
+/// the reservation does not fit. `inside` are jobs that run inside reservations; they are ignored,
+/// because their resources are already counted for their reservations.
 pub fn place(
     state: &ClusterState,
     wanted: &WindowRequest,
@@ -58,8 +59,8 @@ pub fn place(
     )
 }
 
-/// Whether no other job or reservation uses these shares during the period. Then a reservation that
-/// has begun keeps its nodes.
+/// Whether no job outside a reservation and no other reservation uses these shares during the
+/// period. Then a reservation that has begun keeps its nodes when it is altered.
 pub fn keeps(
     state: &ClusterState,
     wanted: &WindowRequest,
@@ -82,7 +83,7 @@ pub fn keeps(
     })
 }
 
-/// The resources that are free during the whole period.
+/// The resources that are free during the whole period of a reservation.
 fn throughout<'s>(
     state: &'s ClusterState,
     wanted: &WindowRequest,
@@ -91,7 +92,8 @@ fn throughout<'s>(
 ) -> AvailabilityMap<'s> {
     let mut space = AvailabilityMap::now(&state.cluster);
     for (job, running) in &state.running {
-        // A job past its walltime is assumed to end at once.
+        // A job past its walltime is assumed to end soon, but not before a reservation that begins
+        // now.
         let has_ended = running.until.max(now) <= wanted.from && wanted.from > now;
         if has_ended || inside.contains(job) {
             release(state, &mut space, *job, &running.nodes);
@@ -123,8 +125,8 @@ fn release(state: &ClusterState, space: &mut AvailabilityMap, job: JobId, nodes:
     }
 }
 
-/// The maximum of each resource of each node that reservations use at the same time, from `from`
-/// on. It occurs when one of them begins.
+/// For each resource of each node, the maximum that reservations use at the same time, from `from`
+/// on. A maximum always occurs when a reservation begins.
 fn most_at_once(
     state: &ClusterState,
     windows: &[&Window],
@@ -169,7 +171,8 @@ fn existing_shares(state: &ClusterState, window: &Window) -> Vec<NodeShare> {
         .collect()
 }
 
-/// All resources of each of these nodes, as shares; the error is the name of an unknown node.
+/// All resources of each of these nodes, as one share per node. The error is the name of an unknown
+/// node.
 pub fn whole(state: &ClusterState, names: &[String]) -> Result<Vec<NodeShare>, String> {
     names
         .iter()
@@ -209,7 +212,8 @@ mod tests {
     use crate::model::time::Span;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// The nodes for a request from `from` to `to`, in seconds.
+    /// The nodes of a reservation from `from` to `to` (in seconds) that replaces R9. The error is
+    /// the reason's code. Job 8 runs inside a reservation.
     fn placed(fixture: &TestCluster, text: &str, from: i64, to: i64) -> Result<String, String> {
         let job = fixture.job(99, text);
         let at = |seconds| Time(0) + Span::seconds(seconds);
@@ -237,6 +241,7 @@ mod tests {
             .map_err(|reason| reason.code().to_string())
     }
 
+    /// Adds a reservation on one node; `hours` are its beginning and end.
     fn window(fixture: &mut TestCluster, id: &str, text: &str, hours: (i64, i64)) {
         let (request, node) = text.split_once(" on ").unwrap();
         let chunks = fixture.job(98, request).spec.request.select.chunks.clone();
@@ -265,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_lies_where_jobs_have_ended() {
+    fn a_reservation_gets_nodes_of_jobs_that_end_before_it() {
         let fixture = cluster("2 x ncpus=4").running(1, "select=1:ncpus=3", "n1", 3600);
         assert_eq!(placed(&fixture, "select=1:ncpus=4", 0, 60), Ok("n2".into()));
         assert_eq!(
@@ -283,14 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn reservations_leave_what_none_uses_at_the_same_time() {
+    fn only_reservations_at_the_same_time_are_added_up() {
         let mut fixture = cluster("1 x ncpus=8");
         window(&mut fixture, "R1", "select=1:ncpus=3 on n1", (1, 2));
         window(&mut fixture, "R2", "select=1:ncpus=3 on n1", (2, 3));
         assert_eq!(
             placed(&fixture, "select=1:ncpus=5", 0, 4 * 3600),
             Ok("n1".into()),
-            "the two are never open at the same time"
+            "R1 and R2 are never open at the same time"
         );
         assert_eq!(
             placed(&fixture, "select=1:ncpus=6", 0, 4 * 3600),
@@ -309,14 +314,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_in_a_reservation_does_not_count_twice() {
+    fn a_job_inside_a_reservation_does_not_count_in_addition_to_it() {
         let mut fixture = cluster("1 x ncpus=8").running(8, "select=1:ncpus=3", "n1", 7200);
         window(&mut fixture, "R1", "select=1:ncpus=3 on n1", (0, 2));
         assert_eq!(placed(&fixture, "select=1:ncpus=5", 0, 60), Ok("n1".into()));
     }
 
     #[test]
-    fn whole_nodes_are_closed() {
+    fn no_other_reservation_uses_nodes_reserved_as_a_whole() {
         let mut fixture = cluster("2 x ncpus=8:mem=4gb");
         let shares = whole(&fixture.state, &["n1".to_string()]).unwrap();
         let taken: Vec<String> = shares[0]
@@ -338,9 +343,8 @@ mod tests {
         assert_eq!(placed(&fixture, "select=1:ncpus=0", 0, 60), Ok("n2".into()));
     }
 
-    /// A reservation that has begun keeps its nodes while no other job or reservation uses them.
     #[test]
-    fn shares_are_kept_while_no_other_uses_them() {
+    fn a_reservation_keeps_its_shares_if_no_other_job_or_reservation_uses_them() {
         let mut fixture = cluster("2 x ncpus=4:mem=4gb").running(1, "select=1:ncpus=2", "n1", 3600);
         window(&mut fixture, "R1", "select=1:ncpus=1 on n2", (2, 3));
         fixture = fixture.queued(5, "select=1");
@@ -405,8 +409,7 @@ mod tests {
         ));
     }
 
-    /// A job that ends at the beginning of a reservation does not conflict, unless it is past its
-    /// walltime.
+    /// A reservation may begin when a job ends, but not now if the job runs past its walltime.
     #[test]
     fn an_overdue_job_is_not_expected_to_end_now() {
         let fixture = cluster("1 x ncpus=4")

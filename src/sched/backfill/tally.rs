@@ -1,19 +1,19 @@
-//! Free amounts as a step function of time: the calendar where nodes are interchangeable.
+//! Free amounts as a step function of time. The calendar uses it if nodes are interchangeable.
 //!
-//! Example: 16 CPUs, 8 of them in use until 1:00, and all 16 planned from 1:00 to 2:00: 8 free from
-//! now on, 0 from 1:00, 16 from 2:00. Whether and when a job fits is a walk over the steps; nodes
-//! are chosen when the job starts.
+//! Example: 8 of 16 CPUs are in use until 1:00, and a planned start uses all 16 from 1:00 to 2:00.
+//! Then 8 CPUs are free from now on, 0 from 1:00, and 16 from 2:00. A walk over these steps finds
+//! when a job fits. Nodes are chosen when the job starts.
 
 use crate::model::time::{Span, Time};
 
-/// The free amounts over time, in the order of the counted resources.
+/// The free amounts of the counted resources over time.
 #[derive(Clone, Debug)]
 pub struct FreeTimeline {
     /// The number of counted resources.
     width: usize,
-    /// The beginning of each step; the last one does not end.
+    /// The beginning of each step. The last step has no end.
     begins: Vec<Time>,
-    /// The free amounts, step by step.
+    /// The free amounts: `width` values for each step.
     free: Vec<i64>,
 }
 
@@ -27,7 +27,7 @@ impl FreeTimeline {
         }
     }
 
-    /// Adds amounts from `at` on, which is not before the beginning of the last step.
+    /// Adds amounts from the time `at` on. `at` must not be before the beginning of the last step.
     pub fn release(&mut self, at: Time, amounts: impl Iterator<Item = i64>) {
         let last = self.free.len() - self.width;
         if self.begins.last() != Some(&at) {
@@ -40,12 +40,12 @@ impl FreeTimeline {
         }
     }
 
-    /// Takes amounts from `from` until `until`.
+    /// Subtracts amounts from the free amounts between `from` and `until`.
     pub fn take(&mut self, amounts: &[i64], from: Time, until: Time) {
         self.change(amounts, from, until, -1);
     }
 
-    /// Gives amounts back from `from` until `until`.
+    /// Adds amounts to the free amounts between `from` and `until`.
     pub fn give(&mut self, amounts: &[i64], from: Time, until: Time) {
         self.change(amounts, from, until, 1);
     }
@@ -66,7 +66,7 @@ impl FreeTimeline {
         }
     }
 
-    /// The step that begins at this time; inserted if there is none.
+    /// The index of the step that begins at `time`. Inserts the step if it does not exist.
     fn step_at(&mut self, time: Time) -> usize {
         let place = self.begins.partition_point(|begin| *begin < time);
         if self.begins.get(place) != Some(&time) && place > 0 {
@@ -90,7 +90,8 @@ impl FreeTimeline {
         short.map(|step| self.begins[step].max(from))
     }
 
-    /// The first time, `from` or later, from which these amounts are free for this long.
+    /// The earliest time, not before `from`, from which these amounts are free for `span`; None if
+    /// there is no such time.
     pub fn earliest(&self, amounts: &[i64], span: Span, from: Time) -> Option<Time> {
         let mut step = self.begins.partition_point(|begin| *begin <= from).max(1) - 1;
         let mut at = from;
@@ -107,6 +108,7 @@ impl FreeTimeline {
         }
     }
 
+    /// Whether these amounts are free in a step.
     fn suffices(&self, step: usize, amounts: &[i64]) -> bool {
         let free = &self.free[step * self.width..(step + 1) * self.width];
         free.iter()
@@ -128,7 +130,7 @@ mod tests {
             .collect()
     }
 
-    /// 8 of 16 free until 100, and a planned start of all from 100 to 200.
+    /// 8 of 16 CPUs are free until 100; a planned start uses all 16 from 100 to 200.
     fn promised() -> FreeTimeline {
         let mut tally = FreeTimeline::new(Time(0), vec![8]);
         tally.release(Time(100), [8].into_iter());

@@ -1,8 +1,8 @@
-//! Free resources over time: running jobs release theirs at the end of their walltime. Finds the
-//! time at which a request fits, without planned starts.
+//! The free resources over time, without planned starts: running jobs release their resources at
+//! the end of their walltime. Finds the earliest time at which a request fits.
 //!
-//! Avoids one trial per running job: doubles the number of ends until the request fits, then
-//! bisects.
+//! The search does not try the end of every job. It doubles the number of ended jobs until the
+//! request fits, and then bisects.
 
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
@@ -22,29 +22,33 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct LaterResources<'s> {
     /// The time.
     pub at: Time,
-    /// The resources free then.
+    /// The resources that are free at that time.
     pub space: AvailabilityMap<'s>,
-    /// The number of ends up to that time.
+    /// The number of jobs that have ended by that time.
     ended: usize,
 }
 
-/// The known ends, soonest first.
+/// The known ends of running jobs and of jobs started in this cycle.
 #[derive(Clone)]
 pub struct Timeline<'s> {
     state: &'s ClusterState,
     now: Time,
+    /// The jobs started in this cycle, with their ends.
     started: BTreeMap<JobId, (JobAmounts, Time)>,
+    /// The known ends, soonest first.
     ends: Vec<(Time, JobId)>,
-    /// The ends of jobs started in this cycle, not yet sorted in.
-    newcomers: Vec<(Time, JobId)>,
-    /// The last job of each shared place and its end: it keeps shared resources until then.
+    /// The ends of jobs started in this cycle that are not in `ends` yet.
+    unsorted_ends: Vec<(Time, JobId)>,
+    /// For each resource that subjobs share on a host: the last subjob to end, and its end. The
+    /// resource is in use until that end.
     last_users: BTreeMap<SharedPlace, (Time, JobId)>,
-    /// The amounts of jobs on nodes that differ from those in use now because of shared resources.
+    /// The amounts that a job releases on a node at its end, if they differ from the amounts in use
+    /// because of shared resources.
     inherited: BTreeMap<(JobId, NodeIx), Amounts>,
 }
 
 impl<'s> Timeline<'s> {
-    /// The ends of running jobs and of those that this cycle has started.
+    /// A timeline with all running jobs and the jobs that this cycle has started.
     pub fn new(
         state: &'s ClusterState,
         started: BTreeMap<JobId, (JobAmounts, Time)>,
@@ -66,13 +70,13 @@ impl<'s> Timeline<'s> {
         }
         ends.sort_unstable();
         let jobs: Vec<JobId> = started.keys().copied().collect();
-        let (newcomers, last_users, inherited) = Default::default();
+        let (unsorted_ends, last_users, inherited) = Default::default();
         let mut timeline = Timeline {
             state,
             now,
             started,
             ends,
-            newcomers,
+            unsorted_ends,
             last_users,
             inherited,
         };
@@ -82,16 +86,18 @@ impl<'s> Timeline<'s> {
         timeline
     }
 
-    /// Enters a started job.
-    pub fn enter(&mut self, job: JobId, claim: JobAmounts, until: Time) {
+    /// Adds a started job.
+    pub fn add_started(&mut self, job: JobId, claim: JobAmounts, until: Time) {
         self.started.insert(job, (claim, until));
         self.inherit(job);
         if until != Time::NEVER {
-            self.newcomers.push((until.max(self.now + OVERDUE), job));
+            self.unsorted_ends
+                .push((until.max(self.now + OVERDUE), job));
         }
     }
 
-    /// Resources that a started job shares with others are not free before it ends either.
+    /// If a started job ends later than the subjobs with which it shares resources, the started job
+    /// releases these resources, at its end.
     fn inherit(&mut self, job: JobId) {
         let Some((claim, until)) = self.started.get(&job) else {
             return;
@@ -113,6 +119,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
+    /// Transfers a shared resource from the last user `before` to the started job on node `ix`.
     fn transfer(
         &mut self,
         before: JobId,
@@ -137,16 +144,16 @@ impl<'s> Timeline<'s> {
         self.inherited.insert((job, ix), own);
     }
 
-    /// Sorts in the ends of started jobs; call this before any query.
-    pub fn settle(&mut self) {
-        if !self.newcomers.is_empty() {
-            self.ends.append(&mut self.newcomers);
-            // Both parts are sorted, or nearly so: the stable sort merges them.
+    /// Sorts the ends of started jobs into the known ends. Must be called before any query.
+    pub fn sort_ends(&mut self) {
+        if !self.unsorted_ends.is_empty() {
+            self.ends.append(&mut self.unsorted_ends);
+            // Both parts are (nearly) sorted, so the stable sort merges them quickly.
             self.ends.sort();
         }
     }
 
-    /// The resources that are free now.
+    /// The resources `space`, which are free now.
     pub fn at_present(&self, space: &AvailabilityMap<'s>) -> LaterResources<'s> {
         LaterResources {
             at: self.now,
@@ -155,14 +162,14 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Advances to a later time.
+    /// Advances `later` to the time `at`, which is not earlier.
     pub fn advance(&self, later: &mut LaterResources<'s>, at: Time) {
         let ended = self.ends.partition_point(|&(end, _)| end <= at);
         self.shift(&mut later.space, later.ended, ended);
         (later.at, later.ended) = (at, ended);
     }
 
-    /// The next end after a time.
+    /// The next known end after a time; None if there is none.
     pub fn next_end(&self, time: Time) -> Option<Time> {
         self.ends
             .get(self.ends.partition_point(|&(end, _)| end <= time))
@@ -178,8 +185,8 @@ impl<'s> Timeline<'s> {
         nodes
     }
 
-    /// The first time, now or later, at which a request fits without planned starts. The error is
-    /// the map after all ends.
+    /// The resources at the earliest time, now or later, at which a request fits without regard to
+    /// planned starts. If it never fits, the error is the map of resources after all known ends.
     pub fn earliest(
         &self,
         space: &AvailabilityMap<'s>,
@@ -203,8 +210,8 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Bisects between a number of ends that is too small and one that suffices; `space` is the map
-    /// after the latter.
+    /// Finds the smallest number of ends after which a request fits, between `too_few` and
+    /// `enough`. `space` is the map after `enough` ends.
     fn bisect(
         &self,
         mut space: AvailabilityMap<'s>,
@@ -238,7 +245,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// The number of ends up to the time of the `count`th end, including all others at that time.
+    /// The number of ends up to the time of the `count`th end, including all ends at that time.
     fn ends_with_ties(&self, count: usize) -> usize {
         match self.ends.get(count.max(1) - 1) {
             Some(&(time, _)) => self.ends.partition_point(|&(end, _)| end <= time),
@@ -246,7 +253,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Moves a map from the time after `from` ends to the time after `to` ends.
+    /// Changes a map from the state after `from` ends to the state after `to` ends.
     fn shift(&self, space: &mut AvailabilityMap, from: usize, to: usize) {
         for &(_, job) in self.ends.get(from..to).unwrap_or(&[]) {
             self.holds_of(job, |ix, taken, owner| space.dismiss(ix, taken, owner));
@@ -256,7 +263,8 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Calls `each` with each node of a running or started job, its amounts there, and its owner.
+    /// Calls `each` with each node of a running or started job, the amounts that the job releases
+    /// on the node, and the owner.
     fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], JobOwner)) {
         let mut each = |ix: NodeIx, taken: &[i64], owner| {
             let inherited = self.inherited.get(&(job, ix));
@@ -282,7 +290,7 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
-    fn the_first_sufficient_end_is_found() {
+    fn a_start_is_planned_for_the_first_end_that_frees_enough() {
         for wanted in 1..=9 {
             let mut fixture = cluster("9 x ncpus=1");
             for job in 1..=9 {
@@ -299,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_at_the_same_time_count_together() {
+    fn all_jobs_that_end_at_the_same_time_count() {
         let fixture = cluster("3 x ncpus=1")
             .running(1, "select=1:ncpus=1", "n1", 50)
             .running(2, "select=1:ncpus=1", "n2", 50)
@@ -311,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_job_releases_nothing() {
+    fn no_start_is_planned_for_the_end_of_an_endless_job() {
         let fixture = cluster("1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", i64::MAX);
         let fixture = fixture.queued(2, "select=1:ncpus=1");
         assert_eq!(fixture.booked(), "");
@@ -319,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_started_in_this_cycle_end_too() {
+    fn a_start_is_planned_for_the_end_of_a_job_started_in_this_cycle() {
         let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=4 walltime=60")
             .queued(2, "select=1:ncpus=4");

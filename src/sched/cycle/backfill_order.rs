@@ -1,10 +1,10 @@
-//! The order in which jobs are backfilled, once all planned starts are given.
+//! The order in which jobs are backfilled, once the cycle plans no more starts.
 //!
-//! `firstfit` uses the order of priority. With `order = "shortest"`, the shortest walltime comes
-//! first (EASY-SJBF); with `bestfit`, the highest value of the metric (M30). Priority decides
-//! between equals. Free resources only shrink within a cycle, so one pass in this order equals
-//! taking the best job that fits again and again. With `greedy`, the most valuable combination
-//! comes first.
+//! `firstfit` uses the order of priority. With `order = "shortest"`, the job with the shortest
+//! walltime comes first (EASY-SJBF); with `bestfit`, the job with the highest value of the metric
+//! (M30). Between equal jobs, priority decides. Free resources only shrink within a cycle;
+//! therefore one pass in this order has the same result as repeatedly starting the best job that
+//! fits. With `greedy`, the combination of jobs with the highest total value starts first.
 
 use super::greedy;
 use super::state::CycleState;
@@ -13,13 +13,13 @@ use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::priority::ranking::Ranking;
 use crate::sched::view::shape::{ClassKey, Shape};
 
-/// Puts the rest of the queue into backfill order, once all planned starts are given. Requests that
-/// do not fit now drop out.
+/// Puts the jobs that have not been considered yet into backfill order. First refuses jobs whose
+/// requests do not fit now.
 pub fn reorder<'s>(ranking: &mut Ranking<'s>, cycle: &mut CycleState<'s>, cache: &mut CycleCache) {
     if cycle.may_refuse_together() {
-        cache.wake(&cycle.space, cycle.placement());
+        cache.find_changed_nodes(&cycle.space, cycle.placement());
         ranking.dismiss(|members| cycle.refuse_together(members, cache));
-        cache.settle();
+        cache.keep_used_results();
     }
     let backfill = cycle.backfill();
     match (backfill.policy, backfill.order) {
@@ -47,7 +47,8 @@ pub fn metric_value(metric: Metric, class: &ClassKey, cycle: &CycleState) -> i64
     }
 }
 
-/// Processor equivalents in thousandths: the largest share of any resource times all CPUs.
+/// The processor equivalents of a request, in thousandths: the largest fraction of any resource of
+/// the cluster that the request needs, multiplied by the number of all CPUs.
 fn equivalents(shape: &Shape, cycle: &CycleState) -> i64 {
     crate::sched::view::processor_equivalents::thousandths(&shape.total, &cycle.state.cluster)
 }
@@ -57,7 +58,7 @@ mod tests {
     use crate::model::policy::{Filling, Metric};
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// 20 CPUs, 10 of them free until the planned start of job 2 at 3600.
+    /// 10 of 20 CPUs are free until the planned start of job 2 at 3600.
     fn with_metric(metric: Metric) -> TestCluster {
         let mut fixture =
             cluster("1 x ncpus=20:mem=100gb").running(1, "select=1:ncpus=10", "n1", 3600);
@@ -68,9 +69,10 @@ mod tests {
         fixture.queued(2, "select=1:ncpus=20 walltime=1:00:00")
     }
 
-    /// M30: a processor equivalent is the largest share of any resource, in CPUs.
+    /// M30: the processor equivalents of a request are the largest fraction of any resource that it
+    /// needs, multiplied by the number of all CPUs.
     #[test]
-    fn m30_processor_equivalents_use_the_largest_share() {
+    fn m30_processor_equivalents_use_the_largest_fraction_of_a_resource() {
         let of = |metric, one: &str, other: &str| {
             with_metric(metric).queued(3, one).queued(4, other).starts()
         };
@@ -91,7 +93,7 @@ mod tests {
         assert_eq!(of(Metric::Pe, narrow, fat), "4 on n1");
     }
 
-    /// M30: best fit applies only behind the blocked job.
+    /// M30: before the first blocked job, best fit does not change the order.
     #[test]
     fn m30_priority_decides_until_a_job_is_blocked() {
         let mut fixture = cluster("1 x ncpus=4")

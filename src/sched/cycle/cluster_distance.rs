@@ -1,7 +1,7 @@
-//! Passes by distance from a job's cluster (Q5, Q17). Each pass allows nodes farther away than the
-//! pass before. So a node takes no job while a nearer job, or an equally near one of higher
-//! priority, fits there. This equals each host choosing its best job (X20), with the usual order of
-//! the queue.
+//! Passes by the distance of nodes from a job's cluster (Q5, Q17). A cluster is a label of nodes
+//! and jobs, as in Qube!. Each pass allows nodes that are farther away than those of the previous
+//! pass. Therefore no job starts on a node while a nearer job fits there, or an equally near job of
+//! higher priority. The result is the same as if each host chose its best job (X20).
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -10,26 +10,27 @@ use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{Candidate, Ranking};
 
-/// Starts the jobs that fit in one pass, without verdicts for the others. If the policy plans
-/// starts, the pass ends at the first job that is blocked on all its nodes, so that this job gets
-/// its planned start before any job behind it is considered (G4).
+/// Starts the jobs that fit in one pass, and records no verdicts for the other jobs. Unless the
+/// backfill policy is `Skip`, the pass ends at the first job that already has a planned start or is
+/// blocked on all nodes that it may use. The cycle later plans the start of this job before it
+/// considers any job of lower priority (G4).
 pub fn start_near<'s>(mut ranking: Ranking<'s>, whole: &'s Resolved, cycle: &mut CycleState<'s>) {
-    let promises = cycle.backfill().policy != Filling::Skip;
+    let stops_at_blocked_job = cycle.backfill().policy != Filling::Skip;
     while let Some(job) = ranking.next() {
         if cycle.has_started(job.job) {
             ranking.follow(job);
             continue;
         }
-        if promises && cycle.state.bookings.promise(job.job).is_some() {
+        if stops_at_blocked_job && cycle.state.bookings.promise(job.job).is_some() {
             break;
         }
-        cycle.consider();
+        cycle.count_considered();
         match cycle::place(job, Pass::Order, cycle) {
-            Ok(attempt) => {
-                launch::launch(job, attempt, cycle);
+            Ok(possible_start) => {
+                launch::launch(job, possible_start, cycle);
                 ranking.follow(job);
             }
-            Err(_) if promises && is_blocked(job, whole, cycle) => break,
+            Err(_) if stops_at_blocked_job && is_blocked(job, whole, cycle) => break,
             Err(_) => ranking.pass(job),
         }
     }
@@ -52,7 +53,7 @@ mod tests {
     use crate::model::policy::PriorityOrder;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// Two nodes of a cluster, one of them in use for a while, and a small node elsewhere.
+    /// Nodes n1 and n2 in cluster /a, and a small node n3 in cluster /b. n1 is in use until 100.
     fn fixture() -> TestCluster {
         let terms = |path: &str| NodeTerms {
             cluster: path.parse().unwrap(),
@@ -69,10 +70,10 @@ mod tests {
         fixture
     }
 
-    /// G4: a nearer job does not pass a job with a planned start, unless the policy skips blocked
-    /// jobs.
+    /// G4: a near job starts before a job with a planned start only if it does not delay that
+    /// start, or if the policy skips blocked jobs.
     #[test]
-    fn nearer_jobs_delay_no_planned_start() {
+    fn near_jobs_delay_no_planned_start() {
         let fixture = fixture().queued(1, "select=2:ncpus=4 walltime=50 cluster=/a");
         let mut fixture = fixture.queued(2, "select=1:ncpus=4 walltime=1000 cluster=/a");
         assert_eq!(

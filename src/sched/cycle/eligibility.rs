@@ -1,9 +1,10 @@
 //! Eligibility: which waiting jobs a cycle considers, if the number of idle jobs is limited (M24).
 //!
-//! Each cycle makes the list once, in order of priority. The cycle considers the jobs on the list;
-//! other jobs to which the limit applies wait for the next list. A job takes no place on the list
-//! if it cannot start in any case: no node could ever run it, its priority is too low, it is
-//! deferred, or its queue is stopped.
+//! Each cycle makes a list of eligible jobs once, in order of priority. Of the jobs to which a
+//! limit on idle jobs applies, the cycle considers only those on the list; the others wait for the
+//! list of a later cycle. Some jobs take no place on the list, because they cannot start in any
+//! case: no node could ever run the job, its priority is too low, it is deferred, its queue is
+//! stopped, or site times do not allow it.
 
 use super::limits::LimitCounters;
 use super::state::CycleState;
@@ -21,7 +22,7 @@ use crate::sched::view::shape::ClassId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Lists the jobs that this cycle considers.
+/// Returns the list of eligible jobs; empty without limits on idle jobs.
 pub(super) fn list<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
@@ -32,7 +33,8 @@ pub(super) fn list<'s>(
         .unwrap_or_default()
 }
 
-/// Makes the list and returns it with its limit counters; None without limits on idle jobs.
+/// Returns the list of eligible jobs and the counters of the limits on idle jobs; None without such
+/// limits.
 pub(in crate::sched) fn list_with<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
@@ -75,8 +77,9 @@ pub(in crate::sched) fn list_with<'s>(
     Some((eligible, counters))
 }
 
-/// Sets the verdicts of classes with only some of their jobs on the list. The class gets the reason
-/// why its other jobs wait; each waiting job on the list gets the verdict of its class or shape.
+/// Sets the verdicts of classes (of equal jobs) with only some of their jobs on the list. The class
+/// gets the reason why its unlisted jobs wait. Each waiting job on the list gets the previous
+/// verdict of the class or shape as its own verdict. `names` returns the verdict names of a class.
 pub(super) fn set_verdicts(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 2]>) {
     if plan.eligible.0.is_empty() {
         return;
@@ -96,7 +99,7 @@ pub(super) fn set_verdicts(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[C
         }
         plan.verdicts.push((*class, few.why.clone()));
     }
-    // A job that starts leaves the list, so another job may be considered.
+    // A job that starts leaves the list, so the next cycle may consider another job.
     if !plan.starts.is_empty() {
         plan.request_cycle(plan.now + Span(1));
     }
@@ -135,9 +138,9 @@ mod tests {
         jobs.map(code).collect()
     }
 
-    /// M24.
+    /// M24: listed jobs report the lack of resources, other jobs the limit on idle jobs.
     #[test]
-    fn listed_jobs_wait_for_resources_and_others_for_the_list() {
+    fn listed_jobs_wait_for_resources_and_unlisted_jobs_for_the_list() {
         let fixture = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
             9,
             "select=1:ncpus=4",
@@ -217,7 +220,7 @@ mod tests {
         );
     }
 
-    /// The forecast makes the list again as time passes, and gives each job its reason.
+    /// Each cycle of the forecast makes a new list, and each waiting job gets a reason.
     #[test]
     fn the_forecast_starts_unlisted_jobs_later() {
         let fixture = limited("1 x ncpus=1", "user = \"*\"\nidle = { jobs = 1 }");
@@ -274,7 +277,7 @@ mod tests {
 
     /// I13: the list also decides which jobs accrue eligible time.
     #[test]
-    fn each_job_of_a_partly_listed_class_is_judged() {
+    fn only_listed_jobs_of_a_class_accrue_eligible_time() {
         use crate::model::job::eligible_time::OwnLimit;
         let fixture = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
             9,

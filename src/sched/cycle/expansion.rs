@@ -1,14 +1,14 @@
-//! Arrays with a limit of their own may exceed it if resources would otherwise be idle (Q15,
-//! `expand`).
+//! An array may limit the number of its running subjobs. With `expand`, it may exceed this limit if
+//! resources would otherwise be idle (Q15).
 //!
-//! Example: 8 CPUs; an array of 100 subjobs, 2 at once, that expands to 5; and one job of another
-//! user behind it. Two subjobs start at the array's turn, then the other job, then three more
-//! subjobs and never a fourth.
+//! Example: on 8 CPUs, an array of 100 subjobs runs 2 subjobs at once and may expand to 5. A job of
+//! another user waits behind the array. Two subjobs start, then the other job, then three more
+//! subjobs. The remaining CPUs stay idle.
 //!
-//! This is the last pass of a cycle: all waiting jobs have been considered and all planned starts
-//! are given, so that no over-limit start delays one of them. Of several such arrays, the first in
-//! the queue takes all that it may. Over-limit subjobs are marked
-//! ([`crate::sched::view::plan::Start::beyond`]): they are preempted first.
+//! This is the last pass that starts jobs in a cycle. All waiting jobs have been considered and all
+//! starts are planned, therefore no over-limit subjob delays another job. Of several such arrays,
+//! the first in the queue starts as many over-limit subjobs as it may. Over-limit subjobs are
+//! marked ([`crate::sched::view::plan::Start::beyond`]), because they are preempted first.
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -22,7 +22,7 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::Class;
 use std::cmp::Reverse;
 
-/// Starts over-limit subjobs of arrays that have reached their own limit.
+/// Starts over-limit subjobs of arrays that have reached their limit on running subjobs.
 pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     if state.expanding.is_empty() {
@@ -42,10 +42,12 @@ pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) 
     }
 }
 
-/// A class of array subjobs that may exceed the array's limit, or of such subjobs that start again.
+/// An array whose subjobs may exceed the array's limit, or a class of such subjobs that have
+/// started before and were requeued.
 struct ExpandingClass<'s> {
+    /// The position of the first waiting subjob.
     head: QueuePosition,
-    /// The class as the policy resolves it.
+    /// The class as the policy resolves it for the current cycle.
     key: &'s ClassKey,
     class: &'s Class,
 }
@@ -59,7 +61,7 @@ impl<'s> ExpandingClass<'s> {
         })
     }
 
-    /// The waiting subjobs, in order.
+    /// The waiting subjobs, in queue order.
     fn waiting(&self) -> Box<dyn Iterator<Item = JobId> + 's> {
         match self.class.limited() {
             Some((id, array)) => Box::new(array::ids(id, array.elements.waiting(), array.indices)),
@@ -67,8 +69,8 @@ impl<'s> ExpandingClass<'s> {
         }
     }
 
-    /// Starts subjobs until one does not fit. An array below its limit starts none here: it was
-    /// refused at its turn for another reason.
+    /// Starts subjobs until a subjob is refused. Starts no subjob of an array below its limit,
+    /// because an earlier pass refused the array for another reason.
     fn start(&self, cycle: &mut CycleState<'s>) {
         for job in self.waiting() {
             let candidate = Candidate::element(job, self.key, self.class.begun());
@@ -79,9 +81,9 @@ impl<'s> ExpandingClass<'s> {
             if limit.is_none_or(|limit| cycle.running_of(candidate) < limit.limit) {
                 return;
             }
-            cycle.consider();
+            cycle.count_considered();
             match cycle::place(candidate, Pass::Expansion, cycle) {
-                Ok(attempt) => launch::launch(candidate, attempt, cycle),
+                Ok(possible_start) => launch::launch(candidate, possible_start, cycle),
                 Err(reason) => return cycle.schedule_cycle_for(&reason),
             }
         }
@@ -115,9 +117,9 @@ mod tests {
         (own.len(), others.iter().map(|job| job.number).collect())
     }
 
-    /// Q15: 2, then 5, never 6.
+    /// Q15.
     #[test]
-    fn an_array_takes_what_is_left_up_to_its_maximum() {
+    fn an_array_uses_idle_resources_up_to_its_maximum() {
         for (array, expected) in [
             ("1-100%2", 2),
             ("1-100%2 expand=5", 5),
@@ -157,11 +159,11 @@ mod tests {
         assert_eq!(
             starts(&two),
             (2, vec![2, 3]),
-            "two arrays have their turns before either expands"
+            "both arrays start subjobs within their limits before either expands"
         );
     }
 
-    /// Q15, G4: resources of planned starts stay with their jobs.
+    /// Q15, G4.
     #[test]
     fn over_limit_subjobs_delay_no_planned_start() {
         let fixture = |walltime: u64| {
@@ -174,7 +176,7 @@ mod tests {
         assert_eq!(
             starts(&fixture(101)).0,
             1,
-            "one beside the planned start on 3 CPUs"
+            "one CPU is left beside the planned start on 3 CPUs"
         );
         let mut shut = fixture(100);
         shut.policy.backfill.policy = Filling::None;
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_refused_at_its_turn_does_not_expand() {
+    fn an_array_refused_for_another_reason_does_not_expand() {
         let fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5 queue=night");
         assert_eq!(starts(&fixture).0, 0);
         let fixture = cluster("1 x ncpus=8")
@@ -191,8 +193,8 @@ mod tests {
         assert_eq!(starts(&fixture).0, 0);
     }
 
-    /// A requeued over-limit subjob precedes no other job, until so few subjobs run that it is
-    /// within the limit.
+    /// A requeued over-limit subjob starts after all other jobs. If so few subjobs run that it is
+    /// within the limit, it starts at its normal position in the queue.
     #[test]
     fn a_requeued_over_limit_subjob_waits_for_idle_resources() {
         let fixture = |begun: u32, free: u32| {
@@ -230,7 +232,7 @@ mod tests {
         assert_eq!(
             fixture(1, 1).starts(),
             "1[2] on n1",
-            "it is within the limit of two"
+            "subjob 2 is within the limit of two"
         );
         let code = |fixture: TestCluster| {
             let plan = fixture.plan();
@@ -256,9 +258,9 @@ mod tests {
         assert_eq!([1, 2, 3, 0].map(starts), [1, 2, 3, 4]);
     }
 
-    /// The reason that delays an over-limit subjob may end without any event.
+    /// The end of a reservation, which delays an over-limit subjob, causes no other event.
     #[test]
-    fn a_cycle_is_scheduled_for_when_a_subjob_could_start() {
+    fn a_cycle_is_scheduled_for_the_time_at_which_a_subjob_could_start() {
         let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "array=1-9%1 expand=3 walltime=60")
             .begun(1, 0, 0);
@@ -284,9 +286,9 @@ mod tests {
         );
     }
 
-    /// Over-limit subjobs are listed in reverse order of their starts.
+    /// If other subjobs end, over-limit subjobs come within the limit, in order of their starts.
     #[test]
-    fn running_subjobs_over_the_limit_are_counted() {
+    fn over_limit_subjobs_are_listed_in_reverse_order_of_their_starts() {
         let mut fixture = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
         let plan = fixture.plan();
         fixture.apply(&plan);
@@ -299,11 +301,12 @@ mod tests {
         fixture.state.vacate(element(4));
         assert!(
             fixture.state.over_limit_subjobs().is_empty(),
-            "element 3 is within the limit of two now"
+            "subjob 3 is within the limit of two now"
         );
     }
 
-    /// A request: CPUs, walltime and, for an array, its bounds and running subjobs.
+    /// A request: the CPUs, the walltime in units of 5 s and, for an array, its limit, its `expand`
+    /// value and the number of its running subjobs.
     type TestRequest = (u32, u64, Option<(u32, u32, u32)>);
 
     fn request() -> impl Strategy<Value = TestRequest> {
@@ -311,7 +314,7 @@ mod tests {
         (1u32..4, 1u64..9, prop::option::of(array))
     }
 
-    /// A cluster and queue, with arrays that expand or do not.
+    /// A cluster with these waiting jobs. The arrays may exceed their limits if `expands` is true.
     fn queue(requests: &[TestRequest], taken: u32, expands: bool) -> TestCluster {
         let mut fixture =
             cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);
@@ -336,8 +339,8 @@ mod tests {
     }
 
     proptest! {
-        /// Q15, G4: over-limit subjobs change no other start and no planned start, and no array
-        /// exceeds its maximum.
+        /// Q15, G4: with and without over-limit subjobs, the same other jobs start and the same
+        /// starts are planned. No array exceeds its maximum.
         #[test]
         fn over_limit_subjobs_take_nothing_from_other_jobs(
             requests in prop::collection::vec(request(), 1..7),

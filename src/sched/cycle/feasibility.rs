@@ -1,5 +1,5 @@
-//! Feasibility: could the job ever run? Checks the request against all configured nodes without
-//! jobs. Nodes that are down count, because they may come back.
+//! Feasibility: refuses a request that could never run. Checks the request against all configured
+//! nodes as if they ran no jobs. Nodes that are down count, because they may come back.
 
 use super::state::CycleState;
 use crate::model::reason::Reason;

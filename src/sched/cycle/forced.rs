@@ -1,5 +1,5 @@
-//! Forced start by an operator (`qrun`): starts one job now, regardless of its queue, holds,
-//! priority and planned starts of other jobs. The job gets free resources only.
+//! Forced start by an operator (`qrun`): starts one job now, regardless of holds, priority, stopped
+//! queues and planned starts of other jobs. The job gets free resources only.
 
 use super::matching::Match;
 use super::state::CycleState;
@@ -16,8 +16,9 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
-/// Returns the start of the job, on the nodes `on` if given, or why it cannot start. Applies
-/// feasibility, matching, allocation, distribution and launch; no throttling, no backfill.
+/// Returns the start of the job, only on the nodes `on` if given. The error is the reason why the
+/// job cannot start. Runs the stages feasibility, matching, allocation, distribution and launch,
+/// without throttling and backfill.
 pub fn start(
     state: &ClusterState,
     policy: &Policy,
@@ -47,15 +48,17 @@ pub fn start(
     let distribution = space.guide().distribution;
     let shares =
         task_distribution::distribute(cluster, &class.shape, &placement, &extra, distribution);
-    let attempt = launch::prepare(Pass::Order, &Match::owned(placement), claim, shares);
-    Ok(launch::start(job, attempt, &mut cycle).0)
+    let possible_start =
+        launch::prepare(Pass::Order, &Match::without_delay(placement), claim, shares);
+    Ok(launch::start(job, possible_start, &mut cycle).0)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// Job 1 uses half of each node; waiting job 2 has a planned start on both whole nodes.
+    /// Job 1 uses half of each node. Job 2 waits for all CPUs of both nodes and has a planned
+    /// start.
     fn busy() -> TestCluster {
         cluster("2 x ncpus=4")
             .running(1, "select=2:ncpus=2", "n1,n2", 3600)
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_in_use_are_not_given() {
+    fn a_forced_start_uses_only_free_resources() {
         let why = "Not Running: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 8)";
         assert_eq!(
             busy().forced(2, "select=2:ncpus=4", &[]),

@@ -1,4 +1,5 @@
-//! The most valuable combination of backfilled jobs (M30, `greedy`), by a bounded search.
+//! A bounded search for the combination of backfilled jobs with the highest total value (M30,
+//! `greedy`).
 
 use super::state::{CycleState, Pass};
 use super::{backfill_order, feasibility, throttling};
@@ -16,15 +17,15 @@ use std::sync::Arc;
 /// The maximum number of combinations tried.
 const MAX_COMBINATIONS: u64 = 10_000;
 
-/// The maximum of combinations times node classes: the time of a trial grows with the number of
-/// node classes.
+/// The maximum number of combinations, multiplied by the number of node classes: the time to try a
+/// combination grows with the number of node classes.
 const MAX_CLASS_TRIALS: u64 = 2_000_000;
 
 /// The maximum number of jobs of one class in the search.
 const MAX_JOBS_OF_A_CLASS: usize = 100;
 
-/// Returns how many jobs of each class to start: the combination with the highest total value;
-/// among equals, the first in queue order.
+/// Returns the number of jobs to start of each class: the combination with the highest total value.
+/// Of several combinations with this value, the first in queue order is chosen.
 pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId, usize> {
     let mut options = Vec::new();
     for (class, jobs) in ranking.rest(MAX_JOBS_OF_A_CLASS) {
@@ -70,7 +71,7 @@ pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId
     counts.filter(|&(_, count)| count > 0).collect()
 }
 
-/// The waiting jobs of one class that may be backfilled.
+/// A class with waiting jobs that may be backfilled.
 struct BackfillOption<'s> {
     class: &'s ClassKey,
     shape: Arc<Shape>,
@@ -79,23 +80,25 @@ struct BackfillOption<'s> {
     until: Time,
 }
 
-/// The free resources and the calendar, with a combination of jobs started.
+/// The free resources and the calendar after a combination of jobs has started.
 struct Combination<'s> {
     space: AvailabilityMap<'s>,
     calendar: Calendar<'s>,
 }
 
 impl<'s> Combination<'s> {
+    /// Finds nodes on which one more job of an option delays no planned start.
     fn place(&mut self, choice: &BackfillOption) -> Option<Placement> {
         let shape = &choice.shape;
         if self.calendar.ends_before_bookings(choice.until) {
             place::fit(&self.space, shape).ok()
         } else {
-            self.calendar.beside(&self.space, shape, choice.until)
+            self.calendar
+                .fit_without_delay(&self.space, shape, choice.until)
         }
     }
 
-    /// The combination with one more job; None if it does not fit.
+    /// The combination with one more job; None if the job does not fit.
     fn with(&self, choice: &BackfillOption, job: JobId) -> Option<Combination<'s>> {
         let mut combination = Combination {
             space: self.space.clone(),
@@ -111,17 +114,21 @@ impl<'s> Combination<'s> {
     }
 }
 
+/// The search for the best combination.
 struct BestCombination<'s> {
     options: Vec<BackfillOption<'s>>,
-    /// The number of jobs taken of each option.
+    /// The number of jobs of each option in the current combination.
     taken: Vec<usize>,
+    /// The highest total value found so far.
     best: i64,
+    /// The number of jobs of each option in the best combination.
     chosen: Vec<usize>,
+    /// The number of combinations that may still be tried.
     trials_left: u64,
 }
 
 impl<'s> BestCombination<'s> {
-    /// Adds jobs of the options from `from` on, trying each combination, in queue order.
+    /// Tries all combinations that add jobs of the options from index `from` on, in queue order.
     fn extend(&mut self, from: usize, combination: &Combination<'s>, value: i64) {
         if value > self.best {
             (self.best, self.chosen) = (value, self.taken.clone());
@@ -164,9 +171,9 @@ mod tests {
             })
     }
 
-    /// M30: of combinations with equal value, the first.
+    /// M30. The metric is the number of CPUs, so both options of the first case have equal value.
     #[test]
-    fn m30_the_first_of_the_best_combinations_is_taken() {
+    fn m30_the_first_of_the_best_combinations_is_chosen() {
         assert_eq!(
             greedy(&["select=1:ncpus=4", "select=1:ncpus=4 walltime=0:59:00"]).starts(),
             "3 on n1"
@@ -177,7 +184,7 @@ mod tests {
         );
     }
 
-    /// Jobs that may not start, or that never fit, take no place in a combination.
+    /// Jobs that may not start yet, or that could never run, are excluded.
     #[test]
     fn m30_jobs_that_cannot_start_are_in_no_combination() {
         let options = [
@@ -188,7 +195,7 @@ mod tests {
         assert_eq!(greedy(&options).starts(), "5 on n1");
     }
 
-    /// M27: a job with a QoS that forbids backfill is in no combination, whatever its size.
+    /// M27: jobs with a QoS that forbids backfill are excluded.
     #[test]
     fn m27_jobs_without_backfill_are_in_no_combination() {
         let mut fixture = greedy(&[
@@ -204,9 +211,9 @@ mod tests {
         assert_eq!(fixture.starts(), "5 on n1");
     }
 
-    /// M30: as many jobs of a class start as the combination has, not as many as would fit.
+    /// M30: a second job with `ncpus=1` would not fit with the chosen job with `ncpus=3`.
     #[test]
-    fn m30_only_the_chosen_number_of_a_class_starts() {
+    fn m30_only_the_chosen_number_of_jobs_of_a_class_starts() {
         let options = [
             "select=1:ncpus=1",
             "select=1:ncpus=1",

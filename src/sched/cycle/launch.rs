@@ -1,5 +1,5 @@
-//! Launch: turns an allocation into a start, with the numbers of the CPUs and GPUs that the job
-//! uses on each node. schedd sends the start to the nodes after it has written the plan to disk.
+//! Launch: turns an allocation into a start and assigns CPU and GPU numbers on each node. schedd
+//! writes the plan to disk and then sends the start to the nodes.
 
 use super::matching::Match;
 use super::state::{CycleState, Pass};
@@ -10,7 +10,7 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::plan::Start;
 use crate::sched::view::snapshot::JobOwner;
 
-/// A start that is possible now. [`launch`] claims its resources.
+/// A start that is possible now. [`launch`] claims the resources of the start.
 pub struct PossibleStart {
     claim: JobAmounts,
     shares: Vec<(NodeIx, NodeShare)>,
@@ -33,24 +33,24 @@ pub fn prepare(
     }
 }
 
-/// Adds a start to the plan.
-pub fn launch(job: Candidate, attempt: PossibleStart, cycle: &mut CycleState) {
-    let (start, claim) = start(job, attempt, cycle);
-    cycle.enter(job, start, claim);
+/// Adds the start of a job to the plan and claims the resources of the start.
+pub fn launch(job: Candidate, possible_start: PossibleStart, cycle: &mut CycleState) {
+    let (start, claim) = start(job, possible_start, cycle);
+    cycle.add_start(job, start, claim);
 }
 
-/// Assigns CPU and GPU numbers. Returns the start and the resources that it uses.
+/// Assigns CPU and GPU numbers. Returns the start and the resources that the job uses.
 pub fn start(
     job: Candidate,
-    attempt: PossibleStart,
+    possible_start: PossibleStart,
     cycle: &mut CycleState,
 ) -> (Start, JobAmounts) {
     let shape = &job.class.shape;
     let cluster = &cycle.state.cluster;
-    let mut claim = attempt.claim;
+    let mut claim = possible_start.claim;
     cycle.space.share(shape, &mut claim);
     let numbers = &mut cycle.numbers;
-    let shares = attempt.shares.into_iter();
+    let shares = possible_start.shares.into_iter();
     let shares = shares.map(|(node, share)| numbers.assign_numbers(cluster, node, share));
     let start = Start {
         job: job.job,
@@ -60,10 +60,10 @@ pub fn start(
             ..shape.owner()
         },
         until: cycle.end_of(job.class),
-        passed: cycle.promises.blocked,
+        passed: cycle.booking_budget.blocked,
         behind: cycle.plan.bookings.len(),
-        preemptible: attempt.is_preemptible,
-        beyond: match attempt.pass {
+        preemptible: possible_start.is_preemptible,
+        beyond: match possible_start.pass {
             Pass::Expansion => cycle.subjob_limit(job).map(|limit| limit.limit),
             _ => None,
         },
@@ -75,9 +75,9 @@ pub fn start(
 mod tests {
     use crate::sched::fixture::cluster;
 
-    /// M46: a start always names its owner, even if the owner does not affect the placement.
+    /// M46: a start contains the owner of the job, even if the owner does not affect the placement.
     #[test]
-    fn a_start_names_its_owner() {
+    fn a_start_contains_the_job_owner() {
         let plan = cluster("1 x ncpus=8")
             .owned("bob")
             .queued(1, "select=1:ncpus=1")

@@ -1,8 +1,9 @@
-//! The limit counters of one cycle: the use of each limit by running jobs and by the jobs that the
-//! cycle starts (M5, M21 to M26, I19).
+//! The limit counters of one cycle: how much of each limit is used by running jobs and by the jobs
+//! that the cycle starts (M5, M21 to M26, I19).
 //!
-//! The time to count grows with the number of users with jobs, times the limits. The limits that
-//! apply to a user are found once per user with running jobs, and for waiting jobs on demand.
+//! The computing time grows with the number of users with running jobs, multiplied by the number of
+//! limits that apply to a user. The limits that apply to the owners of waiting jobs are found on
+//! demand.
 
 use crate::model::account::lineage::Lineages;
 use crate::model::credentials::Credentials;
@@ -21,7 +22,8 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The use of the limits of one stage.
+/// The used amounts of all limits of one stage ([`LimitStage`]), such as the limits on running
+/// jobs.
 #[derive(Clone)]
 pub(in crate::sched) struct LimitCounters<'s> {
     state: &'s ClusterState,
@@ -29,15 +31,15 @@ pub(in crate::sched) struct LimitCounters<'s> {
     now: Time,
     lineages: Lineages<'s>,
     directory: Directory,
-    /// How each limit counts, in the order of the configured limits.
+    /// The kind of quantity that each limit counts, in the order of the configured limits.
     counts: Vec<QuantityKind>,
     counters: Vec<LimitCounter<'s>>,
-    places: BTreeMap<(usize, LimitKey), usize>,
+    indices: BTreeMap<(usize, LimitKey), usize>,
     /// The counters in which jobs with these credentials count.
-    concerned: BTreeMap<Arc<Credentials>, Arc<[usize]>>,
+    by_credentials: BTreeMap<Arc<Credentials>, Arc<[usize]>>,
     over_soft: BTreeSet<ClassId>,
-    /// Reasons formatted since the last start, by counter, added amount and whether the limit is
-    /// soft.
+    /// The reasons computed since a job was last counted. The key is the counter, the amount that a
+    /// job would add, and whether only a soft limit is exceeded.
     reasons: BTreeMap<(usize, i64, bool), Arc<Reason>>,
 }
 
@@ -45,11 +47,11 @@ pub(in crate::sched) struct LimitCounters<'s> {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sched) struct ExceededLimit {
     counter: usize,
-    /// Only a soft limit is exceeded, no hard one.
+    /// Only a soft limit is exceeded, no hard limit.
     pub soft: bool,
 }
 
-/// The use of one limit for one entity, such as a user.
+/// The used amount of one limit for one entity, such as a user.
 #[derive(Clone)]
 pub(in crate::sched) struct LimitCounter<'s> {
     /// The index of the limit among all configured limits.
@@ -60,51 +62,54 @@ pub(in crate::sched) struct LimitCounter<'s> {
     pub bounds: LimitValues,
     /// The amount in use.
     pub used: i64,
-    /// The part of that amount that decreases with time.
-    pledge: RemainingUse,
+    /// The part of the used amount that decreases with time.
+    decreasing_use: RemainingUse,
+    /// The resources of running jobs that count.
     holdings: Vec<&'s Holding>,
-    /// Jobs started since, up to a maximum.
-    entered: Vec<JobId>,
-    /// The number of further jobs started since.
+    /// The jobs that the cycle has added to the counter, up to a maximum number.
+    added_jobs: Vec<JobId>,
+    /// The number of jobs added to the counter beyond that maximum.
     unnamed: u64,
 }
 
 impl<'s> LimitCounter<'s> {
-    /// The jobs that count, as far as they are stored by name.
+    /// The jobs that count towards this limit, except those of which only the number is stored.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.holdings
             .iter()
             .flat_map(|holding| holding.jobs.iter().copied())
-            .chain(self.entered.iter().copied())
+            .chain(self.added_jobs.iter().copied())
     }
 
-    fn name(&mut self, jobs: &[JobId], more: u64) {
+    /// Adds `jobs` and `more` other jobs to the jobs that count.
+    fn add_jobs(&mut self, jobs: &[JobId], more: u64) {
         let named = jobs
             .len()
-            .min(LimitUse::MOST.saturating_sub(self.entered.len()));
-        self.entered.extend(&jobs[..named]);
+            .min(LimitUse::MOST.saturating_sub(self.added_jobs.len()));
+        self.added_jobs.extend(&jobs[..named]);
         self.unnamed += more + (jobs.len() - named) as u64;
     }
 
-    /// The number of jobs that count.
+    /// The number of jobs that count towards this limit.
     pub fn size(&self) -> u64 {
         let held: u64 = self
             .holdings
             .iter()
             .map(|holding| holding.jobs.len() as u64)
             .sum();
-        held + self.entered.len() as u64 + self.unnamed
+        held + self.added_jobs.len() as u64 + self.unnamed
     }
 
-    fn enter_all(&mut self, holding: &'s Holding, count: QuantityKind, state: &ClusterState) {
+    /// Counts the running jobs of a holding.
+    fn count_holding(&mut self, holding: &'s Holding, count: QuantityKind, state: &ClusterState) {
         self.used = self.used.saturating_add(count.held(holding, state));
-        self.pledge = self.pledge.plus(count.remaining_use(holding));
+        self.decreasing_use = self.decreasing_use.plus(count.remaining_use(holding));
         self.holdings.push(holding);
     }
 }
 
 impl<'s> LimitCounters<'s> {
-    /// The counters of a stage without any jobs; None if no limit applies to the stage.
+    /// The counters of the limits of a stage, without any jobs; None if the stage has no limits.
     pub fn blank(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -124,14 +129,15 @@ impl<'s> LimitCounters<'s> {
             directory: Directory::new(limits, stage),
             counts: counts.collect(),
             counters: Vec::new(),
-            places: BTreeMap::new(),
-            concerned: BTreeMap::new(),
+            indices: BTreeMap::new(),
+            by_credentials: BTreeMap::new(),
             over_soft: BTreeSet::new(),
             reasons: BTreeMap::new(),
         })
     }
 
-    /// The counters of the limits on running jobs, with all running jobs; None without such limits.
+    /// The counters of the limits on running jobs, which count all running jobs; None without such
+    /// limits.
     pub fn open(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -140,36 +146,38 @@ impl<'s> LimitCounters<'s> {
         Some(LimitCounters::blank(state, policy, LimitStage::Running, now)?.with_running())
     }
 
-    /// Adds all running jobs.
+    /// Counts all running jobs.
     pub fn with_running(mut self) -> LimitCounters<'s> {
         let state = self.state;
         for (who, holding) in state.holdings.all() {
             for &counter in &*self.counters_of(who) {
                 let count = self.counts[self.counters[counter].place];
-                self.counters[counter].enter_all(holding, count, state);
+                self.counters[counter].count_holding(holding, count, state);
             }
         }
         self.drop_overdue();
         for counter in &mut self.counters {
-            counter.used = counter.used.saturating_add(counter.pledge.left(self.now));
+            counter.used = counter
+                .used
+                .saturating_add(counter.decreasing_use.left(self.now));
         }
         self
     }
 
-    /// Removes the rest of the walltime of jobs that run past their walltime.
+    /// Removes the remaining use of jobs that run past their walltime.
     fn drop_overdue(&mut self) {
         let state = self.state;
         for (who, processors, end) in state.overdue(self.now) {
             for &counter in &*self.counters_of(who) {
                 let weight = self.counts[self.counters[counter].place].weight_of(processors);
-                self.counters[counter].pledge.leave(weight, end);
+                self.counters[counter].decreasing_use.leave(weight, end);
             }
         }
     }
 
     /// The indices of the counters in which jobs with these credentials count.
     pub fn counters_of(&mut self, who: &Arc<Credentials>) -> Arc<[usize]> {
-        if let Some(known) = self.concerned.get(who) {
+        if let Some(known) = self.by_credentials.get(who) {
             return known.clone();
         }
         let limits = &self.policy.limits;
@@ -179,14 +187,14 @@ impl<'s> LimitCounters<'s> {
             .into_iter()
             .map(|found| self.counter(found));
         let found: Arc<[usize]> = found.collect::<Vec<_>>().into();
-        self.concerned.insert(who.clone(), found.clone());
+        self.by_credentials.insert(who.clone(), found.clone());
         found
     }
 
     fn counter(&mut self, Concern { place, key, bounds }: Concern) -> usize {
         let (new, counters) = (self.counters.len(), &mut self.counters);
         *self
-            .places
+            .indices
             .entry((place, key))
             .or_insert_with_key(|(_, key)| {
                 counters.push(LimitCounter {
@@ -194,9 +202,9 @@ impl<'s> LimitCounters<'s> {
                     key: key.clone(),
                     bounds,
                     used: 0,
-                    pledge: RemainingUse::default(),
+                    decreasing_use: RemainingUse::default(),
                     holdings: Vec::new(),
-                    entered: Vec::new(),
+                    added_jobs: Vec::new(),
                     unnamed: 0,
                 });
                 new
@@ -208,7 +216,7 @@ impl<'s> LimitCounters<'s> {
         &self.counters
     }
 
-    /// Adds the counter of a named entity, which may have no jobs.
+    /// Adds the counter of the limit at index `place` for an entity, which may have no jobs.
     pub fn note(&mut self, place: usize, key: LimitKey) {
         let bounds = self.policy.limits.all[place].bounds();
         self.counter(Concern { place, key, bounds });
@@ -218,7 +226,7 @@ impl<'s> LimitCounters<'s> {
         &self.policy.limits.all[self.counters[counter].place]
     }
 
-    /// How the limit at this index counts.
+    /// The kind of quantity that the limit at index `place` counts.
     pub fn count(&self, place: usize) -> QuantityKind {
         self.counts[place]
     }
@@ -229,7 +237,7 @@ impl<'s> LimitCounters<'s> {
         self.counts[self.counters[counter].place].requested(class, span, &self.state.cluster)
     }
 
-    /// Whether one more job of a class would make a counter exceed this limit.
+    /// Whether the used amount of a counter would exceed `limit` with one more job of a class.
     pub fn exceeds(&self, counter: usize, class: &ClassKey, limit: Option<i64>) -> bool {
         let count = self.counts[self.counters[counter].place];
         let Some(most) = limit.map(|limit| count.most(limit)) else {
@@ -240,13 +248,13 @@ impl<'s> LimitCounters<'s> {
         added > 0 && self.counters[counter].used.saturating_add(added) > most
     }
 
-    /// The limit that one more job of a class would exceed: the first hard limit, or else the first
-    /// soft one. Notes the classes that only a soft limit refuses.
+    /// The limit that one more job of a class would exceed: the first hard limit; if it exceeds no
+    /// hard limit, the first soft limit. Notes the class if only a soft limit is exceeded.
     pub fn exceeded_limit(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
         if let Some(hard) = self.exceeded_hard_limit(class) {
             return Some(hard);
         }
-        // M23: without a soft limit the hard limit applies.
+        // M23: for a limit without a soft value, `soft_limit` returns the hard value.
         let counter = self.first_exceeded(class, LimitValues::soft_limit)?;
         self.over_soft.insert(class.id);
         Some(ExceededLimit {
@@ -330,10 +338,11 @@ impl<'s> LimitCounters<'s> {
         }
     }
 
-    /// When the counted amount has decreased so far that a job fits, although no job ends (M21).
-    /// None if that never happens.
+    /// The time at which the used amount has decreased enough for a job that adds `added`, even if
+    /// no job ends (M21). None if the used amount does not decrease, or `added` alone exceeds
+    /// `most`.
     fn fits_at(&self, counter: &LimitCounter, added: i64, most: i64) -> Option<Time> {
-        let rate = counter.pledge.rate;
+        let rate = counter.decreasing_use.rate;
         let is_hopeless = rate <= 0 || added > most || counter.used == i64::MAX;
         let over = (i128::from(counter.used) + i128::from(added) - i128::from(most)).max(0);
         let wait = i64::try_from((over + i128::from(rate) - 1) / i128::from(rate.max(1))).ok()?;
@@ -349,19 +358,19 @@ impl<'s> LimitCounters<'s> {
                 self.counts[self.counters[counter].place].weight(class, &self.state.cluster);
             let counter = &mut self.counters[counter];
             counter.used = counter.used.saturating_add(added);
-            counter.pledge.rate += weight;
-            counter.name(&[job], 0);
+            counter.decreasing_use.rate += weight;
+            counter.add_jobs(&[job], 0);
         }
     }
 
-    /// Counts `count` jobs of a class: the named ones and `more` others.
+    /// Counts `count` jobs of a class: the jobs `named`, and `more` jobs that are not named.
     pub fn enter_many(&mut self, class: &ClassKey, count: u64, (named, more): (&[JobId], u64)) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         for &counter in &*self.counters_of(&class.who) {
             let added = self.added(counter, class);
             let counter = &mut self.counters[counter];
             counter.used = counter.used.saturating_add(added.saturating_mul(count));
-            counter.name(named, more);
+            counter.add_jobs(named, more);
         }
     }
 

@@ -1,7 +1,9 @@
-//! Matching: the nodes on which a job can start now, beside planned starts and reservations.
+//! Matching: finds nodes on which a job can start now without delaying planned starts or using
+//! resources of reservations.
 //!
-//! A job may use resources that are held from other jobs in two cases ([`Privileges`]): jobs were
-//! preempted for it, or it can itself be preempted when a planned start is due.
+//! There are two exceptions ([`Privileges`]). A job may use resources that were freed by
+//! preempting other jobs for this job. A job may use resources of a planned start if it can be
+//! preempted when that start is due.
 
 use super::state::{CycleState, Pass};
 use crate::model::policy::Filling;
@@ -15,7 +17,7 @@ use crate::sched::priority::ranking::Candidate;
 use crate::sched::view::shape::{ClassKey, Shape};
 use std::sync::Arc;
 
-/// The rights of a job to resources that are held from other jobs.
+/// The rights of a job to use resources that are closed to other jobs.
 #[derive(Clone, Copy)]
 struct Privileges {
     /// Resources are held for the job because other jobs were preempted for it.
@@ -33,8 +35,8 @@ pub struct Match {
 }
 
 impl Match {
-    /// A match that delays no planned start.
-    pub fn owned(placement: Placement) -> Match {
+    /// A match on nodes where the job delays no planned start.
+    pub fn without_delay(placement: Placement) -> Match {
         Match {
             placement,
             is_preemptible: false,
@@ -42,21 +44,23 @@ impl Match {
     }
 }
 
-/// Finds nodes on which a job delays no planned start. The error is the reason why there are none.
+/// Finds nodes on which a job can start now. The error is the reason why the job does not start.
 pub fn find<'s>(
     job: Candidate<'s>,
     pass: Pass,
     cycle: &mut CycleState<'s>,
 ) -> Result<Match, Arc<Reason>> {
-    let promised = cycle.calendar.promise(job.job).map(|promise| promise.at);
-    let has_passed_a_blocked_job = cycle.promises.blocked.is_some();
+    let promised = cycle.calendar.entry(job.job).map(|promise| promise.at);
+    let has_passed_a_blocked_job = cycle.booking_budget.blocked.is_some();
     if has_passed_a_blocked_job && pass != Pass::SoftLimitPlans {
         cycle
             .backfill_limits
             .consider(cycle.backfill(), promised.is_some())?;
     }
     if let Some(at) = promised {
-        if cycle.promises.must_wait(at, cycle.now) && !cycle.promises.is_preemptor(job.job) {
+        if cycle.booking_budget.must_wait(at, cycle.now)
+            && !cycle.booking_budget.is_preemptor(job.job)
+        {
             return Err(not_before(at, job, cycle));
         }
         cycle.calendar.cancel(job.job);
@@ -68,8 +72,8 @@ pub fn find<'s>(
     Ok(found)
 }
 
-/// Returns why a job with a planned start does not start now: the lack of resources, or else the
-/// planned start itself.
+/// Returns why a job with a planned start at `at` does not start now: the lack of resources or, if
+/// the job would fit, the planned start itself.
 fn not_before<'s>(at: Time, job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Arc<Reason> {
     let planned = Arc::new(Reason::WouldDelayBooking {
         holder: job.job,
@@ -95,20 +99,21 @@ impl<'s> CycleState<'s> {
         let is_preemptible =
             !job.class.protected && self.state.bookings.may_use_booked_resources(job.job);
         Privileges {
-            is_preemptor: self.promises.is_preemptor(job.job),
-            may_use_booked_resources: is_preemptible && self.lends_planned_resources(),
+            is_preemptor: self.booking_budget.is_preemptor(job.job),
+            may_use_booked_resources: is_preemptible && self.may_backfill_planned_resources(),
         }
     }
 
-    /// Whether backfilled jobs may use resources of planned starts. They may not while jobs are
-    /// being preempted (G8).
-    fn lends_planned_resources(&self) -> bool {
+    /// Whether backfilled jobs may use resources of planned starts: never while jobs are being
+    /// preempted (G8).
+    fn may_backfill_planned_resources(&self) -> bool {
         self.backfill().policy == Filling::Preempt
             && self.plan.preempts.is_empty()
-            && !self.promises.has_preemptors()
+            && !self.booking_budget.has_preemptors()
     }
 
-    /// Finds nodes for a job beside planned starts and reservations, or within its reservation.
+    /// Finds nodes on which a job delays no planned start and uses no resources of reservations;
+    /// for a job in a reservation, nodes within the reservation.
     pub fn match_now(&mut self, job: Candidate) -> Result<Match, Arc<Reason>> {
         let (class, until) = (job.class, self.end_of(job.class));
         let Some(ReservationFit {
@@ -116,13 +121,14 @@ impl<'s> CycleState<'s> {
             is_inside,
         }) = self.windows.fit(&self.space, class, until)?
         else {
-            return self.match_beside_plans(job);
+            return self.match_without_delay(job);
         };
         if is_inside {
-            return Ok(Match::owned(placement?));
+            return Ok(Match::without_delay(placement?));
         }
-        // A job that also does not fit on the nodes without reservations waits for resources.
-        let Match { is_preemptible, .. } = self.match_beside_plans(job)?;
+        // A job that would not even fit without the reservations waits for resources or planned
+        // starts: this reason is reported first.
+        let Match { is_preemptible, .. } = self.match_without_delay(job)?;
         let placement = placement?;
         if is_preemptible {
             return Ok(Match {
@@ -130,13 +136,14 @@ impl<'s> CycleState<'s> {
                 is_preemptible,
             });
         }
-        self.match_beside_both(class, until, placement)
-            .map(Match::owned)
+        self.match_without_delay_or_reserved(class, until, placement)
+            .map(Match::without_delay)
     }
 
-    /// Finds nodes beside planned starts and reservations, for a job that fits beside planned
-    /// starts alone and beside reservations alone. `left` is its placement beside reservations.
-    fn match_beside_both(
+    /// Finds nodes on which a job delays no planned start and uses no resources of reservations.
+    /// The job satisfies each of these two conditions separately. `left` is a placement that uses
+    /// no resources of reservations.
+    fn match_without_delay_or_reserved(
         &mut self,
         class: &ClassKey,
         until: Time,
@@ -148,8 +155,8 @@ impl<'s> CycleState<'s> {
         let shape = &class.shape;
         let beside = self.windows.left(class, until);
         let placement =
-            beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
-        match self.calendar.in_the_way(shape, until) {
+            beside.and_then(|left| self.calendar.fit_within(left, &self.space, shape, until));
+        match self.calendar.delayed_booking(shape, until) {
             Some((holder, at)) => {
                 placement.ok_or_else(|| Arc::new(Reason::WouldDelayBooking { holder, at }))
             }
@@ -157,12 +164,12 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Finds nodes beside planned starts, as if there were no reservations.
-    fn match_beside_plans(&mut self, job: Candidate) -> Result<Match, Arc<Reason>> {
+    /// Finds nodes on which a job delays no planned start, as if there were no reservations.
+    fn match_without_delay(&mut self, job: Candidate) -> Result<Match, Arc<Reason>> {
         let (class, privileges) = (job.class, self.privileges(job));
         let (shape, until) = (&class.shape, self.end_of(class));
         if !privileges.is_preemptor
-            && let Some(reason) = self.refusals.of_shape(shape)
+            && let Some(reason) = self.refusals.for_shape(shape)
         {
             return Err(reason);
         }
@@ -174,7 +181,7 @@ impl<'s> CycleState<'s> {
         if !privileges.is_preemptor
             && let Some((holder, at)) = self.barrier
         {
-            // No job starts any more, so the refusal holds for the whole shape.
+            // Behind the barrier no job starts, so the refusal holds for the whole shape.
             return Err(self
                 .refusals
                 .refuse(shape, Reason::WouldDelayBooking { holder, at }));
@@ -186,18 +193,18 @@ impl<'s> CycleState<'s> {
             self.now,
         )?;
         if self.calendar.ends_before_bookings(until) {
-            return self.match_free(shape).map(Match::owned);
+            return self.match_free(shape).map(Match::without_delay);
         }
-        if let Some(reason) = self.refusals.of_span(shape, self.span_of(class)) {
+        if let Some(reason) = self.refusals.for_walltime(shape, self.span_of(class)) {
             return Err(reason);
         }
-        // X4: the end of the job is unknown.
+        // X4: a job without a walltime has no known end, so it could delay every planned start.
         if !privileges.may_use_booked_resources && until == Time::NEVER && class.walltime.is_none()
         {
             return Err(Reason::NoWalltime.into());
         }
-        if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
-            return Ok(Match::owned(placement));
+        if let Some(placement) = self.calendar.fit_without_delay(&self.space, shape, until) {
+            return Ok(Match::without_delay(placement));
         }
         if privileges.may_use_booked_resources {
             let placement = self.match_free(shape)?;
@@ -206,13 +213,13 @@ impl<'s> CycleState<'s> {
                 is_preemptible: true,
             });
         }
-        match self.calendar.in_the_way(shape, until) {
+        match self.calendar.delayed_booking(shape, until) {
             Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }.into()),
-            None => self.match_free(shape).map(Match::owned),
+            None => self.match_free(shape).map(Match::without_delay),
         }
     }
 
-    /// Finds nodes among all free ones, regardless of planned starts.
+    /// Finds nodes among all free nodes, regardless of planned starts and reservations.
     pub fn match_free(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
         let space = &self.space;
         place::fit(space, shape).map_err(|misfit| {

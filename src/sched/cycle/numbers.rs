@@ -5,7 +5,7 @@ use crate::model::resource::ResourceValue;
 use crate::sched::view::cluster::{Cluster, NodeIx};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The free numbers on the nodes that this cycle starts jobs on.
+/// The free CPU and GPU numbers of the nodes on which this cycle starts jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
     free: BTreeMap<NodeIx, FreeNumbers>,
@@ -18,8 +18,8 @@ struct FreeNumbers {
 }
 
 impl Numbers {
-    /// Adds the lowest free numbers to a share, one for each CPU and GPU. Adds none if the node has
-    /// too few numbers to bind each job to its own.
+    /// Adds the lowest free numbers to a share, one number for each CPU and GPU of the share. If
+    /// the node has too few free CPU numbers, the share gets no CPU numbers; likewise for GPUs.
     pub fn assign_numbers(
         &mut self,
         cluster: &Cluster,
@@ -41,8 +41,8 @@ impl Numbers {
         }
     }
 
-    /// Assigns numbers to a resumed job: new ones for the resources that it had released, the old
-    /// ones for the others.
+    /// Assigns numbers to a share of a resumed job. The job gets new numbers for the resources that
+    /// it had released (`needed`) and keeps its numbers for all others.
     pub fn reassign_numbers(
         &mut self,
         cluster: &Cluster,
@@ -79,7 +79,7 @@ impl FreeNumbers {
     }
 }
 
-/// The numbers that are not in use.
+/// The numbers in `all` that are not in use.
 fn without(all: &[u16], used: &BTreeSet<&u16>) -> Vec<u16> {
     all.iter().copied().filter(|n| !used.contains(n)).collect()
 }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_used_from_outside_are_passed_over() {
+    fn gpus_used_by_other_programs_are_not_assigned() {
         let fixture = cluster("1 x ncpus=8:ngpus=3").used_outside("n1", "ncpus=8:ngpus=3", &[0]);
         let plan = fixture
             .queued(1, "select=1:ngpus=2")
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_enough_numbers_binds_nothing() {
+    fn a_share_gets_no_numbers_if_its_node_has_too_few() {
         let mut fixture = cluster("1 x ncpus=1");
         let mut facts = crate::model::node::NodeFacts {
             name: "n1".into(),

@@ -1,4 +1,4 @@
-//! Preempts backfilled jobs on resources of a planned start when that start is due (M34).
+//! Preempts the backfilled jobs that use resources of a planned start when that start is due (M34).
 
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
@@ -12,25 +12,27 @@ use crate::sched::view::shape::Shape;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
-/// The free resources once all preempted backfilled jobs of this cycle have ended.
-pub struct Borrowed<'s> {
+/// The backfilled jobs that may be preempted, and the resources that are free once all jobs
+/// preempted so far have ended.
+pub struct PreemptibleBackfill<'s> {
     state: &'s ClusterState,
     space: AvailabilityMap<'s>,
     /// The backfilled jobs that may still be preempted, in order of their starts.
     left: Vec<JobId>,
-    /// The jobs removed from the map.
+    /// The preempted jobs, which `space` does not contain.
     gone: BTreeSet<JobId>,
 }
 
-impl<'s> Borrowed<'s> {
-    /// Starts with all preemptible backfilled jobs running; the last to start is preempted first.
-    pub fn new(state: &'s ClusterState, space: &AvailabilityMap<'s>) -> Borrowed<'s> {
+impl<'s> PreemptibleBackfill<'s> {
+    /// All running preemptible backfilled jobs, without those already preempted in an earlier
+    /// cycle.
+    pub fn new(state: &'s ClusterState, space: &AvailabilityMap<'s>) -> PreemptibleBackfill<'s> {
         let left = state
             .bookings
             .preemptible_backfill()
             .filter(|job| state.running.contains_key(job) && !state.bookings.is_preempted(*job))
             .collect();
-        let mut borrowed = Borrowed {
+        let mut backfilled = PreemptibleBackfill {
             state,
             space: space.clone(),
             left,
@@ -38,14 +40,15 @@ impl<'s> Borrowed<'s> {
         };
         let mut space = space.clone();
         for (job, _) in state.bookings.preempted() {
-            borrowed.remove(&mut space, job);
+            backfilled.remove(&mut space, job);
         }
-        borrowed.space = space;
-        borrowed
+        backfilled.space = space;
+        backfilled
     }
 
-    /// Returns the jobs to preempt so that a request fits now: none if it fits already, or does not
-    /// fit even without all of them.
+    /// Returns the backfilled jobs to preempt for job `by`, so that its request fits now. The jobs
+    /// that started last are preempted first. Returns no jobs if the request already fits, or if it
+    /// would not fit even if all backfilled jobs were preempted.
     pub fn reclaim(&mut self, by: JobId, shape: &Shape) -> Vec<Preemption> {
         let (mut trial, before) = (self.space.clone(), self.gone.clone());
         let mut gone = Vec::new();
@@ -69,7 +72,7 @@ impl<'s> Borrowed<'s> {
             is_needed
         });
         self.left.retain(|job| !gone.contains(job));
-        // The next request cannot use the same resources.
+        // Claim the resources, so that no later request uses them.
         if let Ok(placement) = place::fit(&trial, shape) {
             trial.claim(&allocation::claim(trial.cluster, shape, &placement));
         }
@@ -123,7 +126,9 @@ mod tests {
     use crate::sched::backfill::reservation_window;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// Three backfilled jobs use what job 1 leaves of a node, until long after job 1 ends.
+    /// On a node with 7 CPUs, job 1 uses one CPU until 100. Backfilled jobs 3 to 5 use the other
+    /// CPUs for much longer. Job 2, for which their resources were planned, is removed from the
+    /// queue, and the jobs in `waiting` are added.
     fn with_backfill(waiting: &[(u64, &str)]) -> TestCluster {
         let mut fixture = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
         fixture.policy.backfill.policy = Filling::Preempt;
@@ -143,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn backfilled_jobs_stay_until_hooks_accept_the_start() {
+    fn no_backfilled_job_is_preempted_before_hooks_accept_the_start() {
         let mut fixture = with_backfill(&[(2, "select=1:ncpus=4 walltime=100")]);
         assert!(!preempted(&fixture).is_empty());
         fixture.state.set_permits(Some(Default::default()));
@@ -173,7 +178,7 @@ mod tests {
 
     /// M34: resources reclaimed for one planned start are not available to the next.
     #[test]
-    fn each_due_booking_preempts_for_itself() {
+    fn each_due_booking_preempts_its_own_victims() {
         let small = "select=1:ncpus=2 walltime=100";
         assert_eq!(
             preempted(&with_backfill(&[(12, small), (13, small), (14, small)])),
@@ -184,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_booking_on_free_resources_leaves_fewer_to_the_next() {
+    fn free_resources_are_counted_for_only_one_booking() {
         let mut fixture = with_backfill(&[
             (12, "select=1:ncpus=3 walltime=100"),
             (13, "select=1:ncpus=2 walltime=100"),
@@ -209,7 +214,7 @@ mod tests {
 
     /// M34, M37: a job that waits for a reservation to end preempts no backfilled job.
     #[test]
-    fn backfilled_jobs_stay_until_a_booking_is_due() {
+    fn no_backfilled_job_is_preempted_before_a_booking_is_due() {
         let mut fixture = with_backfill(&[(12, "select=1:ncpus=6 walltime=100")]);
         assert_eq!(preempted(&fixture), [(5, 12), (4, 12), (3, 12)]);
         fixture.state.set_window(Window {
@@ -231,7 +236,7 @@ mod tests {
         );
     }
 
-    /// Q21: backfilled jobs that share per-host resources release them together.
+    /// Q21: subjobs that share a per-host resource must all be preempted to free this resource.
     #[test]
     fn subjobs_that_share_a_license_are_preempted_together() {
         let mut fixture = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
@@ -257,8 +262,9 @@ mod tests {
         assert_eq!(preempted(&fixture), [(3, 12), (3, 12)]);
     }
 
-    /// A backfilled job of four CPUs and two small ones that share a license use resources of a
-    /// planned start; on another node a job is overdue.
+    /// On n1, a backfilled job of four CPUs and two subjobs that share a license use resources of a
+    /// planned start. On n2, job 8 runs past its walltime. Returns the preempted jobs, each with
+    /// its preemptor.
     fn preempted_with_license(total: i64, waiting: &[(u64, &str)]) -> Vec<(u64, u64)> {
         let mut fixture =
             cluster("1 x ncpus=7, 1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", 100);
@@ -289,8 +295,8 @@ mod tests {
         )
     }
 
-    /// Q21: a job that is tried and kept still uses the license, also if all are kept because
-    /// preempting them would not help.
+    /// Q21: a job that the search for victims considers but does not preempt still uses its
+    /// license, even if no job is preempted because preemption would not help.
     #[test]
     fn a_spared_job_still_uses_its_license() {
         let large = "select=1:ncpus=4 site_lic=1 walltime=100";

@@ -3,13 +3,14 @@
 //!
 //! One engine with four parts (X12): the trigger ([`PreemptTrigger`]), the running jobs that may be
 //! preempted (`candidates`), their order (`victims`) and the action ([`Actions`]). No job is
-//! preempted in vain: `eviction` finds the smallest set of victims with which the waiting job fits.
-//! Their resources are held for the waiting job until it starts, ahead of all other bookings (G8,
-//! `Booking::held_until`).
+//! preempted needlessly: `eviction` finds a set of victims without which the waiting job fits, and
+//! drops every victim that is not needed. The victims' resources are held for the waiting job until
+//! that job starts, ahead of all other bookings (G8, `Booking::held_until`).
 //!
-//! Example: jobs 1, 2 and 3 run on 2, 1 and 1 of 4 CPUs. Job 4 precedes all of them and
-//! requests 2. The newest jobs are tried first: it fits without 3 and 2. It would also fit without
-//! 1 alone, but that job has run for the longest time.
+//! Example: on 4 CPUs, job 1 uses 2 CPUs, job 2 uses 1 and job 3 uses 1. Job 4 has a higher
+//! priority than these jobs and requests 2 CPUs. The newest jobs are tried first, therefore jobs 3
+//! and 2 are preempted. Preempting job 1 alone would also suffice, but job 1 has run for the
+//! longest time.
 //!
 //! [`PreemptTrigger`]: crate::model::policy::preemption::PreemptTrigger
 //! [`Actions`]: crate::model::policy::preemption::Actions
@@ -39,10 +40,10 @@ use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::snapshot::ClusterState;
 use candidates::VictimSelection;
-use eviction::Stage;
+use eviction::FreedResources;
 
-/// The maximum number of waiting jobs tried in a cycle per trigger: most later jobs need the same
-/// nodes.
+/// The maximum number of waiting jobs that a trigger tries in each pass. Most later jobs need the
+/// same nodes as the tried jobs.
 const MAX_TRIED_JOBS: usize = 100;
 
 /// Runs repair and then each trigger of the policy, in the configured order.
@@ -51,60 +52,61 @@ pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let mut watched = rule
         .has(PreemptTrigger::Starvation)
         .then(|| starving::watch(cycle));
-    if !is_wanted(rule, cycle.state) {
+    if !could_preempt(rule, cycle.state) {
         return;
     }
     cycle.begin_again();
-    let mut stage = Stage::open(cycle);
+    let mut freed = FreedResources::open(cycle);
     if rule.repair {
-        repair::run(&mut stage, cycle);
+        repair::run(&mut freed, cycle);
     }
     for &trigger in &rule.triggers {
         match trigger {
             PreemptTrigger::Starvation => {
                 if let Some(shares) = watched.take() {
-                    starving::run(shares, resolved, &mut stage, cycle);
+                    starving::run(shares, resolved, &mut freed, cycle);
                 }
             }
-            _ => preempt_for_blocked_jobs(trigger, resolved, &mut stage, cycle),
+            _ => preempt_for_blocked_jobs(trigger, resolved, &mut freed, cycle),
         }
     }
 }
 
 /// Whether repair or a trigger could preempt a job.
-fn is_wanted(rule: &PreemptionPolicy, state: &ClusterState) -> bool {
+fn could_preempt(rule: &PreemptionPolicy, state: &ClusterState) -> bool {
     !state.running.is_empty() && (rule.repair || (!rule.triggers.is_empty() && !state.is_idle()))
 }
 
-/// The fair share and the usage of all parties, with the decisions of this cycle.
+/// The fair share and the usage of all operations and pools, including this cycle's decisions.
 pub fn fair_shares(cycle: &CycleState) -> FairShares {
     starving::shares(cycle)
 }
 
-/// Preempts running jobs for blocked jobs, in queue order. If clusters count, the jobs nearest to a
-/// node come first, as for free resources (`cluster_distance`).
+/// Preempts running jobs for blocked jobs, in queue order. If the distance between jobs and nodes
+/// counts, the jobs nearest to a node come first, as for free resources (`cluster_distance`).
 fn preempt_for_blocked_jobs<'s>(
     trigger: PreemptTrigger,
     resolved: &'s Resolved,
-    stage: &mut Stage<'s>,
+    freed: &mut FreedResources<'s>,
     cycle: &mut CycleState<'s>,
 ) {
     let Some(mut victim_selection) = VictimSelection::open(trigger, cycle) else {
         return;
     };
     for near in &resolved.passes {
-        preempt_in_pass(Some(near), resolved, &mut victim_selection, stage, cycle);
+        preempt_in_pass(Some(near), resolved, &mut victim_selection, freed, cycle);
     }
-    preempt_in_pass(None, resolved, &mut victim_selection, stage, cycle);
+    preempt_in_pass(None, resolved, &mut victim_selection, freed, cycle);
 }
 
-/// Preempts running jobs on the nodes that a pass allows each job; on all nodes without a pass. A
-/// job that fits on a node outside its pass preempts nothing.
+/// Preempts running jobs for blocked jobs, only on the nodes that `pass` allows each blocked job.
+/// Without `pass`, all nodes are allowed. A job that fits on free nodes outside `pass` preempts
+/// nothing.
 fn preempt_in_pass<'s>(
     pass: Option<&'s Resolved>,
     whole: &'s Resolved,
     victim_selection: &mut VictimSelection<'s>,
-    stage: &mut Stage<'s>,
+    freed: &mut FreedResources<'s>,
     cycle: &mut CycleState<'s>,
 ) {
     let (mut ranking, mut left) = (
@@ -114,7 +116,7 @@ fn preempt_in_pass<'s>(
     while left > 0
         && let Some(job) = ranking.next()
     {
-        if cycle.has_started(job.job) || stage.has_victims(job.job) {
+        if cycle.has_started(job.job) || freed.has_victims(job.job) {
             ranking.follow(job);
             continue;
         }
@@ -125,8 +127,8 @@ fn preempt_in_pass<'s>(
             continue;
         }
         left -= 1;
-        let has_room = pass.is_some() && stage.has_room(anywhere, cycle);
-        if !has_room && stage.evict(job, victim_selection, cycle) {
+        let fits_without_victims = pass.is_some() && freed.fits_without_victims(anywhere, cycle);
+        if !fits_without_victims && freed.evict(job, victim_selection, cycle) {
             ranking.follow(job);
         } else {
             ranking.pass(job);
@@ -134,8 +136,9 @@ fn preempt_in_pass<'s>(
     }
 }
 
-/// The jobs preempted for a job, or how many could be; None without triggers, or if the job waits
-/// for something other than resources.
+/// The jobs preempted for a waiting job. If there are none, the number of running jobs that could
+/// be preempted and the number of protected jobs; None if the policy has no triggers or the job
+/// waits for something other than resources.
 pub fn preemption_outlook<'s>(
     job: Candidate<'s>,
     cycle: &mut CycleState<'s>,
@@ -153,7 +156,7 @@ pub fn preemption_outlook<'s>(
             continue;
         };
         if victim_selection.may_preempt(job, cycle) {
-            let (allowed, exempt) = victim_selection.below(job);
+            let (allowed, exempt) = victim_selection.count_victims(job);
             (candidates, protected) = (candidates + allowed, protected + exempt);
         }
     }
@@ -163,7 +166,8 @@ pub fn preemption_outlook<'s>(
     })
 }
 
-/// Whether a job waits only for resources, and not for those of a planned start of another job.
+/// Whether a job waits only for resources in use: not for resources of planned starts or
+/// reservations, and not because there are no nodes. False for jobs inside a reservation.
 fn waits_for_resources(job: Candidate, cycle: &CycleState) -> bool {
     let is_for_resources = |reason: &Reason| {
         reason.is_blocked()

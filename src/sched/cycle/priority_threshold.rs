@@ -14,10 +14,10 @@ use std::sync::Arc;
 pub fn check(job: Candidate, cycle: &CycleState) -> Result<(), Reason> {
     cycle
         .threshold(job.job)
-        .map_or(Ok(()), |(least, value)| compare(value, least))
+        .map_or(Ok(()), |(least, value)| check_score(value, least))
 }
 
-fn compare(value: f64, least: f64) -> Result<(), Reason> {
+fn check_score(value: f64, least: f64) -> Result<(), Reason> {
     if value > least {
         return Ok(());
     }
@@ -27,8 +27,9 @@ fn compare(value: f64, least: f64) -> Result<(), Reason> {
     })
 }
 
-/// Gives classes without a job above the threshold that threshold as their verdict, if their whole
-/// shape was refused for lack of free resources: the threshold is checked first (G5).
+/// Adds the verdict "under threshold" for classes without a job above the threshold if all jobs
+/// with the same request were refused for lack of resources: the threshold is checked before
+/// resources (G5).
 pub fn add_threshold_verdicts(state: &ClusterState, policy: &Policy, plan: &mut Plan) {
     let Some(least) = policy.precedence.threshold else {
         return;
@@ -40,7 +41,7 @@ pub fn add_threshold_verdicts(state: &ClusterState, policy: &Policy, plan: &mut 
         .filter(|class| verdicts.lacks(&class.key));
     plan.verdicts.extend(lacking.filter_map(|class| {
         let (_, (_, job)) = class.first()?;
-        let refusal = compare(state.score(policy, job)?, least).err()?;
+        let refusal = check_score(state.score(policy, job)?, least).err()?;
         Some((class.key.id, Arc::new(refusal)))
     }));
 }
@@ -53,9 +54,9 @@ mod tests {
     use crate::sched::fixture::cluster;
     use crate::sched::view::shape::ClassId;
 
-    /// I15, F14: the threshold applies to the reported priority of a job.
+    /// I15, F14: without another order, the priority of earlier jobs is higher.
     #[test]
-    fn earlier_jobs_have_a_higher_sort_key() {
+    fn the_threshold_refuses_the_later_of_two_equal_jobs() {
         let mut fixture = cluster("1 x ncpus=2")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1");
@@ -64,7 +65,8 @@ mod tests {
         assert_eq!(fixture.reason(2).unwrap().code(), "under_threshold");
     }
 
-    /// G5, X17: a job that was not considered, or has a verdict already, gets no second verdict.
+    /// G5, X17: the verdict is added only for classes without a verdict of their own, and only if
+    /// their shape was refused for now.
     #[test]
     fn a_low_priority_is_reported_before_lack_of_resources() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1");

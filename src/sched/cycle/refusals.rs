@@ -7,12 +7,12 @@ use crate::sched::view::shape::{ClassId, ClassKey, Shape, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The jobs for which a refusal holds.
+/// The set of jobs for which a refusal holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The job alone: the next job of its class may start.
+    /// Only the refused job: the next job of the class (of equal jobs) may start.
     Job,
-    /// Its class: other classes with the same request may start.
+    /// All jobs of the class: other classes with the same request may start.
     Class,
     /// All jobs with the same request.
     Shape,
@@ -22,25 +22,25 @@ pub enum Refused {
 pub struct Refusals {
     /// Whether the policy distinguishes between classes with the same request.
     pub(super) distinguishes_classes: bool,
-    /// Shapes that do not fit now.
-    pub(super) waiting: BTreeMap<ShapeId, Arc<Reason>>,
+    /// Shapes that are refused for the rest of the cycle, and the reason.
+    pub(super) refused_shapes: BTreeMap<ShapeId, Arc<Reason>>,
     /// Shapes without a computable start.
-    pub(super) hopeless: BTreeSet<ShapeId>,
-    /// Shapes that delay a planned start with this walltime or a longer one, and the reason.
+    pub(super) unplannable: BTreeSet<ShapeId>,
+    /// Shapes that would delay a planned start: from which walltime on, and the reason.
     pub(super) delaying: BTreeMap<ShapeId, (Span, Arc<Reason>)>,
-    /// Classes that have a verdict while more of their jobs are considered.
+    /// Classes that have a verdict although the cycle still considers more of their jobs.
     with_verdict: BTreeSet<ClassId>,
     /// Whether a job waits because it would delay the planned start of another job.
     has_delayed_jobs: bool,
 }
 
 impl Refusals {
-    /// Without any refusal.
+    /// The refusals at the beginning of a cycle: none.
     pub fn new(distinguishes_classes: bool) -> Refusals {
         Refusals {
             distinguishes_classes,
-            waiting: BTreeMap::new(),
-            hopeless: BTreeSet::new(),
+            refused_shapes: BTreeMap::new(),
+            unplannable: BTreeSet::new(),
             delaying: BTreeMap::new(),
             with_verdict: BTreeSet::new(),
             has_delayed_jobs: false,
@@ -50,38 +50,38 @@ impl Refusals {
     /// Refuses a shape for the rest of the cycle.
     pub fn refuse(&mut self, shape: &Shape, reason: Reason) -> Arc<Reason> {
         let reason = Arc::new(reason);
-        self.waiting.insert(shape.id, reason.clone());
+        self.refused_shapes.insert(shape.id, reason.clone());
         reason
     }
 
-    /// Why a shape is refused for every walltime; None if it is not refused.
-    pub fn of_shape(&self, shape: &Shape) -> Option<Arc<Reason>> {
-        self.waiting.get(&shape.id).cloned()
+    /// Why a shape is refused for every walltime; None if jobs with this shape may still start.
+    pub fn for_shape(&self, shape: &Shape) -> Option<Arc<Reason>> {
+        self.refused_shapes.get(&shape.id).cloned()
     }
 
-    /// Why a shape is refused for jobs with this walltime; None if they are not refused.
-    pub fn of_span(&self, shape: &Shape, span: Span) -> Option<Arc<Reason>> {
+    /// Why jobs with this shape and walltime `span` are refused; None if they may still start.
+    pub fn for_walltime(&self, shape: &Shape, span: Span) -> Option<Arc<Reason>> {
         let (from, reason) = self.delaying.get(&shape.id)?;
         (*from <= span).then(|| reason.clone())
     }
 
-    /// Notes whether a job waits because it would delay the planned start of another job.
-    pub fn note(&mut self, job: JobId, reason: &Reason) {
+    /// Notes the refusal of a job for [`Refusals::has_delayed_jobs`].
+    pub fn note_delay(&mut self, job: JobId, reason: &Reason) {
         self.has_delayed_jobs |=
             matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != job);
     }
 
-    /// Whether a job waits because it would delay the planned start of another job.
+    /// Whether any job waits because it would delay the planned start of another job.
     pub fn has_delayed_jobs(&self) -> bool {
         self.has_delayed_jobs
     }
 
-    /// Records that the start of a shape cannot be computed.
-    pub fn give_up(&mut self, shape: &Shape) {
-        self.hopeless.insert(shape.id);
+    /// Records that no start can be computed for jobs with this shape.
+    pub fn note_unplannable(&mut self, shape: &Shape) {
+        self.unplannable.insert(shape.id);
     }
 
-    /// Records that a class has its verdict; more of its jobs are considered.
+    /// Records that a class has a verdict although the cycle considers more of its jobs.
     pub fn note_verdict(&mut self, class: &ClassKey) {
         self.with_verdict.insert(class.id);
     }

@@ -1,12 +1,13 @@
-//! Resumes suspended jobs (M45): each at its turn, on its own nodes, and on other CPUs if its own
-//! are in use.
+//! Resumes suspended jobs (M45) on the nodes on which they were suspended. If the job's CPUs are in
+//! use, the job gets other CPUs of the node.
 //!
-//! The turn comes before the first waiting job without a higher priority. The priority of a
-//! suspended job is its priority at its start, or its current priority if that is higher. So the
-//! job precedes its equals (I14, X25), but not its preemptor. Resuming delays no planned start.
-//! While the resources are not free on all its nodes, their free part is held for the job, and the
-//! calendar plans the rest from the time at which it will be free. So no job starves it, and no
-//! planned start relies on its resources.
+//! Suspended jobs are considered in order of priority, together with the waiting jobs. The priority
+//! of a suspended job is its priority at its start, or its current priority if that is higher. A
+//! suspended job is considered before waiting jobs of equal priority (I14, X25), but after its
+//! preemptor. Resuming delays no planned start. If the job cannot resume because not all of its
+//! resources are free, the free part is held for the job, and the calendar plans all of the job's
+//! resources from the time at which they will be free. Therefore other jobs cannot starve a
+//! suspended job, and no planned start uses its resources.
 
 use super::state::CycleState;
 use crate::model::job::NodeShare;
@@ -26,12 +27,12 @@ use crate::sched::view::suspended::Suspended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The suspended jobs still to be resumed, the first of them last.
-pub struct ResumeOrder(Vec<(ResumeTurn, Arc<Suspended>)>);
+/// The suspended jobs that the cycle has not considered yet, in reverse order of consideration.
+pub struct ResumeOrder(Vec<(ResumePosition, Arc<Suspended>)>);
 
-/// A turn: the sort key, whether it comes after waiting jobs with an equal key, and the place among
-/// its equals.
-type ResumeTurn = (SortKey, bool, QueuePlace);
+/// The position of a suspended job among the waiting jobs: the sort key, whether the job comes
+/// after a waiting job with an equal key, and the job's place in its queue.
+type ResumePosition = (SortKey, bool, QueuePlace);
 
 impl ResumeOrder {
     /// All suspended jobs of the snapshot.
@@ -41,17 +42,18 @@ impl ResumeOrder {
             return ResumeOrder(Vec::new());
         }
         let calculator = state.rated_by(policy);
-        let mut turns: Vec<_> = state
+        let mut jobs: Vec<_> = state
             .suspended
             .values()
-            .map(|job| (turn(state, job, job.sort_key(&calculator)), job.clone()))
+            .map(|job| (position(state, job, job.sort_key(&calculator)), job.clone()))
             .collect();
-        turns.sort_by(|(one, _), (other, _)| other.cmp(one));
-        ResumeOrder(turns)
+        jobs.sort_by(|(one, _), (other, _)| other.cmp(one));
+        ResumeOrder(jobs)
     }
 
-    /// Resumes the jobs with a turn before a waiting job.
-    pub fn before(&mut self, candidate: Candidate, cycle: &mut CycleState) {
+    /// Resumes the suspended jobs that come before a waiting job. Does nothing if the waiting job
+    /// is in a reservation.
+    pub fn resume_before(&mut self, candidate: Candidate, cycle: &mut CycleState) {
         if self.0.is_empty() || candidate.class.reservation.is_some() {
             return;
         }
@@ -68,17 +70,17 @@ impl ResumeOrder {
         }
     }
 
-    /// Resumes the remaining jobs.
-    pub fn rest(mut self, cycle: &mut CycleState) {
+    /// Resumes the remaining suspended jobs.
+    pub fn resume_remaining(mut self, cycle: &mut CycleState) {
         while let Some((_, job)) = self.0.pop() {
             cycle.resume(&job);
         }
     }
 }
 
-/// The turn of a suspended job with this sort key. While its preemptor waits, the turn comes after
-/// the preemptor's.
-fn turn(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumeTurn {
+/// The position of a suspended job with the sort key `own` among the waiting jobs: after its
+/// preemptor, if the preemptor waits.
+fn position(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumePosition {
     let own = (own, false, job.place);
     match job.made_way_for.and_then(|other| state.waiting(other)) {
         Some(other) => own.max((other.sort_key, true, job.place)),
@@ -87,11 +89,12 @@ fn turn(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumeTurn {
 }
 
 impl CycleState<'_> {
-    /// Resumes a suspended job if possible; otherwise holds its resources.
+    /// Resumes a suspended job if possible. Otherwise holds the free part of its resources, unless
+    /// a node, the site times or a reservation forbids the job to resume.
     fn resume(&mut self, job: &Suspended) {
-        self.consider();
+        self.count_considered();
         let (id, until) = (job.place.1, self.end_of_resumed(job));
-        let Some(need) = self.needed_again(job) else {
+        let Some(need) = self.needed_resources(job) else {
             return;
         };
         let nodes = job.nodes();
@@ -116,17 +119,17 @@ impl CycleState<'_> {
         {
             return;
         }
-        if !self.has_free(&need) || !self.keeps_promises(&need, until) {
-            return self.keep_for(id, need, until);
+        if !self.has_free(&need) || !self.delays_no_booking(&need, until) {
+            return self.hold_and_plan(id, need, until);
         }
-        self.take(&need);
+        self.claim_resources(&need);
         let shares = job
             .shares
             .iter()
             .zip(&job.needed)
-            .map(|(whole, needed)| self.bind(whole, needed))
+            .map(|(whole, needed)| self.resumed_share(whole, needed))
             .collect();
-        self.enter_resumed(
+        self.add_resumption(
             Resume {
                 job: id,
                 shares,
@@ -137,7 +140,7 @@ impl CycleState<'_> {
         );
     }
 
-    /// The end of a suspended job if it resumed now.
+    /// The end of a suspended job's walltime if the job resumed now.
     fn end_of_resumed(&self, job: &Suspended) -> Time {
         match self.now + self.span_of(&job.key) {
             Time::NEVER => Time::NEVER,
@@ -145,8 +148,9 @@ impl CycleState<'_> {
         }
     }
 
-    /// The resources that the job needs again, by node; None if one of its nodes was removed.
-    fn needed_again(&self, job: &Suspended) -> Option<JobAmounts> {
+    /// The resources that a suspended job had released and needs to resume, by node; None if one of
+    /// its nodes was removed.
+    fn needed_resources(&self, job: &Suspended) -> Option<JobAmounts> {
         let cluster = &self.state.cluster;
         let own = cluster.find(&job.shares.first()?.node)?;
         let owner: JobOwner = cluster.node(own).tenants.get(&job.place.1)?.owner;
@@ -167,8 +171,8 @@ impl CycleState<'_> {
         self.free_of(need) == need.holds
     }
 
-    /// The part of a claim that is free now. A system-wide resource is divided among the nodes in
-    /// their order.
+    /// The part of the resources `need` that is free now. A system-wide resource is given to the
+    /// nodes of the job one after another, as long as it is free.
     fn free_of(&self, need: &JobAmounts) -> BTreeMap<NodeIx, Amounts> {
         let mut given = self.state.cluster.catalog.nothing();
         let pooled = self.state.cluster.catalog.pooled();
@@ -187,26 +191,29 @@ impl CycleState<'_> {
         free
     }
 
-    fn take(&mut self, claim: &JobAmounts) {
+    /// Removes the resources of a claim from the free resources.
+    fn claim_resources(&mut self, claim: &JobAmounts) {
         for (&ix, taken) in &claim.holds {
             self.space.reduce(ix, taken);
         }
     }
 
-    /// Holds the free part for the job, and plans the rest from the time at which it will be free.
-    fn keep_for(&mut self, id: JobId, need: JobAmounts, until: Time) {
+    /// Holds the free part of the resources `need` for the job. Plans all of them from the time at
+    /// which they will be free.
+    fn hold_and_plan(&mut self, id: JobId, need: JobAmounts, until: Time) {
         let kept = JobAmounts {
             holds: self.free_of(&need),
             ..need.clone()
         };
         let length = until.since(self.now);
         let at = self.earliest_resumption(&need, length);
-        self.take(&kept);
-        self.enter_kept(id, kept, at, (need, length));
+        self.claim_resources(&kept);
+        self.hold_for_suspended(id, kept, at, (need, length));
     }
 
-    /// A share of a resumed job, with new numbers for the resources that it had released.
-    fn bind(&mut self, whole: &NodeShare, needed: &NodeShare) -> NodeShare {
+    /// The share of a resumed job on one node, with new CPU and GPU numbers for the resources that
+    /// the job had released.
+    fn resumed_share(&mut self, whole: &NodeShare, needed: &NodeShare) -> NodeShare {
         let cluster = &self.state.cluster;
         match cluster.find(&whole.node) {
             Some(ix) => self.numbers.reassign_numbers(cluster, ix, whole, needed),
@@ -226,7 +233,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::placement::cycle_cache::CycleCache;
 
-    /// Order by `job_priority`; a suspended job has the priority given.
+    /// A cluster in which the priority of a job is its walltime in seconds.
     fn by_priority(nodes: &str) -> TestCluster {
         let mut fixture = cluster(nodes);
         fixture.policy.precedence = Precedence::by_formula("walltime");
@@ -283,7 +290,7 @@ mod tests {
 
     /// I14, X25.
     #[test]
-    fn a_suspended_job_resumes_before_equals_and_after_higher_priority() {
+    fn a_suspended_job_resumes_before_jobs_of_equal_but_not_of_higher_priority() {
         let fixture = by_priority("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=60", "n1", 10, 60.0)
             .at(20);
@@ -301,7 +308,7 @@ mod tests {
         assert_eq!(starts(61), ("2 on n1".to_string(), String::new()));
     }
 
-    /// G9: otherwise the two would preempt each other for ever.
+    /// G9: otherwise the suspended job and its preemptor (job 99) would preempt each other forever.
     #[test]
     fn a_suspended_job_does_not_resume_before_its_preemptor() {
         let fixture = by_priority("1 x ncpus=2")
@@ -353,9 +360,9 @@ mod tests {
         assert_eq!(fixture.resumes(), "2 on n1 with 0,1,2 until 90");
     }
 
-    /// I13: a suspended job with a risen priority is not passed by jobs of lower priority.
+    /// I13: the priority of job 1 was 60 at its start and is now 500.
     #[test]
-    fn the_current_priority_counts_too() {
+    fn a_suspended_job_uses_its_current_priority_if_that_is_higher() {
         let fixture = by_priority("1 x ncpus=2")
             .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 60.0)
             .at(20);
@@ -364,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn free_parts_of_its_resources_are_held_for_a_suspended_job() {
+    fn the_free_part_of_needed_resources_is_held_for_a_suspended_job() {
         let fixture = cluster("2 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
         let fixture = fixture
             .suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 0.0)
@@ -381,9 +388,9 @@ mod tests {
         assert_eq!(fixture.resumes(), "1 on n1 with 0,1 until 510");
     }
 
-    /// No job is planned on its resources, and existing planned starts hold.
+    /// Job 2 cannot start at 60, because job 1 resumes then.
     #[test]
-    fn planned_starts_leave_out_resources_of_suspended_jobs() {
+    fn planned_starts_use_no_resources_of_suspended_jobs() {
         let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
         let fixture = fixture
             .suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0)
@@ -425,7 +432,7 @@ mod tests {
         );
     }
 
-    /// No job behind its preemptor precedes it, not even while the preemptor waits for more
+    /// The suspended job also precedes these jobs while the preemptor (job 99) waits for more
     /// resources.
     #[test]
     fn a_suspended_job_resumes_before_jobs_behind_its_preemptor() {
@@ -461,10 +468,10 @@ mod tests {
         );
     }
 
-    /// With random arrivals and ends: every plan can be carried out, equals the plan without a
-    /// cache, and every suspended job eventually resumes.
+    /// With random jobs, every plan passes the audit and equals the plan without a cache. In the
+    /// forecast, every job that is still suspended at the end resumes.
     #[test]
-    fn every_suspended_job_resumes_and_no_resource_is_given_twice() {
+    fn every_suspended_job_resumes_and_no_node_is_overcommitted() {
         let mut dice = 7_u64;
         let mut roll = |sides: u64| {
             dice = dice

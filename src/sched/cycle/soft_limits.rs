@@ -2,14 +2,15 @@
 //! planned start, the remaining resources go to jobs within their hard limits (M23, G3).
 //!
 //! Example: 5 CPUs; each user may run 2 jobs, and 8 if the resources would otherwise be idle. User
-//! a submits six jobs, then user b three. Two jobs of each user start; the last CPU goes to a third
-//! job of a.
+//! a submits six jobs of one CPU, then user b submits three. Two jobs of each user start; the last
+//! CPU goes to a third job of user a.
 //!
-//! So the pass first plans a start for every job within soft limits that waits for resources,
-//! whatever the reservation depth of the policy. If that is impossible (the policy plans no starts,
-//! or there are too many jobs), no job over a soft limit starts while such a job waits. A job
-//! without a computable start, such as one that waits for a node that is down, delays no other job.
-//! If the backfill depth is limited (M36), jobs over a soft limit come last within it.
+//! The pass first plans a start for every job within its soft limits that waits for resources,
+//! regardless of the policy's reservation depth. If the policy plans no starts, or if there are too
+//! many such jobs, no job over a soft limit starts while a job within its soft limits waits for
+//! resources. A job without a computable start, for example because it waits for a node that is
+//! down, delays no other job. If the backfill depth is limited (M36), jobs over a soft limit are
+//! the last jobs that count towards it.
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -25,22 +26,22 @@ use std::sync::Arc;
 /// The maximum number of planned starts that this pass adds.
 const MAX_PLANNED_STARTS: usize = 1000;
 
-/// Starts jobs that only a soft limit keeps waiting, if that delays no job within its soft limits.
+/// Starts jobs that only a soft limit has refused, if they delay no job within its soft limits.
 pub fn start_over_soft_limits<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let over = cycle.over_soft();
-    if over.is_empty() || !cycle.has_depth_left() || !has_room(&over, resolved, cycle) {
+    if over.is_empty() || !cycle.has_depth_left() || !could_start(&over, resolved, cycle) {
         return;
     }
-    if !promise_all(resolved, cycle) {
+    if !plan_all_starts(resolved, cycle) {
         return;
     }
     let refused = start(&over, resolved, cycle);
     cycle.replace_verdicts(&refused);
 }
 
-/// Whether any job of these classes fits within its hard limits. Only the shortest job of each
-/// request is tried, unless reservations distinguish between the classes.
-fn has_room<'s>(
+/// Whether any job of these classes is within its hard limits and could start now. Tries only the
+/// job with the shortest walltime of each shape; if there are reservations, of each class.
+fn could_start<'s>(
     over: &BTreeSet<ClassId>,
     resolved: &'s Resolved,
     cycle: &mut CycleState<'s>,
@@ -68,14 +69,15 @@ fn has_room<'s>(
         .any(|job| cycle.match_now(job).is_ok())
 }
 
-/// Plans a start for all jobs within soft limits that wait for resources; false if some get none.
-fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
+/// Plans a start for all jobs within soft limits that wait for resources. Returns false if another
+/// start is needed but must not be planned. A job without a computable start is skipped.
+fn plan_all_starts<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
     cycle.begin_again();
-    let mut promised: BTreeSet<JobId> = cycle.promised().collect();
+    let mut booked: BTreeSet<JobId> = cycle.booked_jobs().collect();
     let mut ranking = ranking::rank(cycle.state, resolved);
     let mut left = MAX_PLANNED_STARTS;
     while let Some(job) = ranking.next() {
-        if cycle.has_started(job.job) || promised.contains(&job.job) {
+        if cycle.has_started(job.job) || booked.contains(&job.job) {
             ranking.follow(job);
             continue;
         }
@@ -83,17 +85,17 @@ fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
             Err(reason) if job.class.reservation.is_some() || !waits_for_resources(&reason) => {
                 ranking.pass(job)
             }
-            Err(_) if left == 0 || !cycle.may_promise() => return false,
-            Err(_) => match cycle.promise_beyond(job) {
+            Err(_) if left == 0 || !cycle.may_plan_start() => return false,
+            Err(_) => match cycle.plan_start_beyond_depth(job) {
                 Some(_) => {
                     left -= 1;
-                    promised.insert(job.job);
+                    booked.insert(job.job);
                     ranking.follow(job);
                 }
                 None => ranking.pass(job),
             },
-            Ok(attempt) => {
-                launch::launch(job, attempt, cycle);
+            Ok(possible_start) => {
+                launch::launch(job, possible_start, cycle);
                 ranking.follow(job);
             }
         }
@@ -101,12 +103,13 @@ fn promise_all<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
     true
 }
 
-/// Whether a job waits for resources, or was skipped by backfill.
+/// Whether a job waits for resources, or was refused in the backfill stage or later.
 fn waits_for_resources(reason: &Reason) -> bool {
     reason.is_blocked() || reason.stage() >= CycleStage::Backfill
 }
 
-/// Starts jobs of these classes. Returns the classes that another limit still refuses, and why.
+/// Starts jobs of the classes `over`, which only a soft limit has refused. Returns the classes that
+/// a hard limit now refuses, with the reason.
 fn start<'s>(
     over: &BTreeSet<ClassId>,
     resolved: &'s Resolved,
@@ -120,10 +123,10 @@ fn start<'s>(
         } else if cycle.has_started(job.job) {
             ranking.follow(job);
         } else {
-            cycle.consider();
+            cycle.count_considered();
             match cycle::place(job, Pass::OverSoftLimits, cycle) {
-                Ok(attempt) => {
-                    launch::launch(job, attempt, cycle);
+                Ok(possible_start) => {
+                    launch::launch(job, possible_start, cycle);
                     ranking.follow(job);
                 }
                 Err(reason) => {

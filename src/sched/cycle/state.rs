@@ -1,4 +1,4 @@
-//! The state of a cycle: its decisions so far and the resources that they leave.
+//! The state of a cycle: the decisions so far and the resources that are still free.
 
 mod bounds;
 
@@ -10,7 +10,7 @@ mod refused_together;
 
 use super::limits::LimitCounters;
 use super::numbers::Numbers;
-use super::preemptible_backfill::Borrowed;
+use super::preemptible_backfill::PreemptibleBackfill;
 use super::refusals::{Refusals, Refused};
 use crate::model::job::SubjobLimit;
 use crate::model::job_id::JobId;
@@ -55,7 +55,8 @@ pub struct CycleState<'s> {
     pub state: &'s ClusterState,
     /// The time of the cycle.
     pub now: Time,
-    /// The resources that are free now, less those of jobs started in this cycle.
+    /// The resources that are free at the start of the cycle, minus those of jobs that the cycle
+    /// has started.
     pub space: AvailabilityMap<'s>,
     /// The resources that would be free without any job; see [`CycleState::vacant`].
     vacant: OnceCell<AvailabilityMap<'s>>,
@@ -65,18 +66,18 @@ pub struct CycleState<'s> {
     pub(super) policy: &'s Policy,
     pub(super) windows: Windows<'s>,
     pub(super) calendar: Calendar<'s>,
-    pub(super) promises: BookingBudget<'s>,
-    /// The blocked job that no later job may pass, and its earliest start (I18).
+    pub(super) booking_budget: BookingBudget<'s>,
+    /// The blocked job that no later job may pass, and the earliest start of that job (I18).
     pub(super) barrier: Option<(JobId, Time)>,
     pub(super) backfill_limits: BackfillLimits,
-    /// The resources of planned starts that backfilled jobs use; computed when a planned start is
-    /// due.
-    borrowed: Option<Borrowed<'s>>,
-    /// The number of subjobs that this cycle starts of each array with a limit of its own, by array
-    /// number; with `true`, of those that had already started once.
-    counted: BTreeMap<(u64, bool), u32>,
-    /// Whether a shape could ever run.
-    possible: BTreeMap<ShapeId, bool>,
+    /// The preemptible backfilled jobs and the resources that they would free; computed when the
+    /// first planned start is due.
+    backfilled: Option<PreemptibleBackfill<'s>>,
+    /// The number of subjobs that this cycle starts, for arrays with a limit on running subjobs.
+    /// The key is the array's number, and whether the subjobs had already started before.
+    started_subjobs: BTreeMap<(u64, bool), u32>,
+    /// Whether a shape (chunks, arrangement, conditions on nodes) could ever run.
+    feasible: BTreeMap<ShapeId, bool>,
     pub(super) refusals: Refusals,
     /// The counters of the limits on running jobs; None without limits.
     pub(super) limits: Option<LimitCounters<'s>>,
@@ -104,7 +105,7 @@ impl<'s> CycleState<'s> {
         let mut calendar = Calendar::new(state, now);
         let windows = Windows::open(state, now);
         let mut limits = LimitCounters::open(state, policy, now);
-        let promises = BookingBudget::open(
+        let booking_budget = BookingBudget::open(
             &policy.backfill,
             (state, resolved),
             &mut calendar,
@@ -125,12 +126,12 @@ impl<'s> CycleState<'s> {
             numbers: Numbers::default(),
             windows,
             calendar,
-            promises,
+            booking_budget,
             barrier: None,
             backfill_limits: BackfillLimits::default(),
-            borrowed: None,
-            counted: BTreeMap::new(),
-            possible: BTreeMap::new(),
+            backfilled: None,
+            started_subjobs: BTreeMap::new(),
+            feasible: BTreeMap::new(),
             refusals: Refusals::new(resolved.distinguishes_classes()),
             limits,
             started: BTreeSet::new(),
@@ -142,7 +143,7 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// The walltime of a class, or the default walltime of the policy.
+    /// The walltime of the jobs of a class (equal jobs), or the default walltime of the policy.
     pub fn span_of(&self, class: &ClassKey) -> Span {
         class.walltime.unwrap_or(self.policy.default_walltime)
     }
@@ -169,13 +170,13 @@ impl<'s> CycleState<'s> {
 
     /// Whether the request could run on the configured nodes if no other job ran.
     pub fn is_possible(&mut self, shape: &Shape) -> bool {
-        if let Some(&is_possible) = self.possible.get(&shape.id) {
+        if let Some(&is_possible) = self.feasible.get(&shape.id) {
             return is_possible;
         }
         let vacant = self.vacant();
         // Without nodes, no request can be ruled out.
         let is_possible = vacant.has_no_nodes() || place::fits(vacant, shape);
-        self.possible.insert(shape.id, is_possible);
+        self.feasible.insert(shape.id, is_possible);
         is_possible
     }
 
@@ -183,8 +184,12 @@ impl<'s> CycleState<'s> {
     /// starts.
     pub fn running_of(&self, candidate: Candidate) -> u32 {
         let number = candidate.job.number;
-        let [first, again] =
-            [false, true].map(|again| self.counted.get(&(number, again)).copied().unwrap_or(0));
+        let [first, again] = [false, true].map(|again| {
+            self.started_subjobs
+                .get(&(number, again))
+                .copied()
+                .unwrap_or(0)
+        });
         match candidate.class.beyond {
             None => candidate.begun + first,
             Some(_) => self.state.running_elements(number) + first + again,
@@ -217,7 +222,8 @@ impl<'s> CycleState<'s> {
         &self.calendar
     }
 
-    /// The priority threshold and the priority of a job; None without a threshold or a priority.
+    /// The priority threshold of the policy and the priority of a job; None if the policy has no
+    /// threshold or the job has no priority.
     pub fn threshold(&self, job: JobId) -> Option<(f64, f64)> {
         let least = self.policy.precedence.threshold?;
         Some((least, self.state.score(self.policy, job)?))
@@ -233,13 +239,14 @@ impl<'s> CycleState<'s> {
         &self.policy.placement
     }
 
-    /// Whether all planned starts that the policy allows are given: later jobs are backfilled.
+    /// Whether a job is blocked and the default pool of planned starts is used up: later jobs are
+    /// backfilled.
     pub fn is_fully_planned(&self) -> bool {
-        self.promises.is_spent()
+        self.booking_budget.is_spent()
     }
 
-    /// Counts a considered job.
-    pub fn consider(&mut self) {
+    /// Adds 1 to the number of considered jobs in the plan.
+    pub fn count_considered(&mut self) {
         self.plan.considered += 1;
     }
 
@@ -248,17 +255,18 @@ impl<'s> CycleState<'s> {
         self.started.contains(&job)
     }
 
-    /// Begins another pass through the queue.
+    /// Begins another pass through the queue: [`CycleState::has_started`] now covers all starts so
+    /// far.
     pub fn begin_again(&mut self) {
         self.started = self.plan.starts.iter().map(|start| start.job).collect();
     }
 
     /// Adds a start to the plan and claims its resources.
-    pub fn enter(&mut self, job: Candidate, start: Start, claim: JobAmounts) {
-        self.promises.visit(job.job, job.class);
+    pub fn add_start(&mut self, job: Candidate, start: Start, claim: JobAmounts) {
+        self.booking_budget.note_considered(job.job, job.class);
         if job.class.at_once.or(job.class.beyond).is_some() {
             *self
-                .counted
+                .started_subjobs
                 .entry((job.job.number, job.class.beyond.is_some()))
                 .or_default() += 1;
         }
@@ -277,25 +285,27 @@ impl<'s> CycleState<'s> {
         self.plan.starts.push(start);
     }
 
-    /// Records a refusal, and plans the start of a blocked job if the policy allows another planned
-    /// start.
-    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> Refused {
-        self.promises.visit(candidate.job, candidate.class);
+    /// Records a refusal. If the job is blocked and the policy allows another planned start, plans
+    /// the job's start. Returns the jobs for which the refusal holds.
+    pub fn record_refusal(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> Refused {
+        self.booking_budget
+            .note_considered(candidate.job, candidate.class);
         if self
             .plan
             .eligible
             .refusal(candidate.class.id, candidate.job)
             .is_some()
         {
-            // `close` adds the verdict: the list contains only some jobs of this class.
+            // `eligibility::set_verdicts` adds the verdict of this class at the end of the cycle,
+            // because only some jobs of the class are on the list of eligible jobs.
             return Refused::Class;
         }
-        // A job that waits for resources of a reservation gets no planned start elsewhere.
-        let is_promised = reason.is_blocked()
+        // Jobs inside a reservation, and jobs to which an operator denies planned starts, get none.
+        let is_plannable = reason.is_blocked()
             && candidate.class.reservation.is_none()
             && !candidate.class.unpromised;
-        let at = if is_promised {
-            self.promise(candidate)
+        let at = if is_plannable {
+            self.plan_start(candidate)
         } else {
             None
         };
@@ -305,12 +315,15 @@ impl<'s> CycleState<'s> {
             *until = at;
         }
         self.schedule_cycle_for(&reason);
-        self.refusals.note(candidate.job, &reason);
+        self.refusals.note_delay(candidate.job, &reason);
         let counts =
-            self.promises.blocked.is_some() && self.backfill_limits.counts(self.backfill());
-        let is_followed = at.is_some() && self.promises.considers_more(candidate.class);
-        let considers_next =
-            counts || is_followed || self.promises.has_unconsidered(candidate.class);
+            self.booking_budget.blocked.is_some() && self.backfill_limits.counts(self.backfill());
+        let is_followed = at.is_some() && self.booking_budget.considers_more(candidate.class);
+        let considers_next = counts
+            || is_followed
+            || self
+                .booking_budget
+                .has_unconsidered_booking(candidate.class);
         let refused = if considers_next {
             Refused::Job
         } else if self.is_for_all(candidate, &reason) {
@@ -322,13 +335,13 @@ impl<'s> CycleState<'s> {
         refused
     }
 
-    /// Schedules a cycle for the time at which this reason may cease to hold although no job ends.
+    /// Schedules a cycle for the time at which this reason may no longer hold even if no job ends.
     pub fn schedule_cycle_for(&mut self, reason: &Reason) {
         if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
             self.plan.request_cycle(until);
         }
         if let Reason::Limited(excess) = reason {
-            // M21: the usage that counts decays although no job ends.
+            // M21: the counted usage decreases with time, even if no job ends.
             if let Some(until) = excess.until {
                 self.plan.request_cycle(until);
             }
@@ -338,7 +351,8 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Adds the verdict of a class, unless it has one, or of its whole shape.
+    /// Adds the verdict of the class's whole shape if the refusal holds for the shape; otherwise
+    /// the verdict of the class, unless the class has a verdict.
     fn add_verdict(&mut self, class: &ClassKey, reason: Arc<Reason>, refused: Refused) {
         match refused {
             // Other classes of this shape may have no verdict yet, even if this class has one.
@@ -356,7 +370,7 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// The next change of reservations or of site times, if the reason is due to them.
+    /// The next change of reservations or site times, if they cause this reason; otherwise None.
     fn next_change(&self, reason: &Reason) -> Option<Time> {
         match reason {
             Reason::Reserved { .. } | Reason::NotOpen { .. } => self.windows.next_change(),
@@ -370,13 +384,13 @@ impl<'s> CycleState<'s> {
     }
 
     /// Plans the start of a blocked job; None if it gets no planned start.
-    fn promise(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+    fn plan_start(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         self.backfill_limits
             .note_blocked(self.backfill(), self.processors(&candidate.class.shape));
-        let is_first = self.promises.blocked.is_none();
-        self.promises.blocked.get_or_insert(candidate.job);
+        let is_first = self.booking_budget.blocked.is_none();
+        self.booking_budget.blocked.get_or_insert(candidate.job);
         if self.policy.backfill.policy == Filling::None
-            && !self.promises.is_preemptor(candidate.job)
+            && !self.booking_budget.is_preemptor(candidate.job)
         {
             return if is_first {
                 self.block_later_jobs(candidate)
@@ -384,46 +398,46 @@ impl<'s> CycleState<'s> {
                 None
             };
         }
-        let is_kept = self.promises.has_kept_booking(candidate.job);
-        let may = !self.calendar.is_full() && self.promises.take(candidate.class);
+        let is_kept = self.booking_budget.has_kept_booking(candidate.job);
+        let may = !self.calendar.is_full() && self.booking_budget.take_booking(candidate.class);
         let at = if may || is_kept {
             self.book(candidate)
         } else {
             None
         };
         if may && at.is_none() {
-            self.promises.give_back(candidate.class);
-            self.refusals.give_up(&candidate.class.shape);
+            self.booking_budget.return_booking(candidate.class);
+            self.refusals.note_unplannable(&candidate.class.shape);
         }
         at
     }
 
-    /// I18: lets no later job pass the first blocked job. Returns a forecast of its start.
+    /// I18: lets no later job pass this blocked job. Returns the job's expected start, if known.
     fn block_later_jobs(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let at = self.book(candidate);
         self.barrier = Some((candidate.job, at.unwrap_or(Time::NEVER)));
         at
     }
 
-    /// Plans the earliest start or renews the existing plan. If the start is due, reclaims its
-    /// resources from backfilled jobs.
+    /// Plans the job's earliest start, or keeps the start that is already planned. If the start is
+    /// due, preempts the backfilled jobs that use the resources of this planned start.
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
-        let at = self.promise_beyond(candidate)?;
+        let at = self.plan_start_beyond_depth(candidate)?;
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
-            let borrowed = self
-                .borrowed
-                .get_or_insert_with(|| Borrowed::new(self.state, &self.space));
-            let preemptions = borrowed.reclaim(candidate.job, &candidate.class.shape);
-            self.take_back(candidate.job, preemptions);
+            let backfilled = self
+                .backfilled
+                .get_or_insert_with(|| PreemptibleBackfill::new(self.state, &self.space));
+            let preemptions = backfilled.reclaim(candidate.job, &candidate.class.shape);
+            self.reclaim_for_booking(candidate.job, preemptions);
         }
         Some(at)
     }
 
-    /// Plans the earliest start regardless of the reservation depth of the policy; None if it
-    /// cannot be computed.
-    pub fn promise_beyond(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+    /// Plans the job's earliest start regardless of the policy's reservation depth (the number of
+    /// planned starts); None if the start cannot be computed.
+    pub fn plan_start_beyond_depth(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
-        if self.calendar.promise(job).is_none() {
+        if self.calendar.entry(job).is_none() {
             self.calendar.book(
                 &self.space,
                 &self.windows,
@@ -431,7 +445,7 @@ impl<'s> CycleState<'s> {
                 (class, self.span_of(class)),
             )?;
         }
-        let promise = self.calendar.promise(job)?;
+        let promise = self.calendar.entry(job)?;
         let at = promise.at;
         for ix in promise
             .nodes
@@ -444,12 +458,12 @@ impl<'s> CycleState<'s> {
             bookings::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
         let had = self.state.bookings.promise(job);
-        let moves = self.promises.has_kept_booking(job)
+        let moves = self.booking_budget.has_kept_booking(job)
             && had.is_some_and(|had| had.at != at || had.nodes != promise.nodes);
-        // A start planned for the next moment waits for an overdue job: another cycle at once would
-        // not help.
+        // A start planned for `now + OVERDUE` waits for a job past its walltime: an immediate cycle
+        // would not help.
         if at > self.now + OVERDUE {
-            // Jobs that the old planned start had delayed may start now that it has moved.
+            // Jobs that would have delayed the old planned start may be able to start now.
             let next = if moves && self.refusals.has_delayed_jobs() {
                 self.now + Span(1)
             } else {
@@ -461,7 +475,8 @@ impl<'s> CycleState<'s> {
     }
 }
 
-/// The nodes of future reservations, each with the begin: M8b treats them as planned starts.
+/// The nodes of future reservations, each with the time at which the reservation begins. M8b
+/// treats this time as a planned start.
 fn windows_ahead(state: &ClusterState, now: Time) -> impl Iterator<Item = (NodeIx, Time)> + '_ {
     let ahead = state
         .windows

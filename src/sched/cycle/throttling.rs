@@ -1,6 +1,6 @@
-//! Throttling: may the job start yet? A queue may be stopped, a failed start delays the next
-//! attempt, an array may limit its running subjobs, and the site may limit running and idle jobs
-//! (M5).
+//! Throttling: refuses jobs that may not start yet, regardless of free resources. Examples: a
+//! stopped queue, a delay after a failed start, an array's limit on its running subjobs, and the
+//! site's limits on running and idle jobs (M5).
 
 use super::limits::LimitCounters;
 use super::state::{CycleState, Pass};
@@ -17,23 +17,22 @@ use std::sync::Arc;
 /// A check that may refuse a job for now.
 type Check = fn(Candidate, Pass, &CycleState) -> Option<Reason>;
 
-/// The checks of a job that do not depend on free resources or site limits, in the order of the
-/// reported reasons.
+/// The checks that do not depend on free resources or site limits. The first refusal is reported.
 const CHECKS: [Check; 5] = [deferred, queue_stopped, site_time, array_limit, awaited];
 
-/// The number of checks at the beginning of [`CHECKS`] that exclude a job from the list of eligible
+/// The number of checks at the beginning of [`CHECKS`] that keep a job off the list of eligible
 /// jobs.
 const LIST_CHECKS: usize = 3;
 
-/// Refuses a job that may not start yet, for the first reason found.
+/// Refuses a job that may not start yet. The error is the first reason found.
 pub fn check(job: Candidate, pass: Pass, cycle: &mut CycleState) -> Result<(), Arc<Reason>> {
-    if let Some(reason) = cycle.unlisted(job) {
+    if let Some(reason) = cycle.list_refusal(job) {
         return Err(reason);
     }
     if let Some(reason) = CHECKS.iter().find_map(|check| check(job, pass, cycle)) {
         return Err(reason.into());
     }
-    cycle.over_limit(job.class, pass).map_or(Ok(()), Err)
+    cycle.limit_refusal(job.class, pass).map_or(Ok(()), Err)
 }
 
 /// Returns all reasons for which a job may not start yet.
@@ -42,19 +41,20 @@ pub fn objections(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
         .iter()
         .filter_map(|check| check(job, Pass::Order, cycle));
     let reasons: Vec<Reason> = found
-        .chain(cycle.unlisted(job).map(Arc::unwrap_or_clone))
+        .chain(cycle.list_refusal(job).map(Arc::unwrap_or_clone))
         .collect();
     reasons
         .into_iter()
         .chain(
             cycle
-                .over_limit(job.class, Pass::Order)
+                .limit_refusal(job.class, Pass::Order)
                 .map(Arc::unwrap_or_clone),
         )
         .collect()
 }
 
-/// Whether a job could not start even with enough free resources and without limits.
+/// Whether a job is deferred, in a stopped queue, or not allowed by site times. Such a job takes no
+/// place on the list of eligible jobs.
 pub fn is_ineligible(job: Candidate, cycle: &CycleState) -> bool {
     CHECKS[..LIST_CHECKS]
         .iter()
@@ -90,6 +90,7 @@ fn site_time(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
         .err()
 }
 
+/// Refuses a subjob if the array's limit on running subjobs is reached.
 fn array_limit(job: Candidate, pass: Pass, cycle: &CycleState) -> Option<Reason> {
     let SubjobLimit { limit, most } = cycle.subjob_limit(job)?;
     let bound = if pass == Pass::Expansion { most } else { limit };
@@ -97,6 +98,7 @@ fn array_limit(job: Candidate, pass: Pass, cycle: &CycleState) -> Option<Reason>
     (cycle.running_of(job) >= bound).then_some(Reason::ArrayLimit { limit, expand })
 }
 
+/// Refuses a job that waits for an answer of the allocation script.
 fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
     cycle
         .state
@@ -104,8 +106,9 @@ fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
         .then_some(Reason::AwaitsChoice)
 }
 
-/// Gives classes in stopped queues the verdict "queue stopped" if their whole shape was refused for
-/// lack of free resources: the queue is checked before the resources (G5).
+/// Adds the verdict "queue stopped" (or a similar one) for classes in stopped queues if all jobs
+/// with the same request were refused for lack of resources: queues are checked before resources
+/// (G5).
 pub fn add_stopped_queue_verdicts(state: &ClusterState, plan: &mut Plan) {
     let groups = state.alike.groups().map(|(_, members)| members);
     let with_stopped_queue: Vec<&Members> = groups
@@ -131,8 +134,8 @@ pub fn add_stopped_queue_verdicts(state: &ClusterState, plan: &mut Plan) {
     }));
 }
 
-/// Gives classes over a limit that limit as their verdict if their whole shape was refused for lack
-/// of free resources (I13).
+/// Adds the exceeded limit as verdict for classes over a limit if all jobs with the same request
+/// were refused for lack of resources (I13).
 pub fn add_limit_verdicts(state: &ClusterState, limits: &mut LimitCounters, plan: &mut Plan) {
     let verdicts = VerdictIndex::of(plan);
     let keys = state.classes.values().map(|class| &class.key);
@@ -143,7 +146,7 @@ pub fn add_limit_verdicts(state: &ClusterState, limits: &mut LimitCounters, plan
     plan.verdicts.extend(over);
 }
 
-/// The verdicts of a plan by class; true if the verdict is permanent.
+/// The classes and shapes with a verdict in a plan. The value is true if the jobs can never run.
 pub(super) struct VerdictIndex(BTreeMap<ClassId, bool>);
 
 impl VerdictIndex {
@@ -156,7 +159,7 @@ impl VerdictIndex {
         )
     }
 
-    /// Whether a class has no verdict of its own and its request is refused for now.
+    /// Whether a class has no verdict of its own, and its shape is refused for now but not forever.
     pub fn lacks(&self, key: &ClassKey) -> bool {
         let [own, shape] = key.verdict_names();
         !self.0.contains_key(&own) && self.0.get(&shape) == Some(&false)
@@ -204,9 +207,9 @@ mod tests {
         assert_eq!([code(5), code(6)], ["unsatisfiable", "unsatisfiable"]);
     }
 
-    /// I26.
+    /// I26: the limit on running subjobs counts subjobs that already run, too.
     #[test]
-    fn an_array_keeps_its_limit_and_blocks_no_other_job() {
+    fn an_array_at_its_limit_blocks_no_other_job() {
         let fixture = cluster("1 x ncpus=8")
             .queued(1, "array=1-5%2")
             .queued(2, "array=1-2")

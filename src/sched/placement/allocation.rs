@@ -1,5 +1,5 @@
-//! Allocation: the resources that a placement uses on each node. This stage and later ones refuse
-//! no job.
+//! Allocation: computes the resources that a placement uses on each node. This stage and all later
+//! stages refuse no job.
 
 use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::Placement;
@@ -7,8 +7,9 @@ use crate::sched::view::cluster::Cluster;
 use crate::sched::view::shape::Shape;
 use std::collections::BTreeMap;
 
-/// The resources of the job on each node. A job with exclusive hosts also holds their other nodes.
-/// System-wide resources count on its first node, per-host ones on its first node on each host.
+/// The resources that the placement uses on each node. A job with exclusive hosts also holds the
+/// other nodes of these hosts. System-wide resources count on the job's first node, per-host
+/// resources on the job's first node of each host.
 pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmounts {
     let mut holds = BTreeMap::new();
     for &(node, chunk) in &placement.picks {
@@ -37,7 +38,8 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> JobAmou
     }
 }
 
-/// The resources of the job on each node, and the amounts that each pick gets beyond its request.
+/// The resources that the placement uses on each node, and the amounts that each chunk gets in
+/// addition to its minimum.
 pub fn allocate(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -48,8 +50,8 @@ pub fn allocate(
     (claim, extra)
 }
 
-/// Adds resources beyond the minimum to the claim (Q22): chunk by chunk, as much as its maximum and
-/// its node allow. Returns the added amounts of each pick by resource.
+/// Adds resources beyond the minimum to the claim (Q22): each chunk in turn gets as much as its
+/// maximum and its node allow. Returns the added amounts of each chunk, by resource.
 fn grow(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -83,7 +85,7 @@ fn grow(
 mod tests {
     use crate::sched::fixture::cluster;
 
-    /// Q22: 8 CPUs, 2 of them in use.
+    /// Q22. On a node with 8 CPUs, 2 CPUs are in use.
     #[test]
     fn an_amount_grows_with_free_resources() {
         let fixture = cluster("1 x ncpus=8").running(9, "select=1:ncpus=2", "n1", 600);
@@ -134,7 +136,7 @@ mod tests {
         assert_eq!(fixture.state.assigned("n1").taken["ncpus"].to_string(), "8");
     }
 
-    /// Q22: the rest goes to the next chunk, up to its maximum.
+    /// Q22: the CPUs that the first chunk leaves go to the next chunks, up to their maximum.
     #[test]
     fn each_chunk_grows_up_to_its_maximum() {
         let plan = cluster("1 x ncpus=9")
@@ -148,7 +150,7 @@ mod tests {
         assert_eq!(taken, ["4", "3", "2"]);
     }
 
-    /// Q22: one chunk that may grow and one that may not.
+    /// Q22: the chunk with `ncpus=3+` may grow; the chunk with `ncpus=2` may not.
     #[test]
     fn only_chunks_with_a_range_grow() {
         let plan = cluster("2 x ncpus=8")

@@ -1,6 +1,6 @@
-//! The allocation script of the site (M8i): the classes that still need its answer, and their
-//! candidate nodes. A class waits until the script answers; if the script fails, it gets an empty
-//! answer.
+//! The site's allocation script, which selects the nodes of jobs (M8i): finds the classes (of equal
+//! jobs) for which the script must still be run, and their candidate nodes. A class waits until the
+//! script has answered. If the script fails, the class gets an empty answer.
 
 use super::availability_map::AvailabilityMap;
 use super::rank::Candidates;
@@ -11,7 +11,7 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
 impl ClusterState {
-    /// The classes that the script places and that have no answer yet.
+    /// The classes for which the script selects nodes and has not answered yet.
     pub fn without_answer(&self, policy: &Policy) -> Vec<ClassId> {
         let waiting = self.classes.iter().filter(|(id, class)| {
             let allocation = class.key.shape.allocation;
@@ -21,7 +21,7 @@ impl ClusterState {
         waiting.map(|(&id, _)| id).collect()
     }
 
-    /// The usable nodes that would fit a chunk of a class's request if no job ran, in order.
+    /// The usable nodes on which a chunk of a class's request would fit if no job ran, in order.
     pub fn candidates(&self, class: ClassId) -> Vec<&str> {
         let Some(class) = self.classes.get(&class) else {
             return Vec::new();
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn m8i_a_class_waits_for_its_answer() {
+    fn m8i_a_class_waits_for_the_answer_of_the_script() {
         let mut fixture =
             cluster("2 x ncpus=1, 1 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
         fixture = fixture.queued(2, "select=1:ncpus=1");
@@ -79,7 +79,7 @@ mod tests {
             .set_answer(class, Some(&names(&["n3", "n2", "n3"])));
         assert_eq!(fixture.starts(), "1 on n3");
         let again = fixture.clone().node("n3", "ncpus=4", true);
-        assert_eq!(again.starts(), "1 on n3", "the node is as it was");
+        assert_eq!(again.starts(), "1 on n3", "the node has not changed");
         let changed = fixture.clone().node("n1", "ncpus=8", true);
         assert_eq!(
             (

@@ -1,8 +1,9 @@
-//! The free resources of all nodes at one time, by node class: now, at a later time, or without
-//! jobs.
+//! The free resources of all nodes, by node class (nodes of one kind with the same free resources).
+//! A map describes the present, a later time, or a cluster without jobs.
 //!
-//! A map is an overlay: it borrows the node classes of the cluster and stores only the differences.
-//! Opening a map takes time in proportion to the classes, and a claim to its nodes.
+//! A map refers to the node classes of the cluster and stores only the differences. The time to
+//! open a map grows with the number of classes, the time to claim resources with the number of
+//! nodes of the job.
 
 use super::columns::Columns;
 use super::guide::{Guide, Rank};
@@ -21,19 +22,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The resources that one job uses. Nodes that it only closes to other jobs have empty amounts.
+/// The resources that one job uses. Nodes that the job only closes to other jobs have zero amounts.
 #[derive(Clone, Debug)]
 pub struct JobAmounts {
     /// The amounts in use, by node.
     pub holds: BTreeMap<NodeIx, Amounts>,
-    /// The owner of the job, and the jobs that it allows on its nodes.
+    /// The owner of the job, and the other jobs that the job allows on its nodes.
     pub owner: JobOwner,
-    /// The places at which the job shares per-host resources with its array, each with the node.
+    /// The per-host resources that the job shares with other subjobs of its array, each with the
+    /// node that uses the resource.
     pub joins: Vec<(SharedPlace, NodeIx)>,
 }
 
-/// A node with free resources that differ from those in the cluster. `place` is its class, if it
-/// has one.
+/// A node with free resources that differ from those in the cluster. `place` is the index of the
+/// node's class; None if the node belongs to no class.
 #[derive(Clone, Debug)]
 struct ChangedNode {
     room: FreeResources,
@@ -43,38 +45,41 @@ struct ChangedNode {
 /// The free resources at one time.
 #[derive(Clone, Debug)]
 pub struct AvailabilityMap<'s> {
-    /// The nodes.
+    /// The cluster with its nodes.
     pub cluster: &'s Cluster,
+    /// The node classes: first those of the cluster, sorted by key, then the added classes.
     buckets: Vec<NodeClass<'s>>,
     /// The free amounts of each class.
     columns: Columns,
-    /// The other properties of each class that requests check.
+    /// The properties of each class, except the free amounts, that are checked for requests.
     heads: Vec<NodeClassSummary>,
-    /// Added classes without nodes, to be reused.
+    /// The indices of added classes without nodes, which are reused.
     unused_places: Vec<usize>,
-    /// The number of the cluster's own classes, which come first, sorted by key.
+    /// The number of classes of the cluster.
     borrowed: usize,
+    /// The indices of the added classes with nodes.
     added: BTreeMap<Arc<NodeClassKey>, usize>,
+    /// The nodes that differ from those in the cluster.
     rooms: BTreeMap<NodeIx, ChangedNode>,
     /// The nodes in order of preference, computed on demand.
     preferred: OnceCell<Arc<RankedNodes>>,
     /// Whether nodes that are not in `rooms` have no jobs.
     is_vacant: bool,
-    /// Whether this is a later time: some running jobs have ended.
+    /// Whether the map describes a later time, at which some running jobs have ended.
     is_later: bool,
-    /// The preference among nodes.
+    /// The policy that determines the order of preference among nodes.
     guide: Arc<Guide>,
     /// The next planned start on each node.
     promises: Arc<BTreeMap<NodeIx, Time>>,
-    /// The held amounts of system-wide resources.
+    /// The amounts of system-wide resources that are held for planned starts.
     held_back: Amounts,
-    /// The per-host resources that arrays use since a start in this cycle.
+    /// The per-host resources that arrays use because of a start in this cycle.
     joined: Arc<SharedHosts>,
-    /// Measured use of nodes beyond the allocations of jobs.
+    /// The measured use of each node beyond the allocations of jobs.
     in_use: Arc<BTreeMap<NodeIx, InUse>>,
-    /// The total free amounts of nodes that take jobs.
+    /// The total free amounts of nodes that take jobs, and of system-wide resources.
     free: Amounts,
-    /// The total free amounts of nodes without jobs.
+    /// The total free amounts of nodes without jobs, and of system-wide resources.
     idle: Amounts,
 }
 
@@ -85,14 +90,14 @@ impl<'s> AvailabilityMap<'s> {
         AvailabilityMap::open(cluster, buckets.collect(), false)
     }
 
-    /// The resources that would be free with every node up and no jobs.
+    /// The resources that would be free if every node were up and no job ran.
     pub fn vacant(cluster: &'s Cluster) -> AvailabilityMap<'s> {
         let mut buckets: Vec<_> = cluster.configured().collect();
         buckets.sort_by(|a, b| a.0.cmp(&b.0));
         AvailabilityMap::open(cluster, buckets, true)
     }
 
-    /// A map with these free resources; no other node takes jobs.
+    /// A map in which only the nodes of `rooms` take jobs, with these free resources.
     pub fn of_rooms(
         cluster: &'s Cluster,
         rooms: BTreeMap<NodeIx, FreeResources>,
@@ -104,7 +109,7 @@ impl<'s> AvailabilityMap<'s> {
         space
     }
 
-    /// Copies the preferences and the system-wide resources of `other`.
+    /// Copies the order of preference, the planned starts and the system-wide resources of `other`.
     pub fn like(mut self, other: &AvailabilityMap<'s>) -> AvailabilityMap<'s> {
         (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
         self.preferred = OnceCell::new();
@@ -167,7 +172,7 @@ impl<'s> AvailabilityMap<'s> {
         space
     }
 
-    /// Sets the preference among nodes.
+    /// Sets the policy that determines the order of preference among nodes.
     pub fn guided(self, guide: Arc<Guide>) -> AvailabilityMap<'s> {
         AvailabilityMap {
             guide,
@@ -176,22 +181,22 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// The preference among nodes.
+    /// The policy that determines the order of preference among nodes.
     pub fn guide(&self) -> &Guide {
         &self.guide
     }
 
-    /// Whether this is not the map of the present: it has no jobs, or shows a later time.
+    /// Whether the map does not describe the present, but a later time or a cluster without jobs.
     pub fn is_hypothetical(&self) -> bool {
         self.is_vacant || self.is_later
     }
 
-    /// Whether the nodes have no jobs.
+    /// Whether the map describes a cluster without jobs.
     pub fn is_vacant(&self) -> bool {
         self.is_vacant
     }
 
-    /// Notes a planned start on a node; the soonest one counts (M8b).
+    /// Notes a planned start on a node. Of several planned starts, the earliest counts (M8b).
     pub fn promise(&mut self, ix: NodeIx, at: Time) {
         let promises = Arc::make_mut(&mut self.promises);
         promises
@@ -200,7 +205,7 @@ impl<'s> AvailabilityMap<'s> {
             .or_insert(at);
     }
 
-    /// The next planned start on a node.
+    /// The next planned start on a node; None if there is none.
     pub fn next_promise(&self, ix: NodeIx) -> Option<Time> {
         self.promises.get(&ix).copied()
     }
@@ -215,7 +220,7 @@ impl<'s> AvailabilityMap<'s> {
         self.heads[place]
     }
 
-    /// The first node of a class.
+    /// The first node of a class; None if the class has no nodes.
     pub fn first_of(&self, place: usize) -> Option<NodeIx> {
         self.buckets[place].first(Bound::Unbounded)
     }
@@ -259,7 +264,8 @@ impl<'s> AvailabilityMap<'s> {
         node.kind.is_some() && (self.is_vacant || node.usable)
     }
 
-    /// Whether a job may use a node, given the other nodes of its host.
+    /// Whether the access policies of a job and of a node allow the job on the node. A job with
+    /// exclusive hosts also needs the other nodes of the host to be idle.
     pub fn admits(&self, ix: NodeIx, owner: JobOwner) -> bool {
         let room = self.room(ix);
         if !room.admits(owner) {
@@ -272,7 +278,7 @@ impl<'s> AvailabilityMap<'s> {
         neighbours.all(|neighbour| self.room(neighbour).condition() == Joinable::Idle)
     }
 
-    /// Whether nodes of a kind have these values; ignores host and node names.
+    /// Whether nodes of a kind have the requested values. Host and node names are not checked.
     pub fn meets(&self, kind: KindIx, needs: &[Need]) -> bool {
         needs
             .iter()
@@ -303,7 +309,7 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// Adds a job to a node.
+    /// Adds a job with the amounts `taken` to a node.
     pub fn admit(&mut self, ix: NodeIx, taken: &[i64], owner: impl Into<JobOwner>) {
         let mut room = self.room(ix).clone();
         room.admit(taken, owner.into());
@@ -324,7 +330,8 @@ impl<'s> AvailabilityMap<'s> {
         self.free[index]
     }
 
-    /// Removes a job from a node. From then on this is the map of a later time.
+    /// Removes a job with the amounts `taken` from a node. Afterwards the map describes a later
+    /// time.
     pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], owner: impl Into<JobOwner>) {
         let mut room = self.room(ix).clone();
         room.dismiss(taken, owner.into());
@@ -333,26 +340,26 @@ impl<'s> AvailabilityMap<'s> {
         self.is_later = true;
     }
 
-    /// Sets the held amounts of system-wide resources.
+    /// Sets the amounts of system-wide resources that are held for planned starts.
     pub fn hold_back(&mut self, amounts: Amounts) {
         let before = std::mem::replace(&mut self.held_back, amounts.clone());
         self.change_pools(&before, 1);
         self.change_pools(&amounts, -1);
     }
 
-    /// Whether no amount of a system-wide resource is held.
+    /// Whether no amount of a system-wide resource is held for planned starts.
     pub fn is_unpromised(&self, index: usize) -> bool {
         self.held_back[index] == 0
     }
 
-    /// Notes hosts on which arrays use per-host resources.
+    /// Notes the hosts on which arrays use per-host resources because of a start in this cycle.
     pub fn join(&mut self, hosts: SharedHosts) {
         if !hosts.is_empty() {
             Arc::make_mut(&mut self.joined).extend(hosts);
         }
     }
 
-    /// The hosts on which arrays use per-host resources since a start in this cycle.
+    /// The hosts on which arrays use per-host resources because of a start in this cycle.
     pub fn joined(&self) -> &SharedHosts {
         &self.joined
     }
@@ -397,12 +404,12 @@ impl<'s> AvailabilityMap<'s> {
         self.enter(ix, room);
     }
 
-    /// Notes measured use of a node beyond the allocations of jobs.
+    /// Records the measured use of a node beyond the allocations of jobs.
     pub fn withhold(&mut self, ix: NodeIx, in_use: InUse) {
         Arc::make_mut(&mut self.in_use).insert(ix, in_use);
     }
 
-    /// Measured use beyond the allocations of jobs, by node.
+    /// The measured use beyond the allocations of jobs, by node.
     pub fn in_use(&self) -> &BTreeMap<NodeIx, InUse> {
         &self.in_use
     }
@@ -428,7 +435,7 @@ impl<'s> AvailabilityMap<'s> {
         self.rooms.insert(ix, ChangedNode { room, place });
     }
 
-    /// The class of this key, added if there is none.
+    /// The index of the class with this key. Adds the class if it does not exist.
     fn place_of(&mut self, key: NodeClassKey) -> usize {
         let borrowed =
             self.buckets[..self.borrowed].binary_search_by(|bucket| (*bucket.key).cmp(&key));
@@ -451,7 +458,7 @@ impl<'s> AvailabilityMap<'s> {
         place
     }
 
-    /// Appends a class that already has its place in the columns.
+    /// Appends a class that already has a row in `columns`. Returns the index of the class.
     fn enlist(&mut self, bucket: NodeClass<'s>) -> usize {
         let place = self.buckets.len();
         self.heads.push(NodeClassSummary::of(&bucket));
@@ -459,7 +466,8 @@ impl<'s> AvailabilityMap<'s> {
         place
     }
 
-    /// Updates columns and summary of a class, and marks an added class without nodes for reuse.
+    /// Updates the free amounts and the summary of a class after its nodes have changed. Marks an
+    /// added class without nodes for reuse.
     fn note(&mut self, place: usize) {
         let bucket = &self.buckets[place];
         let head = NodeClassSummary::of(bucket);
@@ -472,16 +480,16 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// The classes of nodes with at least these amounts free (resource, amount above zero), without
-    /// closed ones.
+    /// The indices of the classes whose nodes have at least these amounts free (resource, amount
+    /// above zero). Classes without nodes are excluded.
     pub fn with_free(&self, amounts: &[(usize, i64)]) -> impl Iterator<Item = usize> + use<'_, 's> {
         self.columns
             .at_least(self.scarcest_first(amounts))
             .filter(|&place| self.heads[place].nodes > 0)
     }
 
-    /// The nodes with at least these amounts free, in the default order of preference; for policies
-    /// that rank kinds of nodes.
+    /// The nodes with at least these amounts free, in the order of preference of the site's policy.
+    /// May only be used if the rank of a node depends only on its kind.
     pub fn nodes_with_free(
         &self,
         amounts: &[(usize, i64)],
@@ -491,7 +499,8 @@ impl<'s> AvailabilityMap<'s> {
             .at_least(self.scarcest_first(amounts))
     }
 
-    /// Sorts by scarcity: the scarcest resource excludes most nodes.
+    /// Sorts the amounts by scarcity. The scarcest resource comes first, because it excludes the
+    /// most nodes.
     fn scarcest_first(&self, amounts: &[(usize, i64)]) -> Vec<(usize, i64)> {
         let mut amounts = amounts.to_vec();
         let plenty = |(index, amount): (usize, i64)| self.free[index].max(1) as f64 / amount as f64;
@@ -533,7 +542,8 @@ impl<'s> AvailabilityMap<'s> {
         preferred
     }
 
-    /// Adds `nodes` nodes of a class to the totals; negative to subtract.
+    /// Adds the free amounts of `nodes` nodes of a class to the totals. A negative number
+    /// subtracts.
     fn count(&mut self, key: &NodeClassKey, nodes: i64) {
         if key.condition == Joinable::Alone {
             return;
@@ -546,8 +556,9 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// The nodes of some classes by rank and then by index, found one by one, each with the mark of
-    /// its class. The input is (rank, class, mark).
+    /// The nodes of several classes by rank and then by index, computed on demand. The input is,
+    /// for each class, its rank, its index, and a number that is returned with each node of the
+    /// class.
     pub fn merged(&self, buckets: impl Iterator<Item = (Rank, usize, usize)>) -> MergedNodes<'_> {
         let heads: Vec<_> = buckets
             .filter_map(|(rank, place, mark)| {
@@ -561,12 +572,12 @@ impl<'s> AvailabilityMap<'s> {
     }
 }
 
-/// The class of each node.
+/// The class of each node in an availability map.
 #[derive(Clone, Debug, Default)]
 pub struct NodeClassIndex {
     /// The keys of the classes.
     pub keys: Vec<Arc<NodeClassKey>>,
-    /// By node: the index of its class, or [`NodeClassIndex::NOWHERE`].
+    /// For each node: the index of its class, or [`NodeClassIndex::NOWHERE`].
     pub buckets: Vec<u32>,
 }
 
@@ -585,7 +596,7 @@ mod tests {
     use crate::model::job_id::JobId;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// The nodes of the classes with this many free CPUs.
+    /// The names of the nodes with at least this many free CPUs.
     fn with_ncpus(space: &AvailabilityMap, ncpus: i64) -> Vec<String> {
         let index = space.cluster.catalog.index("ncpus").unwrap();
         let amounts = [(index, ncpus)];
@@ -611,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_equals_the_map_of_the_changed_state() {
+    fn a_changed_map_equals_the_map_of_the_changed_state() {
         let mut fixture = cluster("5 x ncpus=9, 5 x ncpus=6");
         let before = fixture.clone();
         let mut overlay = AvailabilityMap::now(&before.state.cluster);

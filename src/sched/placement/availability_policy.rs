@@ -1,8 +1,9 @@
 //! The amount of each resource of a node that counts as used (M6, M7): the allocations of jobs, the
-//! measured use, or the larger of both. A node with a maximum load takes no jobs beyond it (M48).
+//! measured use, or the larger of both. A node with a load above its maximum load takes no jobs
+//! (M48).
 //!
-//! Starts of a cycle reduce the rest by their requests; the next cycle begins with the latest
-//! measurements.
+//! Within a cycle, each start reduces the free amounts by the job's request. The next cycle uses
+//! the latest measurements.
 
 use super::availability_map::AvailabilityMap;
 use crate::model::node::{Adjust, NodeFacts};
@@ -12,7 +13,7 @@ use crate::sched::view::cluster::{Cluster, ClusterNode, FreeResources, NodeIx, N
 use crate::sched::view::free_resources::InUse;
 
 impl Cluster {
-    /// Records the measurements of a node.
+    /// Records the measured use and the load of a node.
     pub fn measure(&mut self, ix: NodeIx, facts: &NodeFacts) {
         let utilized: Vec<(usize, i64)> = facts
             .utilized
@@ -29,7 +30,8 @@ impl Cluster {
     }
 }
 
-/// The resources that may be overcommitted, because only their measured use counts.
+/// The resources of nodes of which only the measured use counts. Their allocations may exceed the
+/// total amount.
 pub fn by_use(cluster: &Cluster, placement: &PlacementPolicy) -> Vec<usize> {
     let of_nodes = 0..cluster.catalog.pooled().start;
     of_nodes
@@ -37,6 +39,7 @@ pub fn by_use(cluster: &Cluster, placement: &PlacementPolicy) -> Vec<usize> {
         .collect()
 }
 
+/// The policy for one resource of nodes.
 fn of(cluster: &Cluster, placement: &PlacementPolicy, index: usize) -> Availability {
     let own = placement
         .availabilities
@@ -44,7 +47,7 @@ fn of(cluster: &Cluster, placement: &PlacementPolicy, index: usize) -> Availabil
     own.copied().unwrap_or(placement.availability)
 }
 
-/// Adjusts the free resources by the measurements.
+/// Adjusts the free resources to the measured use and the load of nodes.
 pub fn observe(space: &mut AvailabilityMap, placement: &PlacementPolicy) {
     let cluster = space.cluster;
     for &ix in &cluster.measured {
@@ -80,6 +83,8 @@ pub fn observe(space: &mut AvailabilityMap, placement: &PlacementPolicy) {
     }
 }
 
+/// Reduces the free CPUs of a node to those that its maximum load leaves, or closes a node at its
+/// maximum load.
 fn apply_load(room: &mut FreeResources, node: &ClusterNode, kind: &NodeKind, ncpus: Option<usize>) {
     let Some(most) = kind.terms.max_load else {
         return;
@@ -114,7 +119,8 @@ mod tests {
         fixture
     }
 
-    /// M6: 8 CPUs, 2 allocated and 5 in use; 16000 MB, 8000 allocated and 3000 in use.
+    /// M6: of 8 CPUs, 2 are allocated and 5 in use; of 16000 MB, 8000 are allocated and 3000 in
+    /// use.
     #[test]
     fn free_resources_follow_allocations_and_measured_use() {
         let fixture = cluster("1 x ncpus=8:mem=16000mb")
@@ -147,9 +153,9 @@ mod tests {
         ));
     }
 
-    /// M7: jobs of one CPU that really use 0.4.
+    /// M7: each job requests one CPU, but uses only 0.4 CPUs.
     #[test]
-    fn unused_resources_are_given_again() {
+    fn allocated_but_unused_resources_may_be_allocated_again() {
         let running_after_cycles = |how| {
             let mut fixture = under(&cluster("1 x ncpus=4"), how, &[]);
             for job in 1..=8 {
@@ -172,7 +178,7 @@ mod tests {
 
     /// M48.
     #[test]
-    fn a_loaded_node_takes_no_more_jobs() {
+    fn a_node_at_its_maximum_load_takes_no_more_jobs() {
         let fixture = |load, adjust| {
             let terms = NodeTerms {
                 max_load: Some(4000),

@@ -1,4 +1,5 @@
-//! The requests of passes in which a job may use only nodes near its cluster (Q5, Q17).
+//! The requests of waiting jobs in passes by distance (Q5, Q17): in each pass, a job may use only
+//! nodes up to a certain distance from its cluster (a label, as in Qube!).
 
 use super::resolution::Resolved;
 use crate::model::policy::{Policy, PriorityOrder};
@@ -9,8 +10,8 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The requests of each pass, nearest first, without the last pass, which admits all nodes. Empty
-/// unless the policy orders jobs by cluster.
+/// The requests of each pass, nearest first. The last pass, which allows all nodes, is omitted.
+/// Empty unless the policy orders jobs by cluster.
 pub fn passes(state: &ClusterState, policy: &Policy, whole: &Resolved) -> Vec<Resolved> {
     if policy.precedence.order != PriorityOrder::Cluster {
         return Vec::new();
@@ -31,7 +32,7 @@ pub fn passes(state: &ClusterState, policy: &Policy, whole: &Resolved) -> Vec<Re
     }
     distances.pop_last();
     let near = distances.into_iter().map(|farthest| {
-        // In a long queue, most requests occur more than once.
+        // Each shape is changed only once, because most requests occur in many classes.
         let mut known: BTreeMap<ShapeId, Arc<Shape>> = BTreeMap::new();
         whole.narrowed(state, |class| {
             let shape = known.entry(class.shape.id).or_insert_with(|| {

@@ -1,26 +1,27 @@
-//! The free amounts of many rows (node classes or nodes), laid out so that a request skips
-//! thousands of them in a microsecond.
+//! A table of free amounts with a row for each node class or node. A search for rows with enough
+//! free resources skips thousands of rows in a microsecond.
 //!
-//! The amounts of one resource are adjacent. The maximum of every sixteen amounts, and of every
-//! sixteen of these maxima, is stored: a request for more skips them with one comparison.
+//! The amounts of one resource are adjacent in memory. The table also stores the maximum of every
+//! 16 amounts (a stride), and the maximum of every 16 strides (a block). A search that needs more
+//! than such a maximum skips the whole stride or block with one comparison.
 
 /// The number of rows in a stride.
 const STRIDE: usize = 16;
 
-/// The number of rows in a block of strides.
+/// The number of rows in a block.
 const BLOCK: usize = STRIDE * 16;
 
 /// The amount of a row that is closed to all jobs.
 const CLOSED: i64 = -1;
 
-/// Amounts by resource, then by row.
+/// The table: one column for each resource.
 #[derive(Clone, Debug)]
 pub struct Columns {
     columns: Vec<Column>,
     rows: usize,
 }
 
-/// Amounts of one resource.
+/// The free amounts of one resource in all rows.
 #[derive(Clone, Debug, Default)]
 struct Column {
     free: Vec<i64>,
@@ -31,7 +32,7 @@ struct Column {
 }
 
 impl Columns {
-    /// A table of `rows` closed rows; `width` is the number of resources.
+    /// A table with `rows` rows that are all closed to jobs. `width` is the number of resources.
     pub fn closed(width: usize, rows: usize) -> Columns {
         let column = Column {
             free: vec![CLOSED; rows],
@@ -58,7 +59,7 @@ impl Columns {
         self.rows += 1;
     }
 
-    /// Sets the free amounts of these rows, all of which were closed.
+    /// Sets the free amounts of these rows. They must all be closed.
     pub fn fill<'a>(&mut self, rows: impl Iterator<Item = (usize, &'a [i64])>) {
         for (place, free) in rows {
             for (column, amount) in self.columns.iter_mut().zip(free) {
@@ -68,20 +69,20 @@ impl Columns {
         self.columns.iter_mut().for_each(Column::sum_up);
     }
 
-    /// Sets the free amounts of a row; None closes it.
+    /// Sets the free amounts of a row. None closes the row to jobs.
     pub fn set(&mut self, place: usize, free: Option<&[i64]>) {
         for (index, column) in self.columns.iter_mut().enumerate() {
             column.set(place, free.map_or(CLOSED, |free| free[index]));
         }
     }
 
-    /// The amount of a resource in a row.
+    /// The free amount of a resource in a row.
     pub fn get(&self, index: usize, place: usize) -> i64 {
         self.columns[index].free[place]
     }
 
-    /// The rows with at least these amounts (resource, amount above zero), without closed ones; all
-    /// rows if `amounts` is empty. Fastest with the scarcest resource first.
+    /// The open rows with at least these amounts (resource, amount above zero). If `amounts` is
+    /// empty, all rows, including closed rows. Fastest if the scarcest resource comes first.
     pub fn at_least(&self, amounts: Vec<(usize, i64)>) -> AtLeast<'_> {
         AtLeast {
             columns: self,
@@ -91,13 +92,13 @@ impl Columns {
     }
 }
 
-/// The maximum of some amounts.
+/// The maximum of amounts; [`CLOSED`] if there are none.
 fn largest(amounts: &[i64]) -> i64 {
     amounts.iter().copied().max().unwrap_or(CLOSED)
 }
 
 impl Column {
-    /// Computes the maximum of all strides and blocks.
+    /// Computes the maximum of each stride and of each block.
     fn sum_up(&mut self) {
         self.strides = self.free.chunks(STRIDE).map(largest).collect();
         self.blocks = self.strides.chunks(BLOCK / STRIDE).map(largest).collect();
@@ -124,8 +125,8 @@ impl Column {
     }
 }
 
-/// Updates the maximum of a stride or block after a change of one amount. Returns the old and the
-/// new maximum if that has changed.
+/// Updates `largest`, the maximum of a stride or block, after one amount has changed from `before`
+/// to `amount`. Returns the old and the new maximum if the maximum has changed.
 fn renew(
     largest: &mut i64,
     (before, amount): (i64, i64),
@@ -147,7 +148,7 @@ fn renew(
     (*largest != earlier).then_some((earlier, *largest))
 }
 
-/// The rows with at least the requested amounts, in order.
+/// An iterator over the rows with at least the requested amounts, in order.
 pub struct AtLeast<'a> {
     columns: &'a Columns,
     amounts: Vec<(usize, i64)>,
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_rows_with_too_little_are_skipped() {
+    fn exactly_the_rows_with_enough_are_found() {
         let mut columns = Columns::closed(2, 600);
         let mut plain: Vec<Option<[i64; 2]>> = vec![None; 600];
         for step in 0..20_000_i64 {

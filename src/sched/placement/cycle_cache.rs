@@ -1,8 +1,8 @@
-//! Results of one cycle that still hold in the next.
+//! Results of one cycle that are still valid in the next cycle.
 //!
-//! Little changes between two cycles: most requests that did not fit still do not. The cache counts
-//! the changed nodes again and so gives the result of a new computation: a plan is the same with a
-//! cache and without.
+//! Little changes between two cycles: most requests that did not fit still do not fit. The cache
+//! stores how many chunks of a request fit, and corrects this number for changed nodes. The result
+//! equals that of a new computation, so plans do not depend on the cache.
 
 use super::availability_map::{AvailabilityMap, NodeClassIndex};
 use super::filter::times_on;
@@ -17,19 +17,20 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// With more changed nodes than this, everything is computed again.
+/// If more nodes have changed, the cached reasons are discarded.
 const MAX_CHANGES: usize = 64;
 
-/// The cache for the cycles of one changing state.
+/// The cached results of earlier cycles.
 #[derive(Clone, Debug, Default)]
 pub struct CycleCache {
     placement: PlacementPolicy,
-    /// The edition of the set of nodes.
+    /// The edition of the cluster in the last cycle. It changes if nodes are added or changed.
     edition: u64,
+    /// The class of each node in the last cycle.
     rooms: NodeClassIndex,
-    /// The reasons of shapes for which there were too few places.
+    /// For shapes of which too few chunks fit: the reason, which contains the number.
     scattered: BTreeMap<ShapeId, Arc<Reason>>,
-    /// The class of each changed node, before and after.
+    /// The class of each changed node, before and after the change.
     changes: Vec<[Option<Arc<NodeClassKey>>; 2]>,
     /// The results of the current cycle, which will replace `scattered`.
     found: Vec<(ShapeId, Arc<Reason>)>,
@@ -42,13 +43,13 @@ pub struct CycleCache {
 struct Conclusion {
     edition: u64,
     policy: Arc<Policy>,
-    /// The time of the next cycle, if nothing happens before.
+    /// The time at which a cycle is due even if nothing changes.
     next: Option<Time>,
 }
 
 impl CycleCache {
-    /// Compares the free resources with those of the last cycle. Call this before any query.
-    pub fn wake(&mut self, space: &AvailabilityMap, placement: &PlacementPolicy) {
+    /// Finds the nodes that have changed since the last cycle. Must be called before any query.
+    pub fn find_changed_nodes(&mut self, space: &AvailabilityMap, placement: &PlacementPolicy) {
         let rooms = space.rooms();
         let is_comparable = self.edition == space.cluster.edition()
             && self.rooms.buckets.len() == rooms.buckets.len()
@@ -82,8 +83,8 @@ impl CycleCache {
         }
     }
 
-    /// Why a shape still waits: the former number of places, corrected for changed nodes. None if
-    /// it is not cached, or if the shape may fit now.
+    /// Why a shape still does not fit: the cached number of chunks that fit, corrected for changed
+    /// nodes. None if the shape is not cached or may fit now.
     pub fn recall(&mut self, space: &AvailabilityMap, shape: &Shape) -> Option<Arc<Reason>> {
         let known = self.scattered.get(&shape.id)?;
         let (Reason::Scattered { fitting, needed }, [chunk]) = (&**known, &shape.chunks[..]) else {
@@ -115,8 +116,9 @@ impl CycleCache {
         Some(reason)
     }
 
-    /// Caches the reason why a shape waits, if only the number of places decides.
-    pub fn keep(&mut self, space: &AvailabilityMap, shape: &Shape, reason: &Arc<Reason>) {
+    /// Caches the reason why a shape does not fit, if the reason is the number of chunks that fit
+    /// and this number depends only on the free resources of nodes.
+    pub fn store_reason(&mut self, space: &AvailabilityMap, shape: &Shape, reason: &Arc<Reason>) {
         // The use of system-wide resources can change without a change of any node.
         let is_lasting = matches!(**reason, Reason::Scattered { .. })
             && shape.is_common()
@@ -148,8 +150,8 @@ impl CycleCache {
         });
     }
 
-    /// Whether the result of the last cycle still holds. Never while a job runs past its walltime:
-    /// then its expected end moves with the clock, and planned starts with it.
+    /// Whether the result of the last cycle is still valid. Always false while a job runs past its
+    /// walltime, because its expected end moves with the clock, and with it planned starts.
     pub(in crate::sched) fn still_holds(
         &self,
         state: &ClusterState,
@@ -170,13 +172,14 @@ impl CycleCache {
         self.conclusion = None;
     }
 
-    /// Ends the queries of a cycle: keeps only the results that it used or found.
-    pub fn settle(&mut self) {
+    /// Ends the queries of a cycle: keeps only the results that the cycle used or computed.
+    pub fn keep_used_results(&mut self) {
         self.scattered = std::mem::take(&mut self.found).into_iter().collect();
     }
 }
 
-/// Whether only free resources decide: no node has restrictions, and no GPU is used from outside.
+/// Whether no node has restrictions, and no GPU is in use by processes outside the queue. Then only
+/// free resources determine how many chunks fit.
 fn is_plain(cluster: &Cluster) -> bool {
     cluster.used_outside().next().is_none()
         && cluster
@@ -196,7 +199,7 @@ mod tests {
     use crate::sched::view::pools::Pool;
     use std::num::Wrapping;
 
-    /// Pseudo-random numbers, equal in every run.
+    /// A generator of pseudo-random numbers, which are equal in every run.
     struct Dice(Wrapping<u64>);
 
     impl Dice {
@@ -207,7 +210,8 @@ mod tests {
         }
     }
 
-    /// A job is submitted, ends, or is deleted; a node is removed, returns, or changes.
+    /// Changes the state at random: a job is submitted, ends or is deleted, or a node goes down,
+    /// returns or changes.
     fn random_event(mut fixture: TestCluster, dice: &mut Dice, step: u64) -> TestCluster {
         let node = 1 + dice.roll(12);
         match dice.roll(20) {
@@ -279,9 +283,9 @@ mod tests {
         assert!(idle > 100, "no cycle was due {idle} times");
     }
 
-    /// For all backfill and retention policies, including decisions other than starts.
+    /// For many backfill policies.
     #[test]
-    fn no_cycle_that_is_not_due_would_decide_anything() {
+    fn a_cycle_that_is_not_due_would_start_and_preempt_no_job() {
         let chunk = SetAside {
             size: 12,
             duration: Span::seconds(3),
@@ -362,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_due_after_a_change_or_at_its_time() {
+    fn a_cycle_is_due_after_a_change_or_at_the_scheduled_time() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=600");
         let mut cache = CycleCache::default();
         let mut due = |fixture: &TestCluster, at: i64| {
@@ -389,7 +393,7 @@ mod tests {
         assert_eq!(
             [due(&fixture, 2).0, due(&fixture, 3).0],
             [true, false],
-            "another policy"
+            "the policy has changed"
         );
         fixture.state.withdraw(JobId::job(2));
         assert!(due(&fixture, 4).0);
@@ -421,8 +425,8 @@ mod tests {
         ));
     }
 
-    /// The reasons of job 3 before and after the end of job `ends`. Plans with a cache must equal
-    /// those without.
+    /// The reasons of job 3 before and after the end of job `ends`. Checks that plans with a cache
+    /// equal plans without a cache.
     fn again(mut fixture: TestCluster, ends: u64) -> [String; 2] {
         let mut cache = CycleCache::default();
         [true, false].map(|is_first| {
@@ -446,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_other_than_lack_of_places_are_found_each_time() {
+    fn only_the_reason_that_too_few_chunks_fit_is_cached() {
         let terms = NodeTerms {
             restrictions: Some("/post/+".parse().unwrap()),
             ..NodeTerms::default()
@@ -485,7 +489,7 @@ mod tests {
         );
     }
 
-    /// Q21: which hosts may use a license does not follow from the free resources of nodes.
+    /// Q21: the hosts that may use a license can change without a change of any node.
     #[test]
     fn requests_for_licenses_are_not_cached() {
         let mut fixture = cluster("3 x ncpus=4").running(9, "select=2:ncpus=2", "n2,n3", 600);

@@ -1,5 +1,5 @@
-//! The values of names in expressions: Qube's `host.*` and `job.*` (Q20), and Maui's names for the
-//! ranking of nodes (M8f). Memory and disk are in megabytes, times in seconds.
+//! The values of names in expressions: Qube's `host.*` and `job.*` names (Q20), and Maui's names
+//! for the ranking of nodes (M8f). Memory and disk sizes are in megabytes, times in seconds.
 
 use super::availability_map::AvailabilityMap;
 use crate::model::expression::{ExpressionValue, NameScope};
@@ -8,7 +8,7 @@ use crate::sched::view::cluster::{KindIx, NodeIx, NodeKind};
 use crate::sched::view::job_facts::JobFacts;
 use std::borrow::Cow;
 
-/// A node, or all nodes of a kind, in an availability map.
+/// The node, or the kind of node, for which an expression is evaluated.
 pub struct NodeView<'a> {
     space: &'a AvailabilityMap<'a>,
     kind: Option<&'a NodeKind>,
@@ -16,7 +16,7 @@ pub struct NodeView<'a> {
     job: Option<&'a JobFacts>,
 }
 
-/// Which amount of a resource a name stands for.
+/// The amount of a resource that a name denotes.
 #[derive(Clone, Copy, PartialEq)]
 enum Aspect {
     Total,
@@ -29,7 +29,7 @@ pub fn is_of_kind(name: &str) -> bool {
     name != "host.name" && !is_changing(name)
 }
 
-/// Whether a name's value may change while a job waits.
+/// Whether the value of a name may change while a job waits.
 pub fn is_changing(name: &str) -> bool {
     let Some(name) = name.strip_prefix("host.") else {
         return false;
@@ -54,7 +54,7 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// The view of a kind: only the properties that all its nodes have in common.
+    /// The view of a kind of node. Properties that differ between nodes of the kind are undefined.
     pub fn of_kind(space: &'a AvailabilityMap<'a>, kind: KindIx) -> NodeView<'a> {
         NodeView {
             space,
@@ -64,7 +64,7 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// Adds a job for the `job.*` names.
+    /// Adds the job to which the `job.*` names refer.
     pub fn for_job(self, job: &'a JobFacts) -> NodeView<'a> {
         NodeView {
             job: Some(job),
@@ -72,7 +72,7 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// An amount of a consumable resource, sizes in megabytes.
+    /// An amount of a consumable resource; sizes are in megabytes.
     fn amount(&self, resource: &str, aspect: Aspect) -> Option<f64> {
         let catalog = &self.space.cluster.catalog;
         let index = catalog.index_on_node(resource)?;
@@ -135,7 +135,8 @@ impl<'a> NodeView<'a> {
         })
     }
 
-    /// `flag.F`, `duty.PROP`, `RESOURCE.used`, `.avail`, `.total`, or another property of the node.
+    /// The value of `host.flag.NAME`, `host.duty.PROPERTY`, `host.RESOURCE.used` (or `.avail`,
+    /// `.total`), or of another property of the node.
     fn part(&self, name: &str) -> Option<ExpressionValue<'_>> {
         if let Some(flag) = name.strip_prefix("flag.") {
             return Some(
@@ -163,7 +164,7 @@ impl<'a> NodeView<'a> {
         self.amount(resource, aspect).map(ExpressionValue::Number)
     }
 
-    /// A property of the jobs on the node, as a list.
+    /// A property of all jobs on the node, as a list.
     fn duty(&self, property: &str) -> Option<ExpressionValue<'_>> {
         let cluster = self.space.cluster;
         let tenants = &cluster.node(self.node?).tenants;
@@ -178,7 +179,7 @@ impl<'a> NodeView<'a> {
         Some(ExpressionValue::List(Cow::Owned(list)))
     }
 
-    /// The value of a name of Maui.
+    /// The value of one of Maui's names.
     fn maui(&self, name: &str) -> Option<ExpressionValue<'_>> {
         let number = match name {
             "APROCS" => self.amount("ncpus", Aspect::Avail)?,
@@ -227,7 +228,7 @@ mod tests {
     const RESOURCES: &str = "ncpus=8:mem=16gb:swap=32gb:disk=1024gb:heat=6.5:speed=2:\
                              arch=linux:processor_speed=3:big=true";
 
-    /// A node half used by bob's job 7, with a load of 1.5, and an empty node.
+    /// Node n1 runs bob's job 7 and has a load of 1.5. Node n2 is down and has no resources.
     fn fixture() -> TestCluster {
         let mut known = resources();
         let custom = [
@@ -416,7 +417,8 @@ mod tests {
         assert_values("n1", &[&processors[..], &memory, &heat, &duty].concat());
     }
 
-    /// Names with changing values are evaluated for each node each time, names of a kind only once.
+    /// Conditions with changing values are checked for each node in each cycle; other conditions
+    /// are checked once for each kind of node.
     #[test]
     fn names_depend_on_the_node_or_its_kind_and_may_change() {
         for changing in [

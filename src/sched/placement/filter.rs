@@ -1,11 +1,12 @@
-//! Filter: the nodes that a job may use.
+//! Filter: determines the nodes that a job may use, and the number of chunks that fit on each.
 //!
-//! First come the terms, regardless of free resources: requirements (Q3), host lists (Q24),
-//! restrictions of jobs and nodes (Q19), scopes of system-wide resources (Q21), the site's veto
-//! (Q26). Then come the resources: how many chunks of a kind fit on a node.
+//! A node *suits* a job if it meets all conditions that do not concern amounts: requirements (Q3),
+//! host lists (Q24), restrictions of jobs and nodes (Q19), scopes of system-wide resources (Q21)
+//! and the site's veto (Q26).
 //!
-//! Terms that depend on the kind of a node are checked once for each kind, and resources once for
-//! each class of nodes with the same free resources. Only the rest is checked node by node.
+//! Conditions on the kind of a node (total resources and terms) are checked once for each kind, and
+//! free resources once for each node class (nodes of one kind with the same free resources). Only
+//! the other conditions are checked for each node.
 
 use super::availability_map::AvailabilityMap;
 use super::expression_context::{NodeView, is_changing, is_of_kind};
@@ -17,26 +18,26 @@ use crate::sched::view::node_access::JobOwner;
 use crate::sched::view::node_filter::NodeFilter;
 use crate::sched::view::shape::{ChunkShape, Shape};
 
-/// Whether the expression has the same value for all nodes of a kind.
+/// Whether an expression has the same value for all nodes of a kind.
 fn is_of_kinds(expression: Option<&Expression>) -> bool {
     expression.is_none_or(|expression| expression.names().into_iter().all(is_of_kind))
 }
 
-/// Whether the value of the expression may change while a job waits.
+/// Whether the value of an expression may change while a job waits.
 fn can_change(expression: Option<&Expression>) -> bool {
     expression.is_some_and(|expression| expression.names().into_iter().any(is_changing))
 }
 
 impl NodeFilter {
-    /// Whether nodes of the same kind may differ in whether they suit.
-    fn asks_nodes(&self) -> bool {
+    /// Whether the filter may accept one node and exclude another node of the same kind.
+    fn distinguishes_nodes(&self) -> bool {
         !is_of_kinds(self.requirement.as_ref())
             || !is_of_kinds(self.veto.as_ref())
             || self.hosts.names_hosts()
             || !self.failed_hosts.is_empty()
     }
 
-    /// Why the nodes of a kind do not suit, as far as the kind decides; None if they may suit.
+    /// The restriction or host group that excludes all nodes of a kind; None if there is none.
     fn objection_to_kind(&self, kind: &NodeKind) -> Option<(Mismatch, String)> {
         if self
             .restriction
@@ -54,7 +55,7 @@ impl NodeFilter {
         None
     }
 
-    /// Why a node does not meet the requirement or is vetoed.
+    /// Why a node does not meet the requirement, or is vetoed; None otherwise.
     fn objection(&self, view: &NodeView, name: &str) -> Option<(Mismatch, String)> {
         let refusal = self
             .requirement
@@ -68,8 +69,8 @@ impl NodeFilter {
     }
 }
 
-/// Whether nodes must be checked one by one for a job of this shape.
-pub fn asks_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
+/// Whether each node must be checked separately for a job of this shape.
+pub fn distinguishes_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
     let pools = &space.cluster.pools;
     shape
         .pooled
@@ -78,10 +79,10 @@ pub fn asks_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
         || shape
             .node_filter
             .as_ref()
-            .is_some_and(|filter| filter.asks_nodes())
+            .is_some_and(|filter| filter.distinguishes_nodes())
 }
 
-/// Whether nodes of a kind suit, as far as the kind decides.
+/// Whether nodes of a kind may suit: no condition on the kind excludes them.
 pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool {
     if shape
         .kinds
@@ -101,6 +102,8 @@ pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool 
         })
 }
 
+/// The restriction or host group, of the node or of the job, that excludes all nodes of a kind;
+/// None if there is none.
 fn objection_to_kind(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -128,7 +131,7 @@ fn objection_to_kind(
         .and_then(|filter| filter.objection_to_kind(kind))
 }
 
-/// Whether a node suits.
+/// Whether a node suits a job of this shape.
 pub fn suits(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> bool {
     let by_kind = space
         .cluster
@@ -138,8 +141,8 @@ pub fn suits(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> bool {
     by_kind && objection(space, shape, ix).is_none()
 }
 
-/// Why a node does not suit; None if it does. In a map without jobs, expressions with changing
-/// values are not checked.
+/// Why a node does not suit; None if the node suits. In a map without jobs, a requirement and a
+/// veto are not checked if the value of either may change.
 pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(Mismatch, String)> {
     let node = space.cluster.node(ix);
     let by_kind = node
@@ -170,6 +173,7 @@ pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(
         })
 }
 
+/// The reason if a requested system-wide resource is not available on a host.
 fn out_of_scope(space: &AvailabilityMap, shape: &Shape, host: &str) -> Option<(Mismatch, String)> {
     let cluster = space.cluster;
     let missing = shape.pooled.iter().find(|&&(index, _)| {
@@ -190,22 +194,22 @@ fn out_of_scope(space: &AvailabilityMap, shape: &Shape, host: &str) -> Option<(M
 /// A node class in which chunks fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FittingClass {
-    /// Its index in the availability map.
+    /// The index of the class in the availability map.
     pub place: usize,
-    /// The number of its nodes.
+    /// The number of nodes in the class.
     pub nodes: u64,
-    /// How many chunks fit on each.
+    /// The number of chunks that fit on each node.
     pub times: u64,
 }
 
 impl FittingClass {
-    /// How many chunks fit on all of its nodes.
+    /// The number of chunks that fit on all nodes of the class together.
     pub fn supply(self) -> u64 {
         self.nodes.saturating_mul(self.times)
     }
 }
 
-/// The nodes with the host or node name that a chunk requests; None if it requests none.
+/// The nodes with the host or node name that a chunk requests; None if the chunk requests no name.
 pub fn named_nodes(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Vec<NodeIx>> {
     if let Some(node) = named(chunk, "vnode") {
         Some(space.cluster.find(&node).into_iter().collect())
@@ -215,13 +219,13 @@ pub fn named_nodes(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Vec<No
     }
 }
 
-/// The value of a resource that a chunk requires, as text.
+/// The value that a chunk requires for a resource, as text.
 fn named(chunk: &ChunkShape, resource: &str) -> Option<String> {
     let need = chunk.needs.iter().find(|need| need.resource == resource)?;
     Some(need.value.to_string())
 }
 
-/// The classes in which a kind of chunk fits, regardless of host and node names.
+/// The node classes in which a kind of chunk fits, regardless of host and node names.
 pub fn fitting_classes<'a>(
     space: &'a AvailabilityMap,
     shape: &'a Shape,
@@ -246,8 +250,8 @@ fn fitting_class(
     })
 }
 
-/// How many chunks of a kind fit on a node of this class, as far as its key decides; at most the
-/// requested number.
+/// The number of chunks of a kind that fit on a node with this class key, at most the requested
+/// number. Conditions on single nodes are not checked.
 pub fn times_on(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -269,15 +273,15 @@ pub fn times_on(
     times
 }
 
-/// Whether the access policies of a job and of the nodes of a class allow the job there, as far as
-/// the class decides.
+/// Whether the access policies of a job and of the nodes of a class allow the job on these nodes.
+/// Other nodes of the same hosts are not checked.
 pub fn admits_owner(space: &AvailabilityMap, key: &NodeClassKey, owner: JobOwner) -> bool {
     let access = owner.on(space.cluster.kind(key.kind).empty.bounds);
     !key.barred.contains(&owner.user) && key.condition.admits(access, owner.user)
 }
 
-/// The nodes on which a kind of chunk fits, in order of preference, with how many chunks fit on
-/// each; not for jobs with exclusive hosts.
+/// The nodes on which a kind of chunk fits, in order of preference, each with the number of chunks
+/// that fit. Must not be used for jobs with exclusive hosts.
 pub fn fitting_nodes<'a>(
     space: &'a AvailabilityMap,
     shape: &'a Shape,
@@ -285,7 +289,7 @@ pub fn fitting_nodes<'a>(
 ) -> impl Iterator<Item = (NodeIx, u64)> + 'a {
     space.nodes_with_free(&chunk.asked).filter_map(move |ix| {
         let (room, kind) = (space.room(ix), space.cluster.node(ix).kind?);
-        // A closed node fails every positive request, but not a request for nothing.
+        // `nodes_with_free` excludes closed nodes only if the request has a positive amount.
         let suits = space.is_open(ix)
             && room.admits(shape.owner())
             && space.meets(kind, &chunk.needs)
@@ -306,7 +310,7 @@ pub fn fitting_nodes<'a>(
     })
 }
 
-/// How many chunks of a kind fit on a node without chunks of the job.
+/// The number of chunks of a kind that fit on a node on which no chunk of the job is placed yet.
 pub fn times_on_node(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -324,7 +328,7 @@ pub fn times_on_node(
     times
 }
 
-/// Whether a node takes at most one chunk of this kind.
+/// Whether at most one chunk of this kind may be placed on a node.
 pub fn takes_one(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape, node: NodeIx) -> bool {
     let kind = space.cluster.node(node).kind;
     kind.is_some_and(|kind| {
@@ -417,7 +421,7 @@ mod tests {
         assert_eq!(starts(&fixture, "host.duty.user==\"ann\""), "1 on n2");
     }
 
-    /// Q19.
+    /// Q19: restrictions of a node exclude jobs by cluster; restrictions of a job exclude nodes.
     #[test]
     fn nodes_and_jobs_restrict_each_other_by_cluster() {
         let terms = NodeTerms {
@@ -454,7 +458,7 @@ mod tests {
         assert_eq!(
             fixture.queued(1, "cluster=/post").starts(),
             "1 on n1",
-            "a cluster without restrictions excludes no job"
+            "nodes without restrictions exclude no job"
         );
     }
 
@@ -479,7 +483,7 @@ mod tests {
 
     /// Q26.
     #[test]
-    fn the_site_may_veto() {
+    fn a_vetoed_node_is_not_used() {
         let mut fixture = cluster("2 x ncpus=1");
         fixture.policy.placement.veto =
             Expression::parse("job.user==\"guest\" && host.name==\"n1\"").ok();

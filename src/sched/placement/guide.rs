@@ -1,4 +1,4 @@
-//! The rank of nodes, as far as the policy and the kind of the node decide.
+//! The ranks of nodes that depend only on the policy and on the kind of the node.
 
 use crate::model::expression::Expression;
 use crate::model::node::NodeTerms;
@@ -10,12 +10,12 @@ use crate::sched::view::cluster::{Cluster, KindIx, NodeKind};
 use crate::sched::view::shape::Shape;
 use crate::sched::view::sort_key::highest_first;
 
-/// The place of a node among those that fit, lowest first.
+/// The rank of a node among the nodes that fit. Nodes with the lowest rank are used first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(pub(super) i64);
 
 impl Rank {
-    /// The rank of a position in a list; None comes last.
+    /// The rank by a position in a list; None comes last.
     pub fn at(place: Option<usize>) -> Rank {
         Rank(place.map_or(i64::MAX, |place| place as i64))
     }
@@ -26,13 +26,14 @@ impl Rank {
     }
 }
 
-/// The placement policy of the site, with data on the kinds of nodes of a cluster.
+/// The site's policy for choosing nodes, with the ranks of the kinds of nodes in a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Guide {
-    /// How nodes are chosen.
+    /// The policy by which nodes are chosen.
     pub allocation: NodeAllocation,
     /// The distribution of tasks to nodes.
     pub distribution: Distribution,
+    /// The site's expression for the score of a node (M8f).
     pub(super) expression: Option<Expression>,
     /// The rank by size of each kind of node (M8c).
     size: Vec<Rank>,
@@ -62,8 +63,8 @@ impl Guide {
         guide
     }
 
-    /// Whether a request restricts the combination of its nodes: a node set, adjacent nodes, or
-    /// nodes of similar speed.
+    /// Whether the nodes of a request must belong together: to one node set, to a range of adjacent
+    /// nodes, or to nodes of similar speed.
     pub fn restricts_combination(&self, shape: &Shape) -> bool {
         let policy = shape.allocation.unwrap_or(self.allocation);
         shape.sets.is_some()
@@ -73,7 +74,8 @@ impl Guide {
             )
     }
 
-    /// Whether all nodes are interchangeable, as far as the terms of nodes and the policy decide.
+    /// Whether neither the policy nor terms of nodes distinguish between nodes. Running jobs and
+    /// requests are not checked.
     pub fn is_interchangeable(&self) -> bool {
         self.is_interchangeable
     }
@@ -83,7 +85,7 @@ impl Guide {
         self.speed.get(kind.0 as usize).copied().unwrap_or(1000)
     }
 
-    /// The rank of a kind of node; None if each node of the kind has its own.
+    /// The rank of a kind of node; None if the nodes of a kind may have different ranks.
     pub fn of_kind(&self, policy: NodeAllocation, kind: KindIx) -> Option<Rank> {
         match policy {
             NodeAllocation::FirstAvailable
@@ -117,7 +119,7 @@ fn is_interchangeable(placement: &PlacementPolicy, cluster: &Cluster) -> bool {
             .all(|(_, kind)| kind.terms == NodeTerms::default())
 }
 
-/// The maximum of each resource on any node.
+/// For each resource, the largest amount on a node.
 fn largest_amounts(cluster: &Cluster) -> Vec<i64> {
     let mut most = cluster.catalog.node_zeros().to_vec();
     for (_, kind) in cluster.kinds() {
@@ -128,8 +130,8 @@ fn largest_amounts(cluster: &Cluster) -> Vec<i64> {
     most
 }
 
-/// M8c: the sum of the node's shares of the maximum of each resource, in millionths. Unbounded
-/// resources do not count.
+/// M8c: the sum, over all resources, of the node's amount as a fraction of the largest amount on a
+/// node, in millionths. Unbounded resources do not count.
 fn size(kind: &NodeKind, most: &[i64]) -> Rank {
     let shares = kind.empty.free.iter().zip(most);
     let shares = shares.map(|(has, most)| match most {

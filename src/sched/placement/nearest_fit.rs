@@ -1,4 +1,5 @@
-//! Jobs that can never run, and the nearest request that would fit on the configured nodes (P24).
+//! Finds out whether a job can never run and, if so, the nearest request that fits on the
+//! configured nodes (P24).
 
 use super::availability_map::AvailabilityMap;
 use super::guide::Guide;
@@ -17,12 +18,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a job can never run, and the nearest request that could.
+/// Why a job can never run, and the nearest request that fits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Never {
-    /// The reason.
+    /// Why the job can never run.
     pub reason: Reason,
-    /// The nearest select statement that fits, if a smaller request would help.
+    /// The nearest select statement that fits; None if no smaller request fits.
     pub nearest: Option<String>,
 }
 
@@ -44,10 +45,12 @@ impl fmt::Display for Never {
 /// The maximum number of cached requests.
 const MAX_CACHED: usize = 10_000;
 
-/// Requests with more parts than this get no nearest request, which bounds the time.
+/// The maximum number of kinds of chunks of a request for which a nearest request is computed. This
+/// bounds the computing time.
 const MAX_PARTS: usize = 16;
 
-/// A cache of results by request and user: most submissions repeat an earlier request.
+/// A cache of results of [`never()`] by request and user: most submissions repeat an earlier
+/// request.
 #[derive(Clone, Debug, Default)]
 pub struct Possible {
     /// The edition of the cluster for which the results hold.
@@ -56,7 +59,7 @@ pub struct Possible {
 }
 
 impl Possible {
-    /// [`never()`], cached until nodes change.
+    /// The result of [`never()`], cached until nodes change.
     pub fn never(
         &mut self,
         (state, policy, resources): (&ClusterState, &Policy, &Resources),
@@ -77,8 +80,8 @@ impl Possible {
     }
 }
 
-/// Why a job could not run even if every node were up and without jobs; None if it could, or if
-/// there are no nodes.
+/// Why a job could not run even if every node were up and without jobs. None if the job could run,
+/// or if there are no nodes.
 pub fn never(
     state: &ClusterState,
     policy: &Policy,
@@ -118,8 +121,8 @@ pub fn never(
     })
 }
 
-/// The request with each chunk reduced to fit on a node, and as many chunks as fit. None if no such
-/// request fits.
+/// The select statement with each chunk reduced so that it fits on a node, and with as many chunks
+/// as fit. None if no such request fits.
 fn nearest_request(
     vacant: &AvailabilityMap,
     shape: &Shape,
@@ -155,7 +158,8 @@ fn nearest_request(
     Some(found)
 }
 
-/// The select statement of these chunks with their counts reduced to `part` of `most`.
+/// The select statement of these chunks. The count of each chunk is multiplied by `part / most`,
+/// but is at least 1.
 fn reduced(chunks: &[Chunk], part: u32, most: u32) -> String {
     let mut fewer = chunks.to_vec();
     for chunk in &mut fewer {
@@ -165,8 +169,8 @@ fn reduced(chunks: &[Chunk], part: u32, most: u32) -> String {
     request::spelled(&fewer)
 }
 
-/// The chunk reduced to the node that offers the largest part of it; None if no node offers some of
-/// each resource.
+/// The chunk reduced to the resources of the nearest node: the node with the largest fraction of
+/// the requested amounts. None if no node has some of each requested resource.
 fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
     let (cluster, requested) = (vacant.cluster, shape.chunks.get(place)?);
     let nodes = cluster
@@ -262,7 +266,8 @@ mod tests {
         );
     }
 
-    /// P24: chunks are reduced to the nearest suitable node, neither the first nor the largest.
+    /// P24: a chunk is reduced to the nearest suitable node, which need not be the first or the
+    /// largest node.
     #[test]
     fn chunks_are_reduced_to_the_nearest_node() {
         let nearest = |nodes: &str, select: &str| {

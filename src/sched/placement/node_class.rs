@@ -1,4 +1,5 @@
-//! Classes of interchangeable nodes, as an overlay on the classes of the cluster.
+//! Classes of interchangeable nodes in an availability map. The map stores only the differences
+//! from the classes of the cluster.
 
 use super::guide::Rank;
 use crate::sched::view::cluster::{Joinable, KindIx, NodeClassKey, NodeIx};
@@ -8,21 +9,21 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Interchangeable nodes.
+/// A class of interchangeable nodes.
 #[derive(Clone, Debug)]
 pub struct NodeClass<'s> {
-    /// The properties that they share.
+    /// The properties that the nodes share.
     pub key: Arc<NodeClassKey>,
-    /// The nodes of the cluster's class.
+    /// The nodes of the cluster's class with this key; None if the cluster has no such class.
     pub(super) base: Option<&'s BTreeSet<NodeIx>>,
-    /// The nodes of `base` that are in another class here.
+    /// The nodes of `base` that are in another class in the availability map.
     pub(super) removed: BTreeSet<NodeIx>,
     /// The nodes of this class that are not in `base`.
     pub(super) added: BTreeSet<NodeIx>,
 }
 
 impl<'s> NodeClass<'s> {
-    /// A class with the nodes of the cluster's class of this key, or without nodes.
+    /// A class with the nodes `base` of the cluster's class with this key.
     pub(super) fn new(key: Arc<NodeClassKey>, base: Option<&'s BTreeSet<NodeIx>>) -> NodeClass<'s> {
         NodeClass {
             key,
@@ -37,12 +38,12 @@ impl<'s> NodeClass<'s> {
         (self.base.map_or(0, BTreeSet::len) - self.removed.len() + self.added.len()) as u64
     }
 
-    /// Whether the class has nodes, and they take jobs.
+    /// Whether the class has nodes, and jobs may start on them.
     pub(super) fn is_open(&self) -> bool {
         self.len() > 0 && self.key.condition != Joinable::Alone
     }
 
-    /// The nodes, in no order.
+    /// The nodes of the class, in no particular order.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeIx> {
         let stayed = self
             .base
@@ -52,7 +53,7 @@ impl<'s> NodeClass<'s> {
         stayed.chain(&self.added).copied()
     }
 
-    /// The first of its nodes from `bound` on.
+    /// The first node of the class from `bound` on; None if there is none.
     pub(super) fn first(&self, bound: Bound<NodeIx>) -> Option<NodeIx> {
         let range = (bound, Bound::Unbounded);
         let base = self
@@ -63,16 +64,16 @@ impl<'s> NodeClass<'s> {
     }
 }
 
-/// The properties of a class that requests check, besides amounts.
+/// The properties of a node class that are checked for a request, except the free amounts.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeClassSummary {
     /// The number of nodes.
     pub nodes: u64,
-    /// Their kind.
+    /// The kind of the nodes.
     pub kind: KindIx,
-    /// Which jobs may use them.
+    /// Which jobs may use the nodes.
     pub condition: Joinable,
-    /// Whether each is the only node of its host.
+    /// Whether each node is the only node of its host.
     pub solo: bool,
 }
 
@@ -94,10 +95,11 @@ impl NodeClassSummary {
     }
 }
 
-/// The nodes of several classes in order of rank, each with the mark of its class.
+/// The nodes of several classes in order of rank. Each node comes with a number that the caller has
+/// assigned to the class, such as the number of chunks that fit.
 pub struct MergedNodes<'a> {
     pub(super) buckets: &'a [NodeClass<'a>],
-    /// The next node of each class.
+    /// For each class: its rank, its next node, its index in `buckets`, and its number.
     pub(super) heads: BinaryHeap<Reverse<(Rank, NodeIx, usize, usize)>>,
 }
 

@@ -1,9 +1,9 @@
-//! Placement: how many chunks go on which nodes. Finds nodes for all chunks of a request, but
-//! claims no resources.
+//! Placement: finds a node for each chunk of a request, but claims no resources.
 //!
-//! Chunks are compared with classes of nodes; only chosen nodes are examined, in order. Requests
-//! with one kind of chunk are decided exactly. For several kinds, tries the order of the request,
-//! then the most demanding kind first, then a bounded search (see [`search`]).
+//! Chunks are compared with node classes (interchangeable nodes); single nodes are examined only
+//! where necessary. The result is exact for requests with one kind of chunk. For several kinds,
+//! placement tries the order of the request, then the most demanding kind first, and then a bounded
+//! search (see [`search`]).
 
 mod node_groups;
 mod search;
@@ -29,8 +29,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The placement on these nodes, one for each chunk; None if a node is unknown or the number
-    /// differs.
+    /// The placement on these nodes, one for each chunk. None if a node is unknown, or if the
+    /// number of nodes differs from the number of chunks.
     pub fn on(space: &AvailabilityMap, shape: &Shape, nodes: &[String]) -> Option<Placement> {
         let chunks = shape
             .chunks
@@ -51,18 +51,18 @@ impl Placement {
 pub enum Misfit {
     /// The total free amounts are too small.
     Amounts,
-    /// There are too few places for the only kind of chunk.
+    /// The request has only one kind of chunk, and too few of these chunks fit.
     Places {
-        /// Chunks that have a place.
+        /// The number of chunks that fit.
         fitting: u64,
-        /// Chunks requested.
+        /// The number of chunks requested.
         needed: u64,
     },
     /// No arrangement was found.
     Arrangement,
 }
 
-/// Finds nodes for all chunks.
+/// Finds nodes for all chunks. The error is the reason why the request does not fit.
 pub fn fit(space: &AvailabilityMap, shape: &Shape) -> Result<Placement, Misfit> {
     if !is_enough_free(space, shape) {
         return Err(Misfit::Amounts);
@@ -83,8 +83,8 @@ pub fn fit(space: &AvailabilityMap, shape: &Shape) -> Result<Placement, Misfit> 
     Err(Misfit::Arrangement)
 }
 
-/// Finds nodes for all chunks: within one node set, or with one value of a resource, if the request
-/// demands that.
+/// Finds nodes for all chunks. If the request demands it, all nodes are in one node set, or have
+/// the same value of a resource.
 fn arrange_in_groups(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     if let Some(sets) = &shape.sets {
         return node_groups::within_sets(space, shape, sets);
@@ -105,8 +105,8 @@ fn suffices(space: &AvailabilityMap, shape: &Shape, placement: &Placement) -> bo
         .all(|(index, amount)| amount <= free[index])
 }
 
-/// Why a request does not fit; None if it fits. Like [`fit`], but chooses no nodes if counting
-/// decides.
+/// Why a request does not fit; None if it fits. Unlike [`fit`], chooses no nodes if counting the
+/// chunks that fit is sufficient.
 pub fn misfit(space: &AvailabilityMap, shape: &Shape) -> Option<Misfit> {
     if !is_enough_free(space, shape) {
         return Some(Misfit::Amounts);
@@ -128,13 +128,13 @@ pub fn fits(space: &AvailabilityMap, shape: &Shape) -> bool {
     misfit(space, shape).is_none()
 }
 
-/// Whether counting alone decides whether a request fits.
+/// Whether counting the chunks that fit is sufficient to determine whether the request fits.
 pub fn is_counted(space: &AvailabilityMap, shape: &Shape) -> bool {
     counted_chunk(space, shape).is_some()
 }
 
-/// The kind of chunk of a request that counting alone decides: its only one, and it may go to any
-/// node.
+/// The only kind of chunk of a request, if counting is sufficient to determine whether the request
+/// fits: the chunks do not depend on each other or on single nodes. Otherwise None.
 fn counted_chunk<'a>(space: &AvailabilityMap, shape: &'a Shape) -> Option<&'a ChunkShape> {
     let [chunk] = &shape.chunks[..] else {
         return None;
@@ -165,11 +165,11 @@ fn needs_single_nodes(space: &AvailabilityMap, shape: &Shape) -> bool {
     ) || shape.sets.is_some()
         || shape.group.is_some()
         || shape.pooled.iter().any(|&(index, _)| is_per_host(index))
-        || filter::asks_nodes(space, shape)
+        || filter::distinguishes_nodes(space, shape)
         || space.cluster.may_get_whole_hosts(shape.owner())
 }
 
-/// Places chunks of one kind on the first nodes on which they fit.
+/// Places the chunks of a request with one kind of chunk on the first nodes on which they fit.
 fn place_only_kind(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -186,17 +186,17 @@ fn place_only_kind(
     let uses_default = guide.policy(space, shape) == guide.usual(space);
     let picks = if uses_default && ranks_kinds(space, shape) {
         let nodes = fitting_nodes(space, shape, chunk);
-        deal(space, shape, nodes, chunk.count)
+        distribute_chunks(space, shape, nodes, chunk.count)
     } else {
         let candidates = Candidates::of(space, shape, 0, None);
-        deal(space, shape, candidates.nodes(space, shape), chunk.count)
+        distribute_chunks(space, shape, candidates.nodes(space, shape), chunk.count)
     };
     Ok(Placement {
         picks: picks.into_iter().map(|node| (node, 0)).collect(),
     })
 }
 
-/// How many chunks fit, counted no further than needed.
+/// The number of chunks that fit. Stops counting when enough chunks fit.
 fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
     let mut supply = 0_u64;
     for bucket in fitting_classes(space, shape, chunk) {
@@ -208,7 +208,7 @@ fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
     supply
 }
 
-/// Whether the total free amounts suffice. Most refusals follow from this check alone.
+/// Whether the cluster's total free amounts suffice. This check alone causes most refusals.
 pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
     has_total(space, shape)
         || shared_hosts::eased(space, shape).is_some_and(|eased| has_total(space, &eased))
@@ -219,7 +219,7 @@ fn has_total(space: &AvailabilityMap, shape: &Shape) -> bool {
     sums.all(|(requested, free)| *requested == 0 || requested <= free)
 }
 
-/// Finds nodes for all chunks, ignoring sets and groups.
+/// Finds nodes for all chunks, without regard to node sets and the `group` of the place statement.
 pub fn arrange(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     match (shape.arrangement, space.guide().policy(space, shape)) {
         (Arrangement::Pack, _) => pack(space, shape),
@@ -255,7 +255,7 @@ fn pack(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
         .or(solo)
 }
 
-/// Places all chunks on the first node on which they fit, among nodes that are the only one of
+/// Places all chunks on the first node on which they fit, among the nodes that are the only node of
 /// their host.
 fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     // System-wide resources are not part of any node.
@@ -281,7 +281,8 @@ fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement>
             && !shape.is_one_to_a_node(space.cluster.kind(head.kind))
     });
     let is_pinned = needs.iter().any(|need| need.is_pinned());
-    let checks_nodes = is_pinned || filter::asks_nodes(space, shape) || !ranks_kinds(space, shape);
+    let checks_nodes =
+        is_pinned || filter::distinguishes_nodes(space, shape) || !ranks_kinds(space, shape);
     let node = if checks_nodes {
         space
             .merged(fitting.map(|place| (Rank::default(), place, 0)))
@@ -300,14 +301,15 @@ fn pack_on_one_node(space: &AvailabilityMap, shape: &Shape) -> Option<Placement>
     spread(space, shape, Some(&[node]))
 }
 
-/// Places the chunks on any nodes or on the given ones, each on its own node or host if requested.
+/// Places the chunks on any nodes, or on the nodes `within`. With `scatter` and `vscatter`, each
+/// chunk gets its own host or node.
 pub fn spread(
     space: &AvailabilityMap,
     shape: &Shape,
     within: Option<&[NodeIx]>,
 ) -> Option<Placement> {
     let as_requested: Vec<usize> = (0..shape.chunks.len()).collect();
-    let first = in_order(space, shape, within, &as_requested);
+    let first = place_in_order(space, shape, within, &as_requested);
     if first.is_some() || shape.chunks.len() < 2 {
         return first;
     }
@@ -321,11 +323,11 @@ pub fn spread(
                 .collect::<Vec<_>>(),
         )
     });
-    in_order(space, shape, within, &demanding)
+    place_in_order(space, shape, within, &demanding)
         .or_else(|| search::place(space, shape, within, &demanding))
 }
 
-fn in_order(
+fn place_in_order(
     space: &AvailabilityMap,
     shape: &Shape,
     within: Option<&[NodeIx]>,
@@ -338,19 +340,19 @@ fn in_order(
         .then(|| trial.placement())
 }
 
-/// The chunks placed so far, and the resources that they leave.
+/// The chunks placed so far, and the resources left on the nodes of these chunks.
 #[derive(Clone)]
 pub struct TentativePlacement<'a> {
     space: &'a AvailabilityMap<'a>,
     shape: &'a Shape,
-    /// The free amounts left on the nodes picked so far.
+    /// The remaining free amounts of the nodes with chunks.
     left: BTreeMap<NodeIx, Amounts>,
     hosts: BTreeSet<&'a str>,
     picks: Vec<(NodeIx, usize)>,
 }
 
 impl<'a> TentativePlacement<'a> {
-    /// Without any chunk.
+    /// A placement without any chunk.
     pub fn new(space: &'a AvailabilityMap<'a>, shape: &'a Shape) -> TentativePlacement<'a> {
         TentativePlacement {
             space,
@@ -361,14 +363,14 @@ impl<'a> TentativePlacement<'a> {
         }
     }
 
-    /// The picks, in the order of the request.
+    /// The nodes of the chunks, in the order of the request.
     pub fn placement(mut self) -> Placement {
         self.picks.sort_by_key(|&(_, chunk)| chunk);
         Placement { picks: self.picks }
     }
 
-    /// Places the chunks of one kind on the first nodes on which they fit, distributed by the
-    /// policy. Returns how many it placed: none if too few fit in total.
+    /// Places the chunks of one kind on the first nodes on which they fit, distributed as the
+    /// policy requires. Returns the number of placed chunks; 0 if too few chunks fit in total.
     pub fn place(&mut self, chunk: usize, within: Option<&[NodeIx]>) -> u64 {
         let count = self.shape.chunks[chunk].count;
         let candidates = Candidates::of(self.space, self.shape, chunk, within);
@@ -384,7 +386,7 @@ impl<'a> TentativePlacement<'a> {
             let nodes = candidates
                 .nodes(self.space, self.shape)
                 .map(|(node, _)| (node, trial.times(node, chunk)));
-            deal(
+            distribute_chunks(
                 self.space,
                 self.shape,
                 nodes.filter(|&(_, times)| times > 0),
@@ -393,17 +395,18 @@ impl<'a> TentativePlacement<'a> {
         };
         // Chunks on the same node are placed together.
         for run in nodes_of_chunks.chunk_by(|a, b| a == b) {
-            self.put(run[0], chunk, run.len() as u64);
+            self.add_chunks(run[0], chunk, run.len() as u64);
         }
         nodes_of_chunks.len() as u64
     }
 
-    /// Places chunks one after the other: with `scatter` or `vscatter`, each restricts the next.
+    /// Places chunks with `scatter` or `vscatter`, node by node: each placed chunk excludes further
+    /// chunks from its host or node. Returns the number of placed chunks.
     fn spread(&mut self, chunk: usize, count: u64, candidates: &Candidates) -> u64 {
         let mut wanted = count;
         for (node, _) in candidates.nodes(self.space, self.shape) {
             let take = self.times(node, chunk).min(wanted);
-            self.put(node, chunk, take);
+            self.add_chunks(node, chunk, take);
             wanted -= take;
             if wanted == 0 {
                 break;
@@ -447,7 +450,7 @@ impl<'a> TentativePlacement<'a> {
     }
 
     /// Places `times` chunks of a kind on a node.
-    pub fn put(&mut self, node: NodeIx, chunk: usize, times: u64) {
+    pub fn add_chunks(&mut self, node: NodeIx, chunk: usize, times: u64) {
         if times == 0 {
             return;
         }
@@ -464,19 +467,20 @@ impl<'a> TentativePlacement<'a> {
     }
 
     /// Whether a chunk has been placed on this node.
-    pub fn is_touched(&self, node: NodeIx) -> bool {
+    pub fn is_used(&self, node: NodeIx) -> bool {
         self.left.contains_key(&node)
     }
 
     /// The nodes on which chunks have been placed.
-    pub fn touched(&self) -> Vec<NodeIx> {
+    pub fn used_nodes(&self) -> Vec<NodeIx> {
         self.left.keys().copied().collect()
     }
 }
 
-/// Distributes chunks to nodes, given how many fit on each (M9): fills one node after another,
-/// gives one to each node in turn, or divides the chunks equally among as few nodes as suffice.
-pub fn deal(
+/// Distributes chunks to nodes, given the number of chunks that fit on each node (M9). Depending on
+/// the policy, fills one node after another, places one chunk on each node in turn, or divides the
+/// chunks equally among as few nodes as possible.
+pub fn distribute_chunks(
     space: &AvailabilityMap,
     shape: &Shape,
     nodes: impl Iterator<Item = (NodeIx, u64)>,
@@ -484,7 +488,7 @@ pub fn deal(
 ) -> Vec<NodeIx> {
     let distribution = shape.distribution.unwrap_or(space.guide().distribution);
     if distribution == Distribution::Pack || shape.is_spread() {
-        return fill(nodes, wanted);
+        return fill_nodes(nodes, wanted);
     }
     let chosen: Vec<(NodeIx, u64)> = match distribution {
         Distribution::Balanced => {
@@ -501,7 +505,7 @@ pub fn deal(
             .take(usize::try_from(wanted).unwrap_or(usize::MAX))
             .collect(),
     };
-    let mut nodes_of_chunks = in_turn(&chosen, wanted);
+    let mut nodes_of_chunks = round_robin(&chosen, wanted);
     if distribution == Distribution::Balanced {
         let place: BTreeMap<NodeIx, usize> = chosen
             .iter()
@@ -513,7 +517,7 @@ pub fn deal(
     nodes_of_chunks
 }
 
-fn fill(nodes: impl Iterator<Item = (NodeIx, u64)>, wanted: u64) -> Vec<NodeIx> {
+fn fill_nodes(nodes: impl Iterator<Item = (NodeIx, u64)>, wanted: u64) -> Vec<NodeIx> {
     let mut picks = Vec::with_capacity(wanted as usize);
     for (node, times) in nodes {
         let take = times.min(wanted - picks.len() as u64);
@@ -525,7 +529,7 @@ fn fill(nodes: impl Iterator<Item = (NodeIx, u64)>, wanted: u64) -> Vec<NodeIx> 
     picks
 }
 
-fn in_turn(nodes: &[(NodeIx, u64)], wanted: u64) -> Vec<NodeIx> {
+fn round_robin(nodes: &[(NodeIx, u64)], wanted: u64) -> Vec<NodeIx> {
     let mut nodes_of_chunks = Vec::new();
     let mut round = 0;
     while (nodes_of_chunks.len() as u64) < wanted {

@@ -1,8 +1,8 @@
-//! Rank: the order of the nodes that fit (M8), the lowest rank first, ties by the order of the
-//! nodes.
+//! Rank: the order of the nodes that fit (M8). Nodes with the lowest rank are used first; nodes
+//! with equal rank are used in the order of nodes.
 //!
-//! A rank that depends on the kind of a node holds for a whole node class. A rank by the
-//! current use of a node is computed for each node that fits.
+//! A rank that depends only on the kind of a node is computed once for each node class. A rank by
+//! the current use of a node is computed for each node that fits.
 
 use super::availability_map::AvailabilityMap;
 use super::expression_context::NodeView;
@@ -13,7 +13,7 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
 
 impl Guide {
-    /// The allocation policy for a job in this map.
+    /// The policy by which the nodes of a job are chosen.
     pub fn policy(&self, space: &AvailabilityMap, shape: &Shape) -> NodeAllocation {
         shape.allocation.map_or_else(
             || self.usual(space),
@@ -21,12 +21,12 @@ impl Guide {
         )
     }
 
-    /// The allocation policy for a job without its own.
+    /// The policy by which the nodes of a job are chosen if the job requests no policy.
     pub fn usual(&self, space: &AvailabilityMap) -> NodeAllocation {
         applicable(self.allocation, space)
     }
 
-    /// The rank of a node.
+    /// The rank of a node under a policy.
     pub fn of_node(
         &self,
         policy: NodeAllocation,
@@ -47,7 +47,7 @@ impl Guide {
         }
     }
 
-    /// M8f: the rank by the expression of the site. Undefined or erroneous values count as 0.
+    /// M8f: the rank by the site's expression. An undefined or erroneous value counts as 0.
     fn score(&self, space: &AvailabilityMap, ix: NodeIx) -> Rank {
         let view = NodeView::new(space, ix);
         let score = self
@@ -58,7 +58,7 @@ impl Guide {
     }
 }
 
-/// The policy that applies in this map. M8d: the current load does not apply to another time.
+/// The policy that applies to this map. M8d: the current load is not used for other times.
 fn applicable(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
     match allocation {
         NodeAllocation::CpuLoad if space.is_hypothetical() => NodeAllocation::MinResource,
@@ -74,7 +74,8 @@ fn idle_gap(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
     }
 }
 
-/// M8d: CPUs less the larger of the load and the CPUs in use by jobs.
+/// M8d: all CPUs of a node minus the larger of its load and the CPUs allocated to jobs. The node
+/// with the most idle CPUs has the lowest rank.
 fn idle_processors(space: &AvailabilityMap, ix: NodeIx) -> Rank {
     let node = space.cluster.node(ix);
     let (Some(index), Some(kind)) = (space.cluster.catalog.index("ncpus"), node.kind) else {
@@ -85,17 +86,16 @@ fn idle_processors(space: &AvailabilityMap, ix: NodeIx) -> Rank {
     Rank(-(all - given.max(i64::from(node.load))))
 }
 
-/// The nodes on which a kind of chunk fits, as far as classes decide, and how many chunks fit on
-/// each.
+/// The nodes on which a kind of chunk fits, and the number of chunks that fit on each.
 pub enum Candidates {
-    /// All nodes of these classes.
+    /// All nodes of these classes. The other nodes of their hosts are not checked.
     Classes(Vec<FittingClass>),
-    /// These nodes.
+    /// Single nodes in order of rank, each with the number of chunks that fit.
     Listed(Vec<(NodeIx, u64)>),
 }
 
 impl Candidates {
-    /// The candidates for one kind of chunk, on all nodes or on the given ones.
+    /// The candidates for one kind of chunk, among all nodes or among the nodes `within`.
     pub fn of(
         space: &AvailabilityMap,
         shape: &Shape,
@@ -110,7 +110,7 @@ impl Candidates {
             return Candidates::listed(space, shape, chunk, nodes.into_iter());
         }
         let fitting: Vec<FittingClass> = filter::fitting_classes(space, shape, requested).collect();
-        if ranks_kinds(space, shape) && !filter::asks_nodes(space, shape) {
+        if ranks_kinds(space, shape) && !filter::distinguishes_nodes(space, shape) {
             return Candidates::Classes(fitting);
         }
         let classes = fitting
@@ -141,7 +141,7 @@ impl Candidates {
         Candidates::Listed(listed)
     }
 
-    /// The maximum number of chunks that fit there.
+    /// The number of chunks that fit on all candidates together.
     pub fn supply(&self) -> u64 {
         match self {
             Candidates::Classes(fitting) => fitting
@@ -155,7 +155,7 @@ impl Candidates {
         }
     }
 
-    /// The nodes in order, with how many chunks fit on each.
+    /// The nodes in order of rank, each with the number of chunks that fit.
     pub fn nodes<'a>(
         &'a self,
         space: &'a AvailabilityMap,
@@ -175,7 +175,7 @@ impl Candidates {
     }
 }
 
-/// Whether the rank of a node follows from its kind.
+/// Whether the rank of a node depends only on the kind of the node.
 pub fn ranks_kinds(space: &AvailabilityMap, shape: &Shape) -> bool {
     !matches!(
         space.guide().policy(space, shape),
@@ -183,7 +183,7 @@ pub fn ranks_kinds(space: &AvailabilityMap, shape: &Shape) -> bool {
     ) && shape.answer.is_none()
 }
 
-/// The rank of a class's nodes for a job, if the rank follows from their kind.
+/// The rank of the nodes of a class for a job, if the rank depends only on the kind of node.
 pub fn class_rank(space: &AvailabilityMap, shape: &Shape, place: usize) -> Rank {
     let guide = space.guide();
     guide
@@ -209,7 +209,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::placement::guide::Rank;
 
-    /// The four nodes of M8, each with its load.
+    /// The four nodes of M8, with different sizes, speeds and loads.
     fn four(policy: NodeAllocation) -> TestCluster {
         let nodes = [
             ("n1", "ncpus=4:mem=8192mb:speed=1", 500),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn m8a_firstavailable_takes_the_first() {
+    fn m8a_firstavailable_uses_the_first_node() {
         assert_eq!(
             four(NodeAllocation::FirstAvailable).queued(1, JOB).starts(),
             "1 on n1"
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn m8c_minresource_keeps_the_large_nodes() {
+    fn m8c_minresource_uses_the_smallest_node_that_fits() {
         assert_eq!(
             four(NodeAllocation::MinResource).queued(1, JOB).starts(),
             "1 on n1"
@@ -295,19 +295,19 @@ mod tests {
     }
 
     #[test]
-    fn m8c_each_resource_counts_as_a_share_of_its_maximum() {
+    fn m8c_each_resource_counts_as_a_fraction_of_its_maximum() {
         let mut fixture = cluster("1 x ncpus=4:mem=32gb, 1 x ncpus=8:mem=2gb");
         fixture.policy.placement.allocation = NodeAllocation::MinResource;
         assert_eq!(fixture.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }
 
     #[test]
-    fn m8d_cpuload_takes_the_idlest() {
+    fn m8d_cpuload_uses_the_node_with_the_most_idle_cpus() {
         assert_eq!(order(&four(NodeAllocation::CpuLoad)), "n4,n1,n2,n3");
     }
 
     #[test]
-    fn m8d_cpus_of_jobs_are_not_idle_whatever_the_load() {
+    fn m8d_cpus_of_jobs_are_not_idle_even_if_the_load_is_low() {
         let mut fixture =
             cluster("1 x ncpus=8, 1 x ncpus=4").running(9, "select=1:ncpus=6", "n1", 60);
         fixture.policy.placement.allocation = NodeAllocation::CpuLoad;
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn m8e_fastest_takes_the_fastest() {
+    fn m8e_fastest_uses_the_fastest_node() {
         assert_eq!(
             four(NodeAllocation::Fastest).queued(1, JOB).starts(),
             "1 on n3"
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn m8f_priority_goes_by_an_expression() {
+    fn m8f_priority_ranks_nodes_by_an_expression() {
         let mut fixture = four(NodeAllocation::Priority);
         fixture.policy.placement.rank = Expression::parse("SPEED + .01*AMEM - 10*JOBCOUNT").ok();
         let idle = "select=1:ncpus=0";
@@ -356,12 +356,12 @@ mod tests {
     }
 
     #[test]
-    fn m8i_the_allocation_script_decides() {
+    fn m8i_the_allocation_script_selects_the_nodes() {
         let mut fixture = four(NodeAllocation::Site).queued(1, JOB);
         assert_eq!(
             fixture.starts(),
             "1 on n1",
-            "before its answer, nodes are ranked by size"
+            "without an answer of the script, nodes are ranked by size"
         );
         let class = fixture
             .state

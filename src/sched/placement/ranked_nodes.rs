@@ -8,14 +8,14 @@ use crate::sched::view::cluster::NodeIx;
 #[derive(Clone, Debug)]
 pub struct RankedNodes {
     nodes: Vec<NodeIx>,
-    /// The place of each node.
+    /// The position of each node in `nodes` and in `columns`.
     places: Vec<u32>,
     columns: Columns,
 }
 
 impl RankedNodes {
-    /// All nodes by rank and then by index, all closed; `ranks` has one entry per node, `width` is
-    /// the number of resources.
+    /// All nodes by rank and then by index. All nodes are closed to jobs at first. `ranks` has one
+    /// entry per node, `width` is the number of resources.
     pub fn closed(ranks: impl Iterator<Item = (Rank, NodeIx)>, width: usize) -> RankedNodes {
         let mut ranked: Vec<(Rank, NodeIx)> = ranks.collect();
         ranked.sort_unstable();
@@ -31,7 +31,7 @@ impl RankedNodes {
         }
     }
 
-    /// Sets the free amounts of these nodes, all of which were closed.
+    /// Sets the free amounts of these nodes. They must all be closed.
     pub fn fill<'a>(&mut self, nodes: impl Iterator<Item = (NodeIx, &'a [i64])>) {
         let RankedNodes {
             places, columns, ..
@@ -39,7 +39,7 @@ impl RankedNodes {
         columns.fill(nodes.map(|(ix, free)| (places[ix.0 as usize] as usize, free)));
     }
 
-    /// Sets the free amounts of a node; None closes it.
+    /// Sets the free amounts of a node. None closes the node to jobs.
     pub fn set(&mut self, ix: NodeIx, free: Option<&[i64]>) {
         self.columns.set(self.places[ix.0 as usize] as usize, free);
     }

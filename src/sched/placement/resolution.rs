@@ -1,6 +1,7 @@
-//! Adds the terms of the policy to requests before matching: node access, node sets, the site's
-//! veto. Most requests stay as they are. After a start has failed because of a node, the job avoids
-//! that host for a while.
+//! Resolution: adds the terms of the policy to the requests of waiting jobs before matching: node
+//! access, node sets, the answers of the allocation script and the site's veto. After a start has
+//! failed because of a node, the job avoids the node's host for a while. Most requests are not
+//! changed.
 
 use super::availability_map::AvailabilityMap;
 use super::guide::Guide;
@@ -19,21 +20,22 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The classes that the policy changes, after the change.
+/// The changed classes (of equal jobs). All other classes stay as they are.
 #[derive(Default)]
 pub struct Resolved {
     classes: BTreeMap<ClassId, ClassKey>,
     /// Whether the policy may change every class.
     by_policy: bool,
-    /// The next time at which a job may span node sets, or may use a host again on which its start
+    /// The next time at which a job may span node sets, or may again use a host on which its start
     /// failed.
     pub next: Option<Time>,
-    /// The requests in the passes before the last, if clusters count.
+    /// The changed classes of each pass by distance (`cluster_distance`); empty unless the policy
+    /// orders jobs by cluster. The last pass, which allows all nodes, is not included.
     pub passes: Vec<Resolved>,
 }
 
 impl Resolved {
-    /// Resolves the classes of the waiting jobs.
+    /// Changes the classes of the waiting jobs as the policy requires.
     pub fn new(state: &ClusterState, policy: &Policy, now: Time) -> Resolved {
         let mut whole = Resolved::whole(state, policy, now);
         whole.avoid_failed_hosts(state, policy, now);
@@ -50,7 +52,7 @@ impl Resolved {
         };
         resolved.by_policy = true;
         for (&id, class) in &state.classes {
-            // Jobs of a class start in order, so the wait of the first one counts.
+            // Jobs of a class start in order, so the waiting time of the first job counts.
             let first = class.jobs().next().map(|(_, waiting)| waiting.wait.since);
             let from = first.and_then(|since| resolution.spans_from(since));
             resolved.next = resolved
@@ -72,7 +74,7 @@ impl Resolved {
         resolved
     }
 
-    /// Returns all classes with a further change.
+    /// Returns all classes, after applying `narrow` to each resolved class.
     pub fn narrowed(
         &self,
         state: &ClusterState,
@@ -89,8 +91,8 @@ impl Resolved {
         }
     }
 
-    /// Lets deferred jobs start on hosts other than those on which their start failed (M10), if
-    /// such hosts could run them.
+    /// M10: allows a job that is deferred after a failed start to start on other hosts now, if the
+    /// job could run on other hosts at all.
     fn avoid_failed_hosts(&mut self, state: &ClusterState, policy: &Policy, now: Time) {
         let mut failed = failed_classes(state, now).peekable();
         if failed.peek().is_none() {
@@ -119,7 +121,7 @@ impl Resolved {
     }
 }
 
-/// The classes of jobs that are deferred because starts failed on some hosts.
+/// The classes of jobs that are deferred because a start failed on a host.
 fn failed_classes(state: &ClusterState, now: Time) -> impl Iterator<Item = &ClassKey> {
     let failed = state
         .alike
@@ -132,7 +134,7 @@ fn failed_classes(state: &ClusterState, now: Time) -> impl Iterator<Item = &Clas
     classes.filter(move |class| class.not_before.is_some_and(|until| until > now))
 }
 
-/// A deferred class, changed so that it may start now on hosts where no start failed.
+/// A deferred class, changed so that its jobs may start now on hosts where no start has failed.
 fn elsewhere(class: &ClassKey) -> ClassKey {
     let failed_hosts = class
         .shape
@@ -156,7 +158,7 @@ fn elsewhere(class: &ClassKey) -> ClassKey {
     }
 }
 
-/// The terms that the policy adds.
+/// The terms that the policy adds to requests.
 pub struct Resolution<'a> {
     policy: &'a Policy,
     now: Time,
@@ -166,7 +168,8 @@ pub struct Resolution<'a> {
 }
 
 impl<'a> Resolution<'a> {
-    /// The terms that the policy adds now; None if it changes no request and owners do not matter.
+    /// The terms that the policy adds at this time. None if the policy changes no request and the
+    /// owners of jobs do not matter for placement.
     pub fn needed(state: &ClusterState, policy: &'a Policy, now: Time) -> Option<Resolution<'a>> {
         let placement = &policy.placement;
         let shapes = || state.shapes();
@@ -193,7 +196,7 @@ impl<'a> Resolution<'a> {
         Some(since + self.policy.placement.sets.as_ref()?.delay?)
     }
 
-    /// Returns a class with the added terms.
+    /// Returns a class with the added terms. If `may_span` is true, its jobs may span node sets.
     pub fn class(&self, class: &ClassKey, may_span: bool) -> ClassKey {
         let placement = &self.policy.placement;
         let mut shape = Shape::clone(&class.shape);
@@ -260,9 +263,9 @@ mod tests {
             .queued(3, "select=1:ncpus=1 place=shared")
     }
 
-    /// M46: the access policy of the site applies to jobs that request none.
+    /// M46: the access policy of the site applies to jobs that request no access policy.
     #[test]
-    fn m46_jobs_without_access_policy_get_the_sites() {
+    fn m46_jobs_without_access_policy_get_that_of_the_site() {
         assert_eq!(
             with(NodeAccess::Shared).starts(),
             "1 on n1,n1; 2 on n1; 3 on n1"
@@ -343,7 +346,7 @@ mod tests {
             (busy.starts().as_str(), busy.plan().next),
             ("", Some(Time(60_000)))
         );
-        assert_ne!(busy.why(1), "", "it has a reason");
+        assert_ne!(busy.why(1), "", "job 1 has a reason");
         assert_eq!(busy.at(61).starts(), "1 on n1");
         let both = cluster("3 x ncpus=2").queued(
             1,

@@ -1,5 +1,5 @@
-//! Placement of a subjob on hosts of other subjobs of its array, with which it shares per-host
-//! resources (Q21, G2).
+//! Placement of a subjob on hosts where other subjobs of the same array run. All subjobs of an
+//! array on a host share per-host resources, such as a license (Q21, G2).
 
 use super::availability_map::{AvailabilityMap, JobAmounts};
 use super::place::{self, Placement};
@@ -9,17 +9,17 @@ use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl AvailabilityMap<'_> {
-    /// Whether subjobs of an array use a resource on a host now. False in maps of other times,
-    /// where this is unknown, and while the resource is held for a planned start, which another
-    /// subjob could delay.
+    /// Whether subjobs of array `number` use a per-host resource on a host now, so that another
+    /// subjob may share it. False in maps of other times, where this is unknown. Also false while
+    /// the resource is held for a planned start, which another subjob could delay.
     fn is_shared(&self, number: u64, host: &str, index: usize) -> bool {
         let is_known = !self.is_hypothetical() && self.is_unpromised(index);
         let key = (number, host.to_string(), index);
         is_known && (self.cluster.shared.contains_key(&key) || self.joined().contains(&key))
     }
 
-    /// The system-wide resources that a job of this shape uses on these nodes in addition to other
-    /// subjobs of its array.
+    /// The amounts of system-wide resources that a job of this shape needs on these nodes, without
+    /// those that it shares with other subjobs of its array.
     pub fn pooled(
         &self,
         shape: &Shape,
@@ -38,8 +38,8 @@ impl AvailabilityMap<'_> {
         taken
     }
 
-    /// Removes the per-host resources that other subjobs of the array already use on the hosts of a
-    /// claim, and notes the job's own use there.
+    /// Removes from a claim the per-host resources that other subjobs of the array already use on
+    /// the claim's hosts. Notes that the job shares these resources.
     pub fn share(&mut self, shape: &Shape, claim: &mut JobAmounts) {
         let Some(number) = shape.array else { return };
         for (&ix, taken) in &mut claim.holds {
@@ -58,8 +58,8 @@ impl AvailabilityMap<'_> {
     }
 }
 
-/// Places a subjob on hosts of other subjobs of its array, where it needs no further per-host
-/// resources.
+/// Places a subjob on hosts where other subjobs of its array use the per-host resources of which
+/// too little is free. None if the subjob does not fit there.
 pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let eased = eased(space, shape)?;
     let mut hosts: Option<BTreeSet<&str>> = None;
@@ -80,9 +80,9 @@ pub fn place(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     }
 }
 
-/// The request of a subjob without the per-host resources that are short: on hosts of other subjobs
-/// of its array it needs none. None if nothing changes, or if its nodes must be of one set or have
-/// a common value.
+/// The request of a subjob without the per-host resources of which too little is free, but which
+/// other subjobs of its array use. None if there are no such resources, or if the subjob's nodes
+/// must be in one set or have a common value.
 pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
     if shape.array.is_none() || shape.sets.is_some() || shape.group.is_some() {
         return None;
@@ -97,7 +97,7 @@ pub fn eased(space: &AvailabilityMap, shape: &Shape) -> Option<Shape> {
     eased
 }
 
-/// The hosts on which other subjobs of the array use this resource.
+/// The hosts on which other subjobs of the array use the resource with this index.
 fn shared_hosts<'a>(
     space: &'a AvailabilityMap,
     shape: &Shape,

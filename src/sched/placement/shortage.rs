@@ -1,8 +1,10 @@
-//! The reason why a request does not fit, now or ever, with the numbers.
+//! The reason why a request does not fit, with the numbers that were compared.
 //!
-//! [`never`] names the first shortage: a value that no node has, then a resource that is too small
-//! for one chunk on every node, then one that is too small in total. [`now`] names totals, or
-//! counts of places if the totals suffice.
+//! [`never`] is for requests that cannot fit at any time. It checks, in this order: whether any
+//! node suits and has the requested values, whether a node has enough of each resource for one
+//! chunk, and whether all nodes together have enough. [`now`] is for requests that do not fit at
+//! present. It reports the resource of which too little is free or, if enough is free in total, the
+//! number of chunks that fit.
 
 use super::availability_map::AvailabilityMap;
 use super::filter;
@@ -77,8 +79,8 @@ pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
     }
 }
 
-/// The reason if the request would fit without its node set or common value (M47), or without
-/// adjacent nodes (M8g).
+/// The reason if the request would fit on nodes of different sets or values (M47), or on nodes that
+/// are not adjacent (M8g).
 fn nodes_apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let by = shape
         .sets
@@ -106,7 +108,7 @@ fn nodes_apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     fits(&elsewhere).then_some(Reason::NotContiguous)
 }
 
-/// The reason if no node suits: why the first node does not. None if a node suits.
+/// If no node suits the job, the reason why the first node does not suit. None if a node suits.
 fn suits_no_node(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let mut first = None;
     for ix in vacant.cluster.indices().filter(|&ix| vacant.is_open(ix)) {
@@ -120,8 +122,8 @@ fn suits_no_node(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// The reason if only terms of nodes or of the job exclude nodes: why the first such node does not
-/// suit.
+/// If the job would fit without the conditions of nodes and of the job's node filter, the reason
+/// why one of the nodes that it would get does not suit. Otherwise None.
 fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let mut kinds = space.cluster.kinds();
     if shape.node_filter.is_none() && !kinds.any(|(_, kind)| kind.terms.restrictions.is_some()) {
@@ -144,7 +146,7 @@ fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// The reason if only GPUs used by processes outside the queue are missing.
+/// The reason if the request would fit without the processes outside the queue that use GPUs.
 fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let catalog = &space.cluster.catalog;
     let index = catalog
@@ -167,7 +169,8 @@ fn used_outside(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// The reason if only measured use beyond the allocations of jobs prevents a start (M6, M48).
+/// The reason if the request would fit without the measured use beyond the allocations of jobs (M6,
+/// M48).
 fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     if space.in_use().is_empty() {
         return None;
@@ -206,8 +209,8 @@ fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })))
 }
 
-/// The reason if no node has a requested value. Values are checked in order: each among the nodes
-/// that have the values before it.
+/// The reason if no node has all requested values. Values are checked in order, each among the
+/// nodes that have all previous values.
 fn wrong_value(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Reason> {
     let mut keys = keys(space);
     for (place, need) in chunk.needs.iter().enumerate() {
@@ -228,6 +231,7 @@ fn wrong_value(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Reason> {
     None
 }
 
+/// The keys of the classes with nodes.
 fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a NodeClassKey> {
     space
         .buckets()
@@ -237,8 +241,8 @@ fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a NodeClassKey> {
         .collect()
 }
 
-/// Keeps the classes of nodes with the value; if there are none, returns the value of the first
-/// class.
+/// Removes the classes whose nodes lack a requested value. If no class is left, returns the value
+/// that the nodes of the first class have instead.
 fn found_value(
     space: &AvailabilityMap,
     keys: &mut Vec<&NodeClassKey>,
@@ -257,7 +261,7 @@ fn found_value(
     })
 }
 
-/// The name of the first node, if no node has the requested name.
+/// If no node has the requested host and node name, the name of the first node.
 fn found_name(space: &AvailabilityMap, needs: &[Need]) -> Option<String> {
     let cluster = space.cluster;
     let names: Vec<Need> = needs
@@ -283,8 +287,8 @@ fn found_name(space: &AvailabilityMap, needs: &[Need]) -> Option<String> {
     }
 }
 
-/// The reason if no node has enough of a resource for one chunk. Resources are checked in order:
-/// each among the nodes with the requested values and enough of the resources before it.
+/// The reason if no node has enough of each resource for one chunk. Resources are checked in order,
+/// each among the nodes with the requested values and with enough of all previous resources.
 fn too_big_for_a_node(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -318,6 +322,7 @@ fn too_big_for_a_node(
     None
 }
 
+/// The key of the first class of the same kind as a node.
 fn key_of<'a>(space: &'a AvailabilityMap, ix: NodeIx) -> Option<&'a NodeClassKey> {
     let kind = space.cluster.node(ix).kind?;
     space
@@ -379,8 +384,8 @@ fn never_enough(
     }
 }
 
-/// The number of chunks that fit, and the number requested: of the first kind of chunk with too few
-/// places, or else of all chunks.
+/// The number of chunks that fit and the number requested: for the first kind of chunk of which too
+/// few fit; if there is none, for all chunks together.
 fn places(space: &AvailabilityMap, shape: &Shape) -> (u64, u64) {
     for chunk in 0..shape.chunks.len() {
         let supply = Candidates::of(space, shape, chunk, None).supply();
@@ -409,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn never_names_a_shortage_of_every_node() {
+    fn never_reports_what_no_node_has() {
         let node =
             cluster("1 x ncpus=4:mem=8gb:arch=linux").running(1, "select=1:ncpus=2", "n1", 60);
         let never = "Can Never Run: Insufficient amount of resource: ";
@@ -499,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_in_total_may_be_scattered() {
+    fn chunks_may_not_fit_although_enough_is_free_in_total() {
         let nodes = cluster("2 x ncpus=4").running(1, "select=2:ncpus=2", "n1,n2", 60);
         assert_eq!(
             why(&nodes, "select=1:ncpus=3"),
@@ -508,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_used_from_outside_are_named_only_if_they_would_suffice() {
+    fn gpus_used_by_other_programs_are_reported_only_if_they_would_suffice() {
         let fixture = cluster("1 x ncpus=4:ngpus=2, 1 x ncpus=4:ngpus=1").used_outside(
             "n1",
             "ncpus=4:ngpus=2",
@@ -541,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn measured_use_is_named_only_if_it_would_suffice() {
+    fn measured_use_is_reported_only_if_the_request_would_fit_without_it() {
         let fixture = cluster("").measured("n1", "ncpus=2", "ncpus=17", 17_040);
         let mut fixture = fixture.node("n2", "ncpus=1", true);
         fixture.policy.placement.availability = Availability::Utilized;
@@ -624,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reported_places_are_fewer_than_requested() {
+    fn fewer_chunks_than_requested_are_reported_to_fit() {
         let nodes = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n2", 60);
         let scattered =
             |fitting| format!("Not Running: Not enough free nodes available (R: 2 A: {fitting})");

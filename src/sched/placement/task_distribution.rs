@@ -1,5 +1,6 @@
-//! Distribution: the shares of nodes, chunk by chunk, and the ranks of their tasks (M9). The node
-//! of the first share runs the script; the node file has a line for each task, in order of rank.
+//! Distribution: turns a placement into shares of nodes, one for each chunk, and numbers the tasks
+//! (MPI ranks) of each share (M9). The node of the first share runs the job script. The node file
+//! has a line for each task, in order of rank.
 
 use super::place::Placement;
 use crate::model::job::NodeShare;
@@ -10,11 +11,11 @@ use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::BTreeMap;
 
-/// The maximum number of tasks that are distributed one by one.
+/// The maximum number of tasks that are numbered round robin.
 const MAX_TASKS: u64 = 1 << 20;
 
-/// One share for each chunk, with its node. `extra` are the amounts of each share beyond its
-/// request. CPU and GPU numbers are assigned at launch.
+/// Returns one share for each chunk, with the chunk's node. `extra` contains the amounts that each
+/// share gets in addition to its request. CPU and GPU numbers are assigned at launch.
 pub fn distribute(
     cluster: &Cluster,
     shape: &Shape,
@@ -49,7 +50,8 @@ pub fn distribute(
     shares
 }
 
-/// Sets the ranks of tasks, unless they are in the order of the shares.
+/// Sets the ranks of the tasks of each share. Leaves them empty if tasks are numbered in the order
+/// of the shares.
 fn number_tasks(shares: &mut [(NodeIx, NodeShare)], shape: &Shape, distribution: Distribution) {
     if let Some(geometry) = &shape.geometry {
         let groups = shares.iter_mut().zip(geometry.groups());
@@ -84,6 +86,7 @@ fn number_tasks(shares: &mut [(NodeIx, NodeShare)], shape: &Shape, distribution:
     }
 }
 
+/// The share of a node that one chunk gets.
 fn share(
     cluster: &Cluster,
     node: NodeIx,
@@ -148,7 +151,7 @@ mod tests {
         );
     }
 
-    /// The nodes in the lines of the node file, without the `n`.
+    /// The node numbers in the lines of the node file.
     fn lines(fixture: &crate::sched::fixture::TestCluster, request: &str) -> String {
         let plan = fixture.clone().queued(1, request).plan();
         let file = crate::model::job::task::node_file(&plan.starts[0].shares);
@@ -192,9 +195,9 @@ mod tests {
         );
     }
 
-    /// M9: ten tasks on four nodes of three CPUs each.
+    /// M9: the number of tasks per node differs by at most one, if the nodes are large enough.
     #[test]
-    fn balanced_tasks_differ_by_one_at_most() {
+    fn balanced_tasks_are_divided_equally_among_nodes() {
         let fixture = cluster("4 x ncpus=3");
         assert_eq!(
             lines(&fixture, "select=10:ncpus=1 distribution=balanced"),
@@ -239,7 +242,7 @@ mod tests {
         );
     }
 
-    /// M9: a share takes part in each round until it has no tasks left.
+    /// M9: each share in turn gets the next rank, until all its tasks have a rank.
     #[test]
     fn round_robin_skips_shares_without_tasks_left() {
         let uneven = "select=1:ncpus=3:mpiprocs=3+1:ncpus=1:mpiprocs=1 place=scatter distribution=roundrobin";

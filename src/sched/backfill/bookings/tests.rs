@@ -1,4 +1,4 @@
-//! Backfill and planned starts: the worked examples of the rules.
+//! Tests of backfill and planned starts, with the examples of the rules.
 
 use crate::model::job::preemption;
 use crate::model::job_id::JobId;
@@ -12,7 +12,7 @@ use crate::model::time::{Span, Time};
 use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::view::plan::{Plan, Preemption, SlipCause};
 
-/// 16 CPUs, 8 in use until 3600; job 2 requests all for an hour.
+/// 8 of 16 CPUs are in use until 3600. Job 2 requests all CPUs for an hour.
 fn blocked() -> TestCluster {
     cluster("1 x ncpus=16")
         .running(1, "select=1:ncpus=8", "n1", 3600)
@@ -53,7 +53,7 @@ fn a_backfilled_job_may_end_when_the_booking_begins() {
 }
 
 #[test]
-fn a_long_job_may_run_beside_the_booking() {
+fn a_long_job_may_start_if_enough_is_free_during_the_booking() {
     let fixture = cluster("1 x ncpus=16, 1 x ncpus=2")
         .running(1, "select=1:ncpus=8", "n1", 3600)
         .queued(2, "select=1:ncpus=14 walltime=1:00:00")
@@ -77,8 +77,9 @@ fn an_exclusive_backfilled_job_avoids_booked_nodes() {
 }
 
 #[test]
-fn the_booking_follows_an_early_end() {
-    // M28: job 1 uses 1 CPU of 2 until 3 h; job 2 requests 2 for 1 h, job 3 requests 1 for 2 h.
+fn a_booking_moves_forward_if_a_job_ends_early() {
+    // M28: job 1 uses 1 of 2 CPUs until 3:00. Job 2 requests 2 CPUs for 1 hour, and job 3 requests
+    // 1 CPU for 2 hours.
     let mut fixture = cluster("1 x ncpus=2")
         .running(1, "select=1:ncpus=1", "n1", 3 * 3600)
         .queued(2, "select=1:ncpus=2 walltime=1:00:00")
@@ -98,7 +99,7 @@ fn the_booking_follows_an_early_end() {
 }
 
 #[test]
-fn without_backfill_nothing_passes() {
+fn without_backfill_no_job_passes_a_blocked_job() {
     let fixture = blocked()
         .strictly()
         .queued(3, "select=1:ncpus=1 walltime=0:01:00")
@@ -133,7 +134,7 @@ fn a_job_past_its_walltime_ends_soon_but_not_now() {
 }
 
 #[test]
-fn a_second_cycle_decides_nothing() {
+fn a_second_cycle_starts_no_job_and_keeps_the_booking() {
     let mut fixture = blocked()
         .queued(3, "select=1:ncpus=4 walltime=0:30:00")
         .queued(4, "select=1:ncpus=4 walltime=2:00:00");
@@ -143,19 +144,20 @@ fn a_second_cycle_decides_nothing() {
     assert_eq!(fixture.booked(), "2 at 3600 on n1");
 }
 
-/// The fixture after its starts and planned starts are applied.
+/// Runs a cycle and applies its plan.
 fn settled(mut fixture: TestCluster) -> TestCluster {
     let plan = fixture.plan();
     fixture.apply(&plan);
     fixture
 }
 
+/// Changes the backfill policy.
 fn with(mut fixture: TestCluster, set: impl FnOnce(&mut Backfill)) -> TestCluster {
     set(&mut fixture.policy.backfill);
     fixture
 }
 
-/// 10 CPUs, 6 in use until 2:00; job 2 requests 8 for an hour.
+/// 6 of 10 CPUs are in use until 2:00. Job 2 requests 8 CPUs for an hour.
 fn ten() -> TestCluster {
     cluster("1 x ncpus=10")
         .running(1, "select=1:ncpus=6", "n1", 7200)
@@ -289,12 +291,12 @@ fn m31_conservative_bookings_move_forward_after_an_early_end() {
     assert_eq!(
         (booking.was, &booking.cause),
         (Some(Time(700_000)), &None),
-        "an earlier start needs no cause"
+        "an earlier start has no cause of delay"
     );
 }
 
 #[test]
-fn m31_a_later_booking_names_the_cause() {
+fn m31_a_delayed_booking_contains_the_cause() {
     let fixture = || {
         let fixture = cluster("2 x ncpus=4")
             .running(1, "select=1:ncpus=4 place=excl", "n1", 600)
@@ -343,7 +345,7 @@ fn m31_a_later_booking_names_the_cause() {
     );
 }
 
-/// M32, G4: other jobs with the same request and without a planned start do not delay it either.
+/// M32, G4: job 3 has the same request as job 4, but no planned start, and does not delay job 4.
 #[test]
 fn m32_a_booking_is_kept_behind_jobs_with_the_same_request() {
     let same = "select=1:ncpus=4 walltime=50";
@@ -357,10 +359,10 @@ fn m32_a_booking_is_kept_behind_jobs_with_the_same_request() {
     assert_eq!(fixture.booked(), "2 at 150 on n1; 4 at 100 on n1");
 }
 
-/// M32: a job planned for the moment after the end of an overdue job starts as soon as that job
-/// ends, even at once.
+/// M32: job 1 runs past its walltime. The planned start of job 2 is 1 ms after now, but job 2 may
+/// start now if job 1 ends now.
 #[test]
-fn m32_no_job_waits_for_a_booking_after_an_overdue_job() {
+fn m32_a_job_behind_an_overdue_job_starts_as_soon_as_that_job_ends() {
     let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 10)
         .queued(2, "select=1:ncpus=4");
@@ -400,7 +402,7 @@ fn m32_a_booking_may_be_kept_when_its_job_is_overtaken() {
     assert_eq!(
         fixture(BookingRetention::CurrentHighest).starts(),
         "4 on n1",
-        "it delays only job 2"
+        "job 4 delays only job 2"
     );
     assert_eq!(
         fixture(BookingRetention::Highest).booked(),
@@ -550,11 +552,11 @@ fn m34_no_more_jobs_are_preempted_than_needed() {
         .iter()
         .map(|preemption| preemption.job.number)
         .collect();
-    assert_eq!(preempts, [3], "job 4 fits beside job 2");
+    assert_eq!(preempts, [3], "job 2 fits although job 4 runs");
 }
 
 #[test]
-fn m37_a_booking_leaves_reserved_resources() {
+fn m37_a_booking_uses_no_reserved_resources() {
     let window = |fixture: &TestCluster| Window {
         id: "R1".to_string(),
         from: Time(3_600_000),
@@ -584,7 +586,7 @@ fn m37_a_booking_leaves_reserved_resources() {
         assert_eq!(
             fixture("0:30:00", depth).booked(),
             "2 at 1800 on n1",
-            "it ends when the reservation begins"
+            "job 2 ends when the reservation begins"
         );
         assert_eq!(fixture("0:31:00", depth).booked(), "2 at 7200 on n1");
     }
@@ -609,7 +611,7 @@ fn m37_a_booking_leaves_reserved_resources() {
 }
 
 #[test]
-fn backfill_delays_no_booking_when_resources_are_set_aside() {
+fn backfill_delays_no_booking_when_nodes_are_reserved() {
     let mut fixture = cluster("2 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 600)
         .queued(2, "select=2:ncpus=4 walltime=60")
@@ -689,7 +691,8 @@ fn m36_the_backfill_depth_bounds_the_considered_jobs() {
     assert_eq!(fixture(0).starts(), "5 on n1");
 }
 
-/// A kept planned start is not dropped by the depth, nor does it admit further jobs.
+/// A job with a kept planned start is considered even if the backfill depth is reached, but no
+/// further jobs are.
 #[test]
 fn m36_a_job_with_a_booking_counts_toward_the_backfill_depth() {
     let fixture = ten()
@@ -733,7 +736,7 @@ fn i8_and_i10_only_jobs_that_end_in_time_are_backfilled() {
 }
 
 #[test]
-fn i9_a_start_names_the_jobs_it_passed() {
+fn i9_a_start_contains_the_first_job_that_it_passed() {
     let plan = blocked()
         .queued(3, "select=1:ncpus=8 walltime=0:30:00")
         .plan();
@@ -749,7 +752,7 @@ fn i9_a_start_names_the_jobs_it_passed() {
 }
 
 #[test]
-fn x3_skip_makes_no_booking() {
+fn x3_with_policy_skip_no_start_is_planned() {
     let fixture = blocked().queued(3, "select=1:ncpus=8 walltime=9:00:00");
     let fixture = with(fixture, |b| b.policy = Filling::Skip);
     assert_eq!(
@@ -781,7 +784,7 @@ fn x4_a_job_without_an_end_is_not_backfilled() {
 }
 
 #[test]
-fn the_shortest_may_be_backfilled_first() {
+fn the_shortest_jobs_may_be_backfilled_first() {
     let fixture = ten()
         .queued(3, "select=1:ncpus=4 walltime=1:00:00")
         .queued(4, "select=1:ncpus=4 walltime=0:30:00");
@@ -796,12 +799,13 @@ fn the_shortest_may_be_backfilled_first() {
     assert_eq!(
         started(&with(free, |b| b.order = FillOrder::Shortest)),
         [3],
-        "jobs ahead of a blocked job start by rank"
+        "without a blocked job, jobs start in queue order"
     );
 }
 
-/// G7: the first cycle plans job 2 on two of the nodes that job 1 leaves, and starts job 4 on
-/// another. So does the second, though that node is now among those that are free by then.
+/// G7: the first cycle plans the start of job 2 on two of the nodes that job 1 releases, and starts
+/// job 4 on another node. The second cycle plans the same starts, although job 4 will have released
+/// its node by that time.
 #[test]
 fn g7_a_booking_stays_when_a_backfilled_job_has_started() {
     let mut fixture =

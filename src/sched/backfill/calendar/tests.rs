@@ -1,4 +1,4 @@
-//! Counted planned starts, and the jobs named as their holders.
+//! Tests of planned starts on interchangeable nodes, where only amounts are counted.
 
 use crate::model::job::preemption::{JobPreemption, PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
@@ -7,6 +7,7 @@ use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sched::fixture::{TestCluster, cluster};
 
+/// Runs a cycle and applies its plan.
 fn later(mut fixture: TestCluster) -> TestCluster {
     let plan = fixture.plan();
     fixture.apply(&plan);
@@ -25,9 +26,9 @@ fn times(fixture: &TestCluster) -> Vec<(u64, i64)> {
     times
 }
 
-/// I29: a planned start names a node for each chunk: nodes that become free, then free nodes.
+/// I29: nodes that become free come first, then free nodes.
 #[test]
-fn a_counted_booking_names_a_node_for_each_chunk() {
+fn a_counted_booking_contains_a_node_for_each_chunk() {
     let fixture = cluster("3 x ncpus=1, 2 x ncpus=1").running(1, "select=1:ncpus=1", "n2", 100);
     let fixture = fixture.queued(2, "select=5:ncpus=1");
     assert_eq!(fixture.plan().bookings[0].nodes.join(","), "n2,n1,n3,n4,n5");
@@ -37,9 +38,10 @@ fn a_counted_booking_names_a_node_for_each_chunk() {
     assert_eq!(fixture.plan().bookings[0].nodes.join(","), "n1,n1,n1");
 }
 
-/// The resources of a preempted job are free at the next moment, and counted once.
+/// The resources of a job that is being preempted are expected to be free after the shortest
+/// possible time, whether or not the job runs past its walltime.
 #[test]
-fn resources_of_an_overdue_victim_are_counted_once() {
+fn resources_of_a_victim_are_counted_once() {
     for ends in [49, 50, 51, 100] {
         let mut fixture = cluster("1 x ncpus=2").running(1, "select=1:ncpus=1", "n1", ends);
         let preemption = JobPreemption {
@@ -86,7 +88,7 @@ fn a_blocked_job_reports_its_planned_start() {
     );
 }
 
-/// M31: a planned start that cannot be kept is planned again, once.
+/// M31: after a node has gone down, the planned start of job 3 moves to 200.
 #[test]
 fn bookings_of_lost_resources_are_not_renewed() {
     let mut fixture = cluster("4 x ncpus=1").running(9, "select=4:ncpus=1", "n1,n2,n3,n4", 100);
@@ -103,7 +105,7 @@ fn bookings_of_lost_resources_are_not_renewed() {
     );
 }
 
-/// M32: the second job of a class keeps its planned start though the first was refused.
+/// M32: the new job 2 comes first in the class and is refused. Job 3 keeps its planned start.
 #[test]
 fn a_booking_is_kept_behind_a_new_job_of_its_class() {
     let mut fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=4", "n1", 100);
@@ -116,9 +118,9 @@ fn a_booking_is_kept_behind_a_new_job_of_its_class() {
     );
 }
 
-/// The named holder is a job with a conflicting planned start.
+/// A job that ends at 200 delays no planned start; a job that ends at 201 would delay job 3.
 #[test]
-fn a_backfill_refusal_names_the_booking() {
+fn a_backfill_refusal_names_the_job_that_would_be_delayed() {
     let mut fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 100);
     fixture.policy.backfill.depth = 2;
     let fixture = fixture

@@ -1,4 +1,5 @@
-//! Planned starts are pinned where nodes matter; elsewhere counting gives the same planned starts.
+//! Tests that amounts are counted only if nodes are interchangeable, and that counting gives the
+//! same planned starts as assigning (pinning) them to nodes.
 
 use super::ResourceMeasure;
 use crate::model::expression::Expression;
@@ -15,21 +16,23 @@ use crate::sched::placement::availability_map::AvailabilityMap;
 use crate::sched::placement::guide::Guide;
 use std::sync::Arc;
 
+/// Whether amounts are counted.
 fn counts(fixture: &TestCluster) -> bool {
     let guide = Guide::new(&fixture.policy.placement, &fixture.state.cluster);
     let space = AvailabilityMap::now(&fixture.state.cluster).guided(Arc::new(guide));
     ResourceMeasure::of(&fixture.state, &space).is_some()
 }
 
-/// The fixture with pinned planned starts, whatever the cluster: forced by a job in a stopped
-/// queue.
+/// Adds a job with exclusive nodes in a stopped queue, so that planned starts are pinned on any
+/// cluster.
 fn pinned(fixture: TestCluster) -> TestCluster {
     let fixture = fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped");
     assert!(!counts(&fixture));
     fixture
 }
 
-/// One node, and several that are shared piece by piece.
+/// Two clusters with interchangeable nodes: one with a single node, and one whose jobs consist of
+/// equal pieces.
 fn plain() -> [TestCluster; 2] {
     let one = cluster("1 x ncpus=4:mem=8gb").queued(2, "select=1:ncpus=2:mem=1gb place=pack");
     let many = cluster("2 x ncpus=4, 1 x ncpus=2").running(1, "select=3:ncpus=2", "n1,n1,n2", 100);
@@ -57,7 +60,7 @@ fn amounts_are_counted_if_nodes_are_interchangeable() {
 }
 
 #[test]
-fn requests_that_choose_nodes_are_pinned() {
+fn bookings_are_pinned_if_a_request_or_the_policy_limits_node_access() {
     for fixture in plain() {
         for request in [
             "place=excl",
@@ -91,7 +94,7 @@ fn requests_that_choose_nodes_are_pinned() {
 }
 
 #[test]
-fn jobs_are_pinned_if_nodes_restrict_jobs() {
+fn bookings_are_pinned_if_terms_of_nodes_restrict_jobs() {
     let terms: [fn(&mut NodeTerms); 9] = [
         |terms| terms.max_jobs = Some(9),
         |terms| terms.max_user_jobs = Some(9),
@@ -117,7 +120,7 @@ fn jobs_are_pinned_if_nodes_restrict_jobs() {
 }
 
 #[test]
-fn policies_by_measured_use_pin_bookings() {
+fn bookings_are_pinned_if_measured_use_counts() {
     for fixture in plain() {
         for how in [Availability::Utilized, Availability::Combined] {
             assert!(!counts(&with_policy(fixture.clone(), |policy| policy
@@ -134,7 +137,7 @@ fn policies_by_measured_use_pin_bookings() {
 }
 
 #[test]
-fn requests_for_nodes_or_system_wide_resources_are_pinned() {
+fn bookings_are_pinned_if_a_request_chooses_nodes_or_is_not_in_equal_pieces() {
     for mut fixture in plain() {
         let scope = HostList::default();
         fixture.state.set_pool(
@@ -178,7 +181,7 @@ fn requests_for_nodes_or_system_wide_resources_are_pinned() {
 }
 
 #[test]
-fn policies_that_choose_nodes_pin_bookings() {
+fn bookings_are_pinned_if_the_policy_chooses_nodes() {
     let set = NodeSets {
         choice: SetChoice::OneOf,
         by: "color".into(),
@@ -207,7 +210,7 @@ fn policies_that_choose_nodes_pin_bookings() {
     }
 }
 
-/// Reserved resources serve no planned start, though the amounts would suffice.
+/// The amounts would suffice, but n1 is reserved.
 #[test]
 fn a_reservation_delays_a_booking() {
     for (nodes, all) in [
@@ -232,7 +235,7 @@ fn a_reservation_delays_a_booking() {
     }
 }
 
-/// The planned starts, pinned or not: `2 at 100`.
+/// The planned starts without their nodes: `2 at 100`.
 fn bookings_of(fixture: TestCluster) -> Vec<String> {
     let plan = fixture.plan();
     plan.bookings
@@ -241,7 +244,7 @@ fn bookings_of(fixture: TestCluster) -> Vec<String> {
         .collect()
 }
 
-/// M46: the free part of the node is free for one user only.
+/// M46: only the owner of job 1 may use the free CPUs of the node.
 #[test]
 fn a_job_waits_for_a_node_of_another_user() {
     let fixture =
@@ -256,9 +259,9 @@ fn a_job_waits_for_a_node_of_another_user() {
     assert_eq!(bookings_of(fixture.clone()), bookings_of(pinned(fixture)));
 }
 
-/// Two halves on two nodes are not a whole.
+/// Job 1 uses half a piece on each of two nodes.
 #[test]
-fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
+fn bookings_are_pinned_if_a_running_job_uses_parts_of_pieces() {
     let fixture = cluster("2 x ncpus=2").running(1, "select=2:ncpus=1", "n1,n2", 100);
     let fixture = fixture.queued(2, "select=2:ncpus=2 walltime=60");
     assert_eq!(
@@ -268,9 +271,8 @@ fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
     assert_eq!(bookings_of(fixture.clone()), bookings_of(pinned(fixture)));
 }
 
-/// One running job of another size is enough.
 #[test]
-fn running_jobs_of_other_sizes_pin_bookings() {
+fn bookings_are_pinned_if_a_running_job_has_chunks_of_another_size() {
     let [_, many] = plain();
     assert!(counts(&many));
     assert!(!counts(&many.clone().running(

@@ -1,4 +1,4 @@
-//! Pinned planned starts: the nodes that they take, and when they are kept.
+//! Tests of planned starts that are assigned (pinned) to nodes.
 
 use crate::model::job_id::JobId;
 use crate::model::policy::{Backfill, BookingRetention};
@@ -10,7 +10,8 @@ use crate::sched::fixture::{TestCluster, cluster};
 
 const HOUR: i64 = 3600;
 
-/// The fixture with pinned planned starts, forced by a job in a stopped queue.
+/// Adds a job with exclusive nodes in a stopped queue, so that nodes are not interchangeable and
+/// planned starts are pinned.
 fn pinned(fixture: TestCluster) -> TestCluster {
     fixture.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
 }
@@ -22,7 +23,7 @@ fn booked_nodes(fixture: &TestCluster) -> String {
     nodes.join(",")
 }
 
-/// The next cycle, with the planned starts of this one.
+/// Runs a cycle and applies its plan.
 fn later(mut fixture: TestCluster) -> TestCluster {
     let plan = fixture.plan();
     fixture.apply(&plan);
@@ -30,7 +31,7 @@ fn later(mut fixture: TestCluster) -> TestCluster {
 }
 
 #[test]
-fn a_booking_takes_busy_nodes_and_leaves_free_ones_to_backfill() {
+fn a_booking_prefers_busy_nodes_to_free_nodes() {
     let fixture = pinned(cluster("1 x ncpus=4").on_host("h", "2 x ncpus=4"))
         .running(1, "select=2:ncpus=4", "n2,n3", 100)
         .queued(2, "select=2:ncpus=4")
@@ -42,7 +43,7 @@ fn a_booking_takes_busy_nodes_and_leaves_free_ones_to_backfill() {
 }
 
 #[test]
-fn a_booking_of_scattered_chunks_takes_one_node_of_each_host() {
+fn a_booking_of_scattered_chunks_uses_one_node_of_each_host() {
     let fixture = pinned(
         cluster("1 x ncpus=4")
             .on_host("h", "2 x ncpus=4")
@@ -55,7 +56,7 @@ fn a_booking_of_scattered_chunks_takes_one_node_of_each_host() {
 }
 
 #[test]
-fn a_booking_takes_only_suitable_nodes() {
+fn a_booking_uses_only_suitable_nodes() {
     let nodes = "1 x ncpus=4:color=red, 1 x ncpus=4:color=blue, 1 x ncpus=4:color=red";
     let fixture = pinned(cluster(nodes)).running(1, "select=2:ncpus=4", "n2,n3", 100);
     let booked = |request: &str| fixture.clone().queued(2, request).booked();
@@ -67,7 +68,7 @@ fn a_booking_takes_only_suitable_nodes() {
 }
 
 #[test]
-fn a_booking_takes_no_more_of_a_node_than_will_be_free() {
+fn a_booking_uses_no_more_of_a_node_than_will_be_free() {
     let fixture =
         pinned(cluster("1 x ncpus=4, 1 x ncpus=2")).running(1, "select=1:ncpus=2", "n1", 100);
     assert_eq!(
@@ -82,7 +83,7 @@ fn a_booking_takes_no_more_of_a_node_than_will_be_free() {
     );
 }
 
-/// Four nodes, of them `n1` and `n3` in use until 100, and job 2 with a planned start then.
+/// Of four nodes, `n1` and `n3` are in use until 100. Job 2 has a planned start at 100.
 fn kept(request: &str) -> TestCluster {
     let nodes = "4 x ncpus=4:color=red";
     let mut fixture = pinned(cluster(nodes)).running(1, "select=1:ncpus=4", "n1", 100);
@@ -100,7 +101,8 @@ fn kept(request: &str) -> TestCluster {
     )
 }
 
-/// Adds a node before all others that is also in use until 100: a new planned start would take it.
+/// Adds a node that comes before all others and is in use until 100. A new planned start would use
+/// this node.
 fn with_an_earlier_node(fixture: TestCluster) -> TestCluster {
     fixture
         .node("a", "ncpus=4:color=red", true)
@@ -122,7 +124,7 @@ fn a_booking_stays_on_its_nodes_while_no_job_ends() {
 }
 
 #[test]
-fn a_booking_leaves_nodes_that_no_longer_suit() {
+fn a_booking_moves_from_nodes_that_no_longer_suit() {
     let moved = |request: &str| {
         kept(request)
             .node("n3", "ncpus=4:color=blue", true)
@@ -136,12 +138,13 @@ fn a_booking_leaves_nodes_that_no_longer_suit() {
 }
 
 #[test]
-fn a_booking_leaves_nodes_that_another_job_was_given() {
+fn a_booking_moves_from_nodes_that_another_job_uses() {
     let fixture = kept("select=3:ncpus=4");
     let fixture = fixture.running(8, "select=1:ncpus=4", "n2", 500);
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
 
+/// Adds a license to the cluster, and plans the starts of all jobs.
 fn with_licences(fixture: TestCluster, total: i64) -> TestCluster {
     let mut fixture = pinned(fixture);
     fixture.policy.backfill.depth = Backfill::ALL;
@@ -155,9 +158,10 @@ fn with_licences(fixture: TestCluster, total: i64) -> TestCluster {
     fixture
 }
 
-/// Q21, M31: planned starts use system-wide resources one after another, like nodes.
+/// Q21, M31: planned starts of a job with the same license follow each other. A new job with a
+/// higher priority does not delay the existing planned starts.
 #[test]
-fn bookings_of_system_wide_resources_are_kept_against_new_jobs() {
+fn bookings_of_system_wide_resources_are_kept_when_jobs_are_submitted() {
     let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
         9,
         "select=1:ncpus=1 site_lic=2",
@@ -173,9 +177,9 @@ fn bookings_of_system_wide_resources_are_kept_against_new_jobs() {
     );
 }
 
-/// G4, G7: a planned start with a license stays on its nodes, and so leaves those of another.
+/// G4, G7: the new planned start of job 2 uses other nodes than that of job 3.
 #[test]
-fn a_booking_of_a_license_displaces_no_other_booking() {
+fn a_booking_of_a_license_delays_no_other_booking() {
     let mut fixture = with_licences(cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb"), 2);
     fixture.policy.backfill = Backfill {
         depth: 1,
@@ -197,7 +201,7 @@ fn a_booking_of_a_license_displaces_no_other_booking() {
 
 /// Q21, G4.
 #[test]
-fn backfill_leaves_system_resources_for_bookings() {
+fn backfilled_jobs_leave_system_wide_resources_for_bookings() {
     let fixture = with_licences(cluster("2 x ncpus=4:color=red, 2 x ncpus=4"), 3);
     let fixture = fixture.running(9, "select=1:ncpus=4", "n1", 100);
     let fixture = fixture.queued(2, "select=2:ncpus=4:color=red site_lic=2 walltime=100");
@@ -219,9 +223,9 @@ fn backfill_leaves_system_resources_for_bookings() {
     assert_eq!(short.starts(), "3 on n2; 4 on n2; 5 on n2");
 }
 
-/// Q21: also for jobs that request exclusive nodes.
+/// Q21.
 #[test]
-fn released_system_wide_resources_serve_exclusive_jobs() {
+fn a_booking_of_an_exclusive_job_uses_released_system_wide_resources() {
     let fixture = with_licences(cluster("2 x ncpus=4"), 2).running(
         9,
         "select=1:ncpus=1 site_lic=2",
@@ -236,7 +240,7 @@ fn released_system_wide_resources_serve_exclusive_jobs() {
     );
 }
 
-/// A reservation for bob of whole nodes; its hours from and to.
+/// Adds a reservation of whole nodes for user bob; `hours` are its beginning and end.
 fn bobs(mut fixture: TestCluster, nodes: &[&str], hours: (i64, i64)) -> TestCluster {
     let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
     fixture.state.set_window(Window {
@@ -255,7 +259,7 @@ fn bobs(mut fixture: TestCluster, nodes: &[&str], hours: (i64, i64)) -> TestClus
     fixture
 }
 
-/// G4, M37: backfill leaves both planned and reserved resources.
+/// G4, M37: a backfilled job uses neither planned nor reserved resources.
 #[test]
 fn backfill_respects_bookings_and_reservations_together() {
     let fixture =
@@ -274,16 +278,16 @@ fn backfill_respects_bookings_and_reservations_together() {
     assert_eq!(short.plan().starts[0].job, JobId::job(3));
 }
 
-/// M31: a planned start that must move to other nodes does so, and names them.
+/// M31.
 #[test]
-fn a_booking_renewed_on_other_nodes_names_them() {
+fn a_booking_renewed_on_other_nodes_contains_these_nodes() {
     let mut fixture = kept("select=3:ncpus=4");
     fixture.policy.backfill.depth = Backfill::ALL;
     let fixture = later(fixture).running(8, "select=1:ncpus=4", "n2", 500);
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
 
-/// A planned start is placed again after a job has ended: that leaves the most for backfill.
+/// Placing a planned start again leaves more resources for backfill.
 #[test]
 fn a_booking_is_placed_again_after_an_end() {
     let fixture =
@@ -294,9 +298,9 @@ fn a_booking_is_placed_again_after_an_end() {
     assert_eq!(fixture.booked(), "2 at 100 on a,n1,n3");
 }
 
-/// M37: a planned start leaves its nodes when one of them is reserved.
+/// M37.
 #[test]
-fn a_booking_leaves_a_reserved_node() {
+fn a_booking_moves_from_a_node_that_is_reserved() {
     let fixture = bobs(kept("select=3:ncpus=4"), &["n2"], (0, 9));
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
@@ -313,13 +317,14 @@ fn times(fixture: &TestCluster) -> Vec<(u64, i64)> {
     times
 }
 
+/// Plans the starts of all jobs, assigned to nodes.
 fn all_booked(fixture: TestCluster) -> TestCluster {
     let mut fixture = pinned(fixture);
     fixture.policy.backfill.depth = Backfill::ALL;
     fixture
 }
 
-/// M31: resources of jobs started in this cycle serve several planned starts after their ends.
+/// M31: the resources that one started job releases are divided among two planned starts.
 #[test]
 fn bookings_use_resources_of_jobs_started_in_this_cycle() {
     let fixture = all_booked(cluster("1 x ncpus=4")).queued(2, "select=1:ncpus=4 walltime=50");
@@ -352,7 +357,7 @@ fn bookings_on_a_node_do_not_overlap() {
 }
 
 #[test]
-fn a_booking_takes_no_more_than_it_needs() {
+fn a_booking_uses_no_more_chunks_than_requested() {
     let fixture = pinned(cluster("2 x ncpus=4")).running(1, "select=2:ncpus=4", "n1,n2", 100);
     assert_eq!(
         booked_nodes(&fixture.queued(2, "select=3:ncpus=2")),
@@ -360,9 +365,9 @@ fn a_booking_takes_no_more_than_it_needs() {
     );
 }
 
-/// The rest of a planned start goes to the first nodes, including those of its picks.
+/// Six chunks use CPUs that job 1 releases on n1. The seventh chunk uses a free CPU of n1, too.
 #[test]
-fn the_rest_of_a_booking_uses_the_first_nodes() {
+fn the_remaining_chunks_of_a_booking_use_the_first_nodes() {
     let mut fixture =
         pinned(cluster("1 x ncpus=8, 1 x ncpus=4")).running(1, "select=1:ncpus=6", "n1", 100);
     fixture.policy.placement.allocation =
@@ -373,9 +378,9 @@ fn the_rest_of_a_booking_uses_the_first_nodes() {
     );
 }
 
-/// X4: one node of each host, also if part of a host becomes free and part of it is free.
+/// X4: host h has a node in use and a free node; only one of them is used.
 #[test]
-fn the_rest_of_scattered_chunks_uses_other_hosts() {
+fn the_remaining_scattered_chunks_use_other_hosts() {
     let fixture = pinned(
         cluster("")
             .on_host("h", "2 x ncpus=4")
@@ -388,7 +393,8 @@ fn the_rest_of_scattered_chunks_uses_other_hosts() {
     assert_eq!(fixture.booked(), "2 at 100 on n1,n4,n3");
 }
 
-/// M31: if a resource has shrunk, the first planned starts keep it, until their jobs end.
+/// M31: after the number of licenses has decreased to 1, the first planned start keeps the license;
+/// the second planned start moves to the end of the first job.
 #[test]
 fn a_kept_booking_of_a_license_lasts_until_its_job_ends() {
     let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
@@ -406,9 +412,9 @@ fn a_kept_booking_of_a_license_lasts_until_its_job_ends() {
     assert_eq!(times(&fixture), [(2, 50), (3, 250)]);
 }
 
-/// M32: resources of a planned start are not given to another.
+/// M32: job 3 had a planned start at 100. The new job 1 ahead of it needs both nodes from 150 on.
 #[test]
-fn a_booking_does_not_stay_on_resources_of_an_earlier_booking() {
+fn a_booking_moves_if_a_job_ahead_needs_its_resources() {
     let mut fixture = pinned(cluster("2 x ncpus=4")).running(8, "select=1:ncpus=4", "n1", 100);
     fixture.policy.backfill.depth = 2;
     let fixture = fixture.running(9, "select=1:ncpus=4", "n2", 150);
@@ -421,9 +427,9 @@ fn a_booking_does_not_stay_on_resources_of_an_earlier_booking() {
     assert_eq!(beside(100), [(1, 150), (3, 250)]);
 }
 
-/// M8d: the load now does not predict the load then.
+/// M8d: the current load of a node is no forecast of its load at the planned start.
 #[test]
-fn i29_bookings_ignore_the_load_by_which_starts_choose_nodes() {
+fn i29_bookings_do_not_choose_nodes_by_load() {
     use crate::model::request::placement_policy::NodeAllocation;
     let fixture = pinned(cluster(""))
         .measured("n1", "ncpus=8", "", 0)
@@ -436,7 +442,7 @@ fn i29_bookings_ignore_the_load_by_which_starts_choose_nodes() {
     );
 }
 
-/// M31: resources of a job that starts between two planned starts are free for the second.
+/// M31: job 3 starts after the start of job 2 has been planned; job 4 uses the resources of job 3.
 #[test]
 fn bookings_use_resources_of_jobs_started_after_the_first_booking() {
     let fixture = all_booked(cluster("2 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
@@ -449,7 +455,7 @@ fn bookings_use_resources_of_jobs_started_after_the_first_booking() {
     );
 }
 
-/// No start is planned behind a job with an unknown end.
+/// Job 2 has a planned start and no known end, so no start can be planned for job 3.
 #[test]
 fn no_booking_follows_a_booking_without_an_end() {
     let mut fixture = all_booked(cluster("1 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);

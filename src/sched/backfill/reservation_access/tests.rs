@@ -1,4 +1,4 @@
-//! Access to reserved resources.
+//! Tests of the access of jobs to reserved resources.
 
 use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
@@ -14,8 +14,8 @@ fn at(seconds: i64) -> Time {
     Time(0) + Span::seconds(seconds)
 }
 
-/// A reservation for users, from and to in hours; `chunks` are `NODE:NCPUS`, or `NODE` for the
-/// whole node.
+/// A reservation for `users`; `hours` are its beginning and end. Each chunk is `NODE:NCPUS`, or
+/// `NODE` for a whole node.
 fn window(
     fixture: &TestCluster,
     id: &str,
@@ -51,12 +51,13 @@ fn window(
     }
 }
 
+/// Adds a reservation.
 fn with(mut fixture: TestCluster, window: Window) -> TestCluster {
     fixture.state.set_window(window);
     fixture
 }
 
-/// A job of a user, optionally for a reservation.
+/// Submits a job of a user, which may request a reservation.
 fn job(
     mut fixture: TestCluster,
     id: u64,
@@ -71,6 +72,7 @@ fn job(
     fixture
 }
 
+/// The code of the reason why a job waits; empty if it does not wait.
 fn code(fixture: &TestCluster, id: u64) -> String {
     let plan = fixture.plan();
     let verdict = fixture.state.verdict(&plan, JobId::job(id));
@@ -127,7 +129,7 @@ fn m37_excluded_jobs_may_run_until_the_reservation_begins() {
 }
 
 #[test]
-fn m38_the_use_is_not_bound_to_the_shape_of_the_tasks() {
+fn m38_chunks_of_jobs_inside_need_not_match_those_of_the_reservation() {
     let fixture = cluster("2 x ncpus=8");
     let reserved = window(
         &fixture,
@@ -163,7 +165,7 @@ fn m38_the_use_is_not_bound_to_the_shape_of_the_tasks() {
 }
 
 #[test]
-fn m38_other_jobs_use_the_rest_of_a_node() {
+fn m38_other_jobs_use_the_resources_of_a_node_that_are_not_reserved() {
     let fixture = cluster("1 x ncpus=8").running(9, "select=1:ncpus=4", "n1", HOUR);
     let reserved = window(&fixture, "R1", &["john"], &["n1:3"], (1, 8));
     let fixture = with(fixture, reserved);
@@ -191,7 +193,7 @@ fn m38_other_jobs_use_the_rest_of_a_node() {
 }
 
 #[test]
-fn m39_all_overlapping_reservations_must_admit_a_job() {
+fn m39_a_job_needs_access_to_all_overlapping_reservations() {
     let fixture = cluster("1 x ncpus=1");
     let (staff, john) = (
         window(&fixture, "a", &["john", "ann"], &["n1"], (0, 8)),
@@ -213,7 +215,7 @@ fn m39_all_overlapping_reservations_must_admit_a_job() {
 }
 
 #[test]
-fn m41_a_short_job_may_use_the_reservation() {
+fn m41_a_job_without_access_may_use_the_reservation_for_a_limited_time() {
     let fixture = cluster("1 x ncpus=1");
     let limit = Some(TimeLimit {
         most: Span::seconds(HOUR),
@@ -303,7 +305,7 @@ fn a_job_inside_may_not_outlast_its_reservation() {
     assert_eq!(
         open_end.plan().starts[0].until,
         at(HOUR),
-        "it ends with the reservation"
+        "job 1 ends with the reservation"
     );
 }
 
@@ -332,7 +334,7 @@ fn resources_of_jobs_inside_are_not_reserved_twice() {
 }
 
 #[test]
-fn i23_dedicated_time_holds_in_the_cycle() {
+fn i23_no_job_starts_that_would_cross_into_dedicated_time() {
     let mut fixture = cluster("1 x ncpus=2")
         .queued(1, "walltime=2:00:00")
         .queued(2, "walltime=0:30:00");
@@ -352,9 +354,10 @@ fn i23_dedicated_time_holds_in_the_cycle() {
     assert_eq!(fixture.at(2 * HOUR).starts(), "1 on n1; 2 on n1");
 }
 
-/// M38: a job uses the reservation that it requests and no other.
+/// M38: job 1 uses the resources of reservation a. Those of reservation b are still reserved for
+/// bob.
 #[test]
-fn use_of_one_reservation_does_not_count_in_another() {
+fn a_job_uses_only_the_reservation_that_it_requests() {
     let fixture = cluster("1 x ncpus=4");
     let (ann, bob) = (
         window(&fixture, "a", &["ann"], &["n1:2"], (0, 8)),
@@ -380,9 +383,9 @@ fn use_of_one_reservation_does_not_count_in_another() {
     );
 }
 
-/// A job ends with the reservation that it requests, if that ends its jobs, and with no other.
+/// Both reservations end their jobs.
 #[test]
-fn a_job_ends_with_its_own_reservation() {
+fn a_job_ends_with_the_reservation_that_it_requests() {
     let fixture = cluster("2 x ncpus=4");
     let queue = |mut window: Window| {
         window.access.queues = vec![window.id.clone()];
@@ -410,8 +413,8 @@ fn a_job_ends_with_its_own_reservation() {
     assert_eq!(until("b"), [("n2".to_string(), at(2 * HOUR))]);
 }
 
-/// M2: a cycle in which a reservation has excluded a job is repeated when one begins or ends, and
-/// not before.
+/// M2: if a reservation has excluded a job, the next cycle is due when any reservation begins or
+/// ends.
 #[test]
 fn a_cycle_is_due_when_a_reservation_begins_or_ends() {
     let fixture = cluster("1 x ncpus=4");
@@ -446,13 +449,14 @@ fn a_cycle_is_due_when_a_reservation_begins_or_ends() {
         .to_string();
     assert!(
         why.contains('z') && !why.contains("reservation a"),
-        "the reservation that begins first is named: {why}"
+        "the reason names the reservation that begins first: {why}"
     );
 }
 
-/// M38, M40: a planned start counts released resources once, and reserved ones from then on.
+/// M38, M40: job 9 ends when the reservation begins, so job 2 cannot start before the end of the
+/// reservation.
 #[test]
-fn a_booking_beside_a_reservation_counts_releases_once() {
+fn a_booking_uses_no_reserved_resources_that_a_job_releases() {
     let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
     let reserved = window(&fixture, "R1", &["bob"], &["n1:2"], (1, 3));
     let fixture = job(
@@ -465,9 +469,9 @@ fn a_booking_beside_a_reservation_counts_releases_once() {
     assert_eq!(fixture.booked(), "2 at 10800 on n1");
 }
 
-/// M37: jobs that would run into a later reservation are excluded from it.
+/// M37: 2 of 4 CPUs are reserved in an hour. The job would still run then.
 #[test]
-fn later_reservations_exclude_jobs_that_would_run_into_them() {
+fn jobs_that_would_run_into_a_later_reservation_do_not_use_its_resources() {
     let fixture = cluster("1 x ncpus=4");
     let reserved = window(&fixture, "R1", &["bob"], &["n1:2"], (1, 3));
     let fixture = with(fixture, reserved);
@@ -484,7 +488,7 @@ fn later_reservations_exclude_jobs_that_would_run_into_them() {
     assert_eq!([2, 3].map(starts), ["2 on n1", ""]);
 }
 
-/// M38: a job inside uses reserved resources; once it ends, they are reserved again.
+/// M38: job 9 runs inside the reservation.
 #[test]
 fn resources_of_a_job_inside_are_reserved_again_after_its_end() {
     let fixture = cluster("1 x ncpus=4").running(8, "select=1:ncpus=2", "n1", HOUR / 2);
@@ -509,7 +513,7 @@ fn resources_of_a_job_inside_are_reserved_again_after_its_end() {
     assert_eq!(booked(3), "2 at 28800 on n1");
 }
 
-/// M41: a time limit on access applies to jobs that request the reservation, too.
+/// M41.
 #[test]
 fn a_time_limit_applies_to_jobs_that_request_the_reservation() {
     for chunk in ["n1", "n1:4"] {
@@ -538,7 +542,8 @@ fn a_time_limit_applies_to_jobs_that_request_the_reservation() {
     }
 }
 
-/// A job may run until the last reservation that admits it ends, to the millisecond.
+/// A job that requests any reservation may run until the end of the last one to which it has
+/// access.
 #[test]
 fn a_job_may_run_until_its_last_reservation_ends() {
     let fixture = cluster("2 x ncpus=4");
@@ -561,9 +566,9 @@ fn a_job_may_run_until_its_last_reservation_ends() {
     assert!(starts("2:00:01").is_empty());
 }
 
-/// A refusal because of a reservation does not hold for other jobs with the same request.
+/// Job 3 is excluded by the reservation. Job 4 has the same request and access to the reservation.
 #[test]
-fn an_excluded_job_blocks_no_admitted_job() {
+fn an_excluded_job_blocks_no_job_with_access() {
     let fixture = cluster("2 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
     let reserved = window(&fixture, "R1", &["bob"], &["n2"], (0, 8));
     let fixture = job(
@@ -584,9 +589,9 @@ fn an_excluded_job_blocks_no_admitted_job() {
     assert_eq!(fixture.starts(), "4 on n2");
 }
 
-/// I23: a job that would run into prime time is considered again when that begins.
+/// I23: a cycle is scheduled for the beginning of prime time.
 #[test]
-fn i23_prime_time_holds_in_the_cycle() {
+fn i23_no_job_starts_that_would_cross_into_prime_time() {
     use crate::model::policy::site_time::{Prime, SiteTime};
     let mut fixture = cluster("1 x ncpus=2")
         .queued(1, "walltime=2:00:00")
@@ -608,9 +613,10 @@ fn i23_prime_time_holds_in_the_cycle() {
     );
 }
 
-/// M39: a job that may use part of a node may not use it if another reservation has the whole node.
+/// M39: a reservation of part of the node leaves the other part to job 1; a reservation of the
+/// whole node does not.
 #[test]
-fn a_node_reserved_as_a_whole_is_closed() {
+fn a_node_reserved_as_a_whole_is_closed_to_other_jobs() {
     let fixture = cluster("1 x ncpus=4");
     let (whole, part) = (
         window(&fixture, "a", &["john"], &["n1"], (0, 8)),

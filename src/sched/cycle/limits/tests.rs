@@ -1,4 +1,4 @@
-//! Limits in a cycle, each rule in the smallest cluster that shows it.
+//! Tests of limits on running jobs in a cycle.
 
 use crate::config::Config;
 use crate::model::job_id::JobId;
@@ -36,7 +36,7 @@ fn code(fixture: &TestCluster, job: u64) -> String {
         .map_or(String::new(), |reason| reason.code().into_owned())
 }
 
-/// M5: another user with the same request, within the user's own limits, starts.
+/// M5: the limit of one user refuses no job of another user with the same request.
 #[test]
 fn a_limit_blocks_no_other_user_with_the_same_request() {
     let fixture = limited("1 x ncpus=9", &[TWO]).running(1, "select=1:ncpus=1", "n1", 60);
@@ -65,7 +65,7 @@ fn a_limit_blocks_no_other_user_with_the_same_request() {
     );
     assert!(
         fixture.plan().bookings.is_empty(),
-        "it does not wait for resources"
+        "job 3 does not wait for resources"
     );
 }
 
@@ -110,7 +110,7 @@ fn a_job_that_requests_none_of_a_limited_resource_starts() {
     );
 }
 
-/// A forced start ignores limits, and its job counts.
+/// A job that `qrun` starts counts towards the limits.
 #[test]
 fn a_forced_start_ignores_limits_and_counts() {
     let fixture = limited("1 x ncpus=9", &["running = { jobs = 1 }"]).running(
@@ -161,10 +161,10 @@ fn any_resource_may_be_limited() {
     );
 }
 
-/// M21: the use of a job started in the same cycle decreases, too; a request too large for an empty
-/// system stays refused.
+/// M21: no cycle is scheduled for a job that would exceed the limit even if no job ran, or if the
+/// used amount does not decrease with time.
 #[test]
-fn use_of_a_job_that_has_just_started_decreases() {
+fn processor_seconds_of_a_job_started_in_the_same_cycle_decrease() {
     let limit = "running = { procseconds = 1000 }";
     let fixture = limited("1 x ncpus=9", &[limit]).queued(1, "select=1:ncpus=3 walltime=300");
     let late = fixture.clone().queued(2, "select=1:ncpus=1 walltime=401");
@@ -183,7 +183,7 @@ fn use_of_a_job_that_has_just_started_decreases() {
     assert_eq!(
         (counted.starts().as_str(), counted.plan().next),
         ("1 on n1", None),
-        "it counts until it ends"
+        "job 1 counts until it ends"
     );
 }
 
@@ -203,9 +203,9 @@ fn a_job_without_walltime_exceeds_a_limit_on_walltimes() {
     assert_eq!((fixture.starts().as_str(), fixture.plan().next), ("", None));
 }
 
-/// M21: exact to the millisecond, without a cycle before that.
+/// M21: the scheduled time is exact to the millisecond, and no cycle is due earlier.
 #[test]
-fn a_cycle_is_due_when_the_use_has_decreased_enough() {
+fn a_cycle_is_due_when_the_used_amount_has_decreased_enough() {
     let mut fixture = limited("1 x ncpus=9", &["running = { procseconds = 1000 }"])
         .running(1, "select=1:ncpus=3", "n1", 300)
         .queued(2, "select=1:ncpus=1 walltime=401");
@@ -235,7 +235,7 @@ fn a_cycle_is_due_when_the_use_has_decreased_enough() {
     ));
 }
 
-/// Kept planned starts are for jobs that could start.
+/// A planned start of an earlier cycle is not renewed for a job over a limit.
 #[test]
 fn a_job_over_a_limit_loses_its_planned_start() {
     let mut fixture = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
@@ -254,7 +254,6 @@ fn a_job_over_a_limit_loses_its_planned_start() {
     );
 }
 
-/// The forecast respects limits, too.
 #[test]
 fn the_forecast_starts_jobs_when_limits_allow() {
     let fixture = limited("1 x ncpus=9", &[TWO]);
@@ -290,7 +289,8 @@ fn the_forecast_starts_jobs_when_limits_allow() {
 
 const SOFT: &str = "user = \"*\"\nrunning_soft = { jobs = 1 }\nrunning = { jobs = 3 }";
 
-/// M23, G3: extra planned starts for jobs over a soft limit are given only if such a job would fit.
+/// M23, G3: before jobs over a soft limit start, starts beyond the reservation depth are planned
+/// for all other jobs, but only if a job over a soft limit would fit.
 #[test]
 fn no_extra_starts_are_planned_if_no_job_over_a_soft_limit_fits() {
     let full = limited("1 x ncpus=4", &[SOFT])
@@ -336,7 +336,7 @@ fn a_job_without_a_computable_start_blocks_no_job_over_a_soft_limit() {
 }
 
 #[test]
-fn jobs_over_a_soft_limit_wait_behind_too_many_others() {
+fn no_job_over_a_soft_limit_starts_if_too_many_other_jobs_wait() {
     let fixture = limited("1 x ncpus=4", &[SOFT])
         .running(1, "select=1:ncpus=2", "n1", 60)
         .queued(2, "select=1:ncpus=1 walltime=9");
@@ -349,9 +349,9 @@ fn jobs_over_a_soft_limit_wait_behind_too_many_others() {
     assert_eq!([with(900), with(1100)], ["2 on n1", ""]);
 }
 
-/// I18: no job passes a blocked job, including jobs over a soft limit.
+/// I18: if the policy has no backfill, no job passes a blocked job.
 #[test]
-fn without_backfill_jobs_over_a_soft_limit_pass_no_other() {
+fn without_backfill_jobs_over_a_soft_limit_pass_no_blocked_job() {
     let fixture =
         limited("1 x ncpus=4", &[SOFT])
             .strictly()
@@ -364,7 +364,7 @@ fn without_backfill_jobs_over_a_soft_limit_pass_no_other() {
     );
 }
 
-/// M30: no backfill policy starts a job over a limit.
+/// M30.
 #[test]
 fn no_backfill_policy_starts_a_job_over_a_limit() {
     for policy in [
@@ -388,7 +388,7 @@ fn no_backfill_policy_starts_a_job_over_a_limit() {
 }
 
 #[test]
-fn without_limits_none_is_in_force() {
+fn without_configured_limits_the_report_is_empty() {
     let fixture = cluster("1 x ncpus=9")
         .running(1, "select=1:ncpus=1", "n1", 60)
         .queued(2, "select=1:ncpus=1");

@@ -1,8 +1,9 @@
-//! The running jobs beyond the fair shares of their operations (Y3 to Y6, Y16, Y19, Y27): starving
-//! parties may preempt them.
+//! The running jobs above the fair shares of their operations (Y3 to Y6, Y16, Y19, Y27). An
+//! operation is a job, or an array with all its subjobs. Operations that starve (stay below their
+//! fair share for too long) may preempt these jobs.
 //!
-//! A comparison of two numbers rules out operations with too little to lose any job. For the
-//! others, only the jobs to lose and one more are examined, from the newest on.
+//! Most operations use too little to lose any job; comparing two numbers rules these out. For the
+//! other operations, jobs are examined from the newest on, until a job is within the fair share.
 
 use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
@@ -21,30 +22,30 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// A running job that may be preempted, on one of its nodes.
+/// A running job that may be preempted, and one of its nodes.
 #[derive(Clone, Copy)]
 pub struct Spare {
     /// The node.
     pub node: NodeIx,
     /// The job.
     pub job: JobId,
-    /// Its operation.
+    /// The operation of the job.
     pub party: ShareParty,
-    /// Index of the operation's pool in the fair shares.
+    /// The index of the operation's pool in the fair shares.
     pub line: usize,
-    /// The action that preempts it.
+    /// The action that preempts the job.
     pub action: PreemptAction,
     group: AllocationGroup,
     started: Time,
 }
 
-/// The jobs that may be preempted.
+/// The running jobs that may be preempted.
 pub struct AboveFairShare {
     /// Sorted by node; within a node, the first to be preempted comes first.
     spares: Vec<Spare>,
-    /// By pool: the pools that may use the preempted resources.
+    /// For each pool: the pools that may preempt its jobs.
     pub to: Vec<Exposure>,
-    /// The earliest time at which a job that has not run long enough may be preempted.
+    /// The earliest time at which the exemption of another job ends; None if there is none.
     pub later: Option<Time>,
 }
 
@@ -53,13 +54,14 @@ pub struct Assessor<'a> {
     state: &'a ClusterState,
     policy: &'a Policy,
     shares: &'a FairShares,
-    /// Jobs being preempted count as ended.
+    /// The jobs being preempted, which count as ended.
     preempted: &'a BTreeSet<JobId>,
     now: Time,
 }
 
 impl AboveFairShare {
-    /// The preemptible jobs of groups up to `last`, on the nodes for which `is_open` is true.
+    /// The running jobs that may be preempted, in groups up to `last`, on the nodes for which
+    /// `is_open` is true.
     pub fn of(
         assessor: &Assessor,
         exemption: &PreemptionExemption,
@@ -76,7 +78,7 @@ impl AboveFairShare {
             if let Some(row) = row.filter(|row| !exemption.is_exempt(row)) {
                 let lost = assessor.lost(operation, row, last);
                 for (group, allocation) in lost {
-                    above_share.enter(assessor, row, group, allocation)
+                    above_share.add(assessor, row, group, allocation)
                 }
             }
         }
@@ -87,8 +89,9 @@ impl AboveFairShare {
         above_share
     }
 
-    /// Adds a job. If it has not run long enough, notes only when it will have.
-    fn enter(
+    /// Adds a job with each of its nodes. If the job may only be preempted later, notes that time
+    /// instead.
+    fn add(
         &mut self,
         assessor: &Assessor,
         row: &OperationShare,
@@ -122,7 +125,7 @@ impl AboveFairShare {
         self.spares.is_empty()
     }
 
-    /// The nodes, each with its jobs.
+    /// The nodes, each with the jobs that may be preempted there.
     pub fn by_node(&self) -> impl Iterator<Item = (NodeIx, &[Spare])> {
         self.spares
             .chunk_by(|one, other| one.node == other.node)
@@ -130,7 +133,7 @@ impl AboveFairShare {
     }
 }
 
-/// A running job of an operation.
+/// A running job of an operation, with its start time.
 type Allocation<'a> = (Age, &'a RunningJob);
 
 impl<'a> Assessor<'a> {
@@ -150,7 +153,7 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// The allocations of an operation in groups up to `last`, newest first.
+    /// The running jobs of an operation that belong to groups up to `last`, newest first.
     pub fn lost(
         &self,
         operation: &'a Operation,
@@ -178,7 +181,7 @@ impl<'a> Assessor<'a> {
         )
     }
 
-    /// The resources of an operation without the jobs being preempted.
+    /// The resources in use by an operation, without those of the jobs being preempted.
     fn together(&self, operation: &'a Operation) -> Cow<'a, [i64]> {
         let mut together = Cow::Borrowed(&*operation.taken);
         if !self.preempted.is_empty() {
@@ -198,7 +201,7 @@ impl<'a> Assessor<'a> {
         self.state.running.get(&job).map(|running| &**running)
     }
 
-    /// The thresholds that divide the allocations of an operation.
+    /// The thresholds that divide the running jobs of an operation into groups.
     fn thresholds(&self, row: &OperationShare) -> Thresholds {
         let line = &self.shares.lines[row.line];
         Thresholds {
@@ -210,8 +213,8 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// The time from which a job may be preempted. The exemption doubles with each earlier
-    /// preemption, so that the job eventually finishes.
+    /// The time from which a job may be preempted. The job is exempt for a while after its start;
+    /// this time doubles with each earlier preemption, so that the job eventually finishes.
     fn preemptible_from(&self, row: &OperationShare, running: &RunningJob) -> Time {
         let Some(candidate) = running.candidate.as_deref() else {
             return Time::NEVER;
@@ -224,7 +227,8 @@ impl<'a> Assessor<'a> {
         candidate.started + again.max(self.policy.preemption.exempt)
     }
 
-    /// The action that preempts a job; None if its owner exempts it or it uses reserved resources.
+    /// The first possible action that preempts a job. None if no action is possible, if the owner
+    /// exempts the job, or if the job runs inside a reservation.
     fn action(&self, job: JobId, running: &RunningJob) -> Option<PreemptAction> {
         let candidate = running.candidate.as_deref()?;
         if candidate.protected || self.state.insiders.contains_key(&job) {

@@ -1,4 +1,5 @@
-//! For each trigger: the waiting jobs that may preempt, and the running jobs that each may preempt.
+//! The rules of each trigger: which waiting jobs may preempt, and which running jobs they may
+//! preempt.
 
 use super::levels::Levels;
 use super::victims::{self, PossibleVictim};
@@ -24,12 +25,12 @@ pub struct VictimSelection<'s> {
     policy: &'s Policy,
     now: Time,
     levels: Option<Levels<'s>>,
-    /// The jobs that may be preempted, in the order in which they are tried.
+    /// The running jobs that may be preempted, in the order in which they are tried.
     possible_victims: Vec<PossibleVictim<'s>>,
     /// The jobs that their owners exempt from preemption (Q9).
     protected: Vec<PossibleVictim<'s>>,
     /// The jobs already preempted in this cycle.
-    given: Vec<PossibleVictim<'s>>,
+    preempted_jobs: Vec<PossibleVictim<'s>>,
 }
 
 /// The properties of a waiting job that decide which jobs it may preempt.
@@ -37,14 +38,15 @@ struct Preemptor {
     score: f64,
     cluster: ClusterPath,
     level: usize,
-    /// Whether its QOS preempts jobs with the `PREEMPTEE` flag.
+    /// Whether the QOS of the waiting job preempts jobs with the `PREEMPTEE` flag.
     preempts: bool,
-    /// Whether its QOS preempts rerunnable jobs.
+    /// Whether the QOS of the waiting job preempts rerunnable jobs.
     restarts: bool,
 }
 
 impl<'s> VictimSelection<'s> {
-    /// The current candidates; None if no job can preempt another.
+    /// The running jobs that may be preempted at the moment; None if the trigger cannot preempt any
+    /// job, or selects its victims elsewhere (starvation).
     pub fn open(
         trigger: PreemptTrigger,
         cycle: &mut CycleState<'s>,
@@ -63,7 +65,7 @@ impl<'s> VictimSelection<'s> {
         let (protected, others): (Vec<_>, Vec<_>) = victims::possible_victims(state, policy, now)
             .into_iter()
             .partition(|victim| victim.candidate.protected);
-        let (given, possible_victims): (Vec<_>, Vec<_>) = others
+        let (preempted_jobs, possible_victims): (Vec<_>, Vec<_>) = others
             .into_iter()
             .partition(|victim| cycle.is_preempted(victim.job));
         if policy.preemption.exempt > Span(0)
@@ -79,11 +81,11 @@ impl<'s> VictimSelection<'s> {
             levels,
             possible_victims,
             protected,
-            given,
+            preempted_jobs,
         };
         let is_empty = victim_selection.possible_victims.is_empty()
             && victim_selection.protected.is_empty()
-            && victim_selection.given.is_empty();
+            && victim_selection.preempted_jobs.is_empty();
         (!is_empty).then_some(victim_selection)
     }
 
@@ -111,8 +113,8 @@ impl<'s> VictimSelection<'s> {
         }
     }
 
-    /// The jobs that a waiting job may preempt, each with its possible actions: the lowest level
-    /// first, then in the order of the policy.
+    /// The running jobs that a waiting job may preempt, each with the possible actions. Jobs of the
+    /// lowest preemption level come first; within a level, the policy determines the order.
     pub fn victims_of(&mut self, job: Candidate) -> Vec<(PossibleVictim<'s>, Vec<PreemptAction>)> {
         let preemptor = self.preemptor(job);
         let possible_victims = std::mem::take(&mut self.possible_victims);
@@ -129,7 +131,7 @@ impl<'s> VictimSelection<'s> {
             }
         }
         self.possible_victims = possible_victims;
-        // The sort keeps the order within a level.
+        // The sort is stable, so jobs of the same level stay in the order of the policy.
         found.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
         found
             .into_iter()
@@ -137,15 +139,15 @@ impl<'s> VictimSelection<'s> {
             .collect()
     }
 
-    /// The number of jobs that a waiting job may preempt, including those already preempted, and
-    /// the number of further jobs that their owners exempt.
-    pub fn below(&mut self, job: Candidate<'s>) -> (u64, u64) {
+    /// The number of jobs that a waiting job may preempt (including jobs already preempted in this
+    /// cycle), and the number of jobs that it could preempt if their owners did not exempt them.
+    pub fn count_victims(&mut self, job: Candidate<'s>) -> (u64, u64) {
         let preemptor = self.preemptor(job);
-        let given = std::mem::take(&mut self.given);
+        let preempted_jobs = std::mem::take(&mut self.preempted_jobs);
         let protected = std::mem::take(&mut self.protected);
-        let already_preempted = self.count_below(&given, &preemptor);
+        let already_preempted = self.count_below(&preempted_jobs, &preemptor);
         let exempt = self.count_below(&protected, &preemptor);
-        (self.given, self.protected) = (given, protected);
+        (self.preempted_jobs, self.protected) = (preempted_jobs, protected);
         (
             self.victims_of(job).len() as u64 + already_preempted,
             exempt,
@@ -163,13 +165,13 @@ impl<'s> VictimSelection<'s> {
         }
     }
 
-    /// Removes preempted jobs from the candidates.
-    pub fn forget(&mut self, gone: &[JobId]) {
+    /// Removes preempted jobs from the jobs that may be preempted.
+    pub fn remove_preempted(&mut self, gone: &[JobId]) {
         self.possible_victims
             .retain(|victim| !gone.contains(&victim.job));
     }
 
-    /// The number of jobs below a waiting job.
+    /// The number of jobs in `all` that the preemptor may preempt.
     fn count_below(&mut self, all: &[PossibleVictim], preemptor: &Preemptor) -> u64 {
         let below = all
             .iter()
@@ -177,8 +179,8 @@ impl<'s> VictimSelection<'s> {
         below.count() as u64
     }
 
-    /// The index of a running job's level, or 0 without levels; None if the waiting job may not
-    /// preempt it.
+    /// The index of a running job's preemption level, or 0 for other triggers; None if the
+    /// preemptor may not preempt the running job.
     fn rank_below(&mut self, victim: &PossibleVictim, preemptor: &Preemptor) -> Option<usize> {
         let holder = victim.running.holder.as_ref().map(|holder| &holder.who);
         match self.trigger {
@@ -197,8 +199,8 @@ impl<'s> VictimSelection<'s> {
         }
     }
 
-    /// M43: whether the QOS of the waiting job preempts, and the QOS of the running job is
-    /// preemptible.
+    /// M43: whether the QOS of the waiting job has the `PREEMPTOR` flag and the QOS of the running
+    /// job has the `PREEMPTEE` flag.
     fn is_preemptible_by_qos(&self, victim: &PossibleVictim, preemptor: &Preemptor) -> bool {
         let qos = victim
             .running
@@ -208,8 +210,9 @@ impl<'s> VictimSelection<'s> {
         preemptor.preempts && self.policy.qualities.flags(qos).contains(&Flag::Preemptee)
     }
 
-    /// Q8: whether a running job sorts behind a waiting job: by distance from its nodes if clusters
-    /// count, then by priority. Equals never preempt each other.
+    /// Q8: whether a running job has a lower priority than a waiting job. If the order of the
+    /// policy is by cluster, the job nearer to the nodes of the running job precedes, and priority
+    /// decides only between equal distances. Equal jobs never preempt each other.
     fn sorts_behind(&self, victim: &PossibleVictim, preemptor: &Preemptor) -> bool {
         let has_lower_score = victim
             .candidate
@@ -227,7 +230,7 @@ impl<'s> VictimSelection<'s> {
         let rule = &self.policy.preemption;
         let is_element = victim.job.index().is_some();
         let finishes = match rule.mode {
-            // Rerunnable jobs without the flag can only be requeued.
+            // Rerunnable jobs without the `PREEMPTEE` flag can only be requeued.
             _ if self.trigger == PreemptTrigger::Qos
                 && !self.is_preemptible_by_qos(victim, preemptor) =>
             {
@@ -262,8 +265,8 @@ impl<'s> VictimSelection<'s> {
     }
 }
 
-/// Whether `preempt_targets` includes a job: it is in one of the queues, or its request of one of
-/// the resources is equal. The value `None` includes no job.
+/// Whether `preempt_targets` includes a running job: the job is in a named queue, or it requests
+/// the given value of a named resource. The value `None` includes no job.
 fn is_target(victim: &PossibleVictim, targets: &str, catalog: &Catalog) -> bool {
     targets
         .split(',')
@@ -280,7 +283,7 @@ fn is_target(victim: &PossibleVictim, targets: &str, catalog: &Catalog) -> bool 
         })
 }
 
-/// Whether a running job requested this amount of a resource.
+/// Whether a running job requested this value of a resource.
 fn has_requested(victim: &PossibleVictim, name: &str, value: &str, catalog: &Catalog) -> bool {
     match catalog.index(name) {
         Some(index) => {
@@ -299,12 +302,13 @@ fn has_requested(victim: &PossibleVictim, name: &str, value: &str, catalog: &Cat
     }
 }
 
-/// Whether a value equals the text of another value of its kind.
+/// Whether a value equals the value that `text` denotes.
 fn equals(known: &ResourceValue, text: &str) -> bool {
     ResourceValue::parse(known.kind(), text).as_ref() == Some(known)
 }
 
-/// Whether the QOS definitions contain both preemptors and jobs that they may preempt.
+/// Whether the QOS definitions allow any preemption: one has the `RESTARTPREEMPT` flag, or one has
+/// `PREEMPTOR` and one has `PREEMPTEE`.
 fn has_preemptors(qualities: &Qualities) -> bool {
     has_flag(qualities, Flag::RestartPreempt)
         || (has_flag(qualities, Flag::Preemptor) && has_flag(qualities, Flag::Preemptee))

@@ -1,8 +1,9 @@
-//! The smallest set of victims with which a job fits.
+//! Finds the victims that a waiting job needs, and preempts them.
 //!
-//! The trial starts from a map without the jobs being preempted, with the resources of their
-//! preemptors claimed. It removes candidates in order until the job fits, then puts back those that
-//! are not needed (Y12). No job is preempted unless that lets another start.
+//! The search starts from the free resources without the jobs that are already being preempted and
+//! with the resources of their preemptors claimed. It removes candidates in order until the waiting
+//! job fits. Then it puts back every candidate that is not needed (Y12). If the job does not fit
+//! even without all candidates, no job is preempted.
 
 use super::candidates::VictimSelection;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
@@ -19,36 +20,39 @@ use crate::sched::view::plan::{Booking, Preemption};
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of trial removals in a cycle; the next cycle continues.
+/// The maximum number of candidates that all searches of a cycle may remove. The next cycle
+/// continues.
 const MAX_REMOVALS: usize = 50_000;
 
-/// Above this number of victims, those on nodes that the job would not use are put back together.
+/// Above this number of removed candidates, all candidates on nodes that the job would not use are
+/// put back together.
 const MANY_VICTIMS: usize = 100;
 
 /// The free resources once all preempted jobs have ended.
-pub struct Stage<'s> {
+pub struct FreedResources<'s> {
     state: &'s ClusterState,
-    /// The resources that suspended jobs release.
+    /// The names of the resources that a job releases when it is suspended.
     releases: &'s [String],
+    /// The free resources.
     trial: AvailabilityMap<'s>,
-    /// The jobs removed from the trial.
+    /// The preempted jobs, which are removed from `trial`.
     gone: BTreeSet<JobId>,
-    /// The counters of the limits on running jobs, with the preemptors counted.
+    /// The counters of the limits on running jobs. The preemptors count as running.
     counters: Option<LimitCounters<'s>>,
     /// The preemptors.
-    awaiting: BTreeSet<JobId>,
-    /// The number of trial removals left.
-    left: usize,
+    preemptors: BTreeSet<JobId>,
+    /// The number of candidates that may still be removed in this cycle.
+    removals_left: usize,
 }
 
-/// The state of the resources that a preemptor gets.
+/// The result of a successful search for victims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// Jobs are preempted for the preemptor.
-    Made,
-    /// The site's hooks decide about the start first. No other job gets the resources in this
-    /// cycle.
-    Asked,
+pub enum EvictionOutcome {
+    /// The victims are preempted.
+    Preempted,
+    /// The site's hooks must accept the preemptor's start first. No other job gets the victims'
+    /// resources in this cycle.
+    HooksAsked,
 }
 
 /// The victims, and the placement of the preemptor.
@@ -58,33 +62,33 @@ struct Eviction {
     claim: JobAmounts,
 }
 
-impl<'s> Stage<'s> {
-    /// The stage with the preemptions of earlier cycles and of this one.
-    pub fn open(cycle: &CycleState<'s>) -> Stage<'s> {
+impl<'s> FreedResources<'s> {
+    /// The free resources after the preemptions of earlier cycles and of this cycle.
+    pub fn open(cycle: &CycleState<'s>) -> FreedResources<'s> {
         let (state, trial) = (cycle.state, cycle.space.clone());
         let releases = cycle.preemption().releases.as_slice();
         let counters = cycle.limit_counters().cloned();
-        let (gone, awaiting) = (BTreeSet::new(), BTreeSet::new());
-        let mut stage = Stage {
+        let (gone, preemptors) = (BTreeSet::new(), BTreeSet::new());
+        let mut freed = FreedResources {
             state,
             releases,
             trial,
             gone,
             counters,
-            awaiting,
-            left: MAX_REMOVALS,
+            preemptors,
+            removals_left: MAX_REMOVALS,
         };
         for (job, action) in state.bookings.preempted().chain(cycle.preempted()) {
-            stage.leaves(job, action);
+            freed.remove(job, action);
         }
         let due = cycle
             .bookings()
             .iter()
             .filter(|booking| booking.held_until.is_some());
         for booking in due {
-            stage.claim_for_preemptor(booking);
+            freed.claim_for_preemptor(booking);
         }
-        stage
+        freed
     }
 
     fn view(&self) -> View<'s> {
@@ -93,11 +97,11 @@ impl<'s> Stage<'s> {
 
     /// Whether jobs are already being preempted for a job.
     pub fn has_victims(&self, job: JobId) -> bool {
-        self.awaiting.contains(&job)
+        self.preemptors.contains(&job)
     }
 
     /// Whether a job fits once all preempted jobs have ended.
-    pub fn has_room(&self, job: Candidate<'s>, cycle: &CycleState<'s>) -> bool {
+    pub fn fits_without_victims(&self, job: Candidate<'s>, cycle: &CycleState<'s>) -> bool {
         self.trial(job, &[], cycle).fits()
     }
 
@@ -120,7 +124,8 @@ impl<'s> Stage<'s> {
         }
     }
 
-    /// Preempts running jobs so that a job can start; false if no set of victims lets it start.
+    /// Preempts running jobs so that a waiting job can start. Returns false if the job exceeds a
+    /// limit, fits without victims, or does not fit even without all possible victims.
     pub fn evict(
         &mut self,
         job: Candidate<'s>,
@@ -152,19 +157,20 @@ impl<'s> Stage<'s> {
         let Some(found) = found else { return false };
         let victims: Vec<JobId> = found.gone.iter().map(|(victim, _)| *victim).collect();
         self.carry_out(job, found, victim_selection.cause(), cycle);
-        victim_selection.forget(&victims);
+        victim_selection.remove_preempted(&victims);
         true
     }
 
-    /// Preempts some of these candidates, in their order, so that a job can start. None if the job
-    /// fits without that, exceeds a limit, or does not fit even without all of them.
+    /// Preempts some of the candidates, in the given order, so that a waiting job can start. None
+    /// if the job exceeds a limit, fits without victims, or does not fit even without all
+    /// candidates.
     pub fn evict_from(
         &mut self,
         job: Candidate<'s>,
         candidates: &[(JobId, PreemptAction)],
         cause: PreemptCause,
         cycle: &mut CycleState<'s>,
-    ) -> Option<Room> {
+    ) -> Option<EvictionOutcome> {
         let exceeds_limit = self
             .counters
             .as_mut()
@@ -177,7 +183,8 @@ impl<'s> Stage<'s> {
         found.map(|found| self.carry_out(job, found, cause, cycle))
     }
 
-    /// Preempts the victims, and holds their resources for the preemptor.
+    /// Preempts the victims and holds their resources for the preemptor. If the site's hooks have
+    /// not accepted the preemptor's start, requests their decision instead.
     fn carry_out(
         &mut self,
         job: Candidate<'s>,
@@ -188,18 +195,18 @@ impl<'s> Stage<'s> {
         }: Eviction,
         cause: PreemptCause,
         cycle: &mut CycleState<'s>,
-    ) -> Room {
+    ) -> EvictionOutcome {
         for &(job, action) in &gone {
-            self.leaves(job, action);
+            self.remove(job, action);
         }
         self.trial.claim(&claim);
-        self.awaiting.insert(job.job);
+        self.preemptors.insert(job.job);
         if let Some(counters) = &mut self.counters {
             counters.enter(job.class, job.job);
         }
         if !cycle.may_preempt_for(job.job) {
-            cycle.ask(job.job, &placement);
-            return Room::Asked;
+            cycle.request_hook_decision(job.job, &placement);
+            return EvictionOutcome::HooksAsked;
         }
         let by = Some(job.job);
         cycle.hold_for_preemptor(job, &placement, &gone);
@@ -209,11 +216,11 @@ impl<'s> Stage<'s> {
             cause,
             action,
         }));
-        Room::Made
+        EvictionOutcome::Preempted
     }
 
-    /// Whether a node could fit a chunk of a job if all candidates ended. A trial would be useless
-    /// otherwise.
+    /// Whether a node could fit a chunk of a job if all candidates ended. If not, a search for
+    /// victims on this node would be useless.
     pub fn could_hold(
         &self,
         ix: NodeIx,
@@ -236,23 +243,23 @@ impl<'s> Stage<'s> {
         })
     }
 
-    /// The resources that are still overcommitted on a node; None if none are.
+    /// The indices of the resources that are still overcommitted on a node; None if there are none.
     pub fn missing(&self, ix: NodeIx) -> Option<Vec<usize>> {
         let free = &self.trial.room(ix).free;
         let missing: Vec<usize> = (0..free.len()).filter(|&index| free[index] < 0).collect();
         (!missing.is_empty()).then_some(missing)
     }
 
-    /// Removes a preempted job from the trial.
-    pub fn leaves(&mut self, job: JobId, action: PreemptAction) {
+    /// Removes a preempted job from the map of free resources.
+    pub fn remove(&mut self, job: JobId, action: PreemptAction) {
         take_out(self.view(), &mut self.trial, (job, action), &self.gone);
         self.gone.insert(job);
     }
 
-    /// Claims the resources of a preemptor: on the nodes of its planned start, or else wherever it
-    /// fits.
+    /// Claims the resources of a preemptor: on the nodes of its planned start if they have enough
+    /// free resources, otherwise on any nodes on which the preemptor fits.
     fn claim_for_preemptor(&mut self, booking: &Booking) {
-        self.awaiting.insert(booking.job);
+        self.preemptors.insert(booking.job);
         let Some(class) = self.state.waiting_class(booking.job) else {
             return;
         };
@@ -272,15 +279,15 @@ impl<'s> Stage<'s> {
         }
     }
 
-    /// The smallest set of victims with which a job fits without delaying a planned start ahead of
-    /// it; None if it fits without victims, or does not fit without all candidates.
+    /// Finds victims without which a waiting job fits, and delays no planned start of a job ahead
+    /// of it. None if the job fits without victims, or does not fit even without all candidates.
     fn search(
         &mut self,
         job: Candidate<'s>,
         candidates: &[(JobId, PreemptAction)],
         cycle: &CycleState<'s>,
     ) -> Option<Eviction> {
-        let found = self.fewest(job, candidates, &BTreeSet::new(), cycle)?;
+        let found = self.search_outside(job, candidates, &BTreeSet::new(), cycle)?;
         let booked = self.booked_ahead(job, cycle);
         if booked.is_empty() || self.is_covered(job, &found, cycle) {
             return Some(found);
@@ -288,12 +295,14 @@ impl<'s> Stage<'s> {
         if !found.claim.holds.keys().any(|ix| booked.contains(ix)) {
             Some(found)
         } else {
-            self.fewest(job, candidates, &booked, cycle)
+            self.search_outside(job, candidates, &booked, cycle)
         }
     }
 
-    /// The smallest set of victims with which a job fits without using the `closed` nodes.
-    fn fewest(
+    /// Finds victims without which a waiting job fits on nodes other than `closed`. None in the
+    /// same cases as [`FreedResources::search`], or if the searches of this cycle have removed too
+    /// many candidates.
+    fn search_outside(
         &mut self,
         job: Candidate<'s>,
         candidates: &[(JobId, PreemptAction)],
@@ -304,11 +313,11 @@ impl<'s> Stage<'s> {
         for &ix in closed {
             trial.space.close(ix);
         }
-        if self.left < candidates.len() || trial.fits() {
+        if self.removals_left < candidates.len() || trial.fits() {
             return None;
         }
-        self.left -= candidates.len();
-        trial.take_out(candidates.len());
+        self.removals_left -= candidates.len();
+        trial.remove_first(candidates.len());
         if !trial.fits() {
             return None;
         }
@@ -323,7 +332,8 @@ impl<'s> Stage<'s> {
         })
     }
 
-    /// The nodes of planned starts ahead of a job's own that begin before the job would end.
+    /// The nodes of planned starts that precede the job's own planned start in the plan and begin
+    /// before the job would end.
     fn booked_ahead(&self, job: Candidate, cycle: &CycleState) -> BTreeSet<NodeIx> {
         let until = cycle.end_of(job.class);
         let ahead = cycle
@@ -337,8 +347,8 @@ impl<'s> Stage<'s> {
             .collect()
     }
 
-    /// Whether a job uses only the victims' resources, and ends no later than the victims would
-    /// have. Then it delays no planned start.
+    /// Whether a waiting job needs only resources of victims that would have run at least as long
+    /// as the job. Then the job delays no planned start.
     fn is_covered(&self, job: Candidate, found: &Eviction, cycle: &CycleState) -> bool {
         let until = cycle.end_of(job.class);
         let mut given: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
@@ -369,13 +379,14 @@ impl<'s> Stage<'s> {
     }
 }
 
-/// A map with the first `out` candidates removed, to try whether a job fits.
+/// A search for the victims of one waiting job.
 struct Trial<'t, 's> {
     state: &'s ClusterState,
     releases: &'s [String],
     space: AvailabilityMap<'s>,
-    /// The jobs removed from the map.
+    /// The jobs removed from `space`.
     gone: BTreeSet<JobId>,
+    /// The number of candidates, from the first on, that [`Trial::remove_first`] has removed.
     out: usize,
     candidates: &'t [(JobId, PreemptAction)],
     job: Candidate<'s>,
@@ -391,21 +402,21 @@ impl<'s> Trial<'_, 's> {
         self.place().is_some()
     }
 
-    /// The placement of the job; None if it does not fit.
+    /// The placement of the waiting job; None if the job does not fit.
     fn place(&self) -> Option<Placement> {
         let class = self.job.class;
         if self.state.windows.is_empty() {
             return place::fit(&self.space, &class.shape).ok();
         }
         let mut left = self.space.clone();
-        self.cycle.narrow(&mut left, class, &self.gone);
+        self.cycle.exclude_reserved(&mut left, class, &self.gone);
         place::fit(&left, &class.shape).ok()
     }
 
-    /// Removes the first `count` candidates and puts back all others.
-    fn take_out(&mut self, count: usize) {
+    /// Removes the first `count` candidates and puts back all other candidates.
+    fn remove_first(&mut self, count: usize) {
         while self.out < count {
-            self.leaves(self.candidates[self.out]);
+            self.remove(self.candidates[self.out]);
             self.out += 1;
         }
         while self.out > count {
@@ -414,7 +425,7 @@ impl<'s> Trial<'_, 's> {
         }
     }
 
-    fn leaves(&mut self, candidate: (JobId, PreemptAction)) {
+    fn remove(&mut self, candidate: (JobId, PreemptAction)) {
         take_out(self.view(), &mut self.space, candidate, &self.gone);
         self.gone.insert(candidate.0);
     }
@@ -424,25 +435,25 @@ impl<'s> Trial<'_, 's> {
         put_back(self.view(), &mut self.space, candidate, &self.gone);
     }
 
-    /// How many candidates, from the first on, must be removed so that the job fits. It must fit
-    /// without all of them.
+    /// Removes candidates, from the first on, until the job fits, and returns their number. The job
+    /// must fit without all candidates.
     fn shortest(&mut self) -> usize {
         let (mut too_few, mut enough) = (0, self.candidates.len());
         while enough - too_few > 1 {
             let middle = too_few.midpoint(enough);
-            self.take_out(middle);
+            self.remove_first(middle);
             if self.fits() {
                 enough = middle
             } else {
                 too_few = middle
             }
         }
-        self.take_out(enough);
+        self.remove_first(enough);
         enough
     }
 
-    /// Of the first `count` candidates, the minimal subset. The last one is always needed; later
-    /// candidates are dropped first.
+    /// Puts back every candidate that is not needed, from the last candidate on, and returns the
+    /// others. The first `count` candidates must be removed.
     fn pruned(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
         let mut gone = if count > MANY_VICTIMS {
             self.on_used_nodes(count)
@@ -454,7 +465,7 @@ impl<'s> Trial<'_, 's> {
             self.restore(*candidate);
             let is_needed = !self.fits();
             if is_needed {
-                self.leaves(*candidate);
+                self.remove(*candidate);
             }
             is_needed
         });
@@ -462,8 +473,9 @@ impl<'s> Trial<'_, 's> {
         gone
     }
 
-    /// Of the first `count` candidates, those on nodes that the job would use; the others are put
-    /// back without a trial.
+    /// Of the first `count` candidates, returns the jobs on nodes that the waiting job would use,
+    /// and puts back the others together. If the waiting job then no longer fits, removes them
+    /// again and returns all.
     fn on_used_nodes(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
         let used = self.place().map(|placement| {
             placement
@@ -483,9 +495,9 @@ impl<'s> Trial<'_, 's> {
             self.restore(*candidate);
         }
         if !self.fits() {
-            // System-wide resources are released by jobs on any node.
+            // The waiting job may need a system-wide resource that a job on another node releases.
             for candidate in &others {
-                self.leaves(*candidate);
+                self.remove(*candidate);
             }
             return self.candidates[..count].to_vec();
         }
@@ -493,11 +505,11 @@ impl<'s> Trial<'_, 's> {
     }
 }
 
-/// The state, and the resources that suspended jobs release.
+/// The state, and the names of the resources that a job releases when it is suspended.
 type View<'v> = (&'v ClusterState, &'v [String]);
 
-/// Removes a preempted job. A suspended job releases only some resources, and keeps its exclusive
-/// nodes.
+/// Removes a preempted job from a map of free resources. A job that is being suspended releases
+/// only some resources, and keeps its exclusive nodes.
 fn take_out(
     view: View,
     space: &mut AvailabilityMap,
@@ -544,7 +556,7 @@ fn each_hold(state: &ClusterState, job: JobId, mut each: impl FnMut(NodeIx, &Hol
     }
 }
 
-/// The resources that a suspended job keeps (M45).
+/// The part of the resources `taken` that a job keeps when it is suspended (M45).
 fn suspended(state: &ClusterState, releases: &[String], taken: &Amounts) -> Amounts {
     let mut kept = taken.clone();
     let given_up = releases

@@ -1,4 +1,4 @@
-//! The preemption levels of PBS (I20): a job of a higher level may preempt one of a lower level.
+//! The preemption levels of PBS (I20): a job of a higher level may preempt a job of a lower level.
 
 use crate::model::account::member::Member;
 use crate::model::credentials::Credentials;
@@ -12,23 +12,24 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The facts that assign jobs to levels.
+/// Assigns jobs to preemption levels.
 pub struct Levels<'s> {
     state: &'s ClusterState,
     policy: &'s Policy,
     /// The limit counters with all running jobs, if a level uses them.
     counters: Option<LimitCounters<'s>>,
-    /// The conditions that the levels name, except the normal one.
+    /// The conditions that the levels use, except [`LevelCondition::Normal`].
     named: BTreeSet<LevelCondition>,
-    /// The members above their share, if a level uses them.
+    /// The members (users of accounts) above their share, if a level uses them.
     above_share: BTreeSet<Member>,
     tree: Tree,
-    /// Whether jobs with these credentials exceed a soft limit of a queue, and one of the server.
+    /// For credentials: whether their jobs exceed a soft limit of a queue, and whether they exceed
+    /// a soft limit of the server.
     over: BTreeMap<Arc<Credentials>, (bool, bool)>,
 }
 
 impl<'s> Levels<'s> {
-    /// The current levels; None if all jobs are of one level.
+    /// The levels at this time; None if no condition can put a job into a special level.
     pub fn open(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -67,26 +68,27 @@ impl<'s> Levels<'s> {
         })
     }
 
-    /// The index of a job's level, 0 for the highest; the number of levels for a job without a
-    /// level. `waited` is its eligible time.
+    /// The index of a job's level; 0 is the highest level. For a job without a level, the number of
+    /// levels. `waited` is the job's eligible time.
     pub fn of(&mut self, who: &Arc<Credentials>, waited: Span) -> usize {
         let levels = &self.policy.preemption.levels;
         let place = levels.iter().position(|level| {
             level
                 .iter()
-                .all(|condition| self.holds(*condition, who, waited))
+                .all(|condition| self.applies(*condition, who, waited))
         });
         place.unwrap_or(levels.len())
     }
 
-    fn holds(&mut self, condition: LevelCondition, who: &Arc<Credentials>, waited: Span) -> bool {
+    /// Whether a condition applies to a job.
+    fn applies(&mut self, condition: LevelCondition, who: &Arc<Credentials>, waited: Span) -> bool {
         match condition {
-            // A job is normal if no other condition that a level names holds.
+            // A job is normal if no other condition of the levels applies.
             LevelCondition::Normal => {
                 let others: Vec<LevelCondition> = self.named.iter().copied().collect();
                 !others
                     .into_iter()
-                    .any(|other| self.holds(other, who, waited))
+                    .any(|other| self.applies(other, who, waited))
             }
             LevelCondition::Express => {
                 let queue = self.state.queues.get(&who.queue);
@@ -106,7 +108,8 @@ impl<'s> Levels<'s> {
         }
     }
 
-    /// Whether jobs with these credentials exceed a soft limit of a queue, and one of the server.
+    /// Whether jobs with these credentials exceed a soft limit of a queue, and whether they exceed
+    /// a soft limit of the server.
     fn over_soft(&mut self, who: &Arc<Credentials>) -> (bool, bool) {
         if let Some(known) = self.over.get(who) {
             return *known;
@@ -130,12 +133,12 @@ impl<'s> Levels<'s> {
     }
 }
 
-/// Whether a level names this condition.
+/// Whether a level uses this condition.
 fn contains(levels: &[Vec<LevelCondition>], condition: LevelCondition) -> bool {
     levels.iter().flatten().any(|named| *named == condition)
 }
 
-/// The members with usage above their share.
+/// The members (users of accounts) with usage above their share.
 fn above_share(state: &ClusterState, policy: &Policy, now: Time) -> BTreeSet<Member> {
     let users = state
         .share_rows(&policy.fair_share, now)

@@ -1,7 +1,7 @@
-//! Repair: preempts jobs, without a preemptor, until no node is overcommitted, and no pool or array
-//! exceeds its limit (Y8, G1, X16).
+//! Repair: preempts running jobs until no node is overcommitted, and no pool (account) or array
+//! exceeds its limit (Y8, G1, X16). These preemptions have no preemptor.
 
-use super::eviction::Stage;
+use super::eviction::FreedResources;
 use super::starving;
 use super::victims::{self, PossibleVictim};
 use crate::model::job::preemption::PreemptCause;
@@ -15,16 +15,16 @@ use crate::sched::view::plan::Preemption;
 use crate::sched::view::snapshot::{ClusterState, RunningJob};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Preempts jobs of pools and arrays above their limits, then of overcommitted nodes. Victims come
-/// in the order of the policy, or by fair share if starvation is a trigger.
-pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
+/// Preempts jobs of pools and arrays above their limits, then jobs on overcommitted nodes. The
+/// policy determines the order of the victims; if starvation is a trigger, fair share does.
+pub fn run<'s>(freed: &mut FreedResources<'s>, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     let next = victims::next_possible_victim(state, cycle.policy(), cycle.now);
     if let Some(time) = next {
         cycle.schedule_cycle_at(time);
     }
-    shrink_pools(stage, cycle);
-    shrink_arrays(stage, cycle);
+    shrink_pools(freed, cycle);
+    shrink_arrays(freed, cycle);
     let short = state
         .cluster
         .buckets()
@@ -39,36 +39,36 @@ pub fn run<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
         by_fair_share(&mut possible_victims, cycle);
     }
     for ix in nodes {
-        repair_node(ix, &possible_victims, stage, cycle);
+        repair_node(ix, &possible_victims, freed, cycle);
     }
 }
 
-/// Preempts jobs of one overcommitted node: only those that use a missing resource.
+/// Preempts jobs on one overcommitted node: only jobs that use an overcommitted resource.
 fn repair_node<'s>(
     ix: NodeIx,
     possible_victims: &[PossibleVictim<'s>],
-    stage: &mut Stage<'s>,
+    freed: &mut FreedResources<'s>,
     cycle: &mut CycleState<'s>,
 ) {
     for victim in possible_victims
         .iter()
         .filter(|victim| victim.running.nodes.contains(&ix))
     {
-        let Some(missing) = stage.missing(ix) else {
+        let Some(missing) = freed.missing(ix) else {
             return;
         };
         let hold = cycle.state.cluster.node(ix).tenants.get(&victim.job);
         if !hold.is_some_and(|hold| missing.iter().any(|&index| hold.taken[index] > 0)) {
             continue;
         }
-        // A suspended job keeps most of its resources.
+        // Suspension would not help enough, because a suspended job keeps most of its resources.
         let action = victim
             .actions(cycle.policy(), cycle.now)
             .find(|action| !action.keeps_memory());
         if let Some(action) = action
             && !cycle.is_preempted(victim.job)
         {
-            stage.leaves(victim.job, action);
+            freed.remove(victim.job, action);
             cycle.preempt([Preemption {
                 job: victim.job,
                 by: None,
@@ -79,8 +79,8 @@ fn repair_node<'s>(
     }
 }
 
-/// Sorts the jobs: those above the fair shares of their operations first, the newest first within
-/// each group.
+/// Sorts the jobs: first the jobs above the fair shares of their operations (a job or an array with
+/// its subjobs), newest first; then the other jobs.
 fn by_fair_share(possible_victims: &mut [PossibleVictim], cycle: &CycleState) {
     let jobs: BTreeSet<JobId> = possible_victims.iter().map(|victim| victim.job).collect();
     let order = starving::repair_order(cycle, |job| jobs.contains(&job));
@@ -93,7 +93,7 @@ fn by_fair_share(possible_victims: &mut [PossibleVictim], cycle: &CycleState) {
 }
 
 /// Preempts jobs of each pool above its limit.
-fn shrink_pools<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
+fn shrink_pools<'s>(freed: &mut FreedResources<'s>, cycle: &mut CycleState<'s>) {
     let limits = &cycle.policy().limits.all;
     let counters = cycle
         .limit_counters()
@@ -114,13 +114,13 @@ fn shrink_pools<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
         })
         .collect();
     for (quantity, excess, jobs) in over {
-        shrink(quantity, excess, &jobs, stage, cycle);
+        shrink(quantity, excess, &jobs, freed, cycle);
     }
 }
 
-/// Preempts subjobs of each array that runs more than its own limit. A suspended subjob does not
-/// run.
-fn shrink_arrays<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
+/// Preempts subjobs of each array with more running subjobs than the array's limit. Suspended
+/// subjobs do not count.
+fn shrink_arrays<'s>(freed: &mut FreedResources<'s>, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     for (&array, limit) in &state.subjob_limits {
         let subjobs = state
@@ -132,17 +132,17 @@ fn shrink_arrays<'s>(stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
             .collect();
         let excess = running.len() as i64 - i64::from(limit.most);
         if excess > 0 {
-            shrink(&Quantity::Jobs, excess, &running, stage, cycle);
+            shrink(&Quantity::Jobs, excess, &running, freed, cycle);
         }
     }
 }
 
-/// Preempts some of `jobs` until they use `excess` less of a limited quantity.
+/// Preempts some of `jobs` until their use of a limited quantity has decreased by `excess`.
 fn shrink<'s>(
     quantity: &Quantity,
     mut excess: i64,
     jobs: &BTreeSet<JobId>,
-    stage: &mut Stage<'s>,
+    freed: &mut FreedResources<'s>,
     cycle: &mut CycleState<'s>,
 ) {
     let (state, policy) = (cycle.state, cycle.policy());
@@ -151,7 +151,7 @@ fn shrink<'s>(
     if cycle.preemption().has(PreemptTrigger::Starvation) {
         by_fair_share(&mut possible_victims, cycle);
     }
-    // A suspended job counts against the limit.
+    // Jobs that are being preempted no longer count, except suspended jobs.
     let earlier = state
         .bookings
         .preempted()
@@ -182,7 +182,7 @@ fn shrink<'s>(
             .find(|action| !action.keeps_memory());
         if let Some(action) = action {
             excess -= counted;
-            stage.leaves(victim.job, action);
+            freed.remove(victim.job, action);
             cycle.preempt([Preemption {
                 job: victim.job,
                 by: None,
@@ -193,8 +193,8 @@ fn shrink<'s>(
     }
 }
 
-/// The amount that a running job counts against a limit on this quantity; None if the amount
-/// decreases with time.
+/// The amount that a running job adds to the use of a limit on this quantity; None if the amount is
+/// unknown or decreases with time, or the limit is on processor equivalents.
 fn counts(quantity: &Quantity, running: &RunningJob, state: &ClusterState) -> Option<i64> {
     let holder = running.holder.as_ref()?;
     match quantity {

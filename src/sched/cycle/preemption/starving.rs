@@ -1,12 +1,16 @@
-//! Preemption for starving parties (Y7 to Y11, Y27), once all jobs that fit have started: first of
-//! preemptible allocations, then, for aggressively starving parties, of aggressively preemptible
-//! allocations.
+//! Preemption for starving operations and pools (Y7 to Y11, Y27), once all jobs that fit have
+//! started. A *party* is an operation (a job, or an array with its subjobs) or a group of similar
+//! jobs. A party starves if it has been below its fair share for too long.
 //!
-//! Each step makes room for one job on one node, and uses the free resources there. No more jobs
-//! are preempted on that node for a while (`backoff`), so no more jobs are preempted than needed.
+//! The first stage preempts *preemptible* jobs for all starving parties. The second stage also
+//! preempts *aggressively preemptible* jobs, for aggressively starving parties.
+//!
+//! Each step frees resources for one job with victims of one node, and also uses the free resources
+//! of this node. Afterwards, no jobs are preempted on that node for a while (`backoff`), so that no
+//! more jobs are preempted than needed.
 
 use super::above_fair_share::{AboveFairShare, Assessor};
-use super::eviction::{Room, Stage};
+use super::eviction::{EvictionOutcome, FreedResources};
 use super::waits_for_resources;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
@@ -23,43 +27,45 @@ use crate::sched::view::operations::{Age, operation_of};
 use crate::sched::view::starvation::{ShareParty, StarvationSubject, Starving};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of jobs tried in a cycle per stage: most later jobs need the same nodes.
+/// The maximum number of waiting jobs that a stage tries in a cycle. Most later jobs need the same
+/// nodes as the tried jobs.
 const MAX_TRIED_JOBS: usize = 32;
 
 /// A stage of preemption (Y9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    /// For all starving parties.
+enum StarvationStage {
+    /// Preempts jobs for all starving parties.
     Preemptive,
-    /// For aggressively starving parties.
+    /// Preempts jobs for aggressively starving parties.
     Aggressive,
 }
 
-impl Level {
+impl StarvationStage {
     fn required_status(self) -> StarvationStatus {
         match self {
-            Level::Preemptive => StarvationStatus::Starving,
-            Level::Aggressive => StarvationStatus::Aggressive,
+            StarvationStage::Preemptive => StarvationStatus::Starving,
+            StarvationStage::Aggressive => StarvationStatus::Aggressive,
         }
     }
 
     /// The last group of allocations that this stage preempts.
     fn last_group(self) -> AllocationGroup {
         match self {
-            Level::Preemptive => AllocationGroup::Preemptible,
-            Level::Aggressive => AllocationGroup::Aggressively,
+            StarvationStage::Preemptive => AllocationGroup::Preemptible,
+            StarvationStage::Aggressive => AllocationGroup::Aggressively,
         }
     }
 
     fn cause(self) -> PreemptCause {
         match self {
-            Level::Preemptive => PreemptCause::Starvation,
-            Level::Aggressive => PreemptCause::AggressiveStarvation,
+            StarvationStage::Preemptive => PreemptCause::Starvation,
+            StarvationStage::Aggressive => PreemptCause::AggressiveStarvation,
         }
     }
 }
 
-/// Updates which parties are below their fair share, and since when.
+/// Computes the current fair shares. Records which parties are below their fair share, and since
+/// when, and schedules a cycle for the next change of a starvation status.
 pub fn watch(cycle: &mut CycleState) -> FairShares {
     let shares = shares(cycle);
     let (before, now) = (&cycle.state.starvation, cycle.now);
@@ -76,7 +82,7 @@ pub fn watch(cycle: &mut CycleState) -> FairShares {
     if let Some(time) = next.min() {
         cycle.schedule_cycle_at(time);
     }
-    cycle.starve(Starving {
+    cycle.set_starving(Starving {
         time_below,
         held: Some(shares.held.clone()),
         backoff,
@@ -84,7 +90,7 @@ pub fn watch(cycle: &mut CycleState) -> FairShares {
     shares
 }
 
-/// The fair share and the usage of all parties, with the decisions of this cycle.
+/// The fair share and the usage of all parties, including the decisions of this cycle.
 pub fn shares(cycle: &CycleState) -> FairShares {
     let awaited = cycle
         .bookings()
@@ -96,7 +102,7 @@ pub fn shares(cycle: &CycleState) -> FairShares {
         .map(|start| start.job)
         .chain(awaited)
         .collect();
-    // A started job may also have been awaited; the set holds it once.
+    // A job that this cycle starts may also have held resources; the set contains it once.
     let ahead = PendingChanges {
         coming,
         preempted: preempted_jobs(cycle),
@@ -114,10 +120,10 @@ pub fn shares(cycle: &CycleState) -> FairShares {
 pub fn run<'s>(
     watched: FairShares,
     resolved: &'s Resolved,
-    stage: &mut Stage<'s>,
+    freed: &mut FreedResources<'s>,
     cycle: &mut CycleState<'s>,
 ) {
-    // Repair or another trigger may have preempted jobs since.
+    // Repair or another trigger may have preempted jobs after `watch`.
     let shares = if cycle.preempted_jobs().next().is_none() {
         watched
     } else {
@@ -132,17 +138,17 @@ pub fn run<'s>(
     if !starvation_run.has_starving_party(cycle) {
         return;
     }
-    for level in [Level::Preemptive, Level::Aggressive] {
-        starvation_run.run(level, stage, cycle);
+    for stage in [StarvationStage::Preemptive, StarvationStage::Aggressive] {
+        starvation_run.run(stage, freed, cycle);
     }
-    starvation_run.wait(cycle);
+    starvation_run.schedule_retry(cycle);
 }
 
 /// The preemptions for starving parties in one cycle.
 struct StarvationRun<'s> {
     shares: FairShares,
     resolved: &'s Resolved,
-    /// The nodes on which this run has made room, or waits for the decision of hooks.
+    /// The nodes on which this run has preempted jobs or waits for the hooks' decision.
     visited: BTreeSet<NodeIx>,
     /// The earliest time at which another job may be preempted, or another party starves.
     later: Option<Time>,
@@ -157,22 +163,28 @@ impl<'s> StarvationRun<'s> {
         })
     }
 
-    /// Makes room for one job after another, lowest satisfaction first, while that is possible.
-    fn run(&mut self, level: Level, stage: &mut Stage<'s>, cycle: &mut CycleState<'s>) {
+    /// Preempts jobs for one waiting job after another, as long as there are victims. The party
+    /// with the lowest satisfaction (usage divided by fair share) comes first.
+    fn run(
+        &mut self,
+        stage: StarvationStage,
+        freed: &mut FreedResources<'s>,
+        cycle: &mut CycleState<'s>,
+    ) {
         let (mut hopeless, mut left) = (BTreeSet::new(), MAX_TRIED_JOBS);
         while left > 0 {
-            let jobs = self.next_jobs(level, &hopeless, stage, cycle);
+            let jobs = self.next_jobs(stage, &hopeless, freed, cycle);
             if jobs.is_empty() {
                 return;
             }
-            let above_share = self.above_fair_share(level, cycle);
+            let above_share = self.above_fair_share(stage, cycle);
             if above_share.is_empty() {
                 return;
             }
             let mut is_helped = false;
             for (job, party) in jobs.into_iter().take(left) {
                 left -= 1;
-                is_helped = self.preempt_for((job, party), level, &above_share, stage, cycle);
+                is_helped = self.preempt_for((job, party), stage, &above_share, freed, cycle);
                 if is_helped {
                     self.shares = shares(cycle);
                     break;
@@ -185,12 +197,12 @@ impl<'s> StarvationRun<'s> {
         }
     }
 
-    /// The first waiting job of each starving party, lowest satisfaction first.
+    /// The waiting jobs of starving parties, one per class, lowest satisfaction first.
     fn next_jobs(
         &mut self,
-        level: Level,
+        stage: StarvationStage,
         hopeless: &BTreeSet<ShareParty>,
-        stage: &Stage<'s>,
+        freed: &FreedResources<'s>,
         cycle: &CycleState<'s>,
     ) -> Vec<(Candidate<'s>, ShareParty)> {
         let mut ranking = ranking::rank(cycle.state, self.resolved);
@@ -198,7 +210,7 @@ impl<'s> StarvationRun<'s> {
         while jobs.len() < MAX_TRIED_JOBS
             && let Some(job) = ranking.next()
         {
-            if cycle.has_started(job.job) || stage.has_victims(job.job) {
+            if cycle.has_started(job.job) || freed.has_victims(job.job) {
                 ranking.follow(job);
                 continue;
             }
@@ -207,7 +219,7 @@ impl<'s> StarvationRun<'s> {
                 .party(job.job, Some(job.class.id))
                 .filter(|party| !hopeless.contains(party));
             if let Some(party) = party
-                && self.starves(party, job, level, cycle)
+                && self.starves(party, job, stage, cycle)
                 && waits_for_resources(job, cycle)
             {
                 let satisfaction = self
@@ -218,25 +230,26 @@ impl<'s> StarvationRun<'s> {
             }
             ranking.pass(job);
         }
-        // The sort keeps the queue order of equals.
+        // Jobs with equal satisfaction stay in queue order.
         jobs.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
         jobs.into_iter()
             .map(|(_, job, party)| (job, party))
             .collect()
     }
 
-    /// Whether the party of a waiting job starves. If not, notes when a group of similar jobs will.
+    /// Whether the party of a waiting job starves enough for this stage. If a group of similar jobs
+    /// does not, notes the time at which its status changes.
     fn starves(
         &mut self,
         party: ShareParty,
         job: Candidate,
-        level: Level,
+        stage: StarvationStage,
         cycle: &CycleState,
     ) -> bool {
         let since = self.below_share_since(party, job, cycle);
         let patience = self.shares.patience(party);
-        let starves = StarvationStatus::of(since, &patience, cycle.now) >= level.required_status();
-        // Each of several similar jobs starves at its own time.
+        let starves = StarvationStatus::of(since, &patience, cycle.now) >= stage.required_status();
+        // Each job of a group of similar jobs begins to starve at a different time.
         if let Some(since) = since
             && !starves
             && is_of_similar_jobs(party)
@@ -255,7 +268,7 @@ impl<'s> StarvationRun<'s> {
         job: Candidate,
         cycle: &CycleState,
     ) -> Option<Time> {
-        // A party with enough resources after the decisions of this cycle starves no more.
+        // A party that the decisions of this cycle give enough resources no longer starves.
         let tolerance = self.shares.patience(party).tolerance;
         if !self.shares.entitled(party)?.is_below(tolerance) {
             return None;
@@ -273,11 +286,11 @@ impl<'s> StarvationRun<'s> {
         }
     }
 
-    /// The running jobs that may be preempted.
-    fn above_fair_share(&mut self, level: Level, cycle: &CycleState) -> AboveFairShare {
+    /// The running jobs that may be preempted in this stage.
+    fn above_fair_share(&mut self, stage: StarvationStage, cycle: &CycleState) -> AboveFairShare {
         let (policy, starving, preempted) =
             (cycle.policy(), cycle.starving(), preempted_jobs(cycle));
-        let last = level.last_group();
+        let last = stage.last_group();
         let exemption = PreemptionExemption {
             shares: &self.shares,
             time_below: &starving.time_below,
@@ -297,13 +310,14 @@ impl<'s> StarvationRun<'s> {
         above_share
     }
 
-    /// Preempts jobs on the first node where that lets a job start; false if there is no such node.
+    /// Preempts victims on the first node where this lets the waiting job start. If the site's
+    /// hooks must decide first, requests their decision. Returns false if there is no such node.
     fn preempt_for(
         &mut self,
         (job, party): (Candidate<'s>, ShareParty),
-        level: Level,
+        stage: StarvationStage,
         above_share: &AboveFairShare,
-        stage: &mut Stage<'s>,
+        freed: &mut FreedResources<'s>,
         cycle: &mut CycleState<'s>,
     ) -> bool {
         let line = self.shares.line(party);
@@ -318,24 +332,25 @@ impl<'s> StarvationRun<'s> {
                 .filter(|spare| spare.party != party && is_to[spare.line])
                 .map(|spare| (spare.job, spare.action))
                 .collect();
-            if victims.is_empty() || !stage.could_hold(ix, &victims, job) {
+            if victims.is_empty() || !freed.could_hold(ix, &victims, job) {
                 continue;
             }
-            let Some(room) = stage.evict_from(job, &victims, level.cause(), cycle) else {
+            let Some(outcome) = freed.evict_from(job, &victims, stage.cause(), cycle) else {
                 continue;
             };
             self.visited.insert(ix);
-            if room == Room::Made {
+            if outcome == EvictionOutcome::Preempted {
                 let until = cycle.now + cycle.policy().starvation.backoff;
-                cycle.back_off(ix, until);
+                cycle.exempt_from_preemption(ix, until);
             }
             return true;
         }
         false
     }
 
-    /// Requests a cycle for when more nodes or jobs become preemptible, if a party starves.
-    fn wait(&self, cycle: &mut CycleState) {
+    /// If a party starves, requests cycles for the times at which more nodes or jobs become
+    /// preemptible.
+    fn schedule_retry(&self, cycle: &mut CycleState) {
         let next = cycle
             .starving()
             .backoff
@@ -355,14 +370,14 @@ fn is_of_similar_jobs(party: ShareParty) -> bool {
     matches!(party, ShareParty::Alike(_))
 }
 
-/// The jobs that earlier cycles or this one preempt.
+/// The jobs being preempted, by decisions of earlier cycles or of this cycle.
 fn preempted_jobs(cycle: &CycleState) -> BTreeSet<JobId> {
     let earlier = cycle.state.bookings.preempted().map(|(job, _)| job);
     earlier.chain(cycle.preempted_jobs()).collect()
 }
 
-/// The order in which repair preempts some running jobs: those above the fair shares of their
-/// operations first, the newest first within each group (Y8).
+/// The running jobs for which `is_included` is true, in the order in which repair preempts them:
+/// first the jobs above the fair shares of their operations, newest first within each group (Y8).
 pub fn repair_order(cycle: &CycleState, is_included: impl Fn(JobId) -> bool) -> Vec<JobId> {
     let state = cycle.state;
     let (shares, preempted) = (shares(cycle), preempted_jobs(cycle));
@@ -401,7 +416,7 @@ mod tests {
     use crate::sched::view::holdings::RunningOwner;
     use std::collections::BTreeSet;
 
-    /// Six subjobs of array 1 run on one of ten CPUs each, and protected job 9 on four.
+    /// Of ten CPUs, six subjobs of array 1 use one each, and the protected job 9 uses four.
     fn full() -> TestCluster {
         let mut fixture = cluster("1 x ncpus=10").running(9, "select=1:ncpus=4", "n1", 10_000);
         fixture = fixture.candidate(JobId::job(9), 0, 0.0, |candidate| {
@@ -425,7 +440,8 @@ mod tests {
         fixture
     }
 
-    /// Applies the decisions of a cycle, with the preempted jobs still running.
+    /// Runs a cycle and applies its plan; the preempted jobs keep running. Returns the preempted
+    /// jobs, each with its preemptor.
     fn decide(fixture: &mut TestCluster, seconds: i64) -> String {
         fixture.now = Time(seconds * 1000);
         let plan = fixture.plan();
@@ -437,9 +453,9 @@ mod tests {
         preempted.collect::<Vec<_>>().join("; ")
     }
 
-    /// Y17: of six CPUs the array releases one, which leaves five. Its fair share is 3 if job 3
-    /// requests 3, and 3.5 if it requests 2: so the array may lose two more in either case. The
-    /// released CPU does not count again.
+    /// Y17: the array uses six CPUs; one subjob is being preempted, so five CPUs count. The array's
+    /// fair share is 3 if job 3 requests 3 CPUs, and 3.5 if job 3 requests 2. In both cases the
+    /// array may lose two more subjobs.
     #[test]
     fn a_job_being_preempted_counts_as_ended_and_is_not_preempted_again() {
         for (ncpus, expected) in [(3, ""), (2, "1[5] for 3; 1[4] for 3")] {
@@ -455,7 +471,7 @@ mod tests {
         }
     }
 
-    /// No job is preempted yet, so the node is not exempt.
+    /// The node is not exempt from preemption, because no job has been preempted yet.
     #[test]
     fn hooks_decide_before_a_job_is_preempted_for_a_starving_party() {
         let mut fixture = full().queued(2, "select=1:ncpus=1");

@@ -1,4 +1,4 @@
-//! Preemption on small fixtures.
+//! Tests of preemption on small clusters.
 
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
 use crate::model::job_id::JobId;
@@ -15,7 +15,7 @@ use crate::sched::fixture::{TestCluster, cluster, queue};
 use crate::sched::view::plan::{Booking, Plan};
 use crate::sched::view::preemption_candidate::PreemptionCandidate;
 
-/// Highest `-p` first; jobs of higher priority preempt.
+/// A cluster where the order of jobs is their priority (`qsub -p`), with one preemption trigger.
 fn fixture(nodes: &str, trigger: PreemptTrigger) -> TestCluster {
     let mut fixture = cluster(nodes);
     fixture.policy.precedence = Precedence {
@@ -30,7 +30,7 @@ fn fixture(nodes: &str, trigger: PreemptTrigger) -> TestCluster {
     fixture
 }
 
-/// A running job with this start time and priority.
+/// Adds a running job with this start time and priority.
 fn runs(
     fixture: TestCluster,
     id: u64,
@@ -43,6 +43,7 @@ fn runs(
         .candidate(JobId::job(id), since, score, |_| ())
 }
 
+/// Changes the preemption candidate of a running job.
 fn also(
     fixture: TestCluster,
     id: u64,
@@ -59,7 +60,7 @@ fn also(
     fixture
 }
 
-/// The victims, each with its preemptor: `3 for 4; 2 for 4`, or `3 for none`.
+/// The victims of a plan, each with its preemptor: `3 for 4; 2 for 4`, or `3 for none`.
 fn victims(plan: &Plan) -> String {
     let shown = |preemption: &crate::sched::view::plan::Preemption| {
         let by = preemption
@@ -107,13 +108,13 @@ fn as_few_jobs_as_possible_are_preempted_newest_first() {
     assert_eq!(
         preempts(&fixture.queued(4, "select=1:ncpus=5")),
         "",
-        "no job is preempted in vain (G8)"
+        "job 4 would not fit even without all victims (G8)"
     );
 }
 
-/// Y12: jobs that need not be preempted stay.
+/// Y12: jobs 2 and 3 are tried first, but preempting job 1 alone suffices.
 #[test]
-fn jobs_that_need_not_be_preempted_stay() {
+fn victims_that_are_not_needed_are_not_preempted() {
     let fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=4", "n1", (0, -9.0));
     let fixture = runs(fixture, 2, "select=1:ncpus=1", "n1", (1, -9.0));
@@ -128,7 +129,7 @@ fn equal_priority_and_exempt_jobs_are_not_preempted() {
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, 0.0))
         .at(100)
         .queued(2, "select=1:ncpus=1");
-    assert_eq!(preempts(&fixture), "", "equal is not strict");
+    assert_eq!(preempts(&fixture), "", "the priorities are equal");
     let less = also(fixture, 1, |candidate| candidate.score = Some(-1.0));
     assert_eq!(preempts(&less), "1 for 2");
     assert_eq!(
@@ -137,9 +138,10 @@ fn equal_priority_and_exempt_jobs_are_not_preempted() {
     );
 }
 
-/// Q7: idle nodes first; Q10: only nodes on which the job can run.
+/// Q7: a job uses idle nodes first. Q10: jobs are preempted only on nodes where the preemptor can
+/// run.
 #[test]
-fn no_job_is_preempted_on_idle_or_unsuitable_nodes() {
+fn no_job_is_preempted_if_a_node_is_idle_or_on_unsuitable_nodes() {
     let fixture = fixture("1 x ncpus=1, 1 x ncpus=1:ngpus=1", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (5, -90.0));
     let free = fixture.clone().at(100).queued(3, "select=1:ncpus=1");
@@ -155,8 +157,8 @@ fn no_job_is_preempted_on_idle_or_unsuitable_nodes() {
     );
 }
 
-/// G8: freed resources are held for the preemptor, even from jobs of higher priority; it starts
-/// when all victims have ended.
+/// G8: jobs of higher priority do not get these resources either. The preemptor starts when all
+/// victims have ended.
 #[test]
 fn freed_resources_are_held_for_the_preemptor() {
     for policy in [Filling::Skip, Filling::FirstFit, Filling::None] {
@@ -181,7 +183,7 @@ fn freed_resources_are_held_for_the_preemptor() {
         assert_eq!(
             (waiting.starts.len(), victims(&waiting).as_str()),
             (0, ""),
-            "{policy:?}: half of it is free"
+            "{policy:?}: half of the resources are free"
         );
         assert!(
             waiting
@@ -196,7 +198,7 @@ fn freed_resources_are_held_for_the_preemptor() {
     }
 }
 
-/// Held resources are released if the preemptor does not start.
+/// They are released at once if the preemptor no longer waits for resources.
 #[test]
 fn held_resources_are_released_after_a_while() {
     let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -211,7 +213,7 @@ fn held_resources_are_released_after_a_while() {
     assert_eq!(
         plan.next,
         Some(Time(100_001)),
-        "it waits for its queue, no longer for resources"
+        "job 2 waits for its queue, no longer for resources"
     );
     let mut forfeited = fixture.clone().queued(3, "select=1:ncpus=1 queue=other");
     forfeited.apply(&plan);
@@ -226,9 +228,9 @@ fn held_resources_are_released_after_a_while() {
     assert_eq!(later(61).starts(), "3 on n1");
 }
 
-/// A victim serves one preemptor.
+/// Jobs 2 and 3 fit without job 1, but the plan contains job 1 only once, for job 2.
 #[test]
-fn a_victim_serves_one_preemptor() {
+fn a_victim_is_preempted_for_only_one_job() {
     let fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -9.0)).at(100);
     let mut fixture = fixture
@@ -238,12 +240,12 @@ fn a_victim_serves_one_preemptor() {
     let plan = fixture.plan();
     assert_eq!(victims(&plan), "1 for 2");
     fixture.apply(&plan);
-    assert_eq!(preempts(&fixture), "", "it is already being preempted");
+    assert_eq!(preempts(&fixture), "", "job 1 is already being preempted");
     fixture.state.vacate(JobId::job(1));
     assert_eq!(fixture.starts(), "2 on n1; 3 on n1");
 }
 
-/// Hooks decide about the first preemptor; no other job gets its resources meanwhile.
+/// Until the hooks have decided about the first preemptor, no other job preempts the same victim.
 #[test]
 fn no_job_is_preempted_before_hooks_accept_the_start() {
     let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -307,14 +309,14 @@ fn subjobs_may_finish_under_passive_preemption() {
     assert_eq!(
         actions(PreemptMode::Mixed, 10),
         [PreemptAction::Finish],
-        "most of its walltime is over"
+        "most of the victim's walltime has passed"
     );
     assert_eq!(actions(PreemptMode::Mixed, 90), [PreemptAction::Requeue]);
     assert_eq!(actions(PreemptMode::Disabled, 90), []);
     let mut passive = fixture(PreemptMode::Passive, 90);
     let plan = passive.plan();
     passive.apply(&plan);
-    assert_eq!(preempts(&passive), "", "it is already being preempted");
+    assert_eq!(preempts(&passive), "", "the subjob is already finishing");
     passive.state.vacate(element);
     assert_eq!(passive.starts(), "2 on n1");
 }
@@ -342,8 +344,8 @@ fn a_job_without_subjobs_is_requeued_or_finishes() {
     );
 }
 
-/// A finishing job frees its resources at the end of its walltime: each cycle plans the start for
-/// then.
+/// A finishing victim frees its resources at the end of its walltime. Each cycle plans the
+/// preemptor's start for this time.
 #[test]
 fn the_start_is_planned_for_the_end_of_a_finishing_victim() {
     let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -373,7 +375,7 @@ fn quality(name: &str, flag: Flag) -> Quality {
     }
 }
 
-/// M43: all three are needed.
+/// M43: the flag `PREEMPTOR`, the flag `PREEMPTEE` and a higher priority are all needed.
 #[test]
 fn a_qos_preempts_its_allowed_targets() {
     let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qos);
@@ -413,7 +415,7 @@ fn a_qos_preempts_its_allowed_targets() {
     );
 }
 
-/// RESTARTPREEMPT: rerunnable jobs are requeued, whatever their QOS.
+/// With the flag `RESTARTPREEMPT`, rerunnable jobs of any QOS are requeued.
 #[test]
 fn a_qos_may_preempt_rerunnable_jobs() {
     let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qos);
@@ -448,9 +450,9 @@ fn a_qos_may_preempt_rerunnable_jobs() {
     );
 }
 
-/// I20.
+/// I20: jobs of express queues preempt the newest jobs of other queues.
 #[test]
-fn express_queues_preempt_the_newest_of_others() {
+fn jobs_of_express_queues_preempt_the_newest_jobs() {
     let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Levels);
     fixture.state.set_queue(&crate::model::queue::Queue {
         priority: 150,
@@ -511,7 +513,8 @@ fn a_job_that_has_just_started_is_exempt() {
     assert_eq!(preempts(&fixture.at(110)), "1 for 2");
 }
 
-/// M45, X15: a suspended job keeps its memory; if that does not help, the next action is tried.
+/// M45, X15: a suspended job keeps its memory. If suspension frees too little, the next action is
+/// tried.
 #[test]
 fn actions_are_tried_in_order() {
     let fixture = |memory: &str| {
@@ -540,9 +543,9 @@ fn actions_are_tried_in_order() {
     );
 }
 
-/// No planned start of a job ahead is delayed.
+/// Job 3 preempts job 1 only if job 3 ends before the planned start of job 2.
 #[test]
-fn no_planned_start_ahead_is_delayed() {
+fn a_preemptor_does_not_delay_a_planned_start_of_a_job_ahead() {
     let fixture = |walltime: u32| {
         let mut fixture = fixture("1 x ncpus=4", PreemptTrigger::Qos);
         fixture.policy.backfill.policy = Filling::FirstFit;
@@ -555,7 +558,7 @@ fn no_planned_start_ahead_is_delayed() {
             .candidate(JobId::job(1), 0, -9.0, |_| ())
             .running(9, "select=1:ncpus=2", "n1", 400)
             .at(10);
-        // The planned start of job 2 is 400.
+        // The planned start of job 2 is at 400.
         let fixture = fixture.queued(2, "select=1:ncpus=4 walltime=50 rank=1");
         let plan = fixture
             .queued(3, &format!("select=1:ncpus=1 qos=hi walltime={walltime}"))
@@ -568,7 +571,7 @@ fn no_planned_start_ahead_is_delayed() {
     assert_eq!(fixture(1000), (String::new(), true));
 }
 
-/// Y8: without a preemptor, until the node has enough resources again.
+/// Y8: jobs are preempted, without a preemptor, until the node has enough resources again.
 #[test]
 fn the_newest_jobs_of_an_overcommitted_node_are_preempted() {
     let mut fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
@@ -587,7 +590,7 @@ fn the_newest_jobs_of_an_overcommitted_node_are_preempted() {
     );
 }
 
-/// This many jobs of one CPU run in a pool with this limit.
+/// A cluster where jobs of one CPU run in a pool (account) with a limit.
 fn pool_with(jobs: u64, limit: &str) -> TestCluster {
     let mut fixture = fixture("1 x ncpus=6", PreemptTrigger::Qube);
     fixture.policy.preemption = PreemptionPolicy {
@@ -612,7 +615,7 @@ fn pool_with(jobs: u64, limit: &str) -> TestCluster {
     fixture.at(100)
 }
 
-/// Y8, X16: above two limits no job is preempted twice; a victim counts for both limits.
+/// Y8, X16: a victim counts for both limits, and no job is preempted twice.
 #[test]
 fn a_pool_above_two_limits_shrinks_to_the_tighter_limit() {
     assert_eq!(
@@ -625,9 +628,9 @@ fn a_pool_above_two_limits_shrinks_to_the_tighter_limit() {
     );
 }
 
-/// Y8, X16, Q9: protected jobs in a pool above its limit are not preempted.
+/// Y8, X16, Q9.
 #[test]
-fn protected_jobs_of_a_pool_above_its_limit_stay() {
+fn protected_jobs_of_a_pool_above_its_limit_are_not_preempted() {
     let fixture = pool_with(2, "jobs = 1");
     let (plan, mut after_cycle) = (fixture.plan(), fixture.clone());
     assert_eq!(victims(&plan), "2 for none");
@@ -643,9 +646,9 @@ fn protected_jobs_of_a_pool_above_its_limit_stay() {
     );
 }
 
-/// M45: a job that is being suspended keeps its memory, so it is not free for other jobs.
+/// M45: a job that is being suspended keeps its memory.
 #[test]
-fn memory_of_a_job_being_suspended_is_not_given_away() {
+fn memory_of_a_job_being_suspended_is_not_free() {
     let mut fixture = fixture("1 x ncpus=2:mem=4gb", PreemptTrigger::Qube);
     fixture.policy.preemption.actions = "S".parse().unwrap();
     let fixture = runs(fixture, 5, "select=1:ncpus=1:mem=1mb", "n1", (0, -9.0));
@@ -664,9 +667,9 @@ fn memory_of_a_job_being_suspended_is_not_given_away() {
     );
 }
 
-/// `preempt_targets`.
+/// `preempt_targets` names queues or requested resources.
 #[test]
-fn a_job_may_name_its_preemption_targets() {
+fn a_job_preempts_only_its_preemption_targets() {
     let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
     fixture.state.set_queue(&queue("other", true));
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0));
@@ -784,7 +787,7 @@ fn the_reason_for_no_preemption_is_reported() {
     assert_eq!(
         why(&fixture.clone().queued(3, "select=1:ncpus=1"), 3),
         no_victims(1, 0),
-        "its resources are already given to a job"
+        "the resources of job 1 are already held for job 2"
     );
     let mut off = also(fixture.clone(), 1, |candidate| candidate.protected = true);
     off.policy.preemption.mode = PreemptMode::Disabled;
@@ -793,7 +796,7 @@ fn the_reason_for_no_preemption_is_reported() {
     assert_eq!(why(&off, 2), None);
 }
 
-/// An array waits for the victims of its own subjobs only.
+/// The victims of other jobs are not reported for the array.
 #[test]
 fn an_array_reports_the_victims_of_its_subjobs() {
     let fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
@@ -832,7 +835,7 @@ fn an_array_reports_the_victims_of_its_subjobs() {
     );
 }
 
-/// Y12: among very many candidates, those on other nodes stay, even the newest.
+/// Y12: jobs on other nodes are not preempted, not even the newest jobs.
 #[test]
 fn of_many_candidates_those_on_the_nodes_of_the_job_are_preempted() {
     let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=20", PreemptTrigger::Qube);
@@ -849,7 +852,7 @@ fn of_many_candidates_those_on_the_nodes_of_the_job_are_preempted() {
     assert_eq!(gone, (11..=130).rev().collect::<Vec<_>>());
 }
 
-/// System-wide resources are released on any node.
+/// A job on any node can release a system-wide resource.
 #[test]
 fn of_many_candidates_the_user_of_a_license_is_preempted() {
     let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=1", PreemptTrigger::Qube);
@@ -876,8 +879,8 @@ fn of_many_candidates_the_user_of_a_license_is_preempted() {
     assert_eq!(gone, (12..=131).rev().chain([1]).collect::<Vec<_>>());
 }
 
-/// Y8: a job on two nodes that have become too small is preempted once, though that is enough for
-/// neither.
+/// Y8: two nodes have become too small for their jobs. With one CPU each, preempting the common job
+/// is not sufficient for either node.
 #[test]
 fn a_job_on_two_overcommitted_nodes_is_preempted_once() {
     let fixture = runs(
@@ -911,9 +914,9 @@ fn a_job_on_two_overcommitted_nodes_is_preempted_once() {
     );
 }
 
-/// Y8, G8: resources released by a repair go to no preemptor.
+/// Y8, G8: a preemptor needs its own victims.
 #[test]
-fn resources_released_by_a_repair_go_to_no_preemptor() {
+fn no_preemptor_gets_resources_released_by_a_repair() {
     let fixture = runs(
         fixture("1 x ncpus=4", PreemptTrigger::Qube),
         1,
@@ -932,7 +935,7 @@ fn resources_released_by_a_repair_go_to_no_preemptor() {
     );
 }
 
-/// Q15: over-limit subjobs are preempted first.
+/// Q15.
 #[test]
 fn over_limit_subjobs_are_preempted_first() {
     let mut fixture = fixture("1 x ncpus=3", PreemptTrigger::Qube);
@@ -957,10 +960,10 @@ fn over_limit_subjobs_are_preempted_first() {
     );
 }
 
-/// G8: if a preemptor starts on resources freed for another, the other gets those freed for the
-/// first, however late.
+/// G8: job 3 starts on the resources freed for job 4. Then the resources that will be freed for job
+/// 3 are held for job 4.
 #[test]
-fn freed_resources_are_held_after_a_start_elsewhere() {
+fn a_preemptor_gets_other_resources_if_its_own_were_used_by_another_preemptor() {
     let fixture = fixture("2 x ncpus=1", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, -9.0));
     let fixture = runs(fixture, 2, "select=1:ncpus=1", "n2", (1, -9.0)).at(100);
@@ -972,7 +975,7 @@ fn freed_resources_are_held_after_a_start_elsewhere() {
     fixture.apply(&plan);
     fixture.state.vacate(JobId::job(1));
     let mut fixture = fixture.at(110);
-    assert_eq!(fixture.starts(), "3 on n1", "what was freed for 4");
+    assert_eq!(fixture.starts(), "3 on n1", "resources freed for job 4");
     assert!(
         [3, 4]
             .iter()
@@ -995,7 +998,7 @@ fn freed_resources_are_held_after_a_start_elsewhere() {
     );
 }
 
-/// G8: a preemptor gets the resources freed for it, not those freed for another.
+/// G8: a third preemptor needs its own victim.
 #[test]
 fn a_preemptor_uses_only_the_resources_freed_for_it() {
     let fixture = fixture("1 x ncpus=1:color=red, 2 x ncpus=1", PreemptTrigger::Qube);

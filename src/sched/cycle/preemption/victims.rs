@@ -14,11 +14,11 @@ use std::cmp::Reverse;
 /// A running job that may be preempted.
 #[derive(Clone, Copy)]
 pub struct PossibleVictim<'s> {
-    /// Its id.
+    /// The id of the running job.
     pub job: JobId,
     /// The running job with its resources.
     pub running: &'s RunningJob,
-    /// Its start time and its priority.
+    /// The start time, the priority and the possible actions.
     pub candidate: &'s PreemptionCandidate,
 }
 
@@ -32,7 +32,8 @@ impl PossibleVictim<'_> {
             .filter(|action| self.candidate.can(*action, &policy.preemption))
     }
 
-    /// For each node of the job: the distance of its own cluster and of cluster `other`.
+    /// For each node of the job: the distance from the node to the job's cluster and to the cluster
+    /// `other`; zeros for a node without a cluster.
     pub fn distances(
         &self,
         state: &ClusterState,
@@ -51,8 +52,9 @@ impl PossibleVictim<'_> {
     }
 }
 
-/// The running jobs that may be preempted, including protected ones. Excludes jobs that are
-/// suspended or being preempted, have run for too short a time, or use reserved resources.
+/// The running jobs that may be preempted, including jobs that their owners protect. Excludes jobs
+/// that are suspended or already being preempted, that run for less than the exemption time, or
+/// that run inside a reservation.
 pub fn possible_victims<'s>(
     state: &'s ClusterState,
     policy: &Policy,
@@ -60,7 +62,7 @@ pub fn possible_victims<'s>(
 ) -> Vec<PossibleVictim<'s>> {
     let all = state.running.iter().filter_map(|(&job, running)| {
         let candidate = running.candidate.as_deref()?;
-        // G9: this also exempts a preemptor from the jobs that it has preempted.
+        // G9: a preemptor that has just started is exempt too, so its victims cannot preempt it.
         let has_run_long_enough = now >= candidate.started + policy.preemption.exempt;
         let is_exposed = has_run_long_enough
             && !candidate.suspended
@@ -80,7 +82,7 @@ pub fn possible_victims<'s>(
     all
 }
 
-/// The earliest time at which a job that has not run long enough yet may be preempted.
+/// The earliest future time at which the exemption of a running job ends.
 pub fn next_possible_victim(state: &ClusterState, policy: &Policy, now: Time) -> Option<Time> {
     state
         .running

@@ -10,18 +10,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl<'s> CycleState<'s> {
-    /// Sets the list of eligible jobs: of some classes, only these jobs are considered (M24).
-    pub fn consider_only(&mut self, eligible: Eligible) {
+    /// Sets the list of eligible jobs: the cycle considers only the listed jobs of the classes that
+    /// the list contains, and all jobs of other classes (M24).
+    pub fn set_eligible(&mut self, eligible: Eligible) {
         self.plan.eligible = eligible;
     }
 
     /// Why a job is not on the list of eligible jobs; None if the cycle considers it.
-    pub fn unlisted(&self, job: Candidate) -> Option<Arc<Reason>> {
+    pub fn list_refusal(&self, job: Candidate) -> Option<Arc<Reason>> {
         self.plan.eligible.refusal(job.class.id, job.job).cloned()
     }
 
-    /// The reason for the limit that one more job of a class would exceed.
-    pub fn over_limit(&mut self, class: &ClassKey, pass: Pass) -> Option<Arc<Reason>> {
+    /// Why limits refuse one more job of a class; None if the job exceeds no limit. In pass
+    /// [`Pass::OverSoftLimits`], only hard limits count.
+    pub fn limit_refusal(&mut self, class: &ClassKey, pass: Pass) -> Option<Arc<Reason>> {
         let limits = self.limits.as_mut()?;
         let exceeded = match pass {
             Pass::OverSoftLimits => limits.exceeded_hard_limit(class)?,
@@ -38,7 +40,7 @@ impl<'s> CycleState<'s> {
             .unwrap_or_default()
     }
 
-    /// Whether one more job of a class would exceed no hard limit.
+    /// Whether one more job of a class stays within all hard limits.
     pub fn is_within_hard_limits(&mut self, class: &ClassKey) -> bool {
         self.limits
             .as_mut()
@@ -47,21 +49,21 @@ impl<'s> CycleState<'s> {
     }
 
     /// The jobs with a planned start in the plan so far.
-    pub fn promised(&self) -> impl Iterator<Item = JobId> + '_ {
+    pub fn booked_jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.plan.bookings.iter().map(|booking| booking.job)
     }
 
-    /// Whether another start may be planned.
-    pub fn may_promise(&self) -> bool {
-        self.backfill().promises() && !self.calendar.is_full()
+    /// Whether the policy plans starts and the calendar is not full.
+    pub fn may_plan_start(&self) -> bool {
+        self.backfill().plans_starts() && !self.calendar.is_full()
     }
 
-    /// Whether the backfill depth allows another job behind a blocked one (M36).
+    /// Whether the backfill depth allows another job behind a blocked job (M36).
     pub fn has_depth_left(&self) -> bool {
         self.backfill_limits.has_depth_left(self.backfill())
     }
 
-    /// Replaces the verdicts of these classes.
+    /// Replaces the existing verdicts of the classes in `reasons`.
     pub fn replace_verdicts(&mut self, reasons: &BTreeMap<ClassId, Arc<Reason>>) {
         for (class, reason) in &mut self.plan.verdicts {
             if let Some(new_reason) = reasons.get(class) {

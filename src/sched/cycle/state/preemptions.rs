@@ -33,7 +33,8 @@ impl<'s> CycleState<'s> {
         self.limits.as_ref()
     }
 
-    /// Why the jobs of a class do not start, if that is decided.
+    /// The verdict of a class: why the jobs of the class do not start. None if the cycle has not
+    /// refused them.
     pub fn verdict(&self, class: &ClassKey) -> Option<&Reason> {
         self.plan.verdict(class)
     }
@@ -43,9 +44,9 @@ impl<'s> CycleState<'s> {
         &self.plan.bookings
     }
 
-    /// Reduces `space`, a map without the running jobs `gone`, to what reservations leave to a job
-    /// of a class that starts now.
-    pub fn narrow(
+    /// Removes from `space` the resources that reservations deny to a job of this class that starts
+    /// now. `space` is a map without the running jobs `gone`.
+    pub fn exclude_reserved(
         &self,
         space: &mut AvailabilityMap<'s>,
         class: &ClassKey,
@@ -55,8 +56,8 @@ impl<'s> CycleState<'s> {
             .narrow_without(gone, space, class, (self.now, self.end_of(class)));
     }
 
-    /// Whether jobs may be preempted for a job: not before the site's hooks have accepted its
-    /// start.
+    /// Whether jobs may be preempted for this waiting job. If the site has hooks, they must have
+    /// accepted the start of the waiting job first.
     pub fn may_preempt_for(&self, job: JobId) -> bool {
         self.state
             .permits
@@ -64,9 +65,9 @@ impl<'s> CycleState<'s> {
             .is_none_or(|permits| permits.contains(&job))
     }
 
-    /// Requests a decision of the site's hooks about a job's start, before jobs are preempted for
-    /// it.
-    pub fn ask(&mut self, job: JobId, placement: &Placement) {
+    /// Requests a decision of the site's hooks about a job's start, before other jobs are preempted
+    /// for this job.
+    pub fn request_hook_decision(&mut self, job: JobId, placement: &Placement) {
         let picks = placement.picks.iter();
         let nodes: BTreeSet<String> = picks
             .map(|&(ix, _)| self.state.cluster.node(ix).name.clone())
@@ -74,13 +75,14 @@ impl<'s> CycleState<'s> {
         self.plan.asks.push((job, nodes.into_iter().collect()));
     }
 
-    /// Preempts backfilled jobs for a due planned start, or requests the hooks' decision first.
-    pub(super) fn take_back(&mut self, job: JobId, preemptions: Vec<Preemption>) {
+    /// Preempts backfilled jobs for the due planned start of `job`. If the site's hooks have not
+    /// accepted this start, requests their decision instead.
+    pub(super) fn reclaim_for_booking(&mut self, job: JobId, preemptions: Vec<Preemption>) {
         if preemptions.is_empty() {
             return;
         }
         if self.may_preempt_for(job) {
-            self.hold_backfill_room(job, &preemptions);
+            self.hold_reclaimed_resources(job, &preemptions);
             self.plan.preempts.extend(preemptions);
         } else {
             let booking = self
@@ -100,7 +102,7 @@ impl<'s> CycleState<'s> {
     }
 
     /// Holds the resources of preempted backfilled jobs for the planned start.
-    fn hold_backfill_room(&mut self, job: JobId, preemptions: &[Preemption]) {
+    fn hold_reclaimed_resources(&mut self, job: JobId, preemptions: &[Preemption]) {
         let mut bookings = self.plan.bookings.iter_mut().rev();
         if let Some(booking) = bookings.find(|booking| booking.job == job)
             && !preemptions.is_empty()
@@ -109,7 +111,7 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// The jobs preempted in this cycle, each with its action.
+    /// The jobs preempted in this cycle, each with the action that preempts it.
     pub fn preempted(&self) -> impl Iterator<Item = (JobId, PreemptAction)> + '_ {
         self.plan
             .preempts
@@ -122,8 +124,8 @@ impl<'s> CycleState<'s> {
         self.plan.preempts.extend(preemptions);
     }
 
-    /// Holds the victims' resources for the preemptor before all other planned starts; it starts as
-    /// soon as they are free.
+    /// Holds the victims' resources for the preemptor, ahead of all other planned starts. The
+    /// preemptor starts as soon as these resources are free.
     pub fn hold_for_preemptor(
         &mut self,
         candidate: Candidate<'s>,
@@ -139,7 +141,7 @@ impl<'s> CycleState<'s> {
             .iter()
             .find(|booking| booking.job == job)
             .map(|booking| booking.at);
-        let freed = self.end_of_all(gone);
+        let freed = self.latest_end(gone);
         let at = booked
             .map_or(freed, |booked| booked.min(freed))
             .max(self.now + OVERDUE);
@@ -156,9 +158,9 @@ impl<'s> CycleState<'s> {
         });
     }
 
-    /// The latest end of these victims, as far as it is known. Actions other than finishing take
-    /// effect now.
-    fn end_of_all(&self, gone: &[(JobId, PreemptAction)]) -> Time {
+    /// The latest known end of the victims that are allowed to finish; `now` if there is none,
+    /// because all other actions take effect immediately.
+    fn latest_end(&self, gone: &[(JobId, PreemptAction)]) -> Time {
         let finishing = gone.iter().filter(|(_, action)| action.waits_for_end());
         let ends = finishing
             .filter_map(|(job, _)| self.state.running.get(job))
@@ -168,8 +170,8 @@ impl<'s> CycleState<'s> {
             .unwrap_or(self.now)
     }
 
-    /// Schedules a cycle for when resources held for a preemptor expire; at once if the preemptor
-    /// no longer waits for them.
+    /// Schedules a cycle for the time at which the first resources held for a preemptor are
+    /// released; at once if a preemptor no longer waits for its held resources.
     pub fn schedule_end_of_held_resources(&mut self) {
         let forfeited = self.state.bookings.promises().any(|booking| {
             booking.held_until.is_some()
@@ -195,12 +197,12 @@ impl<'s> CycleState<'s> {
             || plan.starts.iter().any(|start| start.job == job)
     }
 
-    /// Requests another cycle at this time.
+    /// Requests another cycle at `time`, but not before 1 ms from now.
     pub fn schedule_cycle_at(&mut self, time: Time) {
         self.plan.request_cycle(time.max(self.now + Span(1)));
     }
 
-    /// The jobs preempted for a job, in this cycle or before.
+    /// The jobs preempted for a job (or for subjobs of this array), in this cycle or before.
     pub fn victims_for(&self, job: JobId) -> Vec<JobId> {
         let is_meant = |by: JobId| by == job || (job.is_array() && by.parent() == Some(job));
         let now = self
@@ -234,7 +236,7 @@ impl<'s> CycleState<'s> {
         self.plan.preempts.iter().map(|preemption| preemption.job)
     }
 
-    /// The parties below their fair share, and since when.
+    /// The operations and pools below their fair share, and since when.
     pub fn starving(&self) -> &Starving {
         self.plan
             .starving
@@ -242,13 +244,13 @@ impl<'s> CycleState<'s> {
             .unwrap_or(&self.state.starvation)
     }
 
-    /// Records the parties below their fair share, and since when.
-    pub fn starve(&mut self, starving: Starving) {
+    /// Records the operations and pools below their fair share, and since when.
+    pub fn set_starving(&mut self, starving: Starving) {
         self.plan.starving = Some(starving);
     }
 
-    /// Exempts a node from further preemption until this time.
-    pub fn back_off(&mut self, ix: NodeIx, until: Time) {
+    /// Exempts a node from further preemption until the time `until`.
+    pub fn exempt_from_preemption(&mut self, ix: NodeIx, until: Time) {
         let name = self.state.cluster.node(ix).name.clone();
         if let Some(starving) = &mut self.plan.starving {
             starving.backoff.insert(name, until);

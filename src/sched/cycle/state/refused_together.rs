@@ -1,9 +1,11 @@
 //! Refusals of all jobs with the same request.
 //!
-//! Free resources only shrink within a cycle. A request that does not fit will not fit later in the
-//! cycle; a job that delays a planned start also delays it with a longer walltime. So a refusal for
-//! lack of resources holds for the whole shape as soon as none of its jobs can get a planned start,
-//! and a refusal because of a planned start as soon as even the shortest of them would delay it.
+//! Jobs with the same request have the same shape. Free resources only shrink within a cycle. A
+//! request that does not fit will not fit later in the cycle. A job that delays a planned start
+//! would also delay this start with a longer walltime. Therefore a refusal for lack of resources
+//! holds for all jobs of the shape as soon as none of these jobs can get a planned start. A refusal
+//! because of a planned start holds for all of them if even the job with the shortest walltime
+//! would delay that start.
 
 use super::CycleState;
 use crate::model::policy::Filling;
@@ -19,12 +21,13 @@ use crate::sched::view::shape::{ClassId, ClassKey, Shape};
 use std::sync::Arc;
 
 impl CycleState<'_> {
-    /// Whether all jobs with the same request may be refused together for lack of resources: no
-    /// more starts are planned, and nothing but free resources decides. (Jobs in stopped queues get
-    /// their verdict in the end: [`crate::sched::cycle::throttling::add_stopped_queue_verdicts`].)
+    /// Whether all jobs with the same request may be refused together for lack of resources: the
+    /// cycle plans no more starts, and only free resources decide whether a job starts. (Jobs in
+    /// stopped queues get their own verdict at the end of the cycle:
+    /// [`crate::sched::cycle::throttling::add_stopped_queue_verdicts`].)
     pub fn may_refuse_together(&self) -> bool {
         let backfill = self.backfill();
-        self.promises.any_given()
+        self.booking_budget.has_none_left()
             && !self.refusals.distinguishes_classes
             && self.state.windows.is_empty()
             && self.state.site_time == SiteTime::default()
@@ -33,7 +36,8 @@ impl CycleState<'_> {
             && backfill.policy != Filling::Preempt
     }
 
-    /// Refuses all jobs with the same request if it does not fit; false if some of them may start.
+    /// Refuses all jobs with the same request if the request does not fit now. Returns false if
+    /// the request fits, or if other reasons than resources may refuse some of the jobs.
     pub fn refuse_together(&mut self, members: &Members, cache: &mut CycleCache) -> bool {
         let shape = &members.shape;
         if !members.wait_only_for_resources() {
@@ -43,7 +47,7 @@ impl CycleState<'_> {
         let Some(reason) = cached.or_else(|| self.shortage(shape, cache)) else {
             return false;
         };
-        self.consider();
+        self.count_considered();
         self.plan
             .verdicts
             .push((ClassId::of_shape(shape.id), reason));
@@ -59,15 +63,15 @@ impl CycleState<'_> {
                 .err()
                 .unwrap_or_else(|| shortage::now(&self.space, shape, misfit)),
         );
-        cache.keep(&self.space, shape, &reason);
+        cache.store_reason(&self.space, shape, &reason);
         Some(reason)
     }
 
     /// Whether this refusal of a job holds for all jobs with the same request.
     pub fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
         let shape = &candidate.class.shape;
-        // M10: while a job may start on other hosts only, its shape is its own
-        // (`resolution::elsewhere`).
+        // M10: a job that must avoid the hosts of a failed start has a shape that no other job
+        // shares (`resolution::elsewhere`).
         let is_elsewhere = shape.failed_hosts.is_some();
         match **reason {
             _ if is_elsewhere => false,
@@ -77,12 +81,12 @@ impl CycleState<'_> {
             _ if reason.is_never() => true,
             Reason::Limited(_) => false,
             Reason::WouldDelayBooking { holder, .. } if holder != candidate.job => {
-                self.promises.any_given() && self.would_all_delay(candidate.class, reason)
+                self.booking_budget.has_none_left() && self.would_all_delay(candidate.class, reason)
             }
             _ => {
-                let is_hopeless =
-                    self.refusals.hopeless.contains(&shape.id) || self.promises.any_given();
-                is_hopeless && self.refusals.waiting.contains_key(&shape.id)
+                let is_hopeless = self.refusals.unplannable.contains(&shape.id)
+                    || self.booking_budget.has_none_left();
+                is_hopeless && self.refusals.refused_shapes.contains_key(&shape.id)
             }
         }
     }
@@ -106,12 +110,15 @@ impl CycleState<'_> {
         refused <= shortest
     }
 
-    /// Whether a job that ends then would delay no planned start.
+    /// Whether a job of this shape that starts now and ends at `until` would delay no planned
+    /// start.
     fn passes(&mut self, shape: &Shape, until: Time) -> bool {
         let calendar = &mut self.calendar;
         calendar.ends_before_bookings(until)
-            || calendar.beside(&self.space, shape, until).is_some()
-            || calendar.in_the_way(shape, until).is_none()
+            || calendar
+                .fit_without_delay(&self.space, shape, until)
+                .is_some()
+            || calendar.delayed_booking(shape, until).is_none()
     }
 }
 
@@ -121,8 +128,8 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use std::sync::Arc;
 
-    /// 8 CPUs, 2 of them free; 2 more are free at 100, all at 200. Job 2 has its planned start at
-    /// 100, job 3 at 200.
+    /// 8 CPUs: 2 are free now, 4 at 100, and 8 at 200. The planned start of job 2 is at 100, that
+    /// of job 3 at 200.
     fn promised() -> TestCluster {
         let mut fixture = cluster("1 x ncpus=8").running(8, "select=1:ncpus=2", "n1", 100);
         fixture.policy.backfill.depth = 2;
@@ -132,9 +139,9 @@ mod tests {
             .queued(3, "select=1:ncpus=8 walltime=50")
     }
 
-    /// G4: a job may start beside all planned starts although it outlasts the first of them.
+    /// G4: a job may start if it ends after the first planned start, but delays no planned start.
     #[test]
-    fn a_refused_walltime_blocks_no_job_that_fits_beside_all_bookings() {
+    fn a_refused_walltime_blocks_no_job_that_delays_no_booking() {
         assert_eq!(promised().booked(), "2 at 100 on n1; 3 at 200 on n1");
         let backfilled =
             |id: u64, walltime: u64| (id, format!("select=1:ncpus=1 walltime={walltime}"));

@@ -1,4 +1,4 @@
-//! Suspended jobs in the state of a cycle.
+//! Methods of the cycle state for suspended jobs.
 
 use super::CycleState;
 use crate::model::job_id::JobId;
@@ -7,9 +7,10 @@ use crate::sched::placement::availability_map::JobAmounts;
 use crate::sched::view::plan::Resume;
 
 impl CycleState<'_> {
-    /// Whether a suspended job that resumes now delays no planned start.
-    pub fn keeps_promises(&mut self, need: &JobAmounts, until: Time) -> bool {
-        self.calendar.leaves_promises(&self.space, need, until)
+    /// Whether a suspended job that resumes now with the resources `need` and ends at `until`
+    /// delays no planned start.
+    pub fn delays_no_booking(&mut self, need: &JobAmounts, until: Time) -> bool {
+        self.calendar.delays_no_booking(&self.space, need, until)
     }
 
     /// Requests another cycle at this time.
@@ -17,27 +18,29 @@ impl CycleState<'_> {
         self.plan.request_cycle(at);
     }
 
-    /// Records a resumed job and its resources.
-    pub fn enter_resumed(&mut self, resume: Resume, need: JobAmounts) {
+    /// Adds a resumed job to the plan, and its resources to the calendar.
+    pub fn add_resumption(&mut self, resume: Resume, need: JobAmounts) {
         self.calendar
             .start(resume.job, need, resume.until, &self.space);
         self.plan.resumes.push(resume);
     }
 
-    /// The earliest time at which a suspended job can resume; None if unknown.
+    /// The earliest time at which a suspended job can resume for `length` with the resources
+    /// `need`; None if unknown.
     pub fn earliest_resumption(&mut self, need: &JobAmounts, length: Span) -> Option<Time> {
-        self.calendar.earliest_again(&self.space, need, length)
+        self.calendar.earliest_resumption(&self.space, need, length)
     }
 
-    /// Records the resources held for a suspended job from now on, and all that it needs from `at`
-    /// on.
-    pub fn enter_kept(
+    /// Records in the calendar the resources `kept` for a suspended job from now on, and all the
+    /// resources that the job needs from `at` on.
+    pub fn hold_for_suspended(
         &mut self,
         job: JobId,
         kept: JobAmounts,
         at: Option<Time>,
         whole: (JobAmounts, Span),
     ) {
-        self.calendar.keep(job, kept, at, whole, &self.space);
+        self.calendar
+            .hold_for_suspended(job, kept, at, whole, &self.space);
     }
 }

@@ -1,5 +1,5 @@
-//! Groups of nodes to which a request is confined: node sets (M47), nodes with the same value of a
-//! resource, adjacent nodes (M8g), and nodes of similar speed (M8h).
+//! Placement of all chunks of a request within one group of nodes: a node set (M47), nodes with the
+//! same value of a resource, adjacent nodes (M8g), or nodes of similar speed (M8h).
 
 use super::{Placement, arrange, spread};
 use crate::model::policy::{NodeSets, SetChoice};
@@ -13,7 +13,8 @@ use crate::sched::view::node_filter::AllowedSets;
 use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Places the chunks within one node set, or several if the job may span sets (M47).
+/// Places the chunks within one node set (M47). If they do not fit and the job may span sets,
+/// places them on any nodes. With the choice `AnyOf`, all sets together count as one set.
 pub fn within_sets(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -43,7 +44,7 @@ pub fn within_sets(
     found
 }
 
-/// The kinds of nodes of each set, in order of preference.
+/// For each set, the kinds of its nodes. The sets are in order of preference.
 fn members(space: &AvailabilityMap, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
     let cluster = space.cluster;
     let value = |kind: &NodeKind| kind.attributes.get(&sets.by).map(ToString::to_string);
@@ -67,7 +68,7 @@ fn members(space: &AvailabilityMap, sets: &NodeSets) -> Vec<BTreeSet<KindIx>> {
     members
 }
 
-/// How many nodes of these kinds the job may use.
+/// The number of nodes of these kinds on which access policies allow the job.
 fn usable_nodes(space: &AvailabilityMap, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64 {
     let places = 0..space.buckets().len();
     let joined = places.filter(|&place| {
@@ -79,7 +80,8 @@ fn usable_nodes(space: &AvailabilityMap, shape: &Shape, kinds: &BTreeSet<KindIx>
     joined.map(|place| space.head(place).nodes).sum()
 }
 
-/// Places the chunks on nodes with the same value of a resource: the first value with enough nodes.
+/// Places the chunks on nodes with the same value of a resource. Uses the first value with which
+/// the chunks fit.
 pub fn with_common_value(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -90,7 +92,7 @@ pub fn with_common_value(
         .find_map(|value| arrange(space, &shape.narrowed(resource, value)))
 }
 
-/// The values of a resource on the nodes, in order.
+/// The different values of a resource on the nodes, sorted by their text.
 fn group_values(space: &AvailabilityMap, resource: &str) -> Vec<ResourceValue> {
     let mut values = BTreeMap::new();
     for node in space.cluster.present() {
@@ -132,7 +134,7 @@ fn positions(space: &AvailabilityMap) -> BTreeMap<NodeIx, usize> {
     present.enumerate().map(|(place, ix)| (ix, place)).collect()
 }
 
-/// The ranges without a gap: (first, last).
+/// The first and last number of each range of consecutive numbers.
 fn ranges(places: &BTreeSet<usize>) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for &place in places {
@@ -144,7 +146,7 @@ fn ranges(places: &BTreeSet<usize>) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// Places the chunks on nodes with the smallest range of speeds.
+/// Places the chunks on nodes with the smallest possible difference between their speeds.
 pub fn balanced(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     let mut kinds: BTreeMap<i64, BTreeSet<KindIx>> = BTreeMap::new();
     for (kind, _) in space.cluster.kinds() {
@@ -200,7 +202,7 @@ mod tests {
         fixture
     }
 
-    /// M47: three free nodes in each set.
+    /// M47: each set has three free nodes.
     #[test]
     fn a_job_waits_for_a_large_enough_set_or_spans_sets() {
         let four = |delay| fixture(SetChoice::OneOf, delay).queued(1, "select=4:ncpus=1");
@@ -237,9 +239,9 @@ mod tests {
         );
     }
 
-    /// M47: the set with the fewest free nodes, so that large sets stay for large jobs.
+    /// M47: large sets are left for large jobs.
     #[test]
-    fn one_of_takes_the_set_with_the_fewest_free_nodes() {
+    fn one_of_uses_the_set_with_the_fewest_usable_nodes() {
         let mut fixture = cluster("4 x ncpus=1:color=a, 2 x ncpus=1:color=b");
         let (sets, delay) = (vec!["a".to_string(), "b".to_string()], Some(Span(0)));
         let choice = SetChoice::OneOf;
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!(
             busy.queued(1, "select=1:ncpus=1").starts(),
             "1 on n4",
-            "nodes that exclude it do not count"
+            "nodes that exclude the job do not count"
         );
         let owned = fixture
             .owned("bob")
@@ -266,7 +268,7 @@ mod tests {
         assert_eq!(owned.queued(1, "select=1:ncpus=1").starts(), "1 on n4");
     }
 
-    /// M47: by a Boolean feature of the nodes.
+    /// M47: a feature is a Boolean resource of nodes.
     #[test]
     fn a_set_may_be_the_nodes_with_a_feature() {
         let mut fixture = cluster("1 x ncpus=1:big=false, 1 x ncpus=1, 2 x ncpus=1:big=true");
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn m8g_contiguous_takes_neighbours() {
+    fn m8g_contiguous_uses_adjacent_nodes() {
         let starts = |nodes: &str, busy: &str, request: &str| {
             under(NodeAllocation::Contiguous, nodes, busy)
                 .queued(1, request)
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn m8h_maxbalance_takes_nodes_of_equal_speed() {
+    fn m8h_maxbalance_uses_nodes_of_similar_speed() {
         let starts = |nodes: &str, busy: &str| {
             under(NodeAllocation::MaxBalance, nodes, busy)
                 .queued(1, "select=2:ncpus=4")
@@ -345,9 +347,9 @@ mod tests {
         assert_eq!(starts("n1,n3", "select=2:ncpus=4"), "1 on n4,n5");
     }
 
-    /// The difference counts, not the ratio.
+    /// M8h: the difference between the speeds counts, not their ratio.
     #[test]
-    fn m8h_maxbalance_takes_the_smallest_span_of_speeds() {
+    fn m8h_maxbalance_uses_the_smallest_difference_of_speeds() {
         let nodes =
             "1 x ncpus=4:speed=1, 1 x ncpus=4:speed=2, 1 x ncpus=4:speed=10, 1 x ncpus=4:speed=12";
         assert_eq!(

@@ -1,8 +1,9 @@
-//! A search over placements, for requests with several kinds of chunks that first fit does not
-//! place.
+//! A search for a placement of requests with several kinds of chunks. It is used if placing one
+//! kind after another on the first nodes that fit (first fit) fails.
 //!
-//! Packing several sizes is hard in general, so the search is bounded: small requests are decided
-//! exactly; larger ones may wait although a placement exists.
+//! Packing chunks of several sizes is hard in general, so the search is bounded. It finds a
+//! placement for small requests if there is one; larger requests may wait although a placement
+//! exists.
 
 use super::{Placement, TentativePlacement};
 use crate::sched::placement::availability_map::AvailabilityMap;
@@ -12,13 +13,13 @@ use crate::sched::placement::rank::Candidates;
 use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::Shape;
 
-/// The maximum number of chunks to search for.
+/// The maximum number of chunks of a request for which the search is run.
 const MAX_CHUNKS: u64 = 16;
 
-/// The maximum number of (chunk, node) pairs to try.
+/// The maximum number of (chunk, node) pairs that one search tries.
 const MAX_VISITS: usize = 20_000;
 
-/// Searches for nodes for the chunks, in the given order of kinds.
+/// Searches for nodes for all chunks, kind by kind in the given order.
 pub fn place(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -50,16 +51,19 @@ pub fn place(
         .map(TentativePlacement::placement)
 }
 
+/// The state of a search.
 struct PlacementSearch<'a> {
     space: &'a AvailabilityMap<'a>,
     candidates: Vec<Candidates>,
     /// The kind of each chunk, in the order of placement.
     chunks: Vec<usize>,
+    /// The number of (chunk, node) pairs that may still be tried.
     visits: usize,
 }
 
 impl<'a> PlacementSearch<'a> {
-    /// Places the chunks from `next` on, trying each option in turn.
+    /// Places the chunks from index `next` on, trying each possible node in turn. None if they do
+    /// not fit or the search has reached its limit.
     fn extend(
         &mut self,
         trial: TentativePlacement<'a>,
@@ -74,7 +78,7 @@ impl<'a> PlacementSearch<'a> {
                 continue;
             }
             let mut further = trial.clone();
-            further.put(node, chunk, 1);
+            further.add_chunks(node, chunk, 1);
             if let Some(found) = self.extend(further, next + 1) {
                 return Some(found);
             }
@@ -82,31 +86,32 @@ impl<'a> PlacementSearch<'a> {
         None
     }
 
-    /// The nodes that already have chunks, and one other node of each class: the rest of the class
-    /// equals it.
+    /// The nodes to try for a chunk. If candidates are classes: the nodes with chunks of this
+    /// request, and one other node of each class, because the other nodes of the class are equal.
     fn options(&self, trial: &TentativePlacement<'a>, chunk: usize) -> Vec<NodeIx> {
         match &self.candidates[chunk] {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
             Candidates::Classes(fitting) => {
                 let in_use = trial
-                    .touched()
+                    .used_nodes()
                     .into_iter()
                     .filter(|&node| self.suits(node, fitting));
                 let fresh = fitting.iter().filter_map(|bucket| {
                     self.space
                         .merged(std::iter::once((Rank::default(), bucket.place, 0)))
                         .map(|(node, _)| node)
-                        .find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
+                        .find(|&node| !trial.is_used(node) && trial.times(node, chunk) > 0)
                 });
                 let mut options: Vec<NodeIx> = in_use.chain(fresh).collect();
-                // Independent of the order of classes: equal states must give equal results.
+                // Sort, so that the result does not depend on the order of classes: equal states
+                // must give equal results.
                 options.sort_unstable();
                 options
             }
         }
     }
 
-    /// Whether a node is of a suitable kind; its amounts are checked later.
+    /// Whether a node is of the same kind as a fitting class. Free amounts are checked later.
     fn suits(&self, node: NodeIx, fitting: &[FittingClass]) -> bool {
         let kind = self.space.cluster.node(node).kind;
         fitting
@@ -120,7 +125,8 @@ mod tests {
     use crate::model::request::placement_policy::NodeAllocation;
     use crate::sched::fixture::cluster;
 
-    /// Neither order of first fit places these: both put the large chunks together.
+    /// First fit does not place these requests in any order of kinds, because it places the large
+    /// chunks on the same node.
     #[test]
     fn the_search_places_what_first_fit_does_not() {
         let starts = |allocation, nodes: &str, select: &str| {
@@ -149,7 +155,7 @@ mod tests {
         }
     }
 
-    /// The search covers sixteen chunks but not seventeen.
+    /// The search is run for 16 chunks, but not for 17.
     #[test]
     fn only_small_requests_are_searched() {
         let starts = |ones: u32| {
@@ -163,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_with_a_chunk_that_fits_nowhere_is_not_searched() {
+    fn a_request_of_which_too_few_chunks_fit_is_refused() {
         assert_eq!(
             cluster("2 x ncpus=6")
                 .queued(1, "select=2:ncpus=3+3:ncpus=3")

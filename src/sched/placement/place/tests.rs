@@ -28,7 +28,7 @@ fn packed_chunks_share_a_host() {
 }
 
 #[test]
-fn scattered_chunks_have_a_host_each() {
+fn each_scattered_chunk_has_its_own_host() {
     assert_eq!(
         starts("3 x ncpus=8", "select=3:ncpus=1 place=scatter"),
         "1 on n1,n2,n3"
@@ -55,7 +55,7 @@ fn scattered_chunks_have_a_host_each() {
 }
 
 #[test]
-fn an_exclusive_job_gets_an_empty_node_alone() {
+fn an_exclusive_job_gets_an_empty_node_that_no_other_job_uses() {
     let busy = cluster("2 x ncpus=8").running(1, "select=1:ncpus=1", "n1", 100);
     let alone = busy
         .queued(2, "select=1:ncpus=1 place=excl")
@@ -65,7 +65,7 @@ fn an_exclusive_job_gets_an_empty_node_alone() {
 }
 
 #[test]
-fn an_exclusive_host_is_closed_as_a_whole() {
+fn all_nodes_of_an_exclusive_host_are_closed_to_other_jobs() {
     let hosts = cluster("")
         .on_host("a", "2 x ncpus=2")
         .on_host("b", "2 x ncpus=2");
@@ -100,7 +100,7 @@ fn requested_values_choose_the_nodes() {
 }
 
 #[test]
-fn custom_consumables_run_out() {
+fn custom_consumable_resources_are_counted() {
     let fixture = cluster("2 x ncpus=8:lic=1")
         .queued(1, "select=1:lic=1")
         .queued(2, "select=1:lic=1")
@@ -125,7 +125,7 @@ fn several_kinds_of_chunks_share_nodes() {
     assert_eq!(
         starts("2 x ncpus=4", "select=1:ncpus=1+1:ncpus=4"),
         "1 on n1,n2",
-        "in the order of the request if that fits"
+        "chunks are placed in the order of the request if they fit in this order"
     );
     assert_eq!(
         starts(
@@ -180,7 +180,7 @@ fn nodes_that_are_down_or_removed_get_no_jobs() {
     assert_eq!(fixture.node("n1", "ncpus=8", true).starts(), "1 on n1");
 }
 
-/// Packed chunks use the first suitable host, even if unsuitable ones precede it.
+/// Packed chunks use the first suitable host, even if unsuitable hosts precede it.
 #[test]
 fn packed_chunks_skip_unsuitable_nodes() {
     let red = "1 x ncpus=4:color=red, 2 x ncpus=4:color=blue";
@@ -221,7 +221,7 @@ fn packed_chunks_skip_unsuitable_nodes() {
     );
 }
 
-/// M46: a node dedicated to one user is not open to others, even with free resources.
+/// M46: a node dedicated to one user is closed to other users, even if resources are free.
 #[test]
 fn packed_chunks_skip_nodes_of_other_users() {
     let fixture = cluster("2 x ncpus=4").owned("bob").running(
@@ -238,7 +238,7 @@ fn packed_chunks_skip_nodes_of_other_users() {
     );
 }
 
-/// Hosts of one node and hosts of several nodes are in one order.
+/// Hosts with one node and hosts with several nodes are tried in one common order.
 #[test]
 fn packed_chunks_use_the_first_host_of_any_number_of_nodes() {
     let packed = "select=2:ncpus=2 place=pack";
@@ -257,7 +257,8 @@ fn packed_chunks_use_the_first_host_of_any_number_of_nodes() {
     parts_last.policy.placement.allocation = NodeAllocation::FirstAvailable;
     assert_eq!(parts_last.starts(), "1 on n1,n1");
 }
-/// M46: a node that takes one task only is skipped.
+
+/// M46.
 #[test]
 fn packed_chunks_skip_nodes_that_take_one_task() {
     let alone = NodeTerms {
@@ -271,7 +272,7 @@ fn packed_chunks_skip_nodes_that_take_one_task() {
     );
 }
 
-/// Q22: a chunk with an exclusive host is not packed with others.
+/// Q22: a chunk with an exclusive host (`ncpus=1*`) is not packed with other chunks.
 #[test]
 fn chunks_with_an_exclusive_host_are_not_packed() {
     for request in [
@@ -295,9 +296,9 @@ fn chunks_with_an_exclusive_host_are_not_packed() {
     }
 }
 
-/// M8: if nodes are ranked or checked one by one.
+/// M8: also if the rank or a condition differs between nodes of the same kind.
 #[test]
-fn packed_chunks_use_the_node_that_ranks_first() {
+fn packed_chunks_use_the_node_with_the_lowest_rank() {
     let packed = "select=2:ncpus=1 place=pack";
     let mut fixture = cluster("")
         .measured("n1", "ncpus=4", "", 3000)
@@ -319,7 +320,7 @@ fn packed_chunks_use_the_node_that_ranks_first() {
 }
 
 #[test]
-fn a_chunk_that_names_its_host_is_placed_there() {
+fn a_chunk_that_requests_a_host_or_node_is_placed_there() {
     let nodes = "3 x ncpus=8:color=red";
     assert_eq!(
         starts(nodes, "select=1:ncpus=1:color=red:host=n2"),
@@ -331,9 +332,9 @@ fn a_chunk_that_names_its_host_is_placed_there() {
     );
 }
 
-/// Q22: a chunk with an exclusive host shares it with no other chunk of its job.
+/// Q22: `ncpus=1*` requests an exclusive host for the chunk.
 #[test]
-fn a_chunk_with_an_exclusive_host_shares_it_with_no_other() {
+fn no_other_chunk_of_the_job_is_placed_on_an_exclusive_host() {
     let starts = |busy: bool, select: &str| {
         let fixture = cluster("3 x ncpus=4");
         let fixture = if busy {

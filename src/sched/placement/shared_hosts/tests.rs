@@ -1,4 +1,5 @@
-//! Resources shared by subjobs of one array.
+//! Tests of per-host resources that the subjobs of one array share on a host. The tests call the
+//! resource `site_lic` "the license".
 
 use crate::model::job::NodeShare;
 use crate::model::job::event::Event;
@@ -22,7 +23,7 @@ use proptest::prelude::*;
 use proptest::{collection, sample::Index};
 use std::sync::Arc;
 
-/// A per-host resource with this total.
+/// A cluster with a license with this total.
 fn fixture(nodes: &str, total: i64) -> TestCluster {
     let mut fixture = cluster(nodes);
     fixture.state.set_pool(
@@ -36,7 +37,7 @@ fn fixture(nodes: &str, total: i64) -> TestCluster {
     fixture
 }
 
-/// Adds a running subjob of array 1 that uses one `site_lic` on a node until `until`, in seconds.
+/// Adds a running subjob of array 1 that uses one license on a node until `until` (in seconds).
 fn on(mut fixture: TestCluster, index: u32, node: &str, until: i64) -> TestCluster {
     let amount = |name: &str| (name.to_string(), ResourceValue::Long(1));
     let share = NodeShare {
@@ -53,13 +54,15 @@ fn on(mut fixture: TestCluster, index: u32, node: &str, until: i64) -> TestClust
     fixture
 }
 
+/// The number of licenses in use.
 fn used(fixture: &TestCluster) -> i64 {
     fixture.state.pool("site_lic").unwrap().0
 }
 
-/// G2: four subjobs on one host share one; a fifth on another host would need one more.
+/// G2: four subjobs on one host share one license. A fifth subjob on another host would need a
+/// second license.
 #[test]
-fn subjobs_on_one_host_use_one() {
+fn subjobs_on_one_host_share_one_license() {
     let mut fixture = fixture("2 x ncpus=4", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-6");
     assert_eq!(
         fixture.starts(),
@@ -75,16 +78,16 @@ fn subjobs_on_one_host_use_one() {
     assert_eq!(
         (used(&fixture), fixture.starts().as_str()),
         (1, "1[5] on n1"),
-        "other subjobs still use it"
+        "other subjobs still use the license"
     );
     (1..=3).for_each(|index| fixture.state.vacate(JobId::element(1, index)));
     assert_eq!(used(&fixture), 0);
     assert_eq!(fixture.starts(), "1[5] on n1; 1[6] on n1");
 }
 
-/// G2: other jobs and arrays do not share the resource.
+/// G2.
 #[test]
-fn other_jobs_use_their_own() {
+fn other_jobs_and_arrays_do_not_share_the_license() {
     let fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 100);
     let fixture = fixture
         .queued(2, "select=1:ncpus=1 site_lic=1")
@@ -94,11 +97,11 @@ fn other_jobs_use_their_own() {
     assert_eq!(
         used(&on(two, 2, "n2", 100)),
         2,
-        "an array on two hosts uses two"
+        "an array on two hosts uses two licenses"
     );
 }
 
-/// If too little is free, a subjob fits only on hosts of other subjobs of the array.
+/// If too few licenses are free, a subjob fits only on hosts of other subjobs of the array.
 #[test]
 fn a_subjob_uses_hosts_of_other_subjobs() {
     let fixture = on(fixture("3 x ncpus=2", 1), 9, "n3", 100);
@@ -122,13 +125,13 @@ fn a_subjob_uses_hosts_of_other_subjobs() {
     assert_eq!(
         two.starts(),
         "",
-        "one of the two hosts would lack the resource"
+        "one of the two hosts would need another license"
     );
 }
 
-/// The resource is free when the last subjob ends, whatever the order of the starts.
+/// The order of the starts does not matter.
 #[test]
-fn the_last_subjob_to_end_releases_it() {
+fn the_last_subjob_to_end_releases_the_license() {
     for order in [
         [(1, 50), (2, 70), (3, 60)],
         [(2, 70), (3, 60), (1, 50)],
@@ -157,7 +160,8 @@ fn the_last_subjob_to_end_releases_it() {
     }
 }
 
-/// Later subjobs of the array do not delay the planned use of the resource by another job.
+/// The start of job 0 with the license is planned for 100. Subjobs that would share the license
+/// beyond 100 do not start.
 #[test]
 fn no_subjob_delays_a_booking_by_sharing() {
     let fixture = on(fixture("1 x ncpus=8", 1), 9, "n1", 100);
@@ -173,9 +177,9 @@ fn no_subjob_delays_a_booking_by_sharing() {
     assert_eq!(joins(101), "");
 }
 
-/// A preempted subjob releases the resource if no other subjob of its array stays.
+/// Another subjob shares the license, unless it is in `gone` and so has already ended.
 #[test]
-fn a_preempted_subjob_releases_it_if_it_is_the_last() {
+fn the_last_preempted_subjob_on_a_host_releases_the_license() {
     let fixture = on(
         on(on(fixture("2 x ncpus=8", 2), 1, "n1", 70), 2, "n1", 50),
         3,
@@ -199,9 +203,10 @@ fn a_preempted_subjob_releases_it_if_it_is_the_last() {
     assert_eq!((gives(1, &[2]), gives(2, &[1]), gives(2, &[3])), (1, 1, 0));
 }
 
-/// The records follow the holder: the amounts that it uses, and those that its end releases.
+/// Of the subjobs that share a license, the last to end is charged with the license and releases
+/// it at its end. If this subjob changes, all records change.
 #[test]
-fn ends_and_operations_follow_the_holder() {
+fn the_last_subjob_to_end_is_charged_with_the_license() {
     let mut fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 50);
     let lic = fixture.state.cluster.catalog.index("site_lic").unwrap();
     let claimant = RunningOwner::of(&fixture.job(1, "select=1:ncpus=1 site_lic=1"));
@@ -241,17 +246,12 @@ fn ends_and_operations_follow_the_holder() {
     fixture.state.vacate(JobId::element(1, 2));
     assert_eq!(parts(&fixture), ([1, 0], [1, 0], 1));
     fixture = on(on(fixture, 2, "n1", 70), 2, "n1", 40);
-    assert_eq!(
-        parts(&fixture),
-        ([1, 0], [1, 0], 1),
-        "the later subjob holds it"
-    );
+    assert_eq!(parts(&fixture), ([1, 0], [1, 0], 1), "subjob 1 ends last");
 }
 
-/// M45: a suspended subjob that has released the resource does not share it, whatever the order of
-/// reports.
+/// M45: the order in which the subjobs are reported does not matter.
 #[test]
-fn a_suspended_subjob_that_released_it_does_not_share_it() {
+fn a_suspended_subjob_that_released_the_license_does_not_share_it() {
     let suspend = |fixture: &mut TestCluster, index: u32| {
         let mut job = fixture.job(1, "select=1:ncpus=1 site_lic=1 walltime=100");
         job.id = JobId::element(1, index);
@@ -314,10 +314,14 @@ fn a_suspended_subjob_that_released_it_does_not_share_it() {
         )[lic];
         assert_eq!(
             back, 0,
-            "a suspended subjob does not release it a second time"
+            "a suspended subjob does not release the license a second time"
         );
         fixture = fixture.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
-        assert_eq!(fixture.clone().resumes(), "", "the job would need one more");
+        assert_eq!(
+            fixture.clone().resumes(),
+            "",
+            "no license is free for subjob 1"
+        );
         fixture.state.vacate(JobId::element(1, 2));
         assert_eq!(
             (used(&fixture), fixture.resumes().as_str()),
@@ -328,9 +332,9 @@ fn a_suspended_subjob_that_released_it_does_not_share_it() {
     }
 }
 
-/// Subjobs on a node that is removed, or not reported yet, still use the resource.
+/// A subjob on a node that is not reported yet also uses the license.
 #[test]
-fn a_subjob_on_a_removed_node_still_uses_it() {
+fn a_subjob_on_a_removed_node_still_uses_the_license() {
     let mut fixture = on(on(fixture("2 x ncpus=8", 1), 1, "n1", 70), 2, "n1", 50);
     fixture.state.remove_node("n1");
     fixture.state.vacate(JobId::element(1, 1));
@@ -349,7 +353,7 @@ fn a_subjob_on_a_removed_node_still_uses_it() {
 
 /// The order in which nodes and jobs are reported does not matter.
 #[test]
-fn the_nodes_of_one_host_share_it() {
+fn the_nodes_of_one_host_share_the_license() {
     for known in [true, false] {
         let host = |fixture: TestCluster| fixture.on_host("h", "2 x ncpus=2");
         let mut fixture = if known {
@@ -390,7 +394,8 @@ fn the_nodes_of_one_host_share_it() {
     }
 }
 
-/// G8: a planned start counts subjobs started in the same cycle, and is the same in the next one.
+/// G8: a planned start takes subjobs started in the same cycle into account. The next cycle plans
+/// the same start.
 #[test]
 fn a_booking_counts_subjobs_started_in_the_cycle() {
     let fixture = on(fixture("1 x ncpus=3", 1), 9, "n1", 100);
@@ -407,9 +412,9 @@ fn a_booking_counts_subjobs_started_in_the_cycle() {
     }
 }
 
-/// Packed chunks must all be on one host of other subjobs.
+/// Each host of other subjobs has room for only one chunk.
 #[test]
-fn packed_chunks_use_one_host_of_the_others() {
+fn packed_chunks_must_be_on_one_host_of_other_subjobs() {
     let fixture = on(on(fixture("2 x ncpus=2", 2), 8, "n1", 100), 9, "n2", 100);
     let pair = |place: &str| {
         fixture.clone().queued(
@@ -421,9 +426,10 @@ fn packed_chunks_use_one_host_of_the_others() {
     assert_eq!(pair("scatter").starts(), "1[1] on n1,n2");
 }
 
-/// A job entered again without change has released nothing.
+/// A subjob is reported again. If its end has not changed, no resources have become free
+/// unexpectedly.
 #[test]
-fn an_unchanged_job_releases_nothing() {
+fn an_unchanged_subjob_releases_nothing() {
     let mut fixture = on(on(fixture("1 x ncpus=8", 1), 1, "n1", 50), 2, "n1", 70);
     fixture.state.take_over(&Plan::new(Time(0)));
     for index in [1, 2] {
@@ -457,9 +463,9 @@ fn victims(fixture: &TestCluster) -> String {
         .join("; ")
 }
 
-/// M45, Q21: to get the resource, a preemptor needs the end of all subjobs that share it.
+/// M45, Q21: the license becomes free only if all subjobs that share it end.
 #[test]
-fn all_subjobs_that_share_it_are_preempted() {
+fn all_subjobs_that_share_the_license_are_preempted() {
     let mut fixture = fixture("1 x ncpus=8", 2);
     fixture.policy.backfill.policy = Filling::Skip;
     fixture.policy.preemption = PreemptionPolicy {
@@ -483,10 +489,10 @@ fn all_subjobs_that_share_it_are_preempted() {
     assert_eq!(victims(&fixture), "1[2] for 4; 1[1] for 4; 3 for 5");
 }
 
-/// M43, Q21: a planned start ahead is not delayed. The last subjob of an array to end releases the
-/// resource, whatever preempted the others; if one stays, it is not released.
+/// M43, Q21: the planned start of job 2 is not delayed. If two preemptors need the two subjobs, the
+/// last subjob still releases the license.
 #[test]
-fn a_preemptor_beside_a_booking_uses_what_the_last_victim_releases() {
+fn the_last_victim_releases_the_license_to_a_preemptor() {
     let preempted = |total: i64, waiting: &[&str]| {
         let mut fixture = fixture("1 x ncpus=4", total);
         fixture.policy.preemption = PreemptionPolicy {
@@ -507,7 +513,7 @@ fn a_preemptor_beside_a_booking_uses_what_the_last_victim_releases() {
             fixture = on(fixture, index, "n1", 1000).candidate(id, i64::from(index), -9.0, |_| ());
             fixture.state.belongs_to(id, &claimant);
         }
-        // The planned start of job 2 is 400.
+        // The planned start of job 2 is at 400.
         fixture = fixture
             .running(9, "select=1:ncpus=2", "n1", 400)
             .queued(2, "select=1:ncpus=2 walltime=50")
@@ -527,13 +533,13 @@ fn a_preemptor_beside_a_booking_uses_what_the_last_victim_releases() {
     assert_eq!(
         preempted(2, &[licensed]),
         "",
-        "no victim releases the resource"
+        "one victim alone releases no license"
     );
 }
 
-/// Subjobs started in one cycle share the resource beside planned starts, too.
+/// The planned start of job 1 needs no license.
 #[test]
-fn subjobs_share_with_new_subjobs_beside_a_booking() {
+fn subjobs_started_in_one_cycle_share_a_license_ahead_of_a_booking() {
     let fixture = fixture("1 x ncpus=4", 1).running(9, "select=1:ncpus=2", "n1", 100);
     let fixture = fixture.queued(1, "select=1:ncpus=4 walltime=50");
     let fixture = fixture.queued(2, "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2");
@@ -543,7 +549,7 @@ fn subjobs_share_with_new_subjobs_beside_a_booking() {
     );
 }
 
-/// Altered subjobs may request different amounts: together they use the maximum.
+/// Subjobs may request different amounts if the array was altered.
 #[test]
 fn subjobs_with_different_amounts_use_the_maximum() {
     let mut fixture = on(fixture("1 x ncpus=8", 3), 1, "n1", 50);
@@ -563,7 +569,7 @@ fn subjobs_with_different_amounts_use_the_maximum() {
     assert_eq!(used(&fixture), 1);
 }
 
-/// The hosts of the others must have the requested common value, too.
+/// A subjob with `place=group` uses hosts of other subjobs only if they have a common value.
 #[test]
 fn nodes_of_other_subjobs_need_the_common_value() {
     let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
@@ -577,7 +583,7 @@ fn nodes_of_other_subjobs_need_the_common_value() {
     );
 }
 
-/// M47: the hosts of the others must be of one node set, too.
+/// M47: with node sets, a subjob uses hosts of other subjobs only if they are in one set.
 #[test]
 fn nodes_of_other_subjobs_need_the_same_set() {
     let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
@@ -595,8 +601,8 @@ fn nodes_of_other_subjobs_need_the_same_set() {
     assert_eq!(fixture.starts(), "");
 }
 
-/// Two per-host resources with these totals; subjobs of array 1 use them on `n1` and `n2`, and
-/// another that requests both waits.
+/// A cluster with two per-host resources with these totals. `has` contains the resources that
+/// subjobs of array 1 use on `n1` and on `n2`. A subjob that requests both resources waits.
 fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> TestCluster {
     const BOTH: [&str; 2] = ["site_lic", "site_seat"];
     let mut resources = fixture::resources();
@@ -648,9 +654,9 @@ fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> TestCluster {
     fixture
 }
 
-/// If several resources are short, a subjob fits only on hosts on which others use all of them.
+/// Of a resource with total 1, nothing is free; of a resource with total 2, one is free.
 #[test]
-fn a_subjob_uses_hosts_where_others_use_all_short_resources() {
+fn a_subjob_uses_hosts_where_other_subjobs_use_all_unavailable_resources() {
     let both: &[&str] = &["site_lic", "site_seat"];
     assert_eq!(
         with_two([2, 1], [&["site_lic"], both]).starts(),
@@ -666,9 +672,9 @@ fn a_subjob_uses_hosts_where_others_use_all_short_resources() {
     );
 }
 
-/// A subjob takes what is still free, on hosts on which others of its array use the rest.
+/// The subjob shares the unavailable resource and uses the free amount of the other resource.
 #[test]
-fn a_subjob_uses_free_resources_beside_shared_ones() {
+fn a_subjob_may_share_one_resource_and_use_another_free_resource() {
     assert_eq!(
         with_two([2, 1], [&["site_lic"], &["site_seat"]]).starts(),
         "1[1] on n2"
@@ -679,10 +685,10 @@ fn a_subjob_uses_free_resources_beside_shared_ones() {
     );
 }
 
-/// A subjob on several hosts that ends first passes on the resource that another shares, and
-/// releases that on its other hosts.
+/// Subjob 9 uses a license on each of two hosts. When it ends, subjob 1 still uses the license on
+/// n1.
 #[test]
-fn resources_on_other_hosts_are_released() {
+fn a_subjob_releases_only_the_licenses_that_no_other_subjob_shares() {
     let mut fixture = fixture("2 x ncpus=4", 2);
     let pooled = vec![("site_lic".to_string(), ResourceValue::Long(1))];
     let shares = ["n1", "n2"].map(|node| NodeShare {
@@ -711,10 +717,9 @@ fn resources_on_other_hosts_are_released() {
     );
 }
 
-/// A subjob that runs beyond the beginning of a planned start shares it, too, with subjobs that
-/// have just started.
+/// The subjobs still run when job 1 starts as planned.
 #[test]
-fn subjobs_that_outlast_a_booking_share_with_new_subjobs() {
+fn subjobs_that_run_during_a_booking_share_a_license() {
     let fixture = fixture("1 x ncpus=6", 1).running(9, "select=1:ncpus=4", "n1", 100);
     let fixture = fixture.queued(1, "select=1:ncpus=3 walltime=90");
     let fixture = fixture.queued(2, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-2");
@@ -724,7 +729,7 @@ fn subjobs_that_outlast_a_booking_share_with_new_subjobs() {
     );
 }
 
-/// G8: a planned start that is computed after others counts subjobs started in the cycle, too.
+/// G8: the start of job 7 is planned after that of job 0 and after the starts of the subjobs.
 #[test]
 fn a_later_booking_counts_subjobs_started_in_the_cycle() {
     let mut fixture =
@@ -737,9 +742,9 @@ fn a_later_booking_counts_subjobs_started_in_the_cycle() {
     assert_eq!(fixture.booked(), "0 at 100 on n2; 7 at 150 on n1");
 }
 
-/// M37: subjobs share the resource within a reservation, too.
+/// M37.
 #[test]
-fn subjobs_share_it_within_a_reservation() {
+fn subjobs_share_the_license_within_a_reservation() {
     let mut fixture = fixture("1 x ncpus=4", 1);
     fixture.state.set_window(Window {
         id: "R1".into(),
@@ -765,13 +770,13 @@ fn subjobs_share_it_within_a_reservation() {
     assert_eq!(
         fixture.starts(),
         "1[1] on n1; 1[2] on n1",
-        "also for a job that requests the reservation"
+        "the array requests the reservation"
     );
 }
 
-/// G2: a plan that uses more of it than there is is invalid.
+/// G2: the plan of a cluster with two licenses is invalid on a cluster with one.
 #[test]
-fn a_plan_that_exceeds_the_total_is_invalid() {
+fn a_plan_that_exceeds_the_number_of_licenses_is_invalid() {
     let two = fixture("2 x ncpus=1", 2).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
     let one = fixture("2 x ncpus=1", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
     let plan = two.plan();
@@ -785,9 +790,9 @@ fn a_plan_that_exceeds_the_total_is_invalid() {
     );
 }
 
-/// The resource counts with any node of the host.
+/// A plan may assign the license to any node of the host.
 #[test]
-fn a_plan_counts_it_with_any_node_of_the_host() {
+fn the_audit_counts_a_license_on_any_node_of_the_host() {
     let nodes = |total: i64| fixture("", total).on_host("h", "2 x ncpus=1");
     let [one, none] =
         [1, 0].map(|total| nodes(total).queued(1, "select=2:ncpus=1 site_lic=1 array=1-1"));
@@ -803,7 +808,7 @@ fn a_plan_counts_it_with_any_node_of_the_host() {
     );
 }
 
-/// The number of hosts on which jobs use the resource; subjobs of one array count once.
+/// The number of hosts on which jobs use the license; subjobs of one array on a host count once.
 fn hosts(fixture: &TestCluster) -> i64 {
     let place = |job: JobId, ix| {
         (
@@ -819,10 +824,10 @@ fn hosts(fixture: &TestCluster) -> i64 {
 }
 
 proptest! {
-    /// G2: after any events, the use equals the number of hosts of arrays and jobs, never exceeds
-    /// the total, and no job waits that could start.
+    /// G2: the number of licenses in use equals the number of hosts of each array and job, and
+    /// never exceeds the total. After each cycle, no more jobs can start.
     #[test]
-    fn the_use_equals_the_number_of_hosts(
+    fn the_number_of_licenses_in_use_equals_the_number_of_hosts(
         total in 1..4_i64,
         ends in collection::vec(any::<Index>(), 1..20),
         requests in collection::vec((1..3_u32, 1..3_u32, 10..99_u32), 1..4),
