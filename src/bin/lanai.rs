@@ -1,4 +1,4 @@
-//! The client commands, in one program: see [`lanai::cli::multicall`].
+//! `lanai` contains all client commands: see [`lanai::cli::multicall`].
 
 fn main() -> std::process::ExitCode {
     lanai::cli::multicall::main()

@@ -1,5 +1,5 @@
-//! Shared by all commands: exit statuses, error messages, job ids, and queries to the spool or
-//! schedd.
+//! Code that all commands share: exit statuses, error messages, job ids, and queries to the spool
+//! or schedd.
 
 pub mod exit;
 

@@ -1,4 +1,4 @@
-//! The state of an earlier attempt, from its directory: running under its shepherd, ended, or lost.
+//! The state of an attempt as its directory records it: running under its shepherd, ended, or lost.
 
 use super::folder::{Folder, Identity, ProcessTrace};
 use super::site::Site;
@@ -21,32 +21,33 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
-/// Maximum time for the processes of a lost shepherd to disappear.
+/// Maximum time to wait until the killed processes of a lost shepherd have disappeared.
 const EXIT_TIMEOUT: Span = Span::seconds(3);
-/// Maximum number of passes to find processes forked while others were being stopped.
+/// Maximum number of passes over the processes. A pass finds processes that were forked while the
+/// previous pass stopped others.
 const MAX_PASSES: usize = 100;
 
-/// The state of an earlier attempt.
+/// The state of an attempt.
 #[derive(Debug)]
 pub enum AdoptedAttempt {
-    /// Its shepherd is alive.
+    /// The shepherd is alive.
     Alive {
         /// Readable when the shepherd ends.
         ended: OwnedFd,
         /// The job's session, if it has been forked.
         session: Option<u32>,
-        /// Whether all its processes are suspended by order.
+        /// Whether all processes of the job are suspended by order.
         stopped: bool,
     },
-    /// It has ended.
+    /// The attempt has ended.
     Ended(AttemptOutcome),
-    /// Its shepherd ended without a record.
+    /// The shepherd has ended without recording an outcome.
     Lost,
-    /// Its state cannot be read now: leave it alone and try again later.
+    /// The state cannot be read. The caller must change nothing and try again later.
     Unknown(io::Error),
 }
 
-/// Reads the state from an attempt's directory.
+/// Reads the state of an attempt from its directory.
 pub fn find(site: &Site, folder: &Folder) -> AdoptedAttempt {
     read_state(site, folder).unwrap_or_else(AdoptedAttempt::Unknown)
 }
@@ -56,10 +57,10 @@ fn read_state(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
         return Ok(AdoptedAttempt::Ended(outcome));
     }
     let identity = match folder.identity() {
-        // The identity is complete before the directory gets its name, so a crash of the host
-        // damaged it.
+        // The shepherd writes the identity before it gives the directory its name. So only a crash
+        // of the host can have damaged the identity.
         Err(e) if is_damaged(&e) => {
-            error!("cannot identify the shepherd of {folder:?}: {e}");
+            error!("cannot identify the shepherd of the attempt in {folder}: {e}");
             return Ok(AdoptedAttempt::Lost);
         }
         other => other?,
@@ -73,25 +74,27 @@ fn read_state(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
             stopped,
         });
     }
-    // It may have written its record and ended between the two checks.
+    // The shepherd may have recorded the outcome and ended after the first look at the record.
     Ok(recorded_outcome(folder)?.map_or(AdoptedAttempt::Lost, AdoptedAttempt::Ended))
 }
 
 fn recorded_outcome(folder: &Folder) -> io::Result<Option<AttemptOutcome>> {
     match folder.outcome() {
-        // Without a complete record, the identity decides.
+        // If the record is incomplete, the caller checks whether the shepherd is alive.
         Err(e) if is_damaged(&e) => Ok(None),
         other => other,
     }
 }
 
-/// Whether the record was read and is damaged or missing, as opposed to a failed read.
+/// Whether the error means that a file is damaged or missing. After other errors, reading may
+/// succeed later.
 fn is_damaged(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
 }
 
-/// The process that the directory names, if it is alive; an error if that cannot be determined.
+/// A pidfd of the shepherd with this identity; None if the shepherd is not alive. An error means
+/// that the shepherd's state cannot be determined.
 fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
     if identity.boot != site.boot {
         return Ok(None);
@@ -100,14 +103,14 @@ fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
         Err(e) if is_no_process(&e) => return Ok(None),
         other => other?,
     };
-    // Checked after the pidfd is open: the pid cannot be reused any more.
+    // Check after opening the pidfd: if the start time matches, the pidfd is the shepherd's.
     let same = procfs::try_process(identity.pid)?
         .is_some_and(|p| p.started == identity.started && p.lives());
     Ok(same.then_some(ended))
 }
 
-/// Kills the shepherd of an attempt with all its descendants. They are stopped first, so that none
-/// forks unnoticed.
+/// Kills the shepherd of an attempt and all its descendants. Stops all of them first, so that they
+/// cannot fork new processes.
 pub fn kill(site: &Site, folder: &Folder) -> io::Result<()> {
     let identity = folder.identity()?;
     let Some(shepherd) = shepherd(site, &identity)? else {
@@ -124,13 +127,13 @@ pub fn kill(site: &Site, folder: &Folder) -> io::Result<()> {
     process::send_to(&shepherd, Signal::SIGKILL)
 }
 
-/// Whether the error means that the process does not exist. EINVAL: on some kernels, the pid is now
-/// a thread's.
+/// Whether the error means that the process does not exist. Some kernels return EINVAL if the pid
+/// is a thread's.
 fn is_no_process(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ESRCH | ENOENT | EINVAL))
 }
 
-/// Kills the remaining processes of a lost shepherd, and removes its job's directory.
+/// Kills the remaining processes of a lost shepherd, and removes the `TMPDIR` of its job.
 pub fn clear_up(site: &Site, folder: &Folder) {
     let trace = folder.trace().ok().flatten();
     if let Some(identity) = folder
@@ -148,12 +151,12 @@ pub fn clear_up(site: &Site, folder: &Folder) {
     }
 }
 
-/// Removes a directory in a separate process: its contents determine how long that takes.
+/// Removes a directory in a separate process, because the removal may take long.
 fn remove_in_child(folder: &Path) {
     match process::fork() {
         Ok(Fork::Child) => {
             process::close_all_but(&[]);
-            // The removing process is orphaned, so that nothing has to wait for it.
+            // The process that removes the directory is an orphan, so noded need not wait for it.
             if let Ok(Fork::Child) = process::fork()
                 && let Err(e) = tmpdir::remove(folder)
             {
@@ -173,13 +176,14 @@ fn kill_remaining(identity: &Identity, trace: Option<&ProcessTrace>) {
         group.wait_until_empty(EXIT_TIMEOUT);
         group.remove();
     }
-    // The session number is only valid while the session's first process exists.
+    // The session number is only used while the session's first process exists: afterwards another
+    // session may have the number.
     let session = trace
         .filter(|trace| is_same_process(trace.session, trace.started))
         .map(|trace| trace.session);
     let ended = freeze_and_kill(identity, session);
     warn!(
-        "attempt {}: its shepherd was killed; {ended} remaining processes were killed",
+        "attempt {}: the shepherd was killed; remaining processes killed: {ended}",
         identity.name
     );
 }
@@ -188,6 +192,8 @@ fn is_same_process(session: i32, started: u64) -> bool {
     procfs::process(session).is_some_and(|process| process.started == started)
 }
 
+/// Stops and kills the processes of the session, processes with the cookie in their environment,
+/// and the descendants of both. Returns the number of processes.
 fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
     let mark = format!("PBS_JOBCOOKIE={}", identity.cookie);
     let mut frozen = Frozen::new();
@@ -197,7 +203,7 @@ fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
         for process in all.iter().filter(|process| process.lives()) {
             let in_session = session == Some(process.session)
                 && procfs::owner(process.pid) == Some(identity.uid);
-            if in_session || procfs::carries(process.pid, mark.as_bytes()) {
+            if in_session || procfs::has_environment_entry(process.pid, mark.as_bytes()) {
                 family.insert(process.pid);
             }
         }

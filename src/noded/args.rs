@@ -31,8 +31,8 @@ pub struct NodedArgs {
     #[arg(long, value_name = "NAME", value_parser = node_name)]
     pub name: Option<String>,
 
-    /// Simulate jobs instead of running them: each ends with exit status 0 after HOLLOW_RUNTIME
-    /// seconds if its environment sets that, else after its walltime, else at once
+    /// Simulate jobs instead of running them: a job ends with exit status 0 after HOLLOW_RUNTIME
+    /// seconds (if set in the job's environment), else after its walltime, else at once
     #[arg(long)]
     pub hollow: bool,
 
@@ -48,17 +48,16 @@ pub struct NodedArgs {
     #[arg(long, value_name = "UID")]
     pub min_uid: Option<u32>,
 
-    /// Accept orders from a schedd that runs as this user, besides root and noded's own user
+    /// Accept orders from a schedd that runs as this user, in addition to root and noded's own user
     #[arg(long, value_name = "UID")]
     pub schedd_uid: Option<u32>,
 
-    /// Run jobs of many users, but never root's (implied by /etc/lanai/lanai.toml, and by shared =
-    /// true in another lanai.toml)
+    /// Run jobs of many users, but never jobs of root (implied by /etc/lanai/lanai.toml, and by
+    /// shared = true in another lanai.toml)
     #[arg(long)]
     pub shared: bool,
 
-    /// Do not use cgroups: find a job's processes by their parents, even where cgroups are
-    /// available
+    /// Do not use cgroups even if they are available: find the processes of a job by their parents
     #[arg(long)]
     pub no_cgroups: bool,
 
@@ -92,7 +91,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_valid() {
+    fn valid_arguments_are_parsed_and_invalid_ones_refused() {
         NodedArgs::command().debug_assert();
         let args = NodedArgs::try_parse_from(["noded", "--nodes", "4", "--mem", "8gb"]).unwrap();
         assert_eq!(

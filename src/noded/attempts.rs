@@ -1,9 +1,9 @@
-//! The attempts on this node: orders and events.
+//! The attempts on this host: orders and events.
 //!
-//! An attempt is kept from its first order until schedd confirms its end. After that nothing is
-//! needed, not even its number: a schedd that may still give orders (the one that confirmed, or one
-//! of a higher epoch) has the end on disk and does not start the attempt again; any other has a
-//! lower epoch and is refused.
+//! noded keeps an attempt from the first order about it until schedd confirms its end. Then noded
+//! forgets the attempt, even its number. No schedd starts the attempt again: noded only accepts
+//! orders of the schedd that confirmed the end, or of a schedd with a higher epoch (a number that
+//! grows with each start of schedd). Both have the end on disk.
 
 mod launches;
 mod stopping;
@@ -14,10 +14,10 @@ use super::folder::{self, AttemptName, Folder};
 use super::hollow::Hollow;
 use super::poller::{PollSource, Poller};
 use super::site::Site;
-use super::spawner::{Building, Spawner};
+use super::spawner::{LaunchLock, Spawner};
 use super::spawner_messages::{self, SpawnerMessage};
 use super::terminal::TerminalConnection;
-use crate::model::job::{Attempt, AttemptOutcome, How, TaskNumber, Usage};
+use crate::model::job::{Attempt, AttemptOutcome, How, TaskNumber, Usage, attempt};
 use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::sys::{cgroup, clock};
@@ -27,33 +27,37 @@ use std::io;
 use std::os::fd::OwnedFd;
 use tracing::{error, info, warn};
 
-/// Maximum number of orders kept for a shepherd that cannot be reached yet; more are dropped.
+/// Maximum number of orders kept for a shepherd that cannot be reached yet. Further orders are
+/// dropped.
 const MAX_KEPT_ORDERS: usize = 16;
 
-/// Time limit for the shepherd of a job deleted by force before it is killed.
+/// Time that a shepherd has to end after its job was deleted by force. Then noded kills the
+/// shepherd.
 const FORCE_TIMEOUT: Span = Span::seconds(10);
 
-/// All attempts, and the spawner that runs them.
+/// All attempts, and the spawner that starts them.
 #[derive(Debug)]
 pub struct Attempts {
     site: Site,
     runner: Runner,
     entries: BTreeMap<AttemptName, AttemptEntry>,
-    /// Launches not yet sent to the spawner, in order.
+    /// Launches not yet sent to the spawner, oldest first.
     unsent: VecDeque<AttemptName>,
-    /// Launches sent to a spawner that was killed, until it is known whether they began.
+    /// Launches that were sent to a spawner that has ended, until it is known whether they began.
+    /// The key is the number of the spawner's poll source.
     in_doubt: BTreeMap<u64, Vec<AttemptName>>,
-    /// When to check on orders to suspend or resume, and the last delay.
+    /// When noded checks next whether orders to suspend or resume are carried out, and the delay
+    /// before that check.
     pending_check: Option<(Span, Span)>,
     /// Whether the spawner's socket is full and polled for writing.
-    waits: bool,
+    awaits_spawner: bool,
     /// Reports to send to schedd.
     reports: Vec<NodeReport>,
 }
 
 #[derive(Debug)]
 enum Runner {
-    Spawner(Spawner, Building),
+    Spawner(Spawner, LaunchLock),
     Hollow(Hollow),
 }
 
@@ -63,14 +67,14 @@ struct AttemptEntry {
     status: AttemptStatus,
     /// The launch in the spawner's format, until the job is known to run.
     launch: Option<Vec<u8>>,
-    /// Orders that its shepherd has not received yet.
+    /// Orders that the shepherd has not received yet.
     kept: Vec<Control>,
     used: Usage,
-    /// The poll source of its shepherd's end, if any.
+    /// The poll source that reports the shepherd's end, if noded watches the shepherd.
     watched: Option<PollSource>,
-    /// The ordered state, suspended (true) or running, until its shepherd confirms it.
-    expects: Option<bool>,
-    /// When its shepherd is killed, if its job was deleted by force.
+    /// The ordered state until the shepherd confirms it: suspended (true) or running (false).
+    ordered_suspended: Option<bool>,
+    /// When noded kills the shepherd, if the job was deleted by force.
     kill_at: Option<Span>,
 }
 
@@ -82,7 +86,7 @@ impl AttemptEntry {
             kept: Vec::new(),
             used: Usage::default(),
             watched: None,
-            expects: None,
+            ordered_suspended: None,
             kill_at: None,
         }
     }
@@ -93,10 +97,10 @@ impl AttemptEntry {
 }
 
 impl Attempts {
-    /// Forks the spawner. Call this before anything else is opened.
-    pub fn new(site: Site, building: Building) -> io::Result<Attempts> {
-        let spawner = Spawner::start(&site, &building)?;
-        Ok(Attempts::with(site, Runner::Spawner(spawner, building)))
+    /// Forks the spawner, which is a copy of noded. Call this before noded opens further files.
+    pub fn new(site: Site, launch_lock: LaunchLock) -> io::Result<Attempts> {
+        let spawner = Spawner::start(&site, &launch_lock)?;
+        Ok(Attempts::with(site, Runner::Spawner(spawner, launch_lock)))
     }
 
     /// Attempts of hollow nodes.
@@ -112,20 +116,20 @@ impl Attempts {
             unsent: VecDeque::new(),
             in_doubt: BTreeMap::new(),
             pending_check: None,
-            waits: false,
+            awaits_spawner: false,
             reports: Vec::new(),
         }
     }
 
-    /// Removes cgroups that earlier shepherds left.
+    /// Removes cgroups that earlier shepherds left behind.
     pub fn tidy(&self) {
         if let Some(parent) = &self.site.cgroup {
             cgroup::tidy(parent);
         }
     }
 
-    /// Finds the attempts of an earlier noded: running under their shepherds, ended, lost or
-    /// cancelled.
+    /// Reads the attempts of an earlier noded from the state directory: attempts that run under
+    /// their shepherds, have ended, were lost or were cancelled.
     pub fn adopt(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.watch_spawner(poller)?;
         for name in folder::names(&folder::attempts(&self.site.state))? {
@@ -139,11 +143,11 @@ impl Attempts {
                     name,
                     AttemptEntry::new(AttemptStatus::Ended(AttemptOutcome::new(How::Cancelled))),
                 )),
-                // The earlier noded may have died between the tombstone and the order to the
-                // shepherd.
+                // The earlier noded may have died after it wrote the tombstone, and before it
+                // passed the order to the shepherd.
                 Some(_) => self.cancel(
                     name,
-                    folder::buried(&self.site.state, name).unwrap_or_default(),
+                    folder::read_tombstone(&self.site.state, name).unwrap_or_default(),
                 ),
             }
         }
@@ -153,7 +157,7 @@ impl Attempts {
             .filter(|entry| !entry.has_ended())
             .count();
         info!(
-            "found {} attempts, {running} of them running",
+            "attempts found: {}, of which running: {running}",
             self.entries.len()
         );
         self.reports.clear();
@@ -162,8 +166,8 @@ impl Attempts {
 
     // ------------------------------------------------------------------------------- orders
 
-    /// Starts an attempt. A known one is only reported; one below the highest known attempt of its
-    /// job is refused.
+    /// Starts an attempt. A known attempt is only reported. An attempt below the highest known
+    /// attempt of its job is refused.
     pub fn start(&mut self, launch: &Launch, poller: &mut Poller) {
         let name = AttemptName::of(launch);
         if self.entries.contains_key(&name) {
@@ -175,7 +179,7 @@ impl Attempts {
         self.entries
             .insert(name, AttemptEntry::new(AttemptStatus::Starting));
         if let Err(why) = check_launch(launch) {
-            return self.end(name, AttemptOutcome::new(How::NodeFault(why)));
+            return self.set_ended(name, AttemptOutcome::new(How::NodeFault(why)));
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
             hollow.start(launch, clock::monotonic());
@@ -185,16 +189,18 @@ impl Attempts {
             Ok(bytes) => {
                 self.entry(name, |entry| entry.launch = Some(bytes));
                 self.unsent.push_back(name);
-                self.send(poller);
+                self.send_launches(poller);
             }
-            Err(e) => self.end(
+            Err(e) => self.set_ended(
                 name,
                 AttemptOutcome::new(How::NodeFault(format!("cannot encode the launch: {e}"))),
             ),
         }
     }
 
-    /// Ends an attempt, also an unknown one. The tombstone is written first.
+    /// Ends an attempt that is running or unknown, after writing its tombstone (a file that marks
+    /// the attempt as cancelled). An attempt that has ended is only reported. An unknown attempt
+    /// below the highest known attempt of its job is refused.
     pub fn cancel(&mut self, name: AttemptName, cancel: Cancel) {
         match self.entries.get(&name).map(AttemptEntry::has_ended) {
             Some(true) => return self.report(name),
@@ -212,12 +218,12 @@ impl Attempts {
             let ended = hollow
                 .cancel(name, clock::monotonic())
                 .unwrap_or_else(|| AttemptOutcome::new(How::Cancelled));
-            return self.end(name, ended);
+            return self.set_ended(name, ended);
         }
         let unsent = self.unsent.len();
         self.unsent.retain(|waiting| *waiting != name);
         if self.unsent.len() < unsent || !self.entries.contains_key(&name) {
-            return self.end(name, AttemptOutcome::new(How::Cancelled));
+            return self.set_ended(name, AttemptOutcome::new(How::Cancelled));
         }
         if cancel.is_forced() {
             let kill_at = clock::monotonic() + FORCE_TIMEOUT;
@@ -228,7 +234,8 @@ impl Attempts {
         self.send_order(name, Control::Cancel(cancel));
     }
 
-    /// Passes an order to the shepherd of an attempt that has not ended, now or once it listens.
+    /// Passes an order to the shepherd of an attempt that has not ended. If the shepherd does not
+    /// listen yet, the order is kept and sent later.
     pub fn send_order(&mut self, name: AttemptName, order: Control) {
         let Some(entry) = self
             .entries
@@ -256,8 +263,8 @@ impl Attempts {
         }
     }
 
-    /// A connection to the terminal of a running attempt.
-    pub fn door(&self, name: AttemptName) -> io::Result<TerminalConnection> {
+    /// Connects to the terminal of an attempt that has not ended.
+    pub fn connect_terminal(&self, name: AttemptName) -> io::Result<TerminalConnection> {
         match self.entries.get(&name).map(AttemptEntry::has_ended) {
             Some(false) => {
                 TerminalConnection::connect_nonblocking(&Folder::of(&self.site.state, name))
@@ -269,9 +276,9 @@ impl Attempts {
         }
     }
 
-    /// The session of an attempt that runs and is not being cancelled.
+    /// The session of a running or suspended attempt; None if the attempt is being cancelled.
     pub fn session(&self, name: AttemptName) -> Option<u32> {
-        if folder::buried(&self.site.state, name).is_some() {
+        if folder::read_tombstone(&self.site.state, name).is_some() {
             return None;
         }
         match self.entries.get(&name)?.status {
@@ -280,7 +287,7 @@ impl Attempts {
         }
     }
 
-    /// The shepherds of the attempts that have not ended.
+    /// The pids of the shepherds of attempts that have not ended.
     pub fn shepherds(&self) -> BTreeSet<i32> {
         let running = self.entries.iter().filter(|(_, entry)| !entry.has_ended());
         running
@@ -288,7 +295,7 @@ impl Attempts {
             .collect()
     }
 
-    /// Removes an attempt: schedd has its end on disk.
+    /// Forgets an attempt and removes its records, because schedd has its end on disk.
     pub fn confirm(&mut self, name: AttemptName) {
         match self.entries.get(&name).map(AttemptEntry::has_ended) {
             Some(false) => {
@@ -313,7 +320,7 @@ impl Attempts {
             };
             self.handle_message(message, passed, poller);
         }
-        self.send(poller);
+        self.send_launches(poller);
     }
 
     /// Handles messages of the shepherds of a spawner that has ended.
@@ -351,7 +358,7 @@ impl Attempts {
                 .reports
                 .push(NodeReport::StagingOut(name.job, name.attempt)),
             SpawnerMessage::Failed(name, why) if self.is_starting(name) => {
-                self.end(name, AttemptOutcome::new(How::NodeFault(why)))
+                self.set_ended(name, AttemptOutcome::new(How::NodeFault(why)))
             }
             SpawnerMessage::Over(name) => self.examine(name, poller),
             SpawnerMessage::Unrecorded(name, outcome, why) => {
@@ -362,16 +369,18 @@ impl Attempts {
         }
     }
 
-    /// Reports an outcome that could not be recorded; it is only in memory until schedd has it.
+    /// Reports an outcome that the shepherd could not record. Until schedd confirms the outcome, it
+    /// is only in noded's memory.
     fn keep_outcome(&mut self, name: AttemptName, outcome: AttemptOutcome, why: &str) {
         if self.entries.get(&name).is_none_or(AttemptEntry::has_ended) {
             return;
         }
+        let status = attempt::exit_status(&outcome).unwrap_or(attempt::LOST);
         error!(
-            "attempt {name}: the outcome cannot be recorded and is sent to schedd only: {why}: \
-             {outcome:?}"
+            "attempt {name}: the outcome cannot be recorded and is sent to schedd only: {why} \
+             (exit status {status})"
         );
-        self.end(name, outcome);
+        self.set_ended(name, outcome);
     }
 
     fn is_starting(&self, name: AttemptName) -> bool {
@@ -387,9 +396,9 @@ impl Attempts {
             .entries
             .get_mut(&name)
             .and_then(|entry| entry.watched.take_if(|known| *known == source));
-        // Its last messages precede its end.
+        // Handle the last messages of the shepherd before its end.
         self.read_messages(poller);
-        // After a repeated launch, the end of the earlier shepherd is ignored.
+        // After a repeated launch, ignore the end of the earlier shepherd.
         if watched.is_some() {
             self.examine(name, poller);
         }
@@ -403,10 +412,10 @@ impl Attempts {
         let folder = Folder::of(&self.site.state, name);
         if !folder.exists() {
             let why = "the shepherd ended before it recorded the attempt";
-            return self.end(name, AttemptOutcome::new(How::NodeFault(why.into())));
+            return self.set_ended(name, AttemptOutcome::new(How::NodeFault(why.into())));
         }
         match adopt::find(&self.site, &folder) {
-            AdoptedAttempt::Ended(outcome) => self.end(name, outcome),
+            AdoptedAttempt::Ended(outcome) => self.set_ended(name, outcome),
             AdoptedAttempt::Alive {
                 ended,
                 session,
@@ -424,7 +433,7 @@ impl Attempts {
             AdoptedAttempt::Lost => {
                 adopt::clear_up(&self.site, &folder);
                 let used = folder.usage().unwrap_or_default();
-                self.end(
+                self.set_ended(
                     name,
                     AttemptOutcome {
                         how: How::ShepherdLost,
@@ -437,7 +446,7 @@ impl Attempts {
                 );
             }
             AdoptedAttempt::Unknown(e) => {
-                warn!("cannot read the state of attempt {name}, will retry: {e}")
+                warn!("cannot read the state of attempt {name} and will try again: {e}")
             }
         }
     }
@@ -468,7 +477,7 @@ impl Attempts {
         }
     }
 
-    /// Sends the orders that were kept until the shepherd listened.
+    /// Sends the orders that were kept because the shepherd did not listen.
     fn send_kept_orders(&mut self, name: AttemptName) {
         let kept = self
             .entries
@@ -479,7 +488,7 @@ impl Attempts {
             .for_each(|order| self.send_order(name, order));
     }
 
-    /// Checks started attempts that have no watch on their end.
+    /// Examines started attempts whose shepherds are not watched.
     fn examine_unwatched(&mut self, poller: &mut Poller) {
         let mut begun = Vec::new();
         for (&name, entry) in &self.entries {
@@ -500,13 +509,13 @@ impl Attempts {
         let Runner::Hollow(hollow) = &mut self.runner else {
             return;
         };
-        let ended = hollow.end(clock::monotonic());
+        let ended = hollow.end_due(clock::monotonic());
         ended
             .into_iter()
-            .for_each(|(name, outcome)| self.end(name, outcome));
+            .for_each(|(name, outcome)| self.set_ended(name, outcome));
     }
 
-    /// When the next hollow job ends.
+    /// When the next hollow job ends; None if no hollow job runs.
     pub fn next_end(&self) -> Option<Span> {
         match &self.runner {
             Runner::Hollow(hollow) => hollow.next(),
@@ -553,8 +562,9 @@ impl Attempts {
         self.kill_overdue();
     }
 
-    /// Kills the shepherds of jobs deleted by force that have not ended in time, for instance
-    /// because of a stopped process or a hanging disk. Their ends are then handled normally.
+    /// Kills shepherds that have not ended in time after a deletion by force, for instance because
+    /// of a stopped process or a hanging disk. The ends of these shepherds are then handled as
+    /// usual.
     fn kill_overdue(&mut self) {
         let now = clock::monotonic();
         for (&name, entry) in &self.entries {
@@ -563,10 +573,11 @@ impl Attempts {
             }
             match adopt::kill(&self.site, &Folder::of(&self.site.state, name)) {
                 Ok(()) => warn!(
-                    "attempt {name}: deleted by force, but its shepherd did not end and was killed"
+                    "killed the shepherd of attempt {name}: the job was deleted by force, but the \
+                     shepherd did not end"
                 ),
                 Err(e) => warn!(
-                    "attempt {name}: deleted by force, but its shepherd cannot be killed: {e}"
+                    "cannot kill the shepherd of attempt {name}, whose job was deleted by force: {e}"
                 ),
             }
         }
@@ -574,7 +585,7 @@ impl Attempts {
 
     // ------------------------------------------------------------------------------- reports
 
-    /// Every attempt not yet confirmed.
+    /// The status of every attempt whose end schedd has not confirmed.
     pub fn statuses(&self) -> Vec<(JobId, Attempt, TaskNumber, AttemptStatus)> {
         self.entries
             .iter()
@@ -583,7 +594,7 @@ impl Attempts {
     }
 
     /// Repeats the reports of unconfirmed ends.
-    pub fn repeat(&mut self) {
+    pub fn repeat_ends(&mut self) {
         let ended: Vec<AttemptName> = self
             .entries
             .iter()
@@ -598,12 +609,12 @@ impl Attempts {
         std::mem::take(&mut self.reports)
     }
 
-    /// Whether no attempt is running.
-    pub fn idle(&self) -> bool {
+    /// Whether all attempts have ended.
+    pub fn is_idle(&self) -> bool {
         self.entries.values().all(AttemptEntry::has_ended)
     }
 
-    fn end(&mut self, name: AttemptName, outcome: AttemptOutcome) {
+    fn set_ended(&mut self, name: AttemptName, outcome: AttemptOutcome) {
         self.set_status(name, AttemptStatus::Ended(outcome));
     }
 
@@ -632,7 +643,7 @@ impl Attempts {
         self.entries.get_mut(&name).map(change);
     }
 
-    /// The highest known attempt of the same job above this one.
+    /// The number of the job's highest known attempt; None if it is not above `name`.
     fn higher_attempt(&self, name: AttemptName) -> Option<Attempt> {
         let highest = AttemptName {
             attempt: Attempt::MAX,
@@ -651,7 +662,7 @@ fn check_launch(launch: &Launch) -> Result<(), String> {
         return Err(format!("the job id {id:?} cannot be part of a file name"));
     }
     if launch.shares.is_empty() {
-        return Err("the launch names no node".into());
+        return Err("the launch contains no node".into());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Runs noded in the background: the calling process waits until noded listens.
+//! Runs noded in the background. The calling process waits until noded listens at its socket.
 
 use crate::sys::process::{self, Fork};
 use anyhow::{Context, Result, bail};
@@ -9,11 +9,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Written once noded listens. Any other text is the error.
+/// The text that noded writes to the calling process once noded listens. Any other text is an
+/// error.
 const LISTENING: &[u8] = b"listening";
 
-/// Forks. The parent waits for the child's announcement and exits. The child returns in its own
-/// session, without inherited descriptors, logging to `noded.log` in `state`.
+/// Forks. The parent waits until the child calls [`announce`], and exits. The child returns in its
+/// own session, without inherited descriptors, and logs to `noded.log` in `state`. Returns the
+/// argument `ready` of `announce`.
 pub fn enter(state: &Path) -> Result<OwnedFd> {
     let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
     if let Fork::Parent(_) = process::fork().context("fork")? {
@@ -55,7 +57,7 @@ fn wait(mut near: File) -> ! {
         process::leave(0);
     }
     let why = if report.is_empty() {
-        "exited before it listened; see noded.log in its state directory".into()
+        "exited before it listened; see noded.log in the state directory".into()
     } else {
         String::from_utf8_lossy(&report)
     };
@@ -63,7 +65,7 @@ fn wait(mut near: File) -> ! {
     process::leave(1)
 }
 
-/// Reports the result of the start to the waiting process, if there is one.
+/// Reports to the waiting process whether noded has started. Without `ready`, no process waits.
 pub fn announce<T>(ready: Option<OwnedFd>, begun: Result<T>) -> Result<T> {
     let Some(ready) = ready else { return begun };
     let mut ready = File::from(ready);

@@ -1,8 +1,8 @@
-//! Runs the site's checkpoint command in noded's loop, without blocking it. After a success the job
-//! is killed at once, so that it does not run past the checkpoint. After a failure the job
-//! continues, and schedd is notified.
+//! Runs the site's checkpoint command without blocking noded's loop. If the command succeeds, the
+//! job is killed at once, so that it does not run past the checkpoint. If the command fails, the
+//! job continues, and schedd is notified.
 //!
-//! When noded ends, its commands end too. schedd repeats the order to the next noded.
+//! When noded ends, running commands are killed. schedd repeats the order to the next noded.
 
 use super::attempts::Attempts;
 use super::control::Cancel;
@@ -34,6 +34,7 @@ const CHECKPOINTED: Cancel = Cancel {
 pub struct CheckpointCommands {
     /// noded's state directory.
     state: PathBuf,
+    /// The uid of noded's user.
     uid: u32,
     entries: Vec<RunningCommand>,
     /// Reports to send to schedd.
@@ -46,24 +47,24 @@ struct RunningCommand {
     order: Checkpoint,
     folder: PathBuf,
     stage: CommandStage,
-    /// The program of this stage.
+    /// The program of the current stage.
     program: RunningProgram,
-    /// When the first stage began: the time limit covers both.
+    /// When the first stage began: the time limit covers both stages together.
     begun: Span,
-    /// Why the command was given up; its process may still exist.
-    late: Option<String>,
+    /// Why the command was given up. Its process may still exist.
+    given_up: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandStage {
-    /// A worker creates the directory, which may be on a hanging file system.
+    /// A worker process creates the directory, which may be on a hanging file system.
     Folder,
     /// The command runs.
     Command,
 }
 
 impl CheckpointCommands {
-    /// No running commands. `uid` is noded's user.
+    /// Creates an empty set of commands. `uid` is the uid of noded's user.
     pub fn new(state: PathBuf, uid: u32) -> CheckpointCommands {
         CheckpointCommands {
             state,
@@ -81,9 +82,10 @@ impl CheckpointCommands {
             task: 0,
         };
         match self.entries.iter().find(|entry| entry.name == name) {
-            // schedd repeats the order if it has not received the report.
+            // schedd repeats the order if it has not received the report of the failure.
             Some(RunningCommand {
-                late: Some(why), ..
+                given_up: Some(why),
+                ..
             }) => return self.reports.push(failed(name, why)),
             Some(_) => return,
             None => {}
@@ -98,21 +100,21 @@ impl CheckpointCommands {
                 stage: CommandStage::Folder,
                 program,
                 begun,
-                late: None,
+                given_up: None,
             }),
             Err(error) => self.fail(name, &error.to_string()),
         }
     }
 
-    /// Kills the command of a job that is to end without a checkpoint.
+    /// Kills the checkpoint command of a job that ends without a checkpoint.
     pub fn give_up(&mut self, name: AttemptName) {
         for entry in self.entries.iter_mut().filter(|entry| entry.name == name) {
             entry.program.stop();
-            entry.late = Some(entry.late());
+            entry.given_up = Some(entry.timeout_message());
         }
     }
 
-    /// When the first command exceeds its time limit.
+    /// When the next command exceeds its time limit.
     pub fn due(&self) -> Option<Span> {
         let programs = self.entries.iter().map(|entry| &entry.program);
         programs.filter_map(RunningProgram::next).min()
@@ -124,12 +126,13 @@ impl CheckpointCommands {
         for mut entry in std::mem::take(&mut self.entries) {
             match entry.program.poll(now) {
                 Some(result) => self.conclude(entry, result, attempts, poller),
-                None if entry.late.is_some() && entry.program.is_gone() => {}
+                None if entry.given_up.is_some() && entry.program.is_gone() => {}
                 None => self.entries.push(entry),
             }
         }
     }
 
+    /// Handles the result of a finished stage.
     fn conclude(
         &mut self,
         mut entry: RunningCommand,
@@ -138,13 +141,16 @@ impl CheckpointCommands {
         poller: &mut Poller,
     ) {
         if matches!(result.exit, Err(ProgramFault::Late(_))) {
-            tracing::warn!("attempt {} is not checkpointed in time", entry.name);
+            tracing::warn!(
+                "the checkpoint of attempt {} exceeds its time limit",
+                entry.name
+            );
             let why = match entry.stage {
-                CommandStage::Folder => entry.late(),
-                CommandStage::Command => result.blame(entry.late()),
+                CommandStage::Folder => entry.timeout_message(),
+                CommandStage::Command => result.blame(entry.timeout_message()),
             };
             self.reports.push(failed(entry.name, &why));
-            entry.late = Some(why);
+            entry.given_up = Some(why);
             return self.entries.push(entry);
         }
         let Some(session) = attempts.session(entry.name) else {
@@ -152,14 +158,14 @@ impl CheckpointCommands {
         };
         match (entry.stage, failure(entry.stage, result)) {
             (_, Some(why)) => self.fail(entry.name, &why),
-            (CommandStage::Folder, None) => self.call(entry, session, poller),
+            (CommandStage::Folder, None) => self.start_command(entry, session, poller),
             // Kill the job before it runs past the checkpoint.
             (CommandStage::Command, None) => attempts.cancel(entry.name, CHECKPOINTED),
         }
     }
 
-    fn call(&mut self, entry: RunningCommand, session: u32, poller: &mut Poller) {
-        match call(&entry, session).and_then(|program| poller.watch(program)) {
+    fn start_command(&mut self, entry: RunningCommand, session: u32, poller: &mut Poller) {
+        match run_command(&entry, session).and_then(|program| poller.watch(program)) {
             Ok(program) => self.entries.push(RunningCommand {
                 stage: CommandStage::Command,
                 program,
@@ -175,12 +181,13 @@ impl CheckpointCommands {
     }
 
     fn fail(&mut self, name: AttemptName, why: &str) {
-        tracing::warn!("attempt {name} is not checkpointed: {why}");
+        tracing::warn!("cannot checkpoint attempt {name}: {why}");
         self.reports.push(failed(name, why));
     }
 
-    /// Starts creating a directory that only the job's owner may read. noded's user owns it, so
-    /// that the job's owner cannot place links in it that the command would follow.
+    /// Starts a worker that creates a checkpoint directory. Only the job's owner may read it, but
+    /// noded's user owns it: otherwise the job's owner could place links in it that the command
+    /// follows.
     fn make_folder(
         &self,
         folder: &Path,
@@ -190,13 +197,14 @@ impl CheckpointCommands {
     ) -> io::Result<RunningProgram> {
         let reader = self.reader(&order.owner);
         let worker = RunningProgram::fork(now, order.timeout, || {
-            filesystem::make_own(folder, reader)
+            filesystem::make_readable_by(folder, reader)
                 .map_err(|error| io::Error::other(format!("{}: {error}", folder.display())))
         })?;
         poller.watch(worker)
     }
 
-    /// The additional user who may read a job's checkpoint; None if the job is noded's own user's.
+    /// The uid of the additional user that may read a job's checkpoint; None if noded runs as the
+    /// job's owner.
     fn reader(&self, owner: &Owner) -> Option<u32> {
         (owner.uid != self.uid).then_some(owner.uid)
     }
@@ -204,7 +212,7 @@ impl CheckpointCommands {
 
 impl RunningCommand {
     /// The timeout message of the current stage.
-    fn late(&self) -> String {
+    fn timeout_message(&self) -> String {
         match self.stage {
             CommandStage::Folder => {
                 format!("{} could not be created in time", self.folder.display())
@@ -214,7 +222,7 @@ impl RunningCommand {
     }
 }
 
-/// Why a stage failed.
+/// Why a stage failed; None if it succeeded.
 fn failure(stage: CommandStage, result: ProgramResult) -> Option<String> {
     if stage == CommandStage::Folder {
         return result.work().err();
@@ -239,7 +247,7 @@ fn failed(name: AttemptName, why: &str) -> NodeReport {
 }
 
 /// Starts the command with the arguments job id, session and directory.
-fn call(entry: &RunningCommand, session: u32) -> io::Result<RunningProgram> {
+fn run_command(entry: &RunningCommand, session: u32) -> io::Result<RunningProgram> {
     let order = &entry.order;
     let program = order.program.display().to_string();
     let folder = entry.folder.display().to_string();
@@ -292,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Commands started at time 0 that have no output.
+    /// Checkpoint commands that were started at time 0 and do not end.
     fn running(orders: &[Checkpoint], poller: &mut Poller) -> CheckpointCommands {
         let mut checkpoints = CheckpointCommands::new("/no/such/folder".into(), 0);
         for order in orders {
@@ -306,7 +314,7 @@ mod tests {
                 stage: CommandStage::Command,
                 program,
                 begun: Span(0),
-                late: None,
+                given_up: None,
             });
         }
         checkpoints
@@ -321,7 +329,7 @@ mod tests {
         checkpoints.take_reports().into_iter().map(why).collect()
     }
 
-    /// schedd repeats the order when it has no result.
+    /// schedd repeats the order until it receives a result.
     #[test]
     fn a_repeated_order_reports_a_timeout_and_starts_no_second_command() {
         let (mut poller, order) = (Poller::new().unwrap(), order(1, 60));
@@ -353,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_command_of_this_attempt_is_given_up() {
+    fn only_the_command_of_the_same_attempt_is_given_up() {
         let (mut poller, orders) = (
             Poller::new().unwrap(),
             [1, 2].map(|job| order(job, 10 * i64::from(job))),
@@ -372,12 +380,12 @@ mod tests {
         assert_eq!(
             checkpoints.due(),
             Some(Span::seconds(20)),
-            "another attempt of the job"
+            "the command of another attempt continues"
         );
     }
 
     #[test]
-    fn the_owner_of_a_job_may_read_its_checkpoint() {
+    fn a_job_owner_other_than_noded_gets_read_access_to_the_checkpoint() {
         let owner = order(1, 1).owner;
         let reader = |uid| CheckpointCommands::new("/no/such/folder".into(), uid).reader(&owner);
         assert_eq!((reader(0), reader(1000)), (Some(1000), None));

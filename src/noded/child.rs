@@ -1,8 +1,8 @@
-//! The job's first process, from fork to the user's exec, step by step.
+//! The job's first process, from its fork until it executes the user's program.
 //!
-//! The owner's files (output files, working directory, interpreter) are only accessed after the
-//! process has become the owner, so a path to files of others opens nothing. Failures are reported
-//! to the shepherd over a socket that a successful exec closes.
+//! The process only accesses the owner's files (output files, working directory, interpreter) after
+//! it has become the owner. So a path to files of other users opens nothing. The process reports
+//! failures to its parent, the shepherd, over a socket that a successful exec closes.
 
 use super::delivery::{self, Stream};
 use super::launch_fault::LaunchFault;
@@ -30,31 +30,31 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The umask of a job that requests none, and of users' notification programs.
+/// The umask of jobs that request no umask, and of users' notification programs.
 pub const UMASK: u32 = 0o077;
 /// Maximum length of a note about a stream, in characters.
 const MAX_NOTE: usize = 400;
 
-/// The input of the child, prepared by the shepherd.
+/// The data that the shepherd prepares for the child.
 #[derive(Debug)]
 pub struct ChildPlan<'a> {
     /// The launch order of schedd.
     pub launch: &'a Launch,
-    /// The account it runs as.
+    /// The account that the child runs as.
     pub account: &'a UserAccount,
     /// This host's short name.
     pub host: &'a str,
-    /// All the owner's groups, if the child must become the owner first.
+    /// All the owner's groups, if the child must change its user to the owner.
     pub groups: Option<Vec<Gid>>,
     /// The group to set if the child already runs as the owner.
     pub group: Option<u32>,
-    /// The job's private directory to start in, if it has one.
+    /// The job's private directory, in which the child starts, if the job has one.
     pub jobdir: Option<&'a Path>,
     /// The program to execute.
     pub program: ProgramToRun,
-    /// Its environment.
+    /// The environment of the program.
     pub environment: Environment,
-    /// Processors to bind to; empty for none.
+    /// The processors that the child is bound to; empty for all.
     pub processors: Vec<u16>,
     /// The shepherd's pid.
     pub shepherd: Pid,
@@ -63,8 +63,9 @@ pub struct ChildPlan<'a> {
 }
 
 impl ChildPlan<'_> {
-    /// Classifies a failure on a path. A missing home directory is the node's fault, since another
-    /// node may have it mounted. Anything missing below an existing home directory is the owner's.
+    /// Classifies a failure on a path as the owner's or the node's fault. A missing home directory
+    /// is the node's fault, because another node may have it mounted. A missing file below an
+    /// existing home directory is the owner's fault.
     fn fault(&self, what: &str, on: &Path, error: Errno) -> LaunchFault {
         let is_below_home = on.starts_with(&self.account.home) && is_gone(error);
         match LaunchFault::of(what, on, error) {
@@ -76,7 +77,7 @@ impl ChildPlan<'_> {
         }
     }
 
-    /// The submission host, if it is another host.
+    /// The submission host; None if that is this host or unknown.
     fn submit_host(&self) -> Option<String> {
         let mut entries = self.launch.environ.split(|&byte| byte == 0);
         let host =
@@ -86,7 +87,8 @@ impl ChildPlan<'_> {
     }
 }
 
-/// Checks the home directory of an account. The error states that it is missing on this host.
+/// Checks whether the home directory of an account exists. The error states that the directory is
+/// missing on this host.
 pub fn find_home(account: &UserAccount, host: &str) -> Result<(), String> {
     let UserAccount { name, home, .. } = account;
     match std::fs::metadata(home).map_err(errno) {
@@ -98,7 +100,7 @@ pub fn find_home(account: &UserAccount, host: &str) -> Result<(), String> {
     }
 }
 
-/// Whether the path does not exist, or its file server does not respond.
+/// Whether the error means that a path does not exist or that its file server does not respond.
 fn is_gone(error: Errno) -> bool {
     is_missing(error)
         || matches!(
@@ -107,14 +109,15 @@ fn is_gone(error: Errno) -> bool {
         )
 }
 
-/// Messages of the child to its shepherd.
+/// Messages from the child to the shepherd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChildMessage {
-    /// Carries the job's standard output.
+    /// The descriptor of the job's standard output, passed with this message.
     Output,
-    /// About to exec; carries the job's standard error.
+    /// The child is about to execute the program. The descriptor of the job's standard error is
+    /// passed with this message.
     Ready,
-    /// A stream is written to a temporary file, to be moved to its path at the end of the job.
+    /// A stream is written to a temporary file, which is moved to its final path when the job ends.
     Beside(Stream),
     /// A note for the owner; the start continues.
     Note(String),
@@ -122,10 +125,10 @@ pub enum ChildMessage {
     Failed(LaunchFault),
 }
 
-/// Becomes the job. Never returns: it executes the user's program or exits.
+/// Runs the child: executes the user's program, or reports the failure and exits. Never returns.
 pub fn run(plan: &ChildPlan, start: BorrowedFd) -> ! {
     let Err(fault) = become_job(plan, start);
-    // Goes to the job's error file if that is open, else to /dev/null.
+    // Standard error is the job's error file once that is open, and /dev/null before.
     let _ = io::stderr().write_all(format!("lanai: {}\n", fault.text()).as_bytes());
     if let Ok(bytes) = postcard::to_stdvec(&ChildMessage::Failed(fault)) {
         let _ = packet::send(start, &bytes, None, true);
@@ -135,12 +138,12 @@ pub fn run(plan: &ChildPlan, start: BorrowedFd) -> ! {
 
 fn become_job(plan: &ChildPlan, start: BorrowedFd) -> Result<Infallible, LaunchFault> {
     setsid().map_err(|e| LaunchFault::node("cannot start a session")(e.into()))?;
-    die_with(plan.shepherd)?;
+    die_with_shepherd(plan.shepherd)?;
     bind(&plan.processors).map_err(LaunchFault::node("cannot bind to processors"))?;
     if let Some(groups) = &plan.groups {
         user::become_user(plan.account, groups)
             .map_err(LaunchFault::node("cannot become the job's owner"))?;
-        die_with(plan.shepherd)?;
+        die_with_shepherd(plan.shepherd)?;
     }
     plan.group
         .map_or(Ok(()), user::take_group)
@@ -153,20 +156,21 @@ fn become_job(plan: &ChildPlan, start: BorrowedFd) -> Result<Infallible, LaunchF
             .map_err(LaunchFault::node("cannot use the terminal"))?,
         None => open_outputs(plan, start)?,
     }
-    enter(plan)?;
+    enter_workdir(plan)?;
     for (what, path) in &plan.program.needs {
-        executable(path).map_err(|e| plan.fault(what, path, e))?;
+        check_executable(path).map_err(|e| plan.fault(what, path, e))?;
     }
     report(start, ChildMessage::Output, io::stdout().as_fd())?;
     report(start, ChildMessage::Ready, io::stderr().as_fd())?;
     process::unblock_signals().map_err(LaunchFault::node("cannot unblock signals"))?;
     process::close_all_but(&[start]);
-    // noded's parent may have raised it for its own needs.
-    process::usual_descriptor_limit();
+    // noded may have inherited a higher limit on descriptors from its parent.
+    process::lower_descriptor_limit();
     if plan.screen.is_some() {
         await_client(start)?;
     }
-    limits::impose(&plan.launch.limits).map_err(LaunchFault::node("cannot set resource limits"))?;
+    limits::set_process_limits(&plan.launch.limits)
+        .map_err(LaunchFault::node("cannot set resource limits"))?;
     execute(plan)
 }
 
@@ -185,8 +189,8 @@ fn await_client(start: BorrowedFd) -> Result<(), LaunchFault> {
     }
 }
 
-/// Kills the job if its shepherd dies. A change of user clears this setting.
-fn die_with(shepherd: Pid) -> Result<(), LaunchFault> {
+/// Lets the kernel kill the job if its shepherd dies. A change of user clears this setting.
+fn die_with_shepherd(shepherd: Pid) -> Result<(), LaunchFault> {
     prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|e| LaunchFault::node("cannot start a session")(e.into()))?;
     if getppid() != shepherd {
@@ -237,17 +241,18 @@ fn open_outputs(plan: &ChildPlan, start: BorrowedFd) -> Result<(), LaunchFault> 
     Ok(())
 }
 
-/// The output files, opened as the owner.
+/// Opens the job's output files as the owner.
 struct Streams<'a> {
     plan: &'a ChildPlan<'a>,
     start: BorrowedFd<'a>,
-    /// Those written to temporary files.
+    /// The open streams that are written to temporary files.
     begun: Vec<Stream>,
 }
 
 impl Streams<'_> {
-    /// Opens an output file. If that fails through the owner's fault, opens one of the same name in
-    /// the home directory and notes it: a mistyped path must not lose the job's output.
+    /// Opens an output file. If that fails by the owner's fault, opens a file with the default name
+    /// in the home directory and reports that to the owner: the job's output must not be lost
+    /// because of a mistyped path.
     fn open(&mut self, what: &str, path: &Text, letter: char) -> Result<File, LaunchFault> {
         let (launch, home) = (self.plan.launch, &self.plan.account.home);
         let (ending, direct) = match letter {
@@ -292,7 +297,7 @@ fn errno(error: io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
-fn enter(plan: &ChildPlan) -> Result<(), LaunchFault> {
+fn enter_workdir(plan: &ChildPlan) -> Result<(), LaunchFault> {
     let workdir = &plan.launch.workdir;
     let path = match plan.jobdir {
         Some(own) => own,
@@ -300,7 +305,7 @@ fn enter(plan: &ChildPlan) -> Result<(), LaunchFault> {
         None => Path::new(OsStr::from_bytes(&workdir.0)),
     };
     chdir(path).map_err(|e| match plan.fault("working directory", path, e) {
-        // It existed on the submission host when the job was submitted.
+        // The directory existed on the submission host when the job was submitted.
         LaunchFault::Owner(why) if is_missing(e) && !path.starts_with(&plan.account.home) => {
             match plan.submit_host() {
                 Some(host) => LaunchFault::Node(format!("{why}; the job was submitted on {host}")),
@@ -315,7 +320,7 @@ fn is_missing(error: Errno) -> bool {
     matches!(error, Errno::ENOENT | Errno::ENOTDIR)
 }
 
-fn executable(path: &Path) -> Result<(), Errno> {
+fn check_executable(path: &Path) -> Result<(), Errno> {
     let kind = std::fs::metadata(path).map_err(errno)?;
     if kind.is_dir() {
         return Err(Errno::EISDIR);
@@ -342,7 +347,8 @@ fn execute(plan: &ChildPlan) -> Result<Infallible, LaunchFault> {
     Err(LaunchFault::of(what, &program.file, error))
 }
 
-/// The file itself if it is a path, else the candidates on the job's `PATH`.
+/// The files to try to execute: `file` if it contains a slash, else `file` in each directory of the
+/// job's `PATH`.
 fn candidates(file: &Path, environment: &Environment) -> Vec<PathBuf> {
     if file.as_os_str().as_bytes().contains(&b'/') {
         return vec![file.to_path_buf()];
@@ -362,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_searched_in_the_path_of_the_job() {
+    fn a_command_without_a_slash_is_searched_in_the_path_of_the_job() {
         let environment = Environment::from([(b"PATH".to_vec(), b"/a::/b".to_vec())]);
         let shown = |file| candidates(Path::new(file), &environment);
         assert_eq!(
@@ -374,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_names_the_operation_the_path_and_the_error() {
+    fn a_fault_contains_the_kind_of_file_its_path_and_the_error() {
         let fault = LaunchFault::of("interpreter", Path::new("/no/such"), Errno::ENOENT);
         assert_eq!(
             fault,

@@ -1,4 +1,5 @@
-//! Orders to a shepherd while its job runs: each is a line in the attempt's directory.
+//! Orders to a shepherd while its job runs. noded appends each order as a line to a file in the
+//! attempt's directory. If the disk is full, noded sends a bare signal instead.
 
 use crate::model::job::run_limits::{TimeLimits, Warning};
 use crate::model::text::Text;
@@ -17,36 +18,37 @@ pub enum Control {
     Times(TimeLimits),
     /// Suspend all processes.
     Suspend,
-    /// Resume all processes, bound to these processors if any are given.
+    /// Resume all processes. Bind them to these processors unless the list is empty.
     Resume(Vec<u16>),
     /// Write a line to the job's output files.
     Message {
-        /// Whether to standard output.
+        /// Whether to write to standard output.
         output: bool,
-        /// Whether to standard error.
+        /// Whether to write to standard error.
         errors: bool,
         /// The line.
         text: Text,
     },
 }
 
-/// How and why an attempt is to end.
+/// How an attempt is ended, and whether its job runs again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cancel {
-    /// Time before SIGKILL.
+    /// Time between the first signal and SIGKILL.
     pub grace: Span,
-    /// The first signal instead of SIGTERM, for jobs that handle one.
+    /// The signal that is sent first; None for SIGTERM.
     pub signal: Option<i32>,
-    /// Whether the job is to run again.
+    /// Whether the job runs again.
     pub again: bool,
 }
 
-/// Flag in the value of a bare signal: the job is to run again. The lower bits are the signal.
+/// Flag in the value of a bare signal: the job runs again. The lower bits are the signal that is
+/// sent to the job first.
 const AGAIN: i32 = 1 << 8;
 
 impl Cancel {
-    /// As text: `10000`, `10000 10`, `+10000 10`. The plus sign means that the job is to run again.
-    /// Shepherds of earlier versions ignore it and parse the same number.
+    /// The cancel as text: `10000`, `10000 10`, `+10000 10`. The plus sign means that the job runs
+    /// again. Shepherds of earlier versions ignore the sign and parse the same number.
     pub fn words(self) -> String {
         let sign = if self.again { "+" } else { "" };
         let signal = self
@@ -55,7 +57,8 @@ impl Cancel {
         format!("{sign}{}{signal}", self.grace.0)
     }
 
-    /// A forced end: processes are killed at once, and the shepherd after a time limit.
+    /// The cancel of a job deleted by force: its processes are killed at once, and its shepherd
+    /// after a time limit.
     pub const FORCED: Cancel = Cancel {
         grace: Span(0),
         signal: Some(SIGKILL),
@@ -80,12 +83,13 @@ impl Cancel {
         })
     }
 
-    /// The parts that fit into a bare signal's value: all but the grace.
+    /// The value of a bare signal with all parts of the cancel except the grace time.
     pub fn value(self) -> i32 {
         self.signal.unwrap_or(0) & (AGAIN - 1) | if self.again { AGAIN } else { 0 }
     }
 
-    /// Decodes the value of a bare signal. A noded of an earlier version sends 0.
+    /// Decodes the value of a bare signal, which does not contain the grace time. A noded of an
+    /// earlier version sends 0.
     pub fn of_value(value: i32, grace: Span) -> Cancel {
         let signal = Some(value & (AGAIN - 1)).filter(|signal| *signal > 0);
         Cancel {
@@ -97,7 +101,7 @@ impl Cancel {
 }
 
 impl Control {
-    /// The order as a line.
+    /// The order as a line of text.
     pub fn line(&self) -> String {
         match self {
             Control::Cancel(cancel) => format!("cancel {}", cancel.words()),
@@ -118,7 +122,7 @@ impl Control {
                     span_word(*cput)
                 )
             }
-            // In hexadecimal, since the text may contain newlines.
+            // The text is written in hexadecimal, because it may contain newlines.
             Control::Message {
                 output,
                 errors,
@@ -161,7 +165,7 @@ impl Control {
     }
 }
 
-/// `0,2,3`, or `any` for none.
+/// Processor numbers as text: `0,2,3`, or `any` if the list is empty.
 fn words(cpus: &[u16]) -> String {
     let numbers: Vec<String> = cpus.iter().map(u16::to_string).collect();
     if numbers.is_empty() {
@@ -189,7 +193,7 @@ fn parse_times(text: &str) -> Option<TimeLimits> {
     let [walltime, cput, warning] = words[..] else {
         return None;
     };
-    // An unreadable part makes the whole unreadable.
+    // An invalid warning makes the whole line invalid.
     let warning = match warning {
         Some(word) => Some(read_warning(word)?),
         None => None,
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_version_reads_the_same_grace() {
+    fn an_earlier_version_parses_the_same_grace_time() {
         let cancel = Cancel {
             grace: Span(10_000),
             signal: None,
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_signal_carries_all_but_the_grace() {
+    fn a_bare_signal_carries_all_but_the_grace_time() {
         for (signal, again) in [
             (None, false),
             (Some(9), true),

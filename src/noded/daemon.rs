@@ -30,10 +30,11 @@ mod connections;
 
 mod orders;
 
-/// Time limit for the greeting on a connection.
+/// Time limit for the greeting, which is the first order on a connection.
 const GREETING_TIMEOUT: Span = Span::seconds(10);
-/// Interval of usage checks, and of repeated reports of unconfirmed ends.
+/// Interval of periodic checks, such as reading the usage of running jobs.
 const CHECK_INTERVAL: Span = Span::seconds(10);
+/// Interval of repeated reports of ends that schedd has not confirmed.
 const REPEAT_INTERVAL: Span = Span::seconds(30);
 
 /// Runs noded until it is ordered to exit.
@@ -42,7 +43,8 @@ pub fn main(args: NodedArgs) -> Result<()> {
     let state = std::path::absolute(args.state.clone().unwrap_or(home.node()))?;
     let path = args.socket.clone();
     let path = std::path::absolute(path.unwrap_or(home.runtime.join("noded.sock")))?;
-    // Other users pass through some of these directories; private files have their own modes.
+    // Other users need access to some of the directories that noded creates. Private files get
+    // stricter modes.
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let ready = if args.foreground {
         None
@@ -68,19 +70,19 @@ struct Daemon {
     boot: String,
     /// The identity of the state directory.
     directory: String,
-    /// Why schedd has refused this noded; None once it is admitted.
+    /// Why schedd refused this noded; None if schedd accepts it.
     refused: Option<String>,
     epoch: u64,
     path: PathBuf,
     listener: UnixListener,
-    /// Mode of the socket: 0666 if schedd runs as another user (`--schedd-uid`), else 0600. Each
-    /// connection's user is checked, too.
+    /// Mode of the socket: 0666 with `--schedd-uid`, else 0600. noded also checks the user of each
+    /// connection.
     socket_mode: u32,
     signals: SignalFd,
     /// Processes of jobs that request tasks.
     task_clients: TaskClients,
     connections: BTreeMap<u64, Connection>,
-    /// The connection of schedd.
+    /// The number of schedd's connection, if schedd is connected.
     schedd: Option<u64>,
     schedd_uids: Vec<u32>,
     idle_limit: Option<Span>,
@@ -92,9 +94,9 @@ struct Daemon {
     checkpoints: Option<CheckpointCommands>,
     notifications: Notifications,
     host: String,
-    /// Measures the use of the host; None if it is not measured.
+    /// Measures the use of the host; None on hollow nodes.
     gauge: Option<Gauge>,
-    next_round: Span,
+    next_check: Span,
     next_repeat: Span,
     stopping: bool,
 }
@@ -118,7 +120,7 @@ impl Daemon {
         match source {
             PollSource::Spawner => self.attempts.read_messages(&mut self.poller),
             PollSource::OldSpawner(_) => self.attempts.read_old_messages(source, &mut self.poller),
-            PollSource::OldBuilders(number) => self
+            PollSource::OldLaunches(number) => self
                 .attempts
                 .resolve_doubtful_launches(number, &mut self.poller),
             PollSource::SpawnerEnded => self
@@ -135,8 +137,8 @@ impl Daemon {
                     .read_signal()
                     .is_ok_and(|signal| signal.is_some())
             }
-            PollSource::Guest(number) => self.read_orders(number),
-            // check_times handles program output, after each wait.
+            PollSource::Connection(number) => self.read_orders(number),
+            // `check_times` handles the output of programs after each wait.
             PollSource::Program => {}
             PollSource::TaskListener => self.task_clients.admit(&mut self.poller),
             PollSource::TaskClient(number) => {
@@ -157,8 +159,8 @@ impl Daemon {
         );
         reports.extend(self.notifications.take_reports());
         for report in reports {
-            // Without a schedd, reports are dropped: the next one gets an inventory of the
-            // attempts, and repeats its open orders.
+            // Without a connected schedd, reports are dropped. A schedd that connects gets an
+            // inventory of the attempts, and repeats its unfinished orders.
             if let Some(number) = self.schedd {
                 self.send(number, &report);
             }
@@ -178,7 +180,7 @@ impl Daemon {
             .map(|(_, connection)| connection.since.0 + GREETING_TIMEOUT.0)
             .min();
         let idle = match self.idle_limit {
-            Some(limit) if self.idle() => Some(self.idle_since.0 + limit.0),
+            Some(limit) if self.is_idle() => Some(self.idle_since.0 + limit.0),
             _ => None,
         };
         let ends = self.attempts.next_end().map(|end| end.0);
@@ -204,7 +206,7 @@ impl Daemon {
             hooks,
             checkpoints,
             stops,
-            Some(self.next_round.0),
+            Some(self.next_check.0),
         ]
         .into_iter()
         .flatten()
@@ -212,20 +214,20 @@ impl Daemon {
         next.unwrap_or(now).saturating_sub(now).max(0)
     }
 
-    fn idle(&self) -> bool {
-        self.schedd.is_none() && self.attempts.idle()
+    fn is_idle(&self) -> bool {
+        self.schedd.is_none() && self.attempts.is_idle()
     }
 
     fn check_times(&mut self) {
         let now = clock::monotonic();
         self.attempts.end_hollow_jobs();
         self.attempts.check_stops(now);
-        if !self.idle() {
+        if !self.is_idle() {
             self.idle_since = now;
         }
         self.stopping |= self
             .idle_limit
-            .is_some_and(|limit| self.idle() && now.0 - self.idle_since.0 >= limit.0);
+            .is_some_and(|limit| self.is_idle() && now.0 - self.idle_since.0 >= limit.0);
         let late = self.connections.iter().filter(|(number, connection)| {
             self.schedd != Some(**number) && now.0 - connection.since.0 >= GREETING_TIMEOUT.0
         });
@@ -233,7 +235,7 @@ impl Daemon {
         for number in slow {
             self.close(
                 number,
-                &FrameError::Io(std::io::Error::other("it sent no greeting in time")),
+                &FrameError::Io(std::io::Error::other("no greeting arrived in time")),
             );
         }
         let attempts = &self.attempts;
@@ -246,8 +248,8 @@ impl Daemon {
             checkpoints.update(now, &mut self.attempts, &mut self.poller);
         }
         self.notifications.update(now);
-        if now >= self.next_round {
-            self.next_round = Span(now.0 + CHECK_INTERVAL.0);
+        if now >= self.next_check {
+            self.next_check = Span(now.0 + CHECK_INTERVAL.0);
             self.attempts.check_all(&mut self.poller);
             if self.measure() {
                 self.report_nodes();
@@ -257,7 +259,7 @@ impl Daemon {
         }
         if now >= self.next_repeat {
             self.next_repeat = Span(now.0 + REPEAT_INTERVAL.0);
-            self.attempts.repeat();
+            self.attempts.repeat_ends();
         }
     }
 
@@ -268,7 +270,8 @@ impl Daemon {
         };
         let before = self.nodes.clone();
         for node in &mut self.nodes {
-            // For nodes without listed GPUs, schedd decides which ones they have.
+            // A node that lists no GPUs reports all GPUs in use: schedd decides which of them the
+            // node has.
             node.gpus_outside = used.iter().copied().collect();
             if !node.gpus.is_empty() {
                 node.gpus_outside
@@ -280,13 +283,13 @@ impl Daemon {
         }
     }
 
-    /// Runs the periodic hooks that are due, and reports their failures.
+    /// Runs the periodic hooks that are due. Reports failures that make this host unfit for jobs.
     fn run_hooks(&mut self, now: Span) {
         let Some(periodic) = &mut self.periodic else {
             return;
         };
         periodic.run_due(now, &self.host, &self.nodes, &mut self.poller);
-        // Without a schedd, these failures are dropped: later ones are reported again.
+        // Without a connected schedd, these failures are dropped. Later failures are reported.
         let unfit = periodic.take_unfit();
         for (number, why) in self
             .schedd
@@ -297,14 +300,15 @@ impl Daemon {
         }
     }
 
-    /// Measures the use of the host. Returns whether it has changed noticeably.
+    /// Measures the use of the host. Returns whether the use has changed noticeably since the last
+    /// report.
     fn measure(&mut self) -> bool {
         let measured = self
             .gauge
             .as_mut()
             .and_then(|gauge| Measured::now().filter(|now| gauge.is_news(*now)));
         if let Some(measured) = measured {
-            gauge::note(&mut self.nodes, measured);
+            gauge::set_use(&mut self.nodes, measured);
         }
         measured.is_some()
     }

@@ -1,15 +1,16 @@
 //! A job's output files while it runs, and their delivery at its end.
 //!
-//! A file at its final path is complete: programs wait for a job by waiting for its files. So a
-//! stream is written next to it, `job.o12` as `job.o12.part`, which can be read meanwhile, and is
-//! renamed at the end. An earlier file stays until then. Jobs with the same output file write
-//! separate ones, and the job that ends last wins.
+//! A file at its final path is complete, because programs wait for a job by waiting for its files.
+//! So a job writes its output to a temporary file next to the final path: `job.o12.part` for
+//! `job.o12`. Users can read the temporary file while the job runs. When the job ends, the file is
+//! renamed, and replaces an earlier file at the final path. Jobs with the same output path write
+//! different temporary files; the output of the job that ends last remains.
 //!
-//! Each attempt of a job creates a new file and takes over the name from an earlier attempt. The
-//! earlier one may still run unnoticed on another host of a shared file system; it then delivers
-//! nothing.
+//! Each attempt of a job creates a new temporary file that replaces the file of an earlier attempt.
+//! The earlier attempt may still run unnoticed on another host with the same file system. That
+//! attempt delivers nothing.
 //!
-//! All of this runs as the owner.
+//! All functions run as the job's owner.
 
 use crate::model::text::Text;
 use crate::wire::order::Launch;
@@ -29,17 +30,17 @@ use std::path::{Path, PathBuf};
 /// An open output stream.
 #[derive(Debug)]
 pub struct Opened {
-    /// Its file.
+    /// The file that the job writes.
     pub file: File,
-    /// The stream to deliver at the end of the job; None if it is in place.
+    /// The stream to deliver at the end of the job; None if the file is at its final path.
     pub stream: Option<Stream>,
 }
 
-/// A stream that is written next to its final path.
+/// A stream that is written to a temporary file next to its final path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
     place: Text,
-    /// Device and inode of its file, since the name may be taken over.
+    /// Device and inode of the temporary file: another attempt may replace the file of that name.
     file: (u64, u64),
 }
 
@@ -52,23 +53,23 @@ impl Stream {
         })
     }
 
-    /// Its final path.
+    /// The final path.
     pub fn place(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.place.0))
     }
 
-    /// Whether its file is at the final path.
+    /// Whether the stream's file is at the final path.
     pub fn is_at_place(&self) -> bool {
-        fs::symlink_metadata(self.place()).is_ok_and(|found| self.is(&found))
+        fs::symlink_metadata(self.place()).is_ok_and(|found| self.is_file(&found))
     }
 
-    fn is(&self, found: &Metadata) -> bool {
+    fn is_file(&self, found: &Metadata) -> bool {
         self.file == (found.dev(), found.ino())
     }
 }
 
-/// Opens a stream with the final path `path`; with `direct` it is written there from the start.
-/// `begun` are the streams that the process has open already.
+/// Opens a stream with the final path `path`. With `direct`, a script's stream is written to that
+/// path from the start. `begun` contains the streams that the process has already open.
 pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Result<Opened, Errno> {
     let is_script = launch.place.task == 0;
     let opened = if is_script && direct {
@@ -87,7 +88,7 @@ pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Res
     }
 }
 
-/// Opens a file at its final path. Creates it if it is missing.
+/// Opens the file at a final path. Creates the file if it is missing.
 pub fn open_at_place(path: &Path, truncate: bool) -> Result<File, Errno> {
     appending(
         File::options().create(true).truncate(truncate).mode(0o666),
@@ -96,16 +97,16 @@ pub fn open_at_place(path: &Path, truncate: bool) -> Result<File, Errno> {
     )
 }
 
-/// Moves a stream to its final path; an error names the remaining file. A missing temporary file is
-/// no error, since it was delivered with the other stream or removed by a user; a missing directory
-/// is one.
+/// Moves a stream's temporary file to the final path. An error contains the path of the temporary
+/// file. A missing temporary file is no error: it was delivered with the job's other stream, or
+/// removed by a user. A missing directory is an error.
 pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
     let place = stream.place();
     let Some(part) = part_path(place, launch) else {
         return Ok(());
     };
     let delivered = fs::symlink_metadata(&part).and_then(|found| {
-        if stream.is(&found) {
+        if stream.is_file(&found) {
             fs::rename(&part, place).map(|()| true)
         } else {
             Ok(stream.is_at_place())
@@ -128,7 +129,7 @@ pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
     }
 }
 
-/// The message for an undelivered stream. It does not access the file system.
+/// The message for an undelivered stream. This function does not access the file system.
 pub fn not_delivered(stream: &Stream, launch: &Launch, why: &str) -> String {
     let place = stream.place();
     let part = part_path(place, launch).unwrap_or_else(|| place.to_path_buf());
@@ -139,8 +140,9 @@ pub fn not_delivered(stream: &Stream, launch: &Launch, why: &str) -> String {
     )
 }
 
-/// The temporary file for a script's stream. None if the stream must be written at its final path:
-/// the file there is special or cannot be replaced unnoticed, or none can be created next to it.
+/// Opens the temporary file for a script's stream. None if the stream must be written at its final
+/// path: the existing file is special, has other links or belongs to another user, or no temporary
+/// file can be created.
 fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     let place = resolve_links(path)?;
     let part = part_path(&place, launch)?;
@@ -157,7 +159,7 @@ fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
         made => made.ok(),
     }?;
     if let Some(old) = old {
-        // The group is set first: until then the mode would grant rights to another group.
+        // Set the group before the mode, which would grant rights to the wrong group.
         let _ = fchown(&file, None, Some(old.gid()));
         file.set_permissions(old.permissions()).ok()?;
     }
@@ -168,14 +170,14 @@ fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     })
 }
 
-/// The temporary file, if it belongs to a stream that this process has open already.
+/// Opens the temporary file again if it belongs to a stream that this process has already open.
 fn begun_at(part: &Path, begun: &[Stream]) -> Option<Opened> {
     if begun.is_empty() {
         return None;
     }
     let file = existing_part(part)?;
     let found = file.metadata().ok()?;
-    let stream = begun.iter().find(|stream| stream.is(&found))?;
+    let stream = begun.iter().find(|stream| stream.is_file(&found))?;
     Some(Opened {
         file,
         stream: Some(stream.clone()),
@@ -186,8 +188,8 @@ fn make(part: &Path) -> Result<File, Errno> {
     appending(File::options().create_new(true).mode(0o666), 0, part)
 }
 
-/// A new file that replaces the one of an earlier attempt. It is created before the old one is
-/// removed, so that it has another inode.
+/// Creates a temporary file that replaces the file of an earlier attempt. The new file is created
+/// before the old file is removed, so that their inodes differ.
 fn replace_part(part: &Path, launch: &Launch) -> Option<File> {
     existing_part(part)?;
     let mut own = part.as_os_str().to_os_string();
@@ -199,8 +201,8 @@ fn replace_part(part: &Path, launch: &Launch) -> Option<File> {
     Some(file)
 }
 
-/// The current file of the script's stream, for a task to append to. None if this host does not
-/// share the script's files.
+/// Opens the temporary file of the script's stream, to which a task appends. None if the file does
+/// not exist, for instance because the script runs on a host with other files.
 fn join_script(path: &Path, launch: &Launch) -> Option<Opened> {
     let file = existing_part(&part_path(&resolve_links(path)?, launch)?)?;
     Some(Opened { file, stream: None })
@@ -211,18 +213,18 @@ fn is_replaceable(found: &Metadata, place: &Path) -> bool {
     own && eaccess(place, AccessFlags::W_OK).is_ok()
 }
 
-/// The temporary file of another process of the job or of an earlier attempt, unless another user
-/// made it.
+/// Opens an existing temporary file, which another process of the job or an earlier attempt has
+/// created. None if the file is missing, belongs to another user, is special or has other links.
 fn existing_part(part: &Path) -> Option<File> {
     let file = appending(&mut File::options(), libc::O_NOFOLLOW, part).ok()?;
     let found = file.metadata().ok()?;
     (found.is_file() && found.uid() == geteuid().as_raw() && found.nlink() == 1).then_some(file)
 }
 
-/// Opens a file for appending, so that joined streams and the tasks of a job do not overwrite each
-/// other.
+/// Opens a file for appending. So joined streams, and the streams of a job's tasks, do not
+/// overwrite each other.
 fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File, Errno> {
-    // A FIFO without a reader is an error; do not block on it.
+    // O_NONBLOCK: a FIFO without a reader causes an error instead of blocking.
     let flags = flags | libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
     let file = options
         .write(true)
@@ -233,9 +235,9 @@ fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File,
     Ok(file)
 }
 
-/// The file that a path leads to, which need not exist: a link must not be replaced, and renaming
-/// works only within a file system. The kernel resolves the links, because it may refuse to:
-/// `fs.protected_symlinks` prevents following links of others in /tmp. None if it refuses.
+/// The path without symbolic links of a file that need not exist. A link must not be replaced, and
+/// renaming works only within a file system. The kernel resolves the links. None if the kernel
+/// refuses: `fs.protected_symlinks` prevents following other users' links in /tmp.
 fn resolve_links(path: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         return Some(path.to_path_buf());
@@ -251,8 +253,9 @@ fn resolve_links(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The file that a dangling link would create. Only creating it shows whether the kernel follows
-/// the link. It is removed at once, because an incomplete file must not be at its final path.
+/// The path of the file that opening a dangling link creates. Only creating the file shows whether
+/// the kernel follows the link. The file is removed at once, because an incomplete file must not be
+/// at its final path.
 fn resolve_dangling(path: &Path) -> Option<PathBuf> {
     let flags = libc::O_NOCTTY | libc::O_NONBLOCK;
     let file = File::options()
@@ -269,15 +272,15 @@ fn resolve_dangling(path: &Path) -> Option<PathBuf> {
     Some(place)
 }
 
-/// The path of an open file, unless another file has that path now.
+/// The path of an open file; None if that path leads to another file.
 fn real_path(file: &File) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     let (found, there) = (file.metadata().ok()?, fs::symlink_metadata(&path).ok()?);
     ((found.dev(), found.ino()) == (there.dev(), there.ino())).then_some(path)
 }
 
-/// `job.o12.part` for a job's default file; for others, with the job's number: `log.12.part` or
-/// `log.12.3.part`.
+/// The path of a temporary file: `job.o12.part` for a job's default output file. For other output
+/// files, the name contains the job's number: `log.12.part`, or `log.12.3.part` for a subjob.
 fn part_path(place: &Path, launch: &Launch) -> Option<PathBuf> {
     let name = place.file_name()?;
     let own = ['o', 'e'].map(|letter| launch.job.output_file(&launch.name, letter));
@@ -297,8 +300,8 @@ fn part_path(place: &Path, launch: &Launch) -> Option<PathBuf> {
     Some(place.with_file_name(part))
 }
 
-/// The final path of a stream. In a directory it is `<full id>.<ending>`; a relative path starts at
-/// the home directory.
+/// The final path of a stream. A relative `path` starts at the home directory. If `path` is a
+/// directory, the file in it is named `<full id>.<ending>`.
 pub fn place(path: &[u8], home: &Path, full_id: &str, ending: &str) -> PathBuf {
     let path = home.join(OsStr::from_bytes(path));
     if path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
@@ -322,7 +325,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    /// A test directory, and the job that writes there.
+    /// A test directory, and the job that writes its output to it.
     struct Writing {
         folder: tempfile::TempDir,
         launch: Launch,
@@ -353,7 +356,7 @@ mod tests {
             names
         }
 
-        /// Opens a stream and writes this text. Returns the stream to deliver.
+        /// Opens a stream and writes `text`. Returns the stream to deliver.
         fn write(&self, name: &str, text: &str) -> Option<Stream> {
             self.write_as(&self.launch, name, text)
         }
@@ -414,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn of_jobs_with_the_same_file_the_last_to_end_wins() {
+    fn the_output_of_the_last_job_to_end_replaces_that_of_other_jobs() {
         let at = Writing::of(JobId::job(12));
         let other = Launch {
             job: JobId::job(13),
@@ -484,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_attempt_cannot_change_or_deliver_the_file_of_the_next() {
+    fn an_earlier_attempt_cannot_change_or_replace_the_file_of_the_next() {
         let at = Writing::of(JobId::job(12));
         let mut unseen = open(&at.path("log"), &at.launch, false, &[]).unwrap();
         let next = at
@@ -548,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn special_and_linked_files_are_written_in_place() {
+    fn special_and_hard_linked_files_are_written_at_their_paths() {
         let at = Writing::of(JobId::job(12));
         assert!(
             open(Path::new("/dev/null"), &at.launch, false, &[])
@@ -571,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_files_with_the_name_of_a_part_file_are_not_written() {
+    fn links_and_directories_with_the_name_of_a_part_file_are_not_written() {
         let at = Writing::of(JobId::job(12));
         let files = ["diary", "letter"];
         files
@@ -602,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_a_directory_is_named_after_the_job_and_a_relative_path_starts_at_home() {
+    fn a_file_in_a_directory_has_the_job_id_as_name_and_a_relative_path_starts_at_home() {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join("logs")).unwrap();
         let at = |path: &str| place(path.as_bytes(), home.path(), "12.here", "OU");
@@ -617,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_appends_to_the_part_file_of_its_script_else_to_the_final_file() {
+    fn a_task_appends_to_the_part_file_of_its_script_or_to_the_final_file() {
         let at = Writing::of(JobId::job(12));
         let task = Launch {
             place: TaskPlace {
@@ -642,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn an_undeliverable_stream_is_reported_and_kept() {
+    fn delivery_to_a_directory_is_an_error_and_keeps_the_part_file() {
         let at = Writing::of(JobId::job(12));
         let place = at.write("log", "text").unwrap();
         fs::create_dir(at.path("log")).unwrap();

@@ -1,8 +1,8 @@
-//! Variables for scripts written for TORQUE and Grid Engine, in addition to PBS's own.
+//! Variables for scripts written for TORQUE and Grid Engine, in addition to PBS's variables.
 //!
-//! TORQUE's variables are set for every job. Grid Engine's names are in use elsewhere (`JOB_ID`,
-//! `QUEUE`), so they are set only for jobs submitted with Grid Engine options: qsub marks these
-//! with `SGE_O_WORKDIR`.
+//! TORQUE's variables are set for every job. Other programs also use variables with Grid Engine's
+//! names (`JOB_ID`, `QUEUE`). So Grid Engine's variables are set only for jobs submitted with Grid
+//! Engine options, which qsub marks with the variable `SGE_O_WORKDIR`.
 
 use super::variables::{Environment, here, parse_environ};
 use crate::model::job::NodeShare;
@@ -11,14 +11,15 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The mark of a job submitted with Grid Engine options.
+/// The variable that marks a job submitted with Grid Engine options.
 const MARK: &[u8] = b"SGE_O_WORKDIR";
 
-/// Names of the files for `PBS_GPUFILE` and `PE_HOSTFILE`, next to the node file.
+/// Name of the file for `PBS_GPUFILE`, next to the node file.
 const GPU_FILE: &str = "gpus";
+/// Name of the file for `PE_HOSTFILE`, next to the node file.
 const HOST_FILE: &str = "hosts";
 
-/// The additional files next to the node file: name and text.
+/// The additional files next to the node file, as name and text.
 pub fn files(launch: &Launch) -> Vec<(&'static str, String)> {
     let mut files = Vec::new();
     if launch.shares.iter().any(|share| !share.gpus.is_empty()) {
@@ -30,7 +31,8 @@ pub fn files(launch: &Launch) -> Vec<(&'static str, String)> {
     files
 }
 
-/// Sets the variables of both systems. `nodes` is the node file.
+/// Sets TORQUE's and, for a marked job, Grid Engine's variables. `nodes` is the path of the node
+/// file.
 pub fn set_variables(environment: &mut Environment, launch: &Launch, nodes: &Path) {
     let mut set = |name: &str, value: String| environment.insert(name.into(), value.into_bytes());
     if let Some(index) = launch.job.index() {
@@ -48,7 +50,7 @@ pub fn set_variables(environment: &mut Environment, launch: &Launch, nodes: &Pat
             .to_string(),
     );
     if here(&launch.shares).any(|share| !share.gpus.is_empty()) {
-        environment.insert("PBS_GPUFILE".into(), beside(nodes, GPU_FILE));
+        environment.insert("PBS_GPUFILE".into(), path_next_to(nodes, GPU_FILE));
     }
     if is_marked(environment) {
         set_grid_engine(environment, launch, nodes);
@@ -85,19 +87,19 @@ fn set_grid_engine(environment: &mut Environment, launch: &Launch, nodes: &Path)
             .entry(name.into())
             .or_insert_with(|| b"undefined".to_vec());
     }
-    environment.insert("PE_HOSTFILE".into(), beside(nodes, HOST_FILE));
+    environment.insert("PE_HOSTFILE".into(), path_next_to(nodes, HOST_FILE));
 }
 
 fn is_marked(environment: &Environment) -> bool {
     environment.contains_key(MARK)
 }
 
-fn beside(nodes: &Path, name: &str) -> Vec<u8> {
+fn path_next_to(nodes: &Path, name: &str) -> Vec<u8> {
     let file: PathBuf = nodes.with_file_name(name);
     file.as_os_str().as_bytes().to_vec()
 }
 
-/// The number of slots of a share: its ncpus.
+/// The number of slots of a share, which is the ncpus of the share.
 fn processors(share: &NodeShare) -> u64 {
     let given = share
         .taken
@@ -109,7 +111,7 @@ fn processors(share: &NodeShare) -> u64 {
         .unwrap_or(0)
 }
 
-/// A line per GPU, in TORQUE's format.
+/// The text of `PBS_GPUFILE`: a line per GPU, in TORQUE's format.
 fn gpu_file(shares: &[NodeShare]) -> String {
     let mut lines = String::new();
     for share in shares {
@@ -120,8 +122,8 @@ fn gpu_file(shares: &[NodeShare]) -> String {
     lines
 }
 
-/// A line per host, in Grid Engine's format: host, slots, queue@host, and `UNDEFINED` for the
-/// processors.
+/// The text of `PE_HOSTFILE`, in Grid Engine's format: a line per host with host, slots,
+/// queue@host, and `UNDEFINED` for the processors.
 fn host_file(launch: &Launch) -> String {
     let mut hosts: Vec<(&str, u64)> = Vec::new();
     for share in &launch.shares {
@@ -144,7 +146,7 @@ mod tests {
     use crate::model::resource::ResourceValue;
     use crate::model::time::Span;
 
-    fn built(launch: &Launch) -> Environment {
+    fn environment_of(launch: &Launch) -> Environment {
         let mut environment = parse_environ(&launch.environ);
         set_variables(&mut environment, launch, Path::new("/f/nodes"));
         environment
@@ -157,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn every_job_gets_the_variables_of_torque_and_marked_jobs_those_of_grid_engine() {
+    fn an_unmarked_job_gets_only_variables_of_torque() {
         let mut launch = launch();
         (launch.job, launch.walltime) = (JobId::element(7, 3), Some(Span::seconds(90)));
-        let plain = built(&launch);
+        let plain = environment_of(&launch);
         let found = |name| value(&plain, name);
         assert_eq!(
             (
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_grid_engine_options_gets_its_slots_and_hosts() {
+    fn a_marked_job_gets_variables_of_grid_engine() {
         let mut launch = launch();
         launch.environ = b"SGE_O_WORKDIR=/w\0SGE_TASK_LAST=9\0JOB_ID=x\0".to_vec();
         launch.shares[0]
@@ -190,7 +192,7 @@ mod tests {
             ..launch.shares[0].clone()
         });
         launch.shares.push(launch.shares[0].clone());
-        let environment = built(&launch);
+        let environment = environment_of(&launch);
         for (name, expected) in [
             ("JOB_ID", "1"),
             ("NSLOTS", "6"),

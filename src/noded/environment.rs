@@ -13,34 +13,37 @@ use std::path::Path;
 /// The default `PATH` of a job.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The sources of a job's environment, besides its launch order.
+/// The sources of a job's environment, in addition to the job's launch order.
 #[derive(Debug)]
 pub struct EnvironmentSource<'a> {
-    /// The account it runs as.
+    /// The account that the job runs as.
     pub account: &'a UserAccount,
-    /// Its node file.
+    /// The job's node file.
     pub nodes: &'a Path,
-    /// Its job directory: the home directory or a private one.
+    /// The job directory: the owner's home directory or a private directory.
     pub jobdir: &'a Path,
-    /// Its private directory for temporary files.
+    /// The job's directory for temporary files.
     pub tmpdir: &'a Path,
-    /// Its secret.
+    /// The cookie of the attempt: a secret random value with which processes prove that they
+    /// belong to the job.
     pub cookie: &'a str,
-    /// Whether the host has GPUs, which a job without any must not see.
+    /// Whether the host has GPUs, which a job without GPUs must not see.
     pub gpus: bool,
-    /// Whether these are AMD GPUs.
+    /// Whether the host has AMD GPUs.
     pub amd: bool,
     /// The `LANAI_HOME` to set, if any.
     pub home: Option<&'a Path>,
     /// The socket for task requests.
     pub tasks: &'a Path,
-    /// Its checkpoint directory, if the site checkpoints jobs.
+    /// The job's checkpoint directory, if the site checkpoints jobs.
     pub checkpoint: Option<&'a Path>,
-    /// The directory to append to its `PATH`, unless its login shell does so after the profile.
+    /// The directory of commands to append to `PATH`. None if the default `PATH` contains it, or if
+    /// the job's login shell appends it after reading the profile.
     pub commands: Option<&'a Path>,
 }
 
-/// The environment: the submitted variables, then those of the node.
+/// The environment of a script or task: the submitted variables, then the variables of the node,
+/// which replace them.
 pub fn of(launch: &Launch, source: &EnvironmentSource) -> Environment {
     let mut environment = match launch.place.task {
         0 => of_script(launch, source),
@@ -52,7 +55,7 @@ pub fn of(launch: &Launch, source: &EnvironmentSource) -> Environment {
     environment
 }
 
-/// Appends a directory to `PATH`, so that it hides no program of the user.
+/// Appends a directory to `PATH`. At the end of `PATH`, the directory hides no program of the user.
 fn append_to_path(environment: &mut Environment, folder: &Path) {
     let folder = folder.as_os_str().as_bytes();
     let path = environment
@@ -94,8 +97,8 @@ fn of_script(launch: &Launch, source: &EnvironmentSource) -> Environment {
     set("PBS_VNODENUM", b"0");
     set("PBS_TASKNUM", b"1");
     set("LANAI_TASKS", source.tasks.as_os_str().as_bytes());
-    // Counts all starts of the job from 1, also after qalter --retry, so that scripts can use it in
-    // file names.
+    // The number of this start of the job, from 1. qalter --retry does not reset it, so scripts can
+    // use it in file names.
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
     if let Some(folder) = source.checkpoint {
         set("LANAI_CHECKPOINT", folder.as_os_str().as_bytes());
@@ -123,8 +126,8 @@ fn of_script(launch: &Launch, source: &EnvironmentSource) -> Environment {
     environment
 }
 
-/// The environment of a task: the environment of the requesting process, then the variables of the
-/// node.
+/// The environment of a task: the environment of the process that requested the task, then the
+/// variables of the node, which replace them.
 fn of_task(launch: &Launch, source: &EnvironmentSource) -> Environment {
     let mut environment = parse_environ(&launch.environ);
     let place = &launch.place;
@@ -147,7 +150,8 @@ fn of_task(launch: &Launch, source: &EnvironmentSource) -> Environment {
     environment
 }
 
-/// Sets TORQUE's job size: hosts, lines in the node file, lines of the first host.
+/// Sets TORQUE's variables for the job's size: number of hosts, of lines in the node file, and of
+/// lines of the first host.
 fn count_nodes(environment: &mut Environment, shares: &[NodeShare]) {
     let hosts: BTreeSet<&str> = shares.iter().map(|share| share.host.as_str()).collect();
     let processes = shares.iter().map(|share| u64::from(share.mpiprocs));
@@ -161,7 +165,7 @@ fn count_nodes(environment: &mut Environment, shares: &[NodeShare]) {
     }
 }
 
-/// Sets the job's resources on this host, for a nested Lanai.
+/// Sets the variable with the job's resources on this host, for a Lanai that runs inside the job.
 fn set_grant(environment: &mut Environment, shares: &[NodeShare]) {
     environment.insert(
         grant::VARIABLE.into(),
@@ -171,8 +175,8 @@ fn set_grant(environment: &mut Environment, shares: &[NodeShare]) {
 
 /// Restricts a job to its granted GPUs.
 ///
-/// AMD's libraries also use NVIDIA's variable and apply it after ROCr's: with both set, most of the
-/// granted GPUs would be hidden.
+/// AMD's libraries also read NVIDIA's variable, and apply it to the GPUs that ROCr's variable
+/// leaves visible. With both variables set, most of the granted GPUs would be hidden.
 fn set_gpus(environment: &mut Environment, launch: &Launch, source: &EnvironmentSource) {
     let requested = launch.shares.iter().flat_map(|share| &share.taken);
     let requested = requested
@@ -182,7 +186,7 @@ fn set_gpus(environment: &mut Environment, launch: &Launch, source: &Environment
         .flat_map(|share| &share.gpus)
         .map(u16::to_string)
         .collect();
-    // A job that requested GPUs but got no numbers is on a node that does not assign them.
+    // If a job requested GPUs but got no numbers, the node does not assign GPUs by number.
     if if requested {
         numbers.is_empty()
     } else {
@@ -204,7 +208,7 @@ fn set_gpus(environment: &mut Environment, launch: &Launch, source: &Environment
     };
     environment.insert(variable.into(), numbers.join(",").into_bytes());
     if !source.amd {
-        // GPU numbers follow the order of the vendor's tool.
+        // noded numbers the GPUs in the order of NVIDIA's tool, which is the order of PCI.
         environment.insert("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into());
     }
 }
@@ -216,11 +220,11 @@ mod tests {
     use crate::model::resource::ResourceValue;
     use crate::wire::task::TaskPlace;
 
-    fn built(launch: &Launch, gpus: bool) -> Environment {
-        made(launch, gpus, false)
+    fn environment_of(launch: &Launch, gpus: bool) -> Environment {
+        environment_with(launch, gpus, false)
     }
 
-    fn made(launch: &Launch, gpus: bool, amd: bool) -> Environment {
+    fn environment_with(launch: &Launch, gpus: bool, amd: bool) -> Environment {
         let account = UserAccount {
             name: "ann".into(),
             uid: 1,
@@ -256,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn submitted_variables_are_kept_but_cannot_replace_those_of_the_node() {
+    fn submitted_variables_are_kept_but_do_not_replace_variables_of_the_node() {
         let mut launch = launch();
         launch.attempt = 3;
         launch.environ =
             b"A=b=c\0LANAI_ATTEMPT=9\0PBS_JOBID=9\0PBS_ACCOUNT=x\0=y\0junk\0PBS_O_PATH=/p\0"
                 .to_vec();
-        let environment = built(&launch, false);
+        let environment = environment_of(&launch, false);
         assert_eq!(value(&environment, "A"), Some("b=c"));
         assert_eq!(value(&environment, "PBS_JOBID"), Some("1.here"));
         assert_eq!(value(&environment, "PBS_ACCOUNT"), None);
@@ -275,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_appended_to_the_path_once() {
+    fn the_directory_of_commands_is_appended_to_the_path_once() {
         let path = |before: &str| {
             let mut environment = Environment::from([(b"PATH".to_vec(), before.into())]);
             append_to_path(&mut environment, Path::new("/l/bin"));
@@ -292,10 +296,10 @@ mod tests {
     }
 
     #[test]
-    fn a_job_sees_its_gpus_on_this_host_and_no_others() {
+    fn a_job_sees_only_its_gpus_on_this_host() {
         let mut launch = launch();
         assert_eq!(
-            value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"),
+            value(&environment_of(&launch, true), "CUDA_VISIBLE_DEVICES"),
             Some("")
         );
         launch.shares[0]
@@ -312,19 +316,23 @@ mod tests {
             ..launch.shares[0].clone()
         });
         assert_eq!(
-            value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"),
+            value(&environment_of(&launch, true), "CUDA_VISIBLE_DEVICES"),
             Some("2,3")
         );
         assert_eq!(
-            value(&built(&launch, true), "CUDA_DEVICE_ORDER"),
+            value(&environment_of(&launch, true), "CUDA_DEVICE_ORDER"),
             Some("PCI_BUS_ID")
         );
-        assert_eq!(value(&built(&launch, true), "ROCR_VISIBLE_DEVICES"), None);
+        assert_eq!(
+            value(&environment_of(&launch, true), "ROCR_VISIBLE_DEVICES"),
+            None
+        );
         let grant =
-            HostGrant::parse(value(&built(&launch, true), grant::VARIABLE).unwrap()).unwrap();
-        assert_eq!(grant.gpus, [2, 3], "only those of this host");
+            HostGrant::parse(value(&environment_of(&launch, true), grant::VARIABLE).unwrap())
+                .unwrap();
+        assert_eq!(grant.gpus, [2, 3], "only the GPUs of this host");
         launch.environ = b"CUDA_VISIBLE_DEVICES=9\0HIP_VISIBLE_DEVICES=9\0".to_vec();
-        let amd = made(&launch, true, true);
+        let amd = environment_with(&launch, true, true);
         assert_eq!(value(&amd, "ROCR_VISIBLE_DEVICES"), Some("2,3"));
         assert_eq!(
             (
@@ -336,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_the_environment_of_its_requester_and_its_own_place() {
+    fn a_task_has_the_environment_of_the_requesting_process_and_its_own_numbers() {
         let mut launch = launch();
         launch.environ = b"HOME=/elsewhere\0PBS_TASKNUM=1\0PBS_JOBCOOKIE=old\0X=y\0".to_vec();
         launch.place = TaskPlace {

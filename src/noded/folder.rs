@@ -2,23 +2,24 @@
 //!
 //! ```text
 //! <state>/attempts/<job>.<attempt>/           for a task: <job>.<attempt>.<task>/
-//!     record     the shepherd's identity; once the job is forked, its trace; finally the outcome
-//!     script     the job's script, readable by its owner only
+//!     record     the shepherd's identity, the trace of the job's processes, and the outcome
+//!     script     the job's script, readable only by the job's owner
 //!     nodes      PBS_NODEFILE
 //!     gpus       PBS_GPUFILE, for a job with GPUs
 //!     hosts      PE_HOSTFILE, for a job submitted with Grid Engine options
-//!     orders     one per line, from noded to the shepherd; SIGUSR1 announces new ones
-//!     terminal   of an interactive job: the socket of its shepherd
-//!     usage      of a longer job, rewritten periodically
-//! <state>/tombstones/<job>.<attempt>     the cancel of this attempt, as in the order
+//!     orders     orders from noded to the shepherd, one per line; SIGUSR1 announces new orders
+//!     terminal   for an interactive job: the socket of the shepherd
+//!     usage      the usage of the job so far, rewritten periodically
+//! <state>/tombstones/<job>.<attempt>     marks a cancelled attempt; contains the cancel
 //! ```
 //!
-//! There are few files, because creating and removing them dominates the cost of a short job. The
-//! record's space is allocated from the start, so that a full disk loses no outcome. Each of its
-//! parts is written by a single call, so that a reader finds it complete or not at all.
+//! The shepherd is the process that starts and watches the attempt. There are few files, because
+//! creating and removing files dominates the cost of a short job. The space for the record is
+//! allocated when the directory is created, so a full disk loses no outcome. Each part of the
+//! record is written by a single call, so a reader finds the part complete or not at all.
 //!
-//! The directory appears under its final name atomically and complete, before the job is forked. A
-//! shepherd that finds one exits: so no attempt runs twice.
+//! The directory is renamed atomically to its final name when it is complete, before the job is
+//! forked. If a directory of that name exists, the shepherd exits. So no attempt runs twice.
 
 use super::control::{Cancel, Control};
 use crate::model::job::{Attempt, AttemptOutcome, TaskNumber, Usage};
@@ -41,13 +42,16 @@ use std::str::FromStr;
 /// The version of the records. A shepherd may outlive an upgrade of noded.
 pub const VERSION: u16 = 1;
 
-/// Offsets of the parts of a record (identity, trace, outcome), and its size without the outcome.
+/// Offset of the identity in a record.
 const IDENTITY: usize = 0;
+/// Offset of the trace in a record.
 const TRACE: usize = 512;
+/// Offset of the outcome in a record.
 const OUTCOME: usize = 2048;
+/// Size of a new record, which has space for a usual outcome.
 const RESERVED: usize = 4096;
 
-/// Size of the orders file, in bytes, above which no more messages to the job are added.
+/// Size of the `orders` file in bytes above which further messages to the job are dropped.
 const MAX_MESSAGES: u64 = 1 << 20;
 
 /// An attempt of a job, `12.1`, or one of its tasks, `12.1.3`.
@@ -63,7 +67,7 @@ pub struct AttemptName {
 }
 
 impl AttemptName {
-    /// The attempt or task that an order starts.
+    /// The attempt or task that a launch starts.
     pub fn of(launch: &Launch) -> AttemptName {
         AttemptName {
             job: launch.job,
@@ -96,18 +100,18 @@ impl FromStr for AttemptName {
     }
 }
 
-/// A shepherd, identified so that no later process is mistaken for it.
+/// Identifies a shepherd, so that a later process with the same pid is not mistaken for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// [`VERSION`].
     pub version: u16,
     /// The attempt or task.
     pub name: AttemptName,
-    /// Its pid.
+    /// The shepherd's pid.
     pub pid: i32,
-    /// Its start time in ticks since boot.
+    /// The shepherd's start time in clock ticks since boot.
     pub started: u64,
-    /// The boot id.
+    /// The kernel's boot id.
     pub boot: String,
     /// The job's owner.
     pub uid: u32,
@@ -115,29 +119,30 @@ pub struct Identity {
     pub cookie: String,
 }
 
+/// The version in an [`Identity`] of any version.
 #[derive(Deserialize)]
 struct Versioned {
     version: u16,
 }
 
-/// How to find the job's processes.
+/// The data with which noded finds the job's processes and `TMPDIR` after the loss of the shepherd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessTrace {
-    /// The session, which is also the first process's pid; 0 until that is forked.
+    /// The session, which is also the pid of the job's first process; 0 before that is forked.
     pub session: i32,
-    /// Start time of that process, in ticks since boot.
+    /// Start time of the job's first process, in clock ticks since boot.
     pub started: u64,
-    /// The cgroup, if there is one.
+    /// The job's cgroup, if it has one.
     pub cgroup: Option<Text>,
-    /// `TMPDIR`.
+    /// `TMPDIR`; empty if another attempt or task removes it.
     pub tmpdir: Text,
-    /// Whether all its processes are suspended by order.
+    /// Whether all processes of the job are suspended by order.
     #[serde(default)]
     pub stopped: bool,
 }
 
 impl ProcessTrace {
-    /// The job's session, once it is forked.
+    /// The job's session; None before the job is forked.
     pub fn session(&self) -> Option<u32> {
         u32::try_from(self.session)
             .ok()
@@ -149,6 +154,12 @@ impl ProcessTrace {
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
+}
+
+impl fmt::Display for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.path.display())
+    }
 }
 
 /// The directory of attempts in noded's state directory.
@@ -169,12 +180,12 @@ impl Folder {
         }
     }
 
-    /// Whether it exists; true also if that is unknown.
+    /// Whether the directory exists. True if that cannot be determined.
     pub fn exists(&self) -> bool {
         self.path.try_exists().unwrap_or(true)
     }
 
-    /// The shepherds of the other processes of this attempt on this node.
+    /// The shepherds of the same attempt on this host, except the shepherd of `own`.
     pub fn other_shepherds(&self, own: AttemptName) -> Vec<Identity> {
         let place = self.path.parent().unwrap_or(&self.path);
         let others = names(place).unwrap_or_default().into_iter();
@@ -201,7 +212,7 @@ impl Folder {
         self.path.join("nodes")
     }
 
-    /// Replaces the node file atomically, with the same owner.
+    /// Replaces the node file atomically. The new file has the same owner.
     pub fn replace_nodes(&self, text: &str) -> io::Result<()> {
         let old = fs::metadata(self.nodes())?;
         let others = old.uid() != nix::unistd::geteuid().as_raw();
@@ -220,9 +231,9 @@ impl Folder {
         self.path.join("terminal")
     }
 
-    /// The identity of its shepherd.
+    /// The identity of the shepherd.
     pub fn identity(&self) -> io::Result<Identity> {
-        // The version is checked first: another version may have another format.
+        // Check the version first: the format may differ between versions.
         let Versioned { version } = self
             .part(IDENTITY, TRACE)?
             .ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -236,12 +247,12 @@ impl Folder {
             .ok_or(io::ErrorKind::UnexpectedEof)?)
     }
 
-    /// The trace of its processes; None before there are any.
+    /// The trace of the job's processes; None if none is recorded yet.
     pub fn trace(&self) -> io::Result<Option<ProcessTrace>> {
         self.part(TRACE, OUTCOME)
     }
 
-    /// Its outcome; None if none is recorded.
+    /// The outcome; None if none is recorded yet.
     pub fn outcome(&self) -> io::Result<Option<AttemptOutcome>> {
         self.identity()?;
         self.part(OUTCOME, usize::MAX)
@@ -260,12 +271,12 @@ impl Folder {
         Ok(Some(serde_json::from_str(text)?))
     }
 
-    /// Its last recorded usage.
+    /// The last recorded usage.
     pub fn usage(&self) -> Option<Usage> {
         serde_json::from_str(&fs::read_to_string(self.path.join("usage")).ok()?).ok()
     }
 
-    /// Records its usage. A full disk loses it, which is harmless.
+    /// Records the usage. Errors, for instance of a full disk, are ignored.
     pub fn write_usage(&self, usage: &Usage) {
         if let Ok(text) = serde_json::to_vec(usage) {
             let file = File::options()
@@ -278,8 +289,9 @@ impl Folder {
         }
     }
 
-    /// Passes an order to the shepherd; an error if it no longer listens. A cancel that the disk
-    /// has no room for is sent as a bare signal, without its grace.
+    /// Passes an order to the shepherd. Fails if the shepherd has ended. If the order is a cancel
+    /// and cannot be written, for instance to a full disk, it is sent as the value of SIGUSR2,
+    /// without the grace time.
     pub fn order(&self, order: &Control) -> io::Result<()> {
         let identity = self.identity()?;
         let shepherd = process::pidfd(Pid::from_raw(identity.pid))?;
@@ -305,21 +317,22 @@ impl Folder {
         if before > MAX_MESSAGES && matches!(order, Control::Message { .. }) {
             return Err(io::Error::other("too many messages were sent to the job"));
         }
-        // Starts on a new line, after any partial one.
+        // Start on a new line: the file may end with an incomplete order.
         file.write_all(format!("\n{}\n", order.line()).as_bytes())
             .inspect_err(|_| {
-                // Half an order may parse as another one.
+                // Remove the incomplete order, which may parse as another order.
                 let _ = file.set_len(before);
             })
     }
 
-    /// The orders after the first `seen` bytes; advances `seen`.
+    /// Reads orders after the first `seen` bytes of the file, at most 4 KiB. Advances `seen` to the
+    /// end of the orders read.
     pub fn orders(&self, seen: &mut u64) -> Vec<Control> {
         let mut text = vec![0; 4096];
         let read =
             File::open(self.path.join("orders")).and_then(|file| file.read_at(&mut text, *seen));
         text.truncate(read.unwrap_or(0));
-        // An incomplete line is read with the next signal.
+        // The rest of an incomplete last line is announced by another signal.
         let whole = text
             .iter()
             .rposition(|&b| b == b'\n')
@@ -344,22 +357,22 @@ impl Folder {
     }
 }
 
-/// The contents of a new directory.
+/// The contents of a new attempt's directory.
 #[derive(Debug)]
 pub struct Contents<'a> {
-    /// The shepherd that creates it.
+    /// The shepherd that creates the directory.
     pub identity: &'a Identity,
-    /// The script's text, for a job that has one.
+    /// The text of the job's script; None for a job that runs a command.
     pub script: Option<&'a [u8]>,
     /// The node file's text.
     pub nodes: &'a str,
     /// Additional files: name and text.
     pub more: &'a [(&'static str, String)],
-    /// The owner of these files, if it is another user.
+    /// The uid and gid of the files' owner; None for noded's own user.
     pub owner: Option<(u32, u32)>,
 }
 
-/// A new directory, with the record that its shepherd keeps open.
+/// A new attempt's directory. The shepherd that created it keeps the record open.
 #[derive(Debug)]
 pub struct Built {
     /// The directory.
@@ -367,8 +380,8 @@ pub struct Built {
     record: File,
 }
 
-/// Creates an attempt's directory under a temporary name and renames it atomically. None if one
-/// exists already: this attempt has been started before.
+/// Creates an attempt's directory under a temporary name and renames it atomically. None if the
+/// directory exists already, because the attempt has been started before.
 pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
     fault::point("attempt.build")?;
     let temporary = attempts(state).join(format!(".new-{}", contents.identity.pid));
@@ -384,7 +397,7 @@ pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
 }
 
 fn fill(temporary: &Path, contents: &Contents) -> io::Result<Built> {
-    // Other users may pass through it to their files, but not list it.
+    // Other users may reach their files in the directory, but not list it.
     DirBuilder::new().create(temporary)?;
     fs::set_permissions(temporary, Permissions::from_mode(0o711))?;
     let record = create(temporary, "record", 0o600, None)?;
@@ -434,8 +447,8 @@ fn publish(
     ) {
         Ok(()) => Ok(Some(Built { folder, ..built })),
         Err(nix::Error::EEXIST) => Ok(None),
-        // On a file system without that flag, rename onto a directory succeeds only if it is empty,
-        // and an attempt's directory never is.
+        // The file system does not support that flag. A plain rename replaces only an empty
+        // directory, and an attempt's directory is never empty.
         Err(nix::Error::EINVAL) => match fs::rename(temporary, &folder.path) {
             Ok(()) => Ok(Some(Built { folder, ..built })),
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(None),
@@ -452,7 +465,7 @@ impl Built {
         if bytes.len() > OUTCOME - TRACE {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        // Overwrites an earlier trace completely.
+        // The spaces overwrite the end of a longer earlier trace.
         bytes.resize(OUTCOME - TRACE, b' ');
         self.record.write_all_at(&bytes, TRACE as u64)
     }
@@ -460,7 +473,7 @@ impl Built {
     /// Records whether all processes of the job are suspended.
     pub fn note_stopped(&self, stopped: bool) {
         if let Ok(Some(trace)) = self.folder.trace() {
-            // Its space is allocated; if it fails nevertheless, noded gets a message.
+            // The space is allocated, so this rarely fails. noded is also notified by a message.
             let _ = self.write_trace(&ProcessTrace { stopped, ..trace });
         }
     }
@@ -473,8 +486,8 @@ impl Built {
     }
 }
 
-/// Writes the tombstone of a cancelled attempt. An existing one is overwritten in place, which
-/// works on a full disk, too.
+/// Writes the tombstone of a cancelled attempt: a file that marks the attempt as cancelled. An
+/// existing tombstone is overwritten in place, which works even on a full disk.
 pub fn write_tombstone(state: &Path, name: AttemptName, cancel: Cancel) -> io::Result<()> {
     fault::point("attempt.tombstone")?;
     let path = tombstones(state).join(name.to_string());
@@ -488,9 +501,9 @@ pub fn write_tombstone(state: &Path, name: AttemptName, cancel: Cancel) -> io::R
     tombstone.set_len(text.len() as u64)
 }
 
-/// The cancel in an attempt's tombstone, if there is one. An unreadable tombstone means an
-/// immediate cancel.
-pub fn buried(state: &Path, name: AttemptName) -> Option<Cancel> {
+/// The cancel in an attempt's tombstone; None if there is no tombstone. An unreadable tombstone
+/// means a cancel without grace time.
+pub fn read_tombstone(state: &Path, name: AttemptName) -> Option<Cancel> {
     let text = fs::read_to_string(tombstones(state).join(name.to_string())).ok()?;
     Some(
         text.lines()
@@ -500,12 +513,12 @@ pub fn buried(state: &Path, name: AttemptName) -> Option<Cancel> {
     )
 }
 
-/// Removes the tombstone.
+/// Removes an attempt's tombstone.
 pub fn remove_tombstone(state: &Path, name: AttemptName) {
     let _ = fs::remove_file(tombstones(state).join(name.to_string()));
 }
 
-/// The attempts named in a directory of attempts or tombstones, sorted.
+/// The attempts and tasks in a directory of attempts or tombstones, sorted.
 pub fn names(folder: &Path) -> io::Result<Vec<AttemptName>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -552,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_build_of_an_attempt_does_nothing() {
+    fn a_second_directory_of_an_attempt_is_not_created() {
         let state = state();
         let (one, two) = (identity(1), identity(2));
         let contents = |identity| Contents {
@@ -573,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_is_read_as_it_was_written() {
+    fn the_outcome_and_the_trace_are_read_as_written() {
         let state = state();
         let contents = Contents {
             identity: &identity(1),
@@ -616,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_order_does_not_damage_the_next() {
+    fn an_incomplete_order_does_not_damage_the_next() {
         let state = state();
         let contents = Contents {
             identity: &identity(1),
@@ -640,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_attempts_are_listed() {
+    fn only_attempts_and_tasks_are_listed() {
         let state = state();
         for name in ["12.1.4", "12.1", ".new-4", "x", "3.2", "3", "3.2.x"] {
             fs::write(tombstones(state.path()).join(name), "5").unwrap();
@@ -654,7 +667,7 @@ mod tests {
             ["3.2", "12.1", "12.1.4"]
         );
         assert_eq!(
-            buried(state.path(), listed[0]).map(|cancel| cancel.grace),
+            read_tombstone(state.path(), listed[0]).map(|cancel| cancel.grace),
             Some(Span(5))
         );
     }
@@ -662,7 +675,7 @@ mod tests {
     #[test]
     fn a_tombstone_is_replaced_completely() {
         let (state, name) = (state(), identity(1).name);
-        assert_eq!(buried(state.path(), name), None);
+        assert_eq!(read_tombstone(state.path(), name), None);
         let long = Cancel {
             grace: Span(10_000),
             signal: Some(10),
@@ -670,11 +683,11 @@ mod tests {
         };
         for cancel in [long, Cancel::default(), long] {
             write_tombstone(state.path(), name, cancel).unwrap();
-            assert_eq!(buried(state.path(), name), Some(cancel));
+            assert_eq!(read_tombstone(state.path(), name), Some(cancel));
         }
         fs::write(tombstones(state.path()).join(name.to_string()), "").unwrap();
-        assert_eq!(buried(state.path(), name), Some(Cancel::default()));
+        assert_eq!(read_tombstone(state.path(), name), Some(Cancel::default()));
         remove_tombstone(state.path(), name);
-        assert_eq!(buried(state.path(), name), None);
+        assert_eq!(read_tombstone(state.path(), name), None);
     }
 }

@@ -1,17 +1,20 @@
-//! The actual use of this host by jobs and other processes (M6, M7): load, memory and swap,
-//! measured periodically and reported on noticeable changes.
+//! The actual use of this host by jobs and other processes (M6, M7): load, memory and swap. noded
+//! measures the use periodically, and reports noticeable changes to schedd.
 
 use super::probe::Hardware;
 use crate::model::node::NodeFacts;
 use crate::model::resource::{ResourceList, ResourceValue, Size};
 use crate::sys::sensors;
 
-/// Smallest change of the load to report: a quarter of a processor, or a fiftieth of all of them.
+/// Smallest change of the load to report, in thousandths of a processor.
 const MIN_LOAD_CHANGE: u32 = 250;
+/// On hosts with many processors, the smallest change of the load to report is this fraction of
+/// the processors: 1 / `LOAD_STEPS`.
 const LOAD_STEPS: u32 = 50;
-/// Smallest change of memory or swap to report, as a fraction of the memory.
+/// Changes of memory or swap up to this fraction of the memory are not reported:
+/// 1 / `MEMORY_STEPS`.
 const MEMORY_STEPS: u64 = 64;
-/// Load in thousandths that does not count as use, since no host is ever quite idle.
+/// Load in thousandths that does not count as use, because no host is completely idle.
 const IDLE: u32 = 100;
 
 /// A measurement of the host.
@@ -37,7 +40,7 @@ impl Measured {
     }
 }
 
-/// Compares measurements with the last reported one.
+/// Compares measurements with the last reported measurement.
 #[derive(Debug)]
 pub struct Gauge {
     reported: Measured,
@@ -46,7 +49,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// A gauge for this host, without a report yet.
+    /// Creates a gauge that has not reported a measurement yet.
     pub fn new(hardware: &Hardware) -> Gauge {
         let (processors, memory_kb) = (hardware.host_processors, hardware.memory_kb);
         Gauge {
@@ -56,7 +59,8 @@ impl Gauge {
         }
     }
 
-    /// Whether a measurement has changed noticeably. If so, it counts as reported.
+    /// Whether a measurement differs noticeably from the last reported measurement. If so, the
+    /// caller must report it.
     pub fn is_news(&mut self, measured: Measured) -> bool {
         let min_change = MIN_LOAD_CHANGE.max(self.processors.saturating_mul(1000) / LOAD_STEPS);
         let step = self.memory_kb / MEMORY_STEPS;
@@ -70,8 +74,8 @@ impl Gauge {
     }
 }
 
-/// Sets the measurement in the facts of the nodes, each with an equal part of the host.
-pub fn note(nodes: &mut [NodeFacts], measured: Measured) {
+/// Divides a measurement equally among the nodes of this host.
+pub fn set_use(nodes: &mut [NodeFacts], measured: Measured) {
     let count = nodes.len().max(1) as u64;
     let load = (u64::from(measured.load)).div_ceil(count) as u32;
     let memory = Size::kilobytes(measured.mem_kb.div_ceil(count));
@@ -86,7 +90,7 @@ pub fn note(nodes: &mut [NodeFacts], measured: Measured) {
     }
 }
 
-/// The load in whole processors.
+/// The number of processors in use at a load in thousandths, rounded up.
 fn processors(load: u32) -> i64 {
     i64::from(load.saturating_sub(IDLE).div_ceil(1000))
 }
@@ -112,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn a_load_counts_in_whole_processors_and_a_tiny_load_as_none() {
-        // M7: on 4 processors a load of 1.6 means two in use, 2.4 and 2.8 mean three.
+    fn a_load_is_rounded_up_to_processors_unless_it_is_tiny() {
+        // M7: a load of 1.6 means two processors in use; 2.4 and 2.8 mean three.
         let counted: Vec<i64> = [0, 100, 101, 1000, 1100, 1600, 2400, 2800]
             .map(processors)
             .to_vec();
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn on_many_processors_a_change_of_a_quarter_is_not_reported() {
+    fn on_many_processors_only_larger_changes_of_the_load_are_reported() {
         let mut gauge = Gauge {
             processors: 256,
             ..gauge()
@@ -150,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_one_host_share_its_use_equally() {
+    fn the_use_of_a_host_is_divided_equally_among_its_nodes() {
         let mut nodes = vec![NodeFacts::default(); 2];
-        note(
+        set_use(
             &mut nodes,
             Measured {
                 load: 3000,

@@ -1,7 +1,8 @@
-//! Detects GPU use outside of jobs: the vendor's tool lists processes on GPUs, and a process that
-//! descends from no shepherd of this noded is outside.
+//! Detects the use of GPUs outside of jobs. The vendor's tool lists the processes that use GPUs. A
+//! process is outside of jobs if it does not descend from a shepherd of this noded.
 //!
-//! Processes that this host's `/proc` does not show (ended, or in another container) are ignored.
+//! Processes that are not in `/proc` (because they have ended, or run in another container) are
+//! ignored.
 
 use super::poller::Poller;
 use crate::model::time::Span;
@@ -15,10 +16,11 @@ use tracing::{info, warn};
 /// Time limit of the tool.
 const TOOL_TIMEOUT: Span = Span::seconds(20);
 
-/// Limit on the number of ancestors, against loops in `/proc` data.
+/// Maximum number of ancestors of a process to examine, because the data of `/proc` may contain
+/// loops.
 const MAX_ANCESTORS: usize = 1000;
 
-/// The queries to the tool, in order.
+/// The arguments of the tool for the two queries, in the order in which they are made.
 const QUERIES: [&[&str]; 2] = [
     &["--query-gpu=index,uuid", "--format=csv,noheader"],
     &[
@@ -30,11 +32,11 @@ const QUERIES: [&[&str]; 2] = [
 /// Watches the use of GPUs.
 #[derive(Debug)]
 pub struct GpuWatcher {
-    /// None if GPUs are not watched, or if the program is missing.
+    /// The vendor's tool; None if GPUs are not watched, or if the tool is missing.
     tool: Option<PathBuf>,
     interval: Span,
     next: Span,
-    /// The index of the running query.
+    /// The running tool, with the index of its query.
     running: ProgramPool<usize>,
     /// The result of the first query: GPU numbers by UUID.
     numbers: BTreeMap<String, u16>,
@@ -42,12 +44,12 @@ pub struct GpuWatcher {
     failed: bool,
     /// Whether no query has finished yet.
     is_unknown: bool,
-    /// The GPUs used outside, to report to schedd.
+    /// The GPUs used outside of jobs, if they must be reported to schedd.
     news: Option<BTreeSet<u16>>,
 }
 
 impl GpuWatcher {
-    /// Runs `tool` at this interval; None watches nothing.
+    /// Creates a watcher that runs `tool` at intervals. Without a tool, it watches nothing.
     pub fn new(tool: Option<PathBuf>, interval: Span, now: Span) -> GpuWatcher {
         GpuWatcher {
             is_unknown: tool.is_some(),
@@ -61,24 +63,24 @@ impl GpuWatcher {
         }
     }
 
-    /// Whether the use of GPUs is still unknown: jobs should not get them until then.
+    /// Whether the use of GPUs is not known yet. Jobs should not get GPUs before it is known.
     pub fn is_use_unknown(&self) -> bool {
         self.is_unknown
     }
 
-    /// Takes the GPUs used outside after a query has finished; None otherwise.
+    /// Takes the GPUs used outside of jobs. None if no query has finished since the last call.
     pub fn take_news(&mut self) -> Option<BTreeSet<u16>> {
         self.news.take()
     }
 
-    /// When the next query is due, or exceeds its time limit.
+    /// When the next query is due, or the running query exceeds its time limit.
     pub fn due(&self) -> Option<Span> {
         self.tool.as_ref()?;
         Some(self.running.next().unwrap_or(self.next))
     }
 
-    /// Runs the queries that are due and handles their results. After the last one, the GPUs used
-    /// by processes that descend from none of the shepherds are reported.
+    /// Starts queries that are due, and handles their results. After the second query, finds the
+    /// GPUs used by processes that do not descend from a shepherd.
     pub fn update(
         &mut self,
         now: Span,
@@ -89,14 +91,14 @@ impl GpuWatcher {
         let is_due = self.tool.is_some() && self.next <= now;
         match finished.map(|(query, result)| (query, result.exit)) {
             Some((_, Err(ProgramFault::Late(_)))) => {
-                self.fail("it exceeds its time limit");
+                self.fail("the program exceeds its time limit");
                 self.next = now + self.interval;
             }
             Some((_, Err(fault))) => self.fail(&fault.to_string()),
             Some((0, Ok(exit))) => {
                 self.numbers = exit.text.lines().filter_map(number).collect();
                 if self.numbers.is_empty() {
-                    self.fail("it lists no GPUs");
+                    self.fail("the program lists no GPUs");
                 } else {
                     self.start_query(1, now, poller);
                 }
@@ -108,7 +110,7 @@ impl GpuWatcher {
             }
             None if is_due && self.running.has_room() => {
                 self.next = now + self.interval;
-                // A hanging tool is not started again.
+                // Do not start the tool again while it hangs.
                 if self.running.is_empty() {
                     self.start_query(0, now, poller);
                 }
@@ -139,7 +141,7 @@ impl GpuWatcher {
         output: &str,
         shepherds: impl FnOnce() -> BTreeSet<i32>,
     ) -> BTreeSet<u16> {
-        let users: Vec<(&str, i32)> = output.lines().filter_map(user).collect();
+        let users: Vec<(&str, i32)> = output.lines().filter_map(gpu_process).collect();
         let ours = if users.is_empty() {
             BTreeSet::new()
         } else {
@@ -163,7 +165,8 @@ impl GpuWatcher {
         self.news = Some(outside);
     }
 
-    /// Keeps the last known state after a failure; without one, no GPU counts as used.
+    /// Logs a failure, unless the previous query failed, too. The last known use remains valid. If
+    /// the use was never known, no GPU counts as used outside of jobs.
     fn fail(&mut self, why: &str) {
         if self.is_unknown {
             self.set_outside(BTreeSet::new());
@@ -190,20 +193,20 @@ fn start(program: &Path, arguments: &[&str], now: Span) -> io::Result<RunningPro
     call.start(now)
 }
 
-/// Parses `0, GPU-8f1c...`.
+/// Parses `0, GPU-8f1c...`. Returns the UUID and the number of a GPU.
 fn number(line: &str) -> Option<(String, u16)> {
     let (index, uuid) = line.split_once(',')?;
     Some((uuid.trim().to_string(), index.trim().parse().ok()?))
 }
 
-/// Parses `GPU-8f1c..., 4711, 512 MiB`.
-fn user(line: &str) -> Option<(&str, i32)> {
+/// Parses `GPU-8f1c..., 4711, 512 MiB`. Returns the UUID of a GPU and the pid of a process.
+fn gpu_process(line: &str) -> Option<(&str, i32)> {
     let mut words = line.split(',').map(str::trim);
     Some((words.next()?, words.next()?.parse().ok()?))
 }
 
-/// Whether a living process descends from none of the shepherds. `parent` returns the parent of a
-/// living process.
+/// Whether a process is alive and does not descend from one of the shepherds. `parent` returns the
+/// parent of a process, or None if the process is not alive.
 fn is_outside(pid: i32, shepherds: &BTreeSet<i32>, parent: impl Fn(i32) -> Option<i32>) -> bool {
     let Some(first) = parent(pid) else {
         return false;
@@ -217,17 +220,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_tool_are_parsed_and_others_ignored() {
+    fn the_output_of_the_tool_is_parsed() {
         assert_eq!(number("1, GPU-ab"), Some(("GPU-ab".to_string(), 1)));
-        assert_eq!(user("GPU-ab, 4711, 512 MiB"), Some(("GPU-ab", 4711)));
-        assert_eq!(user("GPU-ab, 4711, [N/A]"), Some(("GPU-ab", 4711)));
+        assert_eq!(gpu_process("GPU-ab, 4711, 512 MiB"), Some(("GPU-ab", 4711)));
+        assert_eq!(gpu_process("GPU-ab, 4711, [N/A]"), Some(("GPU-ab", 4711)));
         for junk in ["", "No devices were found", "GPU-ab, [N/A], 5 MiB", ","] {
-            assert_eq!((number(junk), user(junk)), (None, None), "{junk}");
+            assert_eq!((number(junk), gpu_process(junk)), (None, None), "{junk}");
         }
     }
 
     #[test]
-    fn descendants_of_a_shepherd_are_not_outside() {
+    fn descendants_of_a_shepherd_are_not_outside_of_jobs() {
         let parents = BTreeMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (30, 31), (31, 30)]);
         let parent = |pid: i32| parents.get(&pid).copied();
         let shepherds = BTreeSet::from([10]);
@@ -241,6 +244,9 @@ mod tests {
             !is_outside(99, &shepherds, parent),
             "a process that has ended uses nothing"
         );
-        assert!(is_outside(30, &shepherds, parent), "a loop ends");
+        assert!(
+            is_outside(30, &shepherds, parent),
+            "a loop of parents does not hang"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! A noded inside a job of another Lanai: it offers the job's resources only (F17).
+//! A noded that runs inside a job of another Lanai presents only the resources of that job (F17).
 
 use super::probe::Hardware;
 use crate::model::job::grant::HostGrant;
@@ -6,12 +6,12 @@ use crate::sys::home::Home;
 use anyhow::{Context, Result, anyhow};
 use std::io::ErrorKind;
 
-/// The resources granted to this installation, if it is inside a job.
+/// The resources granted to this installation; None if it does not run inside a job.
 pub fn read(home: &Home) -> Result<Option<HostGrant>> {
     let path = home.grant();
     match std::fs::read_to_string(&path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        // Offering the whole host instead would use the resources of other jobs.
+        // Do not ignore errors: to present the whole host would use the resources of other jobs.
         text => text
             .map_err(|error| anyhow!(error))
             .and_then(|text| HostGrant::parse(&text).map_err(|why| anyhow!(why)))
@@ -21,7 +21,7 @@ pub fn read(home: &Home) -> Result<Option<HostGrant>> {
 }
 
 impl Hardware {
-    /// The part of the hardware granted to a job.
+    /// The part of the hardware that is granted to a job.
     pub fn within(self, grant: &HostGrant) -> Hardware {
         let bound = !grant.cpus.is_empty();
         let processors = if bound {
@@ -33,7 +33,8 @@ impl Hardware {
         };
         Hardware {
             processors,
-            // A job that is not bound to processors binds its own jobs to none either.
+            // If the outer job is not bound to processors, a quota prevents that the jobs inside it
+            // are bound to processors.
             quota: (!bound).then_some(grant.ncpus),
             memory_kb: grant.mem_kb.unwrap_or(self.memory_kb),
             gpus: grant.gpus.clone(),
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_without_processors_binds_none() {
+    fn without_granted_processor_numbers_jobs_are_not_bound() {
         let node = offered(&HostGrant {
             ncpus: 6,
             ..HostGrant::default()

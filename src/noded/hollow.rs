@@ -1,4 +1,4 @@
-//! Simulated jobs, to test schedules of any size on one machine.
+//! Hollow jobs: simulated jobs without processes, for tests of large clusters on one machine.
 
 use super::folder::AttemptName;
 use crate::model::job::{AttemptOutcome, How, Usage};
@@ -10,9 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The running hollow jobs.
 #[derive(Debug, Default)]
 pub struct Hollow {
+    /// The end times of the jobs that are not suspended.
     ends: BTreeSet<(Span, AttemptName)>,
+    /// The begin and end time of each job.
     began: BTreeMap<AttemptName, (Span, Span)>,
-    /// Suspended jobs, and since when.
+    /// Suspended jobs, with the time at which the suspension began.
     stopped: BTreeMap<AttemptName, Span>,
 }
 
@@ -25,7 +27,7 @@ impl Hollow {
         self.ends.insert((end, name));
     }
 
-    /// Ends a cancelled job. None if it is not running.
+    /// Ends a cancelled job. None if no such job is running.
     pub fn cancel(&mut self, name: AttemptName, now: Span) -> Option<AttemptOutcome> {
         let used = self.forget(name, now)?;
         Some(AttemptOutcome {
@@ -55,8 +57,8 @@ impl Hollow {
         }
     }
 
-    /// Ends the jobs that are due.
-    pub fn end(&mut self, now: Span) -> Vec<(AttemptName, AttemptOutcome)> {
+    /// Ends the jobs whose end times have come.
+    pub fn end_due(&mut self, now: Span) -> Vec<(AttemptName, AttemptOutcome)> {
         let due: Vec<AttemptName> = self
             .ends
             .iter()
@@ -80,7 +82,7 @@ impl Hollow {
         ended
     }
 
-    /// When the next job ends.
+    /// When the next job ends; None if all jobs are suspended or none is running.
     pub fn next(&self) -> Option<Span> {
         self.ends.first().map(|&(end, _)| end)
     }
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hollow_job_ends_on_time() {
+    fn a_hollow_job_ends_after_its_runtime_or_walltime() {
         let mut hollow = Hollow::default();
         let mut launch = launch();
         launch.walltime = Some(Span::seconds(60));
@@ -121,8 +123,8 @@ mod tests {
         launch.attempt = 2;
         launch.environ.clear();
         hollow.start(&launch, Span(1000));
-        assert!(hollow.end(Span(2499)).is_empty());
-        let ended = hollow.end(Span(2500));
+        assert!(hollow.end_due(Span(2499)).is_empty());
+        let ended = hollow.end_due(Span(2500));
         assert_eq!(ended.len(), 1);
         assert_eq!((ended[0].0.attempt, &ended[0].1.how), (1, &How::Exited(0)));
         assert_eq!(hollow.next(), Some(Span(61_000)));
@@ -144,11 +146,17 @@ mod tests {
         for moment in [4000, 5000] {
             hollow.set_suspended(name, true, Span(moment));
         }
-        assert_eq!((hollow.next(), hollow.end(Span(90_000)).len()), (None, 0));
+        assert_eq!(
+            (hollow.next(), hollow.end_due(Span(90_000)).len()),
+            (None, 0)
+        );
         hollow.set_suspended(name, false, Span(24_000));
         hollow.set_suspended(name, false, Span(25_000));
         assert_eq!(hollow.next(), Some(Span(30_000)));
-        assert_eq!(hollow.end(Span(30_000))[0].1.used.walltime, Span(10_000));
+        assert_eq!(
+            hollow.end_due(Span(30_000))[0].1.used.walltime,
+            Span(10_000)
+        );
         hollow.start(&launch, Span(0));
         hollow.set_suspended(name, true, Span(4000));
         assert_eq!(

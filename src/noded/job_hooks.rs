@@ -1,15 +1,17 @@
-//! Site programs before and after a job: hooks and prologue/epilogue, run by the job's shepherd on
-//! the job's first node. Each has a time limit and is killed with its descendants.
+//! The site's programs that run before and after a job: hooks, prologue and epilogue. The job's
+//! shepherd runs them on the job's first node. A program that exceeds its time limit is killed with
+//! its descendants.
 //!
-//! A program before the job may prevent its start, and a cancel ends it. A program after the job
-//! cannot be cancelled: it cleans up for the site.
+//! A program that runs before the job may prevent the start of the job. If the job is cancelled,
+//! that program is killed. A program that runs after the job cleans up, so it runs even if the job
+//! is cancelled.
 
 mod instructions;
 
 use super::control::Control;
 use super::folder::Folder;
 use super::site::Site;
-use super::staging_worker::bare_cancel;
+use super::staging_worker::has_bare_cancel;
 use super::variables;
 use crate::model::hook::job_hooks::JobHooks;
 use crate::model::hook::{FailAction, Hook, HookAnswer, HookEvent, HookExit, RunsAs, hooks_at};
@@ -26,27 +28,27 @@ use nix::unistd::{Gid, getpid};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Maximum length of notes from hooks, in characters: the record is small.
+/// Maximum length of a note from hooks, in characters. The exit record, which stores it, is small.
 const MAX_NOTE: usize = 500;
-/// Maximum time for a killed program to disappear.
+/// Maximum time to wait until a killed program has disappeared.
 const EXIT_TIMEOUT: Span = Span::seconds(2);
 /// `Exit_status` of a job that the prologue refuses permanently, as in PBS.
 const REFUSED: i32 = -1;
-/// The attribute that a hook may set before a job.
+/// The prefix of the attributes that a hook may set before a job.
 const VARIABLE: &str = "Variable_List.";
 
-/// The site programs of a job.
+/// Runs the site's programs for one job.
 #[derive(Debug)]
 pub struct JobHookRunner<'a> {
     /// The environment that all attempts share.
     pub site: &'a Site,
     /// The job's owner.
     pub account: UserAccount,
-    /// All the owner's groups, if the programs that run as the owner must change user first.
+    /// All the owner's groups, for programs that run as the owner; None if noded runs as the owner.
     pub groups: Option<Vec<Gid>>,
     /// The attempt's directory.
     pub folder: &'a Folder,
-    /// The hooks and scripts to run.
+    /// The hooks, prologue and epilogue to run.
     pub job_hooks: JobHooks,
 }
 
@@ -58,12 +60,12 @@ enum RunResult {
 }
 
 impl JobHookRunner<'_> {
-    /// Runs the hooks of an event before the job, which may change its environment. Returns the
-    /// outcome if the job must not run.
+    /// Runs the hooks of an event before the job. The hooks may change the job's environment.
+    /// Returns the outcome if the job must not run.
     pub fn before(&self, event: HookEvent, launch: &mut Launch) -> Option<AttemptOutcome> {
         for hook in hooks_at(&self.job_hooks.hooks, event) {
             let document = self.document(hook, event, launch, None);
-            let answer = match self.ask(hook, event, launch, &document, true) {
+            let answer = match self.run_hook(hook, event, launch, &document, true) {
                 RunResult::Cancelled => return Some(AttemptOutcome::new(How::Cancelled)),
                 RunResult::NotStarted(why) => Err(why),
                 RunResult::Ended(result) => answer(&result),
@@ -93,12 +95,12 @@ impl JobHookRunner<'_> {
         None
     }
 
-    /// Runs the hooks of an event after the job. Failures are noted in the outcome.
+    /// Runs the hooks of an event after the job. Adds notes about failures to the outcome.
     pub fn after(&self, event: HookEvent, launch: &Launch, outcome: &mut AttemptOutcome) {
         let mut notes = Vec::new();
         for hook in hooks_at(&self.job_hooks.hooks, event) {
             let document = self.document(hook, event, launch, Some(outcome));
-            let answer = match self.ask(hook, event, launch, &document, false) {
+            let answer = match self.run_hook(hook, event, launch, &document, false) {
                 RunResult::Ended(result) => answer(&result),
                 RunResult::NotStarted(why) => Err(why),
                 RunResult::Cancelled => continue,
@@ -143,7 +145,7 @@ impl JobHookRunner<'_> {
         Some(retry_later(format!("prologue {}: {why}", script.display())))
     }
 
-    /// Runs the site's epilogue. Failures are noted in the outcome.
+    /// Runs the site's epilogue. Adds a note about a failure to the outcome.
     pub fn epilogue(&self, launch: &Launch, outcome: &mut AttemptOutcome) {
         let Some(script) = &self.job_hooks.scripts.epilogue else {
             return;
@@ -160,7 +162,7 @@ impl JobHookRunner<'_> {
         ));
     }
 
-    fn ask(
+    fn run_hook(
         &self,
         hook: &Hook,
         event: HookEvent,
@@ -196,8 +198,8 @@ impl JobHookRunner<'_> {
         self.run(&call, ends_on_cancel)
     }
 
-    /// Runs a program until it ends or exceeds its time limit. If `ends_on_cancel`, a cancel ends
-    /// it.
+    /// Runs a program until it ends or exceeds its time limit. With `ends_on_cancel`, a cancel of
+    /// the job ends the program.
     fn run(&self, call: &ProgramCall, ends_on_cancel: bool) -> RunResult {
         let mut orders = match ends_on_cancel
             .then(|| AttemptOrders::open(self.folder))
@@ -206,11 +208,11 @@ impl JobHookRunner<'_> {
             Ok(orders) => orders,
             Err(e) => return RunResult::NotStarted(format!("cannot receive signals: {e}")),
         };
-        if orders.as_mut().is_some_and(AttemptOrders::cancel) {
+        if orders.as_mut().is_some_and(AttemptOrders::read_cancel) {
             return RunResult::Cancelled;
         }
         let ran = match call.start(clock::monotonic()) {
-            Ok(program) => attend(program, orders.as_mut()),
+            Ok(program) => wait_for_program(program, orders.as_mut()),
             Err(e) => {
                 let program = call.words.first().map_or("", String::as_str);
                 RunResult::NotStarted(format!("{program} cannot be run: {e}"))
@@ -219,25 +221,31 @@ impl JobHookRunner<'_> {
         if let Some(orders) = orders
             && !matches!(ran, RunResult::Cancelled)
         {
-            orders.pass_on();
+            orders.repeat_signal();
         }
         ran
     }
 }
 
-/// Waits for a program to end or a cancel to arrive.
-fn attend(mut program: RunningProgram, mut orders: Option<&mut AttemptOrders>) -> RunResult {
+/// Waits until a program ends. If the job is cancelled before, kills the program.
+fn wait_for_program(
+    mut program: RunningProgram,
+    mut orders: Option<&mut AttemptOrders>,
+) -> RunResult {
     let ran = loop {
         if let Some(result) = program.poll(clock::monotonic()) {
             break RunResult::Ended(result);
         }
-        if orders.as_deref_mut().is_some_and(AttemptOrders::cancel) {
+        if orders
+            .as_deref_mut()
+            .is_some_and(AttemptOrders::read_cancel)
+        {
             program.stop();
             break RunResult::Cancelled;
         }
         program.wait_for_news(orders.as_deref().map(|orders| orders.signals.as_fd()));
     };
-    // A process that is stuck in the kernel takes longer.
+    // Do not wait longer for a process that is stuck in the kernel.
     program.wait_until_gone(EXIT_TIMEOUT);
     ran
 }
@@ -250,7 +258,7 @@ pub(super) fn answer(result: &ProgramResult) -> Result<HookAnswer, String> {
     }
 }
 
-/// Why a script failed; None if it did not.
+/// Why a script failed; None if it succeeded.
 fn script_failure(result: &ProgramResult) -> Option<String> {
     match &result.exit {
         Ok(exit) if exit.status == Some(0) => None,
@@ -259,7 +267,7 @@ fn script_failure(result: &ProgramResult) -> Option<String> {
     }
 }
 
-/// Orders to the attempt while a program runs.
+/// Orders to the shepherd while a program runs.
 struct AttemptOrders<'a> {
     folder: &'a Folder,
     signals: SignalFd,
@@ -278,9 +286,9 @@ impl AttemptOrders<'_> {
         })
     }
 
-    /// Whether a cancel has arrived.
-    fn cancel(&mut self) -> bool {
-        let bare = bare_cancel(&self.signals);
+    /// Reads new orders. Returns whether the job has been cancelled.
+    fn read_cancel(&mut self) -> bool {
+        let bare = has_bare_cancel(&self.signals);
         let before = self.seen;
         let cancelled = self
             .folder
@@ -291,15 +299,16 @@ impl AttemptOrders<'_> {
         bare || cancelled
     }
 
-    /// Repeats the signal for the code that watches the job, if one was consumed here.
-    fn pass_on(&self) {
+    /// Sends SIGUSR1 to this shepherd again if `read_cancel` has consumed orders. So the code that
+    /// watches the job reads them, too.
+    fn repeat_signal(&self) {
         if self.is_ordered {
             process::send_signal(getpid().as_raw(), Signal::SIGUSR1 as i32);
         }
     }
 }
 
-/// The outcome of an attempt to be retried later (M10).
+/// The outcome of an attempt after which the job is tried again later (M10).
 fn retry_later(why: String) -> AttemptOutcome {
     AttemptOutcome::new(How::NodeFault(shortened(why, MAX_NOTE)))
 }
@@ -322,7 +331,8 @@ fn ended(exit: &HookExit) -> String {
         })
 }
 
-/// The environment variables that a hook changes. Before a job it may change nothing else.
+/// The environment variables that a hook changes. A hook that runs before the job may change
+/// nothing else.
 fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<String>)>, String> {
     let mut variables = Vec::new();
     for (name, value) in set {
@@ -341,8 +351,8 @@ fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<S
     Ok(variables)
 }
 
-/// The groups of an owner for a change of user: the requested primary group, and all the owner's.
-/// None if noded runs as the owner.
+/// The groups for processes that become the owner: all the owner's groups, and the group that the
+/// job requests. None if noded runs as the owner.
 pub fn groups(
     site: &Site,
     account: &UserAccount,
@@ -358,7 +368,7 @@ pub fn groups(
     Ok(Some(groups))
 }
 
-/// `Exit_status` for site programs, also for a job that did not run.
+/// `Exit_status` of the job for the site's programs. None if the outcome has no exit status.
 fn status(outcome: &AttemptOutcome) -> Option<i32> {
     attempt::exit_status(outcome).or(match outcome.how {
         How::Cancelled => Some(attempt::DELETED),
@@ -371,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn before_a_job_only_its_environment_can_be_changed() {
+    fn a_hook_before_the_job_can_only_change_environment_variables() {
         let set = |name: &str| variables(vec![(name.to_string(), Some("x".into()))]);
         assert_eq!(
             set("Variable_List.A"),

@@ -1,4 +1,4 @@
-//! Why a job cannot start.
+//! The reason why a job cannot start.
 
 use crate::model::job::How;
 use crate::wire::message::Payload;
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
 
-/// Why a job cannot start, and who can correct that.
+/// The reason why a job cannot start. The variant tells who can correct the fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaunchFault {
-    /// The owner: `operation: path: error`.
+    /// The job's owner can correct the fault. The text is usually `operation: path: error`.
     Owner(String),
-    /// The administrator of this node. The job is started again.
+    /// The administrator of this node can correct the fault. The job is started again later.
     Node(String),
 }
 
 impl LaunchFault {
-    /// The fault that an operation on a path failed with this error.
+    /// The fault of a file operation that failed with `error`. `what` is the role of the file.
     pub fn of(what: &str, on: &Path, error: Errno) -> LaunchFault {
         let text = format!("{what}: {}: {}", on.display(), error.desc());
         match error {
@@ -32,7 +32,7 @@ impl LaunchFault {
         }
     }
 
-    /// Turns an error of an operation into a fault of this node.
+    /// Returns a function that converts an error of the operation `what` to a fault of this node.
     pub fn node(what: &'static str) -> impl Fn(io::Error) -> LaunchFault {
         move |error| LaunchFault::Node(format!("{what}: {error}"))
     }
@@ -44,8 +44,8 @@ impl LaunchFault {
         }
     }
 
-    /// The outcome of an attempt with this fault.
-    pub fn end(self, launch: &Launch) -> How {
+    /// The outcome of an attempt that failed with this fault.
+    pub fn into_outcome(self, launch: &Launch) -> How {
         let status = match launch.payload {
             Payload::Command(_) => 254,
             Payload::Script(_) if launch.shell.is_some() => 254,

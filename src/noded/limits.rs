@@ -1,13 +1,15 @@
-//! Enforcement of a job's limits: by the kernel where possible, else by periodic checks.
+//! Enforcement of a job's limits: by the kernel where possible, else by periodic checks of the
+//! job's shepherd.
 //!
-//! The job's cgroup limits its memory and number of processes, if it has the memory and pids
-//! controllers. Without them, and for limits that the kernel does not have (processor time of all
-//! processes, resident memory of a process), the shepherd checks: soon after the start, then at
-//! growing intervals, and more often near a limit. Jobs without such limits are not checked.
+//! The job's cgroup limits memory and the number of processes, if the cgroup has the memory and
+//! pids controllers. The shepherd checks these limits if the controllers are missing, and limits
+//! that the kernel does not have: processor time of all processes, and resident memory of a
+//! process. The first check is soon after the start. Then the intervals grow, except near a limit.
+//! Jobs without such limits are not checked.
 //!
 //! A limit that may be exceeded for a time (`limits` of `lanai.toml`, M51) is not enforced by the
-//! kernel: the shepherd records since when the job exceeds it, and resets that when it no longer
-//! does.
+//! kernel. The shepherd records when the job began to exceed the limit, and forgets that time when
+//! the job is below the limit again.
 
 use super::meter::{UsageMeter, UsageSample};
 use crate::model::job::How;
@@ -23,17 +25,19 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::io;
 
-/// First delay, and minimum and maximum delay between memory checks.
+/// Delay before the first check.
 const FIRST_DELAY: Span = Span(100);
+/// Minimum delay between checks.
 const MIN_DELAY: Span = Span(100);
+/// Maximum delay between checks of limits other than processor time.
 const MAX_DELAY: Span = Span::seconds(2);
-/// Maximum delay between processor time checks.
+/// Maximum delay between checks of processor time.
 const MAX_CPUT_DELAY: Span = Span::seconds(60);
-/// The delay before a check is at least this multiple of the duration of the last one.
+/// The delay before a check is at least this multiple of the duration of the previous check.
 const CHECK_COST_FACTOR: i64 = 50;
 
-/// The memory limits of a process on this host: from the script's shares here, or as ordered for a
-/// task.
+/// The memory limits of an attempt on this host: the sum of the script's shares on this host, or
+/// the limits in the launch of a task.
 fn memory_limit(launch: &Launch) -> HostMemoryLimit {
     match (launch.place.task, launch.shares.first()) {
         (0, Some(first)) => HostMemoryLimit::on(&first.host, &launch.shares),
@@ -41,70 +45,79 @@ fn memory_limit(launch: &Launch) -> HostMemoryLimit {
     }
 }
 
-/// The limits of a job that the kernel enforces.
+/// Which limits of a job the kernel enforces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelLimits {
-    /// Memory.
+    /// The memory of all processes.
     pub memory: bool,
-    /// Number of processes.
+    /// The number of processes and threads.
     pub processes: bool,
 }
 
-/// Sets the kernel's limits on a job's memory and processes, where possible. The shepherd enforces
-/// a memory limit that may be exceeded for a time.
-pub fn fence(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> KernelLimits {
+/// Sets limits of the job's cgroup on memory and processes, where possible. A memory limit that may
+/// be exceeded for a time is not set. Returns the limits that were set.
+pub fn set_kernel_limits(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> KernelLimits {
     let memory = memory_limit(launch).mem;
     KernelLimits {
         memory: launch.responses.mem.ends_at_once()
-            && memory.is_some_and(|limit| cgroup.bound_memory(limit)),
-        processes: processes.is_some_and(|limit| cgroup.bound_processes(limit)),
+            && memory.is_some_and(|limit| cgroup.limit_memory(limit)),
+        processes: processes.is_some_and(|limit| cgroup.limit_processes(limit)),
     }
 }
 
-/// Whether the job has a memory limit here.
-pub fn bounds_memory(launch: &Launch) -> bool {
+/// Whether the job has a memory limit on this host.
+pub fn has_memory_limit(launch: &Launch) -> bool {
     memory_limit(launch).mem.is_some()
 }
 
-/// The outcome of a job that ran out of memory in its cgroup; None for other jobs.
-pub fn denied(launch: &Launch, cgroup: &Cgroup) -> Option<How> {
+/// The outcome of a job that ran out of memory in its cgroup; None if the job did not.
+pub fn out_of_memory(launch: &Launch, cgroup: &Cgroup) -> Option<How> {
     let limit = memory_limit(launch).mem?;
     let peak = cgroup.out_of_memory()?;
     Some(exceeded(RunLimit::Mem, kb(peak.max(limit)), kb(limit)))
 }
 
-/// The limits that are enforced by checks, and the next check.
+/// Checks the limits that the kernel does not enforce.
 #[derive(Debug)]
 pub struct Guard {
-    room: HostMemoryLimit,
+    memory: HostMemoryLimit,
     pmem: Option<u64>,
     cput: Option<Span>,
-    /// Maximum number of threads, unless the kernel enforces it.
+    /// Maximum number of threads; None if the kernel enforces it.
     threads: Option<u64>,
     responses: Responses,
-    /// Since when each limit has been exceeded.
+    /// When the job began to exceed each limit that it exceeds.
     over: BTreeMap<RunLimit, Span>,
     next: Option<Span>,
-    /// Time and result of the last check, and the delay before it.
+    /// Time and result of the last check, and the delay that followed it.
     last: (Span, UsageSample, Span),
 }
 
 impl Guard {
-    /// A guard for a job forked at `began`. `processes` is the maximum number of processes and
-    /// threads of its script or task. The kernel enforces the limits in `fence`, but for a task
-    /// only its own memory: the memory it uses together with the script and other tasks here is
-    /// measured.
-    pub fn new(launch: &Launch, processes: Option<u64>, fence: KernelLimits, began: Span) -> Guard {
-        let mut room = memory_limit(launch);
-        if fence.memory && launch.place.task == 0 {
-            room.mem = None;
+    /// Creates the guard of a job forked at `began`. `processes` is the maximum number of processes
+    /// and threads of the script or task. The kernel enforces the limits in `kernel_limits`. A
+    /// task's memory is checked anyway, because its limit also counts the memory of the script and
+    /// the other tasks on this host.
+    pub fn new(
+        launch: &Launch,
+        processes: Option<u64>,
+        kernel_limits: KernelLimits,
+        began: Span,
+    ) -> Guard {
+        let mut memory = memory_limit(launch);
+        if kernel_limits.memory && launch.place.task == 0 {
+            memory.mem = None;
         }
         let RunLimits { cput, pmem_kb, .. } = launch.limits;
         let last = (began, UsageSample::default(), FIRST_DELAY);
         let (responses, over) = (launch.responses, BTreeMap::new());
-        let threads = if fence.processes { None } else { processes };
+        let threads = if kernel_limits.processes {
+            None
+        } else {
+            processes
+        };
         let mut guard = Guard {
-            room,
+            memory,
             pmem: pmem_kb,
             cput,
             threads,
@@ -113,25 +126,25 @@ impl Guard {
             next: None,
             last,
         };
-        guard.next = guard.pause().map(|_| later(began, FIRST_DELAY));
+        guard.next = guard.delay().map(|_| later(began, FIRST_DELAY));
         guard
     }
 
-    /// When the next check is due; None for never.
+    /// When the next check is due; None if there is nothing to check.
     pub fn next(&self) -> Option<Span> {
         self.next
     }
 
     /// Changes the limit on processor time.
-    pub fn bound_cput(&mut self, cput: Option<Span>) {
+    pub fn set_cput_limit(&mut self, cput: Option<Span>) {
         if self.cput != cput {
             self.cput = cput;
-            self.next = self.pause().map(|_| clock::monotonic());
+            self.next = self.delay().map(|_| clock::monotonic());
         }
     }
 
-    /// Skips a suspension of this length: it counts neither as time over a limit nor as time
-    /// between checks.
+    /// Skips a suspension: its length counts neither as time over a limit nor as time between
+    /// checks.
     pub fn skip_suspension(&mut self, length: Span) {
         self.over
             .values_mut()
@@ -140,8 +153,8 @@ impl Guard {
         self.next = self.next.map(|next| later(next, length));
     }
 
-    /// Checks the limits. Returns the outcome if the job exceeds one for too long. `others` are the
-    /// processes of the same attempt here under other shepherds.
+    /// Checks the limits. Returns the outcome if the job has exceeded a limit for too long.
+    /// `others` returns the processes of the same attempt on this host under other shepherds.
     pub fn check(
         &mut self,
         meter: &mut UsageMeter,
@@ -151,30 +164,30 @@ impl Guard {
     ) -> Option<How> {
         let before = clock::monotonic();
         let suspect = self
-            .room
+            .memory
             .mem
             .into_iter()
             .chain(self.pmem)
             .min()
             .unwrap_or(u64::MAX);
-        let others = if self.room == HostMemoryLimit::default() {
+        let others = if self.memory == HostMemoryLimit::default() {
             Vec::new()
         } else {
             others()
         };
         let reading = meter.measure(cgroup, &others, elapsed, suspect);
         let now = clock::monotonic();
-        let pause = self.pause_after(&reading, Span(now.0 - self.last.0.0));
-        // With very many processes a check takes long.
-        let pause = pause.map(|pause| Span(pause.0.max(CHECK_COST_FACTOR * (now.0 - before.0))));
-        self.next = pause.map(|pause| later(now, pause));
-        self.last = (now, reading, pause.unwrap_or(FIRST_DELAY));
+        let delay = self.delay_after(&reading, Span(now.0 - self.last.0.0));
+        // A check of very many processes takes long, so the next check must be later.
+        let delay = delay.map(|delay| Span(delay.0.max(CHECK_COST_FACTOR * (now.0 - before.0))));
+        self.next = delay.map(|delay| later(now, delay));
+        self.last = (now, reading, delay.unwrap_or(FIRST_DELAY));
         let due = self.overdue(&reading, now);
-        self.next = self.next.map(|next| self.soonest(next, now));
+        self.next = self.next.map(|next| self.earliest_check(next, now));
         due
     }
 
-    /// The first limit that has been exceeded for longer than allowed.
+    /// The outcome for the first limit that the job has exceeded for longer than allowed.
     fn overdue(&mut self, reading: &UsageSample, now: Span) -> Option<How> {
         let excesses = self.excesses(reading);
         self.over
@@ -188,8 +201,9 @@ impl Guard {
         None
     }
 
-    /// The next check, moved forward to the time at which a tolerated excess ends the job.
-    fn soonest(&self, next: Span, now: Span) -> Span {
+    /// The time of the next check: `next`, or earlier if the job then has exceeded a limit for as
+    /// long as allowed.
+    fn earliest_check(&self, next: Span, now: Span) -> Span {
         let ends = self
             .over
             .iter()
@@ -200,13 +214,13 @@ impl Guard {
             .unwrap_or(next)
     }
 
-    /// All exceeded limits.
+    /// All limits that the job exceeds, with the outcome for each.
     fn excesses(&self, reading: &UsageSample) -> Vec<(RunLimit, How)> {
         let counts = [
-            (RunLimit::Mem, reading.mem_kb, self.room.mem),
+            (RunLimit::Mem, reading.mem_kb, self.memory.mem),
             (RunLimit::Pmem, reading.largest_kb, self.pmem),
             (RunLimit::Processes, reading.threads, self.threads),
-            (RunLimit::Vmem, reading.vmem_kb, self.room.vmem),
+            (RunLimit::Vmem, reading.vmem_kb, self.memory.vmem),
         ];
         let mut excesses = Vec::new();
         for (bound, used, limit) in counts {
@@ -225,16 +239,16 @@ impl Guard {
         excesses
     }
 
-    fn pause(&self) -> Option<Span> {
-        self.pause_after(&UsageSample::default(), Span(1))
+    fn delay(&self) -> Option<Span> {
+        self.delay_after(&UsageSample::default(), Span(1))
     }
 
-    /// The delay before the next check: so long that no limit can be exceeded meanwhile, estimated
-    /// from the last two checks.
-    fn pause_after(&self, reading: &UsageSample, since: Span) -> Option<Span> {
+    /// The delay before the next check; None if there is nothing to check. The delay is half the
+    /// time in which the job reaches a limit, at the growth between the last two checks.
+    fn delay_after(&self, reading: &UsageSample, since: Span) -> Option<Span> {
         let last = &self.last.1;
         let counts = [
-            (RunLimit::Mem, self.room.mem, reading.mem_kb, last.mem_kb),
+            (RunLimit::Mem, self.memory.mem, reading.mem_kb, last.mem_kb),
             (
                 RunLimit::Pmem,
                 self.pmem,
@@ -243,7 +257,7 @@ impl Guard {
             ),
             (
                 RunLimit::Vmem,
-                self.room.vmem,
+                self.memory.vmem,
                 reading.vmem_kb,
                 last.vmem_kb,
             ),
@@ -254,11 +268,11 @@ impl Guard {
                 last.threads,
             ),
         ];
-        let mut pauses = Vec::new();
+        let mut delays = Vec::new();
         for (bound, limit, now, before) in counts {
             let Some(limit) = limit else { continue };
-            pauses.push(if now > limit && self.over.contains_key(&bound) {
-                // The job may exceed the limit for a time: only the end of the excess matters.
+            delays.push(if now > limit && self.over.contains_key(&bound) {
+                // The job exceeds a limit that it may exceed for a time: no need to check often.
                 MAX_DELAY.0
             } else {
                 let grown = kb(now.saturating_sub(before)).max(1);
@@ -272,18 +286,18 @@ impl Guard {
             let is_over = reading.cput > limit && self.over.contains_key(&RunLimit::Cput);
             let processors = i64::from(sensors::host_processors().max(1));
             let left = limit.0.saturating_sub(reading.cput.0).max(0) / processors;
-            pauses.push(if is_over {
+            delays.push(if is_over {
                 MAX_DELAY.0
             } else {
                 left.clamp(MIN_DELAY.0, MAX_CPUT_DELAY.0)
             });
         }
-        pauses.into_iter().min().map(Span)
+        delays.into_iter().min().map(Span)
     }
 }
 
-/// Sets the kernel's limits on each process, for this process and its future children.
-pub fn impose(limits: &RunLimits) -> io::Result<()> {
+/// Sets the kernel's limits per process, for this process and its future children.
+pub fn set_process_limits(limits: &RunLimits) -> io::Result<()> {
     let seconds = limits
         .pcput
         .map(|span| span.as_seconds().max(1).unsigned_abs());
@@ -313,8 +327,8 @@ fn kb(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-fn later(moment: Span, pause: Span) -> Span {
-    Span(moment.0.saturating_add(pause.0))
+fn later(moment: Span, delay: Span) -> Span {
+    Span(moment.0.saturating_add(delay.0))
 }
 
 #[cfg(test)]
@@ -339,26 +353,26 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_limits_is_never_checked() {
+    fn only_a_job_with_limits_is_checked() {
         assert_eq!(guard(None, None).next(), None);
         assert_eq!(guard(Some(1000), None).next(), Some(FIRST_DELAY));
         let mut late = guard(None, None);
-        late.bound_cput(Some(Span::seconds(5)));
+        late.set_cput_limit(Some(Span::seconds(5)));
         assert!(late.next().is_some());
     }
 
     #[test]
-    fn pauses_grow_while_nothing_happens_and_shrink_near_the_limit() {
+    fn delays_grow_at_most_twofold_and_shrink_near_the_limit() {
         let mut guard = guard(Some(1000), None);
         guard.last = (Span(0), reading(100), Span(400));
-        let pause = |mem_kb| guard.pause_after(&reading(mem_kb), Span(100));
-        assert_eq!(pause(100), Some(Span(800)), "at most twice the last one");
-        assert_eq!(pause(400), Some(MIN_DELAY), "600 left, 300 grown in 100 ms");
-        assert_eq!(pause(2000), Some(MIN_DELAY));
+        let delay = |mem_kb| guard.delay_after(&reading(mem_kb), Span(100));
+        assert_eq!(delay(100), Some(Span(800)), "at most twice the last delay");
+        assert_eq!(delay(400), Some(MIN_DELAY), "600 left, 300 grown in 100 ms");
+        assert_eq!(delay(2000), Some(MIN_DELAY));
     }
 
     #[test]
-    fn usage_at_the_limit_does_not_exceed_it() {
+    fn usage_equal_to_a_limit_does_not_exceed_the_limit() {
         let mut guard = guard(Some(1000), Some(Span::seconds(2)));
         assert_eq!(guard.overdue(&reading(1000), Span(0)), None);
         let over = How::Exceeded {
@@ -380,9 +394,10 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_counted_unless_the_kernel_limits_them() {
+    fn processes_are_checked_unless_the_kernel_limits_them() {
         let launch = launch();
-        let made = |fence: KernelLimits| Guard::new(&launch, Some(10), fence, Span(0));
+        let made =
+            |kernel_limits: KernelLimits| Guard::new(&launch, Some(10), kernel_limits, Span(0));
         assert_eq!(
             made(KernelLimits {
                 processes: true,
@@ -408,12 +423,12 @@ mod tests {
 
     #[test]
     fn a_tolerated_excess_ends_the_job_only_if_it_is_uninterrupted() {
-        // M51: MEM:EXTENDED:CANCEL:00:05 ends it only after five minutes above the limit.
+        // M51: MEM:EXTENDED:CANCEL:00:05 ends a job only after five minutes above the limit.
         let mut guard = guard(Some(1000), None);
         guard.responses.mem.after = Span::seconds(300);
         let minute = |n: i64| Span::seconds(60 * n);
         assert_eq!(guard.overdue(&reading(1001), minute(1)), None);
-        assert_eq!(guard.soonest(minute(30), minute(1)), minute(6));
+        assert_eq!(guard.earliest_check(minute(30), minute(1)), minute(6));
         assert_eq!(guard.overdue(&reading(900), minute(5)), None);
         assert_eq!(
             guard.overdue(&reading(2000), minute(7)),
@@ -421,7 +436,7 @@ mod tests {
             "the usage was below the limit in between"
         );
         assert_eq!(
-            guard.pause_after(&reading(2000), Span(100)),
+            guard.delay_after(&reading(2000), Span(100)),
             Some(MAX_DELAY)
         );
         assert_eq!(guard.overdue(&reading(3000), minute(11)), None);

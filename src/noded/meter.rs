@@ -1,4 +1,4 @@
-//! Resource usage of a job: sampled while it runs, summed at its end.
+//! Resource usage of a job: sampled while the job runs, and summed when the job has ended.
 
 use super::shared_memory::SharedMemory;
 use crate::model::job::{NodeShare, Usage};
@@ -11,27 +11,28 @@ use nix::sys::resource::{UsageWho, getrusage};
 #[derive(Debug, Default)]
 pub struct UsageMeter {
     so_far: Usage,
-    /// Its files in shared memory, if they count as memory.
+    /// The job's files in shared memory; None if they do not count as memory.
     files: Option<SharedMemory>,
 }
 
 /// A sample of the living processes of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageSample {
-    /// Resident memory in kilobytes, including the job's other processes here.
+    /// Resident memory in kilobytes, including the `others` of [`UsageMeter::measure`].
     pub mem_kb: u64,
     /// Resident memory of the largest process, in kilobytes.
     pub largest_kb: u64,
-    /// Address space in kilobytes, including the job's other processes here.
+    /// Address space in kilobytes, including the `others` of [`UsageMeter::measure`].
     pub vmem_kb: u64,
-    /// Processor time of all processes, including ended ones.
+    /// Processor time of all processes, including processes that have ended.
     pub cput: Span,
     /// Number of threads.
     pub threads: u64,
 }
 
 impl UsageMeter {
-    /// A meter for a job with these shares. `files` are its files in shared memory, if they count.
+    /// Creates a meter for a job with the shares `shares`. `files` are the job's files in shared
+    /// memory, if they count as memory.
     pub fn new(shares: &[NodeShare], files: Option<SharedMemory>) -> UsageMeter {
         let taken = shares
             .iter()
@@ -53,9 +54,9 @@ impl UsageMeter {
         self.so_far
     }
 
-    /// Samples the job's living processes and `others`: processes of the same job that are counted
-    /// elsewhere. If memory seems to exceed `threshold_kb`, it is measured again with shared
-    /// pages counted once and without file pages, which takes longer.
+    /// Samples the job's living processes and `others`: processes of the same job whose usage other
+    /// shepherds on this host record. If the memory seems to exceed `threshold_kb`, it is measured
+    /// again, with shared pages counted once and without file pages. That takes longer.
     pub fn measure(
         &mut self,
         cgroup: Option<&Cgroup>,
@@ -89,12 +90,12 @@ impl UsageMeter {
         }
     }
 
-    /// Records a peak measured elsewhere: the largest resident memory, in kilobytes.
+    /// Records a peak of resident memory, in kilobytes, that the kernel has measured.
     pub fn note_peak(&mut self, mem_kb: u64) {
         self.so_far.mem_kb = self.so_far.mem_kb.max(mem_kb);
     }
 
-    /// The total, once all processes have ended but before the cgroup is removed.
+    /// Updates the total usage after the script has ended, and returns it.
     pub fn total(&mut self, cgroup: Option<&Cgroup>, walltime: Span) -> Usage {
         self.note(cgroup, Span(0), walltime)
     }
@@ -105,7 +106,8 @@ impl UsageMeter {
             .and_then(Cgroup::cput)
             .unwrap_or(Span(reaped.0 + running.0));
         let so_far = &mut self.so_far;
-        // Processor time of a process may be lost if its parent ignores its end, so never decrease.
+        // If a parent process ignores the end of its child, the child's processor time may be lost.
+        // So never decrease the total.
         so_far.cput = so_far.cput.max(cput);
         so_far.mem_kb = so_far.mem_kb.max(largest_kb);
         so_far.walltime = walltime;
@@ -113,8 +115,8 @@ impl UsageMeter {
     }
 }
 
-/// The memory of a job's processes, and the memory including `others`. It is measured again if all
-/// of it, with files in shared memory, seems to exceed `threshold_kb`.
+/// The memory of a job's processes, first without and then with `others`. If the memory with
+/// `others` and with files in shared memory seems to exceed `threshold_kb`, it is measured exactly.
 fn measure(
     alive: &[Process],
     others: &[Process],
@@ -149,8 +151,8 @@ fn measure(
     (own, all)
 }
 
-/// The private and the shared memory of each process. If not `is_exact`, all resident memory counts
-/// as shared.
+/// The private and the shared memory of each process, in kilobytes. Unless `is_exact`, all resident
+/// memory counts as shared.
 fn memory_parts(processes: &[&Process], is_exact: bool) -> Vec<(u64, u64)> {
     let mut memory_parts = Vec::new();
     for process in processes {
@@ -163,14 +165,16 @@ fn memory_parts(processes: &[&Process], is_exact: bool) -> Vec<(u64, u64)> {
     memory_parts
 }
 
-/// The memory of processes, each with its own and shared part, and of files in shared memory. These
-/// files may be mapped and so be in the shared parts, too: the larger of both counts.
+/// The memory of processes, given by their private and shared parts, and of files in shared memory.
+/// Files that are mapped are also in the shared parts. So only the larger of the sum of the shared
+/// parts and the files counts.
 fn sum<'a>(memory_parts: impl Iterator<Item = &'a (u64, u64)>, files_kb: u64) -> u64 {
     let (own, shared) = memory_parts.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
     own + shared.max(files_kb)
 }
 
-/// Processor time of all reaped children, and the largest resident memory of one, in kilobytes.
+/// Processor time of all reaped children, and the largest resident memory of any of them, in
+/// kilobytes.
 fn reaped() -> (Span, u64) {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else {
         return (Span(0), 0);
@@ -184,7 +188,7 @@ fn reaped() -> (Span, u64) {
 mod tests {
     use super::*;
 
-    /// A process that has ended: its second measurement is zero.
+    /// A process that has ended, so that an exact measurement finds no memory.
     fn gone(mem_kb: u64) -> Process {
         Process {
             pid: i32::MAX,
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_measured_again_only_if_it_seems_too_much_with_other_processes() {
+    fn memory_is_measured_exactly_if_it_seems_to_exceed_the_threshold() {
         let (alive, others) = ([gone(500), gone(300)], [gone(200)]);
         let own = UsageSample {
             mem_kb: 800,
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_mapped_count_once() {
+    fn mapped_files_in_shared_memory_count_once() {
         let memory_parts = [(100, 30), (50, 20)];
         assert_eq!(
             [0, 40, 80].map(|files| sum(memory_parts.iter(), files)),
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_a_process_borrows_is_counted_once() {
+    fn memory_that_a_child_shares_with_its_parent_counts_once() {
         let me = procfs::own().unwrap();
         let family = [
             me,
@@ -253,9 +257,8 @@ mod tests {
         assert_eq!((own.mem_kb, all.mem_kb), (me.mem_kb, 2 * me.mem_kb));
     }
 
-    /// The memory of other processes is not part of this job's usage.
     #[test]
-    fn the_peak_counts_only_own_processes() {
+    fn the_peak_does_not_count_processes_of_other_shepherds() {
         let mut meter = UsageMeter::new(&[], None);
         let before = meter.sample(None, Span(0));
         let huge = 1 << 50;

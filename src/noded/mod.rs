@@ -1,17 +1,19 @@
 //! The node daemon: it runs jobs as ordered by schedd and makes no scheduling decisions.
 //!
-//! schedd connects to noded's socket and sends orders about attempts. noded passes each start to
-//! its spawner, which forks a shepherd, which forks the job. Four rules keep this safe if any of
-//! them is killed at any time:
+//! schedd connects to noded's socket and sends orders about attempts; an attempt is one start of a
+//! job. noded passes each start to its spawner, a small process that only forks. The spawner forks
+//! a shepherd, the process that starts and watches one attempt. The shepherd forks the job. Any of
+//! these processes may be killed at any time. Four rules protect the jobs:
 //!
-//! 1. The shepherd creates the attempt's directory before it forks the job; an existing one means
-//!    that the attempt has been started. So no attempt runs twice ([`folder`]).
-//! 2. A cancel leaves a tombstone, even for an unknown attempt. So a cancelled attempt never starts
-//!    ([`attempts`]).
-//! 3. An order for a lower attempt than the highest known one of its job is refused, and so is a
-//!    schedd of an earlier epoch ([`attempts`], [`daemon`]).
-//! 4. Records are removed only when schedd has confirmed them. So no outcome is lost
-//!    ([`attempts`]).
+//! 1. The shepherd creates the attempt's directory before it forks the job. If the directory exists
+//!    already, the shepherd does not start the job. So no attempt runs twice ([`folder`]).
+//! 2. A cancel creates a tombstone, a file that marks the attempt as cancelled, even if noded has
+//!    not seen the attempt. So a cancelled attempt never starts ([`attempts`]).
+//! 3. noded refuses to start or cancel an attempt below the highest known attempt of the job, and
+//!    refuses a schedd with a lower epoch, a number that grows with each start of schedd
+//!    ([`attempts`], [`daemon`]).
+//! 4. noded removes the records of an attempt only after schedd has confirmed that it has stored
+//!    the outcome. So no outcome is lost ([`attempts`]).
 
 pub mod args;
 

@@ -1,5 +1,6 @@
-//! Users' notification programs (`qsub -W notify=PATH`). Each runs under two processes: one starts
-//! it, the other enforces the time limit, kills all descendants, and outlives noded.
+//! Users' notification programs (`qsub -W notify=PATH`). Each program runs under two processes: the
+//! runner starts the program. The supervisor, which is the runner's parent, enforces the time limit
+//! and kills all descendants; it outlives noded.
 
 use super::child::UMASK;
 use super::launch_fault::LaunchFault;
@@ -23,18 +24,19 @@ use nix::unistd::setsid;
 use std::io;
 
 /// Time limit of a program.
-const LIMIT: Span = Span::seconds(30);
+const TIMEOUT: Span = Span::seconds(30);
 /// Maximum number of running programs.
 const MAX_PROGRAMS: usize = 64;
-/// Maximum number of a user's running programs. schedd sends one at a time, but a restarted schedd
-/// does not count earlier ones.
+/// Maximum number of a user's running programs. schedd orders the next program of a user when the
+/// previous one has ended, but a restarted schedd ignores earlier programs.
 const MAX_PROGRAMS_PER_USER: usize = 4;
-/// Memory limit in kilobytes: of all processes in a cgroup, else of each process.
+/// Memory limit of a program in kilobytes: of all its processes together with a cgroup, else of
+/// each process.
 const MEMORY_KB: u64 = 1 << 20;
 /// Maximum number of processes and threads of a program.
-const PROCESSES: u64 = 256;
+const MAX_PROCESSES: u64 = 256;
 /// Maximum number of descriptors of each process.
-const DESCRIPTORS: u64 = 1024;
+const MAX_DESCRIPTORS: u64 = 1024;
 /// Maximum length of a reported failure, in characters.
 const MAX_MESSAGE: usize = 500;
 
@@ -50,12 +52,12 @@ pub struct Notifications {
 #[derive(Debug)]
 struct RunningNotice {
     token: u64,
-    /// The program and its user, for the report.
+    /// The program and its user, as text for the report.
     name: String,
 }
 
 impl Notifications {
-    /// No running programs.
+    /// Creates an empty set of running programs.
     pub fn new(site: Site) -> Notifications {
         Notifications {
             site,
@@ -64,7 +66,7 @@ impl Notifications {
         }
     }
 
-    /// Runs a program.
+    /// Starts a program. Reports a failure to schedd.
     pub fn begin(&mut self, notification: &Notification, poller: &mut Poller) {
         let name = format!(
             "{} of {}",
@@ -128,22 +130,23 @@ fn start_failure(error: io::Error) -> io::Error {
     io::Error::other(format!("it was not started: {error}"))
 }
 
-/// Runs the program in another process, ends all processes within [`LIMIT`], and returns why the
-/// program failed. Only that process looks up the user and opens the program's file: both can hang.
+/// The supervisor: runs the program in another process, and kills all processes after [`TIMEOUT`].
+/// The error is why the program failed. Only the other process looks up the user and opens the
+/// program's file, because both can hang.
 fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
     let now = clock::monotonic();
     let children = detach().map_err(|error| start_failure(error).to_string())?;
     let cgroup = cgroup(site);
-    let runner = RunningProgram::fork(now, LIMIT, || run(site, notification, cgroup.as_ref()));
+    let runner = RunningProgram::fork(now, TIMEOUT, || run(site, notification, cgroup.as_ref()));
     let result = match runner {
         Ok(mut runner) => runner.wait().work(),
         Err(error) => Err(start_failure(error).to_string()),
     };
-    sweep::end(cgroup.as_ref(), &children);
+    sweep::kill_all(cgroup.as_ref(), &children);
     result
 }
 
-/// Separates this process from noded and makes it the subreaper of the program's orphans. Returns
+/// Separates the supervisor from noded and makes it the subreaper of the program's orphans. Returns
 /// the descriptor that reports ended children.
 fn detach() -> io::Result<nix::sys::signalfd::SignalFd> {
     process::set_name(c"lanai-notify");
@@ -156,7 +159,7 @@ fn detach() -> io::Result<nix::sys::signalfd::SignalFd> {
     process::signals(&[Signal::SIGCHLD])
 }
 
-/// The cgroup of this process's program, if one can be made.
+/// Creates a cgroup for the program; None if that fails.
 fn cgroup(site: &Site) -> Option<Cgroup> {
     let parent = site.cgroup.as_ref()?;
     Cgroup::create(parent, &format!("lanai-notify-{}", std::process::id())).ok()
@@ -186,19 +189,22 @@ fn start(
     call.start(clock::monotonic())
 }
 
-/// The limits of each process. RLIMIT_NPROC counts all processes of the user, so it is set only if
-/// the cgroup does not limit those of the program.
+/// Sets the limits of the cgroup, and returns the limits of each process. RLIMIT_NPROC counts all
+/// processes of the user. So it is set only if the cgroup does not limit the number of processes.
 fn limits(account: &UserAccount, cgroup: Option<&Cgroup>) -> Vec<(Resource, u64)> {
     let mut limits = vec![
         (Resource::RLIMIT_CORE, 0),
-        (Resource::RLIMIT_NOFILE, DESCRIPTORS),
+        (Resource::RLIMIT_NOFILE, MAX_DESCRIPTORS),
         (Resource::RLIMIT_DATA, MEMORY_KB * 1024),
     ];
     if let Some(group) = cgroup {
-        group.bound_memory(MEMORY_KB);
+        group.limit_memory(MEMORY_KB);
     }
-    if !cgroup.is_some_and(|group| group.bound_processes(PROCESSES)) {
-        limits.push((Resource::RLIMIT_NPROC, threads_of(account.uid) + PROCESSES));
+    if !cgroup.is_some_and(|group| group.limit_processes(MAX_PROCESSES)) {
+        limits.push((
+            Resource::RLIMIT_NPROC,
+            threads_of(account.uid) + MAX_PROCESSES,
+        ));
     }
     limits
 }
@@ -212,7 +218,7 @@ fn threads_of(uid: u32) -> u64 {
         .sum()
 }
 
-/// Runs the program to its end. The error is why it failed.
+/// The runner: runs the program until it ends. The error is why the program failed.
 fn run(site: &Site, notification: &Notification, cgroup: Option<&Cgroup>) -> io::Result<()> {
     let mut program = start(site, notification, cgroup).map_err(start_failure)?;
     let result = program.wait();

@@ -1,8 +1,9 @@
-//! Suspension: all processes of a job are stopped, and later resumed.
+//! Suspension of a job: all its processes are stopped, and later resumed.
 //!
-//! The kernel freezes a cgroup with all processes forked in it. Without one, every process gets
-//! SIGSTOP, repeatedly until none is new or running; processes that others continue are stopped
-//! again at the next check. Processes that the job itself had stopped stay stopped on resumption.
+//! If the job has a cgroup, the kernel freezes the cgroup with all its processes. Otherwise the
+//! job's shepherd sends SIGSTOP to every process, and repeats that until no process is new or
+//! running. The next check stops processes again that have been continued by other processes.
+//! Processes that the job itself has stopped remain stopped on resumption.
 
 use super::sweep::Frozen;
 use crate::model::time::Span;
@@ -13,27 +14,30 @@ use nix::libc::{SIGCONT, SIGSTOP};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Delay between checks while a process still runs, and afterwards.
+/// Delay between checks while a process of the job still runs.
 const RUNNING_DELAY: Span = Span(5);
+/// Delay between checks while all processes of the job are stopped.
 const STOPPED_DELAY: Span = Span::seconds(2);
-/// Maximum number of passes in one check, so that the shepherd can handle orders.
+/// Maximum number of passes in a check. The limit lets the shepherd handle orders in between.
 const MAX_PASSES: usize = 100;
 
 /// The suspension of a job.
 #[derive(Debug)]
 pub struct Pause {
-    /// Start in monotonic time.
+    /// Monotonic time at which the suspension began.
     pub since: Span,
     /// When the next check is due.
     pub next: Span,
     /// Whether all processes were stopped at the last check.
     pub is_stopped: bool,
+    /// The processes that got SIGSTOP.
     frozen: Frozen,
+    /// Whether the kernel has frozen the job's cgroup.
     by_kernel: bool,
 }
 
 impl Pause {
-    /// Begins a suspension.
+    /// Creates a suspension. The first [`Pause::check`] stops the processes.
     pub fn new(now: Span) -> Pause {
         Pause {
             since: now,
@@ -44,21 +48,22 @@ impl Pause {
         }
     }
 
-    /// Stops processes that are not stopped. Returns whether all are stopped for the first time.
+    /// Stops processes that are not stopped. Returns true if all processes are stopped now, and
+    /// were not stopped at the previous check.
     pub fn check(&mut self, cgroup: Option<&Cgroup>, now: Span) -> bool {
-        let was_still = self.is_stopped;
+        let was_stopped = self.is_stopped;
         self.by_kernel = cgroup.is_some_and(|group| group.freeze(true).is_ok());
         self.is_stopped = match cgroup {
             Some(group) if self.by_kernel => group.is_frozen(),
             _ => self.stop(cgroup),
         };
-        let pause = if self.is_stopped {
+        let delay = if self.is_stopped {
             STOPPED_DELAY
         } else {
             RUNNING_DELAY
         };
-        self.next = Span(now.0.saturating_add(pause.0));
-        self.is_stopped && !was_still
+        self.next = Span(now.0.saturating_add(delay.0));
+        self.is_stopped && !was_stopped
     }
 
     fn stop(&mut self, cgroup: Option<&Cgroup>) -> bool {
@@ -80,15 +85,15 @@ impl Pause {
             .all(|process| self.is_stopped(process))
     }
 
-    /// Whether a process is stopped, or will be before it does anything: a shell in vfork gets no
-    /// signal while its new child is stopped before exec.
+    /// Whether a process is stopped, or has got SIGSTOP and waits in the kernel. For instance, a
+    /// shell in vfork does not handle signals while its new child is stopped before exec.
     fn is_stopped(&self, process: &Process) -> bool {
         process.is_stopped()
             || (process.state == b'D' && self.frozen.contains(&(process.pid, process.started)))
     }
 
-    /// Resumes all processes stopped here. Children come first, so that a waiting shell does not
-    /// see them stopped.
+    /// Resumes all processes that this suspension has stopped. Child processes are usually resumed
+    /// before their parents, so that a waiting shell does not find its children stopped.
     pub fn end(self, cgroup: Option<&Cgroup>) {
         if let Some(group) = cgroup
             && self.by_kernel
@@ -105,7 +110,7 @@ impl Pause {
     }
 }
 
-/// Binds all threads of a job to these processors.
+/// Binds all threads of a job to the processors `cpus`.
 pub fn bind(cgroup: Option<&Cgroup>, cpus: &[u16]) {
     let mut set = CpuSet::new();
     if cpus.is_empty() || cpus.iter().any(|&cpu| set.set(cpu.into()).is_err()) {
@@ -142,7 +147,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    /// A process, and a directory that looks like its cgroup but freezes nothing.
+    /// Starts a process. `folder` becomes a fake cgroup of that process, which freezes nothing.
     fn member(folder: &Path) -> (RunningProgram, i32) {
         let pid_file = folder.join("pid");
         let script = format!(
@@ -171,14 +176,14 @@ mod tests {
         procfs::process(pid).is_some_and(|process| process.is_stopped())
     }
 
-    /// Waits until a check finds all processes stopped.
+    /// Suspends the processes of `group`.
     fn paused(group: &Cgroup) -> Pause {
         let mut pause = Pause::new(Span(0));
         let firsts =
             wait_for(|| Some(pause.check(Some(group), Span(1))).filter(|_| pause.is_stopped));
         assert!(
             firsts && !pause.check(Some(group), Span(1)),
-            "it is reported once"
+            "a suspension is reported once"
         );
         pause
     }
@@ -198,8 +203,8 @@ mod tests {
         program.kill();
     }
 
-    /// The kernel may freeze a group only at a later check, after its processes were stopped
-    /// individually.
+    /// The kernel may freeze a cgroup only at a later check, after the processes were stopped by
+    /// signals.
     #[test]
     fn processes_stopped_by_a_signal_are_resumed_after_a_later_freeze() {
         let folder = tempfile::tempdir().unwrap();
@@ -240,7 +245,7 @@ mod tests {
             pause.is_stopped(&process)
         };
         assert!(is_stopped(b'T', 70) && is_stopped(b'T', 71) && is_stopped(b'D', 70));
-        assert!(!is_stopped(b'D', 71), "another process with that pid");
+        assert!(!is_stopped(b'D', 71), "another process with the same pid");
         assert!(!is_stopped(b'S', 70) && !is_stopped(b'R', 70));
     }
 }

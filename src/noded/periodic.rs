@@ -1,5 +1,5 @@
-//! Hooks of `exechost_periodic`: noded's loop runs them periodically on this host, without
-//! blocking. A hook that still runs when it is due again is not started a second time.
+//! Hooks of the event `exechost_periodic`: noded runs them periodically on this host, without
+//! blocking its loop. A hook that still runs when it is due again is not started a second time.
 
 use super::job_hooks::answer;
 use super::poller::Poller;
@@ -25,14 +25,14 @@ pub struct Periodic {
 struct PeriodicHook {
     hook: Hook,
     next: Span,
-    /// Its program, until that is gone.
+    /// The running program, until all its processes are gone.
     running: Option<RunningProgram>,
-    /// Whether it was removed and must not run again.
+    /// Whether the hook was removed, so that it must not run again.
     is_removed: bool,
 }
 
 impl Periodic {
-    /// Sets the hooks to run. A hook that is unchanged keeps its schedule.
+    /// Sets the hooks to run. An unchanged hook keeps its schedule.
     pub fn set_hooks(&mut self, server: String, hooks: Vec<Hook>, now: Span) {
         self.server = server;
         for entry in &mut self.entries {
@@ -53,7 +53,7 @@ impl Periodic {
         self.entries.sort_by_key(|entry| entry.hook.order);
     }
 
-    /// When the next hook is due or exceeds its time limit.
+    /// When the next hook is due, or a running hook exceeds its time limit.
     pub fn due(&self) -> Option<Span> {
         self.entries.iter().filter_map(PeriodicHook::due).min()
     }
@@ -110,7 +110,8 @@ fn start(hook: &Hook, document: &[u8], now: Span) -> io::Result<RunningProgram> 
     call.start(now)
 }
 
-/// Logs the answer of a hook. Returns a reason to take this host out of service, if any.
+/// Logs the answer of a hook unless it is empty. Returns a reason to take this host out of service,
+/// if any.
 fn conclude(hook: &Hook, result: &ProgramResult) -> Option<String> {
     match answer(result) {
         Ok(HookAnswer::Accept(set)) if set.is_empty() => None,
@@ -155,7 +156,7 @@ fn available(node: &NodeFacts) -> Map<String, Value> {
     available
 }
 
-/// Logs a failure. Returns it if the hook takes nodes offline on failure.
+/// Logs a failure of a hook. Returns the failure if the hook takes nodes offline on failure.
 fn fail(hook: &Hook, why: &str) -> Option<String> {
     let why = format!("exechost_periodic hook '{}' failed: {why}", hook.name);
     warn!("{why}");
@@ -166,7 +167,7 @@ fn fail(hook: &Hook, why: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Hooks that run every ten seconds and never answer.
+    /// Hooks that are due every ten seconds and run until their time limit.
     fn hooks() -> [Hook; 2] {
         ["one", "two"].map(|name| Hook {
             command: vec!["/bin/sleep".into(), "300".into()],
@@ -176,7 +177,7 @@ mod tests {
         })
     }
 
-    fn attend(periodic: &mut Periodic, hooks: &[Hook], now: i64) {
+    fn set_hooks_at(periodic: &mut Periodic, hooks: &[Hook], now: i64) {
         periodic.set_hooks("head".into(), hooks.to_vec(), Span::seconds(now));
     }
 
@@ -191,46 +192,54 @@ mod tests {
     #[test]
     fn unchanged_hooks_keep_their_schedule() {
         let (mut periodic, mut poller) = (Periodic::default(), Poller::new().unwrap());
-        attend(&mut periodic, &hooks(), 100);
+        set_hooks_at(&mut periodic, &hooks(), 100);
         assert_eq!(
             (periodic.entries.len(), periodic.due()),
             (2, Some(Span::seconds(100)))
         );
         periodic.run_due(Span(99_999), "n1", &[], &mut poller);
-        assert_eq!(are_running(&periodic), [false, false], "before it is due");
-        attend(&mut periodic, &hooks(), 101);
+        assert_eq!(
+            are_running(&periodic),
+            [false, false],
+            "before the hooks are due"
+        );
+        set_hooks_at(&mut periodic, &hooks(), 101);
         assert_eq!(
             (periodic.entries.len(), periodic.due()),
             (2, Some(Span::seconds(100)))
         );
-        attend(&mut periodic, &hooks()[..1], 102);
+        set_hooks_at(&mut periodic, &hooks()[..1], 102);
         assert_eq!(
             (periodic.entries.len(), periodic.due()),
             (1, Some(Span::seconds(100)))
         );
-        attend(&mut periodic, &[], 103);
+        set_hooks_at(&mut periodic, &[], 103);
         assert_eq!((periodic.entries.len(), periodic.due()), (0, None));
     }
 
     #[test]
-    fn a_running_hook_is_due_at_its_time_limit_and_then_at_its_exit() {
+    fn a_running_hook_is_due_at_its_time_limit_even_if_removed() {
         let (mut periodic, mut poller) = (Periodic::default(), Poller::new().unwrap());
-        attend(&mut periodic, &hooks()[..1], 100);
+        set_hooks_at(&mut periodic, &hooks()[..1], 100);
         periodic.run_due(Span::seconds(100), "n1", &[], &mut poller);
         assert_eq!(
             (are_running(&periodic), periodic.due()),
             (vec![true], Some(Span::seconds(105)))
         );
-        attend(&mut periodic, &[], 101);
+        set_hooks_at(&mut periodic, &[], 101);
         assert_eq!(
             (are_running(&periodic), periodic.due()),
             (vec![true], Some(Span::seconds(105))),
-            "it still runs"
+            "the removed hook still runs"
         );
         periodic.run_due(Span::seconds(105), "n1", &[], &mut poller);
-        assert_eq!(periodic.due(), None, "nothing is due before it has exited");
+        assert_eq!(
+            periodic.due(),
+            None,
+            "nothing is due before the hook has exited"
+        );
         while !periodic.entries.is_empty() {
-            assert_ne!(poller.wait(10_000), [], "its exit is noticed");
+            assert_ne!(poller.wait(10_000), [], "the exit of the hook is noticed");
             periodic.run_due(Span::seconds(105), "n1", &[], &mut poller);
         }
     }

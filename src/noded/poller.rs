@@ -10,31 +10,31 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PollSource {
-    /// The spawner or one of its shepherds.
+    /// The spawner or one of its shepherds has sent a message.
     Spawner,
-    /// A shepherd of a spawner that has ended.
+    /// A shepherd of a spawner that has ended has sent a message.
     OldSpawner(u64),
-    /// A spawner that has ended has no more launches in progress.
-    OldBuilders(u64),
+    /// No launch of a spawner that has ended is in progress any more.
+    OldLaunches(u64),
     /// The spawner has ended.
     SpawnerEnded,
-    /// A shepherd of this attempt has ended.
+    /// A shepherd of the attempt has ended.
     Shepherd(AttemptName, u64),
     /// A new connection at noded's socket.
     Listener,
     /// A signal to noded.
     Signals,
-    /// A connection at noded's socket.
-    Guest(u64),
+    /// Data on a connection at noded's socket.
+    Connection(u64),
     /// A new connection for task requests.
     TaskListener,
-    /// A connection for task requests.
+    /// Data on a connection for task requests.
     TaskClient(u64),
     /// A program that was [watched](Poller::watch) has written something or has exited.
     Program,
 }
 
-/// The token of all programs.
+/// The epoll token of all programs.
 const PROGRAM: u64 = 0;
 
 /// The epoll set with its sources.
@@ -43,13 +43,13 @@ pub struct Poller {
     epoll: Epoll,
     sources: BTreeMap<u64, PollSource>,
     tokens: BTreeMap<PollSource, u64>,
-    /// Descriptors that are only polled.
+    /// Descriptors that the poller owns.
     kept: BTreeMap<PollSource, OwnedFd>,
     next: u64,
 }
 
 impl Poller {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new() -> io::Result<Poller> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         Ok(Poller {
@@ -61,7 +61,7 @@ impl Poller {
         })
     }
 
-    /// A unique number.
+    /// A number that this poller has not returned before.
     pub fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -77,8 +77,8 @@ impl Poller {
         Ok(())
     }
 
-    /// Polls the output and the exit of a program. The descriptors leave the set when they are
-    /// closed. A program that cannot be polled is killed.
+    /// Polls the output and the exit of a program. The kernel removes the descriptors from the set
+    /// when they are closed. A program that cannot be polled is killed.
     pub fn watch(&mut self, program: RunningProgram) -> io::Result<RunningProgram> {
         for fd in program.watched() {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, PROGRAM);
@@ -90,24 +90,24 @@ impl Poller {
         Ok(program)
     }
 
-    /// Polls `fd` and keeps it open meanwhile.
+    /// Polls `fd` for reading, and keeps it open until [`Poller::forget`].
     pub fn keep(&mut self, fd: OwnedFd, source: PollSource) -> io::Result<()> {
         self.add(&fd, source)?;
         self.kept.insert(source, fd);
         Ok(())
     }
 
-    /// Whether this source is polled.
+    /// Whether the source is polled.
     pub fn watches(&self, source: PollSource) -> bool {
         self.tokens.contains_key(&source)
     }
 
-    /// A descriptor given to [`Poller::keep`].
+    /// The descriptor of a source that was given to [`Poller::keep`].
     pub fn kept(&self, source: PollSource) -> Option<BorrowedFd<'_>> {
         self.kept.get(&source).map(AsFd::as_fd)
     }
 
-    /// Sets whether `fd` is polled for writing, too.
+    /// Sets whether `fd` is polled for writing in addition to reading.
     pub fn want_write(&mut self, fd: impl AsFd, source: PollSource, want: bool) {
         let Some(&token) = self.tokens.get(&source) else {
             return;
@@ -128,7 +128,7 @@ impl Poller {
         }
     }
 
-    /// Forgets a descriptor that is closed elsewhere.
+    /// Forgets a source whose descriptor the caller has closed.
     pub fn forget_closed(&mut self, source: PollSource) {
         if let Some(token) = self.tokens.remove(&source) {
             self.sources.remove(&token);
@@ -142,8 +142,8 @@ impl Poller {
         }
     }
 
-    /// Waits at most `milliseconds`. Returns the ready sources in the order of [`PollSource`]:
-    /// messages of shepherds come before their ends.
+    /// Waits up to `milliseconds` for an event. Returns the ready sources in the order of
+    /// [`PollSource`]. So the messages of a shepherd come before its end.
     pub fn wait(&mut self, milliseconds: i64) -> Vec<PollSource> {
         let mut events = [EpollEvent::empty(); 256];
         let timeout =
@@ -175,14 +175,14 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
-    const ONE: PollSource = PollSource::Guest(1);
+    const ONE: PollSource = PollSource::Connection(1);
     const TWO: PollSource = PollSource::TaskClient(2);
 
     fn poller() -> Poller {
         Poller::new().unwrap()
     }
 
-    /// Two ends of a connection; the first has data to read.
+    /// Two ends of a connection. The first end has data to read.
     fn readable() -> (UnixStream, UnixStream) {
         let (near, mut far) = UnixStream::pair().unwrap();
         far.write_all(b"x").unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn each_number_is_new() {
+    fn numbers_do_not_repeat() {
         let mut poller = poller();
         let numbers = [0; 3].map(|_| poller.number());
         assert!(
@@ -239,7 +239,10 @@ mod tests {
     fn removed_sources_are_not_reported() {
         let (mut poller, (near, _far)) = (poller(), readable());
         poller.add(&near, ONE).unwrap();
-        assert!(poller.add(&near, TWO).is_err(), "it is already polled");
+        assert!(
+            poller.add(&near, TWO).is_err(),
+            "the descriptor is already polled"
+        );
         poller.remove(&near, ONE);
         assert_eq!((poller.wait(0), poller.watches(ONE)), (vec![], false));
         poller.add(&near, TWO).unwrap();
@@ -280,11 +283,11 @@ mod tests {
         let words = ["/bin/sh", "-c", "echo x; exec sleep 60"].map(String::from);
         let call = ProgramCall::new(&words, Span::seconds(60));
         let mut program = poller.watch(call.start(Span(0)).unwrap()).unwrap();
-        assert_eq!(poller.wait(10_000), [PollSource::Program], "its output");
+        assert_eq!(poller.wait(10_000), [PollSource::Program], "the output");
         assert!(program.poll(Span(0)).is_none());
         assert_eq!(poller.wait(0), []);
         program.kill();
-        assert_eq!(poller.wait(10_000), [PollSource::Program], "its exit");
+        assert_eq!(poller.wait(10_000), [PollSource::Program], "the exit");
         drop(program);
         assert_eq!(poller.wait(0), []);
     }

@@ -1,4 +1,5 @@
-//! The nodes to present: detected hardware, with overrides of the command line.
+//! The nodes that noded presents to schedd: the detected hardware, with overrides of the command
+//! line.
 
 use super::args::NodedArgs;
 use crate::model::node::NodeFacts;
@@ -10,20 +11,20 @@ use crate::sys::sensors;
 pub struct Hardware {
     /// The host's short name.
     pub host: String,
-    /// Processors this process may use, by number.
+    /// The numbers of the processors that this process may use.
     pub processors: Vec<u16>,
-    /// CPU quota in processors, if limited.
+    /// The CPU quota in processors; None if there is no quota.
     pub quota: Option<u32>,
-    /// Processors of the whole host.
+    /// The number of processors of the whole host.
     pub host_processors: u32,
-    /// Memory this process may use, in kilobytes.
+    /// The memory that this process may use, in kilobytes.
     pub memory_kb: u64,
-    /// GPUs by number.
+    /// The numbers of the GPUs.
     pub gpus: Vec<u16>,
 }
 
 impl Hardware {
-    /// Detects the hardware.
+    /// Detects the hardware of this host.
     pub fn detect() -> Hardware {
         Hardware {
             host: sensors::short_host_name(),
@@ -62,7 +63,7 @@ fn node(name: String, args: &NodedArgs, hardware: &Hardware) -> NodeFacts {
         .mem
         .unwrap_or(Size::kilobytes(hardware.memory_kb / u64::from(args.nodes)));
     let gpus: Vec<u16> = match args.ngpus {
-        // Existing GPUs come first, simulated ones last.
+        // Existing GPUs come first. Simulated GPUs follow if `count` is larger.
         Some(count) => hardware
             .gpus
             .iter()
@@ -73,10 +74,11 @@ fn node(name: String, args: &NodedArgs, hardware: &Hardware) -> NodeFacts {
         None if alone => hardware.gpus.clone(),
         None => Vec::new(),
     };
-    // Processors are assigned by number only if they exist, belong to this node alone, and have no
-    // CPU quota.
-    let bound = alone && hardware.quota.is_none() && ncpus as usize <= hardware.processors.len();
-    let cpus = if bound {
+    // Processors are assigned to jobs by number only if they exist, belong to this node alone, and
+    // have no CPU quota.
+    let assigns_numbers =
+        alone && hardware.quota.is_none() && ncpus as usize <= hardware.processors.len();
+    let cpus = if assigns_numbers {
         hardware.processors[..ncpus as usize].to_vec()
     } else {
         Vec::new()
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn one_node_is_the_host_as_found() {
+    fn a_single_node_has_all_detected_hardware() {
         let nodes = presented(&[], None);
         assert_eq!(nodes.len(), 1);
         assert_eq!((nodes[0].name.as_str(), nodes[0].pcpus), ("porch", 8));
@@ -141,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_lowers_the_count_and_binds_nothing() {
+    fn with_a_quota_processors_are_not_assigned_by_number() {
         let nodes = presented(&[], Some(2));
         assert_eq!(nodes[0].available["ncpus"], ResourceValue::Long(2));
         assert!(nodes[0].cpus.is_empty());
     }
 
     #[test]
-    fn several_nodes_are_several_hosts() {
+    fn each_of_several_nodes_is_a_separate_host() {
         let nodes = presented(
             &[
                 "--nodes", "3", "--ncpus", "8", "--mem", "1gb", "--name", "n",

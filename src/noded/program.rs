@@ -1,7 +1,7 @@
 //! The program to execute for a job: interpreter, shell and arguments.
 //!
-//! The interpreter always replaces the login shell (`bash -c "exec ..."`): no outer shell remains
-//! that could swallow the job's signals or change its exit status.
+//! The interpreter replaces the login shell (`bash -c "exec ..."`). Otherwise the login shell could
+//! swallow the job's signals or change its exit status.
 
 use crate::model::job::value_syntax::for_host;
 use crate::model::text::Text;
@@ -18,13 +18,14 @@ use std::path::{Path, PathBuf};
 pub struct ProgramToRun {
     /// The file. A name without a slash is searched in the job's `PATH`.
     pub file: PathBuf,
-    /// Its arguments, including `argv[0]`.
+    /// The arguments of the program, including `argv[0]`.
     pub arguments: Vec<CString>,
-    /// The files that must be executable, each with its role, in the order of checks.
+    /// The files that must be executable, each with its role, such as "interpreter". They are
+    /// checked in this order.
     pub needs: Vec<(&'static str, PathBuf)>,
 }
 
-/// Shells that support `exec` and `"$PATH"`, by file name.
+/// File names of shells that support `exec` and `"$PATH"`.
 const SHELLS: [&str; 12] = [
     "sh", "ash", "bash", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "tcsh", "yash", "zsh",
 ];
@@ -35,8 +36,8 @@ pub fn reads_profile(launch: &Launch) -> bool {
     launch.login && matches!(launch.payload, Payload::Script(_))
 }
 
-/// The program to execute for this launch. `script` is the path of its script. `commands` is the
-/// directory to append to the job's `PATH`.
+/// The program to execute for a launch. `script` is the path of the job's script. `commands` is the
+/// directory that a login shell appends to `PATH` after reading the profile.
 pub fn of(
     launch: &Launch,
     account: &UserAccount,
@@ -83,9 +84,8 @@ fn split_arguments(arguments: &Text) -> impl Iterator<Item = OsString> {
     words.map(|word| OsString::from_vec(word.strip_suffix(b"\0").unwrap_or(word).to_vec()))
 }
 
-/// A shell that reads commands from the terminal. No shell can append to `PATH` between its profile
-/// and its first prompt. So the login shell reads the profile, then replaces itself with a shell
-/// that keeps its environment.
+/// The shell of an interactive job. To append to `PATH` after the profile has been read, a login
+/// shell reads the profile, appends, and replaces itself with a second shell.
 fn shell(
     mut words: Vec<OsString>,
     login: bool,
@@ -97,7 +97,7 @@ fn shell(
         .and_then(OsStr::to_str)
         .is_some_and(|name| SHELLS.contains(&name));
     if login && commands.is_some() && is_known {
-        words = vec![as_login(&file), "-c".into(), replacing(&words, commands)];
+        words = vec![as_login(&file), "-c".into(), exec_line(&words, commands)];
     } else if login {
         words[0] = as_login(&file);
     }
@@ -108,7 +108,7 @@ fn shell(
     })
 }
 
-/// The argv[0] that makes a shell a login shell.
+/// The `argv[0]` with which a shell becomes a login shell.
 fn as_login(shell: &Path) -> OsString {
     let mut name = OsString::from("-");
     name.push(shell.file_name().unwrap_or(OsStr::new("sh")));
@@ -124,9 +124,9 @@ fn directly(words: Vec<OsString>) -> io::Result<ProgramToRun> {
     })
 }
 
-/// The command line with which a shell replaces itself with a program. It works in Bourne shells, C
-/// shells and fish.
-fn replacing(words: &[OsString], commands: Option<&Path>) -> OsString {
+/// The command with which a shell appends `commands` to `PATH` and replaces itself with a program.
+/// The command works in Bourne shells, C shells and fish.
+fn exec_line(words: &[OsString], commands: Option<&Path>) -> OsString {
     let mut line = OsString::from("exec");
     if let Some(folder) = commands {
         line.push(" /usr/bin/env PATH=\"$PATH\":");
@@ -144,7 +144,7 @@ fn under_login_shell(
     account: &UserAccount,
     commands: Option<&Path>,
 ) -> io::Result<ProgramToRun> {
-    let line = replacing(words, commands);
+    let line = exec_line(words, commands);
     Ok(ProgramToRun {
         file: account.shell.clone(),
         arguments: strings(vec![as_login(&account.shell), "-c".into(), line])?,
@@ -162,8 +162,8 @@ fn strings(words: Vec<OsString>) -> io::Result<Vec<CString>> {
         .collect::<Result<_, _>>()?)
 }
 
-/// The interpreter with its argument before the script: from `-S`, else the script's first line,
-/// else the owner's login shell.
+/// The interpreter and its argument before the script: the program in `qsub -S`, else the
+/// interpreter in the first line of the script, else the owner's login shell.
 fn interpreter(
     shell: Option<&Text>,
     host: &str,
@@ -178,7 +178,7 @@ fn interpreter(
         .unwrap_or_else(|| vec![account.shell.clone().into()])
 }
 
-/// Parses `#! path argument` as the kernel does: everything after the path is one argument.
+/// Parses a first line `#! path argument` like the kernel: all text after the path is one argument.
 fn first_line(script: &[u8]) -> Option<Vec<OsString>> {
     let line = script
         .strip_prefix(b"#!")?
@@ -197,7 +197,7 @@ fn first_line(script: &[u8]) -> Option<Vec<OsString>> {
     (!words.is_empty() && !line.contains(&0)).then_some(words)
 }
 
-/// A word quoted so that every shell reads it unchanged.
+/// Quotes a word for shells.
 fn quoted(word: &OsStr) -> OsString {
     let bytes = word.as_bytes();
     let is_plain = bytes
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_appended_to_the_path_that_the_profile_leaves() {
+    fn the_directory_of_commands_is_appended_to_the_path_after_the_profile() {
         let commands = Some(Path::new("/opt/my lanai/bin"));
         let env = "exec /usr/bin/env PATH=\"$PATH\":'/opt/my lanai/bin'";
         let mut launch = launch();
@@ -276,13 +276,17 @@ mod tests {
         let line = format!("{env} /bin/zsh");
         assert_eq!(arguments_with(&launch, commands), ["-zsh", "-c", &line]);
         launch.shell = Some("/usr/bin/python3".into());
-        assert_eq!(arguments_with(&launch, commands), ["-python3"], "no shell");
+        assert_eq!(
+            arguments_with(&launch, commands),
+            ["-python3"],
+            "python3 is not a known shell"
+        );
         launch.login = false;
         assert_eq!(arguments_with(&launch, commands), ["/usr/bin/python3"]);
     }
 
     #[test]
-    fn the_interpreter_is_requested_or_that_of_the_script_or_the_login_shell() {
+    fn the_interpreter_comes_from_the_request_the_script_or_the_account() {
         let mut launch = launch();
         launch.login = false;
         launch.payload = Payload::Script(b"echo\n".to_vec());
@@ -325,7 +329,7 @@ mod tests {
     fn each_shell_replaces_itself_with_a_program_that_has_the_extended_path() {
         let folder = Path::new("/no such/bin");
         let words = ["/bin/sh", "-c", "echo \"$PATH\""].map(OsString::from);
-        let line = replacing(&words, Some(folder));
+        let line = exec_line(&words, Some(folder));
         for shell in SHELLS
             .map(|name| Path::new("/bin").join(name))
             .iter()
@@ -349,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn quoting_survives_a_real_shell() {
+    fn a_shell_reads_a_quoted_word_unchanged() {
         use std::os::unix::process::CommandExt;
         for word in [
             "plain",

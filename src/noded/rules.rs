@@ -1,4 +1,4 @@
-//! The users that may run jobs on this node, from the command line and `lanai.toml`.
+//! noded's settings from the command line and `lanai.toml`, such as the users that may run jobs.
 
 use super::args::NodedArgs;
 use super::folder;
@@ -10,23 +10,23 @@ use anyhow::{Context, Result, bail};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The rules for jobs on this node.
+/// noded's settings for jobs on this host.
 #[derive(Clone, Debug)]
 pub struct NodeRules {
-    /// Run jobs of many users, but never root's.
+    /// Whether noded runs jobs of many users, but never jobs of root.
     pub shared: bool,
     /// The lowest uid of job owners, if noded runs as root.
     pub min_uid: u32,
     /// Maximum number of processes and threads of a script or a task; 0 for unlimited.
     pub max_processes: u32,
-    /// The program that lists GPU processes, and its interval.
+    /// The program that lists processes on GPUs, and the interval at which it runs.
     pub gpu_tool: (PathBuf, Span),
-    /// The nodes with GPUs listed in `lanai.toml`.
+    /// The names of the nodes for which `lanai.toml` lists GPUs.
     pub with_gpus: Vec<String>,
 }
 
 impl NodeRules {
-    /// The rules of this installation. Without a `lanai.toml` the defaults apply.
+    /// Reads the settings of this installation. Without a `lanai.toml`, the defaults apply.
     pub fn of(args: &NodedArgs, home: &Home) -> Result<NodeRules> {
         let text = match std::fs::read_to_string(&home.config) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
@@ -51,8 +51,8 @@ impl NodeRules {
         })
     }
 
-    /// Refuses a state directory in which jobs of other users could not reach their scripts.
-    pub fn scripts_can_be_reached(&self, state: &Path) -> Result<()> {
+    /// Fails if jobs of other users cannot reach their scripts in the state directory.
+    pub fn check_scripts_reachable(&self, state: &Path) -> Result<()> {
         let attempts = folder::attempts(state);
         if self.shared
             && let Some(closed) = filesystem::first_closed_ancestor(&attempts)
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_overrides_the_file() {
+    fn the_command_line_overrides_the_configuration_file() {
         let file = "[server]\nshared = true\nmin_uid = 500\n";
         assert_eq!(
             (rules(&[], file).shared, rules(&[], file).min_uid),
@@ -107,22 +107,22 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_folder_above_the_scripts_is_named() {
+    fn the_error_contains_the_directory_that_other_users_cannot_enter() {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
         let state = folder.path().join("node");
         fs::create_dir_all(folder::attempts(&state)).unwrap();
         let shared = rules(&["--shared"], "");
         let error = shared
-            .scripts_can_be_reached(&state)
+            .check_scripts_reachable(&state)
             .unwrap_err()
             .to_string();
         assert!(
             error.contains(&format!("may not enter {};", folder.path().display())),
             "{error}"
         );
-        assert!(rules(&[], "").scripts_can_be_reached(&state).is_ok());
+        assert!(rules(&[], "").check_scripts_reachable(&state).is_ok());
         fs::set_permissions(folder.path(), Permissions::from_mode(0o711)).unwrap();
-        assert!(shared.scripts_can_be_reached(&state).is_ok());
+        assert!(shared.check_scripts_reachable(&state).is_ok());
     }
 }

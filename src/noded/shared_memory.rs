@@ -1,10 +1,11 @@
 //! Files in `/dev/shm` that a job has created. They use memory even if no process maps them.
 //!
-//! Only files that certainly belong to the job count. A file belongs to the job if it appeared
-//! while no process of its owner outside the job existed here, and no attempt began or ended here.
-//! So files of another job of the same user never count. Other new files count while a process of
-//! the job has them open and no other process of the user does. Files older than the job never
-//! count.
+//! The shepherd of the job, which checks periodically, only counts files that certainly belong to
+//! the job. A new file belongs to the job if, at the checks before and after it appeared, the owner
+//! had no processes outside the job on this host, and no attempt began or ended on this host in
+//! between. So files of another job of the same user never count. Other new files count while a
+//! process of the job has them open and no other process of the user does. Files older than the job
+//! never count.
 
 use crate::sys::procfs::{self, Process};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,34 +16,38 @@ use std::time::SystemTime;
 
 /// The directory of shared memory files.
 const FOLDER: &str = "/dev/shm";
-/// Maximum number of files examined. Further ones do not count.
+/// Maximum number of files to examine. Further files do not count.
 const MAX_FILES: usize = 4096;
 
-/// The files of one user in shared memory, as one job's shepherd sees them.
+/// The files of a job's owner in shared memory.
 #[derive(Debug)]
 pub struct SharedMemory {
     folder: PathBuf,
-    /// The directory of all attempts of this host. It changes when one begins or ends.
+    /// The directory with all attempts of this host. Its modification time changes when an attempt
+    /// begins or is confirmed.
     attempts: PathBuf,
     uid: u32,
-    /// Files seen at the last check, by inode number.
+    /// Inode numbers of the files that existed at the last check.
     seen: BTreeSet<u64>,
-    /// New files since the job's start that may belong to other processes.
+    /// Inode numbers of files that are newer than the job and may belong to other processes.
     undecided: BTreeSet<u64>,
-    /// Files of the job.
+    /// Inode numbers of files that certainly belong to the job.
     own: BTreeSet<u64>,
-    last: OtherUsers,
+    last: OtherActivity,
 }
 
-/// Other activity of the user at a check.
+/// What a check finds about processes outside the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct OtherUsers {
+struct OtherActivity {
+    /// Whether the owner has no processes outside the job.
     is_alone: bool,
+    /// The modification time of the directory of attempts.
     attempts_changed: Option<SystemTime>,
 }
 
 impl SharedMemory {
-    /// Starts observing. Call it before the job's first process starts.
+    /// Records the files that are older than the job. Call this before the job's first process
+    /// starts.
     pub fn begin(uid: u32, attempts: PathBuf) -> SharedMemory {
         SharedMemory::at(Path::new(FOLDER), uid, attempts)
     }
@@ -62,7 +67,8 @@ impl SharedMemory {
         }
     }
 
-    /// The memory of the job's files, in kilobytes. `processes` are all its processes on this host.
+    /// The memory of the job's files, in kilobytes. `processes` are all processes of the job on
+    /// this host.
     pub fn measure(&mut self, processes: &[&Process]) -> u64 {
         let pids = processes.iter().map(|process| process.pid).collect();
         let now = other_activity(self.uid, &pids, &self.attempts);
@@ -83,7 +89,8 @@ impl SharedMemory {
         counted.filter_map(|inode| found.get(inode)).sum()
     }
 
-    /// The undecided files that processes of the job have open, and no other process of the user.
+    /// The undecided files that processes of the job have open, and other processes of the user do
+    /// not.
     fn open_in_job_only(&self, pids: &BTreeSet<i32>) -> BTreeSet<u64> {
         if self.undecided.is_empty() {
             return BTreeSet::new();
@@ -104,8 +111,8 @@ impl SharedMemory {
     }
 }
 
-fn other_activity(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> OtherUsers {
-    OtherUsers {
+fn other_activity(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> OtherActivity {
+    OtherActivity {
         is_alone: procfs::owned_by(uid).iter().all(|pid| job.contains(pid)),
         attempts_changed: fs::metadata(attempts)
             .and_then(|found| found.modified())
@@ -113,8 +120,8 @@ fn other_activity(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> OtherUsers 
     }
 }
 
-/// A user's files below a directory: inode number and size on disk in kilobytes. Links are not
-/// followed, and other file systems not entered.
+/// A user's files below a directory: inode number, and size on disk in kilobytes. Does not follow
+/// links and does not enter other file systems.
 fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
     let mut found = BTreeMap::new();
     let Ok(top) = fs::metadata(folder) else {
@@ -139,7 +146,7 @@ fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
     found
 }
 
-/// The files below a directory that a process has open or mapped, by inode number.
+/// Inode numbers of the files below a directory that a process has open or mapped.
 fn open_files(pid: i32, folder: &Path) -> Vec<u64> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
@@ -153,12 +160,13 @@ fn open_files(pid: i32, folder: &Path) -> Vec<u64> {
     }
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let maps = String::from_utf8_lossy(&maps);
-    inodes.extend(maps.lines().filter_map(|line| mapped(line, folder)));
+    inodes.extend(maps.lines().filter_map(|line| mapped_inode(line, folder)));
     inodes
 }
 
-/// The inode number in a line of `/proc/PID/maps`: range, mode, offset, device, inode, path.
-fn mapped(line: &str, folder: &Path) -> Option<u64> {
+/// Parses a line of `/proc/PID/maps`: range, mode, offset, device, inode, path. Returns the inode
+/// number if the path is below `folder`.
+fn mapped_inode(line: &str, folder: &Path) -> Option<u64> {
     let mut fields = line.split_ascii_whitespace();
     let inode = fields.nth(4)?.parse().ok()?;
     fields
@@ -172,7 +180,7 @@ mod tests {
     use super::*;
     use std::fs::File;
 
-    /// No process has this uid.
+    /// A uid that no process has.
     const ABSENT: u32 = 3_999_999_999;
 
     fn write(folder: &Path, name: &str) -> File {
@@ -198,7 +206,7 @@ mod tests {
         let open = write(folder.path(), "open");
         let size = open.metadata().unwrap().blocks().div_ceil(2);
         assert!(size >= 64);
-        // Other processes run under this user, so only open files count.
+        // Other processes of this user are running, so only open files count.
         assert_eq!(memory.measure(&[&me]), size);
         drop(open);
         assert_eq!(memory.measure(&[&me]), 0);
@@ -216,8 +224,7 @@ mod tests {
             .filter_map(procfs::process)
             .collect();
         let all: Vec<&Process> = all.iter().collect();
-        // A process that starts here meanwhile makes the check uncertain, but it never counts too
-        // much.
+        // If another process of this user starts during the check, the file does not count.
         let size = memory.measure(&all);
         assert!(size == 0 || size >= 64, "{size}");
         memory.uid = ABSENT;
@@ -225,26 +232,26 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_begins_or_ends_makes_new_files_uncertain() {
+    fn a_new_attempt_is_detected_as_other_activity() {
         let (folder, attempts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let state =
             |memory: &SharedMemory| other_activity(ABSENT, &BTreeSet::new(), &memory.attempts);
         let memory = memory(folder.path(), ABSENT, attempts.path());
         assert!(memory.last.is_alone && state(&memory) == memory.last);
-        // Directory times have the resolution of the kernel's tick: an attempt within the same tick
-        // would go unnoticed.
+        // Modification times have the resolution of the kernel's timer: a change within the same
+        // timer interval would go unnoticed.
         crate::sys::clock::sleep(std::time::Duration::from_millis(20));
         fs::create_dir(attempts.path().join("2.1")).unwrap();
         assert_ne!(state(&memory), memory.last);
     }
 
     #[test]
-    fn a_mapped_file_is_named_by_the_kernel() {
+    fn the_inode_of_a_mapped_file_is_parsed() {
         let line = "7f0-7f1 rw-s 00000000 00:19 77                         /dev/shm/x";
-        assert_eq!(mapped(line, Path::new("/dev/shm")), Some(77));
-        assert_eq!(mapped(line, Path::new("/tmp")), None);
+        assert_eq!(mapped_inode(line, Path::new("/dev/shm")), Some(77));
+        assert_eq!(mapped_inode(line, Path::new("/tmp")), None);
         assert_eq!(
-            mapped("7f0-7f1 rw-p 00000000 00:00 0 ", Path::new("/dev/shm")),
+            mapped_inode("7f0-7f1 rw-p 00000000 00:00 0 ", Path::new("/dev/shm")),
             None
         );
     }

@@ -1,8 +1,9 @@
-//! The shepherd: one small process per running job. It outlives noded and is outside the job's
-//! cgroup and session, so neither a restart nor the job can lose the exit status.
+//! The shepherd: the process that starts and watches one attempt (one start of a job). The shepherd
+//! outlives noded, and is outside the job's cgroup and session. So neither a restart of noded nor
+//! the job itself can lose the exit status.
 //!
-//! It records the attempt, checks that it was not cancelled, forks the job, watches it, kills
-//! remaining processes, and records the outcome: in this order, each step once.
+//! The shepherd executes these steps once, in this order: record the attempt, check that it was not
+//! cancelled, fork the job, watch it, kill remaining processes, and record the outcome.
 
 mod files;
 
@@ -39,9 +40,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Number of tries to write an outcome, one second apart, before it is sent to noded instead; and
-/// number of further tries while no noded listens.
+/// Number of tries to write an outcome, one second apart, before it is sent to noded instead.
 const RECORD_TRIES: usize = 10;
+/// Number of further tries, ten seconds apart, to send or write the outcome.
 const SEND_TRIES: usize = 360;
 
 /// The descriptors that a spawner gives to each shepherd.
@@ -49,10 +50,11 @@ const SEND_TRIES: usize = 360;
 pub struct ShepherdContext {
     /// The connection to noded.
     pub socket: OwnedFd,
-    /// Held until the attempt's directory exists: a starting noded waits for it.
-    pub building: OwnedFd,
-    /// Held as long as `building`. The read end of this pipe shows noded that both are released.
-    pub builder: OwnedFd,
+    /// A lock that is held until the attempt's directory exists: a starting noded waits for it.
+    pub launch_lock: OwnedFd,
+    /// The write end of a pipe, closed together with `launch_lock`. At the read end, noded sees
+    /// when no shepherd holds the lock.
+    pub launch_pipe: OwnedFd,
 }
 
 /// Runs one attempt in the forked process.
@@ -64,8 +66,8 @@ pub fn run(
 ) -> ! {
     let ShepherdContext {
         socket: noded,
-        building,
-        builder,
+        launch_lock,
+        launch_pipe,
     } = context;
     detach();
     let begun = launch.and_then(|bytes| {
@@ -87,8 +89,9 @@ pub fn run(
         }
         Ok((None, ..)) => {}
         Ok((Some((built, cookie)), launch, account)) => {
-            // After this, noded assumes that the launch has begun: report failures before.
-            drop((building, builder));
+            // Once both are closed, noded assumes that the launch has begun. Report failures to
+            // begin before.
+            drop((launch_lock, launch_pipe));
             let mut terminal = None;
             let checkpoint = checkpoint_folder(site, &launch);
             let (outcome, tmpdir) = run_attempt(
@@ -99,16 +102,16 @@ pub fn run(
                 &cookie,
                 (&noded, &mut terminal),
             );
-            // A successful attempt is not run again, unless it was ordered to end; the tombstone is
-            // removed once the end is confirmed.
-            let is_done =
-                outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
+            // A job that has succeeded does not run again, unless the attempt was ordered to end.
+            // noded removes the tombstone only when schedd confirms the end.
+            let is_done = outcome.how == How::Exited(0)
+                && folder::read_tombstone(&site.state, name).is_none();
             write_outcome(&noded, &built, name, &outcome);
             if let Some(terminal) = terminal {
                 send_message(&noded, &SpawnerMessage::Over(name), None, false);
                 terminal.finish(attempt::exit_status(&outcome).unwrap_or(attempt::LOST));
             }
-            // The status is safe now, whatever happens to the removal and however long it takes.
+            // The outcome is recorded, so the removal may fail or take long.
             if let Some(tmpdir) = tmpdir
                 && !tmpdir::remove_empty(&tmpdir)
             {
@@ -118,7 +121,7 @@ pub fn run(
             if let Some(folder) = checkpoint
                 && is_done
             {
-                // Before accessing its file system, which may hang.
+                // Notify noded before accessing the file system of the directory, which may hang.
                 send_message(&noded, &SpawnerMessage::Over(name), None, false);
                 remove(&noded, name, &folder);
             }
@@ -135,7 +138,8 @@ fn detach() {
     let _ = prctl::set_child_subreaper(true);
 }
 
-/// Creates the attempt's directory; None if this attempt has been started before.
+/// Creates the attempt's directory with a new cookie (a random value that identifies processes of
+/// the attempt). Returns the directory and the cookie, or None if the attempt was started before.
 fn record(
     site: &Site,
     launch: &Launch,
@@ -177,13 +181,13 @@ fn record(
     Ok(built.map(|built| (built, cookie)))
 }
 
-/// The account's uid and gid, if files must be given to it.
+/// The account's uid and gid; None if noded runs as the account, which then owns new files anyway.
 fn other_owner(site: &Site, account: &UserAccount) -> Option<(u32, u32)> {
     (account.uid != site.own.uid).then_some((account.uid, account.gid))
 }
 
-/// Runs the job to its end, unless it was cancelled or cannot start. Returns the outcome, and the
-/// `TMPDIR` to remove.
+/// Runs the job until it ends, unless the attempt was cancelled or cannot start. Returns the
+/// outcome, and the `TMPDIR` to remove, if any.
 fn run_attempt(
     site: &Site,
     mut launch: Launch,
@@ -192,7 +196,7 @@ fn run_attempt(
     cookie: &str,
     (noded, terminal): (&OwnedFd, &mut Option<Terminal>),
 ) -> (AttemptOutcome, Option<PathBuf>) {
-    if folder::buried(&site.state, AttemptName::of(&launch)).is_some() {
+    if folder::read_tombstone(&site.state, AttemptName::of(&launch)).is_some() {
         return (AttemptOutcome::new(How::Cancelled), None);
     }
     let admitted = account.and_then(|account| {
@@ -203,7 +207,12 @@ fn run_attempt(
     });
     let (hooks, account) = match &admitted {
         Ok((hooks, account)) => (hooks.as_ref(), account),
-        Err(fault) => return (AttemptOutcome::new(fault.clone().end(&launch)), None),
+        Err(fault) => {
+            return (
+                AttemptOutcome::new(fault.clone().into_outcome(&launch)),
+                None,
+            );
+        }
     };
     let begun = hooks.and_then(|hooks| hooks.before(HookEvent::ExecjobBegin, &mut launch));
     let (mut outcome, tmpdir) = match begun {
@@ -217,14 +226,14 @@ fn run_attempt(
         }
         .run(&mut launch, noded, terminal),
     };
-    // Also after a job that did not run, to clean up.
+    // execjob_end hooks run even if the job did not, so that they can clean up.
     if let Some(hooks) = hooks {
         hooks.after(HookEvent::ExecjobEnd, &launch, &mut outcome);
     }
     (outcome, tmpdir)
 }
 
-/// The runner of the site's hooks and scripts; None if the job has none.
+/// The runner of the site's hooks, prologue and epilogue; None if none apply to the job.
 fn hook_runner<'a>(
     site: &'a Site,
     launch: &mut Launch,
@@ -245,7 +254,7 @@ fn hook_runner<'a>(
     }))
 }
 
-/// The context of a job.
+/// The attempt's directory, and the owner, cookie and hooks of its job.
 struct JobContext<'a> {
     site: &'a Site,
     built: &'a Built,
@@ -255,7 +264,8 @@ struct JobContext<'a> {
 }
 
 impl JobContext<'_> {
-    /// Creates the job's directories and runs it.
+    /// Creates the job's `TMPDIR` and terminal, and runs the job. Returns the outcome, and the
+    /// `TMPDIR` to remove, if any.
     fn run(
         &self,
         launch: &mut Launch,
@@ -270,7 +280,7 @@ impl JobContext<'_> {
             hooks,
         } = *self;
         let inherited = tmpdir::of_script(site, launch);
-        let own = inherited.is_none();
+        let owns_tmpdir = inherited.is_none();
         let owner = other_owner(site, account);
         let made = match inherited {
             Some(tmpdir) => Ok(tmpdir),
@@ -308,16 +318,17 @@ impl JobContext<'_> {
             cookie,
             tmpdir: &tmpdir,
             jobdir: &jobdir,
-            own,
+            owns_tmpdir,
         };
         let ran = job.run_with_files(noded, terminal.as_mut(), hooks);
-        let outcome = ran.unwrap_or_else(|e| AttemptOutcome::new(not_started(&e).end(job.launch)));
-        (outcome, own.then_some(tmpdir))
+        let outcome =
+            ran.unwrap_or_else(|e| AttemptOutcome::new(not_started(&e).into_outcome(job.launch)));
+        (outcome, owns_tmpdir.then_some(tmpdir))
     }
 }
 
-/// The job directory: the owner's home directory, or if requested a private directory in it with an
-/// unguessable name.
+/// The job directory (`PBS_JOBDIR`): the owner's home directory, or a private directory in the home
+/// directory if the job requests that. The name of the private directory cannot be guessed.
 fn jobdir(launch: &Launch, account: &UserAccount, cookie: &str) -> PathBuf {
     if launch.files.private {
         account.home.join(format!(
@@ -339,13 +350,14 @@ fn not_started(error: &io::Error) -> LaunchFault {
     }
 }
 
-/// The checkpoint directory of a job, if the site checkpoints jobs.
+/// The checkpoint directory of a job's script; None for other tasks, or if the site does not
+/// checkpoint jobs.
 fn checkpoint_folder(site: &Site, launch: &Launch) -> Option<PathBuf> {
     let folders = launch.checkpoints.as_deref()?;
     (launch.place.task == 0).then(|| checkpoint::folder(&site.state, folders, &launch.full_id))
 }
 
-/// A job with everything that is prepared before the fork.
+/// A job with all that is prepared before the fork.
 struct PreparedJob<'a> {
     site: &'a Site,
     launch: &'a mut Launch,
@@ -354,19 +366,19 @@ struct PreparedJob<'a> {
     cookie: &'a str,
     tmpdir: &'a PathBuf,
     jobdir: &'a Path,
-    /// Whether `tmpdir` belongs to the job and is removed with it.
-    own: bool,
+    /// Whether this attempt created `tmpdir`, and removes it at the end.
+    owns_tmpdir: bool,
 }
 
 impl PreparedJob<'_> {
-    /// Runs the job between stage-in and stage-out.
+    /// Stages files in, runs the prologue, the job and the epilogue, and stages files out.
     fn run_with_files(
         &mut self,
         noded: &OwnedFd,
         terminal: Option<&mut Terminal>,
         hooks: Option<&JobHookRunner>,
     ) -> io::Result<AttemptOutcome> {
-        if let Some(outcome) = self.before()? {
+        if let Some(outcome) = self.stage_in()? {
             return Ok(outcome);
         }
         if let Some(outcome) = hooks.and_then(|hooks| self.prologue(hooks)) {
@@ -381,12 +393,13 @@ impl PreparedJob<'_> {
             hooks.epilogue(self.launch, outcome);
         }
         match ran {
-            Ok(end) => Ok(self.after(noded, end)),
+            Ok(end) => Ok(self.deliver_and_stage_out(noded, end)),
             Err(e) => self.discard_private().and(Err(e)),
         }
     }
 
-    /// Runs the prologue and its hooks. Returns the outcome if the job must not run.
+    /// Runs the execjob_prologue hooks and the prologue. Returns the outcome if the job must not
+    /// run.
     fn prologue(&mut self, hooks: &JobHookRunner) -> Option<AttemptOutcome> {
         self.write_trace(None);
         hooks
@@ -410,13 +423,13 @@ impl PreparedJob<'_> {
         let signals = process::signals(&[Signal::SIGCHLD, Signal::SIGUSR1, Signal::SIGUSR2])?;
         let (near, far) = packet::pair()?;
         let began = clock::monotonic();
-        let files = if limits::bounds_memory(self.launch) {
+        let files = if limits::has_memory_limit(self.launch) {
             let attempts = folder::attempts(&self.site.state);
             Some(SharedMemory::begin(self.account.uid, attempts))
         } else {
             None
         };
-        let (forked, cgroup, fence) = self.fork()?;
+        let (forked, cgroup, kernel_limits) = self.fork()?;
         let session = match forked {
             Fork::Child => child::run(&plan, far.as_fd()),
             Fork::Parent(session) => session,
@@ -426,11 +439,11 @@ impl PreparedJob<'_> {
             terminal.forked();
         }
         self.write_trace(Some((session, cgroup.as_ref())));
-        let files = if fence.memory { None } else { files };
+        let files = if kernel_limits.memory { None } else { files };
         let meter = UsageMeter::new(&self.launch.shares, files);
-        let guard = Guard::new(self.launch, self.site.max_processes, fence, began);
-        let watch =
-            JobWatch::new(self.launch, self.built, noded, session, began, guard).at(terminal);
+        let guard = Guard::new(self.launch, self.site.max_processes, kernel_limits, began);
+        let watch = JobWatch::new(self.launch, self.built, noded, session, began, guard)
+            .with_terminal(terminal);
         Ok(watch.until_end(near, signals, cgroup, meter))
     }
 
@@ -439,7 +452,7 @@ impl PreparedJob<'_> {
         let commands = self.site.commands.as_deref();
         let reads_profile = program::reads_profile(self.launch);
         let checkpoint = checkpoint_folder(self.site, self.launch);
-        let surroundings = EnvironmentSource {
+        let source = EnvironmentSource {
             account: self.account,
             nodes: &folder.nodes(),
             jobdir: self.jobdir,
@@ -468,14 +481,14 @@ impl PreparedJob<'_> {
                 &folder.script(),
                 commands,
             )?,
-            environment: environment::of(self.launch, &surroundings),
+            environment: environment::of(self.launch, &source),
             processors: processors.collect(),
             shepherd: nix::unistd::getpid(),
             screen: None,
         })
     }
 
-    /// Forks into a cgroup of the job, or without one if none can be made. Also returns the limits
+    /// Forks the job into a new cgroup, or without a cgroup if that fails. Also returns the limits
     /// that the kernel enforces.
     fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, KernelLimits)> {
         let name = format!(
@@ -489,20 +502,21 @@ impl PreparedJob<'_> {
             .as_ref()
             .and_then(|parent| Cgroup::create(parent, &name).ok());
         if let Some(group) = made {
-            let fence = limits::fence(self.launch, &group, self.site.max_processes);
+            let kernel_limits =
+                limits::set_kernel_limits(self.launch, &group, self.site.max_processes);
             if let Ok(forked) = group
                 .open()
                 .and_then(|folder| process::fork_into(folder.as_fd()))
             {
-                return Ok((forked, Some(group), fence));
+                return Ok((forked, Some(group), kernel_limits));
             }
             group.remove();
         }
         Ok((process::fork()?, None, KernelLimits::default()))
     }
 
-    /// Records what would remain if this process were killed: the job, once it is forked, and its
-    /// `TMPDIR`.
+    /// Records what noded must clean up if this shepherd is killed: the job, once it is forked, and
+    /// its `TMPDIR`.
     fn write_trace(&self, job: Option<(Pid, Option<&Cgroup>)>) {
         let session = job.map_or(0, |(session, _)| session.as_raw());
         let cgroup = job.and_then(|(_, cgroup)| cgroup);
@@ -515,20 +529,20 @@ impl PreparedJob<'_> {
             started: started.unwrap_or(0),
             cgroup: cgroup.map(|group| Text(group.folder().as_os_str().as_bytes().to_vec())),
             stopped: false,
-            tmpdir: if self.own {
+            tmpdir: if self.owns_tmpdir {
                 Text(self.tmpdir.as_os_str().as_bytes().to_vec())
             } else {
                 Text::default()
             },
         };
-        // Without it a lost shepherd's job is still found by its cookie.
+        // If this fails and the shepherd is lost, noded still finds the job by its cookie.
         let _ = self.built.write_trace(&trace);
     }
 }
 
-/// Writes the outcome to the record. After repeated failures, as on a read-only disk, it is sent to
-/// noded instead. While no noded listens, writing is retried for an hour, since the exit status is
-/// not stored elsewhere.
+/// Writes the outcome to the record. After repeated failures, as on a read-only disk, sends the
+/// outcome to noded instead. While no noded listens, retries both for an hour, because the exit
+/// status is not stored anywhere else.
 fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &AttemptOutcome) {
     for failures in 0..RECORD_TRIES + SEND_TRIES {
         let Err(error) = built.write_outcome(outcome) else {
@@ -549,7 +563,8 @@ fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &At
     }
 }
 
-/// Removes a directory of the job. The administrator must remove the remains.
+/// Removes a directory of the job. If that fails, noded logs a warning, and the administrator must
+/// remove the directory.
 fn remove(noded: &OwnedFd, name: AttemptName, folder: &Path) {
     if let Err(error) = tmpdir::remove(folder) {
         let why = format!("cannot remove {}: {error}", folder.display());

@@ -11,43 +11,43 @@ use std::path::PathBuf;
 
 const SECONDS_A_DAY: i64 = 86_400;
 
-/// The environment and rules of jobs on this node. It is made before the spawner is forked, so that
-/// every shepherd inherits it.
+/// The environment and rules of jobs on this host. noded creates the site before it forks the
+/// spawner, so every shepherd has a copy.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// noded's state directory.
     pub state: PathBuf,
     /// The kernel's boot id.
     pub boot: String,
-    /// The directory in which each job's `TMPDIR` is made.
+    /// The directory in which each job's `TMPDIR` is created.
     pub tmp: PathBuf,
-    /// The `LANAI_HOME` of jobs, so that their commands use the installation that runs them. Set
-    /// inside a job of another Lanai, and for a personal installation, next to which a shared one
-    /// may exist.
+    /// The value of `LANAI_HOME` in the environment of jobs, so that their commands use the
+    /// installation that runs the jobs. Set for a personal installation, and inside a job of
+    /// another Lanai.
     pub home: Option<PathBuf>,
-    /// The directory of Lanai's commands, unless the default `PATH` contains it.
+    /// The directory of Lanai's commands; None if the default `PATH` contains it.
     pub commands: Option<PathBuf>,
     /// The host's short name.
     pub host: String,
-    /// Whether this host has GPUs.
+    /// Whether a node of this host has GPUs.
     pub gpus: bool,
-    /// Whether these are AMD GPUs.
+    /// Whether the host has AMD GPUs.
     pub amd: bool,
-    /// The parent directory for cgroups, if any can be made.
+    /// The parent directory for cgroups of jobs; None if noded does not use cgroups.
     pub cgroup: Option<PathBuf>,
     /// Maximum number of processes and threads of a script or a task; None for no limit.
     pub max_processes: Option<u64>,
-    /// The account of noded itself.
+    /// The account that noded runs as.
     pub own: UserAccount,
-    /// Whether many users run jobs here. Jobs of root are refused then.
+    /// Whether many users run jobs on this host. Then jobs of root are refused.
     pub shared: bool,
     /// The lowest uid of job owners, if noded runs as root.
     pub min_uid: u32,
 }
 
 impl Site {
-    /// The site inside a job of another Lanai: all files are removed with that job, and no process
-    /// leaves the cgroup that measures and ends that job.
+    /// Adapts the site to run inside a job of another Lanai: all files are removed with that outer
+    /// job, and no process leaves the cgroup in which the outer job is measured and ended.
     pub fn inside_job(self, home: &Home) -> Site {
         Site {
             tmp: home.state.clone(),
@@ -62,7 +62,8 @@ impl Site {
         self.state.join("tasks.sock")
     }
 
-    /// The account under which a job of `owner` runs here, or why it may not run.
+    /// The account under which a job of `owner` runs on this host. The error is why the job may not
+    /// run on this host.
     pub fn admit(&self, owner: &Owner) -> Result<UserAccount, LaunchFault> {
         if self.shared && owner.uid == 0 {
             let why = "jobs of root do not run in a shared installation: submit as another user";
@@ -81,12 +82,13 @@ impl Site {
         }
         if uid < self.min_uid {
             let why = format!(
-                "user {user} has uid {uid}, below the minimum for jobs on this node, {} (min_uid)",
+                "user {user} has uid {uid}, below the minimum for jobs on this node (min_uid {})",
                 self.min_uid
             );
             return Err(LaunchFault::Owner(why));
         }
-        // A failing name service may cause both errors; another node, or a later try, may succeed.
+        // A failing name service may cause the next two errors. Another node, or a later try, may
+        // succeed.
         let account = user::named(user)
             .map_err(|e| LaunchFault::Node(format!("cannot look up user {user}: {e}")))?;
         let account = account.ok_or_else(|| {
@@ -103,9 +105,9 @@ impl Site {
         Ok(account)
     }
 
-    /// Refuses an account that has expired or may not log in: the administrator has closed it. This
-    /// applies to scripts, commands and terminals. A locked password does not close an account,
-    /// since its user may log in by key.
+    /// Refuses an account that the administrator has closed: the account has expired, or its login
+    /// shell prevents logins. This applies to all jobs. An account with a locked password is not
+    /// closed, because its user may log in by key.
     fn refuse_closed(&self, account: &UserAccount) -> Result<(), LaunchFault> {
         let UserAccount { name, shell, .. } = account;
         let expiry = user::expiry(name).map_err(|e| {
@@ -122,7 +124,7 @@ impl Site {
                 "{why}: ask your administrator to extend it"
             )));
         }
-        if let Some(fault) = user::shell_fault(shell) {
+        if let Some(fault) = user::login_shell_fault(shell) {
             let why = format!(
                 "user {name} may not log in on {}: the login shell {}",
                 self.host,
@@ -135,7 +137,8 @@ impl Site {
         Ok(())
     }
 
-    /// The account with the group that a list, `group[@host],...`, names for this host.
+    /// The account with the group that the job requests for this host. `list` is
+    /// `group[@host],...`; without an entry for this host, the account is unchanged.
     pub fn in_group(
         &self,
         account: UserAccount,
@@ -162,14 +165,14 @@ impl Site {
     }
 }
 
-/// A day since 1970 as ` on YYYY-MM-DD`; empty if it is out of range.
+/// A day, counted from 1970, as ` on YYYY-MM-DD`; empty if the day is out of range.
 fn on_day(day: i64) -> String {
     let date = DateTime::from_timestamp(day.saturating_mul(SECONDS_A_DAY), 0);
     date.map(|date| format!(" on {}", date.format("%Y-%m-%d")))
         .unwrap_or_default()
 }
 
-/// Whether an account with this expiry day has expired today, by the rule of `pam_unix`.
+/// Whether an account with the expiry day `day` has expired, by the rule of `pam_unix`.
 fn has_expired(day: i64, today: i64) -> bool {
     today >= day
 }
@@ -204,7 +207,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_permitted_users_may_run_jobs() {
+    fn jobs_of_root_and_of_users_below_the_minimum_uid_are_refused() {
         let owner = |user: &str, uid| Owner {
             user: user.into(),
             uid,
@@ -224,7 +227,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_account_expires_on_its_day() {
+    fn an_account_is_closed_from_its_expiry_day() {
         assert_eq!(
             [99, 100, 101].map(|today| has_expired(100, today)),
             [false, true, true]

@@ -1,11 +1,12 @@
 //! The spawner: a small process that only forks.
 //!
-//! noded's memory grows with the number of its jobs, and a fork copies its page tables. So noded
-//! forks the spawner first, and the spawner forks one shepherd per launch. The spawner exits if
-//! noded dies. If the spawner dies, noded forks another one, and repeats the launches that
-//! certainly have not begun.
+//! noded's memory grows with the number of its jobs, and a fork of noded copies noded's page
+//! tables. So noded forks the spawner when it starts, and the spawner forks one shepherd (the
+//! process that runs an attempt) per launch. The spawner exits if noded dies. If the spawner dies,
+//! noded forks a new spawner, and repeats the launches that certainly have not begun.
 //!
-//! Packets to the spawner: attempt name, then the launch or, if that is large, a file with it.
+//! Packets to the spawner: attempt name, then the launch. A large launch is in a file whose
+//! descriptor is passed with the packet.
 //! Packets from the spawner and its shepherds: [`SpawnerMessage`].
 
 use super::folder::AttemptName;
@@ -25,56 +26,57 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Maximum encoded size of a name.
-const NAME: usize = 32;
-/// Larger launches are passed as a file.
-const INLINE: usize = 60 << 10;
+/// Maximum encoded size of an attempt name in bytes.
+const MAX_NAME: usize = 32;
+/// Maximum size in bytes of a launch inside a packet. Larger launches are passed as files.
+const MAX_INLINE: usize = 60 << 10;
 
-/// A lock held by a spawner, and by its shepherds until their attempts' directories exist. A
-/// starting noded waits for it: then no launch of its predecessor is in progress.
-pub type Building = File;
+/// A lock held by a spawner, and by each of its shepherds until the directory of the attempt
+/// exists. A starting noded waits for the lock: then no launch of an earlier noded is in progress.
+pub type LaunchLock = File;
 
 /// noded's handle of the spawner.
 #[derive(Debug)]
 pub struct Spawner {
-    /// Packets to and from it.
+    /// Packets to and from the spawner.
     pub socket: OwnedFd,
     /// Readable when the spawner has ended.
     pub ended: OwnedFd,
-    /// Readable when, in addition, none of its shepherds is still creating its attempt's directory.
-    pub builders: OwnedFd,
+    /// The read end of a pipe: readable when the spawner has ended and none of its shepherds is
+    /// still creating the directory of an attempt.
+    pub launches_over: OwnedFd,
     pid: Pid,
 }
 
 impl Spawner {
     /// Forks the spawner.
-    pub fn start(site: &Site, building: &Building) -> io::Result<Spawner> {
+    pub fn start(site: &Site, launch_lock: &LaunchLock) -> io::Result<Spawner> {
         let (near, far) = packet::pair()?;
-        let (builders, builder) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
-        let building = building.try_clone()?;
+        let (launches_over, launch_pipe) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
+        let launch_lock = launch_lock.try_clone()?;
         match process::fork()? {
             Fork::Child => serve(
                 site,
                 ShepherdContext {
                     socket: far,
-                    building: building.into(),
-                    builder,
+                    launch_lock: launch_lock.into(),
+                    launch_pipe,
                 },
             ),
             Fork::Parent(pid) => Ok(Spawner {
                 socket: near,
                 ended: process::pidfd(pid)?,
-                builders,
+                launches_over,
                 pid,
             }),
         }
     }
 
-    /// Sends an encoded launch. [`io::ErrorKind::WouldBlock`]: retry later.
+    /// Sends an encoded launch. After [`io::ErrorKind::WouldBlock`], the caller must retry later.
     pub fn send(&self, name: AttemptName, launch: &[u8]) -> io::Result<()> {
         fault::point("spawner.send")?;
         let mut bytes = postcard::to_stdvec(&name).map_err(io::Error::other)?;
-        if launch.len() <= INLINE {
+        if launch.len() <= MAX_INLINE {
             bytes.extend(launch);
             return packet::send(self.socket.as_fd(), &bytes, None, false);
         }
@@ -84,7 +86,7 @@ impl Spawner {
         packet::send(self.socket.as_fd(), &bytes, Some(file.as_fd()), false)
     }
 
-    /// The next message of the spawner or a shepherd; None if there is none now.
+    /// The next message of the spawner or a shepherd; None if no message has arrived.
     pub fn receive(&self) -> Option<(SpawnerMessage, Option<OwnedFd>)> {
         spawner_messages::receive(self.socket.as_fd()).ok()?
     }
@@ -94,7 +96,7 @@ impl Spawner {
         self.pid.as_raw()
     }
 
-    /// Waits for the spawner's end, to leave no zombie.
+    /// Waits until the spawner has ended, so that it does not remain a zombie.
     pub fn reap(&self) {
         let _ = waitpid(self.pid, None);
     }
@@ -103,8 +105,8 @@ impl Spawner {
 fn serve(site: &Site, context: ShepherdContext) -> ! {
     process::close_all_but(&[
         context.socket.as_fd(),
-        context.building.as_fd(),
-        context.builder.as_fd(),
+        context.launch_lock.as_fd(),
+        context.launch_pipe.as_fd(),
     ]);
     process::set_name(c"lanai-spawner");
     let _ = nix::unistd::setsid();
@@ -112,7 +114,7 @@ fn serve(site: &Site, context: ShepherdContext) -> ! {
     let Ok(children) = ready else {
         process::leave(1)
     };
-    let mut buffer = vec![0; NAME + INLINE];
+    let mut buffer = vec![0; MAX_NAME + MAX_INLINE];
     loop {
         let mut fds = [
             PollFd::new(context.socket.as_fd(), PollFlags::POLLIN),
@@ -150,7 +152,7 @@ fn reap(children: &SignalFd) {
 }
 
 fn announce(context: &ShepherdContext, name: AttemptName, pid: Pid) {
-    // Not reaped yet, so the pid is not reused.
+    // The child has not been reaped, so its pid cannot belong to another process.
     match process::pidfd(pid) {
         Ok(ended) => send_message(
             &context.socket,

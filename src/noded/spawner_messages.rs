@@ -7,32 +7,34 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The longest message, in bytes. An outcome with all its notes fits in it.
+/// The maximum size of a message in bytes. A message with an outcome and its notes is smaller.
 const MAX_MESSAGE: usize = 16 << 10;
 
-/// A message to noded.
+/// A message to noded, from the spawner or a shepherd (the process that runs an attempt).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpawnerMessage {
-    /// A shepherd has been forked. A descriptor that becomes readable at its end comes with this.
+    /// A shepherd has been forked. The message carries a descriptor that becomes readable when the
+    /// shepherd ends.
     Forked(AttemptName),
-    /// The job runs in this session.
+    /// The job runs in the session with this number.
     Running(AttemptName, u32),
-    /// The processes of the job, which has this session, are all suspended (true) or running.
+    /// All processes of the job are suspended (true) or running (false). The number is the job's
+    /// session.
     Stopped(AttemptName, u32, bool),
     /// The script of a job on several hosts has ended, and stage-out begins: schedd releases the
     /// other hosts.
     StagingOut(AttemptName),
-    /// The job's outcome is recorded. Its shepherd still has to clean up.
+    /// The job's outcome is recorded. The shepherd still has to clean up.
     Over(AttemptName),
-    /// The attempt could not be recorded.
+    /// The attempt could not be recorded and never begins, with the reason.
     Failed(AttemptName, String),
-    /// The job's outcome, and why it cannot be recorded.
+    /// The job's outcome, and why the outcome cannot be recorded.
     Unrecorded(AttemptName, AttemptOutcome, String),
-    /// A directory of the job that could not be removed, and why.
+    /// A directory of the job could not be removed, for this reason.
     LeftBehind(AttemptName, String),
 }
 
-/// Reads the next message at noded's end of a socket. None when the other end is closed.
+/// Reads the next message at noded's end of a socket. None if the other end is closed.
 pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerMessage, Option<OwnedFd>)>> {
     let mut buffer = [0; MAX_MESSAGE];
     let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else {
@@ -42,7 +44,8 @@ pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerMessage, Option<
     Ok(Some((message, passed)))
 }
 
-/// Sends a message to noded. False if it has to be sent again; true also when noded is gone.
+/// Sends a message to noded. Returns false if the socket is full, so that the caller must send the
+/// message again; true otherwise, even if noded has ended.
 pub fn send_message(
     noded: &OwnedFd,
     message: &SpawnerMessage,
@@ -56,7 +59,7 @@ pub fn send_message(
     !matches!(sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Sends a message to noded. Fails when noded is gone, or has no room for the message now.
+/// Sends a message to noded. Fails if noded has ended or the socket is full.
 pub fn deliver(noded: &OwnedFd, message: &SpawnerMessage) -> io::Result<()> {
     let bytes = postcard::to_stdvec(message).map_err(io::Error::other)?;
     packet::send(noded.as_fd(), &bytes, None, false)

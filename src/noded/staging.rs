@@ -1,8 +1,8 @@
-//! File work around a job: its private directory, stage-in, stage-out, and removal of output. All
-//! of it runs as the owner.
+//! The files of a job: private directory, stage-in, stage-out, and removal of output. All functions
+//! run as the job's owner.
 //!
-//! Copies are made within this host only. Staged-in files are not removed after the job, except
-//! with its private directory: the copy and the original may be one file.
+//! Files are only copied within this host. Files that were staged in are not removed after the job,
+//! except those in the job's private directory: the copy and the original may be the same file.
 
 use super::child;
 use crate::model::job::staging::{Files, Transfer, fits, is_pattern};
@@ -26,15 +26,15 @@ pub struct Staging<'a> {
     pub files: &'a Files,
     /// The owner's home directory.
     pub home: &'a Path,
-    /// The job directory: the home directory, or a private one.
+    /// The job directory: the home directory or a private directory.
     pub folder: &'a Path,
-    /// This host.
+    /// The short name of this host.
     pub host: &'a str,
 }
 
 impl Staging<'_> {
-    /// Checks that the files to stage in exist on this host. The error lists missing ones.
-    pub fn missing(&self) -> Result<(), String> {
+    /// Checks that the files to stage in from this host exist. The error lists missing files.
+    pub fn check_sources(&self) -> Result<(), String> {
         let here = self
             .files
             .before
@@ -52,8 +52,8 @@ impl Staging<'_> {
         }
     }
 
-    /// Checks the owner's home directory, if staging in needs it. The error states that it is
-    /// missing.
+    /// Checks that the owner's home directory exists, if stage-in needs it. The error states that
+    /// the directory is missing.
     pub fn find_home(&self, owner: &UserAccount) -> Result<(), String> {
         if self.needs_home() {
             child::find_home(owner, self.host)
@@ -70,19 +70,19 @@ impl Staging<'_> {
             })
     }
 
-    /// Whether the other host of a transfer is this one.
+    /// Whether the remote host of a transfer is this host.
     fn is_here(&self, transfer: &Transfer) -> bool {
         let host = transfer.host.split('.').next().unwrap_or_default();
         host == self.host || host == "localhost"
     }
 
-    /// Creates the private directory, if the job has one, and stages files in. If that fails, the
-    /// directory is removed.
-    pub fn before(&self) -> Result<(), String> {
+    /// Creates the job's private directory, if the job has one, and stages files in. If that fails,
+    /// removes the directory.
+    pub fn stage_in(&self) -> Result<(), String> {
         self.make_and_fill().inspect_err(|_| self.discard())
     }
 
-    /// Removes the job's private directory with its contents, if it has one.
+    /// Removes the job's private directory with its contents, if the job has one.
     pub fn discard(&self) {
         if self.files.private {
             let _ = filesystem::remove_tree(self.folder);
@@ -107,7 +107,7 @@ impl Staging<'_> {
             )
             .map_err(|e| {
                 shortened(
-                    format!("stage-in failed: {}: {e}", shown(transfer)),
+                    format!("stage-in failed: {}: {e}", transfer_text(transfer)),
                     MAX_MESSAGE,
                 )
             })?;
@@ -115,9 +115,9 @@ impl Staging<'_> {
         Ok(())
     }
 
-    /// Stages files out and removes unwanted output. The private directory is kept if a copy
-    /// failed.
-    pub fn after(&self, unwanted: &[PathBuf]) -> Result<(), String> {
+    /// Stages files out, then removes the files in `unwanted` and the private directory. The
+    /// private directory is kept if stage-out failed.
+    pub fn stage_out(&self, unwanted: &[PathBuf]) -> Result<(), String> {
         let mut faults = Vec::new();
         for transfer in &self.files.after {
             let copied = self.copy(
@@ -127,7 +127,7 @@ impl Staging<'_> {
             );
             faults.extend(copied.err().map(|e| {
                 shortened(
-                    format!("stage-out failed: {}: {e}", shown(transfer)),
+                    format!("stage-out failed: {}: {e}", transfer_text(transfer)),
                     MAX_MESSAGE,
                 )
             }));
@@ -190,7 +190,7 @@ impl Staging<'_> {
     }
 }
 
-/// Whether a path or pattern matches nothing, or only a dangling link.
+/// Whether a path or pattern matches nothing, or matches a dangling link.
 fn is_missing(path: &Path) -> bool {
     match expand(path) {
         Ok(sources) => sources
@@ -207,7 +207,8 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// Expands a path with patterns as components. The result is sorted.
+/// Expands a path whose components may be patterns. Returns the paths that exist; an error if there
+/// are none.
 fn expand(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = vec![PathBuf::new()];
     for part in path.components() {
@@ -243,10 +244,11 @@ fn expand(path: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Copies a file, or a directory with its contents. Links within a directory stay links.
+/// Copies a file, or a directory with its contents. Symbolic links in a directory are copied as
+/// links.
 fn copy_all(source: &Path, target: &Path) -> Result<(), String> {
     let found = fs::metadata(source).map_err(|e| fault(source, &e))?;
-    if fs::metadata(target).is_ok_and(|there| same(&there, &found)) {
+    if fs::metadata(target).is_ok_and(|there| is_same_file(&there, &found)) {
         return Ok(());
     }
     if found.is_file() {
@@ -299,11 +301,11 @@ fn copy_link(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-fn same(a: &Metadata, b: &Metadata) -> bool {
+fn is_same_file(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-fn shown(transfer: &Transfer) -> String {
+fn transfer_text(transfer: &Transfer) -> String {
     let Transfer {
         local,
         host,
@@ -317,15 +319,15 @@ mod tests {
     use super::*;
     use crate::model::job::staging::transfers;
 
-    struct Place {
+    struct TestHome {
         folder: tempfile::TempDir,
     }
 
-    impl Place {
-        fn new() -> Place {
+    impl TestHome {
+        fn new() -> TestHome {
             let folder = tempfile::tempdir().unwrap();
             fs::create_dir(folder.path().join("home")).unwrap();
-            Place { folder }
+            TestHome { folder }
         }
 
         fn home(&self) -> PathBuf {
@@ -362,47 +364,47 @@ mod tests {
                 folder: &home,
                 host: "n1",
             };
-            (staging.before(), staging.after(&[]))
+            (staging.stage_in(), staging.stage_out(&[]))
         }
     }
 
     #[test]
-    fn files_folders_and_patterns_are_copied() {
-        let place = Place::new();
-        place.write("d/a.dat", "a");
-        place.write("d/b.dat", "b");
-        place.write("d/sub/c", "c");
-        std::os::unix::fs::symlink("a.dat", place.home().join("d/link")).unwrap();
-        fs::create_dir(place.home().join("many")).unwrap();
-        let (before, after) = place.stage(
+    fn files_directories_and_matches_of_patterns_are_copied() {
+        let test = TestHome::new();
+        test.write("d/a.dat", "a");
+        test.write("d/b.dat", "b");
+        test.write("d/sub/c", "c");
+        std::os::unix::fs::symlink("a.dat", test.home().join("d/link")).unwrap();
+        fs::create_dir(test.home().join("many")).unwrap();
+        let (before, after) = test.stage(
             "one@n1:d/a.dat,whole@n1.some.where:d",
             "d/*.dat@localhost:many/",
         );
         assert_eq!((before, after), (Ok(()), Ok(())));
-        assert_eq!(place.read("one"), "a");
-        assert_eq!(place.read("whole/sub/c"), "c");
+        assert_eq!(test.read("one"), "a");
+        assert_eq!(test.read("whole/sub/c"), "c");
         assert_eq!(
-            fs::read_link(place.home().join("whole/link")).unwrap(),
+            fs::read_link(test.home().join("whole/link")).unwrap(),
             Path::new("a.dat")
         );
-        assert_eq!(place.read("many/a.dat") + &place.read("many/b.dat"), "ab");
+        assert_eq!(test.read("many/a.dat") + &test.read("many/b.dat"), "ab");
     }
 
     #[test]
     fn a_file_copied_to_itself_keeps_its_contents() {
-        let place = Place::new();
-        place.write("x", "kept");
-        assert_eq!(place.stage("x@n1:x", "x@n1:./x"), (Ok(()), Ok(())));
-        assert_eq!(place.read("x"), "kept");
+        let test = TestHome::new();
+        test.write("x", "kept");
+        assert_eq!(test.stage("x@n1:x", "x@n1:./x"), (Ok(()), Ok(())));
+        assert_eq!(test.read("x"), "kept");
     }
 
     #[test]
-    fn a_failed_copy_names_the_file_and_the_reason() {
-        let place = Place::new();
-        place.write("d/e/x", "");
-        place.write("1", "");
-        place.write("2", "");
-        nix::unistd::mkfifo(&place.home().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fn the_error_of_a_copy_contains_the_file_and_the_reason() {
+        let test = TestHome::new();
+        test.write("d/e/x", "");
+        test.write("1", "");
+        test.write("2", "");
+        nix::unistd::mkfifo(&test.home().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         for (list, why) in [
             (
                 "x@elsewhere:y",
@@ -415,7 +417,7 @@ mod tests {
             ("x@n1:pipe", "neither a file nor a directory"),
             ("no/such/x@n1:1", "No such file or directory"),
         ] {
-            let (before, _) = place.stage(list, "");
+            let (before, _) = test.stage(list, "");
             let error = before.expect_err(list);
             assert!(
                 error.starts_with(&format!("stage-in failed: {list}: ")) && error.contains(why),
@@ -425,11 +427,11 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_missing_are_named_before_anything_is_copied() {
-        let place = Place::new();
-        place.write("there", "");
-        std::os::unix::fs::symlink("nothing", place.home().join("link")).unwrap();
-        let home = place.home();
+    fn missing_files_on_this_host_are_listed() {
+        let test = TestHome::new();
+        test.write("there", "");
+        std::os::unix::fs::symlink("nothing", test.home().join("link")).unwrap();
+        let home = test.home();
         let missing = |list: &str| {
             let files = Files {
                 before: transfers(list).unwrap(),
@@ -441,7 +443,7 @@ mod tests {
                 folder: &home,
                 host: "n1",
             }
-            .missing()
+            .check_sources()
         };
         assert_eq!(missing("x@n1:there,y@elsewhere:z"), Ok(()));
         let path = |name: &str| home.join(name).display().to_string();
@@ -455,8 +457,8 @@ mod tests {
 
     #[test]
     fn a_private_directory_is_removed_unless_a_copy_failed() {
-        let place = Place::new();
-        let (home, folder) = (place.home(), place.home().join("pbs.1.x"));
+        let test = TestHome::new();
+        let (home, folder) = (test.home(), test.home().join("pbs.1.x"));
         let private = Files {
             private: true,
             ..Files::default()
@@ -471,9 +473,9 @@ mod tests {
             folder: &folder,
             host: "n1",
         };
-        staging.before().unwrap();
+        staging.stage_in().unwrap();
         fs::write(folder.join("out"), "out").unwrap();
-        let error = staging.after(&[]).unwrap_err();
+        let error = staging.stage_out(&[]).unwrap_err();
         assert!(
             error.contains("stage-out failed") && error.contains("left in"),
             "{error}"
@@ -484,18 +486,18 @@ mod tests {
                 files: &private,
                 ..staging
             }
-            .after(&[]),
+            .stage_out(&[]),
             Ok(())
         );
         assert!(!folder.exists());
     }
 
     #[test]
-    fn only_files_are_removed() {
-        let place = Place::new();
-        place.write("out", "");
+    fn only_regular_files_are_removed() {
+        let test = TestHome::new();
+        test.write("out", "");
         let files = Files::default();
-        let home = place.home();
+        let home = test.home();
         let staging = Staging {
             files: &files,
             home: &home,
@@ -508,7 +510,7 @@ mod tests {
             home.clone(),
             home.join("none"),
         ];
-        assert_eq!(staging.after(&unwanted), Ok(()));
+        assert_eq!(staging.stage_out(&unwanted), Ok(()));
         assert!(!home.join("out").exists() && Path::new("/dev/null").exists() && home.exists());
     }
 }

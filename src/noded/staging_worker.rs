@@ -1,5 +1,5 @@
-//! Work on an owner's files before and after a job, done by a process that runs as the owner: it
-//! can open only the owner's files.
+//! Work on the files of a job's owner before and after the job. A separate process, the worker,
+//! does it as the owner, so it can only open files that the owner can open.
 
 use super::control::Control;
 use super::folder::Folder;
@@ -16,54 +16,55 @@ use nix::unistd::{Gid, Pid, getpid, getppid, setsid};
 use std::io;
 use std::os::fd::AsFd;
 
-/// Maximum wait for a killed process. One that waits for an unresponsive disk takes longer.
-const LAST_WAIT: Span = Span::seconds(2);
+/// Maximum time to wait until a killed worker has disappeared. A worker that waits for an
+/// unresponsive disk may take longer.
+const EXIT_TIMEOUT: Span = Span::seconds(2);
 
-/// The owner, the limits and the cancels of a piece of work.
+/// The settings of a worker.
 #[derive(Debug)]
 pub struct StagingWorker<'a> {
     /// The owner.
     pub account: &'a UserAccount,
-    /// All the owner's groups, when the process must become the owner first.
+    /// All the owner's groups, if the worker must change its user to the owner.
     pub groups: Option<&'a [Gid]>,
-    /// The group to set if the process already runs as the owner.
+    /// The group to set if the worker already runs as the owner.
     pub group: Option<u32>,
     /// The umask for new files.
     pub umask: u32,
-    /// The attempt's directory: a cancel among its orders ends the work.
+    /// The attempt's directory, from which cancels are read.
     pub folder: &'a Folder,
-    /// The cancels that end the work.
+    /// Which cancels of the attempt end the work.
     pub cancels: Cancels,
-    /// Its time limit: the owner can stop the process, and a disk may not respond.
+    /// The time limit of the work: the owner can stop the worker, and a disk may not respond.
     pub limit: Span,
 }
 
-/// The cancels that end the work.
+/// Which cancels of the attempt end the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancels {
-    /// All, including earlier ones.
+    /// All cancels, including those that arrived before the work began.
     All,
-    /// Later ones: the job has handled the earlier ones.
+    /// Cancels that arrive after the work has begun. Earlier cancels have ended the job.
     New,
-    /// None: the work is short and must be completed.
+    /// No cancels: the work is short and must be completed.
     None,
 }
 
 /// The result of the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StagingResult {
-    /// Done.
+    /// The work was completed.
     Done,
-    /// Not completely done, and why.
+    /// The work was not completed, with the reason.
     Failed(String),
-    /// It was cancelled.
+    /// The work was cancelled, and the worker killed.
     Cancelled,
-    /// It exceeded its time limit and was killed.
+    /// The work exceeded its time limit, and the worker was killed.
     Late,
 }
 
 impl StagingWorker<'_> {
-    /// Runs `work` in a child and waits for it.
+    /// Runs `work` in a worker and waits until it ends.
     pub fn run(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<StagingResult> {
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
         let mut seen = 0;
@@ -83,7 +84,8 @@ impl StagingWorker<'_> {
             Some(groups) => user::become_user(self.account, groups)?,
             None => self.group.map_or(Ok(()), user::take_group)?,
         }
-        // Set only now, since a change of user clears it. If the shepherd has ended before, exit.
+        // Set the signal after the change of user, which clears it. If the shepherd has ended
+        // before, exit.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
         if getppid() != shepherd {
             process::leave(1);
@@ -92,7 +94,7 @@ impl StagingWorker<'_> {
         Ok(())
     }
 
-    /// Waits for the end of the worker: by itself, by a cancel, or at the time limit.
+    /// Waits until the worker ends, is cancelled, or exceeds its time limit.
     fn wait(&self, mut worker: RunningProgram, signals: &SignalFd, mut seen: u64) -> StagingResult {
         let mut ordered = false;
         let mut cancelled = self.is_cancelled(&mut seen);
@@ -102,18 +104,18 @@ impl StagingWorker<'_> {
                 break StagingResult::Cancelled;
             }
             if let Some(result) = worker.poll(clock::monotonic()) {
-                break helper_result(result);
+                break worker_result(result);
             }
             if worker.wait_for_news(Some(signals.as_fd())) {
                 ordered = true;
-                let bare = bare_cancel(signals) && self.cancels != Cancels::None;
+                let bare = has_bare_cancel(signals) && self.cancels != Cancels::None;
                 cancelled = bare | self.is_cancelled(&mut seen);
             }
         };
-        // A process stuck in the kernel takes longer.
-        worker.wait_until_gone(LAST_WAIT);
+        // Do not wait longer for a worker that is stuck in the kernel.
+        worker.wait_until_gone(EXIT_TIMEOUT);
         if ordered && !cancelled {
-            // Repeats the signal for the job's watch, since it was consumed here.
+            // Send the signal again, so that the code that watches the job reads the orders, too.
             process::send_signal(getpid().as_raw(), Signal::SIGUSR1 as i32);
         }
         result
@@ -129,7 +131,7 @@ impl StagingWorker<'_> {
     }
 }
 
-fn helper_result(result: ProgramResult) -> StagingResult {
+fn worker_result(result: ProgramResult) -> StagingResult {
     match result.exit {
         Ok(exit) if exit.status == Some(0) => StagingResult::Done,
         Ok(exit) if exit.text.is_empty() => {
@@ -141,8 +143,9 @@ fn helper_result(result: ProgramResult) -> StagingResult {
     }
 }
 
-/// Whether one of the pending signals is a bare cancel, sent when the disk had no room.
-pub(super) fn bare_cancel(signals: &SignalFd) -> bool {
+/// Whether one of the pending signals is a bare cancel: noded sends SIGUSR2 if it cannot write a
+/// cancel to a full disk. Discards all pending signals.
+pub(super) fn has_bare_cancel(signals: &SignalFd) -> bool {
     let mut bare = false;
     while let Ok(Some(signal)) = signals.read_signal() {
         bare |= signal.ssi_signo == Signal::SIGUSR2 as u32;
@@ -150,8 +153,8 @@ pub(super) fn bare_cancel(signals: &SignalFd) -> bool {
     bare
 }
 
-/// Joins the failures of several steps.
-pub fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(), String> {
+/// Joins the failures of several steps to one text.
+pub fn join_failures(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(), String> {
     let faults: Vec<String> = steps.into_iter().filter_map(Result::err).collect();
     if faults.is_empty() {
         Ok(())
@@ -160,17 +163,17 @@ pub fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(
     }
 }
 
-/// Why the work was not completed.
+/// Converts the result of a worker. The error is why the work was not completed.
 pub fn to_result(done: io::Result<StagingResult>) -> Result<(), String> {
     match done.map_err(not_delivered)? {
         StagingResult::Done => Ok(()),
         StagingResult::Failed(why) => Err(why),
-        StagingResult::Cancelled => Err("it was cancelled".into()),
-        StagingResult::Late => Err("it exceeded its time limit".into()),
+        StagingResult::Cancelled => Err("the delivery of files was cancelled".into()),
+        StagingResult::Late => Err("the delivery of files exceeded its time limit".into()),
     }
 }
 
-/// The error of work that could not begin.
+/// The failure of a worker that could not be started.
 pub fn not_delivered(error: io::Error) -> String {
     format!("files could not be delivered: {error}")
 }

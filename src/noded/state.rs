@@ -1,7 +1,8 @@
-//! noded's state directory, locked by one noded at a time, and the state kept over restarts.
+//! noded's state directory: noded locks it while it runs, and stores there what must survive a
+//! restart.
 
 use super::folder;
-use super::spawner::Building;
+use super::spawner::LaunchLock;
 use crate::sys::{clock, fault, filesystem, process};
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
@@ -11,21 +12,22 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum time for a predecessor's shepherds to create their attempts' directories.
+/// Time limit for shepherds of an earlier noded to create the directories of their attempts.
 const BUILDING_TIMEOUT_MS: u64 = 10_000;
 
-/// The locked directory.
+/// The state directory, locked while this value exists.
 #[derive(Debug)]
 pub struct StateFolder {
     folder: PathBuf,
-    /// See [`Building`].
-    pub building: Building,
+    /// See [`LaunchLock`].
+    pub launch_lock: LaunchLock,
     _lock: Flock<File>,
 }
 
 impl StateFolder {
-    /// Locks the directory, creating it if needed. The error names the noded that holds it. With
-    /// `others`, jobs run as other users, who must be able to reach their scripts in it.
+    /// Locks the directory, creating it if needed. If another noded has locked it, the error
+    /// contains the pid of that noded. If jobs run as other users (`others`), these users must be
+    /// able to reach their scripts in the directory.
     pub fn lock(folder: &Path, others: bool) -> Result<StateFolder> {
         let mode = if others { 0o711 } else { 0o700 };
         for (part, mode) in [
@@ -36,22 +38,22 @@ impl StateFolder {
             DirBuilder::new()
                 .recursive(true)
                 .create(&part)
-                .with_context(|| place(folder))?;
+                .with_context(|| describe(folder))?;
             fs::set_permissions(&part, Permissions::from_mode(mode))
-                .with_context(|| place(folder))?;
+                .with_context(|| describe(folder))?;
         }
-        if let Some(kind) = filesystem::network(folder).with_context(|| place(folder))? {
+        if let Some(kind) = filesystem::network(folder).with_context(|| describe(folder))? {
             bail!(
                 "{} is on a network file system ({kind}): choose one on a local disk with --state",
-                place(folder)
+                describe(folder)
             );
         }
         let lock = lock(folder)?;
-        let building = building(folder)?;
-        sweep(folder).with_context(|| place(folder))?;
+        let launch_lock = lock_launches(folder)?;
+        remove_unfinished(folder).with_context(|| describe(folder))?;
         Ok(StateFolder {
             folder: folder.to_path_buf(),
-            building,
+            launch_lock,
             _lock: lock,
         })
     }
@@ -63,7 +65,7 @@ impl StateFolder {
         match fs::read_to_string(&path) {
             Ok(text) if is_identity(text.trim_end()) => Ok(text.trim_end().to_string()),
             Ok(_) => bail!(
-                "{} is damaged: restore it, or remove it if no job of this directory is running",
+                "{} is damaged: restore this file, or remove it if no job of this noded is running",
                 path.display()
             ),
             Err(e) if e.kind() == io::ErrorKind::NotFound => self.new_identity(&path),
@@ -82,7 +84,7 @@ impl StateFolder {
         File::open(path)
             .and_then(|file| file.sync_all())
             .with_context(|| path.display().to_string())?;
-        // The directory itself may be new.
+        // The state directory may be new: sync its entry in the parent directory, too.
         for folder in self.folder.ancestors().take(2) {
             File::open(folder)
                 .and_then(|folder| folder.sync_all())
@@ -91,13 +93,13 @@ impl StateFolder {
         Ok(identity)
     }
 
-    /// The highest known epoch of a schedd.
+    /// The highest known epoch of a schedd; 0 if none is known.
     pub fn epoch(&self) -> u64 {
         let text = fs::read_to_string(self.folder.join("epoch")).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
     }
 
-    /// Stores the highest epoch.
+    /// Stores the highest known epoch.
     pub fn set_epoch(&self, epoch: u64) -> Result<()> {
         fault::point("noded.epoch")?;
         let path = self.folder.join("epoch");
@@ -115,7 +117,7 @@ fn is_identity(text: &str) -> bool {
 
 fn lock(folder: &Path) -> Result<Flock<File>> {
     let path = folder.join("lock");
-    // Mode 0600, since any user who could open the file could lock it.
+    // Mode 0600, because any user who can open the file can lock it.
     let open = File::options()
         .read(true)
         .write(true)
@@ -126,7 +128,8 @@ fn lock(folder: &Path) -> Result<Flock<File>> {
     let file = open.with_context(|| path.display().to_string())?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
-            // Only for the message below, so a full disk does not prevent the start.
+            // The pid is only written for the message below. So a full disk does not prevent the
+            // start.
             let _ = lock
                 .set_len(0)
                 .and_then(|()| write!(lock, "{}", std::process::id()));
@@ -144,19 +147,21 @@ fn lock(folder: &Path) -> Result<Flock<File>> {
     }
 }
 
-fn place(folder: &Path) -> String {
+fn describe(folder: &Path) -> String {
     format!("state directory {}", folder.display())
 }
 
-/// Waits until no launch of an earlier noded is in progress, so that the directory is complete.
-fn building(folder: &Path) -> Result<Building> {
+/// Waits until no launch of an earlier noded is in progress. Then the directory contains all
+/// attempts that have begun.
+fn lock_launches(folder: &Path) -> Result<LaunchLock> {
     let path = folder.join("building.lock");
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600);
     for _ in 0..BUILDING_TIMEOUT_MS / 10 {
         if let Ok(lock) = Flock::lock(options.open(&path)?, FlockArg::LockExclusiveNonblock) {
             let shared = lock.try_clone()?;
-            // The last process that closes it unlocks it; the guard would unlock it for all.
+            // The lock ends when the last process closes the file. Dropping `lock` would end the
+            // lock for all processes.
             std::mem::forget(lock);
             return Ok(shared);
         }
@@ -168,8 +173,8 @@ fn building(folder: &Path) -> Result<Building> {
     )
 }
 
-/// Removes unfinished directories, once no shepherd is creating one.
-fn sweep(folder: &Path) -> std::io::Result<()> {
+/// Removes unfinished directories of attempts. Call this only while no shepherd creates one.
+fn remove_unfinished(folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(folder::attempts(folder))? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(".new-") {
@@ -184,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_error_of_a_second_noded_names_the_first() {
+    fn the_error_of_a_second_noded_contains_the_pid_of_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let first = StateFolder::lock(folder.path(), false).unwrap();
         let error = StateFolder::lock(folder.path(), false)
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_directory_keeps_its_identity_and_no_two_have_the_same() {
+    fn an_identity_is_unique_and_permanent_and_a_damaged_one_is_an_error() {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let states = folders
             .each_ref()

@@ -1,8 +1,9 @@
-//! Signals and ends all processes of a job.
+//! Signals and kills all processes of a job.
 //!
-//! With a cgroup the kernel kills them. Without one the shepherd, which is the subreaper of the
-//! job, walks its descendants: it stops them until no new one appears, then kills them. It cannot
-//! kill processes of another user (`sudo` in a personal installation).
+//! The kernel kills all processes of a cgroup. Without a cgroup, the job's shepherd finds all
+//! processes among its descendants, because it is their subreaper. It stops them until no new
+//! process appears, and then kills them. In a personal installation, the shepherd cannot kill
+//! processes of other users, such as those of `sudo`.
 
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
@@ -17,9 +18,9 @@ use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
-/// Maximum number of rounds.
-const ROUNDS: usize = 3;
-/// Maximum wait for killed processes per round.
+/// Maximum number of tries to kill all processes.
+const MAX_TRIES: usize = 3;
+/// Maximum time to wait until killed processes have ended, per try.
 const EXIT_TIMEOUT: Span = Span::seconds(3);
 
 /// The processes of this shepherd's job.
@@ -30,7 +31,7 @@ pub fn processes(cgroup: Option<&Cgroup>) -> Vec<i32> {
     }
 }
 
-/// Sends a signal to every process of the job. SIGTERM also continues stopped ones.
+/// Sends a signal to every process of the job. SIGTERM also continues stopped processes.
 pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
     for pid in processes(cgroup) {
         process::send_signal(pid, number);
@@ -40,7 +41,8 @@ pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
     }
 }
 
-/// Sends a signal to suspended processes. SIGCONT is not sent; other signals stay pending.
+/// Sends a signal, except SIGCONT, to all processes of a suspended job. The signal takes effect
+/// when the job is resumed.
 pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
     if number != SIGCONT {
         for pid in processes(cgroup) {
@@ -49,14 +51,15 @@ pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
     }
 }
 
-/// Kills every process of the job and waits for their end. `children` reports SIGCHLD.
-pub fn end(cgroup: Option<&Cgroup>, children: &SignalFd) {
-    for round in 0..ROUNDS {
+/// Kills every process of the job, waits until all have ended, and removes the cgroup. `children`
+/// receives SIGCHLD.
+pub fn kill_all(cgroup: Option<&Cgroup>, children: &SignalFd) {
+    for number in 0..MAX_TRIES {
         if reap_all() {
             break;
         }
-        let fenced = cgroup.is_some_and(|group| group.kill().is_ok());
-        if !fenced || round > 0 {
+        let is_killed = cgroup.is_some_and(|group| group.kill().is_ok());
+        if !is_killed || number > 0 {
             freeze_and_kill();
         }
         wait_for_exit(children);
@@ -68,7 +71,8 @@ pub fn end(cgroup: Option<&Cgroup>, children: &SignalFd) {
     }
 }
 
-/// Reaps ended children. Returns whether none is left. An orphaned descendant becomes a child.
+/// Reaps children that have ended. Returns whether no child is left. Orphaned descendants are
+/// children, too.
 fn reap_all() -> bool {
     loop {
         match process::reap(None) {
@@ -81,7 +85,8 @@ fn reap_all() -> bool {
 
 fn freeze_and_kill() {
     let mut frozen = Frozen::new();
-    // Each pass stops all it finds, so only processes forked meanwhile are new in the next.
+    // Each pass stops all processes that it finds. So the next pass only finds processes that were
+    // forked during the previous pass.
     for _ in 0..100 {
         if !freeze(procfs::descendants(own()).iter(), &mut frozen) {
             break;
@@ -93,7 +98,8 @@ fn freeze_and_kill() {
 /// Stopped processes, by pid and start time.
 pub type Frozen = BTreeSet<(i32, u64)>;
 
-/// Stops those of these processes that are new. Returns whether any was.
+/// Stops the living processes of `family` that are not in `frozen`, and adds them to it. Returns
+/// whether there were any.
 pub fn freeze<'a>(family: impl Iterator<Item = &'a Process>, frozen: &mut Frozen) -> bool {
     let before = frozen.len();
     for process in family.filter(|p| p.lives()) {
@@ -104,15 +110,15 @@ pub fn freeze<'a>(family: impl Iterator<Item = &'a Process>, frozen: &mut Frozen
     frozen.len() > before
 }
 
-/// Kills the stopped processes.
+/// Kills the processes in `frozen`.
 pub fn kill(frozen: &Frozen) {
     for &(pid, started) in frozen {
-        // The pidfd is opened before the check: the pid may have been reused.
-        let held = process::pidfd(Pid::from_raw(pid));
+        // Open the pidfd before checking the start time: the pid may have been reused.
+        let pidfd = process::pidfd(Pid::from_raw(pid));
         if procfs::process(pid).is_some_and(|p| p.started == started) {
-            held.map_or_else(
+            pidfd.map_or_else(
                 |_| process::end(pid),
-                |held| drop(process::send_to(&held, Signal::SIGKILL)),
+                |pidfd| drop(process::send_to(&pidfd, Signal::SIGKILL)),
             );
         }
     }

@@ -1,8 +1,9 @@
-//! Processes of jobs that request tasks (`pbsdsh`): they connect to a separate socket and prove
-//! their job. noded passes their requests to schedd, one at a time per process.
+//! Processes of jobs that request tasks (`pbsdsh`). Such a process connects to a separate socket
+//! and proves that it belongs to its job. noded passes the requests to schedd: after a request of a
+//! process, it reads the next one only when schedd has replied.
 //!
-//! noded stores no request. The process repeats its request until it is fulfilled, so restarts of
-//! noded or schedd lose none.
+//! noded stores no requests. A process repeats its request until the request is fulfilled, so
+//! restarts of noded or schedd lose no requests.
 
 use super::folder::{AttemptName, Folder};
 use super::poller::{PollSource, Poller};
@@ -21,16 +22,18 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use tracing::{debug, warn};
 
-/// Maximum number of connections, in total and per user.
+/// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 512;
+/// Maximum number of connections of a user.
 const MAX_CONNECTIONS_PER_USER: usize = 64;
-/// Time limit for a process to prove its job, and for schedd to answer a request before the next
-/// one is read.
+/// Time limit for a process to prove its job. Also the time after which noded reads the next
+/// request of a process even if schedd has not replied.
 const TIMEOUT: Span = Span::seconds(10);
-/// Maximum size of a message in bytes: a greeting, and a request with its program and task tokens.
+/// Maximum size of a greeting in bytes.
 const MAX_GREETING: usize = 4 << 10;
+/// Maximum size of a request in bytes, with its program and task tokens.
 const MAX_REQUEST: usize = LARGEST + (256 << 10);
-/// Maximum size of unread replies in bytes.
+/// Maximum size in bytes of replies that a process has not read.
 const MAX_BACKLOG: usize = 1 << 20;
 /// Maximum number of tasks that a connection may wait for.
 const MAX_TOKENS: usize = 3 * crate::model::job::task::MOST;
@@ -52,16 +55,18 @@ struct TaskClient {
     link: FrameSocket,
     uid: u32,
     since: Span,
-    /// The process and its attempt, once proven.
+    /// The task that the process has proved to belong to.
     name: Option<AttemptName>,
+    /// The tasks whose news the process wants.
     tokens: BTreeSet<TaskToken>,
     writing: bool,
-    /// When its request was passed to schedd. The next one is read after the reply.
-    waits: Option<Span>,
+    /// When noded passed a request to schedd whose reply has not arrived.
+    awaits_reply_since: Option<Span>,
 }
 
 impl TaskClients {
-    /// Listens in noded's state directory; with `others`, for processes of other users too.
+    /// Listens at `path`. With `others`, accepts processes of other users. `state` is noded's state
+    /// directory.
     pub fn open(
         state: &Path,
         path: &Path,
@@ -100,7 +105,7 @@ impl TaskClients {
             .count();
         if self.connected.len() >= MAX_CONNECTIONS || of_user >= MAX_CONNECTIONS_PER_USER {
             return Err(io::Error::other(format!(
-                "too many connections, of user {uid} or in total"
+                "too many connections, of uid {uid} or in total"
             )));
         }
         let link = FrameSocket::new(stream)?;
@@ -114,13 +119,13 @@ impl TaskClients {
             name: None,
             tokens: BTreeSet::new(),
             writing: false,
-            waits: None,
+            awaits_reply_since: None,
         };
         self.connected.insert(number, client);
         Ok(())
     }
 
-    /// Reads from a process. `reachable` is whether a schedd is connected.
+    /// Reads messages of a process. `reachable`: noded can pass requests to schedd.
     pub fn read(&mut self, number: u64, reachable: bool, poller: &mut Poller) {
         while let Some(client) = self.connected.get_mut(&number) {
             let received = client
@@ -145,11 +150,11 @@ impl TaskClients {
         self.update_polling(number, poller);
     }
 
-    /// Continues reading after the reply to a request, or its timeout.
+    /// Continues reading from a process after the reply to its request, or after the timeout.
     fn resume_reading(&mut self, number: u64, poller: &mut Poller) {
         self.connected
             .entry(number)
-            .and_modify(|client| client.waits = None);
+            .and_modify(|client| client.awaits_reply_since = None);
         if self
             .connected
             .get(&number)
@@ -196,11 +201,11 @@ impl TaskClients {
                     "the first message must be a greeting".into(),
                     poller,
                 ),
-                // Dropped: the process repeats it.
+                // Drop the request: the process repeats it.
                 Some(_) if !reachable => {}
                 Some(name) => {
                     client.note_tokens(&request);
-                    client.waits = Some(clock::monotonic());
+                    client.awaits_reply_since = Some(clock::monotonic());
                     let AttemptName { job, attempt, task } = name;
                     self.reports
                         .push(NodeReport::TaskRequest(Box::new(TaskRequest {
@@ -221,8 +226,8 @@ impl TaskClients {
         self.close(number, &FrameError::Closed, poller);
     }
 
-    /// Passes news of schedd to the process `client` of an attempt, or if that is None to all whose
-    /// tasks it concerns.
+    /// Passes news of schedd to the process `client` of an attempt. If `client` is None, passes the
+    /// news to all processes of the attempt that wait for the tasks in it.
     pub fn send_news(
         &mut self,
         attempt: (JobId, Attempt),
@@ -234,7 +239,7 @@ impl TaskClients {
             if self
                 .connected
                 .get(&number)
-                .is_some_and(|c| c.is_of(attempt))
+                .is_some_and(|c| c.belongs_to(attempt))
             {
                 self.notify(number, news, poller);
                 self.resume_reading(number, poller);
@@ -244,7 +249,7 @@ impl TaskClients {
         let recipients: Vec<(u64, TaskNews)> = self
             .connected
             .iter()
-            .filter(|(_, client)| client.is_of(attempt))
+            .filter(|(_, client)| client.belongs_to(attempt))
             .filter_map(|(&number, client)| Some((number, client.relevant_part(news)?)))
             .collect();
         recipients
@@ -252,8 +257,8 @@ impl TaskClients {
             .for_each(|(number, news)| self.notify(number, &news, poller));
     }
 
-    /// Makes processes repeat their requests after a change of schedd: requests and replies may be
-    /// lost.
+    /// Requests all processes to repeat their requests. Called when a schedd connects, because
+    /// requests and replies may have been lost.
     pub fn request_repetition(&mut self, poller: &mut Poller) {
         let numbers: Vec<u64> = self.connected.keys().copied().collect();
         for number in numbers {
@@ -262,7 +267,8 @@ impl TaskClients {
         }
     }
 
-    /// Closes connections without a proof in time, and stops waiting for overdue replies.
+    /// Closes connections whose processes have not proved their jobs in time, and stops waiting for
+    /// overdue replies.
     pub fn expire(&mut self, poller: &mut Poller) {
         let cutoff = Span(clock::monotonic().0 - TIMEOUT.0);
         let slow = self
@@ -272,14 +278,15 @@ impl TaskClients {
         for number in slow.map(|(&number, _)| number).collect::<Vec<_>>() {
             self.close(
                 number,
-                &FrameError::Io(io::Error::other("it sent no greeting in time")),
+                &FrameError::Io(io::Error::other("no greeting arrived in time")),
                 poller,
             );
         }
-        let waiting = self
-            .connected
-            .iter()
-            .filter(|(_, client)| client.waits.is_some_and(|since| since <= cutoff));
+        let waiting = self.connected.iter().filter(|(_, client)| {
+            client
+                .awaits_reply_since
+                .is_some_and(|since| since <= cutoff)
+        });
         for number in waiting.map(|(&number, _)| number).collect::<Vec<_>>() {
             self.resume_reading(number, poller);
         }
@@ -292,7 +299,7 @@ impl TaskClients {
             .values()
             .filter_map(|client| match client.name {
                 None => Some(client.since),
-                Some(_) => client.waits,
+                Some(_) => client.awaits_reply_since,
             });
         since.min().map(|since| Span(since.0 + TIMEOUT.0))
     }
@@ -302,7 +309,7 @@ impl TaskClients {
         std::mem::take(&mut self.reports)
     }
 
-    /// Listens again if the socket has vanished.
+    /// Recreates the socket if it is missing.
     pub fn recreate_socket(&mut self, poller: &mut Poller) {
         if self.path.exists() {
             return;
@@ -314,7 +321,7 @@ impl TaskClients {
                 let _ = poller.add(&self.listener, PollSource::TaskListener);
             }
             Err(e) => warn!(
-                "jobs cannot request tasks, cannot listen at {}: {e}",
+                "jobs cannot request tasks: cannot listen at {}: {e}",
                 self.path.display()
             ),
         }
@@ -335,18 +342,18 @@ impl TaskClients {
         }
     }
 
-    /// Updates the polling of a connection: for writing if there is data to write, and not at all
-    /// while its request is with schedd.
+    /// Updates how a connection is polled: for writing if there is data to write, and not at all
+    /// while a reply of schedd is awaited.
     fn update_polling(&mut self, number: u64, poller: &mut Poller) {
         let Some(client) = self.connected.get_mut(&number) else {
             return;
         };
         let source = PollSource::TaskClient(number);
         if !poller.watches(source) {
-            if client.waits.is_none() && poller.add(&client.link, source).is_ok() {
+            if client.awaits_reply_since.is_none() && poller.add(&client.link, source).is_ok() {
                 client.writing = false;
             }
-        } else if client.waits.is_some() {
+        } else if client.awaits_reply_since.is_some() {
             poller.remove(&client.link, source);
         }
         if poller.watches(source) && client.writing != client.link.wants_write() {
@@ -361,7 +368,7 @@ impl TaskClients {
         };
         match why {
             FrameError::Closed => {}
-            // The process did not wait for the answer.
+            // The process did not wait for the reply.
             FrameError::Io(e)
                 if matches!(
                     e.kind(),
@@ -369,7 +376,7 @@ impl TaskClients {
                 ) => {}
             FrameError::Version { .. } => client.link.send_version(),
             _ => warn!(
-                "closed the task connection of a process of user {}: {why}",
+                "closed the task connection of a process with uid {}: {why}",
                 client.uid
             ),
         }
@@ -380,13 +387,13 @@ impl TaskClients {
 }
 
 impl TaskClient {
-    /// Whether the process belongs to this attempt.
-    fn is_of(&self, (job, attempt): (JobId, Attempt)) -> bool {
+    /// Whether the process belongs to the attempt.
+    fn belongs_to(&self, (job, attempt): (JobId, Attempt)) -> bool {
         self.name
             .is_some_and(|name| name.job == job && name.attempt == attempt)
     }
 
-    /// The next message, if it has arrived completely.
+    /// The next message, if it has arrived completely. A message that is too large is an error.
     fn receive(&mut self) -> Result<Vec<TaskClientMessage>, FrameError> {
         let messages = self.link.receive_some(1)?;
         let limit = if self.name.is_some() {
@@ -394,19 +401,20 @@ impl TaskClient {
         } else {
             MAX_GREETING
         };
-        // The next message may have arrived partially with it.
+        // After a complete message, a part of the next message may have arrived. Its size is
+        // checked by the next call.
         match self.link.partial() {
             partial if messages.is_empty() && partial > limit => Err(FrameError::TooLarge(partial)),
             _ => Ok(messages),
         }
     }
 
-    /// Whether more messages have arrived and may be read.
+    /// Whether more data has arrived, and no reply is awaited.
     fn has_unread(&self) -> bool {
-        self.waits.is_none() && self.link.has_more()
+        self.awaits_reply_since.is_none() && self.link.has_more()
     }
 
-    /// Records the tasks that it waits for.
+    /// Updates the tasks whose news the process wants.
     fn note_tokens(&mut self, request: &TaskRequestKind) {
         match request {
             TaskRequestKind::Start(program) => self
@@ -421,7 +429,8 @@ impl TaskClient {
         }
     }
 
-    /// The part of the news about tasks that it waits for.
+    /// The part of the news about tasks whose news the process wants; None if there is no such
+    /// part.
     fn relevant_part(&self, news: &TaskNews) -> Option<TaskNews> {
         let TaskNews::Stages(stages) = news else {
             return Some(news.clone());
@@ -435,7 +444,7 @@ impl TaskClient {
     }
 }
 
-/// Whether a process of user `uid` with this cookie belongs to the running attempt of that name.
+/// Whether a process with this uid and cookie belongs to the running attempt `name`.
 fn is_authentic(state: &Path, name: AttemptName, cookie: &str, uid: u32) -> bool {
     let folder = Folder::of(state, name);
     let same = folder
@@ -460,7 +469,7 @@ mod tests {
             name: None,
             tokens: BTreeSet::new(),
             writing: false,
-            waits: None,
+            awaits_reply_since: None,
         };
         let stages = |tokens: &[TaskToken]| {
             TaskNews::Stages(

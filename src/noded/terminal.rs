@@ -1,10 +1,12 @@
-//! The terminal of an interactive job, kept by its shepherd.
+//! The terminal of an interactive job. The job's shepherd opens the terminal and transfers input
+//! and output.
 //!
-//! The shepherd listens in the attempt's directory. For each
-//! [`crate::wire::order::ScheddOrder::Attach`] noded connects there and passes a connection from
-//! `qsub -I`; after that, neither noded nor schedd is involved. Output that qsub does not read
-//! stays in the terminal and blocks the job's programs; input that they do not read stays with
-//! qsub. When qsub disconnects, the terminal hangs up.
+//! The shepherd listens at a socket in the attempt's directory. For each
+//! [`crate::wire::order::ScheddOrder::Attach`], noded connects to that socket and passes the
+//! connection of a `qsub -I` to the shepherd. From then on, the data does not pass through noded
+//! and schedd. Output that qsub does not read stays in the terminal and blocks the job's programs.
+//! Input that the programs do not read stays with qsub. When qsub disconnects, the terminal hangs
+//! up.
 
 use super::folder::Folder;
 use crate::model::time::Span;
@@ -22,23 +24,25 @@ use std::os::unix::net::{UnixListener, UnixStream};
 const CONNECT_TIMEOUT: Span = Span::seconds(120);
 /// Maximum time for the client to read the remaining output after the job has ended.
 const FINISH_TIMEOUT: Span = Span::seconds(5);
-/// Maximum size of a read from the terminal, and number of reads per turn.
+/// Maximum number of bytes per read from the terminal.
 const READ_SIZE: usize = 16 << 10;
+/// Maximum number of reads from the terminal before other events are handled.
 const MAX_READS: usize = 8;
 
-/// Passes a connection to the shepherd of the attempt in `folder`.
+/// noded's connection to the shepherd of an interactive job.
 #[derive(Debug)]
 pub struct TerminalConnection(UnixStream);
 
 impl TerminalConnection {
-    /// Connects to the shepherd; an error if no shepherd of an interactive job listens there.
+    /// Connects to the shepherd of the attempt in `folder`. Fails if no shepherd of an interactive
+    /// job listens.
     pub fn connect_nonblocking(folder: &Folder) -> io::Result<TerminalConnection> {
         Ok(TerminalConnection(socket::connect_nonblocking(
             &folder.terminal(),
         )?))
     }
 
-    /// Passes the connection.
+    /// Passes a client's connection to the shepherd.
     pub fn pass_connection(&self, connection: BorrowedFd) -> io::Result<()> {
         packet::send(self.0.as_fd(), b"t", Some(connection), false)
     }
@@ -51,31 +55,33 @@ pub enum TerminalStep {
     Quiet,
     /// A client has connected for the first time: the program may start.
     Begins,
-    /// The client has disconnected, or none connected in time.
+    /// The client has disconnected, or no client has connected in time.
     HungUp,
 }
 
 /// A job's terminal and the connection of its client.
 #[derive(Debug)]
 pub struct Terminal {
-    /// None once hung up.
+    /// The shepherd's side of the terminal; None after it has hung up.
     keyboard: Option<OwnedFd>,
-    /// None once the job is forked.
+    /// The job's side of the terminal; None after the job has been forked.
     screen: Option<OwnedFd>,
     listener: UnixListener,
     /// A connection of noded that has not passed a descriptor yet.
     incoming: Option<UnixStream>,
+    /// The connection of the client.
     link: Option<FrameSocket>,
-    /// Whether a client has attached: it has sent its window size.
+    /// Whether a client is attached: the client has sent its window size.
     is_attached: bool,
-    /// Input that the terminal has not taken yet.
+    /// Input of the client that has not been written to the terminal yet.
     typed: Vec<u8>,
-    /// When waiting for a client ends.
+    /// When the terminal hangs up if no client is attached by then.
     until: Span,
 }
 
 impl Terminal {
-    /// Opens a terminal, its device owned by `owner` if given, and listens in `folder`.
+    /// Opens a terminal and listens at a socket in `folder`. The owner of the terminal device is
+    /// the user `owner`, or noded's user if None.
     pub fn open(folder: &Folder, owner: Option<u32>) -> io::Result<Terminal> {
         let Pair { keyboard, screen } = terminal::pair(owner)?;
         Ok(Terminal {
@@ -90,12 +96,12 @@ impl Terminal {
         })
     }
 
-    /// The job's side of the terminal, until [`Terminal::forked`].
+    /// The job's side of the terminal; None after [`Terminal::forked`].
     pub fn screen(&self) -> Option<BorrowedFd<'_>> {
         self.screen.as_ref().map(AsFd::as_fd)
     }
 
-    /// Closes the job's side after the fork.
+    /// Closes the job's side of the terminal. Called after the job has been forked.
     pub fn forked(&mut self) {
         self.screen = None;
     }
@@ -122,14 +128,15 @@ impl Terminal {
             self.is_attached && link.backlog() < AHEAD,
         );
         wants.set(PollFlags::POLLOUT, !self.typed.is_empty());
-        // Even with no flags the kernel would report that the job's side is closed.
+        // Do not poll without flags: poll would still report that the job's side is closed.
         if !wants.is_empty() {
             fds.push(PollFd::new(keyboard.as_fd(), wants));
         }
         fds
     }
 
-    /// When the next timeout is due.
+    /// When the terminal hangs up without a client; None if a client is attached or the terminal
+    /// has hung up.
     pub fn due(&self) -> Option<Span> {
         (self.keyboard.is_some() && !self.is_attached).then_some(self.until)
     }
@@ -161,7 +168,8 @@ impl Terminal {
         TerminalStep::HungUp
     }
 
-    /// Accepts a client connection from noded, unless one is active: further ones are closed.
+    /// Receives a client's connection from noded. Closes the connection if another client is
+    /// attached.
     fn admit(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
             self.incoming = stream.set_nonblocking(true).is_ok().then_some(stream);
@@ -256,7 +264,8 @@ impl Terminal {
         Ok(())
     }
 
-    /// Sends the remaining output and the exit status of an ended job, for a limited time.
+    /// Sends the remaining output and the exit status of a job that has ended. Gives up after
+    /// `FINISH_TIMEOUT`.
     pub fn finish(mut self, status: i32) {
         if !self.is_attached {
             return;
@@ -304,7 +313,7 @@ impl Terminal {
     }
 }
 
-/// Whether the other end has closed the connection, even with unread data.
+/// Whether the other end has closed the connection, even if there is unread data.
 fn is_closed(link: &FrameSocket) -> bool {
     let mut fds = [PollFd::new(link.as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
@@ -324,7 +333,7 @@ mod tests {
         columns: 90,
     };
 
-    /// A terminal, the client's end of its connection, and the job's side.
+    /// A terminal, the client's end of the connection to it, and the job's side of it.
     struct TerminalRelay {
         _folder: tempfile::TempDir,
         at: Folder,
@@ -395,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_client_is_replaced_and_a_second_client_is_refused() {
+    fn a_client_is_replaced_until_it_sends_its_window_size() {
         let mut relay = TerminalRelay::new();
         relay.terminal.handle_events();
         relay.client = connect(&relay.at);
@@ -413,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_reads_nothing_blocks_the_job_and_uses_no_memory() {
+    fn a_client_that_reads_nothing_blocks_the_job_and_uses_little_memory() {
         let mut relay = TerminalRelay::new();
         relay.send_input(&TerminalInput::Window(SIZE));
         nix::fcntl::fcntl(
@@ -435,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disconnect_is_noticed_although_the_input_is_unread() {
+    fn a_disconnect_is_noticed_while_input_is_unread() {
         let mut relay = TerminalRelay::new();
         relay.send_input(&TerminalInput::Window(SIZE));
         relay.terminal.typed = vec![b'x'; 2 * AHEAD];

@@ -1,4 +1,4 @@
-//! A job's private directory for temporary files: `TMPDIR`.
+//! A job's directory for temporary files: `TMPDIR`.
 
 use super::folder::{AttemptName, Folder};
 use super::site::Site;
@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Creates `pbs.<full id>` in `base` for `owner` (uid, gid). An existing file may be an attack:
-/// then the attempt's cookie, which is unguessable, is appended to the name.
+/// Creates the directory `pbs.<full id>` in `base` for `owner` (uid, gid). If the name exists,
+/// which may be an attack, appends the attempt's cookie to it: the cookie cannot be guessed.
 pub fn make(
     base: &Path,
     full_id: &str,
@@ -20,10 +20,10 @@ pub fn make(
     owner: Option<(u32, u32)>,
 ) -> io::Result<PathBuf> {
     let plain = base.join(format!("pbs.{full_id}"));
-    let made = match private(&plain) {
+    let made = match create_private(&plain) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             let unique = base.join(format!("pbs.{full_id}.{cookie}"));
-            private(&unique).map(|()| unique)
+            create_private(&unique).map(|()| unique)
         }
         other => other.map(|()| plain),
     }?;
@@ -33,7 +33,8 @@ pub fn make(
     Ok(made)
 }
 
-/// The `TMPDIR` of the job's script, if the launch is of a task and the script runs here too.
+/// The `TMPDIR` of the job's script, for a task that runs on the same host as the script. None for
+/// other tasks and for scripts.
 pub fn of_script(site: &Site, launch: &Launch) -> Option<PathBuf> {
     if launch.place.task == 0 {
         return None;
@@ -49,11 +50,12 @@ pub fn of_script(site: &Site, launch: &Launch) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(tmpdir.0))).filter(|tmpdir| tmpdir.is_dir())
 }
 
-fn private(path: &Path) -> io::Result<()> {
+fn create_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Removes the directory with its contents; links are removed, not followed. It may take long.
+/// Removes a directory with its contents. Symbolic links are removed, not followed. This may take
+/// long.
 pub fn remove(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || remove_empty(path) {
         return Ok(());
@@ -64,13 +66,13 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the directory if it is empty. Returns whether it did.
+/// Removes a directory if it is empty. Returns whether the directory was removed.
 pub fn remove_empty(path: &Path) -> bool {
     fs::remove_dir(path).is_ok()
 }
 
-/// The parent directory of all `TMPDIR`s: `/var/tmp` or `/tmp`, if writable, else noded's state
-/// directory.
+/// The parent directory of all `TMPDIR`s: `/var/tmp` if that is writable, else `/tmp` if that is
+/// writable, else noded's state directory.
 pub fn base(state: &Path) -> PathBuf {
     for usual in [Path::new("/var/tmp"), Path::new("/tmp")] {
         if nix::unistd::eaccess(usual, nix::unistd::AccessFlags::W_OK).is_ok() {
@@ -86,7 +88,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 
     #[test]
-    fn an_existing_directory_or_link_is_not_used() {
+    fn an_existing_link_is_not_used_and_links_are_not_followed() {
         let base = tempfile::tempdir().unwrap();
         let trap = base.path().join("pbs.1.here");
         symlink("/etc", &trap).unwrap();

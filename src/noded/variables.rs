@@ -16,7 +16,8 @@ pub fn parse_environ(environ: &[u8]) -> Environment {
     entries.collect()
 }
 
-/// The entries with some variables set or, without a value, removed.
+/// Changes variables in `environ` (`K=V` entries that each end with a zero byte): sets a variable
+/// to its new value, or removes it if the new value is None.
 pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> {
     let mut variables = parse_environ(environ);
     for (name, value) in changes {
@@ -31,13 +32,13 @@ pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> 
         .collect()
 }
 
-/// The shares on this host: the first host of a script's shares. A task's launch contains only the
-/// task's own share.
+/// The shares on this host, which is the host of the first share: a script runs on the first host
+/// of its job, and the launch of a task contains only the share of the task.
 pub fn here(shares: &[NodeShare]) -> impl Iterator<Item = &NodeShare> {
     shares.iter().filter(|share| share.host == shares[0].host)
 }
 
-/// The entries for an exec. An entry that contains a zero byte is left out.
+/// The `K=V` entries for an exec. An entry that contains a zero byte is left out.
 pub fn entries(environment: &Environment) -> Vec<CString> {
     environment
         .iter()
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_changed_and_taken_out() {
+    fn variables_are_set_and_removed() {
         let changes = [
             ("A".into(), Some("2=".into())),
             ("B".into(), None),

@@ -1,4 +1,4 @@
-//! Watches one running job: its start, its end, its limits, and orders of noded.
+//! Watches one running job for its shepherd: start, end, limits, and orders of noded.
 
 mod ending;
 mod stopping;
@@ -33,11 +33,12 @@ use nix::unistd::Pid;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Delay of the first usage sample, and interval of later ones.
+/// Delay of the first usage sample.
 const FIRST_SAMPLE: Span = Span::seconds(2);
+/// Interval of later usage samples.
 const SAMPLE_INTERVAL: Span = Span::seconds(5);
-/// The earliest run time at which the walltime warning is sent, so that a script can set its traps.
-/// It applies if the warning time is almost the walltime, or longer.
+/// Run time before which the walltime warning is not sent, so that a script can set its traps
+/// first.
 const EARLIEST_WARNING: Span = Span::seconds(1);
 /// Delay before a message is sent again after noded's socket was full.
 const REPEAT_DELAY: Span = Span(50);
@@ -58,33 +59,34 @@ pub struct JobWatch<'a> {
     notes: Vec<String>,
     /// Output streams to deliver at the end.
     streams: Vec<Stream>,
-    /// The status of its first process, once it has ended.
+    /// The exit status of the job's first process, once that process has ended.
     status: Option<ProcessEnd>,
-    /// Why it could not start.
+    /// Why the job could not start.
     fault: Option<LaunchFault>,
-    /// The job's standard error and standard output.
+    /// The job's standard error.
     errors: Option<OwnedFd>,
+    /// The job's standard output.
     output: Option<OwnedFd>,
-    /// Whether the message that it runs must still be sent to noded.
+    /// Whether noded must still be notified that the job runs.
     running_unsent: bool,
-    /// The suspension, until it is resumed.
+    /// The current suspension of the job.
     pause: Option<Pause>,
     /// Total time of earlier suspensions.
     suspended_for: Span,
-    /// Whether the message of a suspension or resumption must still be sent to noded.
+    /// Whether noded must still be notified of a suspension or resumption.
     pause_unsent: bool,
-    /// The processors it is bound to.
-    bound: Vec<u16>,
-    /// The last signal sent by order, or SIGTERM at its end.
+    /// The processors that the job is bound to.
+    bound_cpus: Vec<u16>,
+    /// The last signal that was sent because of an order, or to end the job.
     sent: Option<i32>,
     ending: Option<Ending>,
-    /// Whether its script ended before it was ordered to end.
+    /// Whether the job's script ended before an order or a limit ended the job.
     on_its_own: bool,
     end_kind: EndKind,
-    /// Whether none of its processes is left.
+    /// Whether no process of the job is left.
     has_no_process: bool,
     next_sample: Span,
-    /// How many bytes of the orders have been read.
+    /// Number of bytes of the order file that have been read.
     orders_seen: u64,
     /// The terminal of an interactive job.
     terminal: Option<&'a mut Terminal>,
@@ -97,13 +99,13 @@ pub struct WatchedEnd {
     pub outcome: AttemptOutcome,
     /// The output streams to deliver.
     pub streams: Vec<Stream>,
-    /// Whether the job runs again, so that its output is not final.
+    /// Whether the job runs again. Then its output is not final and is not delivered.
     pub runs_again: bool,
 }
 
 impl<'a> JobWatch<'a> {
-    /// Starts watching the job with the first process `session`, forked at `began`. `guard`
-    /// enforces its limits.
+    /// Starts watching the job whose first process is `session`, forked at `began`. `guard`
+    /// enforces the job's limits.
     pub fn new(
         launch: &'a Launch,
         built: &'a Built,
@@ -135,7 +137,7 @@ impl<'a> JobWatch<'a> {
             pause: None,
             suspended_for: Span(0),
             pause_unsent: false,
-            bound: variables::here(&launch.shares)
+            bound_cpus: variables::here(&launch.shares)
                 .flat_map(|share| share.cpus.iter().copied())
                 .collect(),
             sent: None,
@@ -150,11 +152,12 @@ impl<'a> JobWatch<'a> {
     }
 
     /// Sets the job's terminal.
-    pub fn at(self, terminal: Option<&'a mut Terminal>) -> JobWatch<'a> {
+    pub fn with_terminal(self, terminal: Option<&'a mut Terminal>) -> JobWatch<'a> {
         JobWatch { terminal, ..self }
     }
 
-    /// Watches until the job's script has ended, then kills all remaining processes.
+    /// Watches until the job's script has ended, then kills the remaining processes. `start` is the
+    /// socket to the job's first process.
     pub fn until_end(
         mut self,
         start: OwnedFd,
@@ -175,7 +178,7 @@ impl<'a> JobWatch<'a> {
             self.check_suspension(cgroup.as_ref());
             self.check_times(cgroup.as_ref());
             self.check_limits(cgroup.as_ref(), &mut meter);
-            if self.due(self.next_sample) && !self.is_over() {
+            if self.is_due(self.next_sample) && !self.is_over() {
                 self.next_sample = Span(clock::monotonic().0 + SAMPLE_INTERVAL.0);
                 self.built
                     .folder
@@ -186,7 +189,7 @@ impl<'a> JobWatch<'a> {
         self.finish(&signals, cgroup, meter)
     }
 
-    /// The run time without suspensions.
+    /// The job's run time without suspensions.
     fn elapsed(&self) -> Span {
         let now = self
             .pause
@@ -195,7 +198,8 @@ impl<'a> JobWatch<'a> {
         Span(now.0 - self.began.0 - self.suspended_for.0)
     }
 
-    /// The monotonic time at which this run time is reached, if the job is not suspended.
+    /// The monotonic time at which the job's run time is `elapsed`, unless the job is suspended
+    /// before.
     fn moment(&self, elapsed: Span) -> Span {
         Span(
             self.began
@@ -205,7 +209,7 @@ impl<'a> JobWatch<'a> {
         )
     }
 
-    fn due(&self, moment: Span) -> bool {
+    fn is_due(&self, moment: Span) -> bool {
         clock::monotonic() >= moment
     }
 
@@ -223,8 +227,8 @@ impl<'a> JobWatch<'a> {
     fn timeout(&self) -> PollTimeout {
         let now = clock::monotonic().0;
         let is_running = self.ending.is_none() && self.pause.is_none();
-        let walltime = match self.last_moment() {
-            Some(last) if is_running => Some(self.moment(last).0),
+        let walltime = match self.max_run_time() {
+            Some(max) if is_running => Some(self.moment(max).0),
             _ => None,
         };
         let warning = self.warning().map(|(_, moment)| moment.0);
@@ -258,8 +262,9 @@ impl<'a> JobWatch<'a> {
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
     }
 
-    /// Reads messages of the job's first process before its exec; true when there are no more. This
-    /// never blocks: a process stuck in the kernel may not even close its end when it is killed.
+    /// Reads a message that the job's first process sent before its exec. Returns true if there is
+    /// no further message. This never blocks: a process that is stuck in the kernel does not close
+    /// its end of the socket even when it is killed.
     fn read_start_messages(&mut self, start: Option<&OwnedFd>) -> bool {
         let Some(start) = start else { return true };
         let mut buffer = [0; 8192];
@@ -268,8 +273,8 @@ impl<'a> JobWatch<'a> {
                 match postcard::from_bytes(&buffer[..length]) {
                     Ok(ChildMessage::Ready) => {
                         self.errors = passed;
-                        // Its program has not started: it waits for a client, which waits for this
-                        // message.
+                        // The program of an interactive job has not started: the process waits for
+                        // a client, and the client waits for the message that the job runs.
                         self.running_unsent = self.terminal.is_some();
                         self.send_running();
                     }
@@ -279,14 +284,14 @@ impl<'a> JobWatch<'a> {
                     Ok(ChildMessage::Failed(fault)) => self.fault = Some(fault),
                     Err(e) => {
                         self.fault = Some(LaunchFault::Node(format!(
-                            "unreadable message of the starting job: {e}"
+                            "the starting job sent an unreadable message: {e}"
                         )))
                     }
                 }
                 false
             }
             Ok(None) | Err(_) => {
-                // Closed by a successful exec, if the child was ready.
+                // A successful exec closes the socket, after the child has sent `Ready`.
                 self.running_unsent |=
                     self.fault.is_none() && self.errors.is_some() && self.terminal.is_none();
                 self.send_running();
@@ -309,7 +314,7 @@ impl<'a> JobWatch<'a> {
         while let Ok(Some(signal)) = signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGUSR1) => self.execute_orders(cgroup),
-                // The disk had no room for noded's order.
+                // The disk is full, so noded could not write the order to the order file.
                 Ok(Signal::SIGUSR2) => {
                     self.cancel(cgroup, Cancel::of_value(signal.ssi_int, self.launch.grace))
                 }
@@ -340,9 +345,9 @@ impl<'a> JobWatch<'a> {
                 match order {
                     Control::Cancel(cancel) => self.cancel(cgroup, cancel),
                     Control::Signal(number) => self.signal(cgroup, number),
-                    Control::Suspend => self.stop(cgroup),
+                    Control::Suspend => self.suspend(cgroup),
                     Control::Resume(cpus) => self.resume(cgroup, cpus),
-                    Control::Times(times) => self.bound(times),
+                    Control::Times(times) => self.set_times(times),
                     Control::Message {
                         output,
                         errors,
@@ -353,9 +358,9 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    fn bound(&mut self, times: TimeLimits) {
+    fn set_times(&mut self, times: TimeLimits) {
         self.times = times;
-        self.guard.bound_cput(times.cput);
+        self.guard.set_cput_limit(times.cput);
     }
 
     fn signal(&mut self, cgroup: Option<&Cgroup>, number: i32) {
@@ -375,7 +380,7 @@ impl<'a> JobWatch<'a> {
             .map(|terminal| terminal.handle_events())
         {
             Some(TerminalStep::Begins) => {
-                // If the process has ended, its end is the reason.
+                // If the process has ended, sending fails; `reap` handles the end.
                 let _ = start.map(|start| packet::send(start.as_fd(), b"go", None, false));
             }
             Some(TerminalStep::HungUp) => self.hang_up(cgroup),
@@ -397,8 +402,9 @@ impl<'a> JobWatch<'a> {
                 self.write_reason(&reason);
                 self.end(cgroup, self.launch.grace, Some(reason));
             }
-            // The first process is killed first, so that its status can be recorded.
-            (Some(ending), _) if self.status.is_none() && self.due(ending.kill_at) => {
+            // The grace time is over. The first process is killed before the others, so that its
+            // status can be recorded.
+            (Some(ending), _) if self.status.is_none() && self.is_due(ending.kill_at) => {
                 process::end(self.session.as_raw());
                 self.status = Some(self.last_status());
             }
@@ -406,21 +412,20 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    /// The run time at which it is ended: its walltime plus the allowed overrun (M50).
-    fn last_moment(&self) -> Option<Span> {
+    /// The run time at which the job is ended: its walltime plus the allowed overrun (M50).
+    fn max_run_time(&self) -> Option<Span> {
         self.times
             .walltime
             .map(|limit| Span(limit.0.saturating_add(self.launch.overrun.0)))
     }
 
     fn is_over_walltime(&self) -> bool {
-        self.last_moment()
-            .is_some_and(|last| self.elapsed() >= last)
+        self.max_run_time().is_some_and(|max| self.elapsed() >= max)
     }
 
-    /// The pending warning and its time.
+    /// The walltime warning, and when it is sent; None if it must not be sent.
     fn warning(&self) -> Option<(Warning, Span)> {
-        // Before its exec a signal would kill it.
+        // Before the exec of the job's program, the signal would kill the process.
         let runs = self.pause.is_none()
             && self.warned.is_none()
             && self.ending.is_none()
@@ -440,15 +445,15 @@ impl<'a> JobWatch<'a> {
     }
 
     fn warn(&mut self, cgroup: Option<&Cgroup>) {
-        if let Some((warning, _)) = self.warning().filter(|&(_, moment)| self.due(moment)) {
+        if let Some((warning, _)) = self.warning().filter(|&(_, moment)| self.is_due(moment)) {
             self.warned = Some(warning.signal);
             sweep::signal(cgroup, warning.signal);
         }
     }
 
     fn check_limits(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
-        let due = self.guard.next().is_some_and(|moment| self.due(moment));
-        if !due || self.pause.is_some() || self.ending.is_some() || self.status.is_some() {
+        let is_due = self.guard.next().is_some_and(|moment| self.is_due(moment));
+        if !is_due || self.pause.is_some() || self.ending.is_some() || self.status.is_some() {
             return;
         }
         let elapsed = self.elapsed();
@@ -459,8 +464,9 @@ impl<'a> JobWatch<'a> {
             .check(meter, cgroup, || other_processes(built, name), elapsed);
         if let Some(excess) = excess {
             self.write_reason(&excess);
-            // A job over a memory limit may use up all memory during the grace time, unless the
-            // site allows exceeding the limit.
+            // A job over its memory limit could use up all memory during a grace time. So a job
+            // gets a grace time only if it exceeds its processor time, or a limit that it may
+            // exceed for a time.
             let has_grace = match &excess {
                 How::Exceeded {
                     bound: RunLimit::Cput,
@@ -477,7 +483,7 @@ impl<'a> JobWatch<'a> {
         }
     }
 
-    /// Writes the reason of the end to the job's standard error.
+    /// Writes the limit that the job exceeded to the job's standard error.
     fn write_reason(&self, how: &How) {
         if let Some(excess) = how.excess() {
             write_line(
@@ -498,7 +504,7 @@ impl<'a> JobWatch<'a> {
     }
 }
 
-/// The processes of the same attempt here under other shepherds.
+/// The processes of the same attempt on this host that run under other shepherds.
 fn other_processes(built: &Built, own: AttemptName) -> Vec<Process> {
     let mut shepherds = built.folder.other_shepherds(own);
     shepherds.retain(is_alive);
@@ -522,8 +528,8 @@ fn write_line(file: Option<&OwnedFd>, line: &[u8]) {
         Ok(SFlag::S_IFREG) => nix::unistd::write(file, &line)
             .map(drop)
             .map_err(io::Error::from),
-        // A write to a terminal or pipe may block, so it is opened again: the job's own open flags
-        // must not change.
+        // A write to a terminal or pipe may block. So the file is opened again without blocking:
+        // the flags of the job's descriptor must not change.
         _ => process::open_again(file).and_then(|mut own| own.write_all(&line)),
     };
 }
@@ -545,7 +551,7 @@ mod tests {
         let pair = terminal::pair(None).unwrap();
         let mut own = process::open_again(&pair.screen).unwrap();
         while own.write(b"xxxxxxx").is_ok() {}
-        // Until there is room for a few bytes.
+        // Read until the terminal has room for a few bytes.
         let mut fds = [PollFd::new(pair.screen.as_fd(), PollFlags::POLLOUT)];
         while poll(&mut fds, PollTimeout::ZERO) == Ok(0) {
             nix::unistd::read(&pair.keyboard, &mut [0; 16]).unwrap();

@@ -1,4 +1,4 @@
-//! Cgroups, version 2: they contain all processes of a job.
+//! Cgroups of version 2. The cgroup of a job contains all processes of the job.
 
 use super::clock;
 use crate::model::time::Span;
@@ -15,14 +15,14 @@ pub struct Cgroup {
     folder: PathBuf,
 }
 
-/// The directory of this process's cgroup, if version 2 is mounted, alone or in addition to version
-/// 1.
+/// The directory of this process's cgroup. None if version 2 is not mounted. Version 1 may be
+/// mounted in addition.
 pub fn own() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let (root, mount) = mounts.lines().find_map(mount_of_version_2)?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // In a container the mount shows only a subtree of the hierarchy, and names its root.
+    // In a container, the mount shows only the subtree of the hierarchy that begins at `root`.
     let below = group
         .strip_prefix(root.trim_end_matches('/'))
         .unwrap_or(group);
@@ -35,7 +35,7 @@ fn mount_of_version_2(line: &str) -> Option<(&str, &str)> {
     (right.split(' ').next() == Some("cgroup2")).then_some((left.next()?, left.next()?))
 }
 
-/// Whether cgroups can be made in `folder`, and killed with one write.
+/// Whether this process can create cgroups in `folder`, and the kernel has `cgroup.kill`.
 pub fn usable(folder: &Path) -> bool {
     let Ok(group) = Cgroup::create(folder, &format!("lanai-probe-{}", std::process::id())) else {
         return false;
@@ -44,8 +44,8 @@ pub fn usable(folder: &Path) -> bool {
     group.remove() && kills
 }
 
-/// The parent of the jobs' cgroups: this process's own, or its parent if its own is reserved for it
-/// ([`RESERVED_GROUP`]).
+/// The parent directory for the cgroups of jobs: this process's cgroup, or the parent of that if
+/// this process's cgroup is named [`RESERVED_GROUP`]. None if version 2 is not mounted.
 pub fn base() -> Option<PathBuf> {
     own().map(parent_of_jobs)
 }
@@ -57,14 +57,14 @@ fn parent_of_jobs(own: PathBuf) -> PathBuf {
     }
 }
 
-/// The cgroup in which a systemd service with `DelegateSubgroup=` puts noded: the kernel limits
-/// memory only below cgroups without processes.
+/// The name of noded's cgroup in a systemd service with `DelegateSubgroup=`. noded needs a separate
+/// cgroup, because the kernel only limits the memory of cgroups whose parent has no processes.
 const RESERVED_GROUP: &str = "lanai-noded";
 
 /// Enables the memory and pids controllers for the cgroups in `folder`, if the kernel permits.
 pub fn offer_controllers(folder: &Path) {
     for controller in ["+memory", "+pids"] {
-        // Each write fails if the controller is missing or not delegated, or `folder` has
+        // The write fails if the controller is missing or not delegated, or if `folder` has
         // processes.
         let _ = fs::write(folder.join("cgroup.subtree_control"), controller);
     }
@@ -78,57 +78,57 @@ impl Cgroup {
         Ok(Cgroup { folder })
     }
 
-    /// The existing cgroup of this directory.
+    /// The existing cgroup with the directory `folder`.
     pub fn at(folder: &Path) -> Cgroup {
         Cgroup {
             folder: folder.to_path_buf(),
         }
     }
 
-    /// Its directory.
+    /// The directory of the cgroup.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its directory, opened for [`fork_into`](super::process::fork_into).
+    /// Opens the directory of the cgroup for [`fork_into`](super::process::fork_into).
     pub fn open(&self) -> io::Result<OwnedFd> {
         Ok(File::open(&self.folder)?.into())
     }
 
-    /// The file to which a process writes its pid to join the cgroup.
+    /// Opens the file to which a process writes its pid to join the cgroup.
     pub fn members(&self) -> io::Result<File> {
         File::options()
             .write(true)
             .open(self.folder.join("cgroup.procs"))
     }
 
-    /// The processes in it.
+    /// The pids of the processes in the cgroup.
     pub fn processes(&self) -> Vec<i32> {
         let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Kills every process in it, including those being forked.
+    /// Kills every process in the cgroup, including processes that are being forked.
     pub fn kill(&self) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.kill"), "1")
     }
 
-    /// Freezes or thaws every process in it; an error if the kernel cannot.
+    /// Freezes or thaws every process in the cgroup. Fails if the kernel does not support that.
     pub fn freeze(&self, freeze: bool) -> io::Result<()> {
-        // Without `create`, so that nothing is written if this is no cgroup.
+        // Do not create the file: if it is missing, the kernel does not support freezing.
         let file = File::options()
             .write(true)
             .open(self.folder.join("cgroup.freeze"))?;
         file.write_all_at(if freeze { b"1" } else { b"0" }, 0)
     }
 
-    /// Whether every process in it is frozen.
+    /// Whether every process in the cgroup is frozen.
     pub fn is_frozen(&self) -> bool {
         let events = fs::read_to_string(self.folder.join("cgroup.events")).unwrap_or_default();
         events.lines().any(|line| line == "frozen 1")
     }
 
-    /// Waits until it has no processes, at most `timeout`.
+    /// Waits until the cgroup has no processes, for up to `timeout`.
     pub fn wait_until_empty(&self, timeout: Span) {
         let until = clock::monotonic().0 + timeout.0;
         let Ok(events) = File::open(self.folder.join("cgroup.events")) else {
@@ -149,7 +149,8 @@ impl Cgroup {
         }
     }
 
-    /// Removes it, including child cgroups that the job made. False while it has processes.
+    /// Removes the cgroup, and child cgroups that the job has created. Returns false if the cgroup
+    /// still has processes.
     pub fn remove(&self) -> bool {
         match fs::remove_dir(&self.folder) {
             Ok(()) => true,
@@ -158,21 +159,21 @@ impl Cgroup {
         }
     }
 
-    /// Limits its memory in kilobytes, without swap: above the limit the kernel kills all its
-    /// processes. False if the kernel has no such limit here.
-    pub fn bound_memory(&self, kb: u64) -> bool {
+    /// Limits the memory of the cgroup, in kilobytes, and prevents swapping. Above the limit, the
+    /// kernel kills all processes in the cgroup. Returns false if the limit cannot be set.
+    pub fn limit_memory(&self, kb: u64) -> bool {
         let bytes = kb.saturating_mul(1024).to_string();
-        let bounded = fs::write(self.folder.join("memory.max"), bytes);
+        let limited = fs::write(self.folder.join("memory.max"), bytes);
         // These files do not exist on older kernels or without swap.
         let _ = fs::write(self.folder.join("memory.swap.max"), "0");
         let _ = fs::write(self.folder.join("memory.oom.group"), "1");
-        bounded.is_ok()
+        limited.is_ok()
     }
 
-    /// Limits the number of its processes and threads: further forks fail. False without the pids
-    /// controller.
-    pub fn bound_processes(&self, limit: u64) -> bool {
-        // Without `create`, so that nothing is written if this is no cgroup.
+    /// Limits the number of processes and threads in the cgroup: further forks fail. Returns false
+    /// without the pids controller.
+    pub fn limit_processes(&self, limit: u64) -> bool {
+        // Do not create the file: it is missing without the pids controller.
         let file = File::options()
             .write(true)
             .open(self.folder.join("pids.max"));
@@ -180,8 +181,8 @@ impl Cgroup {
             .is_ok()
     }
 
-    /// The peak memory in kilobytes if a process in it was killed by the OOM killer, or 0 if the
-    /// peak is unknown; None if none was killed.
+    /// The peak memory of the cgroup in kilobytes if the OOM killer has killed a process in the
+    /// cgroup; 0 if the peak is unknown. None if the OOM killer has not killed a process.
     pub fn out_of_memory(&self) -> Option<u64> {
         let events = fs::read_to_string(self.folder.join("memory.events")).ok()?;
         let kills = events
@@ -194,7 +195,7 @@ impl Cgroup {
         Some(peak.trim().parse::<u64>().unwrap_or(0) / 1024)
     }
 
-    /// Processor time of all its processes so far; None if unknown.
+    /// The processor time that processes in the cgroup have used so far; None if unknown.
     pub fn cput(&self) -> Option<Span> {
         let stat = fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
         let usage = stat
@@ -204,6 +205,7 @@ impl Cgroup {
     }
 }
 
+/// Removes the child cgroups without processes. Returns whether any was removed.
 fn remove_below(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries
@@ -216,8 +218,8 @@ fn remove_below(folder: &Path) -> bool {
     any
 }
 
-/// Removes the empty cgroups of jobs without a living shepherd. The name of a cgroup ends in its
-/// shepherd's pid.
+/// Removes cgroups of jobs that have neither processes nor a living shepherd (the process that runs
+/// the job). The name of a cgroup ends with the pid of the shepherd.
 pub fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -229,7 +231,7 @@ pub fn tidy(parent: &Path) {
             && number.parse::<u32>().is_ok()
             && !Path::new("/proc").join(number).exists()
         {
-            // Fails for a cgroup with processes, which stays.
+            // This fails if the cgroup has processes.
             let _ = fs::remove_dir(entry.path());
         }
     }
@@ -240,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cgroups_of_jobs_are_below_the_own_group_unless_it_is_reserved() {
+    fn cgroups_of_jobs_are_next_to_a_reserved_group_and_below_others() {
         assert_eq!(
             parent_of_jobs("/c/noded.service/lanai-noded".into()),
             Path::new("/c/noded.service")
@@ -278,8 +280,8 @@ mod tests {
     #[test]
     fn the_memory_limit_is_written_in_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(!Cgroup::at(&folder.path().join("none")).bound_memory(1024));
-        assert!(Cgroup::at(folder.path()).bound_memory(1024));
+        assert!(!Cgroup::at(&folder.path().join("none")).limit_memory(1024));
+        assert!(Cgroup::at(folder.path()).limit_memory(1024));
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(
             (read("memory.max"), read("memory.oom.group")),
@@ -288,11 +290,11 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_on_processes_needs_the_controller() {
+    fn processes_are_only_limited_if_the_controller_exists() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(!Cgroup::at(folder.path()).bound_processes(77));
+        assert!(!Cgroup::at(folder.path()).limit_processes(77));
         fs::write(folder.path().join("pids.max"), "").unwrap();
-        assert!(Cgroup::at(folder.path()).bound_processes(77));
+        assert!(Cgroup::at(folder.path()).limit_processes(77));
         assert_eq!(
             fs::read_to_string(folder.path().join("pids.max")).unwrap(),
             "77"
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_is_found_alone_and_beside_version_1() {
+    fn the_mount_of_version_2_is_found_next_to_version_1_and_in_a_container() {
         let hybrid = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
         assert_eq!(
             mount_of_version_2(hybrid),

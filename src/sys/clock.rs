@@ -1,4 +1,4 @@
-//! The clocks.
+//! The clocks of this host.
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,12 +9,14 @@ use crate::model::time::{Span, Wall};
 use nix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Time since boot, including suspend; steps of the wall clock do not affect it.
+/// Time since boot, including the time that the host was suspended. Steps of the wall clock do not
+/// affect it.
 pub fn since_boot() -> Span {
     read(ClockId::CLOCK_BOOTTIME)
 }
 
-/// Time since boot, without suspend; steps of the wall clock do not affect it.
+/// Time since boot, without the time that the host was suspended. Steps of the wall clock do not
+/// affect it.
 pub fn monotonic() -> Span {
     read(ClockId::CLOCK_MONOTONIC)
 }
@@ -28,10 +30,10 @@ pub fn monotonic_micros() -> u64 {
 
 /// Wall-clock time in milliseconds since the Unix epoch.
 pub fn wall_millis() -> i64 {
-    read(ClockId::CLOCK_REALTIME).0 + stepped()
+    read(ClockId::CLOCK_REALTIME).0 + test_offset()
 }
 
-/// Wall-clock time in seconds.
+/// Wall-clock time in seconds since the Unix epoch.
 pub fn wall() -> Wall {
     Wall(wall_millis().div_euclid(1000))
 }
@@ -42,8 +44,8 @@ fn read(clock: ClockId) -> Span {
     Span(now.as_millis() as i64)
 }
 
-/// In test builds the file `LANAI_TEST_CLOCK` contains an offset of the wall clock in milliseconds.
-fn stepped() -> i64 {
+/// The offset of the wall clock in milliseconds, which tests write to the file `LANAI_TEST_CLOCK`.
+fn test_offset() -> i64 {
     if !cfg!(debug_assertions) {
         return 0;
     }
@@ -65,7 +67,7 @@ pub fn boot_id() -> String {
         .unwrap_or_default()
 }
 
-/// Sleeps.
+/// Blocks this thread for `span`.
 pub fn sleep(span: Duration) {
     std::thread::sleep(span);
 }

@@ -1,4 +1,4 @@
-//! Starts Lanai's daemons.
+//! Starts Lanai's daemons, such as `schedd`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,16 +17,17 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Size in bytes at which a log is rotated.
-const LARGEST_LOG: u64 = 8 << 20;
+/// Size in bytes above which a log is rotated.
+const MAX_LOG: u64 = 8 << 20;
 
-/// The program file of a daemon: next to this program, else on the `PATH`.
+/// The program file of a daemon: the file next to this program, else the name, which is searched in
+/// the `PATH`.
 fn program(name: &str) -> PathBuf {
-    let beside = env::program()
+    let next_to_this = env::program()
         .ok()
         .map(|own| own.with_file_name(name))
         .filter(|path| path.exists());
-    beside.unwrap_or_else(|| name.into())
+    next_to_this.unwrap_or_else(|| name.into())
 }
 
 /// Starts a daemon of an installation in a new session, without inherited descriptors.
@@ -44,27 +45,27 @@ pub fn start(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
 pub struct Started(Child);
 
 impl Started {
-    /// Its pid.
+    /// The daemon's pid.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.0.id() as i32)
     }
 
-    /// Whether it is alive. Reaps it if it is not.
+    /// Whether the daemon is alive. Reaps it if it has ended.
     pub fn lives(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
     }
 
-    /// Sends it SIGTERM, if it is alive. Works even before it listens.
+    /// Sends SIGTERM to the daemon if it is alive. This works even before the daemon listens.
     pub fn send_away(&mut self) {
         if self.lives() {
-            // Not reaped yet, so the pid is not reused.
+            // The daemon has not been reaped, so its pid cannot belong to another process.
             let _ = kill(self.pid(), Signal::SIGTERM);
         }
     }
 }
 
-/// Starts a daemon and waits until it reports on its standard output that it is ready. Any other
-/// output is the error.
+/// Starts a daemon and waits until it reports that it is ready (see [`report`]). The error contains
+/// any other text that the daemon reports.
 pub fn start_and_wait(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
     let log = home.log(name);
     let mut command = detached(name, arguments, home);
@@ -87,11 +88,12 @@ pub fn start_and_wait(name: &str, arguments: &[&str], home: &Home) -> Result<Sta
 }
 
 fn open_log(log: &Path) -> Result<File> {
-    // An existing directory keeps its mode: in a shared installation other users pass through it.
+    // An existing directory keeps its mode: in a shared installation, other users need access to
+    // it.
     if let Some(folder) = log.parent().filter(|folder| !folder.exists()) {
         super::filesystem::make_private(folder).with_context(|| folder.display().to_string())?;
     }
-    let large = std::fs::metadata(log).is_ok_and(|metadata| metadata.len() > LARGEST_LOG);
+    let large = std::fs::metadata(log).is_ok_and(|metadata| metadata.len() > MAX_LOG);
     if large {
         std::fs::rename(log, log.with_extension("log.old"))?;
     }
@@ -103,9 +105,10 @@ fn open_log(log: &Path) -> Result<File> {
         .with_context(|| log.display().to_string())
 }
 
-/// A command in a new session that inherits only the standard descriptors: `id=$(qsub job.sh)` must
-/// not wait for a daemon that holds the pipe open. `LANAI_HOME` names a personal installation, so
-/// that the daemon stays with it when `/etc/lanai/lanai.toml` appears.
+/// A command that runs in a new session and inherits only the standard descriptors: with
+/// `id=$(qsub job.sh)`, the shell must not wait for a daemon that has the pipe open. `LANAI_HOME`
+/// is set unless the installation is shared, so that the daemon does not switch to a shared
+/// installation when `/etc/lanai/lanai.toml` is created.
 fn detached(name: &str, arguments: &[&str], home: &Home) -> Command {
     let mut command = Command::new(program(name));
     command.args(arguments).current_dir("/");
@@ -125,8 +128,8 @@ fn detached(name: &str, arguments: &[&str], home: &Home) -> Command {
     command
 }
 
-/// Reports on standard output that this daemon is ready, or its error, and closes it:
-/// [`start_and_wait`] returns then.
+/// Writes `ready` or an error to standard output, and closes standard output. Then
+/// [`start_and_wait`] returns in the process that started this daemon.
 pub fn report(text: &str) -> Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout();

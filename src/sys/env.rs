@@ -7,12 +7,12 @@
 
 use std::ffi::OsString;
 
-/// The variable `name`, if set.
+/// The value of the variable `name`, if it is set.
 pub fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// The variable `name`, if set and UTF-8.
+/// The value of the variable `name`, if it is set and valid UTF-8.
 pub fn text(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -22,23 +22,24 @@ pub fn vars() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }
 
-/// Sets a variable for this process and its children. Call it before any thread starts.
+/// Sets a variable for this process and its children. Call this before any thread starts.
 pub fn set(name: &str, value: impl AsRef<std::ffi::OsStr>) {
-    // SAFETY: called first thing by programs that have no other thread yet to read the environment.
+    // SAFETY: callers have no other thread that could read the environment.
     unsafe { std::env::set_var(name, value) }
 }
 
-/// The command line, program name first.
+/// The command line, which begins with the program name.
 pub fn args() -> impl Iterator<Item = OsString> {
     std::env::args_os()
 }
 
-/// The file of this program.
+/// The path of this program's file.
 pub fn program() -> std::io::Result<std::path::PathBuf> {
     std::env::current_exe()
 }
 
-/// The working directory: `$PWD` if it names the same directory, else the kernel's path.
+/// The working directory: `$PWD` if that is an absolute path to the working directory, else the
+/// path that the kernel returns.
 pub fn workdir() -> std::io::Result<std::path::PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let kernel = std::env::current_dir()?;

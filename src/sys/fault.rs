@@ -1,34 +1,38 @@
-//! Fault injection in test builds: any single operation on the spool or a socket can fail, be cut
-//! short, be delayed, or crash the process.
+//! Fault injection in test builds: an operation at a fault point, such as a commit to the spool,
+//! can fail, handle only a part of its data, be delayed, or crash the process.
 //!
-//! `LANAI_FAULTS` is a list of rules `point:when:what`, separated by commas:
+//! The environment variable `LANAI_FAULTS` is a list of rules `point:when:what`, separated by
+//! commas:
 //!
-//! * `point`: `spool.commit`, `socket.read`, ...; a `*` at the end matches any rest
-//! * `when`: a number, the nth time the point is passed; or `1/n`, each time with that chance
-//! * `what`: `fail`, `short`, `delay`, `crash`; `hold` waits as long as the file
-//!   `LANAI_FAULTS_HOLD` exists
+//! * `point`: the name of a fault point, such as `spool.commit`. A `*` at the end matches any text.
+//! * `when`: a number n for the nth time that the point is passed, or `1/n` for each time with a
+//!   chance of 1 in n.
+//! * `what`: `fail`, `short` (only one byte is handled), `delay` or `crash`. `hold` waits as long
+//!   as the file `LANAI_FAULTS_HOLD` exists.
 //!
-//! In release builds every function here is empty.
+//! In release builds, fault points do nothing.
 
 use std::io;
 
-/// Passes a fault point: succeeds or fails.
+/// Passes a fault point. Fails if a rule requests that.
 #[inline]
 pub fn point(name: &str) -> io::Result<()> {
     length(name, usize::MAX).map(|_| ())
 }
 
-/// Passes a fault point of an operation on `length` bytes. Returns how many to use, at least one.
+/// Passes a fault point of an operation on `length` bytes. Returns the number of bytes to handle:
+/// `length`, or 1 if a rule shortens the operation.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn length(_name: &str, length: usize) -> io::Result<usize> {
     Ok(length)
 }
 
-/// Passes a fault point of an operation on `length` bytes. Returns how many to use, at least one.
+/// Passes a fault point of an operation on `length` bytes. Returns the number of bytes to handle:
+/// `length`, or 1 if a rule shortens the operation.
 #[cfg(debug_assertions)]
 pub fn length(name: &str, length: usize) -> io::Result<usize> {
-    rules::strike(name, length)
+    rules::apply_rules(name, length)
 }
 
 #[cfg(debug_assertions)]
@@ -51,7 +55,7 @@ mod rules {
         OneIn(u64),
     }
 
-    pub fn strike(name: &str, length: usize) -> io::Result<usize> {
+    pub fn apply_rules(name: &str, length: usize) -> io::Result<usize> {
         static RULES: OnceLock<Vec<FaultRule>> = OnceLock::new();
         let rules = RULES.get_or_init(|| {
             let text = crate::sys::env::text("LANAI_FAULTS").unwrap_or_default();
@@ -59,7 +63,7 @@ mod rules {
         });
         rules
             .iter()
-            .filter(|rule| rule.strikes(name))
+            .filter(|rule| rule.applies(name))
             .try_fold(length, |length, rule| act(rule, name, length))
     }
 
@@ -83,12 +87,12 @@ mod rules {
     }
 
     impl FaultRule {
-        fn strikes(&self, name: &str) -> bool {
-            let here = match self.point.strip_suffix('*') {
+        fn applies(&self, name: &str) -> bool {
+            let is_at_point = match self.point.strip_suffix('*') {
                 Some(prefix) => name.starts_with(prefix),
                 None => name == self.point,
             };
-            here && {
+            is_at_point && {
                 let count = self.passed.fetch_add(1, Relaxed) + 1;
                 match self.when {
                     When::Nth(n) => count == n,
@@ -98,7 +102,7 @@ mod rules {
         }
     }
 
-    /// Hashes process and count (SplitMix64).
+    /// A pseudo-random number from the pid and `count` (SplitMix64).
     fn chance(count: u64) -> u64 {
         let mut z = count
             .wrapping_add(u64::from(std::process::id()) << 32)

@@ -1,4 +1,4 @@
-//! Files: private directories, atomic replacement, file system types.
+//! Files and directories: access rights, atomic replacement, removal, file system types.
 
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -15,7 +15,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Creates a directory that only its owner may enter, and its parents.
+/// Creates a directory that only its owner may enter, and missing parents of it. Restricts the mode
+/// of an existing directory.
 pub fn make_private(folder: &Path) -> io::Result<()> {
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent)?;
@@ -28,10 +29,11 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a directory of this process's user that another user may read but not write, below
-/// passable directories. An existing directory of this process's user is kept with its contents.
-/// Fails if the directory belongs to another user, or its file system has no access control lists.
-pub fn make_own(folder: &Path, reader: Option<u32>) -> io::Result<()> {
+/// Creates a directory that this process's user owns and the user `reader` may read, but not write.
+/// All users get access to its parent. An existing directory keeps its contents. Fails if the
+/// directory belongs to another user, or if a reader is given and the file system does not support
+/// access control lists.
+pub fn make_readable_by(folder: &Path, reader: Option<u32>) -> io::Result<()> {
     folder.parent().map_or(Ok(()), make_passable)?;
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
@@ -43,14 +45,14 @@ pub fn make_own(folder: &Path, reader: Option<u32>) -> io::Result<()> {
         .custom_flags(flags)
         .open(folder)?;
     if own.metadata()?.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(io::Error::other("it belongs to another user"));
+        return Err(io::Error::other("the directory belongs to another user"));
     }
     own.set_permissions(Permissions::from_mode(0o700))?;
     reader.map_or(Ok(()), |uid| grant_read(&own, uid))
 }
 
-/// Lets one user read a directory, by an access control list: a group would let all its members
-/// read it.
+/// Gives one user read access to a directory by an access control list. A group would give access
+/// to all its members.
 fn grant_read(folder: &File, uid: u32) -> io::Result<()> {
     let list = access_list(uid);
     let name = c"system.posix_acl_access";
@@ -61,14 +63,16 @@ fn grant_read(folder: &File, uid: u32) -> io::Result<()> {
     }
     match io::Error::last_os_error() {
         e if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Err(io::Error::other(
-            "its file system has no access control lists, so the job's owner could not read it",
+            "the file system does not support access control lists, so the job's owner could not \
+             read the directory",
         )),
         e => Err(e),
     }
 }
 
-/// An ACL with all rights for the owner, read and enter for this user, and none for others. Format
-/// of `linux/posix_acl_xattr.h`: tag, permissions and id of each entry, sorted by tag.
+/// An access control list with all rights for the owner, the rights to read and enter for the user
+/// `uid`, and no rights for others. Format of `linux/posix_acl_xattr.h`: tag, permissions and id of
+/// each entry, sorted by tag.
 fn access_list(uid: u32) -> Vec<u8> {
     const VERSION: u32 = 2;
     const NO_ID: u32 = u32::MAX;
@@ -89,7 +93,8 @@ fn access_list(uid: u32) -> Vec<u8> {
     list
 }
 
-/// Whether this is a directory (not a link) of this process's user that no other user may write to.
+/// Whether `folder` is a directory (not a link), belongs to this process's user, and cannot be
+/// written by other users.
 pub fn is_protected(folder: &Path) -> io::Result<bool> {
     let found = fs::symlink_metadata(folder)?;
     Ok(found.is_dir()
@@ -97,7 +102,7 @@ pub fn is_protected(folder: &Path) -> io::Result<bool> {
         && found.mode() & 0o022 == 0)
 }
 
-/// Creates a directory that all users may pass through, or extends the mode of an existing one.
+/// Creates a directory that all users may enter, or adds this right to an existing directory.
 pub fn make_passable(folder: &Path) -> io::Result<()> {
     if !folder.try_exists()? {
         fs::create_dir_all(folder)?;
@@ -110,7 +115,7 @@ pub fn make_passable(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The first directory on the path to `path` that other users may not enter.
+/// The first directory on the path from the root to `path` that other users may not enter.
 pub fn first_closed_ancestor(path: &Path) -> Option<&Path> {
     let mut closed = path.ancestors().collect::<Vec<_>>();
     closed.reverse();
@@ -119,8 +124,9 @@ pub fn first_closed_ancestor(path: &Path) -> Option<&Path> {
     })
 }
 
-/// Removes a directory with its contents; links are removed, not followed. It handles any depth
-/// with two descriptors and no recursion: nested directories are moved up to the top one.
+/// Removes a directory with its contents. Symbolic links are removed, not followed. For directories
+/// of any depth, this needs only two descriptors and no recursion, because nested directories are
+/// moved up to `path`.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let top = open_folder(AT_FDCWD, path)?;
     let mut moved = 0;
@@ -131,7 +137,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         }
         for name in folders {
             let folder = match open_folder(&top, Path::new(OsStr::from_bytes(name.to_bytes()))) {
-                // A directory moved up has taken its place and is removed already.
+                // A directory that was moved up had this name, and has been removed already.
                 Err(Errno::ENOENT) => continue,
                 folder => folder?,
             };
@@ -152,7 +158,8 @@ fn open_folder(at: impl AsFd, path: &Path) -> nix::Result<OwnedFd> {
     )
 }
 
-/// Removes all files and empty directories. Returns the names of the remaining directories.
+/// Removes all files and empty directories in a directory. Returns the names of the remaining
+/// directories.
 fn remove_files(folder: &OwnedFd) -> nix::Result<Vec<CString>> {
     let mut folders = Vec::new();
     for entry in Dir::from_fd(open_folder(folder, Path::new("."))?)?.iter() {
@@ -176,7 +183,7 @@ fn remove_files(folder: &OwnedFd) -> nix::Result<Vec<CString>> {
     Ok(folders)
 }
 
-/// Moves a directory from `folder` to `top`, under an unused name.
+/// Moves the directory `name` from `folder` to `top`, with an unused name.
 fn move_up(folder: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> nix::Result<()> {
     loop {
         *moved += 1;
@@ -187,8 +194,8 @@ fn move_up(folder: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> nix
     }
 }
 
-/// Replaces a file atomically, with this mode regardless of the umask: readers find the old or the
-/// new contents.
+/// Replaces a file atomically: readers find the old or the new contents. The file gets the mode
+/// `mode`, regardless of the umask.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}", std::process::id()));
@@ -211,7 +218,7 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// The name of the network file system of `path`; None for a local one.
+/// The name of the network file system of `path`; None if the file system is local.
 pub fn network(path: &Path) -> io::Result<Option<&'static str>> {
     if cfg!(debug_assertions) && super::env::var("LANAI_TEST_NETWORK_FS").is_some() {
         return Ok(Some("nfs"));
@@ -223,7 +230,8 @@ pub fn network(path: &Path) -> io::Result<Option<&'static str>> {
         .map(|&(_, name)| name))
 }
 
-/// Magic numbers of `statfs`, from the kernel's `magic.h` and the sources of the file systems.
+/// Network file systems, with the magic numbers that `statfs` returns, from the kernel's `magic.h`
+/// and the sources of the file systems.
 const NETWORK: &[(u32, &str)] = &[
     (0x6969, "nfs"),
     (0xFF53_4D42, "cifs"),
@@ -241,7 +249,7 @@ const NETWORK: &[(u32, &str)] = &[
     (0x7461_636F, "ocfs2"),
 ];
 
-/// Preallocates `bytes` beyond the end of the existing file at `path`, so that it can grow on a
+/// Preallocates `bytes` beyond the end of an existing file, so that the file can grow even on a
 /// full disk.
 pub fn preallocate(path: &Path, bytes: u64) -> io::Result<()> {
     let file = File::options().write(true).open(path)?;
@@ -254,7 +262,7 @@ pub fn preallocate(path: &Path, bytes: u64) -> io::Result<()> {
     )?)
 }
 
-/// Creates, writes and removes a file in this directory. Returns the error, if any.
+/// Tests whether files in a directory can be written: creates, writes and removes a file.
 pub fn probe(folder: &Path) -> io::Result<()> {
     let path = folder.join(format!(".probe.{}", std::process::id()));
     let written = write_new(&path, &[0; 4096], 0o600);
@@ -262,7 +270,7 @@ pub fn probe(folder: &Path) -> io::Result<()> {
     written
 }
 
-/// Whether the error is a lack of file descriptors, of this process or the host.
+/// Whether the error means that this process or the host has too many open files.
 pub fn lacks_descriptors(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -270,7 +278,7 @@ pub fn lacks_descriptors(error: &io::Error) -> bool {
     )
 }
 
-/// Free bytes at `path` for users other than root.
+/// Free bytes of the file system of `path`, for users other than root.
 pub fn free(path: &Path) -> io::Result<u64> {
     let found = statfs(path)?;
     Ok(found
@@ -288,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passable_folder_is_opened_no_further_than_needed() {
+    fn a_passable_directory_gives_other_users_only_the_right_to_enter() {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
         let deep = folder.path().join("a/b");
@@ -301,15 +309,15 @@ mod tests {
     }
 
     #[test]
-    fn an_own_directory_is_kept_and_a_link_is_refused() {
+    fn an_existing_directory_is_kept_and_a_link_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("a/1.CK");
-        make_own(&own, None).unwrap();
+        make_readable_by(&own, None).unwrap();
         fs::write(own.join("kept"), "").unwrap();
-        make_own(&own, None).unwrap();
+        make_readable_by(&own, None).unwrap();
         assert!(own.join("kept").exists() && mode(&own) == 0o700);
         std::os::unix::fs::symlink(&own, folder.path().join("a/2.CK")).unwrap();
-        assert!(make_own(&folder.path().join("a/2.CK"), None).is_err());
+        assert!(make_readable_by(&folder.path().join("a/2.CK"), None).is_err());
     }
 
     #[test]
@@ -335,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_has_its_mode_and_a_failure_leaves_no_temporary_file() {
+    fn a_replaced_file_has_the_given_mode_and_a_failure_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record");
         replace(&path, b"new", 0o666).unwrap();

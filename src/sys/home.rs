@@ -5,28 +5,29 @@ use directories::ProjectDirs;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The configuration that makes an installation shared.
+/// The configuration file of the shared installation.
 const SHARED_CONFIG: &str = "/etc/lanai/lanai.toml";
 
-/// The variable that selects an installation.
+/// The environment variable that selects an installation.
 const VARIABLE: &str = "LANAI_HOME";
 
 /// The directories of one installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// Directory of persistent state: `spool/`, `node/`, `schedd.json`.
+    /// The directory of persistent state: `spool/`, `node/`, `schedd.json`.
     pub state: PathBuf,
-    /// Directory of sockets.
+    /// The directory of sockets.
     pub runtime: PathBuf,
-    /// `lanai.toml`, which need not exist.
+    /// The path of `lanai.toml`, which need not exist.
     pub config: PathBuf,
-    /// Whether `/etc/lanai/lanai.toml` selected it: a shared installation.
+    /// Whether this is the shared installation, which `/etc/lanai/lanai.toml` selects.
     pub system: bool,
 }
 
 impl Home {
-    /// The installation of this process: the directory `LANAI_HOME`, else the one of
-    /// `/etc/lanai/lanai.toml`, else the user's personal one.
+    /// The installation that this process uses: the installation in `LANAI_HOME` if that is set,
+    /// else the shared installation if `/etc/lanai/lanai.toml` exists, else the user's personal
+    /// installation.
     pub fn find() -> Result<Home> {
         match super::env::var(VARIABLE).filter(|folder| !folder.is_empty()) {
             Some(folder) => Home::under(Path::new(&folder)),
@@ -34,8 +35,9 @@ impl Home {
         }
     }
 
-    /// The user's other installation: next to the shared one the personal one, if it has a spool,
-    /// and next to the personal one the shared one. None for a directory named by `LANAI_HOME`.
+    /// Another installation that the user can use. For the shared installation, this is the user's
+    /// personal installation, if it has a spool. For the personal installation, it is the shared
+    /// installation, if it exists. None for other installations.
     pub fn other(&self) -> Option<Home> {
         let personal = Home::personal().ok()?;
         if self.system {
@@ -47,7 +49,7 @@ impl Home {
         Home::shared()
     }
 
-    /// Whether it is the user's personal one, in the default directories.
+    /// Whether this is the user's personal installation, in the default directories.
     pub fn is_personal(&self) -> bool {
         Home::personal().is_ok_and(|personal| *self == personal)
     }
@@ -71,9 +73,10 @@ impl Home {
         home.config.exists().then_some(home)
     }
 
-    /// The installation in `folder`. The state directory of the personal installation means that
-    /// installation, unless it contains a configuration: its daemons and jobs use this name, and
-    /// must not switch to a shared installation that appears while they run.
+    /// The installation in `folder`. If `folder` is the state directory of the personal
+    /// installation and contains no `lanai.toml`, the result is the personal installation. Its
+    /// daemons and jobs have this value of `LANAI_HOME`, so that they do not switch to a shared
+    /// installation that is created while they run.
     fn under(folder: &Path) -> Result<Home> {
         let folder = std::path::absolute(folder).context("LANAI_HOME is not a valid path")?;
         let config = folder.join("lanai.toml");
@@ -107,7 +110,7 @@ impl Home {
         })
     }
 
-    /// The directory of the spool: database, lock.
+    /// The directory of the spool: schedd's database and lock.
     pub fn spool(&self) -> PathBuf {
         self.state.join("spool")
     }
@@ -117,29 +120,29 @@ impl Home {
         self.state.join("hook-programs")
     }
 
-    /// noded's state directory, with its attempts.
+    /// noded's state directory, with the records of running jobs.
     pub fn node(&self) -> PathBuf {
         self.state.join("node")
     }
 
-    /// The log of a daemon that was started without a terminal.
+    /// The log file of a daemon that was started without a terminal.
     pub fn log(&self, daemon: &str) -> PathBuf {
         self.state.join(format!("{daemon}.log"))
     }
 
-    /// The file with the host's resources granted to this installation; only inside a job.
+    /// The file with the resources granted to this installation. It exists only inside a job.
     pub fn grant(&self) -> PathBuf {
         self.state.join("grant.json")
     }
 
-    /// The record of the spool's holder and its socket.
+    /// The record of the process that has locked the spool (see [`super::record`]).
     pub fn record(&self) -> PathBuf {
         self.state.join("schedd.json")
     }
 }
 
-/// `shared installation (/etc/lanai/lanai.toml)`, `personal installation
-/// (/home/ann/.local/state/lanai)`.
+/// Displays an installation, for instance as `shared installation (/etc/lanai/lanai.toml)` or
+/// `personal installation (/home/ann/.local/state/lanai)`.
 impl fmt::Display for Home {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if self.system {

@@ -1,11 +1,11 @@
-//! Session keyrings: the kernel's store for keys and tickets that all processes of a session share.
+//! Session keyrings. The kernel stores in them keys and tickets for all processes of a session.
 
 use nix::errno::Errno;
 use nix::libc;
 use std::io;
 
-/// Leaves the session keyring that this process has inherited and joins a new, empty one. Where the
-/// kernel has no keyrings, or denies them to this process and its children, nothing changes.
+/// Replaces the inherited session keyring of this process by a new, empty keyring. Does nothing if
+/// the kernel has no keyrings, or denies them to this process.
 pub fn join_session() -> io::Result<()> {
     match keyctl(libc::KEYCTL_JOIN_SESSION_KEYRING, 0, 0) {
         Ok(()) | Err(Errno::ENOSYS | Errno::EPERM) => Ok(()),
@@ -13,7 +13,7 @@ pub fn join_session() -> io::Result<()> {
     }
 }
 
-/// Links the keyring of this process's user into its session keyring, as `pam_keyinit` does.
+/// Links the keyring of the user into this process's session keyring, like `pam_keyinit`.
 pub fn link_user() -> io::Result<()> {
     Ok(keyctl(
         libc::KEYCTL_LINK,
@@ -24,7 +24,8 @@ pub fn link_user() -> io::Result<()> {
 
 fn keyctl(operation: u32, first: i32, second: i32) -> nix::Result<()> {
     let (first, second) = (i64::from(first), i64::from(second));
-    // SAFETY: both operations take numbers only; the name of a joined keyring is null: anonymous.
+    // SAFETY: the operations that are used take numbers, or a null pointer for an anonymous
+    // keyring.
     let result = unsafe { libc::syscall(libc::SYS_keyctl, operation, first, second, 0, 0) };
     Errno::result(result).map(drop)
 }

@@ -1,5 +1,5 @@
-//! Packets between a daemon and its children: they arrive completely or not at all, and may carry a
-//! descriptor.
+//! Packets between a daemon and its children. A packet arrives completely or not at all, and may
+//! carry a descriptor.
 
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -10,7 +10,7 @@ use nix::sys::socket::{
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Two connected sockets.
+/// Creates two connected sockets.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(
         AddressFamily::Unix,
@@ -20,8 +20,8 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     )?)
 }
 
-/// Sends one packet, with a copy of the descriptor `passed`. `bytes` must not be empty: an empty
-/// packet looks like the end of the connection.
+/// Sends one packet, with a copy of the descriptor `passed` if given. `bytes` must not be empty: an
+/// empty packet looks like the end of the connection. `wait`: block while the socket is full.
 pub fn send(
     socket: BorrowedFd,
     bytes: &[u8],
@@ -55,8 +55,9 @@ pub fn send(
     }
 }
 
-/// Receives one packet: its length and its descriptor. None if the other end is closed and no
-/// packet is left; [`io::ErrorKind::WouldBlock`] if there is none now.
+/// Receives one packet. Returns its length and its descriptor, if any. None if the other end is
+/// closed and no packet is left. If no packet has arrived, blocks with `wait`, and otherwise
+/// returns [`io::ErrorKind::WouldBlock`].
 pub fn receive(
     socket: BorrowedFd,
     buffer: &mut [u8],
@@ -78,8 +79,8 @@ pub fn receive(
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = part {
             let mut owned = raw.into_iter().map(|fd| {
-                // SAFETY: the kernel has just added this descriptor to our table, and no other
-                // value owns it.
+                // SAFETY: the kernel has just created this descriptor for this process, and no
+                // other value owns it.
                 unsafe { OwnedFd::from_raw_fd(fd) }
             });
             passed = owned.next_back();
@@ -103,7 +104,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_descriptor_travels_with_its_packet() {
+    fn a_descriptor_is_received_with_its_packet() {
         let (near, far) = pair().unwrap();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"carried").unwrap();

@@ -1,33 +1,33 @@
-//! A wakeup from one thread to another that polls descriptors.
+//! Wakeups: a thread wakes another thread that polls descriptors.
 
 use nix::fcntl::OFlag;
 use nix::unistd::{pipe2, read, write};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The sending end.
+/// The end with which a thread wakes another.
 #[derive(Debug)]
 pub struct WakeupSender(OwnedFd);
 
-/// The receiving end.
+/// The end that the other thread polls.
 #[derive(Debug)]
 pub struct WakeupReceiver(OwnedFd);
 
-/// Creates both ends.
+/// Creates both ends of a wakeup.
 pub fn bell() -> io::Result<(WakeupSender, WakeupReceiver)> {
-    let (ear, bell) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-    Ok((WakeupSender(bell), WakeupReceiver(ear)))
+    let (read_end, write_end) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+    Ok((WakeupSender(write_end), WakeupReceiver(read_end)))
 }
 
 impl WakeupSender {
-    /// Wakes the receiver. Never blocks. Several wakeups may be combined.
+    /// Makes the receiver readable, which wakes its thread. Never blocks.
     pub fn ring(&self) {
         let _ = write(&self.0, b"!");
     }
 }
 
 impl WakeupReceiver {
-    /// Clears all wakeups so far.
+    /// Makes the receiver unreadable until the next wakeup.
     pub fn clear_wakeups(&self) {
         let mut buffer = [0; 512];
         while read(&self.0, &mut buffer).is_ok_and(|length| length > 0) {}
@@ -47,18 +47,18 @@ mod tests {
 
     #[test]
     fn a_wakeup_is_readable_until_it_is_cleared() {
-        let (bell, ear) = bell().unwrap();
-        let rings = || {
+        let (sender, receiver) = bell().unwrap();
+        let readable = || {
             poll(
-                &mut [PollFd::new(ear.as_fd(), PollFlags::POLLIN)],
+                &mut [PollFd::new(receiver.as_fd(), PollFlags::POLLIN)],
                 PollTimeout::ZERO,
             )
             .unwrap()
         };
-        assert_eq!(rings(), 0);
-        (0..100_000).for_each(|_| bell.ring());
-        assert_eq!(rings(), 1);
-        ear.clear_wakeups();
-        assert_eq!(rings(), 0);
+        assert_eq!(readable(), 0);
+        (0..100_000).for_each(|_| sender.ring());
+        assert_eq!(readable(), 1);
+        receiver.clear_wakeups();
+        assert_eq!(readable(), 0);
     }
 }

@@ -16,13 +16,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// From `linux/sched.h`: too wide for the constant in the C library's bindings.
+/// The flag of `linux/sched.h`. The constant in the bindings of the C library is too narrow.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// The usual limit on open descriptors of a login.
+/// The usual limit on open descriptors in a login session.
 const USUAL_DESCRIPTORS: u64 = 1024;
 
-/// The side of a fork.
+/// The process in which the caller continues after a fork.
 #[derive(Debug)]
 pub enum Fork {
     /// The parent, with the child's pid.
@@ -41,8 +41,8 @@ pub fn fork() -> io::Result<Fork> {
     })
 }
 
-/// Forks this process into a cgroup, which is cheaper than moving it later. `cgroup` is the opened
-/// directory. The caller must be single-threaded.
+/// Forks this process; the child begins in a cgroup. That is cheaper than to move the child later.
+/// `cgroup` is the opened directory of the cgroup. The caller must be single-threaded.
 pub fn fork_into(cgroup: BorrowedFd) -> io::Result<Fork> {
     // SAFETY: clone_args consists of numbers; zero requests nothing.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
@@ -70,10 +70,10 @@ pub fn leave(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// A descriptor that becomes readable when the process ends. It never refers to a later process
-/// with the same pid.
+/// Opens a descriptor that becomes readable when the process ends. The descriptor never refers to a
+/// later process with the same pid.
 pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
-    // SAFETY: plain numbers go in, a new descriptor comes out.
+    // SAFETY: the arguments are numbers, and the result is a new descriptor.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -82,8 +82,9 @@ pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Closes every descriptor above standard error except these. Owners of closed ones must never be
-/// dropped: only for processes that end with [`leave`] or exec.
+/// Closes every descriptor above standard error except those in `keep`. Values that own a closed
+/// descriptor must never be dropped. So only processes that end with [`leave`] or exec may call
+/// this.
 pub fn close_all_but(keep: &[BorrowedFd]) {
     let mut keep: Vec<u32> = keep
         .iter()
@@ -101,10 +102,10 @@ pub fn close_all_but(keep: &[BorrowedFd]) {
     close_range(first, u32::MAX);
 }
 
-/// Makes exec close all descriptors except the standard ones. It makes only system calls, so it may
-/// be called between fork and exec.
+/// Makes exec close all descriptors except the standard descriptors. This function makes only
+/// system calls, so it may be called between fork and exec.
 pub fn close_others_on_exec() {
-    // SAFETY: it changes flags of descriptors and no memory.
+    // SAFETY: the call changes flags of descriptors and no memory.
     unsafe {
         libc::close_range(
             3,
@@ -114,7 +115,7 @@ pub fn close_others_on_exec() {
     };
 }
 
-/// Whether the process behind a [`pidfd`] has ended, reaped or not.
+/// Whether the process of a [`pidfd`] has ended, even if it has not been reaped.
 pub fn is_over(process: &OwnedFd) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     poll(
@@ -123,11 +124,11 @@ pub fn is_over(process: &OwnedFd) -> bool {
     ) == Ok(1)
 }
 
-/// Whether two processes share their memory. False if the kernel does not report it.
+/// Whether two processes share their memory. False if the kernel does not report that.
 pub fn shares_memory(one: i32, other: i32) -> bool {
-    /// `KCMP_VM` of linux/kcmp.h.
+    /// `KCMP_VM` of `linux/kcmp.h`.
     const MEMORY: i32 = 1;
-    // SAFETY: plain numbers go in and out.
+    // SAFETY: the arguments and the result are numbers.
     unsafe { libc::syscall(libc::SYS_kcmp, one, other, MEMORY, 0, 0) == 0 }
 }
 
@@ -136,7 +137,7 @@ fn close_range(first: u32, last: u32) {
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
         return;
     }
-    // Kernels before 5.9: close them one by one.
+    // Kernels before 5.9 do not have close_range: close the open descriptors separately.
     let open = std::fs::read_dir("/proc/self/fd")
         .into_iter()
         .flatten()
@@ -145,7 +146,7 @@ fn close_range(first: u32, last: u32) {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
     for fd in numbers.into_iter().filter(|fd| (first..=last).contains(fd)) {
-        // SAFETY: as above.
+        // SAFETY: the callers of close_all_but never use the closed descriptors again.
         unsafe { libc::close(fd as i32) };
     }
 }
@@ -163,17 +164,18 @@ pub fn silence() -> io::Result<()> {
     Ok(())
 }
 
-/// Resets all signals to their default actions, so that children do not inherit others from this
-/// process's parent (`nohup`, a runtime that ignores SIGPIPE).
+/// Resets all signals to their default actions. Otherwise children would inherit actions from the
+/// parent of this process (`nohup`, a runtime that ignores SIGPIPE).
 pub fn default_signals() {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     for signal in Signal::iterator().filter(|s| !matches!(s, Signal::SIGKILL | Signal::SIGSTOP)) {
-        // SAFETY: the default effect runs no code of ours.
+        // SAFETY: the default action runs no code of this program.
         let _ = unsafe { sigaction(signal, &default) };
     }
 }
 
-/// Blocks all signals that can be blocked: they are read from a descriptor, or have no effect.
+/// Blocks all signals that can be blocked. A blocked signal can be read from a descriptor
+/// ([`signals`]), and otherwise has no effect.
 pub fn block_signals() -> io::Result<()> {
     Ok(sigprocmask(
         SigmaskHow::SIG_SETMASK,
@@ -191,7 +193,7 @@ pub fn unblock_signals() -> io::Result<()> {
     )?)
 }
 
-/// A file in memory with this content, positioned at its start: writing it never blocks.
+/// Creates a file in memory with this content, positioned at its start.
 pub fn in_memory(content: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create("message", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(content)?;
@@ -199,8 +201,8 @@ pub fn in_memory(content: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file in memory of a fixed size: writes beyond it fail.
-pub fn scratch(bytes: u64) -> io::Result<File> {
+/// Creates an empty file in memory of a fixed size. Writes beyond that size fail.
+pub fn fixed_size_file(bytes: u64) -> io::Result<File> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = File::from(memfd_create("scratch", flags)?);
     file.set_len(bytes)?;
@@ -209,7 +211,7 @@ pub fn scratch(bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// A descriptor from which these signals, which must be blocked, can be read.
+/// Opens a descriptor from which the signals in `which` can be read. They must be blocked.
 pub fn signals(which: &[Signal]) -> io::Result<nix::sys::signalfd::SignalFd> {
     use nix::sys::signalfd::{SfdFlags, SignalFd};
     let mask: SigSet = which.iter().copied().collect();
@@ -222,29 +224,30 @@ pub fn signals(which: &[Signal]) -> io::Result<nix::sys::signalfd::SignalFd> {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessEnd {
-    /// With this exit status.
+    /// The process exited with this status.
     Exited(i32),
-    /// By this signal number, which may be a real-time signal.
+    /// The process was killed by the signal with this number, which may be a real-time signal.
     Signaled(i32),
 }
 
 /// The result of [`reap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
-    /// This child had ended and has been reaped.
+    /// The child with this pid had ended and has been reaped.
     Ended(Pid, ProcessEnd),
-    /// No child is left to reap now.
+    /// The child exists, or there are children, but none has ended.
     Living,
-    /// There is no such child.
+    /// The child does not exist, or there are no children.
     NoChild,
 }
 
-/// Reaps one ended child, the given one or any. Never blocks. nix's `waitpid` does not support
-/// real-time signals: it reaps a child killed by one, and then fails.
+/// Reaps a child that has ended: `which`, or any child if None. Never blocks. Use this instead of
+/// nix's `waitpid`, which reaps a child that was killed by a real-time signal, but returns an
+/// error.
 pub fn reap(which: Option<Pid>) -> Reaped {
     let mut status = 0;
     loop {
-        // SAFETY: the kernel writes one number, into `status`.
+        // SAFETY: the kernel writes one number to `status`.
         match unsafe {
             libc::waitpid(
                 which.map_or(-1, Pid::as_raw),
@@ -271,17 +274,17 @@ pub fn reap(which: Option<Pid>) -> Reaped {
     }
 }
 
-/// Sends a signal number to a process. Returns whether that succeeded. Zero only checks that the
-/// process exists.
+/// Sends the signal with this number to a process. Returns whether that succeeded. Number 0 only
+/// checks that the process exists.
 pub fn send_signal(pid: i32, number: i32) -> bool {
-    // SAFETY: kill touches no memory of ours.
+    // SAFETY: kill accesses no memory of this process.
     pid > 0 && unsafe { libc::kill(pid, number) } == 0
 }
 
-/// Sends a signal to the process behind a [`pidfd`].
+/// Sends a signal to the process of a [`pidfd`].
 pub fn send_to(process: &OwnedFd, signal: Signal) -> io::Result<()> {
     let (fd, number) = (process.as_raw_fd(), signal as i32);
-    // SAFETY: plain numbers go in, and a null pointer, which requests an ordinary signal.
+    // SAFETY: the arguments are numbers and a null pointer, which requests an ordinary signal.
     match unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -296,7 +299,7 @@ pub fn send_to(process: &OwnedFd, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// The start of a `siginfo_t` of a signal with a value.
+/// The first fields of a `siginfo_t` for a signal with a value.
 #[repr(C)]
 struct Valued {
     signo: libc::c_int,
@@ -305,7 +308,7 @@ struct Valued {
     sender: Sender,
 }
 
-/// The union member of a queued signal.
+/// The member for a queued signal in the union of `siginfo_t`.
 #[repr(C)]
 struct Sender {
     pid: libc::pid_t,
@@ -313,7 +316,7 @@ struct Sender {
     value: libc::sigval,
 }
 
-/// Sends a signal to the process behind a [`pidfd`], with a value that the receiver reads.
+/// Sends a signal with a value to the process of a [`pidfd`].
 pub fn send_value_to(process: &OwnedFd, signal: Signal, value: i32) -> io::Result<()> {
     let (fd, number) = (process.as_raw_fd(), signal as i32);
     let value = libc::sigval {
@@ -332,8 +335,8 @@ pub fn send_value_to(process: &OwnedFd, signal: Signal, value: i32) -> io::Resul
     };
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     const { assert!(size_of::<Valued>() <= size_of::<libc::siginfo_t>()) };
-    // SAFETY: it begins as a siginfo_t of that code does, and is no larger or more aligned than
-    // one.
+    // SAFETY: `Valued` has the layout of the start of a siginfo_t with this code. Its size and
+    // alignment do not exceed those of siginfo_t.
     unsafe { info.as_mut_ptr().cast::<Valued>().write(valued) };
     // SAFETY: `info` lives through the call, and all of it has been written.
     match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, info.as_ptr(), 0) } {
@@ -342,7 +345,7 @@ pub fn send_value_to(process: &OwnedFd, signal: Signal, value: i32) -> io::Resul
     }
 }
 
-/// Kills a process.
+/// Sends SIGKILL to a process.
 pub fn end(pid: i32) {
     if pid > 0 {
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
@@ -354,7 +357,7 @@ pub fn set_name(name: &CStr) {
     let _ = nix::sys::prctl::set_name(name);
 }
 
-/// Sixteen random bytes, unguessable.
+/// Sixteen random bytes that cannot be guessed.
 pub fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0u8; 16];
     // SAFETY: the kernel writes at most `bytes.len()` bytes into `bytes`.
@@ -366,7 +369,7 @@ pub fn random() -> io::Result<[u8; 16]> {
     }
 }
 
-/// Raises the limit on open descriptors to the hard limit.
+/// Raises this process's limit on open descriptors to the hard limit.
 pub fn raise_descriptor_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
@@ -374,17 +377,18 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// Lowers the limit on open descriptors to the usual value, if it is higher. With more descriptors
-/// `select` writes out of bounds, and programs that close all possible ones take very long.
-pub fn usual_descriptor_limit() {
+/// Lowers this process's limit on open descriptors to the usual value, if it is higher. With a
+/// higher limit, programs that use `select` may write out of bounds, and programs that close all
+/// possible descriptors take very long.
+pub fn lower_descriptor_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, soft.min(USUAL_DESCRIPTORS), hard);
     }
 }
 
-/// Opens the file of `fd` again, for nonblocking writes; the flags of other users of the file do
-/// not change.
+/// Opens the file of `fd` again for nonblocking writes. The flags of existing descriptors do not
+/// change.
 pub fn open_again(fd: impl AsFd) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
     File::options()
@@ -393,7 +397,8 @@ pub fn open_again(fd: impl AsFd) -> io::Result<File> {
         .open(path)
 }
 
-/// Copies `fd` to standard output or error; the copy stays open over an exec.
+/// Makes the file of `fd` the standard output, or with `error` the standard error, of this process
+/// and the program that it executes.
 pub fn as_standard(fd: impl AsFd, error: bool) -> io::Result<()> {
     Ok(if error {
         nix::unistd::dup2_stderr(fd)

@@ -8,20 +8,20 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 
-/// A process, as in `/proc/<pid>/stat`.
+/// A process, as `/proc/<pid>/stat` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its pid.
+    /// The pid.
     pub pid: i32,
-    /// `R`, `S`, `D`, `T`, `Z`, ...
+    /// The state: `R`, `S`, `D`, `T`, `Z`, ... (see proc(5)).
     pub state: u8,
-    /// Its parent's pid.
+    /// The pid of the parent.
     pub parent: i32,
-    /// Its session.
+    /// The session.
     pub session: i32,
-    /// Start time in clock ticks since boot: unique together with the pid.
+    /// Start time in clock ticks since boot. No other process has the same pid and start time.
     pub started: u64,
-    /// Processor time of it and of the children it has waited for, in milliseconds.
+    /// Processor time of the process and of children that it has reaped, in milliseconds.
     pub cput: i64,
     /// Address space, in kilobytes.
     pub vmem_kb: u64,
@@ -32,12 +32,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Whether it is stopped, by a signal or a tracer.
+    /// Whether the process is stopped by a signal or a tracer.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, b'T' | b't')
     }
 
-    /// Whether it has not ended yet.
+    /// Whether the process has not ended. A zombie has ended.
     pub fn lives(&self) -> bool {
         !matches!(self.state, b'Z' | b'X')
     }
@@ -48,8 +48,8 @@ pub fn process(pid: i32) -> Option<Process> {
     try_process(pid).ok().flatten()
 }
 
-/// As [`process()`], but an error if it is unknown whether the process exists, for instance with
-/// too many open files.
+/// Like [`process()`], but returns an error if it cannot be determined whether the process exists,
+/// for instance because too many files are open.
 pub fn try_process(pid: i32) -> io::Result<Option<Process>> {
     match read(&format!("/proc/{pid}/stat")) {
         Err(e) if matches!(e.raw_os_error(), Some(ENOENT | ESRCH)) => Ok(None),
@@ -57,13 +57,14 @@ pub fn try_process(pid: i32) -> io::Result<Option<Process>> {
     }
 }
 
-/// This process.
+/// The data of this process.
 pub fn own() -> Option<Process> {
     read("/proc/self/stat").ok()
 }
 
 fn read(path: &str) -> io::Result<Process> {
-    // A single read: the file is shorter, and `fs::read` would need six.
+    // The file is shorter than 1 KiB, so a single read is enough. `fs::read` would make six system
+    // calls.
     let mut stat = [0; 1024];
     let length = File::open(path)?.read(&mut stat)?;
     parse(&stat[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -80,7 +81,7 @@ pub fn threads(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// All processes.
+/// All processes of this host, or of this container.
 pub fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -96,11 +97,11 @@ pub fn owned_by(uid: u32) -> Vec<i32> {
         .collect()
 }
 
-/// The living descendants of a process.
+/// The living descendants of a process. Reads all processes of the host.
 pub fn descendants(of: i32) -> Vec<Process> {
     let all = all();
     let mut family = BTreeSet::from([of]);
-    // Parents may have higher pids than their children, so repeat until none is added.
+    // Parents may have higher pids than their children, so repeat until no process is added.
     while all
         .iter()
         .any(|p| family.contains(&p.parent) && family.insert(p.pid))
@@ -110,14 +111,14 @@ pub fn descendants(of: i32) -> Vec<Process> {
         .collect()
 }
 
-/// The living descendants of a process, found from parent to child, without reading other
-/// processes. A process that is being forked may be missed.
+/// The living descendants of a process, found from parent to child. Unlike [`descendants`], does
+/// not read other processes, but may miss a process that is being forked.
 pub fn family(of: i32) -> Vec<Process> {
     let (mut found, mut unseen) = (Vec::new(), vec![of]);
     while let Some(pid) = unseen.pop() {
         match children(pid) {
             Some(pids) => unseen.extend(&pids),
-            // The kernel does not list children.
+            // The kernel does not list the children of processes.
             None if pid == of => return descendants(of),
             None => continue,
         }
@@ -126,7 +127,7 @@ pub fn family(of: i32) -> Vec<Process> {
     found
 }
 
-/// The children of a process, of all its threads; None if the kernel does not list them.
+/// The pids of the children of all threads of a process. None if the kernel does not list them.
 fn children(pid: i32) -> Option<Vec<i32>> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let mut pids = Vec::new();
@@ -143,8 +144,8 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     Some(pids)
 }
 
-/// The processes that do not share memory with their parent: between vfork and exec a child uses
-/// the parent's memory, which the kernel then reports for both.
+/// The processes of `family` that do not share memory with a parent in `family`. Between vfork and
+/// exec, a child uses the memory of its parent, and the kernel reports that memory for both.
 pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
     let pids: BTreeSet<i32> = family.iter().map(|process| process.pid).collect();
     family
@@ -153,12 +154,13 @@ pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
         .collect()
 }
 
-/// Resident memory of a process in kilobytes, private and shared. Memory that processes share is
-/// divided among them. Pages of files on disk do not count, since the kernel can read them again.
-/// If the kernel does not separate these, everything counts as shared.
+/// Resident memory of a process in kilobytes, first private and then shared memory. Shared memory
+/// is divided equally among the processes that share it. Pages of files on disk do not count,
+/// because the kernel can read them again. If the kernel does not report these kinds separately,
+/// all resident memory counts as shared.
 pub fn proportional_kb(of: &Process) -> (u64, u64) {
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", of.pid)).unwrap_or_default();
-    // A process that has ended meanwhile has no memory.
+    // A process that has ended in the meantime has no memory.
     proportional(&rollup).unwrap_or_else(|| (0, process(of.pid).map_or(0, |now| now.mem_kb)))
 }
 
@@ -179,8 +181,8 @@ fn rollup_kb(rollup: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Whether the process was started with this entry, `NAME=value`, in its environment.
-pub fn carries(pid: i32, entry: &[u8]) -> bool {
+/// Whether the process was started with the entry `NAME=value` in its environment.
+pub fn has_environment_entry(pid: i32, entry: &[u8]) -> bool {
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environ.split(|&b| b == 0).any(|e| e == entry)
 }
@@ -218,7 +220,7 @@ fn parse(stat: &[u8]) -> Option<Process> {
     })
 }
 
-/// A field of `/proc/PID/stat` by its number in proc(5).
+/// A field of `/proc/PID/stat`, given by its number in proc(5).
 fn number(fields: &[&str], field: usize) -> Option<i64> {
     fields.get(field - 3)?.parse().ok()
 }
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_in_the_memory_of_its_parent_does_not_count() {
+    fn a_process_that_shares_the_memory_of_its_parent_does_not_count() {
         let family = |child: i32| [own().unwrap(), process(child).unwrap()];
         let counted = |family: &[Process]| {
             with_own_memory(family)
@@ -276,7 +278,7 @@ mod tests {
                 0
             });
             let signal = Some(Signal::SIGCHLD as i32);
-            // SAFETY: it makes one system call, on a stack that outlives it.
+            // SAFETY: the child makes one system call, on a stack that outlives it.
             let child = unsafe { clone(sleep, &mut stack, flags, signal) }.unwrap();
             let both = family(child.as_raw());
             let seen = (counted(&both), counted(&both[1..]));
@@ -290,13 +292,13 @@ mod tests {
             assert_eq!(
                 seen,
                 (expected, vec![child.as_raw()]),
-                "counted if its parent is not in the list"
+                "a child counts if its parent is not in the list"
             );
         }
     }
 
     #[test]
-    fn the_part_of_shared_memory_is_no_more_than_the_whole() {
+    fn proportional_memory_does_not_exceed_resident_memory() {
         let me = own().unwrap();
         let (own_part, shared_part) = proportional_kb(&me);
         let part = own_part + shared_part;

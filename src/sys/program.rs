@@ -1,6 +1,6 @@
 //! Runs programs of the site and of users: hooks, scripts, pollers, mailers. A program runs in a
-//! new process group, with limits on its time and output. Callers poll descriptors and never block,
-//! except in functions named `wait`.
+//! new process group, with limits on its run time and output. Callers poll descriptors. No function
+//! blocks, except those whose names begin with `wait`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -41,57 +41,59 @@ use std::process::{Command, Stdio};
 const OUTPUT_LIMIT: usize = 1 << 20;
 /// Maximum length of a [worker](RunningProgram::fork)'s error, in bytes.
 const WORKER_LIMIT: usize = 2000;
-/// `PATH` of programs with an environment of their own.
+/// `PATH` of programs with [`Surroundings::Own`].
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// No time limit.
+/// The timeout of a program without a time limit.
 pub const UNLIMITED: Span = Span(i64::MAX);
 
 /// A program to run, and its limits.
 #[derive(Clone, Debug)]
 pub struct ProgramCall<'a> {
-    /// The program, absolute, and its arguments.
+    /// The absolute path of the program, and its arguments.
     pub words: &'a [String],
-    /// Its standard input.
+    /// The program's standard input.
     pub input: &'a [u8],
-    /// Its environment.
+    /// The program's environment.
     pub surroundings: Surroundings<'a>,
-    /// The user that it runs as, with these groups; None: the user of this process.
+    /// The user that the program runs as, and the groups of that user; None for the user of this
+    /// process.
     pub identity: Option<(&'a UserAccount, &'a [Gid])>,
-    /// Limits that its children inherit.
+    /// Limits of the program and its descendants.
     pub confinement: Confinement<'a>,
-    /// Its time limit.
+    /// The program's time limit.
     pub timeout: Span,
-    /// How its output is read.
+    /// How the program's output is read.
     pub output: OutputMode,
 }
 
 /// The environment of a program, and what happens to processes that it leaves running.
 #[derive(Clone, Copy, Debug)]
 pub enum Surroundings<'a> {
-    /// The environment, descriptors and limits of this process. Processes that the program leaves
-    /// running continue.
+    /// The program inherits the environment, descriptors and limits of this process. Processes that
+    /// the program leaves running continue.
     Shared,
-    /// `PATH` and these variables, the three standard descriptors and the usual limit on
-    /// descriptors. Processes that the program leaves running are killed.
+    /// The program gets only `PATH` and these variables, the three standard descriptors, and the
+    /// usual limit on descriptors. Processes that the program leaves running are killed.
     Own(&'a [(&'a str, &'a str)]),
 }
 
 /// How the output of a program is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputMode {
-    /// Until the program exits. The result has its exit status and the last line of its standard
-    /// error.
+    /// The output is read until the program exits. The result contains the exit status and the last
+    /// line of standard error.
     UntilExit,
-    /// Until the program closes its output. If it has not exited by then, it is killed.
+    /// The output is read until the program closes it. If the program has not exited by then, it is
+    /// killed.
     UntilClosed,
-    /// Discarded. The program may outlive this process.
+    /// The output is discarded. The program may outlive this process.
     Discarded,
 }
 
 /// Limits of a program and of all its descendants.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement<'a> {
-    /// The cgroup in which it runs, if it can be moved there.
+    /// The cgroup in which the program runs, if it can be moved there.
     pub cgroup: Option<&'a Cgroup>,
     /// Resource limits of each process.
     pub limits: Vec<(Resource, u64)>,
@@ -100,47 +102,47 @@ pub struct Confinement<'a> {
 /// The result of a program.
 #[derive(Debug)]
 pub struct ProgramResult {
-    /// Its exit status and output.
+    /// The program's exit status and output.
     pub exit: Result<HookExit, ProgramFault>,
-    /// The last line of its standard error.
+    /// The last line of the program's standard error.
     pub complaint: Option<String>,
 }
 
 /// Why a program has no exit status.
 #[derive(Debug)]
 pub enum ProgramFault {
-    /// It exceeded this time limit.
+    /// The program exceeded this time limit.
     Late(Span),
-    /// Its output exceeded the limit or could not be read.
+    /// The program's output exceeded the limit or could not be read.
     Output(io::Error),
 }
 
-/// A program that runs, or that was killed and may still exist.
+/// A program that runs, or that has been killed but may still exist.
 #[derive(Debug)]
 pub struct RunningProgram {
     pid: Pid,
-    /// Readable once it has exited.
+    /// A pidfd: readable when the program has exited.
     exited: OwnedFd,
     has_group: bool,
     keeps_leftovers: bool,
     mode: OutputMode,
-    /// Its output; None once that is closed.
+    /// The program's output; None if it is closed or not read.
     out: Option<File>,
     output: Vec<u8>,
     complaints: Option<StandardError>,
     timeout: Span,
     until: Span,
-    /// The error that makes its output useless.
+    /// The error because of which the output cannot be used.
     fault: Option<io::Error>,
-    /// Whether its result was returned, or it was stopped.
+    /// Whether the result was returned, or the program was stopped.
     is_finished: bool,
-    /// Whether it was reaped, so that its pid may be reused.
+    /// Whether the program was reaped. Then its pid may belong to another process.
     is_gone: bool,
     end: Option<ProcessEnd>,
 }
 
 impl<'a> ProgramCall<'a> {
-    /// A call without input, with this process's environment and user.
+    /// A call without input, with the environment and user of this process.
     pub fn new(words: &'a [String], timeout: Span) -> ProgramCall<'a> {
         ProgramCall {
             words,
@@ -153,7 +155,8 @@ impl<'a> ProgramCall<'a> {
         }
     }
 
-    /// Starts the program in `/`, in a new process group. Its time limit starts at `now`.
+    /// Starts the program in the directory `/`, in a new process group. The time limit begins at
+    /// `now`.
     pub fn start(&self, now: Span) -> io::Result<RunningProgram> {
         let mut command = self.command()?;
         let input = process::in_memory(self.input)?;
@@ -214,23 +217,24 @@ impl<'a> ProgramCall<'a> {
         unsafe {
             command.pre_exec(move || {
                 if let Some(mut members) = members.as_ref() {
-                    // Zero means the writing process. If it cannot be moved, the limits remain.
+                    // 0 means the process that writes it. If the process cannot be moved to the
+                    // cgroup, the resource limits still apply.
                     let _ = members.write(b"0");
                 }
                 limits
                     .iter()
-                    .try_for_each(|&(resource, limit)| lower(resource, limit))?;
+                    .try_for_each(|&(resource, limit)| set_limit(resource, limit))?;
                 if let Some((account, groups)) = &identity {
                     user::become_user(account, groups)?;
                 }
-                // A change of user clears this, so it comes later.
+                // A change of user clears this signal, so set it afterwards.
                 if !outlives_us {
                     prctl::set_pdeathsig(Signal::SIGKILL)?;
                 }
                 if is_own {
-                    // The parent of this daemon may have left descriptors open.
+                    // This daemon may have inherited open descriptors from its parent.
                     process::close_others_on_exec();
-                    process::usual_descriptor_limit();
+                    process::lower_descriptor_limit();
                 }
                 process::unblock_signals()
             });
@@ -239,7 +243,7 @@ impl<'a> ProgramCall<'a> {
     }
 }
 
-fn lower(resource: Resource, limit: u64) -> io::Result<()> {
+fn set_limit(resource: Resource, limit: u64) -> io::Result<()> {
     let (_, hard) = getrlimit(resource)?;
     Ok(setrlimit(resource, limit.min(hard), limit.min(hard))?)
 }
@@ -278,7 +282,7 @@ impl RunningProgram {
     }
 
     /// Runs `work` in a worker: a fork of this process, which must be single-threaded. The worker
-    /// is killed if this process ends. [`ProgramResult::work`] is its result.
+    /// is killed if this process ends. [`ProgramResult::work`] returns the result of `work`.
     pub fn fork(
         now: Span,
         timeout: Span,
@@ -311,18 +315,19 @@ impl RunningProgram {
         exited.into_iter().chain(out)
     }
 
-    /// When it exceeds its time limit; None once it is finished.
+    /// When the program exceeds its time limit; None if it is finished.
     pub fn next(&self) -> Option<Span> {
         (!self.is_finished).then_some(self.until)
     }
 
-    /// Its result, once: when it has finished, or exceeded its time limit at `now`. It is killed
-    /// then, but may exist until [`is_gone`](Self::is_gone).
+    /// Returns the program's result when it has finished, or has exceeded its time limit at `now`;
+    /// None before and afterwards. Processes that must not continue are killed. The program may
+    /// still exist until [`is_gone`](Self::is_gone) returns true.
     pub fn poll(&mut self, now: Span) -> Option<ProgramResult> {
         if self.is_finished {
             return None;
         }
-        // Checked before reading, so that the output is complete then.
+        // Check this before reading: if the program has exited, the output is complete.
         let has_exited = process::is_over(&self.exited);
         if let Err(error) = self.read() {
             self.kill();
@@ -363,7 +368,7 @@ impl RunningProgram {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(error),
             Ok(_) if self.output.len() > OUTPUT_LIMIT => {
-                Err(io::Error::other("its output exceeds 1 MiB"))
+                Err(io::Error::other("the output exceeds 1 MiB"))
             }
             Ok(_) => {
                 self.out = None;
@@ -389,8 +394,8 @@ impl RunningProgram {
         self.is_gone();
     }
 
-    /// Whether it has ended and was reaped. A killed program that is stuck in the kernel still
-    /// exists.
+    /// Whether the program has ended and was reaped. A killed program that is stuck in the kernel
+    /// still exists.
     pub fn is_gone(&mut self) -> bool {
         if self.is_gone {
             return true;
@@ -406,18 +411,18 @@ impl RunningProgram {
         self.is_gone
     }
 
-    /// The status of its process, once it is gone.
+    /// How the program ended; None until it is gone.
     pub fn end(&self) -> Option<ProcessEnd> {
         self.end
     }
 
-    /// Kills its process group and drops its result.
+    /// Kills the program like [`kill`](Self::kill), and discards its result.
     pub fn stop(&mut self) {
         self.kill();
         self.finish();
     }
 
-    /// Kills its process group.
+    /// Kills the program's process group; for a worker, only its process.
     pub fn kill(&self) {
         if self.is_gone {
             return;
@@ -429,7 +434,7 @@ impl RunningProgram {
         }
     }
 
-    /// Waits for its result.
+    /// Waits until the program has finished, and returns its result.
     pub fn wait(&mut self) -> ProgramResult {
         loop {
             if let Some(result) = self.poll(clock::monotonic()) {
@@ -439,7 +444,7 @@ impl RunningProgram {
         }
     }
 
-    /// Waits until it is gone, at most `limit`.
+    /// Waits until the program is gone, for up to `limit`.
     pub fn wait_until_gone(&mut self, limit: Span) {
         let until = Span(clock::monotonic().0.saturating_add(limit.0));
         while !self.is_gone() && clock::monotonic() < until {
@@ -448,7 +453,7 @@ impl RunningProgram {
     }
 
     /// Waits until [`poll`](Self::poll) has work to do or `other` is readable. Returns whether
-    /// `other` is.
+    /// `other` is readable.
     pub fn wait_for_news(&self, other: Option<BorrowedFd>) -> bool {
         self.wait_for(self.until, other)
     }
@@ -469,7 +474,7 @@ impl RunningProgram {
 }
 
 impl ProgramResult {
-    /// Appends the last line of the program's standard error to a failure.
+    /// Appends the last line of the program's standard error to the text of a failure.
     pub fn blame(&self, why: String) -> String {
         match &self.complaint {
             Some(complaint) => format!("{why}; standard error: {complaint}"),
@@ -477,7 +482,7 @@ impl ProgramResult {
         }
     }
 
-    /// The result of a [worker](RunningProgram::fork).
+    /// The result of a [worker](RunningProgram::fork); the error is the worker's error as text.
     pub fn work(self) -> Result<(), String> {
         match self.exit {
             Ok(exit) if exit.status == Some(0) => Ok(()),
@@ -499,11 +504,12 @@ impl fmt::Display for ProgramFault {
     }
 }
 
-/// Starts a program with this process's input, output and terminal. The caller reaps it.
+/// Starts a program with this process's input, output and terminal. The caller must reap the
+/// program.
 pub fn start_in_foreground<S: AsRef<OsStr>>(program: &OsStr, arguments: &[S]) -> io::Result<Pid> {
     let mut command = Command::new(program);
     command.args(arguments);
-    // SAFETY: between fork and exec, one system call that touches no memory of ours.
+    // SAFETY: between fork and exec, only one system call is made, which changes no memory.
     unsafe {
         command.pre_exec(process::unblock_signals);
     }

@@ -1,4 +1,5 @@
-//! The record next to the spool: the process that holds the spool, and its socket. Clients read it.
+//! The record of the spool (schedd's database): the process that has locked the spool, and the
+//! socket of that process. Clients read the record to find schedd.
 
 use super::home::Home;
 use super::{clock, filesystem};
@@ -6,27 +7,29 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The holder of the spool. The holder writes it when it listens; a crash leaves it behind.
+/// The process that has locked the spool. That process writes the record when it listens. After a
+/// crash of the process, the record remains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpoolRecord {
-    /// The host's name, for messages.
+    /// The name of the process's host, for messages.
     pub host: String,
-    /// The host's identity: its machine id, else its name.
+    /// The identity of the process's host (see [`machine`]).
     pub machine: String,
-    /// The kernel's boot id.
+    /// The boot id of the host's kernel.
     pub boot: String,
-    /// The daemon's pid.
+    /// The pid of the process.
     pub pid: u32,
-    /// Its socket.
+    /// The path of the process's socket.
     pub socket: PathBuf,
 }
 
-/// The record of the current or last holder of the spool.
+/// Reads the record of the process that has locked the spool, or did so last. None if there is no
+/// valid record.
 pub fn read(home: &Home) -> Option<SpoolRecord> {
     serde_json::from_str(&std::fs::read_to_string(home.record()).ok()?).ok()
 }
 
-/// Writes the record. The caller must hold the lock.
+/// Writes the record of this process, which must have locked the spool.
 pub fn write(home: &Home, socket: &Path) -> io::Result<()> {
     let record = SpoolRecord {
         host: host(),
@@ -38,7 +41,7 @@ pub fn write(home: &Home, socket: &Path) -> io::Result<()> {
     filesystem::replace(&home.record(), &serde_json::to_vec_pretty(&record)?, 0o644)
 }
 
-/// Removes the record at an orderly exit.
+/// Removes the record. Called when the daemon exits normally.
 pub fn erase(home: &Home) {
     let _ = std::fs::remove_file(home.record());
 }
@@ -50,7 +53,8 @@ pub fn host() -> String {
         .unwrap_or_else(|_| "localhost".into())
 }
 
-/// The identity of this host, unique even among hosts of the same name.
+/// The identity of this host: the machine id, else the host's name. Machine ids differ even if
+/// hosts have the same name.
 pub fn machine() -> String {
     let test = if cfg!(debug_assertions) {
         crate::sys::env::text("LANAI_TEST_MACHINE")

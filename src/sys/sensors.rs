@@ -1,11 +1,11 @@
-//! The hardware available to this process.
+//! The hardware of this host, and the part of it that this process may use.
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The processors this process may use, by the host's numbers.
+/// The numbers of the host's processors that this process may use.
 pub fn processors() -> Vec<u16> {
     match sched_getaffinity(Pid::from_raw(0)) {
         Ok(set) => (0..CpuSet::count())
@@ -27,7 +27,8 @@ pub fn host_processors() -> u32 {
         .max(1)
 }
 
-/// The cgroups' CPU quota in processors, rounded up; None without a limit.
+/// The lowest CPU quota of this process's cgroup and its ancestors, in processors, rounded up. None
+/// without a quota.
 pub fn quota() -> Option<u32> {
     let unified = limits("cgroup2", "cpu.max").into_iter().filter_map(|text| {
         let (quota, period) = text.split_once(' ')?;
@@ -56,7 +57,8 @@ fn processors_of(quota: i64, period: i64) -> Option<u32> {
     u32::try_from(quota.div_ceil(period)).ok().map(|n| n.max(1))
 }
 
-/// Memory in kilobytes: the host's, or the cgroups' limit if lower.
+/// Memory in kilobytes: the memory of the host, or the lowest limit of this process's cgroup and
+/// its ancestors if that is lower.
 pub fn memory_kb() -> u64 {
     let files = limits("cgroup2", "memory.max")
         .into_iter()
@@ -69,11 +71,11 @@ pub fn memory_kb() -> u64 {
     allowed.map_or(total, |kb| kb.min(total))
 }
 
-/// Memory in use in kilobytes, without pages of files that can be dropped. None if unknown.
+/// Memory in use in kilobytes, without file pages that the kernel can drop. None if unknown.
 pub fn memory_in_use_kb() -> Option<u64> {
     let (total, free) = (meminfo("MemTotal")?, meminfo("MemAvailable")?);
     let host = total.saturating_sub(free);
-    // A container may have less memory than the host; use by others does not count then.
+    // In a container with less memory than the host, only memory used in the container counts.
     if memory_kb() < total {
         group_memory_kb().or(Some(host))
     } else {
@@ -96,7 +98,7 @@ fn first_load(text: &str) -> Option<u32> {
     (load.is_finite() && load >= 0.0).then(|| (load * 1000.0).round() as u32)
 }
 
-/// A line of `/proc/meminfo`, in kilobytes.
+/// The value of the line `name` in `/proc/meminfo`, in kilobytes.
 fn meminfo(name: &str) -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let line = info
@@ -105,7 +107,8 @@ fn meminfo(name: &str) -> Option<u64> {
     line?.split_whitespace().next()?.parse().ok()
 }
 
-/// Memory in use, in kilobytes, in the cgroup with the lowest limit.
+/// Memory in use in kilobytes, in the cgroup with the lowest limit: this process's cgroup or one of
+/// its ancestors.
 fn group_memory_kb() -> Option<u64> {
     let unified = tightest_memory_kb("cgroup2", "memory.max", "memory.current");
     unified
@@ -118,7 +121,7 @@ fn tightest_memory_kb(kind: &str, limit: &str, usage: &str) -> Option<u64> {
         .filter_map(|folder| Some((number_in(&folder.join(limit))?, folder)));
     let (_, group) = bounds.min()?;
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    // Pages of files that no process has used lately can be dropped.
+    // The kernel can drop file pages that no process has used lately.
     let droppable = counter(&stat, "total_inactive_file")
         .or_else(|| counter(&stat, "inactive_file"))
         .unwrap_or(0);
@@ -139,7 +142,7 @@ pub fn has_amd_gpus() -> bool {
     nvidia_gpus().is_empty() && amd_gpus() > 0
 }
 
-/// The host's GPUs by number.
+/// The numbers of the host's GPUs.
 pub fn gpus() -> Vec<u16> {
     let numbers = nvidia_gpus();
     if numbers.is_empty() {
@@ -162,7 +165,8 @@ fn nvidia_gpus() -> Vec<u16> {
     numbers
 }
 
-/// Number of compute nodes with SIMD units in the AMD driver's topology, which also lists CPUs.
+/// The number of AMD GPUs: devices with SIMD units in the topology of the AMD driver, which also
+/// lists CPUs.
 fn amd_gpus() -> u16 {
     let nodes = fs::read_dir("/sys/class/kfd/kfd/topology/nodes")
         .into_iter()
@@ -195,8 +199,8 @@ pub fn short_host_name() -> String {
     }
 }
 
-/// The contents of the file `name` in this process's cgroup and its ancestors. `kind` is `cgroup2`
-/// or a controller of version 1.
+/// The contents of the file `name` in this process's cgroup and the ancestors of that cgroup.
+/// `kind` is `cgroup2` for cgroups of version 2, or a controller of version 1.
 fn limits(kind: &str, name: &str) -> Vec<String> {
     folders(kind)
         .into_iter()
@@ -204,7 +208,7 @@ fn limits(kind: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// The directories of this process's cgroup and its ancestors.
+/// The directories of this process's cgroup and the ancestors of that cgroup.
 fn folders(kind: &str) -> Vec<PathBuf> {
     let Some(folder) = group(kind) else {
         return Vec::new();
@@ -230,7 +234,7 @@ fn group(kind: &str) -> Option<PathBuf> {
     let inside = Path::new("/sys/fs/cgroup")
         .join(kind)
         .join(group.trim_start_matches('/'));
-    // A container sees its own cgroup as the root of the mount.
+    // In a container, the root of the mount is the cgroup of the container.
     Some(if inside.exists() {
         inside
     } else {
@@ -243,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_counts_as_whole_processors() {
+    fn a_quota_is_rounded_up_to_whole_processors() {
         assert_eq!(processors_of(150_000, 100_000), Some(2));
         assert_eq!(processors_of(50_000, 100_000), Some(1));
         assert_eq!(processors_of(-1, 100_000), None);
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn some_memory_is_in_use_and_not_all() {
+    fn memory_in_use_is_above_zero_and_below_the_total() {
         let used = memory_in_use_kb().unwrap();
         assert!(used > 0 && used < meminfo("MemTotal").unwrap());
         assert!(load().is_some() && swap_in_use_kb().is_some());

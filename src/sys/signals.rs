@@ -1,11 +1,11 @@
-//! Signals to a daemon, read from a descriptor.
+//! Signals to a daemon, which it reads from a descriptor.
 
 use super::process::{self, Reaped};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Requests that a daemon received by signals.
+/// Requests that a daemon has received as signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignalRequests {
     /// SIGTERM or SIGINT: exit.
@@ -36,8 +36,8 @@ impl Signals {
         })
     }
 
-    /// The requests since the last call. Children are reaped where they are started; only as a
-    /// container's first process it also reaps orphans.
+    /// The requests since the last call. If this process is the first process of a container, also
+    /// reaps orphans. Other children must be reaped by the code that started them.
     pub fn take(&mut self) -> SignalRequests {
         let mut requests = SignalRequests::default();
         while let Ok(Some(signal)) = self.descriptor.read_signal() {

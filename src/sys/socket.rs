@@ -1,7 +1,7 @@
 //! Unix sockets at paths of any length.
 //!
-//! A socket address holds 107 bytes of path. Longer paths use `/proc/self/fd/N/name`, where N is
-//! the opened directory.
+//! A socket address has space for a path of 107 bytes. For longer paths, this module opens the
+//! directory and uses `/proc/self/fd/N/name`, where N is the descriptor of the directory.
 
 use super::{env, fault};
 use nix::fcntl::{OFlag, open};
@@ -15,38 +15,40 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// The first inherited descriptor in systemd's protocol.
-const FIRST_GIVEN: i32 = 3;
+/// The number of the first descriptor that systemd passes to a service.
+const FIRST_INHERITED: i32 = 3;
 /// Maximum length of a path in a socket address.
 const MAX_PATH: usize = 107;
 
-/// Listens at `path` with this mode, replacing an existing socket.
+/// Listens at a socket `path` with the file mode `mode`. Replaces an existing socket.
 pub fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
     fault::point("socket.bind")?;
-    let (_folder, short) = reachable(path)?;
-    let beside = short.with_file_name(format!(
+    let (_folder, short) = short_path(path)?;
+    let temporary = short.with_file_name(format!(
         ".{}.{}",
         name(path)?.to_string_lossy(),
         std::process::id()
     ));
-    let _ = std::fs::remove_file(&beside);
-    let listener = UnixListener::bind(&beside)?;
-    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode))?;
-    // Renamed into place, so that it never has another mode and is never missing.
-    std::fs::rename(&beside, &short)?;
+    let _ = std::fs::remove_file(&temporary);
+    let listener = UnixListener::bind(&temporary)?;
+    std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(mode))?;
+    // Rename the socket when it has its mode. So `path` never has another mode and is never
+    // missing.
+    std::fs::rename(&temporary, &short)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// The listening socket that this process inherited (systemd's `LISTEN_FDS`), if any. Call it once:
-/// the caller owns the descriptor.
+/// The listening socket that this process has inherited from systemd (`LISTEN_FDS`), if any. Call
+/// this only once, because the caller owns the descriptor.
 pub fn given() -> io::Result<Option<UnixListener>> {
-    let ours = env::text("LISTEN_PID").is_some_and(|pid| pid == std::process::id().to_string());
-    if !ours || env::text("LISTEN_FDS").is_none_or(|count| count != "1") {
+    let is_for_us =
+        env::text("LISTEN_PID").is_some_and(|pid| pid == std::process::id().to_string());
+    if !is_for_us || env::text("LISTEN_FDS").is_none_or(|count| count != "1") {
         return Ok(None);
     }
-    // SAFETY: by the protocol the variables promise that this descriptor is open and ours.
-    let listener = unsafe { UnixListener::from_raw_fd(FIRST_GIVEN) };
+    // SAFETY: by systemd's protocol, this descriptor is open and belongs to this process.
+    let listener = unsafe { UnixListener::from_raw_fd(FIRST_INHERITED) };
     nix::fcntl::fcntl(
         &listener,
         nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
@@ -58,23 +60,24 @@ pub fn given() -> io::Result<Option<UnixListener>> {
 /// Connects to the socket at `path`.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     fault::point("socket.connect")?;
-    let (_folder, short) = reachable(path)?;
+    let (_folder, short) = short_path(path)?;
     UnixStream::connect(short)
 }
 
-/// Connects to the socket at `path` without blocking: a listener with a full queue refuses.
+/// Connects to the socket at `path` without blocking. Fails if the queue of the listener is full.
 pub fn connect_nonblocking(path: &Path) -> io::Result<UnixStream> {
     fault::point("socket.connect")?;
-    let (_folder, short) = reachable(path)?;
+    let (_folder, short) = short_path(path)?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = nix::sys::socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     nix::sys::socket::connect(socket.as_raw_fd(), &UnixAddr::new(&short)?)?;
     Ok(UnixStream::from(socket))
 }
 
-/// A short enough path to the same socket, valid while the directory is held open.
-fn reachable(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
-    // Leaves space for the temporary name in `bind`.
+/// A path to the socket `path` that fits in an address. If a descriptor is returned, the path is
+/// only valid while the descriptor is open.
+fn short_path(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
+    // The temporary name in `bind` is up to 16 bytes longer.
     if path.as_os_str().len() + 16 <= MAX_PATH {
         return Ok((None, path.to_path_buf()));
     }
@@ -93,7 +96,10 @@ fn name(path: &Path) -> io::Result<&OsStr> {
     name.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("{}: the name of a socket has 1 to 63 bytes", path.display()),
+            format!(
+                "{}: the file name of a socket must have 1 to 63 bytes",
+                path.display()
+            ),
         )
     })
 }
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_of_any_length_can_be_bound_and_reached() {
+    fn sockets_at_short_and_long_paths_accept_connections() {
         let folder = tempfile::tempdir().unwrap();
         let deep = folder.path().join("x".repeat(200));
         std::fs::create_dir(&deep).unwrap();

@@ -1,4 +1,4 @@
-//! Terminals: pseudo terminals of jobs, and the user's own terminal.
+//! Terminals: pseudo terminals of jobs, and the terminal of the user who runs a command.
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::libc;
@@ -10,17 +10,17 @@ use std::io::{self, stdin};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// The size of a window, in characters.
+/// The window size of a terminal, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalSize {
-    /// Its height.
+    /// The number of rows.
     pub rows: u16,
-    /// Its width.
+    /// The number of columns.
     pub columns: u16,
 }
 
 impl TerminalSize {
-    /// The size assumed for a terminal without one.
+    /// The size that is assumed for a terminal that reports no size.
     pub const USUAL: TerminalSize = TerminalSize {
         rows: 24,
         columns: 80,
@@ -30,13 +30,14 @@ impl TerminalSize {
 /// Both ends of a pseudo terminal.
 #[derive(Debug)]
 pub struct Pair {
-    /// The master end, which reads output and writes input. Nonblocking.
+    /// The nonblocking master end, from which the output of programs is read and to which their
+    /// input is written.
     pub keyboard: OwnedFd,
-    /// The slave end, the terminal of programs.
+    /// The slave end, which programs use as their terminal.
     pub screen: OwnedFd,
 }
 
-/// Creates a pseudo terminal; its device is given to `owner`, if set.
+/// Creates a pseudo terminal. The terminal device belongs to `owner`, if given.
 pub fn pair(owner: Option<u32>) -> io::Result<Pair> {
     let made = openpty(None, None)?;
     for end in [&made.master, &made.slave] {
@@ -52,10 +53,10 @@ pub fn pair(owner: Option<u32>) -> io::Result<Pair> {
     })
 }
 
-/// Makes `screen` the controlling terminal of this process, which must lead a session without one,
-/// and its standard input, output and error.
+/// Makes `screen` the controlling terminal and the standard input, output and error of this
+/// process. This process must lead a session without a controlling terminal.
 pub fn attach_standard_streams(screen: BorrowedFd) -> io::Result<()> {
-    // SAFETY: a plain number goes in.
+    // SAFETY: the arguments are numbers.
     if unsafe { libc::ioctl(screen.as_raw_fd(), libc::TIOCSCTTY, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -64,7 +65,7 @@ pub fn attach_standard_streams(screen: BorrowedFd) -> io::Result<()> {
     Ok(dup2_stderr(screen)?)
 }
 
-/// The window size of a terminal; None if it is no terminal or has no size.
+/// The window size of a terminal. None if `terminal` is not a terminal or reports no size.
 pub fn window(terminal: impl AsFd) -> Option<TerminalSize> {
     let mut size = libc::winsize {
         ws_row: 0,
@@ -87,7 +88,7 @@ pub fn window(terminal: impl AsFd) -> Option<TerminalSize> {
     (result == 0 && window.rows > 0 && window.columns > 0).then_some(window)
 }
 
-/// Sets the window size of a terminal; its foreground programs are notified of a change.
+/// Sets the window size of a terminal. The kernel notifies the foreground programs of a change.
 pub fn set_window(terminal: impl AsFd, window: TerminalSize) {
     let size = libc::winsize {
         ws_row: window.rows,
@@ -105,19 +106,19 @@ pub fn set_window(terminal: impl AsFd, window: TerminalSize) {
     };
 }
 
-/// The modes of the user's terminal before it was made raw.
+/// The modes that the user's terminal had before it was made raw.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// While this exists, every key is passed to the program unchanged. The terminal is restored
-/// however the program ends, unless it is killed.
+/// Raw mode of the user's terminal: while this value exists, every key is passed to the program
+/// unchanged. The modes of the terminal are restored when the value is dropped and at a panic.
 #[derive(Debug)]
 pub struct Raw(());
 
 impl Raw {
-    /// Makes standard input raw.
+    /// Makes the terminal at standard input raw.
     pub fn enter() -> io::Result<Raw> {
         static HOOK: Once = Once::new();
-        // A release build does not unwind, so a panic drops nothing.
+        // In a release build, a panic does not drop values, so it must restore the terminal.
         HOOK.call_once(|| {
             let next = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
@@ -132,7 +133,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Makes it raw again, after another program has used it.
+    /// Makes the terminal raw again after another program has used it.
     pub fn renew(&self) {
         let before = BEFORE
             .lock()

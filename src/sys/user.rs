@@ -1,4 +1,4 @@
-//! User accounts of this host, and changing to one.
+//! User accounts of this host, and changing the user of this process.
 
 use super::keyring;
 use nix::libc;
@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The expiry of a shadow entry without one.
+/// The expiry day in the shadow entry of an account that does not expire.
 const NEVER: i64 = -1;
 /// Maximum size of a shadow entry, in bytes.
 const LARGEST_ENTRY: usize = 1 << 20;
@@ -45,13 +45,13 @@ impl UserAccount {
     }
 }
 
-/// The account of this name, if there is one.
+/// The account with this name, if there is one.
 pub fn named(name: &str) -> io::Result<Option<UserAccount>> {
     Ok(User::from_name(name)?.map(UserAccount::of))
 }
 
-/// The account of this process. Without account data (a container started with a bare uid) it comes
-/// from the environment.
+/// The account of this process. If its uid has no account, as in some containers, the account is
+/// built from environment variables.
 pub fn own() -> UserAccount {
     let uid = Uid::effective();
     if let Ok(Some(user)) = User::from_uid(uid) {
@@ -70,13 +70,13 @@ pub fn own() -> UserAccount {
     }
 }
 
-/// The day on which an account expires, in days since 1970. None if it does not expire or has no
-/// shadow entry. A locked password is ignored. Only root can read this.
+/// The day on which an account expires, in days since 1970. None if the account does not expire or
+/// has no shadow entry. A locked password is ignored. Fails unless this process runs as root.
 pub fn expiry(name: &str) -> io::Result<Option<i64>> {
     let name = CString::new(name)?;
     let mut buffer: Vec<libc::c_char> = vec![0; 1024];
     loop {
-        // SAFETY: all zero is a valid value of this plain C struct.
+        // SAFETY: zero bytes are a valid value of this C struct.
         let mut entry: libc::spwd = unsafe { std::mem::zeroed() };
         let mut found = std::ptr::null_mut();
         let (space, size) = (buffer.as_mut_ptr(), buffer.len());
@@ -88,16 +88,16 @@ pub fn expiry(name: &str) -> io::Result<Option<i64>> {
             0 if found.is_null() => return Ok(None),
             0 => return Ok(Some(entry.sp_expire).filter(|&day| day != NEVER)),
             libc::ERANGE if size < LARGEST_ENTRY => buffer.resize(size * 2, 0),
-            // No shadow file, or no entry in it.
+            // There is no shadow file, or no entry for this account.
             libc::ENOENT => return Ok(None),
             error => return Err(io::Error::from_raw_os_error(error)),
         }
     }
 }
 
-/// Why this login shell permits no login; None if it does: it is not in `/etc/shells`, or a program
-/// that refuses logins.
-pub fn shell_fault(shell: &Path) -> Option<&'static str> {
+/// Why a login shell does not permit logins: it is not in `/etc/shells`, or is a program that
+/// refuses logins. None if the shell permits logins.
+pub fn login_shell_fault(shell: &Path) -> Option<&'static str> {
     let listed = std::fs::read_to_string("/etc/shells").ok();
     fault_of(shell, listed.as_deref())
 }
@@ -109,7 +109,7 @@ fn fault_of(shell: &Path, listed: Option<&str>) -> Option<&'static str> {
     {
         return Some("does not permit logins");
     }
-    // The same file may be listed under another path: /bin is often a link to /usr/bin.
+    // The shell may be listed with another path: /bin is often a link to /usr/bin.
     let shell = real(shell);
     let mut shells = listed?
         .lines()
@@ -137,7 +137,8 @@ pub fn groups(account: &UserAccount) -> io::Result<Vec<Gid>> {
     Ok(getgrouplist(&name, Gid::from_raw(account.gid))?)
 }
 
-/// The gid of the group of this name, if it exists and the account is a member.
+/// The gid of the group with this name. None if the group does not exist or the account is not a
+/// member.
 pub fn group_of(account: &UserAccount, name: &str) -> io::Result<Option<u32>> {
     let Some(group) = Group::from_name(name)? else {
         return Ok(None);
@@ -146,7 +147,7 @@ pub fn group_of(account: &UserAccount, name: &str) -> io::Result<Option<u32>> {
     Ok(member.then_some(group.gid.as_raw()))
 }
 
-/// The gid of the group of this name, if it exists.
+/// The gid of the group with this name, if it exists.
 pub fn group_number(name: &str) -> Option<u32> {
     Group::from_name(name)
         .ok()
@@ -154,7 +155,7 @@ pub fn group_number(name: &str) -> Option<u32> {
         .map(|group| group.gid.as_raw())
 }
 
-/// The name of the group with this gid, or the gid if it has none.
+/// The name of the group with this gid, or the gid as text if there is no such group.
 pub fn group_name(gid: u32) -> String {
     Group::from_gid(Gid::from_raw(gid))
         .ok()
@@ -162,12 +163,13 @@ pub fn group_name(gid: u32) -> String {
         .map_or_else(|| gid.to_string(), |group| group.name)
 }
 
-/// Whether this process may take this group: root may take any, other users only their current one.
+/// Whether this process may set this group as its group: root may set any group, other users only
+/// their current group.
 pub fn may_take_group(gid: u32) -> bool {
     effective() == 0 || Gid::effective().as_raw() == gid
 }
 
-/// Takes a group without becoming another user.
+/// Sets the group of this process. Does not change the user.
 pub fn take_group(gid: u32) -> io::Result<()> {
     let gid = Gid::from_raw(gid);
     if Gid::effective() == gid {
@@ -177,11 +179,12 @@ pub fn take_group(gid: u32) -> io::Result<()> {
     }
 }
 
-/// Drops root privileges permanently: a new session keyring, then groups, group and user in this
-/// order, and no new privileges. Every process that runs for a user calls this. It does not
-/// allocate.
+/// Changes this process from root to a user permanently. Also joins a new session keyring, and
+/// prevents new privileges (such as those of setuid programs). Every process that runs for a user
+/// calls this. This function does not allocate memory.
 pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
-    // Charged to root, so that no user's key quota can prevent it.
+    // Join a keyring while still root: it counts for root's key quota, so a used-up quota of the
+    // user cannot prevent it.
     keyring::join_session()?;
     setgroups(groups)?;
     setgid(Gid::from_raw(account.gid))?;
@@ -193,8 +196,8 @@ pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
     Ok(prctl::set_no_new_privs()?)
 }
 
-/// Gives the process a session keyring owned by its user, with the user's keyring linked, as a
-/// login does. If the user's key quota is used up, it keeps the empty one owned by root.
+/// Gives this process a session keyring that its user owns, and links the user's keyring to it, as
+/// at a login. If the user's key quota is used up, the process keeps its current keyring.
 fn own_session_keyring() {
     let _ = keyring::join_session();
     let _ = keyring::link_user();
@@ -205,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_account_of_root_is_known_and_a_missing_one_is_not() {
+    fn accounts_are_found_by_name_and_the_own_account_by_uid() {
         assert_eq!(named("root").unwrap().unwrap().uid, 0);
         assert_eq!(named("no-such-user-here").unwrap(), None);
         assert_eq!(own().uid, effective());
@@ -227,12 +230,12 @@ mod tests {
         assert_eq!(
             fault_of(Path::new("/usr/bin/env"), None),
             None,
-            "no /etc/shells"
+            "without /etc/shells, every shell is permitted"
         );
     }
 
     #[test]
-    fn an_account_without_an_entry_does_not_expire() {
+    fn root_and_an_account_without_a_shadow_entry_do_not_expire() {
         if effective() == 0 {
             assert_eq!(expiry("no-such-user-here").unwrap(), None);
             assert_eq!(expiry("root").unwrap(), None);

@@ -1,4 +1,4 @@
-//! Time zones: this machine's own and UTC.
+//! Time zones: the zone of this host and UTC.
 
 use crate::model::reservation::recurrence::Zone;
 use crate::model::time::Wall;
@@ -11,13 +11,13 @@ const UTC: [&str; 6] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"]
 /// A supported time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownZone {
-    /// The machine's own zone.
+    /// The zone of this host.
     Own,
     /// UTC.
     Utc,
 }
 
-/// The zone of this name, if it is supported.
+/// The zone with this name; None if the zone is not supported.
 pub fn named(name: &str) -> Option<KnownZone> {
     let name = name.trim_start_matches(':');
     if UTC.iter().any(|utc| utc.eq_ignore_ascii_case(name)) {
@@ -26,7 +26,8 @@ pub fn named(name: &str) -> Option<KnownZone> {
     (own_name() == name).then_some(KnownZone::Own)
 }
 
-/// The name of the machine's own zone: from `TZ`, else from the link `/etc/localtime`.
+/// The name of this host's zone: from the variable `TZ`, else from the link `/etc/localtime`, else
+/// UTC.
 pub fn own_name() -> String {
     match super::env::text("TZ") {
         Some(name) if !name.is_empty() => name.trim_start_matches(':').to_string(),
@@ -60,7 +61,7 @@ impl Zone for KnownZone {
 fn moment<Z: TimeZone>(civil: NaiveDateTime, zone: &Z) -> Wall {
     let mut found = zone.from_local_datetime(&civil).earliest();
     if found.is_none() {
-        // A time that the clock skips in spring is moved one hour later.
+        // If the clock skips this time in spring, use the time one hour later.
         let later = civil.checked_add_signed(TimeDelta::hours(1));
         found = later.and_then(|later| zone.from_local_datetime(&later).earliest());
     }
@@ -72,14 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn utc_has_several_names_and_other_zones_are_unsupported() {
+    fn utc_and_the_zone_of_this_host_are_supported() {
         assert_eq!(named("Etc/UTC"), Some(KnownZone::Utc));
         assert_eq!(named("Nowhere/Atlantis"), None);
         assert!(named(&own_name()).is_some());
     }
 
     #[test]
-    fn wall_and_civil_time_convert_back() {
+    fn conversion_to_civil_time_can_be_reversed() {
         for zone in [KnownZone::Own, KnownZone::Utc] {
             assert_eq!(
                 zone.civil(Wall(1_795_000_000))

@@ -1,7 +1,7 @@
 //! Error messages and exit statuses of the commands.
 //!
-//! Scripts match these lines and numbers (`<command>: <text>`, a PBS error number mod 256), so they
-//! are defined only here.
+//! Scripts depend on the messages (`<command>: <text>`) and on the exit statuses, which are usually
+//! PBS error numbers modulo 256. So both are defined only in this module.
 
 use super::installation;
 use super::operand::Operand;
@@ -15,29 +15,29 @@ use std::process::ExitCode;
 /// The exit status for a wrong command line.
 pub const USAGE: u8 = 2;
 
-/// The error number of PBS clients when no server answers: 15010, mod 256.
+/// The exit status if no server responds: PBS's error number 15010 modulo 256.
 pub const NO_SERVER: u8 = 162;
 
-/// The exit status for an unknown host: 15008, mod 256.
+/// The exit status for an unknown host: PBS's error number 15008 modulo 256.
 const UNKNOWN_HOST: u8 = 160;
 
 /// An error message and an exit status of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The message without the command's name; empty prints nothing.
+    /// The message without the command's name. If empty, nothing is printed.
     pub text: String,
     /// Whether the command's usage is printed after the message.
     pub usage: bool,
     /// The exit status.
     pub code: u8,
-    /// The server is unreachable or unknown; each command has its own message for this.
+    /// Set if the server is unreachable or unknown. The message for this differs by command.
     pub away: Option<UnreachableServer>,
     /// The requested job, if it is unknown to this server.
     pub unknown: Option<JobId>,
 }
 
 impl Failure {
-    /// A failure that prints `<command>: <text>`, with this exit status.
+    /// A failure that prints `<command>: <text>`, with exit status `code`.
     pub fn new(code: u8, text: impl Into<String>) -> Failure {
         Failure {
             text: text.into(),
@@ -59,12 +59,12 @@ impl Failure {
         }
     }
 
-    /// A failure that prints nothing, with this exit status.
+    /// A failure that prints nothing, with exit status `code`.
     pub fn silent(code: u8) -> Failure {
         Failure::new(code, "")
     }
 
-    /// The failure for a server that does not answer; `why` is the cause.
+    /// The failure for a server that does not respond for the reason `why`.
     pub fn server_unreachable(why: &str) -> Failure {
         let text = format!("cannot connect to server: {why} (errno=15010)");
         Failure {
@@ -82,9 +82,9 @@ impl Failure {
         }
     }
 
-    /// The failure for a refused request about job `id` (displayed as `12.head`). As in PBS, the
-    /// message ends with the job id, with two exceptions: a message about a node names the node,
-    /// and `Job has finished` has no id except in `qdel`.
+    /// The failure for a refused request about the job `id`, such as `12.head`. As in PBS, the
+    /// message ends with the job id, with two exceptions: a message about a node contains the
+    /// node's name instead, and `Job has finished` contains no id except in `qdel`.
     pub fn of_job(command: &str, refusal: &Refusal, id: &str) -> Failure {
         if let Some(failure) = illegal_priority(refusal) {
             return failure;
@@ -110,7 +110,7 @@ impl Failure {
     }
 
     /// Prints the failure on standard error and returns the exit status. `usage` returns the
-    /// definition of the command.
+    /// definition of the command's options.
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
         // PBS prints no blank before a text that begins with a tab.
         let blank = if self.text.starts_with('\t') { "" } else { " " };
@@ -130,7 +130,7 @@ impl Failure {
     }
 }
 
-/// Prints notes on standard error that are not failures.
+/// Prints notes, which are not failures, on standard error.
 pub fn print_notes(command: &str, notes: &[String]) {
     let message: String = notes
         .iter()
@@ -155,8 +155,8 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// The failure for an illegal priority. PBS checks it in the client; here only the server has the
-/// legal range.
+/// The failure for an illegal priority, with the message of PBS's qsub. In Lanai, only the server
+/// has the legal range and can check the priority.
 fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
     (*refusal == Refusal::illegal_value(Refusal::PRIORITY))
         .then(|| Failure::usage("illegal -p value"))
@@ -171,7 +171,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// A closed pipe (`qstat | head`) is not a failure.
+/// Converts an error. A closed pipe (`qstat | head`) becomes exit status 0 without a message.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
@@ -193,7 +193,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Runs the body of a command. Its result is the exit status; a failure is printed first.
+/// Runs the body of a command and returns the exit status. Prints the message of a failure.
 pub fn run(
     name: &'static str,
     command: fn() -> clap::Command,
@@ -207,7 +207,7 @@ pub fn protocol_error() -> Failure {
     Failure::new(183, "Batch protocol error")
 }
 
-/// Writes to standard output and flushes.
+/// Writes text to standard output, and flushes it.
 pub fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_ref())?;
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_the_job_unless_it_has_finished() {
+    fn only_messages_of_qdel_contain_the_id_of_a_finished_job() {
         let text = |command, refusal| Failure::of_job(command, &refusal, "12.head").text;
         assert_eq!(
             text("qrls", Refusal::unknown_job()),

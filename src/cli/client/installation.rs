@@ -1,4 +1,4 @@
-//! The installation in use, and how to reach the user's other one.
+//! The installation in use, and hints how to use the user's other installation.
 //!
 //! A user may have jobs in a personal and in a shared installation. A command uses one of them: see
 //! [`Home::find`].
@@ -9,13 +9,13 @@ use crate::model::job_id::JobId;
 use crate::sys::home::Home;
 use crate::wire::message::{Detail, Question};
 
-/// The installation in use, as displayed to users.
+/// The installation in use, as text for users.
 pub fn current() -> Option<String> {
     Home::find().ok().map(|home| home.to_string())
 }
 
-/// A hint with the installation in use, the user's other one, and the shell command that selects
-/// the other. None if the user has no other installation.
+/// A hint with the installation in use, the user's other installation, and the shell command that
+/// selects the other installation. None if the user has no other installation.
 pub fn other() -> Option<String> {
     let (home, other) = this_and_other()?;
     Some(format!(
@@ -24,8 +24,8 @@ pub fn other() -> Option<String> {
     ))
 }
 
-/// A hint for a failure that the choice of installation may explain: no server answers, or the
-/// other installation has a job that is unknown here.
+/// A hint for a failure that the choice of installation may explain: no server responds, or the
+/// installation in use does not have a job that the other installation has.
 pub fn hint(away: Option<&UnreachableServer>, unknown: Option<JobId>) -> Option<String> {
     if let Some(UnreachableServer::Silent(_)) = away {
         return other();
@@ -46,7 +46,7 @@ fn this_and_other() -> Option<(Home, Home)> {
     Some((home, other))
 }
 
-/// True if an installation has a job with this id, or an array with its number.
+/// Whether an installation has a job with this id, or an array with the number of this id.
 fn has_job(home: &Home, job: JobId) -> bool {
     let question = Question::JobsById(vec![job, JobId::array(job.number)], Detail::Row);
     let answers = QuerySource::open(home).and_then(|mut source| source.ask(&question));

@@ -57,9 +57,9 @@ impl Server for LazySchedd {
     }
 }
 
-/// Applies `act` to every operand, in one request if there are several. Failures are printed in the
-/// order of the operands; the last one determines the exit status. Only a failure to communicate
-/// with the server ends the command early.
+/// Applies `act` to the jobs of all operands. Several jobs are sent in one request. Failures are
+/// printed in the order of the operands, and the last failure determines the exit status. Only a
+/// failure to communicate with the server ends the command early.
 pub fn act(
     command: &'static str,
     usage: fn() -> clap::Command,
@@ -116,7 +116,8 @@ fn report_outcome(
     Err(Failure::of_job(command, &refusal, &id))
 }
 
-/// The job of an operand. The outer result reports server errors, the inner one operand errors.
+/// The job of an operand. The outer error is a failure to reach the server. The inner error is a
+/// wrong operand.
 fn target(
     word: &OsString,
     server: &mut dyn Server,
@@ -125,7 +126,7 @@ fn target(
         Ok(operand) => operand,
         Err(failure) => return Ok(Err(failure)),
     };
-    let job = if operand.names_server() {
+    let job = if operand.has_server() {
         operand.job(&server.name()?)
     } else {
         operand.local()
@@ -133,7 +134,7 @@ fn target(
     let Some(job) = job else {
         return Ok(Err(operand.wrong_server(word)));
     };
-    let or_array = job == JobId::job(job.number) && !operand.names_server();
+    let or_array = job == JobId::job(job.number) && !operand.has_server();
     let only = operand.only();
     Ok(Ok((
         operand,
@@ -145,8 +146,8 @@ fn target(
     )))
 }
 
-/// The reply for one job: notes or a refusal. The outer failure means that communication with
-/// schedd failed; it is the last outcome.
+/// The outcome for a job. The inner result is the reply: notes or a refusal. The outer error means
+/// that communication with schedd failed; no further outcomes follow it.
 type JobOutcome = Result<Result<Vec<String>, Refusal>, Failure>;
 
 fn request(server: &mut dyn Server, act: &Act, jobs: &[BatchTarget]) -> Vec<JobOutcome> {
@@ -220,11 +221,12 @@ mod tests {
     use super::*;
     use clap::Command;
 
-    /// Has job 1 (accepts requests), job 2 (finished), and the array 3[].
+    /// A server with job 1 (which accepts requests), job 2 (finished) and the array 3[]. Records
+    /// all requests.
     #[derive(Default)]
-    struct Scripted(Vec<String>);
+    struct FakeServer(Vec<String>);
 
-    impl Scripted {
+    impl FakeServer {
         fn outcome(&mut self, job: JobId) -> Result<Vec<String>, Refusal> {
             self.0.push(job.to_string());
             match job.to_string().as_str() {
@@ -235,7 +237,7 @@ mod tests {
         }
     }
 
-    impl Server for Scripted {
+    impl Server for FakeServer {
         fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError> {
             Ok(match request {
                 ClientRequest::Shove(job) => self
@@ -260,9 +262,9 @@ mod tests {
         }
     }
 
-    fn acted(ids: &[&str]) -> (Result<u8, Failure>, String) {
+    fn run_qdel(ids: &[&str]) -> (Result<u8, Failure>, String) {
         let operands: Vec<OsString> = ids.iter().map(OsString::from).collect();
-        let mut server = Scripted::default();
+        let mut server = FakeServer::default();
         (
             act(
                 "qdel",
@@ -277,23 +279,26 @@ mod tests {
 
     #[test]
     fn every_operand_is_handled_and_the_last_failure_sets_the_exit_status() {
-        assert_eq!(acted(&["1"]), (Ok(0), "1".into()));
-        assert_eq!(acted(&["9.head", "2", "1"]), (Ok(35), "batch 9 2 1".into()));
+        assert_eq!(run_qdel(&["1"]), (Ok(0), "1".into()));
         assert_eq!(
-            acted(&["2", "9.head", "1.head\n"]),
+            run_qdel(&["9.head", "2", "1"]),
+            (Ok(35), "batch 9 2 1".into())
+        );
+        assert_eq!(
+            run_qdel(&["2", "9.head", "1.head\n"]),
             (Ok(153), "batch 2 9 1".into())
         );
-        assert_eq!(acted(&["1.other", "1"]), (Ok(1), "1".into()));
-        assert_eq!(acted(&["1@other", "1"]), (Ok(160), "1".into()));
-        assert_eq!(acted(&["2", "x"]), (Ok(1), "2".into()));
-        assert_eq!(acted(&["x", "1", "y", "1"]), (Ok(1), "batch 1 1".into()));
-        assert_eq!(acted(&[]).0, Err(Failure::usage("")));
+        assert_eq!(run_qdel(&["1.other", "1"]), (Ok(1), "1".into()));
+        assert_eq!(run_qdel(&["1@other", "1"]), (Ok(160), "1".into()));
+        assert_eq!(run_qdel(&["2", "x"]), (Ok(1), "2".into()));
+        assert_eq!(run_qdel(&["x", "1", "y", "1"]), (Ok(1), "batch 1 1".into()));
+        assert_eq!(run_qdel(&[]).0, Err(Failure::usage("")));
     }
 
     #[test]
     fn a_list_longer_than_a_batch_is_sent_in_parts() {
         let ids = vec!["1"; batch::LARGEST + 1];
-        let (code, calls) = acted(&ids);
+        let (code, calls) = run_qdel(&ids);
         assert_eq!(code, Ok(0));
         assert_eq!(
             (calls.matches("batch").count(), calls.matches('1').count()),
@@ -303,9 +308,9 @@ mod tests {
 
     #[test]
     fn a_bare_number_selects_the_array_if_no_such_job_exists() {
-        assert_eq!(acted(&["3"]), (Ok(0), "3 3[]".into()));
-        assert_eq!(acted(&["3.head"]), (Ok(153), "3".into()));
-        assert_eq!(acted(&["3[1]"]), (Ok(153), "3[1]".into()));
-        assert_eq!(acted(&["4"]), (Ok(153), "4 4[]".into()));
+        assert_eq!(run_qdel(&["3"]), (Ok(0), "3 3[]".into()));
+        assert_eq!(run_qdel(&["3.head"]), (Ok(153), "3".into()));
+        assert_eq!(run_qdel(&["3[1]"]), (Ok(153), "3[1]".into()));
+        assert_eq!(run_qdel(&["4"]), (Ok(153), "4 4[]".into()));
     }
 }

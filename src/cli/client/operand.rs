@@ -9,19 +9,19 @@ use std::ffi::OsStr;
 /// A job id from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// `12`; `12[3]`; `12[]`, also for a range of subjobs.
+    /// The id without the server. For a range of subjobs, the id of the array: `12[]`.
     id: JobId,
     /// The subjobs selected by a range such as `12[1-5:2]`.
     only: Option<Indices>,
-    /// The server after `.` or `@`; if both are given, the one after `@`.
+    /// The server after `@`, else the server after `.`, if given.
     server: Option<String>,
     /// True if the server follows an `@`.
     is_at: bool,
 }
 
 impl Operand {
-    /// Parses an id; trailing newlines are ignored. Anything else fails with `illegally formed job
-    /// identifier`, exit status 1.
+    /// Parses an id. Trailing newlines are ignored. Other text fails with the message `illegally
+    /// formed job identifier` and exit status 1.
     pub fn parse(text: &OsStr) -> Result<Operand, Failure> {
         let shown = text.to_string_lossy();
         Operand::read(shown.trim_end_matches(['\n', '\r']))
@@ -50,12 +50,12 @@ impl Operand {
         self.only
     }
 
-    /// True if the id names a server, which must then be compared with the one that answers.
-    pub fn names_server(&self) -> bool {
+    /// True if the id contains a server. Then the caller must use [`Operand::job`] to check it.
+    pub fn has_server(&self) -> bool {
         self.server.is_some()
     }
 
-    /// The job at `server`; None if the id names another server.
+    /// The id without the server; None if the id contains a server other than `server`.
     pub fn job(&self, server: &str) -> Option<JobId> {
         let is_here = self
             .server
@@ -64,8 +64,9 @@ impl Operand {
         is_here.then_some(self.id)
     }
 
-    /// The failure for an id that names another server; `word` is the id as given. After a `.` the
-    /// id is malformed; after an `@` the host is unknown.
+    /// The failure for an id with another server, which is `word` on the command line. If the
+    /// server follows `.`, the message is that the id is malformed; if it follows `@`, that the
+    /// host is unknown.
     pub fn wrong_server(&self, word: &OsStr) -> Failure {
         match &self.server {
             Some(host) if self.is_at => Failure::unknown_host(host),
@@ -82,12 +83,12 @@ impl Operand {
         }
     }
 
-    /// The job id; None if it names a server.
+    /// The id; None if it contains a server.
     pub fn local(&self) -> Option<JobId> {
         self.server.is_none().then_some(self.id)
     }
 
-    /// The id without its server.
+    /// The id without the server, as text.
     pub fn short(&self) -> String {
         match self.only {
             None => self.id.to_string(),
@@ -95,12 +96,13 @@ impl Operand {
         }
     }
 
-    /// The id with the name of `server`, which the caller has matched to the id.
+    /// The id with `server`, as text. The caller must have checked that the id belongs to `server`.
     pub fn full_on(&self, server: &str) -> String {
         format!("{}.{server}", self.short())
     }
 
-    /// The full id, as displayed in messages: `12.head`. `server` is used if the id names none.
+    /// The full id as text for messages, such as `12.head`. `server` is used if the id contains no
+    /// server.
     pub fn full(&self, server: &str) -> String {
         format!(
             "{}.{}",
@@ -110,7 +112,8 @@ impl Operand {
     }
 }
 
-/// Splits text from server; None if the server is empty or has an illegal character.
+/// Splits an id at `separator` from its server. None if the server is empty or has an illegal
+/// character.
 fn split_server(text: &str, separator: char) -> Option<(&str, Option<String>)> {
     match text.split_once(separator) {
         None => Some((text, None)),
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_of_an_id_mean_the_same_job() {
+    fn all_forms_of_an_id_select_the_same_job() {
         for text in [
             "12",
             "12.head",

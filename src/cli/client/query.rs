@@ -1,4 +1,5 @@
-//! Queries of commands that only read: to a [`QuerySource`], or in tests to sample records.
+//! Queries of commands that change nothing. Answers come from a [`QuerySource`], or in tests from
+//! sample records.
 
 use super::exit::Failure;
 use super::source::{Answers, QuerySource};
@@ -6,26 +7,27 @@ use crate::sys::home::Home;
 use crate::wire::client::Continue;
 use crate::wire::message::{ClientAnswer, Question};
 
-/// Answers a question.
+/// A function that answers a question.
 pub type Ask<'a> = dyn FnMut(&Question) -> Result<Answers, Failure> + 'a;
 
-/// Receives a part of an answer; the server's facts are the first part.
+/// A function that receives a part of an answer. The first part contains the server facts.
 pub type TakePart<'a> = dyn FnMut(ClientAnswer) -> Result<(), Failure> + 'a;
 
-/// Answers a question part by part, with only one part in memory. An error from the receiver ends
-/// the answer and is returned.
+/// A function that answers a question and passes the parts of the answer to a receiver, so that
+/// only a part of the answer is in memory. An error of the receiver ends the answer and is
+/// returned.
 pub type Feed<'a> = dyn FnMut(&Question, &mut TakePart) -> Result<(), Failure> + 'a;
 
-/// The result of a reading command: its output and its failures.
+/// The result of a command that changes nothing.
 #[derive(Debug, Default)]
 pub struct CommandOutput {
-    /// For standard output.
+    /// The text for standard output.
     pub out: Vec<u8>,
-    /// For standard error, in this order; the last one determines the exit status.
+    /// The failures for standard error, in this order. The last failure determines the exit status.
     pub failures: Vec<Failure>,
 }
 
-/// Queries this installation part by part. `failure` turns an error text into a failure.
+/// Returns a [`Feed`] of this installation. `failure` converts the text of an error to a failure.
 pub fn feed(
     failure: fn(&str) -> Failure,
 ) -> Result<impl FnMut(&Question, &mut TakePart) -> Result<(), Failure>, Failure> {
@@ -49,7 +51,7 @@ pub fn feed(
     })
 }
 
-/// Queries this installation for whole answers; `failure` as for [`feed`].
+/// Returns an [`Ask`] of this installation. `failure` converts the text of an error to a failure.
 pub fn source(
     failure: fn(&str) -> Failure,
 ) -> Result<impl FnMut(&Question) -> Result<Answers, Failure>, Failure> {
@@ -57,7 +59,7 @@ pub fn source(
     Ok(move |question: &Question| whole(&mut feed)(question))
 }
 
-/// Assembles whole answers from their parts.
+/// Returns an [`Ask`] that assembles the parts of each answer from `feed`.
 pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failure> {
     |question| {
         let mut answers: Option<Answers> = None;
@@ -73,7 +75,7 @@ pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failur
     }
 }
 
-/// The failure for a server that does not answer, with exit status `code`.
+/// The failure for a server that does not respond, with exit status `code`.
 pub fn no_server(why: &str, code: u8) -> Failure {
     Failure::server_unreachable(why).with_code(code)
 }
@@ -86,7 +88,7 @@ impl CommandOutput {
     }
 }
 
-/// Prints all failures and returns the exit status of the last one.
+/// Prints all failures. Returns the exit status of the last failure.
 pub fn report(failures: &[Failure], name: &str, usage: fn() -> clap::Command) -> u8 {
     failures
         .iter()

@@ -1,4 +1,5 @@
-//! Reconnection to schedd: a command that waits for a job continues after a restart of schedd.
+//! Reconnects to schedd, so that a command that waits for a job continues after a restart of
+//! schedd.
 
 use super::installation;
 use crate::sys::clock;
@@ -6,11 +7,11 @@ use crate::sys::home::Home;
 use crate::wire::client::{Client, ClientError};
 use std::time::Duration;
 
-/// The pause between two attempts to connect.
+/// The delay between two attempts to connect.
 pub const PAUSE: Duration = Duration::from_millis(500);
 
-/// Connects as soon as schedd answers; prints the reason for the wait once. Fails if schedd's
-/// protocol does not match.
+/// Tries to connect until schedd responds. If the first attempt fails, prints the reason. Fails if
+/// schedd's protocol does not match.
 pub fn connect(command: &str, home: &Home) -> Result<Client, ClientError> {
     let mut is_reported = false;
     loop {

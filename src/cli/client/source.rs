@@ -1,5 +1,5 @@
-//! Source of the answers for commands that only read: the spool if the caller owns it, else
-//! schedd. Both use the same query function.
+//! The source of answers for commands that change nothing: the spool (schedd's database) if the
+//! caller owns it, else schedd. schedd uses the same query function.
 
 use crate::config::Config;
 use crate::config::overrides::description::Described;
@@ -28,7 +28,8 @@ use std::time::Duration;
 /// The number of parts of an answer that are read ahead of the output.
 const PARTS_AHEAD: usize = 4;
 
-/// How long a query of a list waits for slow output before it ends; the rest is queried later.
+/// The time that the query of a list waits for slow output. Then the query ends, and the remaining
+/// entries are queried later.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A source of answers.
@@ -41,34 +42,34 @@ pub enum QuerySource {
     Nothing(Home),
 }
 
-/// All parts of an answer, assembled.
+/// An answer assembled from all its parts.
 #[derive(Debug)]
 pub struct Answers {
-    /// Server facts, such as its name and clock for the display of ids and times; always present.
+    /// Server facts, such as the server's name and clock, with which ids and times are displayed.
     pub server: ServerFacts,
-    /// For a question about jobs with [`crate::wire::message::Detail::Row`].
+    /// Jobs, for a question with [`crate::wire::message::Detail::Row`].
     pub rows: Vec<JobRow>,
-    /// For a question about jobs with more detail.
+    /// Jobs, for a question with more detail.
     pub jobs: Vec<JobRecord>,
-    /// For a question about queues.
+    /// Queues, for a question about queues.
     pub queues: Vec<QueueCounts>,
-    /// For a question about nodes.
+    /// Nodes, for a question about nodes.
     pub nodes: Vec<NodeRecord>,
-    /// For a question about reservations.
+    /// Reservations, for a question about reservations.
     pub reservations: Vec<Reservation>,
-    /// For a question about the events of a job.
+    /// Events, for a question about the events of a job.
     pub events: Vec<(Time, Event)>,
-    /// The length of the longest id in characters, if the answer contains it.
+    /// The length of the longest job id in characters, if the answer contains that.
     pub longest: Option<u32>,
-    /// For a question about totals of accounting entries.
+    /// Totals, for a question about totals of accounting entries.
     pub tallies: Vec<RequestTotals>,
-    /// For a question about accounting entries.
+    /// Accounting entries, for a question about them.
     pub entries: Vec<AccountingEntry>,
-    /// For a forecast.
+    /// Planned starts, for a question for a forecast.
     pub ahead: Vec<ForecastAnswer>,
-    /// For a question about configured objects.
+    /// Configured objects, for a question about them.
     pub objects: Vec<Described>,
-    /// For a question about scheduling cycles.
+    /// Scheduling cycles, for a question about them.
     pub cycles: Vec<CycleRecord>,
 }
 
@@ -101,8 +102,8 @@ impl QuerySource {
                 Ok(Some(reader)) => return Ok(QuerySource::Spool(Box::new(reader), home.clone())),
                 Ok(None) => {}
                 Err(error) => {
-                    // On a full disk SQLite cannot create the shared-memory file of readers and
-                    // writer.
+                    // On a full disk, SQLite cannot create the shared-memory file (-shm) of the
+                    // database.
                     if matches!(error, SpoolError::Sqlite(_) | SpoolError::Full)
                         && let Ok(client) = Client::reach(home)
                     {
@@ -129,8 +130,8 @@ impl QuerySource {
     }
 
     /// Sends a question and passes each part of the answer to `each`, until `each` returns
-    /// [`Continue::Enough`]. The first part contains the server facts. While a part is
-    /// processed, the next ones are read.
+    /// [`Continue::Enough`]. The first part contains the server facts. While `each` processes a
+    /// part, another thread reads the next parts.
     pub fn parts(
         &mut self,
         question: &Question,
@@ -139,7 +140,7 @@ impl QuerySource {
         thread::scope(|scope| {
             let (sender, parts) = mpsc::channel();
             let (permit, permits) = mpsc::channel();
-            // A failed send means that the reading thread has ended, which is harmless.
+            // If `send` fails, the reading thread has ended, which is harmless.
             for _ in 0..PARTS_AHEAD {
                 let _ = permit.send(());
             }
@@ -157,9 +158,9 @@ impl QuerySource {
         })
     }
 
-    /// Reads the answer to its end, or until the receiver closes. If output is slow, as in a pager,
-    /// the query of a list ends and the rest is queried later: a long query would keep SQLite from
-    /// checkpointing its log.
+    /// Reads the answer completely, or until the receiver closes. If output is slow, as in a pager,
+    /// the query of a list ends, and the remaining entries are queried later: SQLite cannot
+    /// checkpoint its log during a long query.
     fn read(&mut self, question: &Question, sender: &PartSender) -> anyhow::Result<()> {
         let mut rest = question.clone();
         loop {
@@ -194,12 +195,12 @@ impl QuerySource {
         }
     }
 
-    /// Switches to schedd, which is started if necessary, if the spool cannot have the answer yet.
-    /// A personal installation without a spool has no jobs, but it has queues, and nodes as soon
-    /// as schedd reaches its noded. Questions about jobs never start schedd.
+    /// Switches to schedd if the spool cannot have the answer yet. Starts schedd if necessary. A
+    /// personal installation without a spool has no jobs, but it has queues, and it has nodes as
+    /// soon as schedd has connected to noded. So questions about jobs never start schedd.
     fn prefer_schedd(&mut self, question: &Question) -> anyhow::Result<()> {
         let home = match self {
-            QuerySource::Nothing(home) if !is_about_jobs(question) => home,
+            QuerySource::Nothing(home) if !is_known_without_spool(question) => home,
             QuerySource::Spool(reader, home)
                 if !home.system && *question == Question::Nodes && !reader.has_nodes()? =>
             {
@@ -242,13 +243,13 @@ impl QuerySource {
     }
 }
 
-/// The configured server name of this installation; schedd is not contacted.
+/// The server name of this installation according to its configuration. Does not contact schedd.
 pub fn configured_server_name() -> String {
     Home::find().map_or_else(|_| record::host(), |home| configured_name(&home))
 }
 
-/// The server name in `lanai.toml`, by default the host name. Errors in that file are ignored:
-/// schedd reports them when it starts.
+/// The server name in `lanai.toml`, by default the host name. Errors in `lanai.toml` are ignored,
+/// because schedd reports them when it starts.
 fn configured_name(home: &Home) -> String {
     let text = std::fs::read_to_string(&home.config).unwrap_or_default();
     let name = Config::parse(&text)
@@ -257,8 +258,9 @@ fn configured_name(home: &Home) -> String {
     name.unwrap_or_else(record::host)
 }
 
-/// True if a missing spool has the answer: no jobs and no accounting, or only server facts.
-fn is_about_jobs(question: &Question) -> bool {
+/// Whether the answer is known if the spool does not exist: no jobs, no accounting entries, or only
+/// server facts.
+fn is_known_without_spool(question: &Question) -> bool {
     match question {
         Question::JobsById(..)
         | Question::Jobs(..)
@@ -270,11 +272,12 @@ fn is_about_jobs(question: &Question) -> bool {
     }
 }
 
-/// True if the answer may be long and a later query can continue it.
+/// Whether the answer may be long, so that a later query may have to continue it.
 fn is_list(question: &Question) -> bool {
     matches!(question, Question::Jobs(..) | Question::Elements(..))
 }
 
+/// The last job id in a part of an answer.
 fn last_id(part: &ClientAnswer) -> Option<JobId> {
     match part {
         ClientAnswer::Rows(rows) => rows.last().map(|row| row.id),
@@ -294,24 +297,24 @@ fn last_id(part: &ClientAnswer) -> Option<JobId> {
     }
 }
 
-/// The channel from the thread that reads parts to the one that prints them.
+/// The channel from the thread that reads parts to the thread that prints them.
 struct PartSender {
     sender: Sender<ClientAnswer>,
-    /// Receives one message for each part that may be sent.
+    /// Receives a message for each part that may be sent.
     permits: Receiver<()>,
 }
 
-/// Result of sending a part.
+/// The result of sending a part.
 enum SendResult {
     Sent,
-    /// The receiver was not ready in time; the part is returned.
+    /// The receiver was not ready in time. Contains the part, which was not sent.
     TimedOut(ClientAnswer),
-    /// The receiver has closed.
+    /// The receiver needs no more parts.
     Closed,
 }
 
 impl PartSender {
-    /// Sends a part as soon as the receiver is ready for it, but waits no longer than `timeout`.
+    /// Sends a part when the receiver is ready for it. Waits up to `timeout`.
     fn send(&self, part: ClientAnswer, timeout: Duration) -> SendResult {
         match self.permits.recv_timeout(timeout) {
             Err(RecvTimeoutError::Timeout) => SendResult::TimedOut(part),
@@ -322,7 +325,7 @@ impl PartSender {
     }
 }
 
-/// True if the spool belongs to this user. Other users cannot read its files.
+/// Whether the spool belongs to this user. Other users cannot read it.
 fn is_own(home: &Home) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     std::fs::metadata(home.spool()).is_ok_and(|metadata| metadata.uid() == own)

@@ -1,18 +1,18 @@
-//! Messages about unreachable and unknown servers. As in PBS, they differ by command.
+//! Messages about unreachable and unknown servers. As in PBS, the messages differ by command.
 
 use super::source;
 
-/// The reason why a command reaches no server.
+/// The reason why a command cannot reach a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnreachableServer {
-    /// The server does not answer; the text is the reason.
+    /// The server does not respond, for this reason.
     Silent(String),
     /// No known server has this name.
     Unknown(String),
 }
 
 impl UnreachableServer {
-    /// The message of `command`: the reason on a line of its own, then the command's PBS text.
+    /// The message of `command` in two lines: the reason, and the text of PBS's command.
     pub fn lines(&self, command: &str) -> String {
         let (why, server, number) = match self {
             UnreachableServer::Silent(why) => (
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_command_has_its_pbs_message() {
+    fn each_command_has_the_message_of_pbs() {
         let message = |command| UnreachableServer::Unknown("other".into()).lines(command);
         assert_eq!(
             message("qalter"),

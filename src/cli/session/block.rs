@@ -1,7 +1,7 @@
-//! `qsub -W block=true`: waits until the job has finished; a signal deletes the job.
+//! `qsub -W block=true`: waits until the job has finished. A signal to qsub deletes the job.
 //!
-//! Signals are blocked, and a separate thread waits for them: there is no signal handler, and one
-//! place handles all events.
+//! Signals are blocked, and a separate thread waits for them instead of a signal handler. So the
+//! main thread handles signals and the end of the job in the same way.
 
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
@@ -26,7 +26,7 @@ enum BlockEvent {
     Signal(Signal),
 }
 
-/// Waits for the end of the job with this full id. Returns its exit status, mod 256.
+/// Waits until the job with the full id `id` has ended. Returns the job's exit status modulo 256.
 pub fn until_end(client: Client, home: &Home, id: &str) -> Result<u8, Failure> {
     let job = Operand::parse(OsStr::new(id))?.id();
     let signals = deadly_signals();
@@ -47,7 +47,7 @@ pub fn until_end(client: Client, home: &Home, id: &str) -> Result<u8, Failure> {
     }
 }
 
-/// Waits for the end of a job, also across restarts of schedd.
+/// Waits until a job has ended. Reconnects to schedd if the connection breaks. Returns the reply.
 pub fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, ClientError> {
     loop {
         match client.call(&ClientRequest::Wait(job)) {
@@ -86,7 +86,8 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
     Err(failure)
 }
 
-/// Deletes a job after a signal interrupted its command, or the user left its session with `~.`.
+/// Deletes a job because a signal has interrupted its qsub, or the user has left the job's terminal
+/// with `~.`.
 pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
     Client::connect(home)?.call(&ClientRequest::Delete {
         job,
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exit_status_is_that_of_the_job() {
+    fn the_exit_status_is_that_of_the_job_unless_it_was_deleted() {
         let ended = |status, deleted_by: Option<&str>| {
             ended(
                 "12.head",

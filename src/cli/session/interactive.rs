@@ -18,8 +18,8 @@ use std::ffi::OsStr;
 use std::io::{IsTerminal, stdin, stdout};
 use std::time::Duration;
 
-/// How long to wait for schedd to record the end of the job.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum time to wait until schedd has recorded the end of the job.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Fails unless standard input and output are terminals.
 pub fn require_terminal() -> Result<(), Failure> {
@@ -43,7 +43,9 @@ pub fn warn_not_rerunnable() -> Result<(), Failure> {
     exit::print("qsub (Warning): Interactive jobs will be treated as not rerunnable\n")
 }
 
-/// Runs an interactive job from submission to end. Returns the shell's exit status, mod 256.
+/// Runs an interactive job from submission to end. Returns the exit status of the job's shell
+/// modulo
+/// 256.
 pub fn run(
     home: &Home,
     submit: impl FnOnce(&mut Client) -> Result<Reply, Failure>,
@@ -62,14 +64,14 @@ pub fn run(
         _ => return Err(exit::protocol_error()),
     };
     let job = Operand::parse(OsStr::new(&id))?.id();
-    // A closed terminal is detected by its signal, not here.
+    // Ignore errors: if the terminal has been closed, a signal arrives.
     let _ = exit::print(format!("qsub: waiting for job {id} to start\n"));
     match WaitingQsub::new(home, &id, job, client, &caught).until_connected()? {
         WaitEnd::Exited(code) => Ok(code),
         WaitEnd::Connected(connection) => {
             let _ = exit::print(format!("qsub: job {id} ready\n\n"));
-            // Keep the connection open until schedd has recorded the end: closing it hangs up the
-            // job's terminal.
+            // Keep the connection open until schedd has recorded the end of the job: closing the
+            // connection hangs up the job's terminal.
             let held_open = connection.try_clone()?;
             let end = interactive_client::run_session(connection, &caught)?;
             let _ = mask.thread_unblock();
@@ -81,8 +83,8 @@ pub fn run(
     }
 }
 
-/// The signals handled during the session: those that end qsub, window changes, SIGCONT, and
-/// SIGTTOU, which a background process receives when it restores the terminal's mode.
+/// The signals that qsub handles during the session: signals that end qsub, SIGWINCH, SIGCONT, and
+/// SIGTTOU, which the kernel sends if a background process restores the modes of the terminal.
 fn signals() -> SigSet {
     let mut mask = block::deadly_signals();
     mask.extend([Signal::SIGWINCH, Signal::SIGCONT, Signal::SIGTTOU]);
@@ -105,11 +107,12 @@ fn exit_status(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> 
     Ok(status.rem_euclid(256) as u8)
 }
 
-/// The exit status that schedd has recorded. Other commands then find the job finished. None if
-/// schedd does not answer within `PATIENCE`.
+/// Waits until schedd has recorded the end of the job, so that other commands show the job as
+/// finished. Returns the recorded exit status, or None if schedd does not reply within
+/// `RECORD_TIMEOUT`.
 fn recorded_status(home: &Home, job: JobId) -> Option<i32> {
     let mut client = Client::reach(home).ok()?;
-    client.set_timeout(PATIENCE);
+    client.set_timeout(RECORD_TIMEOUT);
     client.begin(&ClientRequest::Wait(job)).ok()?;
     match client.reply().ok()? {
         Reply::Ended { status, .. } => Some(status),

@@ -1,6 +1,8 @@
-//! The user's end of a job's terminal: sends keys unchanged and displays the output.
+//! The user's side of an interactive job: sends typed keys to the job's terminal and displays the
+//! output.
 //!
-//! At the start of a line, `~.` ends the session and `~^Z` suspends qsub.
+//! All keys are sent unchanged, with two exceptions: at the start of a line, `~.` ends the session
+//! and `~^Z` suspends qsub.
 
 use crate::cli::client::exit::Failure;
 use crate::sys::terminal::{self, Raw, TerminalSize};
@@ -25,14 +27,14 @@ pub enum SessionEnd {
     Ended(i32),
     /// The user typed `~.`.
     Left,
-    /// The user's terminal closed, or a signal with this number arrived.
+    /// A signal with this number arrived. A closed terminal counts as SIGHUP.
     HungUp(i32),
-    /// The connection to the job broke.
+    /// The connection to the job is broken.
     Lost,
 }
 
-/// Connects the terminal to `connection` until the session ends. The terminal is in raw mode
-/// meanwhile and is always restored.
+/// Transfers data between the user's terminal and `connection` until the session ends. During the
+/// session, the terminal is in raw mode.
 pub fn run_session(connection: UnixStream, signals: &SignalFd) -> Result<SessionEnd, Failure> {
     let mut client = InteractiveClient {
         link: FrameSocket::new(connection)?,
@@ -56,7 +58,7 @@ struct InteractiveClient<'a> {
 }
 
 impl InteractiveClient<'_> {
-    /// Waits for signals, output or keys, and handles them. Returns the end of the session.
+    /// Waits for signals, output or keys, and handles them. Returns None if the session continues.
     fn poll_once(&mut self) -> Result<Option<SessionEnd>, Failure> {
         let out = if self.link.wants_write() {
             PollFlags::POLLOUT
@@ -83,12 +85,12 @@ impl InteractiveClient<'_> {
             None
         };
         let end = if end.is_none() && ready[1] {
-            self.show()?
+            self.show_output()?
         } else {
             end
         };
         if end.is_none() && ready.get(2) == Some(&true) {
-            self.type_in()
+            self.send_keys()
         } else {
             Ok(end)
         }
@@ -100,15 +102,16 @@ impl InteractiveClient<'_> {
             match Signal::try_from(number) {
                 Ok(Signal::SIGWINCH) => self.send_window()?,
                 Ok(Signal::SIGCONT) => {
-                    // Another program used the terminal in the meantime and may have changed its
-                    // mode.
+                    // While qsub was stopped, another program may have changed the modes of the
+                    // terminal.
                     if let Some(raw) = &self.raw {
                         raw.renew();
                     }
                     self.send_window()?;
                 }
                 Ok(Signal::SIGTTOU) => {}
-                // Sent by another process with kill: in raw mode, Ctrl-C at the keyboard is input.
+                // Another process has sent the signal: in raw mode, Ctrl-C at the keyboard is input
+                // and sends no signal.
                 Ok(Signal::SIGINT) => self.send(&TerminalInput::Typed(vec![3]))?,
                 _ => return Ok(Some(SessionEnd::HungUp(number))),
             }
@@ -121,7 +124,7 @@ impl InteractiveClient<'_> {
         self.send(&TerminalInput::Window(window))
     }
 
-    /// Sends input. A broken connection is detected when output is read.
+    /// Sends input. Ignores a broken connection, which is detected when output is read.
     fn send(&mut self, input: &TerminalInput) -> Result<(), Failure> {
         match self.link.send(input) {
             Ok(()) | Err(FrameError::Io(_)) => Ok(()),
@@ -129,7 +132,7 @@ impl InteractiveClient<'_> {
         }
     }
 
-    fn show(&mut self) -> Result<Option<SessionEnd>, Failure> {
+    fn show_output(&mut self) -> Result<Option<SessionEnd>, Failure> {
         let _ = self.link.flush();
         let outputs = match self.link.receive::<TerminalOutput>() {
             Ok(outputs) => outputs,
@@ -154,7 +157,7 @@ impl InteractiveClient<'_> {
         Ok(None)
     }
 
-    fn type_in(&mut self) -> Result<Option<SessionEnd>, Failure> {
+    fn send_keys(&mut self) -> Result<Option<SessionEnd>, Failure> {
         let mut buffer = [0; READ_SIZE];
         let length = match nix::unistd::read(stdin(), &mut buffer) {
             Err(Errno::EINTR | Errno::EAGAIN) => return Ok(None),
@@ -173,7 +176,7 @@ impl InteractiveClient<'_> {
         Ok(None)
     }
 
-    /// Stops qsub, as `^Z` stops a program on a terminal that is not in raw mode.
+    /// Stops qsub like `^Z` on a terminal that is not in raw mode.
     fn suspend(&mut self) -> Result<(), Failure> {
         self.raw = None;
         let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
@@ -182,7 +185,7 @@ impl InteractiveClient<'_> {
     }
 }
 
-/// An action that results from keys.
+/// An action that the user has requested by typing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum KeyAction {
     Typed(Vec<u8>),
@@ -190,47 +193,47 @@ enum KeyAction {
     Suspend,
 }
 
-/// Finds the escape sequences for qsub among the keys.
+/// Finds the escape sequences for qsub among the typed keys.
 struct Keys {
-    /// True if the next key is the first of a line.
-    fresh: bool,
+    /// True if the next key is at the start of a line.
+    is_at_line_start: bool,
     /// True if a `~` at the start of a line has not been sent yet.
-    held: bool,
+    holds_tilde: bool,
 }
 
 impl Keys {
     fn new() -> Keys {
         Keys {
-            fresh: true,
-            held: false,
+            is_at_line_start: true,
+            holds_tilde: false,
         }
     }
 
     fn read(&mut self, bytes: &[u8]) -> Vec<KeyAction> {
         let (mut actions, mut typed) = (Vec::new(), Vec::new());
         for &byte in bytes {
-            if byte == b'~' && self.fresh && !self.held {
-                self.held = true;
+            if byte == b'~' && self.is_at_line_start && !self.holds_tilde {
+                self.holds_tilde = true;
                 continue;
             }
             let escape = match byte {
-                b'.' if self.held => Some(KeyAction::Leave),
-                0x1a if self.held => Some(KeyAction::Suspend),
+                b'.' if self.holds_tilde => Some(KeyAction::Leave),
+                0x1a if self.holds_tilde => Some(KeyAction::Suspend),
                 _ => None,
             };
-            self.fresh = escape.is_some() || matches!(byte, b'\r' | b'\n');
+            self.is_at_line_start = escape.is_some() || matches!(byte, b'\r' | b'\n');
             if let Some(escape) = escape {
                 if !typed.is_empty() {
                     actions.push(KeyAction::Typed(std::mem::take(&mut typed)));
                 }
                 actions.push(escape);
             } else {
-                if self.held {
+                if self.holds_tilde {
                     typed.push(b'~');
                 }
                 typed.push(byte);
             }
-            self.held = false;
+            self.holds_tilde = false;
         }
         if !typed.is_empty() {
             actions.push(KeyAction::Typed(typed));

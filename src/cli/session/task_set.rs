@@ -1,7 +1,8 @@
-//! The tasks of a pbsdsh process, and its messages to the noded of its host.
+//! The tasks that a pbsdsh process has requested, and the messages between pbsdsh and the noded of
+//! this host.
 //!
-//! Only pbsdsh has the list of its tasks, so it repeats requests that may have been lost: after a
-//! restart of noded or schedd, or when a node was unreachable. A task requested twice runs once.
+//! noded and schedd do not store the requests. So pbsdsh repeats requests that may have been lost,
+//! for instance after a restart of noded or schedd. A task that is requested twice runs once.
 
 use super::block::deadly_signals;
 use crate::cli::client::exit::Failure;
@@ -21,14 +22,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-/// The time after which a request for a task that does not run is repeated.
+/// The time after which a request is repeated if it has no reply or its task does not run.
 const REPEAT_AFTER: Span = Span::seconds(2);
-/// The pause between two attempts to connect to noded.
+/// The delay between two attempts to connect to noded.
 const RECONNECT_PAUSE: Span = Span(100);
-/// The time without a connection after which a message is printed.
+/// The time without a connection to noded after which a message is printed.
 const REPORT_AFTER: Span = Span::seconds(5);
 
-/// The job and task that this process belongs to, from its environment.
+/// The job and task that this process belongs to, as its environment states.
 #[derive(Clone, Debug)]
 pub struct Membership {
     socket: PathBuf,
@@ -70,7 +71,7 @@ impl Membership {
 pub struct TaskOptions {
     /// Print a line for each start and each end.
     pub verbose: bool,
-    /// Exit as soon as all tasks run, without waiting for their ends.
+    /// Exit as soon as all tasks run, without waiting until they end.
     pub leave: bool,
 }
 
@@ -83,7 +84,8 @@ pub struct TaskSet {
     members: Vec<TaskMember>,
     connection: NodeConnection,
     signals: SignalFd,
-    /// The exit status for the signal that ends this process; its tasks end first.
+    /// The exit status after a signal or refusal that interrupts pbsdsh. Before pbsdsh exits, it
+    /// ends the tasks.
     interrupted: Option<u8>,
 }
 
@@ -92,7 +94,7 @@ struct TaskMember {
     token: TaskToken,
     slot: u32,
     stage: Option<TaskStage>,
-    /// True if a request about the task has been sent and need not be repeated yet.
+    /// True if the task needs no request, because a request about it has been sent.
     is_requested: bool,
 }
 
@@ -114,17 +116,20 @@ impl TaskMember {
 #[derive(Debug)]
 struct NodeConnection {
     link: Option<FrameSocket>,
+    /// When to connect, if there is no connection.
     connect_at: Span,
     disconnected_since: Span,
+    /// Whether the lack of a connection has been reported to the user.
     is_reported: bool,
-    /// True if a request is unanswered.
+    /// True if a request has no reply yet.
     awaits_reply: bool,
-    /// When requests without a result are repeated.
+    /// When requests are repeated if they have no reply or their tasks do not run.
     repeat_at: Span,
 }
 
 impl TaskSet {
-    /// An empty set. From now on, signals that end this process end its tasks first.
+    /// Creates an empty set. From now on, a signal that would end this process first ends the
+    /// tasks.
     pub fn new(
         membership: Membership,
         program: TaskProgram,
@@ -154,8 +159,9 @@ impl TaskSet {
         })
     }
 
-    /// Runs tasks on these lines of the node file until they end, or until they run if pbsdsh does
-    /// not wait. Returns false if a signal ended it, so that no further lines follow.
+    /// Starts a task for each line of the node file in `slots`. Waits until all tasks have ended,
+    /// or, with `leave`, until all tasks run. Returns false if pbsdsh was interrupted, so that the
+    /// caller must not start further tasks.
     pub fn run(&mut self, slots: &[u32]) -> Result<bool, Failure> {
         let before = self.members.len();
         for &slot in slots {
@@ -179,7 +185,8 @@ impl TaskSet {
         Ok(self.interrupted.is_none())
     }
 
-    /// The exit status of the last failed task, or the one for the signal that ended this process.
+    /// The exit status of the last failed task. If no task failed, the exit status for the signal
+    /// that interrupted pbsdsh, or 0.
     pub fn status(&self) -> u8 {
         let failed = self
             .members
@@ -234,25 +241,26 @@ impl TaskSet {
         let server = peer::of(&stream)?.uid();
         if server != 0 && server != nix::unistd::geteuid().as_raw() {
             return Err(io::Error::other(format!(
-                "its server runs as user {server}, which is neither root nor you"
+                "the server of this socket runs with uid {server}, which is neither root nor you"
             )));
         }
         FrameSocket::new(stream)
     }
 
-    /// Marks these tasks as not requested, so that their requests are sent again.
-    fn reset_requests(&mut self, of: impl Fn(&TaskMember) -> bool) {
+    /// Marks the tasks that `is_selected` selects as not requested, so that requests for them are
+    /// sent again.
+    fn reset_requests(&mut self, is_selected: impl Fn(&TaskMember) -> bool) {
         self.connection.awaits_reply = false;
         self.connection.repeat_at = clock::monotonic() + REPEAT_AFTER;
         for member in &mut self.members {
-            if of(member) {
+            if is_selected(member) {
                 member.is_requested = false;
             }
         }
     }
 
-    /// Sends the next request (start, end or status) for tasks without one. Only one request is
-    /// unanswered at a time.
+    /// Sends the next request (start, end or status) for tasks that need a request. Sends nothing
+    /// while another request has no reply.
     fn send_next_request(&mut self) {
         if self.connection.repeat_at <= clock::monotonic() {
             let unanswered = self.connection.awaits_reply;
@@ -294,11 +302,11 @@ impl TaskSet {
         self.send(&TaskClientMessage::Request(request));
     }
 
-    /// Sends a message. A broken connection is detected on reading, because noded may have sent the
-    /// reason.
-    fn send(&mut self, plea: &TaskClientMessage) {
+    /// Sends a message. Ignores a broken connection, which is detected on reading: noded may have
+    /// sent the reason before.
+    fn send(&mut self, message: &TaskClientMessage) {
         if let Some(link) = &mut self.connection.link {
-            let _ = link.send(plea);
+            let _ = link.send(message);
         }
     }
 
@@ -308,8 +316,8 @@ impl TaskSet {
         self.connection.connect_at = self.connection.disconnected_since + RECONNECT_PAUSE;
     }
 
-    /// Releases the tasks from index `from`. If the message is lost, noded removes them at the end
-    /// of the job.
+    /// Notifies noded that pbsdsh needs no more news of the tasks from index `from`. The message
+    /// may be lost without harm.
     fn release(&mut self, from: usize) {
         // A second signal may have removed members, so that fewer than `from` remain.
         let tokens = self
@@ -357,7 +365,8 @@ impl TaskSet {
         let _ = poll(&mut fds, timeout);
     }
 
-    /// Handles signals: the first ends the tasks, the second exits without waiting for them.
+    /// Handles signals. The first signal ends the tasks. After the second signal, pbsdsh does not
+    /// wait for the tasks.
     fn take_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             if self.interrupted.is_some() {
@@ -367,7 +376,8 @@ impl TaskSet {
         }
     }
 
-    /// Drops tasks that were never sent and ends the others.
+    /// Forgets tasks that were never requested, and ends the other tasks. `status` becomes the exit
+    /// status of pbsdsh, unless a task fails.
     fn interrupt(&mut self, status: u8) {
         self.interrupted = Some(status);
         self.members
@@ -424,7 +434,7 @@ impl TaskSet {
             return;
         };
         let member = &mut self.members[index];
-        // A late, repeated message does not return a task to an earlier stage.
+        // A repeated message may arrive late. It must not return a task to an earlier stage.
         let is_later = match (member.stage, stage) {
             (Some(TaskStage::Over(_)), _) | (Some(TaskStage::Running), TaskStage::Ordered) => false,
             (before, now) => before != Some(now),

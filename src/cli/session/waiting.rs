@@ -1,5 +1,5 @@
-//! The wait of `qsub -I` for its terminal: a one-line status shows why the job waits; signals can
-//! end the wait.
+//! Waiting until `qsub -I` can connect to the job's terminal. A status line shows why the job
+//! waits. Signals can end the wait.
 
 use super::block;
 use crate::cli::client::exit::{self, Failure};
@@ -26,10 +26,11 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// The delay before the reason is displayed, in milliseconds: most jobs start immediately.
+/// The delay in milliseconds before the status line is displayed. Most jobs start earlier.
 const DISPLAY_DELAY: u16 = 250;
 
-/// The exit status if the user deletes the job before its start, or the job no longer exists.
+/// The exit status if the user deletes the job before it starts, or if the job does not exist any
+/// more.
 const GONE: u8 = 1;
 
 /// The exit status after a signal, as with `-W block=true`.
@@ -38,13 +39,13 @@ const INTERRUPTED: u8 = 2;
 /// How the wait ended.
 #[derive(Debug)]
 pub enum WaitEnd {
-    /// The job runs; this is the connection to its terminal, which its shepherd holds.
+    /// The job runs. The connection leads to the job's terminal.
     Connected(UnixStream),
     /// A signal ended the wait; qsub exits with this status.
     Exited(u8),
 }
 
-/// A waiting `qsub -I`.
+/// A `qsub -I` that waits for the terminal of its job.
 pub struct WaitingQsub<'a> {
     home: &'a Home,
     id: &'a str,
@@ -56,15 +57,19 @@ pub struct WaitingQsub<'a> {
     seen: u64,
 }
 
-/// The job's state, as far as the wait depends on it.
+/// The state of the job.
 enum WaitStage {
+    /// The job waits for this reason.
     Waits(String),
+    /// The job runs.
     Runs,
+    /// The job has ended, with exit status and comment. None if they are unknown, because the
+    /// job does not exist any more.
     Ended(Option<(Exit, String)>),
 }
 
 impl<'a> WaitingQsub<'a> {
-    /// Starts to wait for the job with this full id.
+    /// Starts to wait for the job with the full id `id`.
     pub fn new(
         home: &'a Home,
         id: &'a str,
@@ -83,7 +88,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits until the job's terminal is connected, or the wait ends without it.
+    /// Waits until the job's terminal is connected, or a signal ends the wait. Fails if the job
+    /// ends before.
     pub fn until_connected(mut self) -> Result<WaitEnd, Failure> {
         loop {
             let end = match self.wait_for_change()? {
@@ -130,7 +136,7 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits for this descriptor or a signal. True if the descriptor is readable.
+    /// Waits until `fd` is readable or a signal arrives. Returns whether `fd` is readable.
     fn is_ready(&self, fd: BorrowedFd, timeout: PollTimeout) -> bool {
         let mut fds = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
@@ -139,8 +145,8 @@ impl<'a> WaitingQsub<'a> {
         poll(&mut fds, timeout).is_ok() && fds[1].any() == Some(true)
     }
 
-    /// Reconnects to schedd, which keeps the job across restarts. Returns the exit status if a
-    /// signal ends the wait.
+    /// Tries to connect until schedd responds again. Returns the exit status if a signal ends the
+    /// wait.
     fn reconnect(&mut self) -> Result<Option<u8>, Failure> {
         let mut hint = installation::other();
         loop {
@@ -164,7 +170,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Pauses before the next attempt to reach schedd or a node.
+    /// Waits before the next attempt to reach schedd or a node. Returns the exit status if a signal
+    /// ends the wait.
     fn pause(&mut self) -> Result<Option<u8>, Failure> {
         let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         let _ = poll(
@@ -174,7 +181,7 @@ impl<'a> WaitingQsub<'a> {
         self.handle_signals()
     }
 
-    /// Checks the state of the job; connects to its terminal if it runs.
+    /// Connects to the job's terminal if the job runs. Returns None if the job still waits.
     fn try_connecting(&mut self) -> Result<Option<WaitEnd>, Failure> {
         loop {
             match self.stage() {
@@ -184,7 +191,7 @@ impl<'a> WaitingQsub<'a> {
                 }
                 Ok(WaitStage::Ended(end)) => return Err(self.early_end(end)),
                 Ok(WaitStage::Runs) => {}
-                // schedd may shut down while it answers.
+                // schedd may have shut down before it replied.
                 Err(_) => {
                     let code = match self.pause()? {
                         Some(code) => Some(code),
@@ -254,7 +261,7 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Handles signals. Returns the exit status if one ends the wait.
+    /// Handles signals. Returns the exit status if a signal ends the wait.
     fn handle_signals(&mut self) -> Result<Option<u8>, Failure> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
@@ -278,7 +285,7 @@ impl<'a> WaitingQsub<'a> {
         Ok(None)
     }
 
-    /// Deletes the job, then prints a message: the terminal may be closed already.
+    /// Deletes the job. Prints a message only afterwards, because the terminal may be closed.
     fn delete(&mut self) -> Result<(), Failure> {
         self.line.clear();
         let reply = block::delete(self.home, self.job)?;
@@ -289,8 +296,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Asks the user for confirmation. A closed terminal, or another signal that ends qsub, counts
-    /// as yes.
+    /// Asks the user whether to delete the job. A closed terminal counts as yes, and also a signal
+    /// other than SIGINT that ends qsub.
     fn confirms_end(&mut self) -> Result<bool, Failure> {
         self.line.clear();
         loop {
@@ -320,12 +327,12 @@ fn is_deadly(signal: u32) -> bool {
         .any(|&deadly| deadly as u32 == signal)
 }
 
-/// True for refusals that may be temporary: the node is unreachable, or the job has just changed.
+/// Whether a refusal may be temporary, because the node is unreachable or the job has just changed.
 fn is_transient(refusal: &Refusal) -> bool {
     refusal.code == Refusal::no_terminal("").code || *refusal == Refusal::bad_state()
 }
 
-/// The reason why the job waits and its planned start, if it has one, in one line.
+/// The reason why the job waits, with the job's planned start if it has one, as one line.
 fn wait_reason(record: &JobRecord, server: &ServerFacts) -> String {
     let comment = comment::of(record, server);
     let promise = if record.job.life.state == JobState::Queued {
@@ -343,13 +350,13 @@ fn wait_reason(record: &JobRecord, server: &ServerFacts) -> String {
     }
 }
 
-/// A status line on standard error that is rewritten in place. Disabled if standard error is not a
-/// terminal.
+/// A line on standard error that shows the current status and is overwritten by the next status.
+/// Not displayed if standard error is not a terminal.
 struct StatusLine {
     is_terminal: bool,
     text: String,
     is_shown: bool,
-    /// True if the text is to be displayed after `DISPLAY_DELAY` without a change.
+    /// True if the text is displayed after `DISPLAY_DELAY`, unless the job changes before.
     is_due: bool,
 }
 

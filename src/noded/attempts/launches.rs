@@ -19,8 +19,8 @@ impl Attempts {
         poller.add(&spawner.ended, PollSource::SpawnerEnded)
     }
 
-    /// Sends pending launches to the spawner, as many as its socket takes.
-    pub(super) fn send(&mut self, poller: &mut Poller) {
+    /// Sends unsent launches to the spawner until its socket is full.
+    pub(super) fn send_launches(&mut self, poller: &mut Poller) {
         let mut failed = Vec::new();
         let Runner::Spawner(spawner, _) = &self.runner else {
             return;
@@ -43,43 +43,47 @@ impl Attempts {
             }
             self.unsent.pop_front();
         }
-        if self.waits == self.unsent.is_empty() {
-            self.waits = !self.waits;
-            poller.want_write(spawner.socket.as_fd(), PollSource::Spawner, self.waits);
+        if self.awaits_spawner == self.unsent.is_empty() {
+            self.awaits_spawner = !self.awaits_spawner;
+            poller.want_write(
+                spawner.socket.as_fd(),
+                PollSource::Spawner,
+                self.awaits_spawner,
+            );
         }
         failed
             .into_iter()
-            .for_each(|(name, why)| self.end(name, AttemptOutcome::new(How::NodeFault(why))));
+            .for_each(|(name, why)| self.set_ended(name, AttemptOutcome::new(How::NodeFault(why))));
     }
 
-    /// Replaces a killed spawner. Its launches remain in doubt until the last of its shepherds has
-    /// created its attempt's directory.
+    /// Replaces a spawner that has ended. The launches that were sent to it remain in doubt until
+    /// every shepherd that it forked has created its attempt's directory.
     pub fn spawner_ended(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.read_messages(poller);
-        let Runner::Spawner(spawner, building) = &mut self.runner else {
+        let Runner::Spawner(spawner, launch_lock) = &mut self.runner else {
             return Ok(());
         };
         warn!(
-            "the spawner (process {}) has ended, forking another",
+            "the spawner (process {}) has ended; forking a new spawner",
             spawner.pid()
         );
         spawner.reap();
         poller.remove(&spawner.ended, PollSource::SpawnerEnded);
         poller.remove(&spawner.socket, PollSource::Spawner);
-        let old = std::mem::replace(spawner, Spawner::start(&self.site, building)?);
+        let old = std::mem::replace(spawner, Spawner::start(&self.site, launch_lock)?);
         let number = poller.number();
         poller.keep(old.socket, PollSource::OldSpawner(number))?;
-        poller.keep(old.builders, PollSource::OldBuilders(number))?;
+        poller.keep(old.launches_over, PollSource::OldLaunches(number))?;
         self.in_doubt.insert(number, self.sent_launches());
-        self.waits = false;
+        self.awaits_spawner = false;
         self.watch_spawner(poller)?;
-        self.send(poller);
+        self.send_launches(poller);
         Ok(())
     }
 
-    /// The launches sent to the spawner without a report since.
+    /// The launches that were sent to the current spawner and have not been reported.
     fn sent_launches(&self) -> Vec<AttemptName> {
-        let elsewhere: BTreeSet<AttemptName> = self
+        let unsent_or_doubtful: BTreeSet<AttemptName> = self
             .in_doubt
             .values()
             .flatten()
@@ -92,15 +96,16 @@ impl Attempts {
             .filter(|(_, entry)| entry.launch.is_some());
         unreported
             .map(|(&name, _)| name)
-            .filter(|name| !elsewhere.contains(name))
+            .filter(|name| !unsent_or_doubtful.contains(name))
             .collect()
     }
 
-    /// Resolves the launches of a killed spawner, once none is in progress. Those without a
-    /// directory never began and are sent again. Doing so earlier would be unsafe: an attempt may
-    /// end, be confirmed and be removed before a second shepherd looks for its directory.
+    /// Resolves the launches of a spawner that has ended, once none of them is in progress. A
+    /// launch without a directory never began and is sent again. Sending it earlier would be
+    /// unsafe: the attempt may end, be confirmed and be removed before a second shepherd looks for
+    /// the attempt's directory.
     pub fn resolve_doubtful_launches(&mut self, number: u64, poller: &mut Poller) {
-        poller.forget(PollSource::OldBuilders(number));
+        poller.forget(PollSource::OldLaunches(number));
         self.read_old_messages(PollSource::OldSpawner(number), poller);
         for name in self.in_doubt.remove(&number).unwrap_or_default() {
             if Folder::of(&self.site.state, name).exists() {
@@ -110,14 +115,14 @@ impl Attempts {
                 self.unsent.push_back(name);
             }
         }
-        // The spawner may have been killed between a fork and its report.
+        // The spawner may have been killed after it forked a shepherd, and before it reported that.
         self.examine_unwatched(poller);
-        self.send(poller);
+        self.send_launches(poller);
     }
 }
 
-/// Whether to retry later: the spawner's socket is full, or it has ended, which is handled
-/// elsewhere.
+/// Whether to retry later: the spawner's socket is full, or the spawner has ended (then
+/// `spawner_ended` replaces it).
 fn is_temporary(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, WouldBlock};
     matches!(

@@ -1,7 +1,8 @@
 //! Suspending and resuming attempts.
 //!
-//! A shepherd confirms to the noded that started it. Shepherds of an earlier noded cannot: their
-//! records are checked soon after the order, then less and less often.
+//! A shepherd sends confirmations to the noded that started it. A shepherd of an earlier noded
+//! cannot reach the current noded. So noded also reads the record of the attempt soon after the
+//! order, and then at growing intervals.
 
 use super::{Attempts, Runner};
 use crate::model::time::Span;
@@ -10,22 +11,24 @@ use crate::noded::folder::{AttemptName, Folder};
 use crate::sys::clock;
 use crate::wire::order::AttemptStatus;
 
-/// First and maximum delay between checks.
+/// Delay between an order and the first check.
 const FIRST_CHECK: Span = Span(20);
+/// Maximum delay between two checks.
 const MAX_CHECK_DELAY: Span = Span::seconds(10);
 
 impl Attempts {
     /// Suspends all processes of an attempt or a task.
     pub fn suspend(&mut self, name: AttemptName) {
-        self.order_stop(name, true, Control::Suspend);
+        self.order_suspension(name, true, Control::Suspend);
     }
 
-    /// Resumes all processes of an attempt or a task, bound to these processors if any are given.
+    /// Resumes all processes of an attempt or a task. Binds them to the processors `cpus` unless
+    /// that is empty.
     pub fn resume(&mut self, name: AttemptName, cpus: Vec<u16>) {
-        self.order_stop(name, false, Control::Resume(cpus));
+        self.order_suspension(name, false, Control::Resume(cpus));
     }
 
-    fn order_stop(&mut self, name: AttemptName, stop: bool, order: Control) {
+    fn order_suspension(&mut self, name: AttemptName, stop: bool, order: Control) {
         let Some(entry) = self
             .entries
             .get_mut(&name)
@@ -39,9 +42,9 @@ impl Attempts {
             hollow.set_suspended(name, stop, clock::monotonic());
             return self.note_stopped(name, 1, stop);
         }
-        entry.expects = (!is_done).then_some(stop);
+        entry.ordered_suspended = (!is_done).then_some(stop);
         if is_done {
-            // schedd repeats the order, so it has missed the report.
+            // schedd may have missed the report, and repeats the order.
             self.report(name);
         } else {
             self.pending_check = Some((Span(clock::monotonic().0 + FIRST_CHECK.0), FIRST_CHECK));
@@ -49,7 +52,7 @@ impl Attempts {
         self.send_order(name, order);
     }
 
-    /// Records that all processes of an attempt are suspended or running.
+    /// Records whether all processes of an attempt are suspended.
     pub(super) fn note_stopped(&mut self, name: AttemptName, session: u32, stopped: bool) {
         let status = if stopped {
             AttemptStatus::Suspended(session)
@@ -63,13 +66,15 @@ impl Attempts {
         else {
             return;
         };
-        entry.expects = entry.expects.filter(|expected| *expected != stopped);
+        entry.ordered_suspended = entry
+            .ordered_suspended
+            .filter(|expected| *expected != stopped);
         if entry.status != status {
             self.set_status(name, status);
         }
     }
 
-    /// When the next check is due.
+    /// When orders to suspend or resume are checked next; None if all are confirmed.
     pub fn next_stop_check(&self) -> Option<Span> {
         self.pending_check.map(|(next, _)| next)
     }
@@ -82,7 +87,7 @@ impl Attempts {
         let unconfirmed: Vec<AttemptName> = self
             .entries
             .iter()
-            .filter(|(_, entry)| entry.expects.is_some())
+            .filter(|(_, entry)| entry.ordered_suspended.is_some())
             .map(|(&name, _)| name)
             .collect();
         for name in unconfirmed {
@@ -94,7 +99,10 @@ impl Attempts {
             }
         }
         let pause = Span((pause.0 * 2).min(MAX_CHECK_DELAY.0));
-        let is_awaited = self.entries.values().any(|entry| entry.expects.is_some());
+        let is_awaited = self
+            .entries
+            .values()
+            .any(|entry| entry.ordered_suspended.is_some());
         self.pending_check = is_awaited.then(|| (Span(now.0.saturating_add(pause.0)), pause));
     }
 }

@@ -14,7 +14,8 @@ fn attempts() -> (Attempts, Poller, tempfile::TempDir) {
     (Attempts::hollow(site), Poller::new().unwrap(), folder)
 }
 
-fn running() -> Launch {
+/// A launch whose hollow job runs for a minute.
+fn launch_of_a_minute() -> Launch {
     Launch {
         walltime: Some(Span::seconds(60)),
         ..launch()
@@ -24,21 +25,21 @@ fn running() -> Launch {
 #[test]
 fn an_unknown_attempt_that_was_cancelled_never_starts() {
     let (mut attempts, mut poller, folder) = attempts();
-    let name = AttemptName::of(&running());
+    let name = AttemptName::of(&launch_of_a_minute());
     attempts.cancel(name, Cancel::default());
-    attempts.start(&running(), &mut poller);
+    attempts.start(&launch_of_a_minute(), &mut poller);
     let cancelled = AttemptStatus::Ended(AttemptOutcome::new(How::Cancelled));
     assert_eq!(attempts.statuses(), [(JobId::job(1), 1, 0, cancelled)]);
-    assert!(folder::buried(folder.path(), name).is_some());
+    assert!(folder::read_tombstone(folder.path(), name).is_some());
     attempts.confirm(name);
     assert!(attempts.statuses().is_empty());
-    assert!(folder::buried(folder.path(), name).is_none());
+    assert!(folder::read_tombstone(folder.path(), name).is_none());
 }
 
 #[test]
 fn a_tombstone_survives_a_restart() {
     let (mut first, mut poller, folder) = attempts();
-    first.cancel(AttemptName::of(&running()), Cancel::default());
+    first.cancel(AttemptName::of(&launch_of_a_minute()), Cancel::default());
     let site = Site {
         state: folder.path().to_path_buf(),
         ..site::tests::site(0, false)
@@ -51,7 +52,7 @@ fn a_tombstone_survives_a_restart() {
 #[test]
 fn an_attempt_with_an_unreadable_record_is_kept_and_checked_again() {
     let (mut attempts, mut poller, folder) = attempts();
-    let name = AttemptName::of(&running());
+    let name = AttemptName::of(&launch_of_a_minute());
     let place = folder::attempts(folder.path()).join(name.to_string());
     std::fs::create_dir(&place).unwrap();
     std::fs::write(
@@ -79,19 +80,19 @@ fn an_attempt_with_an_unreadable_record_is_kept_and_checked_again() {
 }
 
 #[test]
-fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
+fn an_attempt_below_the_highest_is_refused_and_a_repeated_start_is_ignored() {
     let (mut attempts, mut poller, _folder) = attempts();
     attempts.start(
         &Launch {
             attempt: 3,
-            ..running()
+            ..launch_of_a_minute()
         },
         &mut poller,
     );
     attempts.start(
         &Launch {
             attempt: 2,
-            ..running()
+            ..launch_of_a_minute()
         },
         &mut poller,
     );
@@ -106,7 +107,7 @@ fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
     attempts.start(
         &Launch {
             attempt: 3,
-            ..running()
+            ..launch_of_a_minute()
         },
         &mut poller,
     );
@@ -123,7 +124,7 @@ fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
 }
 
 #[test]
-fn an_id_that_leaves_its_directory_is_refused() {
+fn a_job_id_that_cannot_be_part_of_a_file_name_is_refused() {
     for id in ["", "../x", "a/b", ".", "a\0"] {
         assert!(
             check_launch(&Launch {

@@ -39,7 +39,7 @@ impl Daemon {
         let own = user::own();
         let rules = NodeRules::of(args, home)?;
         let state = StateFolder::lock(state_folder, own.uid == 0)?;
-        rules.scripts_can_be_reached(state_folder)?;
+        rules.check_scripts_reachable(state_folder)?;
         let HostSetup {
             hardware,
             nodes,
@@ -92,7 +92,7 @@ impl Daemon {
             host: hardware.host.clone(),
             // Hollow nodes do not measure the host.
             gauge: (!args.hollow).then(|| Gauge::new(&hardware)),
-            next_round: Span(now.0 + CHECK_INTERVAL.0),
+            next_check: Span(now.0 + CHECK_INTERVAL.0),
             next_repeat: Span(now.0 + REPEAT_INTERVAL.0),
             stopping: false,
         };
@@ -103,7 +103,7 @@ impl Daemon {
             .adopt(&mut daemon.poller)
             .with_context(|| format!("state directory {}", state_folder.display()))?;
         info!(
-            "{} node(s), listening at {}",
+            "nodes presented: {}; listening at {}",
             daemon.nodes.len(),
             path.display()
         );
@@ -111,7 +111,8 @@ impl Daemon {
     }
 }
 
-/// The host's resources, the nodes to present, and what all attempts share.
+/// The host's resources, the nodes to present, the environment of all attempts (`site`), and the
+/// watcher of GPU use.
 struct HostSetup {
     hardware: Hardware,
     nodes: Vec<NodeFacts>,
@@ -120,7 +121,8 @@ struct HostSetup {
 }
 
 impl HostSetup {
-    /// Detects the host's resources, or reads the resources granted by an outer job.
+    /// Detects the host's resources. Inside a job of another installation, only the resources
+    /// granted to that job count.
     fn detect(
         args: &NodedArgs,
         home: &Home,
@@ -152,13 +154,13 @@ impl HostSetup {
     }
 }
 
-/// The attempts of this noded: real ones, or simulated ones with `--hollow`.
+/// Creates an empty set of attempts, which are simulated with `--hollow`.
 fn attempts(args: &NodedArgs, site: Site, state: &StateFolder) -> Result<Attempts> {
     if args.hollow {
         return Ok(Attempts::hollow(site));
     }
     let _ = nix::unistd::chdir("/");
-    Attempts::new(site, state.building.try_clone()?).context("cannot fork the spawner")
+    Attempts::new(site, state.launch_lock.try_clone()?).context("cannot fork the spawner")
 }
 
 /// The environment that every attempt shares.
@@ -193,7 +195,7 @@ fn site(
     }
 }
 
-/// The directory of this program and of the commands, unless the default `PATH` contains it.
+/// The directory of noded and Lanai's commands; None if the default `PATH` contains the directory.
 fn commands() -> Option<PathBuf> {
     let folder = env::program().ok()?.parent()?.to_path_buf();
     let is_in_path = ["/usr/local/bin", "/usr/bin", "/bin"]
@@ -202,7 +204,8 @@ fn commands() -> Option<PathBuf> {
     (!is_in_path).then_some(folder)
 }
 
-/// A watcher with the tool of `lanai.toml`. The default tool, NVIDIA's, is used only with GPUs.
+/// A watcher of GPU use that runs the tool named in `lanai.toml`. The default tool, NVIDIA's, is
+/// only run if `has_gpus`.
 fn watcher(rules: &NodeRules, has_gpus: bool) -> gpus::GpuWatcher {
     let (named, interval) = rules.gpu_tool.clone();
     let is_enabled = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));

@@ -12,24 +12,25 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use tracing::{error, info, warn};
 
-/// Maximum number of connections besides schedd's.
+/// Maximum number of connections in addition to schedd's connection.
 const MAX_OTHERS: usize = 16;
 /// Maximum size of unread reports in bytes, before schedd is disconnected.
 const MAX_BACKLOG: usize = 64 << 20;
 
-/// A connection of schedd, or one that has not sent its first order yet.
+/// A connection of schedd, or a connection on which no order has arrived yet.
 pub(super) struct Connection {
     pub(super) link: FrameSocket,
     uid: u32,
+    /// When noded accepted the connection.
     pub(super) since: Span,
     writing: bool,
-    /// The error that prevents sending. Orders that arrived earlier are still executed: a schedd
-    /// that exits does not wait for replies.
+    /// The error that prevents sending. noded still executes orders that arrived before the error:
+    /// a schedd that exits does not wait for replies.
     send_error: Option<FrameError>,
 }
 
 impl Connection {
-    /// Writes as much as the socket takes.
+    /// Sends pending data until the socket is full.
     fn flush(&mut self) {
         if let Err(e) = self.link.flush() {
             self.send_error.get_or_insert(e.into());
@@ -50,7 +51,7 @@ impl Daemon {
         let peer = peer::of(&stream)?;
         anyhow::ensure!(
             self.schedd_uids.contains(&peer.uid()),
-            "schedd may not run as user {}; see --schedd-uid",
+            "schedd may not run with uid {}; see --schedd-uid",
             peer.uid()
         );
         anyhow::ensure!(self.connections.len() <= MAX_OTHERS, "too many connections");
@@ -63,7 +64,7 @@ impl Daemon {
         };
         let number = self.poller.number();
         self.poller
-            .add(&connection.link, PollSource::Guest(number))?;
+            .add(&connection.link, PollSource::Connection(number))?;
         self.connections.insert(number, connection);
         Ok(())
     }
@@ -92,12 +93,17 @@ impl Daemon {
         };
         match why {
             FrameError::Closed if self.refused.is_some() => {}
-            FrameError::Closed => info!("user {} closed a connection", connection.uid),
+            FrameError::Closed => {
+                info!("a client with uid {} closed its connection", connection.uid)
+            }
             FrameError::Version { .. } => connection.link.send_version(),
             _ => {}
         }
         if !matches!(why, FrameError::Closed) {
-            warn!("closed a connection of user {}: {why}", connection.uid);
+            warn!(
+                "closed the connection of a client with uid {}: {why}",
+                connection.uid
+            );
         }
         self.drop_connection(number);
     }
@@ -107,7 +113,7 @@ impl Daemon {
             return;
         };
         self.poller
-            .remove(&connection.link, PollSource::Guest(number));
+            .remove(&connection.link, PollSource::Connection(number));
         if self.schedd == Some(number) {
             self.schedd = None;
             self.idle_since = clock::monotonic();
@@ -142,14 +148,14 @@ impl Daemon {
             connection.writing = connection.link.wants_write();
             self.poller.want_write(
                 &connection.link,
-                PollSource::Guest(number),
+                PollSource::Connection(number),
                 connection.writing,
             );
         }
     }
 
-    /// Whether task requests can be passed to schedd now. Dropped ones are repeated by their
-    /// processes.
+    /// Whether noded can pass requests of tasks to schedd. Processes repeat requests that noded
+    /// drops.
     pub(super) fn can_pass_requests(&self) -> bool {
         let schedd = self.schedd.and_then(|number| self.connections.get(&number));
         schedd.is_some_and(|connection| connection.link.backlog() < MAX_BACKLOG / 4)
@@ -160,10 +166,7 @@ impl Daemon {
         if self.path.exists() {
             return;
         }
-        warn!(
-            "the socket {} is missing, recreating it",
-            self.path.display()
-        );
+        warn!("recreating the missing socket {}", self.path.display());
         match listen(&self.path, self.socket_mode) {
             Ok(listener) => {
                 self.poller.remove(&self.listener, PollSource::Listener);
@@ -177,7 +180,7 @@ impl Daemon {
     }
 }
 
-/// Listens at a socket of this mode.
+/// Listens at a Unix socket with the file mode `mode`. Creates its directory if needed.
 pub(super) fn listen(path: &Path, mode: u32) -> Result<UnixListener> {
     if let Some(folder) = path.parent()
         && !folder.exists()

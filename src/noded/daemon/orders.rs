@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use tracing::{error, info, warn};
 
 impl Daemon {
-    /// Executes an order that arrived on this connection.
+    /// Executes an order that arrived on the connection with this number.
     pub(super) fn execute(&mut self, number: u64, order: ScheddOrder) {
         if let ScheddOrder::Hello { epoch } = order {
             return self.greet(number, epoch);
@@ -107,7 +107,7 @@ impl Daemon {
                 self.task_clients
                     .send_news((job, attempt), asker, &news, &mut self.poller);
             }
-            ScheddOrder::Attend { server, hooks } => self.attend(server, hooks),
+            ScheddOrder::Attend { server, hooks } => self.set_periodic_hooks(server, hooks),
             ScheddOrder::Ping => self.send(number, &NodeReport::Pong),
             ScheddOrder::Leave => self.stopping = true,
             ScheddOrder::Notify(notification) => {
@@ -117,7 +117,7 @@ impl Daemon {
         }
     }
 
-    /// Ends an attempt or a task, without waiting for its checkpoint.
+    /// Ends an attempt or a task. Gives up a checkpoint of the attempt that is in progress.
     fn cancel(&mut self, name: AttemptName, cancel: Cancel) {
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.give_up(name);
@@ -125,9 +125,9 @@ impl Daemon {
         self.attempts.cancel(name, cancel);
     }
 
-    /// Runs these periodic hooks from now on. schedd sends this order to every noded that it
-    /// admits.
-    fn attend(&mut self, server: String, hooks: Vec<Hook>) {
+    /// Replaces the periodic hooks. schedd sends this order to every noded that it accepts, so the
+    /// order also ends an earlier refusal.
+    fn set_periodic_hooks(&mut self, server: String, hooks: Vec<Hook>) {
         if self.refused.take().is_some() {
             info!("accepted the schedd of epoch {}", self.epoch);
         }
@@ -136,7 +136,8 @@ impl Daemon {
         }
     }
 
-    /// Handles a refusal by schedd. schedd connects repeatedly, so only the first one is logged.
+    /// Handles a refusal by schedd. schedd connects repeatedly, so only the first refusal is
+    /// logged.
     fn handle_refusal(&mut self, number: u64, why: String) {
         if self.refused.is_none() {
             warn!("schedd refuses this noded: {why}");
@@ -145,7 +146,8 @@ impl Daemon {
         self.drop_connection(number);
     }
 
-    /// Checkpoints a running job, and then ends it.
+    /// Starts to checkpoint a running job, which is killed when the checkpoint is complete. A
+    /// hollow job is ended immediately.
     fn checkpoint(&mut self, order: &Checkpoint) {
         let name = script(order.job, order.attempt);
         if self.attempts.session(name).is_none() {
@@ -163,8 +165,8 @@ impl Daemon {
         }
     }
 
-    /// Handles a greeting. noded accepts the schedd with the highest epoch, and closes the
-    /// connections of others with their orders unread.
+    /// Handles a greeting. noded refuses a schedd with an epoch below the highest known epoch.
+    /// Otherwise noded accepts this schedd, and closes the connection of the earlier schedd.
     fn greet(&mut self, number: u64, epoch: u64) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });
@@ -199,13 +201,13 @@ impl Daemon {
         self.task_clients.request_repetition(&mut self.poller);
     }
 
-    /// Passes a connection to the shepherd of an interactive job. It must come from the schedd with
-    /// the highest epoch.
+    /// Passes a connection to the shepherd of an interactive job. `epoch` must not be below the
+    /// highest known epoch.
     fn attach(&mut self, number: u64, epoch: u64, name: AttemptName) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });
         }
-        let terminal = match self.attempts.door(name) {
+        let terminal = match self.attempts.connect_terminal(name) {
             Ok(terminal) if epoch >= self.epoch && self.schedd != Some(number) => terminal,
             Ok(_) => return self.close(number, &FrameError::Closed),
             Err(e) => return self.close(number, &FrameError::Io(e)),
@@ -215,14 +217,14 @@ impl Daemon {
             return;
         };
         self.poller
-            .remove(&connection.link, PollSource::Guest(number));
+            .remove(&connection.link, PollSource::Connection(number));
         if let Err(e) = terminal.pass_connection(connection.link.as_fd()) {
             warn!("cannot pass a connection to the terminal of attempt {name}: {e}");
         }
     }
 }
 
-/// The script of an attempt.
+/// The name of an attempt's script, which is task 0.
 fn script(job: JobId, attempt: Attempt) -> AttemptName {
     AttemptName {
         job,

@@ -1,4 +1,5 @@
-//! The input of the site's programs around a job: JSON for hooks, PBS's arguments for scripts.
+//! The input of the site's programs that run before and after a job: JSON for hooks, PBS's
+//! arguments for prologue and epilogue.
 
 use super::super::variables::parse_environ;
 use super::{JobHookRunner, status};
@@ -9,7 +10,7 @@ use crate::wire::order::Launch;
 use serde_json::{Map, Value, json};
 
 impl JobHookRunner<'_> {
-    /// The input of a hook. `ended` is the outcome of the job, once it has ended.
+    /// The JSON input of a hook. `ended` is the job's outcome for a hook that runs after the job.
     pub(super) fn document(
         &self,
         hook: &Hook,
@@ -61,8 +62,8 @@ impl JobHookRunner<'_> {
             .and_then(|trace| trace.session())
     }
 
-    /// TORQUE's prologue arguments, of which PBS has the first three: job, user, group, name,
-    /// limits, queue, account.
+    /// TORQUE's prologue arguments: job, user, group, name, limits, queue, account. PBS passes only
+    /// the first three.
     pub(super) fn prologue_arguments(&self, launch: &Launch) -> Vec<String> {
         let [job, user, group] = self.attempt_data(launch);
         vec![
@@ -139,7 +140,7 @@ fn used(used: &Usage) -> [(&'static str, Value); 6] {
     ]
 }
 
-/// Joins as `cput=00:00:01,ncpus=2`.
+/// The list as text: `cput=00:00:01,ncpus=2`.
 fn joined<N: AsRef<str>>(list: impl IntoIterator<Item = (N, Value)>) -> String {
     let mut pairs = Vec::new();
     for (name, value) in list {

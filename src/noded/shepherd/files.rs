@@ -1,4 +1,4 @@
-//! Files of a job: stage-in before it runs, delivery of output and stage-out after it.
+//! Files of a job: stage-in before the job runs; delivery of its output and stage-out afterwards.
 
 use super::super::child::UMASK;
 use super::super::delivery::{self, Stream};
@@ -7,7 +7,7 @@ use super::super::job_hooks;
 use super::super::spawner_messages::{SpawnerMessage, send_message};
 use super::super::staging::Staging;
 use super::super::staging_worker::{
-    Cancels, StagingResult, StagingWorker, not_delivered, to_result, together,
+    Cancels, StagingResult, StagingWorker, join_failures, not_delivered, to_result,
 };
 use super::super::watch::WatchedEnd;
 use super::{PreparedJob, other_owner};
@@ -19,17 +19,17 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// `Exit_status` of a job after a failed stage-in: it never began.
+/// `Exit_status` of a job that did not run because its stage-in failed.
 const STAGE_IN_FAILED: i32 = -1;
-/// Maximum length of notes about files, in characters: the record is small.
+/// Maximum length of a note about files, in characters. The exit record, which stores it, is small.
 const MAX_NOTE: usize = 600;
-/// Time limit of work on a job's files without copying: output is only renamed. A user who stops
-/// the process, or a hanging file system, must not keep the job on its node.
+/// Time limit of work on a job's files that copies nothing, such as renaming output files. If a
+/// user stops the worker process, or a file system hangs, the job must still leave its node.
 const DELIVERY_LIMIT: Span = Span::seconds(60);
 
 impl PreparedJob<'_> {
-    /// Stages files in. Returns the outcome if that fails.
-    pub(super) fn before(&self) -> io::Result<Option<AttemptOutcome>> {
+    /// Stages files in. Returns the job's outcome if the job cannot run.
+    pub(super) fn stage_in(&self) -> io::Result<Option<AttemptOutcome>> {
         if !self.launch.files.has_work_before() {
             return Ok(None);
         }
@@ -39,11 +39,11 @@ impl PreparedJob<'_> {
         {
             return Ok(Some(outcome));
         }
-        if let Some(outcome) = self.awaited()? {
+        if let Some(outcome) = self.check_awaited()? {
             return Ok(Some(outcome));
         }
         let limit = self.launch.staging_timeout;
-        match self.staging_worker(Cancels::All, limit, |staging| staging.before())? {
+        match self.staging_worker(Cancels::All, limit, |staging| staging.stage_in())? {
             StagingResult::Done => Ok(None),
             StagingResult::Failed(why) => Ok(Some(AttemptOutcome::new(How::CannotStart {
                 status: STAGE_IN_FAILED,
@@ -66,16 +66,17 @@ impl PreparedJob<'_> {
         }
     }
 
-    /// Checks the files to stage in, if the job waits for them. Returns the outcome if some are
-    /// missing.
-    fn awaited(&self) -> io::Result<Option<AttemptOutcome>> {
+    /// Checks whether the files to stage in exist, if the job waits for them. Returns the outcome
+    /// if the job cannot run.
+    fn check_awaited(&self) -> io::Result<Option<AttemptOutcome>> {
         if !self.launch.files.awaited || self.launch.files.before.is_empty() {
             return Ok(None);
         }
-        self.check(|staging| staging.missing(), How::AwaitsFiles)
+        self.check(|staging| staging.check_sources(), How::AwaitsFiles)
     }
 
-    /// Checks the owner's files. Returns the outcome if the job cannot run.
+    /// Runs `work`, which checks the owner's files, as the owner. Returns the outcome if the job
+    /// cannot run; `unable` creates it from the error of `work`.
     fn check(
         &self,
         work: impl FnOnce(&Staging) -> Result<(), String>,
@@ -94,8 +95,9 @@ impl PreparedJob<'_> {
         })
     }
 
-    /// Delivers the output, then copies and removes files. Failures are noted in the outcome.
-    pub(super) fn after(
+    /// Delivers the output, then stages files out and removes unwanted output files. Adds a note
+    /// about failures to the outcome.
+    pub(super) fn deliver_and_stage_out(
         &self,
         noded: &OwnedFd,
         WatchedEnd {
@@ -128,14 +130,14 @@ impl PreparedJob<'_> {
                 let delivered = self.deliver(&streams);
                 // A file at the path of an undelivered stream does not belong to this job.
                 unwanted.retain(|path| {
-                    let mut others = streams.iter().filter(|stream| stream.place() == path);
-                    others.all(Stream::is_at_place)
+                    let mut at_path = streams.iter().filter(|stream| stream.place() == path);
+                    at_path.all(Stream::is_at_place)
                 });
-                together([delivered, staging.after(&unwanted)])
+                join_failures([delivered, staging.stage_out(&unwanted)])
             });
             match done {
-                // A cancel skips the copies, but the output is still delivered.
-                Ok(StagingResult::Cancelled) => together([
+                // A cancel skips stage-out, but the output is still delivered.
+                Ok(StagingResult::Cancelled) => join_failures([
                     self.deliver_as_owner(&streams),
                     Err("stage-out was cancelled".into()),
                 ]),
@@ -144,12 +146,12 @@ impl PreparedJob<'_> {
                         "stage-out took longer than {} s: not all files were copied",
                         limit.as_seconds()
                     );
-                    together([self.deliver_as_owner(&streams), Err(late)])
+                    join_failures([self.deliver_as_owner(&streams), Err(late)])
                 }
                 done => to_result(done),
             }
         } else {
-            together([
+            join_failures([
                 self.deliver_as_owner(&streams),
                 self.discard_private().map_err(not_delivered),
             ])
@@ -163,7 +165,7 @@ impl PreparedJob<'_> {
     fn deliver_as_owner(&self, streams: &[Stream]) -> Result<(), String> {
         match streams {
             [] => Ok(()),
-            // No fork for what this process may do itself.
+            // The job runs as noded's user: this process may deliver the files without a fork.
             _ if other_owner(self.site, self.account).is_none() => self.deliver(streams),
             _ => self.deliver_in_time(streams),
         }
@@ -174,7 +176,7 @@ impl PreparedJob<'_> {
         match self.staging_worker(Cancels::None, limit, |_| self.deliver(streams)) {
             Ok(StagingResult::Late) => {
                 let why = format!("it took longer than {} s", limit.as_seconds());
-                together(
+                join_failures(
                     streams
                         .iter()
                         .map(|stream| Err(delivery::not_delivered(stream, self.launch, &why))),
@@ -185,7 +187,7 @@ impl PreparedJob<'_> {
     }
 
     fn deliver(&self, streams: &[Stream]) -> Result<(), String> {
-        together(
+        join_failures(
             streams
                 .iter()
                 .map(|stream| delivery::deliver(stream, self.launch)),
@@ -208,7 +210,7 @@ impl PreparedJob<'_> {
         done.map(drop)
     }
 
-    /// The output files to remove after a successful job.
+    /// The output files to remove after a job has succeeded (`qsub -R`).
     fn unwanted(&self) -> Vec<PathBuf> {
         let Launch {
             files,
@@ -230,6 +232,7 @@ impl PreparedJob<'_> {
         unwanted
     }
 
+    /// Runs `work` in a separate process as the owner.
     fn staging_worker(
         &self,
         cancels: Cancels,
@@ -237,7 +240,7 @@ impl PreparedJob<'_> {
         work: impl FnOnce(&Staging) -> Result<(), String>,
     ) -> io::Result<StagingResult> {
         let groups = job_hooks::groups(self.site, self.account, self.launch)?;
-        let helper = StagingWorker {
+        let worker = StagingWorker {
             account: self.account,
             groups: groups.as_deref(),
             group: self.group(),
@@ -253,10 +256,10 @@ impl PreparedJob<'_> {
             folder: self.jobdir,
             host: &self.site.host,
         };
-        helper.run(|| work(&staging))
+        worker.run(|| work(&staging))
     }
 
-    /// The time limit of work without copying.
+    /// The time limit of work that copies nothing.
     fn quick_limit(&self) -> Span {
         self.launch.staging_timeout.min(DELIVERY_LIMIT)
     }

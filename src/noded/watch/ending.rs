@@ -1,4 +1,4 @@
-//! The end of a watched job: who ordered it, its grace time, and whether its output is final.
+//! The end of a watched job: its reason, its grace time, and whether the job runs again.
 
 use super::{JobWatch, WatchedEnd, limits};
 use crate::model::job::{AttemptOutcome, How};
@@ -14,17 +14,17 @@ use nix::libc::{SIGHUP, SIGKILL, SIGTERM};
 use nix::sys::signalfd::SignalFd;
 use std::time::Duration;
 
-/// Maximum wait for the status of a killed first process.
-const LAST_WAIT: Span = Span::seconds(1);
+/// Maximum time to wait for the exit status of a killed first process.
+const STATUS_TIMEOUT: Span = Span::seconds(1);
 
-/// The effect of the end on the job.
+/// Whether the job runs again after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndKind {
-    /// The job has ended.
+    /// The job does not run again.
     Done,
     /// The job runs again.
     Again,
-    /// The job runs again unless it ends successfully: it was ordered to checkpoint itself (Y17).
+    /// The job runs again unless it succeeds, because it was ordered to checkpoint itself (Y17).
     AgainUnlessSuccessful,
 }
 
@@ -39,12 +39,12 @@ impl EndKind {
         }
     }
 
-    /// Whether the job runs again, so that its output is not final. schedd uses the same rule
+    /// Whether the job runs again after the outcome `how`. schedd uses the same rule
     /// (`model::life`).
     fn runs_again(self, how: &How) -> bool {
         match (how, self) {
             (How::NodeFault(_) | How::AwaitsFiles(_), _) | (_, EndKind::Again) => true,
-            // It may have exceeded its limit before it was checkpointed.
+            // The job may have exceeded its limit before the checkpoint was complete.
             (
                 How::Exited(0) | How::Overran { .. } | How::Exceeded { .. },
                 EndKind::AgainUnlessSuccessful,
@@ -55,30 +55,31 @@ impl EndKind {
     }
 }
 
-/// The state of a job that was ordered to end.
+/// The state of a job that is being ended because of an order, a limit or a hang-up.
 #[derive(Debug)]
 pub(super) struct Ending {
+    /// The monotonic time of SIGKILL.
     pub(super) kill_at: Span,
+    /// The exceeded limit, if a limit is the reason.
     reason: Option<How>,
 }
 
 impl JobWatch<'_> {
-    /// Whether its script has ended. If it was ordered to end, its other processes have the rest of
-    /// the grace time.
+    /// Whether the job's script has ended. If the job was ordered to end, its other processes also
+    /// have ended, or the grace time is over.
     pub(super) fn is_over(&self) -> bool {
         self.status.is_some()
             && (self.has_no_process
                 || self
                     .ending
                     .as_ref()
-                    .is_none_or(|ending| self.due(ending.kill_at)))
+                    .is_none_or(|ending| self.is_due(ending.kill_at)))
     }
 
-    /// Ends the job by an order. The last of several orders decides whether the job runs again.
-    ///
-    /// An order after the end of the script has no effect: the end and the order may be pending
-    /// together, so the script's status is collected first.
+    /// Ends the job because of an order. After several orders, the last order decides whether the
+    /// job runs again. An order after the end of the script has no effect.
     pub(super) fn cancel(&mut self, cgroup: Option<&Cgroup>, cancel: Cancel) {
+        // The script may have ended while the order was pending.
         self.reap();
         if self.on_its_own {
             return;
@@ -92,13 +93,13 @@ impl JobWatch<'_> {
         self.end_by(cgroup, cancel.signal.unwrap_or(SIGTERM), cancel.grace, None);
     }
 
-    /// Sends SIGTERM now and SIGKILL after `grace`. A repetition has no effect.
+    /// Sends SIGTERM and, after `grace`, SIGKILL. Has no effect if the job is ending already.
     pub(super) fn end(&mut self, cgroup: Option<&Cgroup>, grace: Span, reason: Option<How>) {
         self.end_by(cgroup, SIGTERM, grace, reason);
     }
 
-    /// Sends SIGKILL now, without SIGTERM: otherwise, when one process ends, the next would use its
-    /// memory.
+    /// Sets the time of SIGKILL to now and sends no SIGTERM, because a process that still runs
+    /// could use the memory that another process has freed.
     pub(super) fn end_at_once(&mut self, excess: How) {
         self.ending = Some(Ending {
             kill_at: clock::monotonic(),
@@ -106,7 +107,7 @@ impl JobWatch<'_> {
         });
     }
 
-    /// Sends this signal now and SIGKILL after `grace`.
+    /// Sends `signal` and, after `grace`, SIGKILL. Has no effect if the job is ending already.
     fn end_by(&mut self, cgroup: Option<&Cgroup>, signal: i32, grace: Span, reason: Option<How>) {
         if self.ending.is_some() {
             return;
@@ -124,7 +125,7 @@ impl JobWatch<'_> {
         }
     }
 
-    /// Sends SIGHUP now, like a terminal that hangs up, and SIGKILL after the grace time.
+    /// Sends SIGHUP, like a terminal that hangs up, and SIGKILL after the grace time.
     pub(super) fn hang_up(&mut self, cgroup: Option<&Cgroup>) {
         if self.ending.is_none() {
             self.sent = Some(SIGHUP);
@@ -142,14 +143,15 @@ impl JobWatch<'_> {
         }
     }
 
-    /// The status of the first process, which has just been killed. A process that cannot be reaped
-    /// (traced, or stuck in the kernel) must not delay the end of the others.
+    /// The exit status of the first process, which has just been killed. Waits only briefly: a
+    /// process that cannot be reaped (traced, or stuck in the kernel) must not delay the end of the
+    /// other processes.
     pub(super) fn last_status(&self) -> ProcessEnd {
-        let until = Span(clock::monotonic().0 + LAST_WAIT.0);
+        let until = Span(clock::monotonic().0 + STATUS_TIMEOUT.0);
         loop {
             match process::reap(Some(self.session)) {
                 Reaped::Ended(_, end) => return end,
-                Reaped::Living if !self.due(until) => clock::sleep(Duration::from_millis(5)),
+                Reaped::Living if !self.is_due(until) => clock::sleep(Duration::from_millis(5)),
                 _ => return ProcessEnd::Signaled(SIGKILL),
             }
         }
@@ -162,10 +164,10 @@ impl JobWatch<'_> {
         mut meter: UsageMeter,
     ) -> WatchedEnd {
         let elapsed = self.elapsed();
-        // Read before the sweep, which removes the cgroup.
+        // Read the usage before `sweep::kill_all`, which removes the cgroup.
         meter.total(cgroup.as_ref(), elapsed);
         self.note_out_of_memory(cgroup.as_ref(), &mut meter);
-        sweep::end(cgroup.as_ref(), children);
+        sweep::kill_all(cgroup.as_ref(), children);
         let used = meter.total(None, elapsed);
         let how = self.how();
         let sent = match how {
@@ -189,10 +191,10 @@ impl JobWatch<'_> {
         }
     }
 
-    /// Records an out-of-memory kill by the kernel as the reason of the end, whatever the script's
-    /// status is.
+    /// If the kernel has killed a process of the job for lack of memory, records that as the reason
+    /// of the end, regardless of the script's exit status.
     fn note_out_of_memory(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
-        let exceeded = cgroup.and_then(|group| limits::denied(self.launch, group));
+        let exceeded = cgroup.and_then(|group| limits::out_of_memory(self.launch, group));
         if let Some(exceeded) = exceeded
             && self.ending.is_none()
         {
@@ -210,7 +212,7 @@ impl JobWatch<'_> {
             .as_ref()
             .and_then(|ending| ending.reason.clone());
         match (&self.fault, reason, self.status) {
-            (Some(fault), ..) => fault.clone().end(self.launch),
+            (Some(fault), ..) => fault.clone().into_outcome(self.launch),
             (None, Some(reason), _) => reason,
             (None, None, Some(ProcessEnd::Exited(code))) => How::Exited(code),
             (None, None, Some(ProcessEnd::Signaled(number))) => How::Signaled(number),

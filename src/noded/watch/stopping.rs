@@ -1,4 +1,4 @@
-//! Suspending and resuming a watched job. Its time limits do not run meanwhile.
+//! Suspending and resuming a watched job. The job's time limits do not run while it is suspended.
 
 use super::{JobWatch, Pause};
 use crate::model::time::Span;
@@ -9,8 +9,8 @@ use crate::sys::cgroup::Cgroup;
 use crate::sys::clock;
 
 impl JobWatch<'_> {
-    /// Suspends all its processes. A repetition reports the state again.
-    pub(super) fn stop(&mut self, cgroup: Option<&Cgroup>) {
+    /// Suspends all processes of the job. If they are suspended already, notifies noded again.
+    pub(super) fn suspend(&mut self, cgroup: Option<&Cgroup>) {
         if self.ending.is_some() || self.status.is_some() {
             return;
         }
@@ -22,18 +22,18 @@ impl JobWatch<'_> {
         self.check_suspension(cgroup);
     }
 
-    /// Resumes all its processes, bound to these processors if any are given.
+    /// Resumes all processes of the job. Binds them to the processors `cpus` unless that is empty.
     pub(super) fn resume(&mut self, cgroup: Option<&Cgroup>, cpus: Vec<u16>) {
-        if !cpus.is_empty() && cpus != self.bound {
+        if !cpus.is_empty() && cpus != self.bound_cpus {
             pause::bind(cgroup, &cpus);
-            self.bound = cpus;
+            self.bound_cpus = cpus;
         }
         self.end_pause(cgroup);
         self.pause_unsent = true;
         self.send_stopped();
     }
 
-    /// Stops processes that are not stopped, if a check is due.
+    /// If the job is suspended and a check is due, stops processes that are not stopped.
     pub(super) fn check_suspension(&mut self, cgroup: Option<&Cgroup>) {
         let now = clock::monotonic();
         if let Some(pause) = self.pause.as_mut().filter(|pause| pause.next <= now)
@@ -45,7 +45,7 @@ impl JobWatch<'_> {
         self.send_stopped();
     }
 
-    /// Ends the suspension, for any reason.
+    /// Ends the suspension, if the job is suspended.
     pub(super) fn end_pause(&mut self, cgroup: Option<&Cgroup>) {
         let Some(pause) = self.pause.take() else {
             return;

@@ -1,4 +1,4 @@
-//! The standard error of a program: kept in memory up to a limit, for its last line.
+//! The standard error of a program. It is stored in memory, up to a limit, to report its last line.
 
 use crate::sys::process;
 use std::fs::File;
@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
-/// The size limit in bytes, and the length limit of the reported line in characters.
+/// Maximum size of the stored standard error in bytes.
 const MAX_SIZE: u64 = 64 << 10;
+/// Maximum length of the reported line in characters.
 pub(super) const MAX_LINE: usize = 300;
 
 /// The stored standard error.
@@ -15,17 +16,17 @@ pub(super) const MAX_LINE: usize = 300;
 pub struct StandardError(File);
 
 impl StandardError {
-    /// An empty store.
+    /// Creates an empty file in memory.
     pub fn new() -> io::Result<StandardError> {
-        process::scratch(MAX_SIZE).map(StandardError)
+        process::fixed_size_file(MAX_SIZE).map(StandardError)
     }
 
-    /// The standard error for a child process.
+    /// The descriptor that becomes the standard error of a child process.
     pub fn stdio(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
     }
 
-    /// The last line; None if there is none.
+    /// The last line; None if it is empty or nothing was written.
     pub fn last(&self) -> Option<String> {
         let mut bytes = vec![0; MAX_SIZE as usize];
         let length = self.0.read_at(&mut bytes, 0).ok()?;

@@ -1,17 +1,18 @@
-//! A limited number of programs at once, each for a task.
+//! A limited number of programs that run at the same time. The caller attaches a value (the task)
+//! to each program.
 
 use super::ProgramResult;
 use super::RunningProgram;
 use crate::model::time::Span;
 use std::os::fd::BorrowedFd;
 
-/// Programs that run, each for a task of type `T`.
+/// Running programs, each with a task of type `T`.
 #[derive(Debug)]
 pub struct ProgramPool<T> {
-    at_once: usize,
-    of_user: usize,
+    max_running: usize,
+    max_of_user: usize,
     running: Vec<PoolEntry<T>>,
-    /// Killed programs that may still exist.
+    /// Programs whose results were returned and whose processes still exist.
     killed: Vec<RunningProgram>,
 }
 
@@ -23,33 +24,33 @@ struct PoolEntry<T> {
 }
 
 impl<T> ProgramPool<T> {
-    /// A pool for up to `at_once` programs.
-    pub fn new(at_once: usize) -> ProgramPool<T> {
-        ProgramPool::with_user_limit(at_once, at_once)
+    /// Creates a pool for up to `max_running` programs.
+    pub fn new(max_running: usize) -> ProgramPool<T> {
+        ProgramPool::with_user_limit(max_running, max_running)
     }
 
-    /// A pool for up to `at_once` programs, up to `of_user` of them for one user.
-    pub fn with_user_limit(at_once: usize, of_user: usize) -> ProgramPool<T> {
+    /// Creates a pool for up to `max_running` programs, and up to `max_of_user` programs per user.
+    pub fn with_user_limit(max_running: usize, max_of_user: usize) -> ProgramPool<T> {
         ProgramPool {
-            at_once,
-            of_user,
+            max_running,
+            max_of_user,
             running: Vec::new(),
             killed: Vec::new(),
         }
     }
 
-    /// Whether one more program may run.
+    /// Whether another program may run.
     pub fn has_room(&self) -> bool {
-        self.running.len() < self.at_once
+        self.running.len() < self.max_running
     }
 
-    /// Whether one more program may run for a user.
+    /// Whether another program may run for a user; None for a program of no particular user.
     pub fn has_room_for(&self, user: Option<u32>) -> bool {
         let own = self.running.iter().filter(|entry| entry.user == user);
-        self.has_room() && (user.is_none() || own.count() < self.of_user)
+        self.has_room() && (user.is_none() || own.count() < self.max_of_user)
     }
 
-    /// Adds a program that was started for a task, on behalf of this user.
+    /// Adds a program that was started for `task`, on behalf of `user`.
     pub fn add(&mut self, task: T, user: Option<u32>, program: RunningProgram) {
         self.running.push(PoolEntry {
             task,
@@ -63,12 +64,12 @@ impl<T> ProgramPool<T> {
         self.running.iter().map(|entry| &entry.task)
     }
 
-    /// Whether no program runs, and no killed one still exists.
+    /// Whether no program runs, and no killed program still exists.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty() && self.killed.is_empty()
     }
 
-    /// The descriptors that become readable when there are programs to [collect](Self::finished).
+    /// The descriptors that become readable when [`finished`](Self::finished) has work to do.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let running = self.running.iter().map(|entry| &entry.program);
         running
@@ -76,13 +77,14 @@ impl<T> ProgramPool<T> {
             .flat_map(RunningProgram::watched)
     }
 
-    /// When the first program exceeds its time limit.
+    /// When the next program exceeds its time limit; None if no program runs.
     pub fn next(&self) -> Option<Span> {
         let programs = self.running.iter().map(|entry| &entry.program);
         programs.filter_map(RunningProgram::next).min()
     }
 
-    /// Removes and returns the tasks of programs that have finished or exceeded a limit by `now`.
+    /// Removes the programs that have finished, or have exceeded a limit at `now`. Returns their
+    /// tasks and results.
     pub fn finished(&mut self, now: Span) -> Vec<(T, ProgramResult)> {
         self.killed.retain_mut(|program| !program.is_gone());
         let mut finished = Vec::new();
@@ -98,7 +100,7 @@ impl<T> ProgramPool<T> {
         finished
     }
 
-    /// Kills the programs of the tasks that `is_unwanted` selects.
+    /// Kills the programs whose tasks `is_unwanted` selects, and drops their tasks.
     pub fn stop(&mut self, is_unwanted: impl Fn(&T) -> bool) {
         for mut entry in std::mem::take(&mut self.running) {
             if is_unwanted(&entry.task) {

@@ -1,4 +1,4 @@
-//! Results, limits and kills of programs, and the limits of pools.
+//! Tests of programs and pools.
 
 use super::*;
 use crate::sys::procfs;
@@ -11,7 +11,7 @@ fn words(script: &str) -> [String; 3] {
     ["/bin/sh", "-c", script].map(String::from)
 }
 
-/// A program with an environment of its own.
+/// Starts a program with [`Surroundings::Own`].
 fn isolated(script: &str, input: &[u8], timeout: Span) -> RunningProgram {
     let words = words(script);
     let call = ProgramCall {
@@ -66,7 +66,7 @@ fn the_result_has_the_exit_status_and_all_output() {
 }
 
 #[test]
-fn output_beyond_the_limit_ends_a_program() {
+fn a_program_whose_output_exceeds_the_limit_is_killed() {
     for output in [OutputMode::UntilExit, OutputMode::UntilClosed] {
         let mut program = in_mode(output, "yes", LONG);
         let fault = program.wait().exit.unwrap_err();
@@ -77,7 +77,7 @@ fn output_beyond_the_limit_ends_a_program() {
 }
 
 #[test]
-fn a_program_that_exceeds_its_time_is_killed_with_all_that_it_started() {
+fn a_program_that_exceeds_its_time_limit_is_killed_with_its_children() {
     for output in [
         OutputMode::UntilExit,
         OutputMode::UntilClosed,
@@ -99,7 +99,7 @@ fn a_program_that_exceeds_its_time_is_killed_with_all_that_it_started() {
 }
 
 #[test]
-fn processes_left_running_end_only_with_own_surroundings() {
+fn processes_left_running_are_killed_only_with_own_surroundings() {
     let script = "sleep 60 >/dev/null & echo $!";
     let left = output_of(isolated(script, b"", LONG));
     assert!(ends_soon(left.trim().parse().unwrap()));
@@ -110,13 +110,13 @@ fn processes_left_running_end_only_with_own_surroundings() {
 }
 
 #[test]
-fn a_process_left_running_with_the_output_open_delays_no_exit() {
+fn a_process_left_running_with_the_output_open_does_not_delay_the_result() {
     let program = in_mode(OutputMode::UntilExit, "(sleep 20 &) ; echo yes", LONG);
     assert_eq!(output_of(program), "yes\n");
 }
 
 #[test]
-fn closed_output_is_the_end_where_only_the_output_counts() {
+fn in_mode_until_closed_a_program_that_closes_its_output_is_killed() {
     let script = "echo one; sleep 0.05; echo two; exec >&-; sleep 60";
     let mut program = in_mode(OutputMode::UntilClosed, script, LONG);
     assert_eq!(program.wait().exit.unwrap().text, "one\ntwo\n");
@@ -124,21 +124,21 @@ fn closed_output_is_the_end_where_only_the_output_counts() {
     assert_eq!(
         program.end(),
         Some(ProcessEnd::Signaled(9)),
-        "it was killed"
+        "the program was killed"
     );
 }
 
 #[test]
-fn no_descriptor_but_the_standard_ones_is_inherited() {
+fn only_standard_descriptors_are_inherited() {
     use std::os::fd::AsRawFd;
-    // Unlike descriptors of the standard library, this one is not closed by exec.
+    // exec does not close a descriptor of `dup`, unlike descriptors of the standard library.
     let open = nix::unistd::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
     let script = format!("[ -e /proc/$$/fd/{} ]; echo $?", open.as_raw_fd());
     assert_eq!(output_of(isolated(&script, b"", LONG)), "1\n");
 }
 
 #[test]
-fn the_last_line_of_the_standard_error_is_its_complaint() {
+fn the_last_line_of_the_standard_error_is_appended_to_a_failure() {
     let mut program = isolated("echo one >&2; echo two >&2; exit 1", b"", LONG);
     let blame = program.wait().blame("it failed".into());
     assert_eq!(blame, "it failed; standard error: two");
@@ -158,7 +158,7 @@ fn a_killed_program_has_no_status() {
 }
 
 #[test]
-fn a_pool_limits_programs_in_all_and_of_each_user() {
+fn a_pool_limits_all_programs_and_the_programs_of_each_user() {
     let mut pool = ProgramPool::with_user_limit(3, 2);
     let sleeper = || in_mode(OutputMode::UntilExit, "sleep 60", LONG);
     pool.add("a", Some(1), sleeper());
