@@ -1,5 +1,5 @@
-//! The attributes of a job for display, under PBS's names and in PBS's order. Each value has a
-//! type, so that no output format needs to parse texts.
+//! The attributes of a job for display, under PBS's names and in PBS's order. Values have types:
+//! output formats such as JSON need not parse texts.
 
 use super::reason::numbers_of;
 use super::{comment, exec_host};
@@ -14,14 +14,14 @@ use crate::model::time::{ClockTable, Time, Wall};
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::borrow::Cow;
 
-/// An attribute: `Job_Name`, or one resource of a list, `Resource_List.ncpus`.
+/// An attribute, such as `Job_Name`, or one resource of a list, such as `Resource_List.ncpus`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownAttribute<'a> {
     /// The PBS name.
     pub name: &'a str,
     /// The resource, if the attribute is a list of resources.
     pub resource: Option<&'a str>,
-    /// Its value.
+    /// The value to display.
     pub shown: AttributeDisplay<'a>,
 }
 
@@ -38,7 +38,7 @@ pub enum AttributeDisplay<'a> {
     Moment(Wall),
     /// `Variable_List`: names and values.
     Pairs(Vec<(Cow<'a, str>, Cow<'a, str>)>),
-    /// Several texts, joined by commas.
+    /// Several texts, displayed with commas between them.
     List(Vec<String>),
     /// A value without a PBS counterpart, for JSON only.
     Data(serde_json::Value),
@@ -63,7 +63,7 @@ impl<'a> Attributes<'a> {
         self.add(name, AttributeDisplay::Text(text.into()));
     }
 
-    /// Adds a text if there is one.
+    /// Adds a text unless it is None.
     pub fn text_if(&mut self, name: &'a str, text: Option<impl Into<Cow<'a, str>>>) {
         if let Some(text) = text {
             self.text(name, text);
@@ -91,7 +91,7 @@ impl<'a> Attributes<'a> {
 }
 
 impl AttributeDisplay<'_> {
-    /// A resource value: numbers stay numbers, other types become text.
+    /// Converts a resource value: numbers stay numbers, all other types become text.
     pub fn of(value: &ResourceValue) -> AttributeDisplay<'static> {
         match value {
             ResourceValue::Long(number) => AttributeDisplay::Number(*number),
@@ -124,7 +124,8 @@ pub fn of_job<'a>(record: &'a JobRecord, server: &'a ServerFacts) -> Attributes<
     view.out
 }
 
-/// Attributes stored as given that have a fixed position in PBS's order; the others come last.
+/// Attributes stored as given that have a fixed position in PBS's order. All other attributes
+/// stored as given come last.
 const PLACED: [&str; 9] = [
     "Checkpoint",
     "group_list",
@@ -175,7 +176,8 @@ impl<'a> AttributeBuilder<'a> {
         self.record.job.life.state
     }
 
-    /// The attempt to display; None for a job that is queued again.
+    /// The attempt to display: of a job that runs or has finished. None for a job that is queued
+    /// again.
     fn attempt(&self) -> Option<&'a Run> {
         let run = self.record.job.life.run.as_ref();
         if self.state().is_under_way()
@@ -187,8 +189,8 @@ impl<'a> AttributeBuilder<'a> {
         }
     }
 
-    /// Whether this is a subjob that has started. PBS then omits attributes inherited from the
-    /// array.
+    /// Tests whether the job is a subjob that has started. PBS omits some attributes of such a job
+    /// that are inherited from the array.
     fn is_started_subjob(&self) -> bool {
         self.record.job.id.index().is_some() && self.attempt().is_some()
     }
@@ -202,7 +204,7 @@ impl<'a> AttributeBuilder<'a> {
         );
     }
 
-    /// Adds the usage, which is known from the node's first report on.
+    /// Adds the usage, which is unknown until the node first reports it.
     fn used(&mut self) {
         let used = self.record.job.life.used;
         let known =
@@ -335,7 +337,8 @@ impl<'a> AttributeBuilder<'a> {
         self.fair_share();
     }
 
-    /// Adds the priority: the current one of a waiting job, the one at the start of a running job.
+    /// Adds the priority: the current priority of a waiting job, or the priority that a running job
+    /// had when it started.
     fn score(&mut self) {
         let run = if self.server.has_scores && self.state().is_under_way() {
             self.attempt()
@@ -347,7 +350,7 @@ impl<'a> AttributeBuilder<'a> {
         }
     }
 
-    /// I7: adds the fair-share value of the last cycle.
+    /// Adds the fair-share value of the last scheduling cycle as `Resource_List.fairshare` (I7).
     fn fair_share(&mut self) {
         let (owner, spec) = (&self.record.job.owner, &self.record.job.spec);
         let is_shown = matches!(
@@ -380,7 +383,7 @@ impl<'a> AttributeBuilder<'a> {
         self.out
             .text_if("Shell_Path_List", spec.shell.as_ref().map(Text::lossy));
         self.given("sandbox");
-        // Only the node has the path of a private sandbox.
+        // The path of a private sandbox is known only to the node.
         let known = if spec
             .other
             .get("sandbox")
@@ -441,7 +444,7 @@ impl<'a> AttributeBuilder<'a> {
     fn history(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         let comment = comment::of(self.record, self.server);
-        // PBS displays no comment for a job that its user has suspended.
+        // PBS displays no comment for a job that a user has suspended.
         if !comment.is_empty() || self.state() != JobState::Suspended {
             self.out.text("comment", comment);
         }
@@ -552,7 +555,8 @@ impl<'a> AttributeBuilder<'a> {
         );
     }
 
-    /// I29: adds the planned start of a queued job, under PBS's names.
+    /// Adds the planned start of a queued job as `estimated.start_time` and `estimated.exec_vnode`
+    /// (I29).
     fn estimated(&mut self) {
         let job = &self.record.job;
         let Some(promise) = &self.record.promise else {
@@ -628,10 +632,10 @@ impl<'a> AttributeBuilder<'a> {
     }
 }
 
-/// The exit status of a job that was deleted before it ran.
+/// `Exit_status` of a job that was deleted before it ran.
 const DELETED: i32 = 271;
 
-/// The variables of an environment, which consists of zero-terminated texts `K=V`.
+/// The variables of an environment, which consists of texts `NAME=VALUE` that end with a zero byte.
 fn variables(environ: &[u8]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
     let entries = environ
         .split(|&byte| byte == 0)
@@ -651,7 +655,7 @@ fn variables(environ: &[u8]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
         .collect()
 }
 
-/// The octal digits as a decimal number: PBS displays `umask=0022` as 22.
+/// The octal digits of a umask, read as a decimal number: PBS displays umask 0022 as 22.
 fn in_octal_digits(umask: u32) -> i64 {
     format!("{umask:o}").parse().unwrap_or(0)
 }

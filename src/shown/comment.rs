@@ -1,5 +1,5 @@
-//! The comment of a job: the one set by a user, else the scheduler's latest reason, else a
-//! description of the state. Some clients require a comment on every job.
+//! The comment of a job: the comment that a user has set, else the reason why the job waits, else a
+//! description of the job's state. Some clients require a comment on every job.
 
 use super::{exec_host, timestamp};
 use crate::model::job::dependency::{DependencyKind, DependencyView};
@@ -9,7 +9,7 @@ use crate::model::time::ClockTable;
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::borrow::Cow;
 
-/// The `Exit_status` of jobs that exceeded a limit, and the limited resource.
+/// `Exit_status` of a job that exceeded a limit, with the limited resource.
 const LIMITS: [(i32, &str); 4] = [
     (-26, "vmem"),
     (-27, "mem"),
@@ -66,12 +66,12 @@ fn by_state<'a>(job: &Job, clock: &ClockTable, server: &str) -> Cow<'a, str> {
     }
 }
 
-/// Whether dependencies are the only reason of the hold.
+/// Tests whether the job is held only by dependencies.
 fn is_held_by_dependency(job: &Job) -> bool {
     job.life.state == JobState::Held && job.life.holds.is_none() && !job.life.bars.are_open()
 }
 
-/// The condition that a job waits for: the first one, and the number of further ones.
+/// The first unmet dependency of a job, and the number of further unmet dependencies.
 pub fn dependency(record: &JobRecord, server: &str) -> String {
     let (bars, awaits) = (&record.job.life.bars, &record.job.life.awaits);
     let awaited = record
@@ -130,7 +130,7 @@ fn dependency_text(link: &DependencyView) -> &'static str {
     }
 }
 
-/// The comment of a suspended job; empty for a job suspended by request, as in PBS.
+/// The comment of a suspended job; empty for a job that a user has suspended, as in PBS.
 fn suspended(job: &Job, run: Option<&Run>, clock: &ClockTable, server: &str) -> String {
     let Some(suspension) = run.and_then(|run| run.suspension.as_ref()) else {
         return String::new();
@@ -160,7 +160,7 @@ fn array_began(job: &Job, clock: &ClockTable) -> String {
     format!("Job Array Began at {}", at.unwrap_or_default())
 }
 
-/// Q28: adds to the comment of an array that some of its subjobs have failed.
+/// The end of an array's comment: the number of failed subjobs (Q28); empty for none.
 fn failing(job: &Job) -> String {
     match job
         .elements
@@ -188,7 +188,8 @@ fn started(action: &str, run: &Run, clock: &ClockTable) -> String {
     )
 }
 
-/// The end of a job: its exit status, then figures and the result of staging its files out.
+/// The end of a finished job's comment: the result of the job, then the amounts of an exceeded
+/// limit and the result of staging files out.
 fn ending(job: &Job) -> String {
     by_status(job) + job.life.ending.as_deref().unwrap_or_default()
 }
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependent_job_names_the_jobs_it_waits_for() {
+    fn the_comment_of_a_dependent_job_names_the_awaited_job() {
         let mut record = queued(2, "a", "");
         record.job.life.state = JobState::Held;
         record.job.life.bars.on = 2;
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comment_of_an_array_has_its_begin_and_end() {
+    fn the_comment_of_an_array_describes_the_begin_and_end() {
         let began = timestamp::comment_time(example::server().clock.wall(example::SUBMITTED));
         let mut record = example::array(queued(1, "a", ""), "1-3");
         let never = JobRecord {
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_shown_only_while_queued_and_a_set_comment_always() {
+    fn a_reason_is_shown_only_while_queued_and_a_comment_of_a_user_always() {
         let mut record = queued(1, "a", "");
         assert!(shown(&record).starts_with("Not Running: "));
         record.reason = Some(Reason::QueueStopped);

@@ -6,8 +6,8 @@ use crate::model::resource::{ResourceValue, Resources, Size};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// `exec_host`: `node1/0*4+node2/0`. Each chunk has a host, a slot, and its processors unless that
-/// is 1.
+/// `exec_host`: `node1/0*4+node2/0`. A chunk is displayed as its host, a slot number, and the
+/// number of processors unless the number is 1.
 pub fn exec_host(shares: &[NodeShare]) -> String {
     slots(
         shares
@@ -16,7 +16,7 @@ pub fn exec_host(shares: &[NodeShare]) -> String {
     )
 }
 
-/// `exec_host` for hosts with the processors of each chunk.
+/// `exec_host` for chunks, given as host and number of processors.
 pub fn slots<'a>(chunks: impl Iterator<Item = (&'a str, i64)>) -> String {
     let mut slots: BTreeMap<&str, usize> = BTreeMap::new();
     let mut text = String::new();
@@ -44,8 +44,8 @@ pub fn exec_vnode(shares: &[NodeShare]) -> String {
     text
 }
 
-/// `exec_vnode` of a planned start, with one chunk of the request on each of these nodes. If the
-/// numbers of chunks and nodes differ, only the nodes: `(n1)+(n2)`.
+/// `exec_vnode` of a planned start, with one chunk of the request on each node of `nodes`. If the
+/// numbers of chunks and nodes differ, only the names of the nodes: `(n1)+(n2)`.
 pub fn planned_vnode(select: &Select, nodes: &[String], resources: &Resources) -> String {
     let chunks: Vec<&Chunk> = select
         .chunks
@@ -71,7 +71,7 @@ pub fn planned_vnode(select: &Select, nodes: &[String], resources: &Resources) -
     text
 }
 
-/// The GPUs of each node, in the job's order: `n1:0,1+n2:3`; None without GPUs.
+/// The GPUs of each node, in the order of the shares: `n1:0,1+n2:3`; None without GPUs.
 pub fn exec_gpus(shares: &[NodeShare]) -> Option<String> {
     let mut nodes: Vec<(&str, Vec<String>)> = Vec::new();
     for share in shares.iter().filter(|share| !share.gpus.is_empty()) {
@@ -99,7 +99,7 @@ pub fn processors(share: &NodeShare) -> i64 {
         .unwrap_or(0)
 }
 
-/// A value with sizes in kilobytes, as PBS displays allocated resources.
+/// Converts a size to kilobytes, as PBS displays allocated resources; other values are unchanged.
 pub fn in_kilobytes(value: &ResourceValue) -> ResourceValue {
     match value {
         ResourceValue::Size(size) => {

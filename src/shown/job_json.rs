@@ -7,7 +7,7 @@ use crate::model::job::Job;
 use crate::wire::message::{JobRecord, ServerFacts};
 use serde_json::{Map, Value};
 
-/// The job's full id as `id`, and its attributes. With `environ` they include `Variable_List`.
+/// The job's full id as `id`, and the job's attributes; with `environ`, also `Variable_List`.
 pub fn of_job(job: &Job, environ: Option<Vec<u8>>, server: &ServerFacts) -> Map<String, Value> {
     let record = JobRecord {
         job: job.clone(),

@@ -1,4 +1,4 @@
-//! How jobs are displayed: by commands to users, by schedd to hooks and notification programs.
+//! Display of jobs: attributes, comments and times, for commands, hooks and notification programs.
 
 pub mod attributes;
 

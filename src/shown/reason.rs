@@ -4,8 +4,8 @@ use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::wire::message::ServerFacts;
 
-/// The code, stage and numbers of a reason. Times are in seconds since 1970, null for never. Jobs
-/// are given by their full ids.
+/// The code, stage and fields of a reason. Times are in seconds since 1970, null for never; jobs
+/// are full ids.
 pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
     let mut object = serde_json::Map::new();
     object.insert("code".into(), reason.code().into());

@@ -11,7 +11,7 @@ const MONTHS: [&str; 12] = [
 
 /// A time in the format of `ctime`: `Fri Nov 11 17:57:05 2016`, the day padded with a space.
 pub fn ctime(wall: Wall) -> impl Display {
-    In(wall, |at, f| {
+    InLocalTime(wall, |at, f| {
         let (hour, minute, second) = (at.hour(), at.minute(), at.second());
         write!(
             f,
@@ -24,13 +24,13 @@ pub fn ctime(wall: Wall) -> impl Display {
 
 /// A time in the format of job comments: `Fri Nov 11 at 17:57`.
 pub fn comment_time(wall: Wall) -> impl Display {
-    In(wall, |at, f| {
+    InLocalTime(wall, |at, f| {
         write!(f, "{} at {:02}:{:02}", Date(at), at.hour(), at.minute())
     })
 }
 
-/// A time in a list of reservations: `Today 17:57`, `Fri 17:57` within a week, else with the date,
-/// and with the year if it is not the current one.
+/// A time in a list of reservations: `Today 17:57`, within a week `Fri 17:57`, in the current year
+/// `Thu Dec 24 09:00`, otherwise with the year.
 pub fn day_and_time(moment: Wall, now: Wall) -> String {
     let Some((at, today)) = local(moment).zip(local(now)) else {
         return "never".to_string();
@@ -45,8 +45,9 @@ pub fn day_and_time(moment: Wall, now: Wall) -> String {
     }
 }
 
-/// A planned start in five columns, as `qstat -T` displays it: `17:57` today, `Fr 17` within a
-/// week, `Nov` later this year, then the year, `>5yrs` after five years; None for a past time.
+/// A planned start in at most five characters, as in `qstat -T`: `17:57` today, `Fr 17` (weekday
+/// and hour) within a week, `Nov` later this year, then the year, and `>5yrs` after five years.
+/// None for a past time.
 pub fn start_column(start: Wall, now: Wall) -> Option<String> {
     let (at, today) = (local(start)?.naive_local(), local(now)?.naive_local());
     let days = start.0.checked_sub(now.0).filter(|ahead| *ahead >= 0)? / 86_400;
@@ -60,15 +61,16 @@ pub fn start_column(start: Wall, now: Wall) -> Option<String> {
     })
 }
 
-/// A time in the local time zone; None if out of range.
+/// Converts a time to the local time zone; None for a time that calendars cannot express.
 pub fn local(wall: Wall) -> Option<DateTime<Local>> {
     DateTime::from_timestamp(wall.0, 0).map(|at| at.with_timezone(&Local))
 }
 
-struct In(Wall, fn(NaiveDateTime, &mut fmt::Formatter) -> fmt::Result);
+/// A time, and the function that formats the time in the local time zone.
+struct InLocalTime(Wall, fn(NaiveDateTime, &mut fmt::Formatter) -> fmt::Result);
 
-/// Displays a time that is out of range in seconds.
-impl Display for In {
+/// Formats a time that calendars cannot express as seconds.
+impl Display for InLocalTime {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match local(self.0) {
             Some(at) => self.1(at.naive_local(), f),
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planned_start_fits_five_columns() {
+    fn a_planned_start_has_at_most_five_characters() {
         let now = wall("2026-11-20 10:20:30");
         let column = |text| start_column(wall(text), now);
         assert_eq!(column("2026-11-20 17:57:00").as_deref(), Some("17:57"));

@@ -1,4 +1,5 @@
-//! The accounting table: one row for each ended attempt, kept longer than the job's row.
+//! The accounting table: a row for each ended attempt (start of a job), kept longer than the row of
+//! the job.
 
 use super::{Spool, SpoolError, load};
 use crate::model::account::accounting::{
@@ -12,8 +13,8 @@ use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
 
 /// The table. `idx` is -1 for jobs that are not subjobs. Times are milliseconds of the wall clock,
-/// except `at`: the end by schedd's own clock, which is never stepped and which decides how long a
-/// row is kept. `more` is JSON.
+/// except `at`. `at` is the end of the attempt by schedd's own clock, which is never stepped; it
+/// decides how long the row is kept. `more` is JSON.
 pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
          at INTEGER NOT NULL, name TEXT NOT NULL,
@@ -36,12 +37,12 @@ pub(super) const COLUMNS: &str = "job, idx, attempt, name, user, gid, account, p
 /// Maximum number of rows deleted at once.
 const PORTION: usize = 20_000;
 
-/// Maximum of values that are summed later, so that a million of them fit into 64 bits: 279 years
-/// of one processor.
+/// Maximum of stored times, in milliseconds: 279 years of one processor. A million such values can
+/// be summed without overflow.
 const MOST: i64 = (1 << 43) - 1;
 
 impl Spool {
-    /// Whether there are records of attempts that ended before this time.
+    /// Tests whether there are records of attempts that ended before a time.
     pub fn has_entries_before(&self, before: Time) -> Result<bool, SpoolError> {
         let mut statement = self
             .connection
@@ -50,8 +51,8 @@ impl Spool {
     }
 }
 
-/// Writes the record of an attempt that ended at `at`, unless it exists. The attempt is eligible
-/// from the end of the job's earlier attempts on, at the earliest.
+/// Writes the record of an attempt that ended at `at`, unless the table contains it. The stored
+/// `eligible` is not earlier than the end of the job's previous attempt.
 pub(super) fn write(
     transaction: &Transaction,
     at: Time,
@@ -110,7 +111,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The contents of `more`.
+/// The values in the JSON column `more`.
 type ExtraColumns = (
     RequestedResources,
     Held,
@@ -118,7 +119,7 @@ type ExtraColumns = (
     Option<Box<JobPreemption>>,
 );
 
-/// Parses the JSON column. Records of earlier versions do not name the preempting job.
+/// Parses the column `more`. Records of earlier versions lack the preemption.
 fn extra_columns(more: &str) -> Result<ExtraColumns, serde_json::Error> {
     serde_json::from_str(more).or_else(|_| {
         let (asked, held, places) = serde_json::from_str(more)?;
@@ -126,12 +127,12 @@ fn extra_columns(more: &str) -> Result<ExtraColumns, serde_json::Error> {
     })
 }
 
-/// SQLite's integers are signed.
+/// Converts kilobytes to SQLite's signed integers.
 fn signed(kb: u64) -> i64 {
     i64::try_from(kb).unwrap_or(i64::MAX)
 }
 
-/// Deletes a portion of the records of attempts that ended before this time.
+/// Deletes at most [`PORTION`] records of attempts that ended before a time.
 pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     let sql = "DELETE FROM accounting WHERE (job, idx, attempt) IN
         (SELECT job, idx, attempt FROM accounting WHERE at < ?1 ORDER BY at LIMIT ?2)";
@@ -141,7 +142,7 @@ pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), Spoo
     Ok(())
 }
 
-/// The record in a row of [`COLUMNS`].
+/// Reads the record in a row with the columns [`COLUMNS`].
 pub(super) fn entry(row: &Row) -> Result<AccountingEntry, SpoolError> {
     let (number, index): (u64, i64) = (row.get(0)?, row.get(1)?);
     let more = row.get_ref(23)?.as_str().map_err(rusqlite::Error::from)?;
@@ -151,7 +152,7 @@ pub(super) fn entry(row: &Row) -> Result<AccountingEntry, SpoolError> {
         job: u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index)),
         attempt: row.get(2)?,
         name: row.get(3)?,
-        of: parties(row)?,
+        of: credentials(row)?,
         stamps: Stamps {
             submitted: row.get(10)?,
             eligible: row.get(11)?,
@@ -175,7 +176,7 @@ pub(super) fn entry(row: &Row) -> Result<AccountingEntry, SpoolError> {
     })
 }
 
-fn parties(row: &Row) -> Result<Parties, SpoolError> {
+fn credentials(row: &Row) -> Result<Parties, SpoolError> {
     Ok(Parties {
         user: row.get(4)?,
         gid: row.get(5)?,

@@ -1,5 +1,5 @@
-//! The raw charges of attempts: one row each, kept longer than the job. All usage values can be
-//! recomputed from them.
+//! The table of charges: the resources that each attempt (start of a job) had, without weights and
+//! decay. Charges are kept longer than the job: all values of usage are computed from charges.
 
 use super::{Spool, SpoolError, load};
 use crate::model::account::charge::Charge;
@@ -18,10 +18,11 @@ pub(super) const SCHEMA: &str = "CREATE TABLE charge (
          PRIMARY KEY (job, idx, attempt)) WITHOUT ROWID;
      CREATE INDEX charge_ended ON charge (ended);";
 
-/// The charge factor.
+/// Migration that adds the fraction that is charged.
 pub(super) const FACTORS: &str = "ALTER TABLE charge ADD COLUMN factor REAL NOT NULL DEFAULT 1;";
 
-/// An attempt that released nodes early has a row for each release. The row of its end is part 0.
+/// Migration that adds parts: an attempt that released nodes early has a row for each release. The
+/// row for the end of an attempt is part 0.
 pub(super) const PARTS: &str = "CREATE TABLE charged (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL,
          account TEXT NOT NULL, user TEXT NOT NULL,
@@ -35,7 +36,7 @@ pub(super) const PARTS: &str = "CREATE TABLE charged (
      ALTER TABLE charged RENAME TO charge;
      CREATE INDEX charge_ended ON charge (ended);";
 
-/// Amounts of other consumables, as a JSON object.
+/// Migration that adds the amounts of other consumables, as a JSON object.
 pub(super) const AMOUNTS: &str =
     "ALTER TABLE charge ADD COLUMN amounts TEXT NOT NULL DEFAULT '{}';";
 
@@ -47,7 +48,7 @@ impl Spool {
         self.charges_before(Time::NEVER, each)
     }
 
-    /// Passes the charges of attempts that ended before this time to `each`, oldest first.
+    /// Passes the charges that ended before a time to `each`, oldest first.
     pub fn charges_before(
         &self,
         before: Time,
@@ -88,7 +89,7 @@ fn charge(row: &Row) -> Result<Charge, SpoolError> {
     })
 }
 
-/// Writes a completed charge, unless it exists.
+/// Writes a completed charge, unless the table contains it.
 pub(super) fn write(
     transaction: &Transaction,
     (job, attempt, part): ChargePart,
@@ -129,7 +130,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Deletes the charges that ended before this time.
+/// Deletes the charges that ended before a time.
 pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     transaction
         .prepare_cached("DELETE FROM charge WHERE ended < ?1")?
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(
             kept(&spool),
             [*of("bob", 5), *of("eve", 6), *of("ann", 7), *of("ann", 9)],
-            "a part for released nodes"
+            "released nodes have a charge of their own"
         );
         spool
             .commit(&[Update::Charge((job, 1, 1), of("ann", 8))])
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(
             kept(&spool),
             [*of("eve", 6), *of("ann", 9)],
-            "a charge outlives its job"
+            "a charge stays when the job is purged"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A tick's changes, written as one transaction.
+//! Writing of changes: all changes of a step of schedd (a tick) are one transaction.
 
 use super::{
     Spool, SpoolError, accounting, charges, cycles, dependencies, history_purge, license_reports,
@@ -34,7 +34,7 @@ impl Spool {
         }
         fault::point("spool.commit")?;
         transaction.commit()?;
-        // The changes are on disk: ignore injected faults from here on.
+        // The changes are on disk: an injected fault must not report a failure.
         let _ = fault::point("spool.committed");
         Ok(())
     }
@@ -128,15 +128,16 @@ fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json::to_string(value)
 }
 
-/// SQLite's integers are signed; classes are only compared for equality.
+/// Converts the hash of a class (jobs that are equal for scheduling) to SQLite's signed integers.
+/// Hashes are compared only for equality.
 fn signed(class: u64) -> i64 {
     class as i64
 }
 
-/// The processor time stored for a job that has never run.
+/// Value of column `cput` for a job that has never run.
 pub(super) const NEVER_RUN: i64 = -1;
 
-/// The processor time used, for lists.
+/// The processor time for column `cput`, which lists of jobs display.
 fn cput(job: &Job) -> i64 {
     if job.life.run.is_some() {
         job.life.used.cput.0

@@ -1,15 +1,15 @@
-//! The last scheduling cycles and their triggers: a ring of rows, in which a new cycle overwrites
-//! the oldest.
+//! The table of the last scheduling cycles and their triggers. The number of rows is limited: a new
+//! cycle overwrites the oldest row.
 
 use super::{Spool, SpoolError, load};
 use crate::model::trigger::CycleRecord;
 use rusqlite::{Connection, Transaction, params};
 
-/// The table. A record is JSON; its place is its number modulo the length of the ring.
+/// The table. A record is JSON; the place of a cycle is its number modulo [`CycleRecord::KEPT`].
 pub(super) const SCHEMA: &str = "CREATE TABLE cycle (place INTEGER PRIMARY KEY, number INTEGER NOT NULL, record TEXT NOT NULL);";
 
 impl Spool {
-    /// The number of the last recorded cycle; 0 for none.
+    /// The number of the last recorded cycle; 0 if no cycle is recorded.
     pub fn last_cycle(&self) -> Result<u64, SpoolError> {
         let sql = "SELECT coalesce(max(number), 0) FROM cycle";
         Ok(self.connection.query_row(sql, [], |row| row.get(0))?)

@@ -1,8 +1,8 @@
-//! Dependencies between jobs: one row each, found from both ends. Also the labels of jobs (Q29),
-//! which dependencies can name.
+//! The table of dependencies between jobs, with indexes for both jobs; and the labels of jobs
+//! (Q29), by which dependencies can refer to jobs.
 //!
-//! A row belongs to the waiting job and is deleted with it. A dependency that is met keeps its row,
-//! because the other job still shows it.
+//! A row is deleted with the job that waits. A dependency that is met keeps its row, because the
+//! other job still displays the dependency.
 
 use super::{Spool, SpoolError};
 use crate::model::job::dependency::effects::TieState;
@@ -12,8 +12,8 @@ use crate::model::job::state::JobState;
 use crate::model::job_id::{IdPart, JobId};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-/// Maximum number of dependencies of one kind that a job shows, since answers travel in frames of
-/// limited size.
+/// Maximum number of dependencies of one kind that a job displays, because the size of answers to
+/// clients is limited.
 const SHOWN: u64 = 100_000;
 
 /// The table with its indexes.
@@ -25,7 +25,7 @@ pub(super) const SCHEMA: &str = "CREATE TABLE tie (
      CREATE UNIQUE INDEX tie_other ON tie (other, kind, job);
      CREATE INDEX tie_job ON tie (job);";
 
-/// The label of a job, as `group:label`. A job without one is in no index.
+/// The column for the label of a job, as `group:label`. Only jobs with a label are in the index.
 pub(super) const LABELS: &str = "ALTER TABLE job ADD COLUMN label TEXT;
     CREATE INDEX job_label ON job (uid, label, id) WHERE label IS NOT NULL;";
 
@@ -53,7 +53,7 @@ impl Spool {
         Ok(dependencies)
     }
 
-    /// The most recently submitted job with a label, other than `except`; finished jobs count too.
+    /// The most recently submitted job with a label, including finished jobs but not `except`.
     pub fn labelled(
         &self,
         mark: &Mark,
@@ -69,7 +69,7 @@ impl Spool {
         Ok(found.optional()?)
     }
 
-    /// The dependencies of a job as it shows them.
+    /// The dependencies that a job displays.
     pub fn links(&self, id: JobId) -> Result<Vec<DependencyView>, SpoolError> {
         links(&self.connection, id)
     }
@@ -107,13 +107,13 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Whether there are any dependencies.
+/// Tests whether the table contains any dependency.
 pub(super) fn exist(connection: &Connection) -> Result<bool, SpoolError> {
     Ok(connection.query_row("SELECT EXISTS (SELECT 1 FROM tie)", [], |row| row.get(0))?)
 }
 
-/// The dependencies of a job as it shows them: the jobs that it waits for, the jobs that wait for
-/// it, and the others of its `runone` set.
+/// The dependencies that a job displays: on jobs that it waits for, of jobs that wait for it, and
+/// on the other jobs of its `runone` set.
 pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<DependencyView>, SpoolError> {
     let waits_for =
         "SELECT kind, other, other_is_array, state FROM tie LEFT JOIN job ON job.id = other

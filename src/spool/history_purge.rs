@@ -1,24 +1,25 @@
 //! Purges finished jobs from the history.
 //!
-//! The row of a purged job is deleted at once. Its other rows are deleted in portions: an array of
-//! a million subjobs has millions of them, and the server must not block meanwhile.
+//! The row of a purged job in table `job` is deleted at once. The job's rows in other tables are
+//! deleted in portions: an array of a million subjobs has millions of such rows, and deleting them
+//! at once would block the server.
 
 use super::{Spool, SpoolError};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use rusqlite::Transaction;
 
-/// Purged jobs that still have rows in other tables.
+/// The table of purged jobs that still have rows in other tables.
 pub(super) const SCHEMA: &str = "CREATE TABLE remains (job INTEGER PRIMARY KEY);";
 
-/// The other tables with rows of a job, and the column that orders these rows.
+/// The tables besides `job` and `tie` that have rows of a job, and the column that orders the rows.
 const OF_A_JOB: [(&str, &str); 3] = [("event", "idx"), ("element", "idx"), ("standing", "first")];
 
 /// Approximate number of rows deleted at once.
 const PORTION: usize = 20_000;
 
 impl Spool {
-    /// Whether rows of purged jobs are left.
+    /// Tests whether rows of purged jobs are left.
     pub fn has_purged_rows(&self) -> Result<bool, SpoolError> {
         let mut statement = self
             .connection
@@ -27,7 +28,7 @@ impl Spool {
     }
 }
 
-/// Purges one job; an array with its subjobs.
+/// Purges one job, or an array with its subjobs.
 pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
     transaction
         .prepare_cached("DELETE FROM job WHERE id = ?1")?
@@ -41,8 +42,8 @@ pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolEr
     Ok(())
 }
 
-/// Purges all jobs that finished before a time. Jobs with open attempts, and their arrays, stay
-/// until the nodes have reported.
+/// Purges all jobs that finished before a time. A job or array with an open attempt stays until the
+/// node has reported the end of the attempt.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     super::reservations::purge(transaction, before)?;
     let old = "INSERT OR IGNORE INTO remains SELECT id FROM job WHERE state = 'F' AND ended < ?1
@@ -56,7 +57,7 @@ pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), Spool
     Ok(())
 }
 
-/// Deletes scripts and environments without a job.
+/// Deletes scripts and environments that no job uses.
 pub(super) fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
     let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
     transaction.execute(
@@ -106,7 +107,7 @@ mod tests {
 
     const ID: JobId = JobId::array(7);
 
-    /// A spool with a finished array of `count` subjobs, and its last subjob.
+    /// A spool with a finished array of `count` subjobs, and the last subjob.
     fn spool(folder: &tempfile::TempDir, count: u32) -> (Spool, Job) {
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let moment = EventContext {
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_array_disappears_at_once_and_its_rows_in_portions() {
+    fn a_purged_array_disappears_at_once_and_the_rows_of_subjobs_in_portions() {
         let folder = tempfile::tempdir().unwrap();
         let count = PORTION as u32 + 10;
         let (mut spool, _) = spool(&folder, count);
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_stays_until_nodes_have_reported_all_its_subjobs() {
+    fn an_array_stays_until_nodes_have_reported_all_subjobs() {
         let folder = tempfile::tempdir().unwrap();
         let (mut spool, mut last) = spool(&folder, 3);
         last.life.run = Some(Run::new(2, Vec::new(), Time(1)));

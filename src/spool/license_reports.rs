@@ -1,5 +1,5 @@
 //! The last reported counts of system-wide resources, such as licenses. A report is valid until the
-//! next one, also after a restart of schedd.
+//! next report, even after a restart of schedd.
 
 use super::{Spool, SpoolError};
 use crate::model::system_resource::ReportedCount;

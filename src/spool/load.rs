@@ -1,4 +1,4 @@
-//! Queries of schedd: all unfinished jobs at its start, and single records later.
+//! Queries of schedd: when schedd starts, all unfinished jobs; later, single records.
 
 use super::{Spool, SpoolError};
 use crate::model::job::array::{Elements, SubjobState};
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Spool {
-    /// All unfinished jobs, arrays before their subjobs. Subjobs that have never started have no
-    /// record: their array has their states.
+    /// All unfinished jobs, with arrays before subjobs. Subjobs that have never started have no
+    /// record; the array contains the states of all subjobs.
     pub fn live_jobs(&self) -> Result<Vec<Job>, SpoolError> {
         self.jobs("state <> 'F'", "e.state <> 'F' ORDER BY e.job, e.idx")
     }
 
-    /// Finished jobs with an attempt that its node has not reported as ended.
+    /// Finished jobs with an attempt whose end the node has not reported.
     pub fn unsettled_jobs(&self) -> Result<Vec<Job>, SpoolError> {
         let open = "state = 'F' AND json_extract(life, '$[1].run.open')";
         self.jobs(open, "e.state = 'F' AND json_extract(e.life, '$.run.open')")
@@ -64,17 +64,18 @@ impl Spool {
         nodes(&self.connection)
     }
 
-    /// The steps of the wall clock.
+    /// The clock steps: how far the wall clock is ahead of schedd's own clock, and since when.
     pub fn clock(&self) -> Result<ClockTable, SpoolError> {
         clock(&self.connection)
     }
 
-    /// A single stored value.
+    /// The value stored under a key in table `meta`; None if the key is not stored.
     pub fn meta<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, SpoolError> {
         meta(&self.connection, key)
     }
 
-    /// The verdicts by class, each with the time since when it has been of its kind.
+    /// The verdicts (reasons why jobs wait) by class of jobs that are equal for scheduling, each
+    /// with the time since which the verdict has been of the same kind.
     pub fn verdicts(&self) -> Result<BTreeMap<u64, (Reason, Time)>, SpoolError> {
         let mut statement = self
             .connection
@@ -95,7 +96,7 @@ impl Spool {
     }
 }
 
-/// The planned starts by job or subjob.
+/// The planned starts of jobs and subjobs.
 pub(super) fn promises(
     connection: &Connection,
 ) -> Result<BTreeMap<JobId, PromisedStart>, SpoolError> {
@@ -137,7 +138,7 @@ pub(super) fn jobs_where(connection: &Connection, condition: &str) -> Result<Vec
     Ok(jobs)
 }
 
-/// The index for the events of a job: -1 for jobs that are not subjobs.
+/// The value of column `idx` for a job: -1 for jobs that are not subjobs.
 pub(super) fn index(id: JobId) -> i64 {
     id.index().map_or(-1, i64::from)
 }
@@ -161,13 +162,13 @@ pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<Job>, Spo
     Ok(found.filter(|job| job.id == id))
 }
 
-/// A subjob, with or without a record of its own.
+/// A subjob, whether or not the table `element` contains it.
 fn element(connection: &Connection, number: u64, index: u32) -> Result<Option<Job>, SpoolError> {
     let array = job(connection, JobId::array(number))?;
     array.map_or(Ok(None), |array| element_in(connection, &array, index))
 }
 
-/// A subjob of a loaded array.
+/// A subjob of an array that is already loaded.
 pub(super) fn element_in(
     connection: &Connection,
     array: &Job,
@@ -181,8 +182,8 @@ pub(super) fn element_in(
     Ok(element_of(array, index, recorded.into_iter().next()))
 }
 
-/// A subjob of an array, from its record if there is one. The record of a waiting subjob is from an
-/// earlier run and not used.
+/// A subjob of an array, from the record of the subjob if the subjob has started. The record of a
+/// waiting subjob describes an earlier attempt and is ignored.
 pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Option<Job> {
     match recorded {
         Some(job) if array.subjob_state(index) != Some(SubjobState::Waiting) => Some(job),
@@ -220,7 +221,7 @@ pub(super) fn elements_where(
     Ok(elements)
 }
 
-/// Cache of the last spec: jobs of the same submission and subjobs of the same array share it.
+/// Cache of the last options read: consecutive jobs, such as subjobs, often have equal options.
 #[derive(Default)]
 pub(super) struct Specs(Option<(String, Arc<Spec>)>);
 
@@ -237,7 +238,7 @@ impl Specs {
     }
 }
 
-/// A job from a row with id, spec, life.
+/// Reads a job or array from a row with the columns id, spec and life.
 pub(super) fn job_of(
     connection: &Connection,
     row: &Row,
@@ -276,7 +277,7 @@ fn subjob_states(connection: &Connection, number: u64) -> Result<Elements, Spool
     while let Some(row) = rows.next()? {
         let word: String = row.get(2)?;
         let Some(state) = subjob_state(&word) else {
-            let text = format!("damaged subjob states of array {number}[]");
+            let text = format!("the spool contains damaged subjob states of array {number}[]");
             return Err(SpoolError::Io(std::io::Error::other(text)));
         };
         runs.push((row.get(0)?, row.get(1)?, state));
@@ -303,7 +304,7 @@ pub(super) fn nodes(connection: &Connection) -> Result<Vec<Node>, SpoolError> {
     records(connection, "SELECT node FROM node ORDER BY name")
 }
 
-/// All rows of a query for one JSON column.
+/// All values of a query for one JSON column.
 pub(super) fn records<T: DeserializeOwned>(
     connection: &Connection,
     sql: &str,

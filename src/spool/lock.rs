@@ -1,4 +1,4 @@
-//! The lock that ensures one schedd per spool, held on a file in the spool's directory.
+//! The lock on a file in the spool's directory. It ensures that only one schedd uses a spool.
 
 use crate::sys::home::Home;
 use crate::sys::{filesystem, record};
@@ -7,35 +7,35 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The lock, held until this is dropped.
+/// The lock on a spool, held until this value is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: Flock<File>,
 }
 
-/// Why the spool cannot be locked.
+/// Reason why the spool cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another schedd of this host holds it.
+    /// Another schedd of this host holds the lock.
     #[error("another schedd holds the spool {}", .0.display())]
     Held(PathBuf),
-    /// A schedd of another host held it last and has not exited.
+    /// A schedd of another host used the spool last and has not exited.
     #[error(
         "the spool {} is in use by schedd on host {host}. A spool serves one host: use another \
-         directory here, such as export LANAI_HOME={remedy}; if host {host} no longer exists, \
-         remove {}", folder.display(), record.display()
+         directory on this host, such as export LANAI_HOME={remedy}; if host {host} no longer \
+         exists, remove {}", folder.display(), record.display()
     )]
     OtherHost {
         /// The spool's directory.
         folder: PathBuf,
-        /// The host that holds it.
+        /// The host of the other schedd.
         host: String,
-        /// A usable directory.
+        /// A directory that can be used instead.
         remedy: String,
-        /// The record to remove.
+        /// The file that records the host which uses the spool.
         record: PathBuf,
     },
-    /// A network file system.
+    /// The spool is on a network file system.
     #[error(
         "the spool {} is on a network file system ({kind}), where locks and the database log are \
          unreliable. Use a directory on a local disk: export LANAI_HOME={remedy}", folder.display()
@@ -45,22 +45,22 @@ pub enum LockError {
         folder: PathBuf,
         /// The type of the file system.
         kind: &'static str,
-        /// A usable directory.
+        /// A directory that can be used instead.
         remedy: String,
     },
     /// An error of the file system.
     #[error("{}: {error}", path.display())]
     Io {
-        /// The path.
+        /// The file or directory.
         path: PathBuf,
-        /// The error.
+        /// The error of the operation on the file or directory.
         error: io::Error,
     },
 }
 
 impl Lock {
-    /// Locks the spool of `home` and creates its directories. Fails if another process holds the
-    /// lock.
+    /// Creates the directory of the spool of `home` and locks the spool. Fails if another process
+    /// holds the lock.
     pub fn take(home: &Home) -> Result<Lock, LockError> {
         let folder = home.spool();
         filesystem::make_private(&folder).map_err(|error| on(&folder, error))?;
@@ -108,7 +108,7 @@ fn refuse_other_host(home: &Home, folder: &Path) -> Result<(), LockError> {
     }
 }
 
-/// A directory on the local disk that no other user or host shares.
+/// A directory on the local disk, with the user and the host in its name.
 fn local_folder() -> String {
     format!(
         "/var/tmp/lanai-{}-{}",
@@ -117,7 +117,7 @@ fn local_folder() -> String {
     )
 }
 
-/// Whether a process holds the spool of `home`.
+/// Tests whether a process holds the lock of the spool of `home`.
 pub fn is_held(home: &Home) -> bool {
     let Ok(file) = File::open(home.spool().join("lock")) else {
         return false;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_another_host_is_respected() {
+    fn a_spool_in_use_by_another_host_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let home = home(folder.path());
         drop(Lock::take(&home).unwrap());

@@ -1,5 +1,5 @@
-//! The spool's schema, as a list of migration steps. A released step is never changed or removed:
-//! an older spool executes the steps it lacks.
+//! The spool's schema, as a list of migration steps. schedd runs the steps that are newer than the
+//! spool. Therefore a released step is never changed or removed.
 
 use super::SpoolError;
 use rusqlite::{Connection, TransactionBehavior};
@@ -9,8 +9,8 @@ const APPLICATION: i32 = 0x4c41_4e41;
 
 /// Step n migrates `user_version` n to n + 1.
 const STEPS: &[&str] = &[
-    // The columns are those needed by lists and filters; `spec` and `life` are JSON with the rest.
-    // Scripts and environments are stored once, by digest.
+    // Lists and filters need the columns of `job`; `spec` and `life` are JSON with all other data.
+    // Equal scripts and environments are stored once, by digest.
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE clock (since INTEGER NOT NULL, ahead INTEGER NOT NULL);
      CREATE TABLE blob (digest BLOB PRIMARY KEY, bytes BLOB NOT NULL);
@@ -40,9 +40,9 @@ const STEPS: &[&str] = &[
      CREATE TABLE booking (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, nodes TEXT NOT NULL);
      CREATE TABLE node (name TEXT PRIMARY KEY, node TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE queue (name TEXT PRIMARY KEY, queue TEXT NOT NULL) WITHOUT ROWID;",
-    // Arrays: subjob states as index ranges, and a row for each subjob that has ever started. Its
-    // `spec` is the array's, unless the array was altered later. `idx` is -1 for events of jobs
-    // that are not subjobs.
+    // Arrays: subjob states as index ranges (`standing`), and a row in `element` for each subjob
+    // that has ever started. `element.spec` is NULL if the subjob has the options of the array. In
+    // events, `idx` is -1 for jobs that are not subjobs.
     "ALTER TABLE job ADD COLUMN is_array INTEGER NOT NULL DEFAULT 0;
      CREATE TABLE standing (
          job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, standing TEXT NOT NULL,
@@ -66,13 +66,13 @@ const STEPS: &[&str] = &[
      ALTER TABLE happened RENAME TO event;",
     super::dependencies::SCHEMA,
     super::history_purge::SCHEMA,
-    // The subjob that has the planned start; -1 for other jobs.
+    // The index of the subjob that has the planned start; -1 for a job that is not a subjob.
     "ALTER TABLE booking ADD COLUMN idx INTEGER NOT NULL DEFAULT -1;",
     super::reservations::SCHEMA,
     // Some verdicts apply to all jobs with the same request.
     "ALTER TABLE job ADD COLUMN shape INTEGER;
      ALTER TABLE element ADD COLUMN shape INTEGER;",
-    // The planned starts, each with the first planned start of the job.
+    // Planned starts: `first` is the start that was planned first for the job.
     "DROP TABLE booking;
      CREATE TABLE promise (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, nodes TEXT NOT NULL,
@@ -81,20 +81,21 @@ const STEPS: &[&str] = &[
     super::overrides::SCHEMA,
     super::charges::FACTORS,
     super::accounting::SCHEMA,
-    // Since when a verdict has been of its kind.
+    // `since`: the time since which the verdict has been of the same kind.
     "ALTER TABLE verdict ADD COLUMN since INTEGER NOT NULL DEFAULT 0;",
     super::charges::PARTS,
-    // Until when freed resources are held for the preemptor.
+    // `earmark`: the time until which freed resources are held for the preempting job.
     "ALTER TABLE promise ADD COLUMN earmark INTEGER;",
     super::dependencies::LABELS,
     super::cycles::SCHEMA,
     super::license_reports::SCHEMA,
     super::charges::AMOUNTS,
-    // Large scripts are files (`scripts`), which an older schedd would not find.
+    // No change of tables: large scripts are now files (`scripts`), which an older schedd would not
+    // find. The new version number keeps an older schedd from using the spool.
     "",
 ];
 
-/// Migrates the database to the newest schema; a new file executes all steps.
+/// Migrates the database to the newest schema; for a new file, runs all steps.
 pub fn run(connection: &mut Connection) -> Result<(), SpoolError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let version = known_version(&transaction)?;

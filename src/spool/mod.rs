@@ -1,7 +1,8 @@
-//! The spool: the durable copy of schedd's state, and the only SQL.
+//! The spool: the durable copy of schedd's state, a SQLite database. All SQL of Lanai is in this
+//! module.
 //!
-//! There is one writer, which holds the [`lock`]. The changes of a tick are one transaction
-//! ([`commit`]). Readers see the last committed one ([`query`]).
+//! Only schedd writes; it holds the [`lock`]. All changes of one turn of schedd's loop (a tick) are
+//! one transaction ([`commit`]). Readers see the last committed transaction ([`query`]).
 
 mod accounting;
 mod charges;
@@ -26,39 +27,45 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why the spool cannot be used, or a change was not written.
+/// Reason why the spool cannot be used, or why a change was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// Its file system is full.
-    #[error("no space left for the spool: free some on its file system")]
+    /// The spool's file system is full.
+    #[error("no space left for the spool: free space on the spool's file system")]
     Full,
-    /// Its file system is read-only.
+    /// The spool's file system is read-only.
     #[error("the spool's file system is read-only: remount {} read-write", .0.display())]
     ReadOnly(PathBuf),
     /// No file descriptor is left.
     #[error("no file descriptor is left: raise the limit (ulimit -n, LimitNOFILE= of the service)")]
     Descriptors,
-    /// An SQLite database of another program.
+    /// The file is not a SQLite database, or a database of another program.
     #[error("not a Lanai spool: move this file away, or set LANAI_HOME to another directory")]
     Foreign,
-    /// Written by a newer Lanai.
-    #[error("written by a newer Lanai (schema {version}, supported {current}): run that version")]
+    /// The spool was written by a newer Lanai.
+    #[error(
+        "the spool was written by a newer Lanai (schema {version}, supported {current}): run the \
+         newer version"
+    )]
     Newer {
         /// The schema of the file.
         version: i64,
         /// The schema of this program.
         current: usize,
     },
-    /// The schema is older; only schedd migrates it.
-    #[error("its schema is older ({version}, current {current}): start schedd once to upgrade it")]
+    /// The schema is older; only schedd migrates spools.
+    #[error(
+        "the schema of the spool is older ({version}, current {current}): start schedd once to \
+         upgrade the spool"
+    )]
     Older {
         /// The schema of the file.
         version: usize,
         /// The schema of this program.
         current: usize,
     },
-    /// A row that cannot be parsed.
-    #[error("a damaged record: {0}")]
+    /// A row cannot be parsed.
+    #[error("the spool contains a damaged record: {0}")]
     Damaged(#[from] serde_json::Error),
     /// Any other SQLite error.
     #[error("{0}")]
@@ -79,7 +86,7 @@ impl From<rusqlite::Error> for SpoolError {
 }
 
 impl SpoolError {
-    /// The error of an operation on the spool in this directory.
+    /// Converts an error of an operation on a file of the spool in `folder`.
     pub fn of_file(error: io::Error, folder: &Path) -> SpoolError {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => SpoolError::Full,
@@ -89,8 +96,8 @@ impl SpoolError {
         }
     }
 
-    /// The cause of a vague SQLite error: SQLite has the same code for a read-only file system, a
-    /// missing file descriptor and a broken disk.
+    /// Replaces a vague SQLite error by the cause that a test write finds: SQLite has the same
+    /// code for a read-only file system, a lack of file descriptors and a broken disk.
     fn explained(self, folder: &Path) -> SpoolError {
         let SpoolError::Sqlite(error) = &self else {
             return self;
@@ -111,7 +118,7 @@ pub fn file(home: &Home) -> PathBuf {
     home.spool().join("spool.db")
 }
 
-/// The write-ahead log: it grows until a checkpoint empties it.
+/// The write-ahead log of the database, which grows until a checkpoint empties it.
 pub fn log(home: &Home) -> PathBuf {
     home.spool().join("spool.db-wal")
 }
@@ -129,7 +136,7 @@ impl Spool {
         let mut connection = Connection::open(file)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // Checkpoints run outside the tick, on a separate connection.
+        // A separate connection runs checkpoints, so commits do not wait for them.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -153,7 +160,7 @@ pub struct SpoolReader {
 }
 
 impl SpoolReader {
-    /// Opens the spool; None if there is none.
+    /// Opens the spool; None if the file does not exist.
     pub fn open(file: &Path) -> Result<Option<SpoolReader>, SpoolError> {
         if !file.try_exists()? {
             return Ok(None);
@@ -168,7 +175,7 @@ impl SpoolReader {
     }
 }
 
-/// Checkpoints the spool's log outside the tick.
+/// A connection that checkpoints the spool's log while schedd commits.
 #[derive(Debug)]
 pub struct Checkpointer {
     connection: Connection,
@@ -189,8 +196,9 @@ impl Checkpointer {
 }
 
 impl Spool {
-    /// Copies the rest of the log after a [`Checkpointer`]. Only the writer can exclude further
-    /// commits, and only an empty log restarts at its beginning instead of growing.
+    /// Copies the part of the log that was written since the [`Checkpointer`] ran. Only the writer
+    /// can ensure that nothing is added meanwhile. A log that is completely copied is overwritten
+    /// from the beginning instead of growing.
     pub fn finish_checkpoint(&self) -> Result<(), SpoolError> {
         checkpoint(&self.connection)
     }

@@ -1,10 +1,11 @@
-//! Overrides of the configuration by `qmgr`: a row per object, in the order of first use.
+//! Settings of `qmgr` that override the configuration: a row per object, such as a queue, in the
+//! order in which the objects were first set.
 
 use super::{Spool, SpoolError, SpoolReader};
 use crate::config::overrides::QmgrOverrides;
 use rusqlite::{Connection, Transaction, params};
 
-/// The table; the target and its override are JSON.
+/// The table. `target` is the object and `said` its settings; both are JSON.
 pub(super) const SCHEMA: &str = "CREATE TABLE amendment (place INTEGER PRIMARY KEY, \
                                  target TEXT NOT NULL UNIQUE, said TEXT NOT NULL);";
 

@@ -1,5 +1,5 @@
-//! The queries of `qstat`, `qselect`, `pbsnodes` and other clients. The owner of the spool runs
-//! them in the command itself; for other users schedd runs them on a reader thread.
+//! The queries of `qstat`, `qselect`, `pbsnodes` and other clients. If the owner of the spool runs
+//! a command, the command itself reads the spool; for other users, a thread of schedd does.
 
 use super::{SpoolError, SpoolReader, load};
 use crate::config::overrides::QmgrObject;
@@ -22,7 +22,8 @@ mod search;
 /// Maximum number of jobs in one part of an answer.
 const PART: usize = 500;
 
-/// Approximate maximum size of one part in bytes, since answers travel in frames of limited size.
+/// Approximate maximum size of one part of an answer in bytes, because messages to clients have a
+/// maximum size.
 const PART_BYTES: usize = 1 << 20;
 
 /// The user who sends a query, with the user's rights.
@@ -30,8 +31,8 @@ const PART_BYTES: usize = 1 << 20;
 pub struct Viewer {
     /// The user.
     pub owner: Owner,
-    /// Whether the user may see the environments of all jobs: an operator, root, or the only user
-    /// of a personal system.
+    /// True if the user may see the environments of all jobs: an operator, root, or the user of a
+    /// personal installation.
     pub privileged: bool,
 }
 
@@ -51,26 +52,26 @@ impl Viewer {
     }
 }
 
-/// Takes a part of an answer. An error ends the answer early.
+/// Function that receives the parts of an answer. If it returns an error, the answer ends early.
 type Each<'a> = &'a mut dyn FnMut(ClientAnswer) -> Result<(), SpoolError>;
 
 impl SpoolReader {
-    /// Whether any node is stored.
+    /// Tests whether any node is stored.
     pub fn has_nodes(&self) -> Result<bool, SpoolError> {
         Ok(self
             .connection
             .query_row("SELECT EXISTS (SELECT 1 FROM node)", [], |row| row.get(0))?)
     }
 
-    /// Answers a query in parts, the server's facts first. An error of `each` ends the answer
-    /// early.
+    /// Passes the answer to a query to `each` in parts, the facts about the server first. An error
+    /// of `each` ends the answer early.
     pub fn answer(
         &mut self,
         question: &Question,
         viewer: Viewer,
         each: Each,
     ) -> Result<(), SpoolError> {
-        // One transaction: all parts show the same state.
+        // Use one transaction, so that all parts show the same state.
         let connection = self.connection.transaction()?;
         let server = server(&connection, &viewer)?;
         let sees_others = viewer.privileged || server.query_other_jobs;
@@ -151,7 +152,7 @@ fn server(connection: &Connection, viewer: &Viewer) -> Result<ServerFacts, Spool
     let table = load::clock(connection)?;
     let saved: Option<Saved> = load::meta(connection, "clock")?;
     let now = saved.and_then(|saved| saved.at(clock::since_boot(), &clock::boot_id()));
-    // After a reboot the saved clock is unusable until schedd runs again.
+    // After a reboot the saved clock cannot be used until schedd has run: use the wall clock.
     let now = now.unwrap_or_else(|| table.time(clock::wall()));
     let fair_shares = load::meta(connection, ServerFacts::FAIR_SHARES)?.unwrap_or_default();
     Ok(ServerFacts {

@@ -1,4 +1,4 @@
-//! Reservations and their events.
+//! The tables of reservations and of the events of reservations.
 
 use super::{Spool, SpoolError, load};
 use crate::model::reservation::{Happened, Reservation};
@@ -58,7 +58,7 @@ pub(super) fn write_event(
     Ok(())
 }
 
-/// Deletes the events of reservations that no longer exist, up to this time.
+/// Deletes the events before a time, except events of reservations that still exist.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     let sql =
         "DELETE FROM reservation_event WHERE at < ?1 AND id NOT IN (SELECT id FROM reservation)";
@@ -74,7 +74,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_history_of_a_reservation_outlives_it() {
+    fn events_of_existing_reservations_are_not_purged() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let reservation = reservation(2);

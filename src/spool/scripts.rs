@@ -1,7 +1,8 @@
-//! Large scripts: files in the directory `scripts` of the spool, named by their digest.
+//! Large scripts: files in the directory `scripts` of the spool. The name of a file is the digest
+//! of the script.
 //!
-//! A file is on disk before the transaction of the first job that refers to it. Files without a job
-//! are removed later, so a crash between the two leaves nothing behind permanently.
+//! A file is written before the transaction that stores the first job with the script. After a
+//! crash between file and transaction, no job uses the file; unused files are removed later.
 
 use super::{Spool, SpoolError, SpoolReader, load};
 use crate::model::job::Digest;
@@ -13,13 +14,13 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Minimum size in bytes of a script that is stored as a file. Smaller ones are database rows.
+/// Minimum size in bytes of a script that is stored as a file. Smaller scripts are database rows.
 pub const SMALLEST: usize = 256 << 10;
 
 /// The name extension of an incomplete file.
 const PART: &str = "part";
 
-/// The directory of a spool's large scripts. Only one thread may write to it.
+/// The directory of a spool's large scripts. Only one thread may write to the directory.
 #[derive(Clone, Debug)]
 pub struct ScriptFolder {
     spool: PathBuf,
@@ -27,7 +28,7 @@ pub struct ScriptFolder {
 }
 
 impl ScriptFolder {
-    /// The scripts of the spool in this directory.
+    /// The directory for the scripts of the spool in directory `spool`.
     pub fn of(spool: &Path) -> ScriptFolder {
         ScriptFolder {
             spool: spool.to_path_buf(),
@@ -35,7 +36,7 @@ impl ScriptFolder {
         }
     }
 
-    /// Writes a script. Its file is on disk when this returns.
+    /// Writes a script and waits until the file is on disk.
     pub fn store(&self, bytes: &[u8]) -> Result<Digest, SpoolError> {
         let digest = Digest::of(bytes);
         let path = self.path(digest);
@@ -55,7 +56,7 @@ impl ScriptFolder {
             written?;
         }
         fault::point("script.renamed")?;
-        // Also if the file existed: its name may not be on disk yet.
+        // Sync the directory even if the file existed: the name of the file may not be on disk.
         sync(&self.folder)?;
         fault::point("script.stored")
     }
@@ -68,7 +69,7 @@ impl ScriptFolder {
         sync(&self.spool)
     }
 
-    /// The bytes of a script, if it is in a file.
+    /// The bytes of a script; None if no file contains the script.
     pub fn read(&self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
         let path = self.path(digest);
         match fs::read(&path) {
@@ -78,7 +79,7 @@ impl ScriptFolder {
         }
     }
 
-    /// Removes a script.
+    /// Removes a script. A missing file is no error.
     pub fn remove(&self, digest: Digest) -> Result<(), SpoolError> {
         let path = self.path(digest);
         match fs::remove_file(&path) {
@@ -87,7 +88,8 @@ impl ScriptFolder {
         }
     }
 
-    /// Removes incomplete files, and scripts without a job in the database unless `is_kept`.
+    /// Removes incomplete files, and scripts that no job in the database uses. Scripts for which
+    /// `is_kept` is true stay.
     pub fn remove_unused<F>(&self, database: &Path, is_kept: F) -> Result<(), SpoolError>
     where
         F: Fn(Digest) -> bool,
@@ -111,7 +113,7 @@ impl ScriptFolder {
         Ok(())
     }
 
-    /// The names of all files.
+    /// The names of all files in the directory.
     fn names(&self) -> Result<Vec<String>, SpoolError> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -161,7 +163,7 @@ fn name_of(digest: Digest) -> String {
     digest.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The digest in a file name; None for any other name.
+/// The digest in the name of a script's file; None for other files.
 fn digest_of(name: &str) -> Option<Digest> {
     let mut bytes = [0; 32];
     for (at, byte) in bytes.iter_mut().enumerate() {
@@ -190,7 +192,7 @@ pub(super) fn script(
 }
 
 impl SpoolReader {
-    /// The scripts of all jobs.
+    /// The digests of the scripts of all jobs.
     fn scripts(&self) -> Result<BTreeSet<Digest>, SpoolError> {
         let sql = "SELECT DISTINCT script FROM job WHERE script IS NOT NULL";
         let mut statement = self.connection.prepare(sql)?;
@@ -198,7 +200,8 @@ impl SpoolReader {
         Ok(digests.collect::<Result<_, _>>()?)
     }
 
-    /// Whether a job has this script. It is fast for the script of a new job.
+    /// Tests whether a job has this script. The search begins with the newest job, and is therefore
+    /// fast for scripts of new jobs.
     pub fn has_script(&self, digest: Digest) -> Result<bool, SpoolError> {
         let sql = "SELECT 1 FROM job WHERE script = ?1 ORDER BY id DESC LIMIT 1";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn only_scripts_without_a_job_are_removed() {
+    fn only_unused_scripts_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join(DATABASE);
         let mut spool = Spool::open(&database).unwrap();

@@ -10,7 +10,8 @@ use rusqlite::Connection;
 /// Maximum number of events in one part of an answer.
 const PART: usize = 500;
 
-/// Passes the events of a job in parts.
+/// Passes the events of a job to `each`, in parts of at most [`PART`] events. Passes nothing for an
+/// unknown job.
 pub(super) fn answer(
     connection: &Connection,
     id: JobId,
@@ -31,7 +32,7 @@ pub(super) fn answer(
     each(ClientAnswer::Events(part))
 }
 
-/// Passes the events of a job to `each`.
+/// Passes each event of a job to `each`.
 fn of_job(
     connection: &Connection,
     id: JobId,

@@ -110,7 +110,7 @@ fn only_the_owner_sets_the_user_factor() {
         refused(
             &done,
             166,
-            "user_factor: it lowers the priority: give a number from 0 to 1",
+            "user_factor: the factor lowers the priority: give a number from 0 to 1",
         );
     }
     ann.run(&sandbox, "qalter", &["--user-factor=.2", &id]).ok();
@@ -140,7 +140,7 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     let done = ann.run(&sandbox, "qsub", &["-h", "-p", "5", "--", "true"]);
     assert_warned(
         &done,
-        "qsub: warning: only operators may set priority 5: it is 0, by [order] user_priority = \"lower_only\"",
+        "qsub: warning: only operators may set priority 5: the job has 0, by [order] user_priority = \"lower_only\"",
     );
     let id = done.out.trim().to_string();
     assert_eq!(sandbox.job(&id)["Priority"], 0);
@@ -148,7 +148,7 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     assert!(lowered.err.is_empty() && lowered.code == 0, "{lowered:?}");
     assert_warned(
         &ann.run(&sandbox, "qalter", &["-p", "7", &id]),
-        "qalter: warning: only operators may set priority 7: it is 0",
+        "qalter: warning: only operators may set priority 7: the job has 0",
     );
     let raised = bob.run(&sandbox, "qalter", &["-p", "7", &id]);
     assert!(raised.err.is_empty() && raised.code == 0, "{raised:?}");

@@ -139,7 +139,7 @@ mod tests {
             Some(Reason::QueueStopped),
         );
         assert!(text(never, false).contains(
-            "The job would not start.\nNot Running: Queue not started.\nStarts if: its queue"
+            "The job would not start.\nNot Running: Queue not started.\nStarts if: "
         ));
         assert!(text(explanation(Prospect::Beyond, None), false).contains("(3 cycles simulated)"));
     }

@@ -1,7 +1,7 @@
-//! Accounting: entries for finished attempts, and totals over entries.
+//! Accounting: entries for finished attempts (starts of a job), and totals over entries.
 //!
-//! An entry is self-contained: user, nodes, times, resources requested, allocated and used. It
-//! outlives the job. Its times are wall-clock times, because reports cover calendar periods.
+//! An entry is self-contained: user, nodes, times, resources requested, allocated and used. An
+//! entry outlives the job. All times are wall-clock times, because reports cover calendar periods.
 
 use crate::model::job::held::Held;
 use crate::model::job::preemption::JobPreemption;
@@ -12,10 +12,10 @@ use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Wall};
 use serde::{Deserialize, Serialize};
 
-/// Accounting entry of a finished attempt, or of a job that ended without one.
+/// Accounting entry of a finished attempt, or of a job that ended without a start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccountingEntry {
-    /// Job id; of an array, the id of the subjob.
+    /// Id of the job or subjob.
     pub job: JobId,
     /// Number of the attempt; 0 for a job that ended while waiting.
     pub attempt: Attempt,
@@ -27,7 +27,7 @@ pub struct AccountingEntry {
     pub stamps: Stamps,
     /// End of the job; None if the job was requeued.
     pub end: Option<JobEnd>,
-    /// Hosts with the number of processors, chunk by chunk.
+    /// Host and number of processors of each chunk.
     pub places: Vec<(String, u32)>,
     /// Requested resources.
     pub asked: RequestedResources,
@@ -37,14 +37,14 @@ pub struct AccountingEntry {
     pub used: Usage,
     /// Processors times run time, in milliseconds.
     pub core_ms: i64,
-    /// Fraction that is charged (X24).
+    /// Fraction of the usage that is charged (X24).
     pub factor: f64,
     /// Preemption that ended or suspended the attempt, if any.
     #[serde(default)]
     pub made_way: Option<Box<JobPreemption>>,
 }
 
-/// Credentials of an attempt; empty texts for those not given.
+/// Credentials of an attempt; an empty text for a credential that is not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parties {
     /// User name of the owner.
@@ -66,8 +66,8 @@ pub struct Parties {
 pub struct Stamps {
     /// Submission of the job.
     pub submitted: i64,
-    /// Earliest possible start: the job was queued, or its previous attempt had ended. None if
-    /// never.
+    /// Earliest possible start: the time when the job was queued, or when its previous attempt had
+    /// ended. None if the job could never start.
     pub eligible: Option<i64>,
     /// Start of the attempt; None without a start.
     pub began: Option<i64>,
@@ -80,7 +80,7 @@ pub struct Stamps {
 pub struct JobEnd {
     /// Exit status, `Exit_status`.
     pub status: i32,
-    /// The job was deleted, by request or by a dependency.
+    /// True if the job was deleted, by request or by a dependency.
     pub deleted: bool,
 }
 
@@ -126,12 +126,13 @@ impl RequestedResources {
     }
 }
 
-/// Filter for entries: an entry must match every given criterion, and any value of a list.
+/// Filter for entries: an entry must match every given criterion. A list matches if it contains
+/// the value of the entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountingFilter {
     /// Owners of the jobs; empty for any.
     pub users: Vec<String>,
-    /// Accounts; an empty name selects entries without an account.
+    /// Accounts; empty for any. An empty name selects entries without an account.
     pub accounts: Vec<String>,
     /// Projects; empty for any.
     pub projects: Vec<String>,
@@ -156,15 +157,16 @@ pub enum GroupKey {
     Queue,
     /// Quality of service.
     Qos,
-    /// Quarter of an hour of the end, by its first second since the epoch. Days and months begin
-    /// with a quarter in every time zone, so that readers can choose theirs.
+    /// Quarter of an hour in which the attempt ended, as the first second of the quarter since the
+    /// epoch. Days and months begin with a quarter in every time zone; clients add up the quarters
+    /// of their time zone.
     Quarter,
 }
 
 /// Totals of a group of entries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequestTotals {
-    /// Values of the group keys, in their order.
+    /// Values of the group keys, in the order of the keys.
     pub of: Vec<String>,
     /// Totals of the group.
     pub sums: UsageTotals,
@@ -183,7 +185,7 @@ pub struct UsageTotals {
     pub cput_ms: i64,
     /// Allocated processors times run time, in milliseconds.
     pub core_ms: i64,
-    /// Charged part of `core_ms` (X24).
+    /// Charged fraction of `core_ms` (X24).
     pub charged_ms: f64,
     /// Allocated GPUs times run time, in milliseconds.
     pub gpu_ms: i64,
@@ -191,7 +193,7 @@ pub struct UsageTotals {
     pub walltime_ms: i64,
     /// Maximum memory times run time, in kilobyte-seconds, for attempts that requested memory.
     pub mem_used: f64,
-    /// Requested memory times run time of the same attempts, in kilobyte-seconds.
+    /// Requested memory times run time of the attempts in `mem_used`, in kilobyte-seconds.
     pub mem_asked: f64,
     /// Waiting time before the starts of attempts, in milliseconds.
     pub wait_ms: i64,
@@ -223,7 +225,7 @@ impl UsageTotals {
         part(self.cput_ms as f64, self.core_ms as f64)
     }
 
-    /// Returns memory used per memory requested; None without a request.
+    /// Returns memory used per memory requested; None if no attempt requested memory.
     pub fn mem_efficiency(&self) -> Option<f64> {
         part(self.mem_used, self.mem_asked)
     }
@@ -235,7 +237,7 @@ impl UsageTotals {
 }
 
 impl AccountingEntry {
-    /// Returns the waiting time of the attempt in milliseconds; None if it never started.
+    /// Returns the waiting time of the attempt in milliseconds; None if the job never started.
     pub fn wait_ms(&self) -> Option<i64> {
         Some((self.stamps.began? - self.stamps.eligible?).max(0))
     }
@@ -245,13 +247,15 @@ impl AccountingEntry {
         part(self.used.cput.0 as f64, self.core_ms as f64)
     }
 
-    /// Returns memory used per memory requested; None without a request or a start.
+    /// Returns memory used per memory requested; None if the job requested no memory or never
+    /// started.
     pub fn mem_efficiency(&self) -> Option<f64> {
         self.stamps.began?;
         part(self.used.mem_kb as f64, self.asked.mem_kb? as f64)
     }
 
-    /// Returns run time per requested walltime; None without a request or a start.
+    /// Returns run time per requested walltime; None if the job requested no walltime or never
+    /// started.
     pub fn time_efficiency(&self) -> Option<f64> {
         self.stamps.began?;
         part(self.used.walltime.0 as f64, self.asked.walltime?.0 as f64)
@@ -288,12 +292,12 @@ mod tests {
             (3, 9, 1, Some(4 << 20), Some(Span::seconds(3600))),
             "{all:?}"
         );
-        let silent = totals_of(&[("ncpus", "1")]);
-        assert_eq!((silent.mem_kb, silent.walltime), (None, None));
+        let without_mem = totals_of(&[("ncpus", "1")]);
+        assert_eq!((without_mem.mem_kb, without_mem.walltime), (None, None));
     }
 
     #[test]
-    fn a_part_of_zero_is_none() {
+    fn an_efficiency_without_an_allocation_or_request_is_none() {
         let sums = UsageTotals {
             cput_ms: 3,
             core_ms: 4,
@@ -354,8 +358,8 @@ mod tests {
         assert_eq!(sums.and(sums), twice);
     }
 
-    /// One hour on two processors: half of it used, a quarter of the memory and a third of the
-    /// walltime requested.
+    /// One hour on two processors, with one hour of processor time, a quarter of the requested
+    /// memory and a third of the requested walltime used.
     fn entry() -> AccountingEntry {
         let hour = 3_600_000;
         AccountingEntry {

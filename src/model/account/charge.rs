@@ -1,5 +1,5 @@
-//! Charges: resources allocated to attempts, with start and end. Charges are stored raw;
-//! [`UsageRules`] defines weights and decay and may change later.
+//! Charges: the resources that an attempt (one start of a job) had, with start and end. Charges are
+//! stored without weights and decay, because [`UsageRules`] defines them and may change later.
 
 use super::decay::{Decay, UsageInterval};
 use super::member::Member;
@@ -10,8 +10,8 @@ use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Returns the amounts of all consumables that [`Held`] does not contain: sizes in gibibytes, all
-/// others as plain numbers.
+/// Returns the allocated amounts of all consumables that [`Held`] does not contain: sizes in
+/// gibibytes, other amounts as plain numbers.
 pub fn amounts(shares: &[NodeShare]) -> BTreeMap<String, f64> {
     let mut amounts = BTreeMap::new();
     let taken = shares
@@ -47,7 +47,8 @@ pub struct Charge {
     /// Amounts of other consumables, see [`amounts`].
     #[serde(default)]
     pub amounts: BTreeMap<String, f64>,
-    /// Fraction that counts: the product of the queue's and the quality's charge (X24).
+    /// Fraction of the usage that counts: the product of the charge fractions of the queue and the
+    /// quality of service (X24).
     #[serde(default = "whole")]
     pub factor: f64,
 }
@@ -57,8 +58,8 @@ fn whole() -> f64 {
 }
 
 impl Charge {
-    /// Creates the charge for a running attempt from its start, or from the end of its last
-    /// suspension; `factor` is the fraction that counts.
+    /// Creates the charge for a running attempt from the attempt's start, or from the end of its
+    /// last suspension. `factor` is the fraction of the usage that counts.
     pub fn of(job: &Job, run: &Run, factor: f64) -> Charge {
         let member = Member {
             account: job.spec.account.clone().unwrap_or_default(),
@@ -75,7 +76,7 @@ impl Charge {
         }
     }
 
-    /// Returns the charge with an end.
+    /// Returns the charge with the end `to`.
     pub fn until(self, to: Time) -> Charge {
         Charge {
             to: Some(to),
@@ -83,7 +84,7 @@ impl Charge {
         }
     }
 
-    /// Tests for a charge without duration: the attempt ended without having started.
+    /// Tests whether the charge has no duration: the attempt ended without having started.
     pub fn is_empty(&self) -> bool {
         self.to.is_some_and(|to| to <= self.from)
     }
@@ -121,8 +122,7 @@ impl Weights {
     /// Names of the weights that are not resource names.
     pub const NAMES: [&str; 4] = ["cores", "gpus", "mem", "nodes"];
 
-    /// Tests for a resource contained in [`Held`]: `ncpus` as cores, `ngpus` as gpus, `mem` as
-    /// mem.
+    /// Tests whether [`Held`] contains a resource: `ncpus` as cores, `ngpus` as gpus, or `mem`.
     pub fn is_counted_by_another_name(resource: &str) -> bool {
         matches!(resource, "ncpus" | "ngpus" | "mem")
     }
@@ -147,8 +147,8 @@ impl Weights {
 pub struct UsageRules {
     /// Decay of usage.
     pub decay: Decay,
-    /// Period after which all earlier usage is reset; None for no reset. Periods count from
-    /// schedd's time 0.
+    /// Period between resets: all usage before a reset is forgotten. None for no reset. Periods
+    /// count from schedd's time 0.
     pub reset: Option<Span>,
     /// Weights of resources.
     pub weights: Weights,
@@ -177,14 +177,14 @@ impl UsageRules {
     }
 
     /// Returns the part of an interval since the last reset.
-    pub fn counted(&self, stretch: UsageInterval, now: Time) -> UsageInterval {
+    pub fn counted(&self, interval: UsageInterval, now: Time) -> UsageInterval {
         UsageInterval {
-            from: stretch.from.max(self.since(now)),
-            ..stretch
+            from: interval.from.max(self.since(now)),
+            ..interval
         }
     }
 
-    /// Returns the time of the last reset before `now` (F24).
+    /// Returns the time of the last reset until `now` (F24); without resets, the earliest time.
     pub fn since(&self, now: Time) -> Time {
         let period = self.reset.map(|reset| reset.0.max(1));
         period.map_or(Time(i64::MIN), |period| {
@@ -192,7 +192,7 @@ impl UsageRules {
         })
     }
 
-    /// Returns the time after its end during which a charge counts; None for no end.
+    /// Returns the time for which a charge counts after its end; None if charges count forever.
     pub fn counts_for(&self) -> Option<Span> {
         self.reset.into_iter().chain(self.decay.counts_for()).min()
     }
@@ -207,7 +207,7 @@ pub struct Used {
     pub raw: f64,
     /// Decayed usage.
     pub decayed: f64,
-    /// Present usage, in weighted resources: the increase per second.
+    /// Usage of the running jobs, in weighted resources: the increase of `raw` per second.
     pub now: f64,
 }
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn f13_a_consumable_of_the_site_counts_by_its_weight() {
+    fn f13_a_custom_consumable_counts_by_its_weight() {
         let chunk = [
             ("ncpus", ResourceType::Long, "4"),
             ("power", ResourceType::Long, "300"),

@@ -1,7 +1,7 @@
 //! Decay of usage over time.
 //!
-//! Pure functions of raw usage intervals, which are split where they span several periods.
-//! Periods and windows count from schedd's time 0, so that a restart does not move them.
+//! The decayed usage is computed from raw usage intervals, split at the boundaries of periods
+//! (half-lives or windows). Periods count from schedd's time 0; a restart does not move them.
 
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ named! {
     Fading {
         /// Continuous exponential decay with a half-life.
         Continuous = "continuous",
-        /// Halving at the end of every half-life (I4; the bins of F13).
+        /// Halving at the end of every half-life (I4, F13).
         Step = "step",
-        /// Windows whose weight falls with age and ends at 0 (M13).
+        /// Windows of time: a window has a lower weight the older it is, and finally 0 (M13).
         Window = "window",
         /// No decay.
         None = "none",
@@ -38,13 +38,13 @@ pub enum Decay {
         /// Half-life, above zero.
         half_life: Span,
     },
-    /// Windows.
+    /// Windows of time with a weight that falls with age.
     Window {
         /// Length of a window, above zero.
         length: Span,
         /// Number of windows that count, including the present one.
         count: u32,
-        /// Weight of a window relative to the next younger one.
+        /// Weight of a window divided by the weight of the next younger window.
         factor: f64,
     },
 }
@@ -67,7 +67,7 @@ impl Default for Decay {
 pub struct UsageInterval {
     /// Start.
     pub from: Time,
-    /// End; no usage if not after `from`.
+    /// End; the interval has no usage if `to` is not after `from`.
     pub to: Time,
     /// Usage per second.
     pub rate: f64,
@@ -76,7 +76,8 @@ pub struct UsageInterval {
 /// Number of half-lives after which usage is negligible at any displayed precision.
 const HALVES: u32 = 64;
 
-/// Periods, each weighted relative to the next by a factor.
+/// Consecutive periods: the last `count` periods count, and each weighs `factor` times as much as
+/// the next younger period.
 #[derive(Clone, Copy)]
 struct Periods {
     length: Span,
@@ -85,6 +86,7 @@ struct Periods {
 }
 
 impl Periods {
+    /// Returns the number of the period that contains a time.
     fn of(self, time: Time) -> i64 {
         time.0.div_euclid(self.length.0.max(1))
     }
@@ -107,51 +109,54 @@ impl Periods {
     }
 
     /// Splits an interval into the periods that count at `now`, without decay.
-    fn pieces(self, stretch: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
-        let first = self.of(stretch.from).max(*self.counted(now).start());
-        let last = if stretch.to > stretch.from {
-            self.of(stretch.to)
+    fn pieces(self, interval: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
+        let first = self.of(interval.from).max(*self.counted(now).start());
+        let last = if interval.to > interval.from {
+            self.of(interval.to)
         } else {
             first - 1
         };
         (first..=last).map(move |period| {
             let begin = Time(period.saturating_mul(self.length.0));
-            let (from, to) = (stretch.from.max(begin), stretch.to.min(begin + self.length));
-            (period, stretch.rate * seconds(to.since(from)))
+            let (from, to) = (
+                interval.from.max(begin),
+                interval.to.min(begin + self.length),
+            );
+            (period, interval.rate * seconds(to.since(from)))
         })
     }
 }
 
 impl Decay {
     /// Returns the decayed usage at `now`, in the unit of the rate times seconds.
-    pub fn left(self, stretch: UsageInterval, now: Time) -> f64 {
-        let stretch = UsageInterval {
-            to: stretch.to.min(now),
-            ..stretch
+    pub fn left(self, interval: UsageInterval, now: Time) -> f64 {
+        let interval = UsageInterval {
+            to: interval.to.min(now),
+            ..interval
         };
-        let length = seconds(stretch.to.since(stretch.from));
+        let length = seconds(interval.to.since(interval.from));
         match self {
-            Decay::None => stretch.rate * length,
+            Decay::None => interval.rate * length,
             // Integral of rate * 2^-((now - t) / half_life).
             Decay::Continuous { half_life } if length > 0.0 => {
                 let speed = LN_2 / seconds(half_life);
-                let latest = (-speed * seconds(now.since(stretch.to))).exp();
-                stretch.rate / speed * latest * -(-speed * length).exp_m1()
+                let latest = (-speed * seconds(now.since(interval.to))).exp();
+                interval.rate / speed * latest * -(-speed * length).exp_m1()
             }
             Decay::Continuous { .. } => 0.0,
             Decay::Step { .. } | Decay::Window { .. } => {
                 let periods = self.periods();
                 total(
                     periods
-                        .pieces(stretch, now)
+                        .pieces(interval, now)
                         .map(|(period, amount)| amount * periods.weight(period, now)),
                 )
             }
         }
     }
 
-    /// Returns the factor from the decayed usage at `then` to that at `now`; None if it depends
-    /// on the times of usage.
+    /// Returns the decayed usage at `now` divided by the decayed usage at `then`, without new
+    /// usage. None with windows: the quotient then depends on the times of the usage.
     pub fn part(self, then: Time, now: Time) -> Option<f64> {
         match self {
             Decay::None => Some(1.0),
@@ -174,11 +179,11 @@ impl Decay {
     }
 
     /// Returns the usage in each window that counts at `now`, without decay.
-    pub fn windows(self, stretch: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
+    pub fn windows(self, interval: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
         self.periods().pieces(
             UsageInterval {
-                to: stretch.to.min(now),
-                ..stretch
+                to: interval.to.min(now),
+                ..interval
             },
             now,
         )
@@ -189,7 +194,7 @@ impl Decay {
         self.periods().weight(window, now)
     }
 
-    /// Returns the time for which usage counts; None for no end.
+    /// Returns the time for which usage counts; None if usage counts forever.
     pub fn counts_for(self) -> Option<Span> {
         match self {
             Decay::None => None,
@@ -225,8 +230,8 @@ impl Decay {
     }
 }
 
-/// Returns the sum of amounts. Without amounts it is 0; `Iterator::sum` would return -0, which
-/// displays its sign.
+/// Returns the sum of amounts; 0 without amounts. `Iterator::sum` would return -0, which is
+/// displayed with a minus sign.
 pub fn total(amounts: impl Iterator<Item = f64>) -> f64 {
     amounts.fold(0.0, |sum, amount| sum + amount)
 }
@@ -261,14 +266,14 @@ mod tests {
             },
             window,
         ] {
-            let left = decay.left(stretch(5, 5, 1.0), at(9));
+            let left = decay.left(interval(5, 5, 1.0), at(9));
             assert!(left == 0.0 && left.is_sign_positive(), "{decay:?}");
         }
         assert!(total(std::iter::empty()).is_sign_positive());
     }
 
     /// Creates an interval from second to second.
-    fn stretch(from: i64, to: i64, rate: f64) -> UsageInterval {
+    fn interval(from: i64, to: i64, rate: f64) -> UsageInterval {
         UsageInterval {
             from: at(from),
             to: at(to),
@@ -284,7 +289,7 @@ mod tests {
         (a - b).abs() <= 1e-9 * b.abs().max(1.0)
     }
 
-    /// Creates an amount of usage just before a time.
+    /// Creates a usage of `amount` within the last millisecond before a time.
     fn burst(second: i64, amount: f64) -> UsageInterval {
         UsageInterval {
             from: Time(at(second).0 - 1),
@@ -298,7 +303,7 @@ mod tests {
         let step = Decay::Step {
             half_life: Decay::WEEK,
         };
-        let usage = stretch(0, 3600, 6000.0 / 3600.0);
+        let usage = interval(0, 3600, 6000.0 / 3600.0);
         let left = |hours: i64, seconds: i64| step.left(usage, at(hours * HOUR + seconds));
         assert!(
             near(left(167, 3599), 6000.0)
@@ -312,7 +317,7 @@ mod tests {
         );
         assert!(
             near(
-                Decay::None.left(stretch(0, 1800, 16.0), at(9 * HOUR)),
+                Decay::None.left(interval(0, 1800, 16.0), at(9 * HOUR)),
                 8.0 * 3600.0
             ),
             "16 cores for 30 min"
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn f13_bins_of_a_half_life_count_by_half_each() {
+    fn f13_each_older_half_life_counts_half_as_much() {
         let step = Decay::Step {
             half_life: Span::seconds(100),
         };
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn m13_windows_count_by_the_power_of_their_age() {
+    fn m13_the_weight_of_a_window_falls_with_age() {
         let window = Decay::Window {
             length: Span::seconds(24 * HOUR),
             count: 4,
@@ -355,7 +360,7 @@ mod tests {
             uses.into_iter()
                 .enumerate()
                 .map(used)
-                .map(|stretch| window.left(stretch, now))
+                .map(|interval| window.left(interval, now))
                 .sum()
         };
         let (john, total) = (
@@ -378,18 +383,18 @@ mod tests {
         let step = Decay::Step {
             half_life: Span::seconds(100),
         };
-        // 50 s in the period before the last, 100 s in the last, 30 s in this one.
+        // 50 s in the first period, 100 s in the second, 30 s in the third, which is current.
         assert!(near(
-            step.left(stretch(50, 230, 2.0), at(240)),
+            step.left(interval(50, 230, 2.0), at(240)),
             2.0 * (12.5 + 50.0 + 30.0)
         ));
         let steady = Decay::Continuous {
             half_life: Span::seconds(100),
         };
         let pieces: f64 = (0..1000)
-            .map(|n| steady.left(stretch(n, n + 1, 2.0), at(1500)))
+            .map(|n| steady.left(interval(n, n + 1, 2.0), at(1500)))
             .sum();
-        assert!(near(pieces, steady.left(stretch(0, 1000, 2.0), at(1500))));
+        assert!(near(pieces, steady.left(interval(0, 1000, 2.0), at(1500))));
     }
 
     #[test]
@@ -401,10 +406,14 @@ mod tests {
                 half_life: Decay::WEEK,
             },
         ] {
-            assert_eq!(decay.left(stretch(100, 200, 1.0), at(50)), 0.0, "{decay:?}");
+            assert_eq!(
+                decay.left(interval(100, 200, 1.0), at(50)),
+                0.0,
+                "{decay:?}"
+            );
             assert!(near(
-                decay.left(stretch(0, 200, 1.0), at(50)),
-                decay.left(stretch(0, 50, 1.0), at(50))
+                decay.left(interval(0, 200, 1.0), at(50)),
+                decay.left(interval(0, 50, 1.0), at(50))
             ));
         }
     }

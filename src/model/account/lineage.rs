@@ -1,5 +1,5 @@
-//! Account ancestry of jobs: the account charged, and all accounts above it. Limits on an account
-//! count the jobs of those below it (Y24).
+//! Lineage of a job: the account of the job, and all accounts above this account. Limits on an
+//! account also count the jobs of the accounts below the account (Y24).
 
 use super::{Account, DEEPEST, ROOT_NAME};
 use std::collections::BTreeMap;
@@ -28,13 +28,14 @@ impl<'a> Lineages<'a> {
         lineages
     }
 
-    /// Returns the accounts of a job of `user` with this `-A`, its own first. Without `-A`, its
-    /// own account is the first that lists the user. The root, which stands for the whole system,
-    /// is left out.
+    /// Returns the account of a job of `user`, then the accounts above it, the nearest first. The
+    /// account of the job is `requested` (`-A`), else the first account that lists the user. The
+    /// root, which stands for the whole system, is left out.
     pub fn of(&self, user: &str, requested: Option<&str>) -> Vec<String> {
         let own = requested.or_else(|| self.homes.get(user).copied());
-        let line = std::iter::successors(own, |account| self.above(account));
-        line.filter(|account| *account != ROOT_NAME)
+        let lineage = std::iter::successors(own, |account| self.parent(account));
+        lineage
+            .filter(|account| *account != ROOT_NAME)
             .take(DEEPEST)
             .map(str::to_string)
             .collect()
@@ -42,7 +43,7 @@ impl<'a> Lineages<'a> {
 
     /// Returns the parent of an account. An unconfigured account may be a user's automatic
     /// account below the default account (Y25).
-    fn above<'b>(&self, account: &'b str) -> Option<&'b str>
+    fn parent<'b>(&self, account: &'b str) -> Option<&'b str>
     where
         'a: 'b,
     {
@@ -76,7 +77,7 @@ mod tests {
 
     /// Y24.
     #[test]
-    fn an_account_belongs_to_all_above_it_except_the_root() {
+    fn the_lineage_has_all_accounts_above_except_the_root() {
         let physics = account("physics", None, &["bob"]);
         let accounts = [
             physics,
@@ -99,7 +100,7 @@ mod tests {
         );
     }
 
-    /// Y25: jobs in a user's automatic account also count in the account above it.
+    /// Y25: jobs in a user's automatic account also count in the default account.
     #[test]
     fn an_automatic_account_belongs_to_the_default_account() {
         let accounts = [

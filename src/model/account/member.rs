@@ -1,9 +1,9 @@
-//! Members: the entities that usage is charged to.
+//! Members: usage is charged to a user under an account.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// User under an account, to which usage is charged. Ordered, serializable.
+/// User under an account, to which usage is charged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Member {
     /// Account name; empty for none.

@@ -1,5 +1,5 @@
-//! Settings of an account as a pool: a node of the fair-share tree, whose leaves are the
-//! operations of its jobs (Y20). An operation is a job, or an array with all its subjobs.
+//! Settings of an account as a pool: a node of the fair-share tree (Y20). The leaves of the tree
+//! are operations: jobs, or arrays with all their subjobs.
 
 use crate::model::resource::ResourceList;
 use crate::model::time::Span;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PoolTerms {
-    /// Strong guarantee: amounts assigned before the rest is divided by weight (Y26); nothing for
-    /// resources not named.
+    /// Strong guarantee: amounts assigned to the pool before all other resources are divided by
+    /// weight (Y26). Resources that are not listed have no guarantee.
     pub guarantee: ResourceList,
     /// Upper bound of the fair share as a fraction of the cluster, above 0 and at most 1 (Y26);
     /// None for no bound.
@@ -19,10 +19,10 @@ pub struct PoolTerms {
     pub mode: PoolMode,
     /// Sort keys of the operations in [`PoolMode::Fifo`].
     pub fifo_sort: Vec<FifoKey>,
-    /// Starvation settings for the pool and all pools below it without their own (Y29).
+    /// Starvation settings for the pool, and for all pools below that do not set them (Y29).
     pub starvation: Overrides,
-    /// An operation that uses less of each of these is not preempted, here and in pools below
-    /// without their own setting; empty for no setting (Y16).
+    /// An operation that uses less than these amounts of all listed resources is not preempted
+    /// (Y16). Applies to the pool, and to pools below with an empty list; empty if not set.
     pub non_preemptible_threshold: ResourceList,
 }
 
@@ -37,7 +37,7 @@ impl PoolTerms {
     }
 }
 
-/// Settings of a pool that replace those of the pools above it.
+/// Settings of a pool that replace the settings of the pools above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overrides {

@@ -1,5 +1,6 @@
-//! `[preemption.starvation]`: time below the fair share that triggers preemption, and protection
-//! from it (Y1 to Y19, Y29).
+//! `[preemption.starvation]` (Y1 to Y19, Y29): an operation (a job, or an array with all its
+//! subjobs) that stays below its fair share for too long starves: it may then preempt operations
+//! above their fair share. Accounts are the pools of operations.
 
 use crate::model::account::pool_terms::Overrides;
 use crate::model::account::{Account, DEEPEST, ROOT_NAME};
@@ -11,20 +12,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Starvation {
-    /// Settings for pools without their own or inherited ones.
+    /// Settings for pools that neither set nor inherit a value.
     pub patience: Patience,
     /// Fraction of the fair share up to which allocations are never preempted.
     pub aggressive_threshold: f64,
     /// Fraction of the fair share beyond which allocations are preempted first. Allocations
-    /// between the two fractions are preempted only for aggressively starving operations.
+    /// between `aggressive_threshold` and this fraction are preempted only for aggressively
+    /// starving operations.
     pub preemption_threshold: f64,
     /// Treatment of the allocation that crosses a threshold.
     pub boundary: Boundary,
-    /// An operation that uses less of each of these is not preempted (Y16).
+    /// An operation that uses less than these amounts of all listed resources is not preempted
+    /// (Y16).
     pub non_preemptible_threshold: ResourceList,
-    /// Time after a preemption on a node during which no other follows there (Y11).
+    /// Minimum time between two preemptions on the same node (Y11).
     pub backoff: Span,
-    /// Interval between recomputations of fair shares, unless the set of holders changes.
+    /// Interval between recomputations of fair shares, which are also recomputed when a pool or
+    /// operation is added or removed.
     pub update_period: Span,
 }
 
@@ -43,10 +47,10 @@ impl Default for Starvation {
 }
 
 impl Starvation {
-    /// Returns the settings of a pool: its own, else those of the nearest pool above with a value
-    /// (Y29).
+    /// Returns the effective settings of a pool. Each value comes from the nearest pool that sets
+    /// it: the pool itself, or a pool above (Y29).
     pub fn terms_of<'a>(&'a self, pool: &str, accounts: &'a [Account]) -> OperationTerms<'a> {
-        let line = nearest_first(pool, accounts);
+        let lineage = nearest_first(pool, accounts);
         let cutoffs = Cutoffs {
             aggressive: self.aggressive_threshold,
             preemption: self.preemption_threshold,
@@ -56,7 +60,7 @@ impl Starvation {
             cutoffs,
             non_preemptible: &self.non_preemptible_threshold,
         };
-        for account in line.into_iter().rev() {
+        for account in lineage.into_iter().rev() {
             terms.patience = terms.patience.under(&account.pool.starvation);
             terms.cutoffs = terms.cutoffs.under(&account.pool.starvation);
             if !account.pool.non_preemptible_threshold.is_empty() {
@@ -77,32 +81,32 @@ impl Starvation {
 pub struct OperationTerms<'a> {
     /// Conditions for starvation.
     pub patience: Patience,
-    /// Thresholds that divide their allocations.
+    /// Thresholds that divide the allocations of an operation.
     pub cutoffs: Cutoffs,
-    /// An operation that uses less of each of these is not preempted.
+    /// An operation that uses less than these amounts of all listed resources is not preempted.
     pub non_preemptible: &'a ResourceList,
 }
 
-/// Returns a pool and the pools above it, the nearest first. The root is the last, also for a
-/// pool that is not an account.
+/// Returns a pool and the pools above it, the nearest first. If the root is configured, it is the
+/// last element, even for a pool that is not configured as an account.
 fn nearest_first<'a>(pool: &str, accounts: &'a [Account]) -> Vec<&'a Account> {
     let mut next = find(pool, accounts).or_else(|| find(pool.rsplit_once('/')?.0, accounts));
-    let mut line: Vec<&Account> = Vec::new();
+    let mut lineage: Vec<&Account> = Vec::new();
     while let Some(account) = next
-        && line.len() < DEEPEST
+        && lineage.len() < DEEPEST
     {
-        line.push(account);
+        lineage.push(account);
         let parent = account.parent.as_deref();
         next = parent
             .filter(|parent| *parent != ROOT_NAME)
             .and_then(|parent| find(parent, accounts));
     }
     if let Some(root) = find(ROOT_NAME, accounts)
-        && line.iter().all(|account| account.name != ROOT_NAME)
+        && lineage.iter().all(|account| account.name != ROOT_NAME)
     {
-        line.push(root);
+        lineage.push(root);
     }
-    line
+    lineage
 }
 
 fn find<'a>(name: &str, accounts: &'a [Account]) -> Option<&'a Account> {
@@ -112,25 +116,28 @@ fn find<'a>(name: &str, accounts: &'a [Account]) -> Option<&'a Account> {
 named! {
     /// Treatment of the allocation that crosses a threshold (Y6).
     Boundary {
-        /// Preemptible: with it, the operation has more than the threshold.
+        /// The allocation is preemptible: it takes the operation above the threshold.
         Give = "give",
-        /// Protected: without it, the operation would have less than the threshold.
+        /// The allocation is protected: without it, the operation would be below the threshold.
         Keep = "keep",
     }
 }
 
-/// Conditions for starvation of a pool's operations, and exposure to that of others.
+/// Conditions under which the operations of a pool starve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Patience {
-    /// Usage below this fraction of the fair share counts as below it (Y1).
+    /// An operation counts as below its fair share if it uses less than this fraction of the fair
+    /// share (Y1).
     pub tolerance: f64,
     /// Time below the fair share after which an operation starves (Y2).
     pub timeout: Span,
-    /// Time below the fair share after which it starves aggressively; at least `timeout` (Y2).
+    /// Time below the fair share after which an operation starves aggressively; at least `timeout`
+    /// (Y2).
     pub aggressive_timeout: Span,
-    /// Operations can starve aggressively (Y18).
+    /// True if the pool's operations can starve aggressively (Y18).
     pub enable_aggressive: bool,
-    /// Aggressively starving operations get allocations between the two thresholds (Y19).
+    /// True if aggressively starving operations of other pools may preempt the pool's allocations
+    /// between the two thresholds (Y19).
     pub allow_aggressive: bool,
 }
 
@@ -197,7 +204,7 @@ mod tests {
         account
     }
 
-    /// Y29: p1 sets .6, p2 below it nothing, p3 below that .5.
+    /// Y29: p1 sets 0.6, p2 below p1 sets nothing, p3 below p2 sets 0.5.
     #[test]
     fn the_nearest_pool_with_a_value_decides() {
         let mut accounts = vec![
@@ -221,7 +228,7 @@ mod tests {
         );
     }
 
-    /// Y5, Y16: each threshold separately.
+    /// Y5, Y16: a pool inherits each threshold separately.
     #[test]
     fn pools_inherit_the_thresholds_that_they_do_not_set() {
         let mut accounts = vec![
@@ -259,9 +266,9 @@ mod tests {
         assert_eq!(["p1", "p2/ann", "other", ""].map(of), expected);
     }
 
-    /// Y18, Y19: each setting separately.
+    /// Y18, Y19: a pool inherits each setting separately.
     #[test]
-    fn unset_values_keep_the_inherited_ones() {
+    fn unset_values_are_inherited() {
         let overrides = Overrides {
             enable_aggressive: Some(true),
             timeout: Some(Span::seconds(5)),

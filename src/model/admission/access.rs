@@ -1,4 +1,4 @@
-//! Access control of queues: PBS's access lists.
+//! Access control of queues by PBS's access lists (`acl_users`, `acl_groups`, `acl_hosts`).
 
 use crate::model::queue::AccessList;
 use crate::model::refusal::Refusal;
@@ -9,9 +9,9 @@ use crate::model::server_name::same_server;
 pub struct Visitor<'a> {
     /// Owner of the job.
     pub user: &'a str,
-    /// Returns the name of the owner's primary group; the lookup may be slow.
+    /// Function that returns the name of the owner's primary group; the lookup may be slow.
     pub group: &'a dyn Fn() -> String,
-    /// Tests whether the owner is a member of the named group; may be slow.
+    /// Function that tests whether the owner is a member of a group; the lookup may be slow.
     pub is_member: &'a dyn Fn(&str) -> bool,
     /// Host on which the job was submitted.
     pub host: &'a str,
@@ -40,7 +40,8 @@ fn reason(list: &str, queue: &str) -> String {
     format!("{list} of queue {queue} denies you access; see qstat -Qf {queue}")
 }
 
-/// The first matching entry decides; without a match, access is denied.
+/// Tests whether a list allows access. The first matching entry decides: `-name` denies, `name` and
+/// `+name` allow. Without a match, access is denied.
 fn admits(list: &[String], matches: impl Fn(&str) -> bool) -> bool {
     let signed = list.iter().map(|entry| match entry.strip_prefix('-') {
         Some(name) => (name, false),
@@ -61,12 +62,13 @@ fn is_name(entry: &str, name: &str) -> bool {
     matches_any_name(entry) || entry == name
 }
 
-/// Matches every name: a sign alone, or `*`.
+/// Tests whether an entry matches every name: the entry is `*`, or empty after its sign.
 fn matches_any_name(entry: &str) -> bool {
     entry.is_empty() || entry == "*"
 }
 
-/// Matches a host, with or without its domain; `*.example.org` matches all hosts of a domain.
+/// Tests whether an entry matches a host, with or without the host's domain. `*.example.org`
+/// matches all hosts of a domain.
 fn is_host(entry: &str, host: &str) -> bool {
     match entry.strip_prefix('*') {
         Some(domain) => host

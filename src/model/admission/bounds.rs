@@ -6,9 +6,8 @@ use crate::model::request::select::Request;
 use crate::model::resource::{ResourceValue, Resources};
 use std::cmp::Ordering;
 
-/// Refuses a request below the minimum or above the maximum; the error names resource, amount and
-/// bound. A consumable that is not requested counts as 0; other resources are checked only if
-/// requested.
+/// Refuses a request below the minimum or above the maximum of a queue. A consumable that is not
+/// requested is refused if its minimum is above 0; other resources are checked only if requested.
 pub(super) fn check(
     queue: &Queue,
     request: &Request,
@@ -46,7 +45,8 @@ fn out_of_bounds(queue: &Queue, fault: &str, remedy: &str) -> Refusal {
     ))
 }
 
-/// Returns the requested value; of a range of walltimes the minimum.
+/// Returns the requested value. For `walltime`, a job that requests `min_walltime` instead has the
+/// value of `min_walltime`.
 fn requested_value<'a>(request: &'a Request, name: &str) -> Option<&'a ResourceValue> {
     let requested = request.list.get(name);
     if requested.is_none() && name == "walltime" {
@@ -56,7 +56,7 @@ fn requested_value<'a>(request: &'a Request, name: &str) -> Option<&'a ResourceV
     }
 }
 
-/// Tests whether one value is less than the other; texts are compared for inequality.
+/// Tests whether `one` is less than `other`; for values that are not numbers, whether they differ.
 fn is_less(one: &ResourceValue, other: &ResourceValue) -> bool {
     match (one, other) {
         (ResourceValue::Float(one), ResourceValue::Float(other)) => one < other,

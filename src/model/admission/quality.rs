@@ -1,5 +1,5 @@
-//! Quality of service of a job at admission: the default, its effects on the job, and permissions
-//! by queue (M27).
+//! Quality of service of a job at admission (M27): the default quality, the effects of the
+//! quality's flags on the job, and permissions by queue.
 
 use super::QueueAdmission;
 use crate::model::job::Spec;
@@ -31,12 +31,13 @@ impl QueueAdmission<'_> {
         }
     }
 
-    /// Refuses a queue in which the job may not have its present quality of service. A quality
-    /// that an operator assigned is kept in all queues.
+    /// Refuses a queue in which the job may not have its present quality of service. A quality that
+    /// the owner may not request in the present queue either (an operator assigned it) is kept in
+    /// all queues.
     pub fn keep_quality(&self, spec: &Spec, queue: &str) -> Result<(), Refusal> {
         let qos = spec.qos.as_deref();
-        let here = self.qualities.check(qos, &self.asker(spec, &spec.queue));
-        if here.is_err() {
+        let in_present_queue = self.qualities.check(qos, &self.asker(spec, &spec.queue));
+        if in_present_queue.is_err() {
             return Ok(());
         }
         self.qualities.check(qos, &self.asker(spec, queue))

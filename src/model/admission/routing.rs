@@ -12,18 +12,18 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum RouteOutcome {
     /// The job moves to a destination, with these options.
     PassOn(Box<Spec>),
-    /// The job has exceeded its lifetime in the queue.
+    /// The job is deleted: it has waited in the queue for longer than `route_lifetime`.
     Delete,
-    /// The next attempt follows after this time.
+    /// The job stays; routing is tried again after this time.
     Wait(Span),
 }
 
-/// Refusals by destination; a queue reached on two paths is tried once.
+/// Refusals by destination: a queue that is a destination of several queues is tried once.
 type TriedQueues = BTreeMap<String, Refusal>;
 
 impl QueueAdmission<'_> {
-    /// Tries to route a waiting job. A job that no destination can ever accept stays, so that its
-    /// owner can alter it.
+    /// Tries to route a waiting job. A job that no destination can ever accept stays in the queue
+    /// until the owner alters it or its lifetime ends.
     pub fn turn(&self, job: &Job, queue: &Queue, now: Time) -> RouteOutcome {
         let route = queue.route.clone().unwrap_or_default();
         let waited = now.since(job.life.qtime);
@@ -41,8 +41,8 @@ impl QueueAdmission<'_> {
         RouteOutcome::Wait(left.map_or(pause, |left| left.min(pause)))
     }
 
-    /// Returns the job as completed by the first destination that accepts it; None if none
-    /// accepts it now. Refused if none ever will.
+    /// Returns the job with the settings of the first destination that accepts the job. None if a
+    /// destination may accept the job later; an error if no destination ever can.
     pub fn pass_on(&self, spec: &Spec, queue: &Queue) -> Result<Option<Entered>, Refusal> {
         match self.pass_through(spec, queue, &mut TriedQueues::new()) {
             Err(refusal) if refusal.may_pass() => Ok(None),
@@ -50,6 +50,7 @@ impl QueueAdmission<'_> {
         }
     }
 
+    /// Tries the destinations of a routing queue in order.
     fn pass_through(
         &self,
         spec: &Spec,
@@ -89,7 +90,7 @@ impl QueueAdmission<'_> {
         Err(Refusal::no_destination().because(&refusals.collect::<Vec<_>>().join("; ")))
     }
 
-    /// Admits the job to one destination, or to a destination of that queue.
+    /// Admits the job to a destination; if this is a routing queue, to one of its destinations.
     fn admit_to(
         &self,
         spec: &Spec,
@@ -130,17 +131,18 @@ pub enum RouteFault {
     Cycle(String),
 }
 
-/// Checks the routes of all queues. The error holds the index of the first invalid queue.
+/// Checks the routes of all queues. The error contains the index of the first queue with a fault.
 pub fn check(queues: &[Queue]) -> Result<(), (usize, RouteFault)> {
     let mut good = BTreeSet::new();
     for (place, queue) in queues.iter().enumerate() {
-        walk(queue, queues, &mut Vec::new(), &mut good).map_err(|fault| (place, fault))?;
+        check_routes(queue, queues, &mut Vec::new(), &mut good).map_err(|fault| (place, fault))?;
     }
     Ok(())
 }
 
-/// Follows all routes from a queue; `path` leads to it, `good` holds queues already checked.
-fn walk<'a>(
+/// Checks all routes from a queue. `path` contains the queues on the way to `queue`; `good`
+/// contains the queues without a fault.
+fn check_routes<'a>(
     queue: &'a Queue,
     queues: &'a [Queue],
     path: &mut Vec<&'a str>,
@@ -162,7 +164,7 @@ fn walk<'a>(
                 queue: queue.name.clone(),
                 destination: destination.clone(),
             })?;
-        walk(next, queues, path, good)?;
+        check_routes(next, queues, path, good)?;
     }
     path.pop();
     good.insert(&queue.name);

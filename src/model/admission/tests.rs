@@ -10,7 +10,7 @@ use crate::model::text::Text;
 use crate::model::time::{Span, Time};
 use crate::sched::fixture::moment;
 
-/// Site configuration and submitting user.
+/// Site configuration, and the queues that are full.
 struct Site {
     config: Config,
     /// Queues whose limits are reached.
@@ -25,7 +25,7 @@ fn site(text: &str) -> Site {
 }
 
 impl Site {
-    fn at_the_door<T>(&self, ask: impl FnOnce(&QueueAdmission) -> T) -> T {
+    fn with_admission<T>(&self, ask: impl FnOnce(&QueueAdmission) -> T) -> T {
         let room = |spec: &Spec| {
             if self.full.contains(&spec.queue.as_str()) {
                 Err(Refusal::too_many("full".to_string()))
@@ -50,7 +50,7 @@ impl Site {
     /// Returns the queue and the request of an admitted job, or the refusal.
     fn enter(&self, words: &str) -> Result<String, String> {
         let spec = self.spec(words);
-        let entered = self.at_the_door(|admission| admission.enter(&spec, JobState::Queued));
+        let entered = self.with_admission(|admission| admission.enter(&spec, JobState::Queued));
         let shown = |entered: Entered| {
             let list = &entered.spec.request.list;
             let amount = |name: &str| {
@@ -110,7 +110,7 @@ const BOUNDED: &str = "[[queue]]\nname = \"workq\"\nresources_min = { ncpus = 2,
                        default_chunk = { mem = \"1gb\" }\n";
 
 #[test]
-fn a_job_within_bounds_gets_the_queues_defaults() {
+fn a_job_within_the_bounds_of_a_queue_gets_the_defaults() {
     let site = site(BOUNDED);
     assert_eq!(
         site.enter("").unwrap(),
@@ -149,7 +149,7 @@ fn a_refusal_names_the_resource_the_value_the_bound_and_the_queue() {
 
 /// F4.
 #[test]
-fn an_exempt_quality_ignores_the_queues_bounds() {
+fn an_exempt_quality_ignores_the_bounds_of_queues() {
     let site = site(BOUNDED);
     assert_eq!(
         site.enter("qos=standby ncpus=64 walltime=5:00:00").unwrap(),
@@ -159,7 +159,7 @@ fn an_exempt_quality_ignores_the_queues_bounds() {
 }
 
 #[test]
-fn queues_may_be_disabled_limit_arrays_or_accept_only_routed_jobs() {
+fn a_queue_refuses_jobs_that_its_settings_exclude() {
     let site = site(
         "[[queue]]\nname = \"shut\"\nenabled = false\n[[queue]]\nname = \"few\"\nmax_array_size = 3\n\
          [[queue]]\nname = \"inner\"\nfrom_route_only = true\n[[queue]]\nname = \"own\"\nacl_users = [\"bob\"]\n",
@@ -214,7 +214,7 @@ fn a_job_waits_in_a_routing_queue_for_temporary_refusals() {
     assert_eq!(site.enter("queue=in ncpus=2").unwrap(), "long ncpus=2");
     let spec = site.spec("queue=in ncpus=2");
     let held = site
-        .at_the_door(|admission| admission.enter(&spec, JobState::Held))
+        .with_admission(|admission| admission.enter(&spec, JobState::Held))
         .unwrap();
     assert_eq!(held.spec.queue, "in");
 }
@@ -248,7 +248,9 @@ fn routing_is_retried_until_the_lifetime_ends() {
             site.config.queues(),
         );
         let queue = queues.iter().find(|known| known.name == queue).unwrap();
-        site.at_the_door(|admission| admission.turn(&job, queue, Time(0) + Span::seconds(seconds)))
+        site.with_admission(|admission| {
+            admission.turn(&job, queue, Time(0) + Span::seconds(seconds))
+        })
     };
     site.full = vec!["short"];
     assert_eq!(turn(&site, "in", 0), RouteOutcome::Wait(Span::seconds(30)));
@@ -276,7 +278,7 @@ fn stopped_routing_queues_and_held_jobs_are_not_routed() {
         );
         job.life.state = state;
         let queue = queues.iter().find(|known| known.name == queue).unwrap();
-        site.at_the_door(|admission| admission.turn(&job, queue, Time(0)))
+        site.with_admission(|admission| admission.turn(&job, queue, Time(0)))
     };
     assert!(matches!(
         turn("brief", JobState::Queued),
@@ -293,7 +295,7 @@ fn stopped_routing_queues_and_held_jobs_are_not_routed() {
 }
 
 #[test]
-fn invalid_routes_are_refused_with_their_line() {
+fn errors_in_routes_name_the_line() {
     let error = |text: &str| Config::parse(text).unwrap_err().to_string();
     let queue = |name: &str, to: &str| {
         format!("[[queue]]\nname = \"{name}\"\nroute_destinations = [\"{to}\"]\n")
@@ -318,14 +320,14 @@ fn invalid_routes_are_refused_with_their_line() {
 
 /// M27: QDEF, USERESERVED and DEDICATED.
 #[test]
-fn a_job_gets_its_queues_quality_with_the_flags() {
+fn a_job_gets_the_default_quality_of_the_queue_and_its_flags() {
     let site = site(
         "[[queue]]\nname = \"night\"\n[[qos]]\nname = \"dark\"\ndefault_for = { queues = [\"night\"] }\n\
          flags = [\"DEDICATED\", \"USERESERVED:moon\"]\n",
     );
     let entered = |words: &str| {
         let spec = site.spec(words);
-        site.at_the_door(|admission| admission.enter(&spec, JobState::Queued))
+        site.with_admission(|admission| admission.enter(&spec, JobState::Queued))
             .unwrap()
             .spec
     };
@@ -342,7 +344,7 @@ fn a_job_gets_its_queues_quality_with_the_flags() {
     assert_eq!(entered("").qos, None);
 }
 
-/// M27: every queue checks the permission for a quality, also if another user moves the job.
+/// M27: every queue checks the permission for a quality, even if another user moves the job.
 #[test]
 fn a_quality_is_checked_in_every_queue() {
     let site = site(
@@ -358,11 +360,11 @@ fn a_quality_is_checked_in_every_queue() {
     assert_eq!(
         entered("queue=in qos=gift"),
         "day ncpus=1",
-        "a quality assigned by an operator is kept everywhere"
+        "a quality assigned by an operator is kept in all queues"
     );
     let keeps = |words: &str, queue: &str| {
         let spec = site.spec(words);
-        site.at_the_door(|admission| admission.keep_quality(&spec, queue))
+        site.with_admission(|admission| admission.keep_quality(&spec, queue))
             .map_err(|refusal| refusal.text)
     };
     assert!(
@@ -389,7 +391,7 @@ fn the_default_quality_of_a_routing_queue_stays_with_the_job() {
     );
     let spec = site.spec("queue=in");
     let enter = |site: &Site| {
-        site.at_the_door(|admission| admission.enter(&spec, JobState::Queued))
+        site.with_admission(|admission| admission.enter(&spec, JobState::Queued))
             .unwrap()
             .spec
     };
@@ -408,12 +410,12 @@ fn the_default_quality_of_a_routing_queue_stays_with_the_job() {
     let queues = site.config.queues();
     let queue = queues.iter().find(|queue| queue.name == "in").unwrap();
     assert_eq!(
-        site.at_the_door(|admission| admission.turn(&waits, queue, Time(0))),
+        site.with_admission(|admission| admission.turn(&waits, queue, Time(0))),
         RouteOutcome::PassOn(Box::new(direct))
     );
     let on = site.spec("queue=on");
     let on = site
-        .at_the_door(|admission| admission.enter(&on, JobState::Queued))
+        .with_admission(|admission| admission.enter(&on, JobState::Queued))
         .unwrap();
     assert_eq!(on.spec.qos.as_deref(), Some("late"));
 }
@@ -426,7 +428,7 @@ fn a_routing_queue_without_destinations_is_named_in_the_refusal() {
         ..Queue::named("new")
     };
     let error = site
-        .at_the_door(|admission| admission.pass_on(&site.spec("queue=in"), &queue))
+        .with_admission(|admission| admission.pass_on(&site.spec("queue=in"), &queue))
         .unwrap_err()
         .text;
     assert!(
@@ -438,14 +440,14 @@ fn a_routing_queue_without_destinations_is_named_in_the_refusal() {
     );
 }
 
-/// M27: QDEF of a group. Every user here is in the group `users`.
+/// M27: QDEF of a group. In this test, every user is in the group `users`.
 #[test]
-fn a_job_gets_the_default_quality_of_its_owners_group() {
+fn a_job_gets_the_default_quality_of_the_owners_group() {
     let of = |group: &str| {
         let site = site(&format!(
             "[[qos]]\nname = \"ours\"\ndefault_for = {{ groups = [\"{group}\"] }}\n"
         ));
-        site.at_the_door(|admission| admission.enter(&site.spec(""), JobState::Queued))
+        site.with_admission(|admission| admission.enter(&site.spec(""), JobState::Queued))
             .unwrap()
             .spec
             .qos
@@ -454,7 +456,7 @@ fn a_job_gets_the_default_quality_of_its_owners_group() {
 }
 
 #[test]
-fn fractions_are_compared_and_texts_must_be_equal() {
+fn bounds_compare_fractions_and_require_equal_texts() {
     let own = |name: &str, kind: &str| {
         format!("[[resource]]\nname = \"{name}\"\ntype = \"{kind}\"\nhost_level = false\n")
     };

@@ -1,7 +1,7 @@
-//! Translation of TORQUE's and Grid Engine's names in `-l` to PBS's.
+//! Translation of names in `-l` from TORQUE and Grid Engine to PBS.
 //!
-//! A foreign name is translated only if PBS would refuse it: a site's own resource `h_vmem` keeps
-//! its meaning.
+//! A name is translated only if it is not a resource: if the site defines a resource `h_vmem`, this
+//! name means the site's resource.
 
 use super::{AttributeSetting, LIST};
 use crate::model::job::run_limits::Warning;
@@ -13,7 +13,7 @@ mod chunks;
 
 use chunks::{Slots, positive};
 
-/// Settings with PBS's names, and warnings about differences.
+/// Settings with PBS's names, and warnings.
 pub(super) type Translated = (Vec<AttributeSetting>, Vec<String>);
 
 /// Grid Engine's names for the memory of one slot.
@@ -26,10 +26,10 @@ const MEMORY: [&str; 6] = [
     "virtual_free",
 ];
 
-/// Grid Engine's process limits that are not enforced here.
+/// Process limits of Grid Engine that Lanai does not enforce.
 const UNLIMITED: [&str; 6] = ["h_stack", "s_stack", "h_core", "s_core", "h_data", "s_data"];
 
-/// Seconds from a soft time limit to the end of the job, without a hard limit.
+/// Seconds from a soft time limit to the end of the job, if the job has no hard time limit.
 const GRACE: u64 = 60;
 
 /// Translates the settings of a new job.
@@ -47,16 +47,16 @@ pub(super) fn translated(
         {
             let name = name.to_ascii_lowercase();
             let is_known = reader
-                .take(&name, &setting.value.lossy())
+                .translate(&name, &setting.value.lossy())
                 .ok_or_else(|| Refusal::illegal_value(&format!("{LIST}.{name}")))?;
             if is_known {
                 continue;
             }
         }
-        reader.rest.push(setting);
+        reader.settings.push(setting);
     }
-    reader.times();
-    let settings = chunks::composed(reader.rest, reader.slots, resources)?;
+    reader.set_walltime();
+    let settings = chunks::composed(reader.settings, reader.slots, resources)?;
     Ok((settings, reader.notes))
 }
 
@@ -68,36 +68,37 @@ fn is_warning(setting: &AttributeSetting) -> bool {
 #[derive(Default)]
 struct DialectReader {
     /// Settings with PBS's names.
-    rest: Vec<AttributeSetting>,
+    settings: Vec<AttributeSetting>,
     notes: Vec<String>,
     slots: Slots,
     /// `h_rt` and `s_rt`, in seconds.
     hard: Option<u64>,
     soft: Option<u64>,
-    /// The job requests a warning signal itself.
+    /// True if the job requests a warning signal itself.
     is_warned: bool,
 }
 
 impl DialectReader {
-    /// Reads one resource. Returns false for an unknown name and None for an illegal value.
-    fn take(&mut self, name: &str, text: &str) -> Option<bool> {
+    /// Translates one resource. Returns false for an unknown name and None for an illegal value.
+    fn translate(&mut self, name: &str, text: &str) -> Option<bool> {
         match name {
             "h_rt" => self.hard = Some(seconds(text)?),
             "s_rt" => self.soft = Some(seconds(text)?),
             "h_cpu" | "s_cpu" => {
                 let limit = seconds(text)?.to_string();
-                self.rest.push(AttributeSetting::resource("cput", limit));
+                self.settings
+                    .push(AttributeSetting::resource("cput", limit));
             }
             "h_fsize" | "s_fsize" => {
                 let limit = kilobytes(text)?;
-                self.rest
+                self.settings
                     .push(AttributeSetting::resource("file", format!("{limit}kb")));
             }
             "hostname" | "h" => self
-                .rest
+                .settings
                 .push(AttributeSetting::new("hosts", text.replace('|', ","))),
-            "qname" | "q" => self.rest.push(AttributeSetting::new("queue", text)),
-            "advres" => self.rest.push(AttributeSetting::new("resv", text)),
+            "qname" | "q" => self.settings.push(AttributeSetting::new("queue", text)),
+            "advres" => self.settings.push(AttributeSetting::new("resv", text)),
             "gres" => self.generic(text)?,
             "gpus" => self.slots.gpus = Some(positive(text)?),
             "feature" => self.slots.features.extend(features(text)?),
@@ -108,14 +109,14 @@ impl DialectReader {
                 self.slots.memory = self.slots.memory.max(Some(memory));
             }
             _ if UNLIMITED.contains(&name) => self.notes.push(format!(
-                "warning: {name} has no effect: jobs have no such limit"
+                "warning: {name} has no effect: Lanai has no such limit"
             )),
             _ => return Some(false),
         }
         Some(true)
     }
 
-    /// Moab's generic resources: `matlab:2+gpu:1`.
+    /// Translates Moab's generic resources, such as `matlab:2+gpu:1`; None for an illegal value.
     fn generic(&mut self, text: &str) -> Option<()> {
         for part in text.split(['+', '%']) {
             let (name, count) = part.split_once(':').unwrap_or((part, "1"));
@@ -124,7 +125,7 @@ impl DialectReader {
                 "" => return None,
                 "gpu" | "gpus" | "ngpus" => self.slots.gpus = Some(count),
                 name => self
-                    .rest
+                    .settings
                     .push(AttributeSetting::resource(name, count.to_string())),
             }
         }
@@ -132,25 +133,25 @@ impl DialectReader {
     }
 
     /// Sets the walltime. A soft limit becomes a signal before the end of the walltime.
-    fn times(&mut self) {
+    fn set_walltime(&mut self) {
         let after_soft = self.soft.map(|soft| soft.saturating_add(GRACE));
         let Some(walltime) = self.hard.or(after_soft) else {
             return;
         };
-        self.rest
+        self.settings
             .push(AttributeSetting::resource("walltime", walltime.to_string()));
         if let Some(soft) = self.soft
             && soft < walltime
             && !self.is_warned
         {
             let warning = format!("USR1@{}", walltime - soft);
-            self.rest
+            self.settings
                 .push(AttributeSetting::new(Warning::ATTRIBUTE, warning));
         }
     }
 }
 
-/// Parses `[[HH:]MM:]SS`; parts may be empty.
+/// Parses `[[HH:]MM:]SS` to seconds; an empty part counts as 0.
 fn seconds(text: &str) -> Option<u64> {
     let parts: Vec<&str> = text.split(':').collect();
     if text.trim_matches(':').is_empty() || parts.len() > 3 {

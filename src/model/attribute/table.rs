@@ -1,4 +1,5 @@
-//! Table of attributes: permission, changes while the job runs, and effect.
+//! Table of job attributes: who may set them, whether they may change while the job runs, and
+//! what setting them changes.
 
 use super::{Context, Draft};
 use crate::model::indices::list::IndexList;
@@ -16,7 +17,7 @@ use crate::model::time::{Span, Wall};
 pub(super) enum Who {
     /// Owner of the job, and operators.
     Owner,
-    /// Owner, only at submission.
+    /// Owner of the job, but only at submission.
     Submitter,
     /// Operators and managers.
     Operator,
@@ -24,19 +25,19 @@ pub(super) enum Who {
     Server,
 }
 
-/// Effect of setting an attribute. Setters of the first two variants return None for invalid
-/// values.
+/// Effect of setting an attribute. The functions in `Spec` and `Bytes` return None for an invalid
+/// value.
 #[derive(Clone, Copy)]
 pub(super) enum Effect {
     /// Changes the options of the job.
     Spec(fn(&mut Spec, &str) -> Option<()>),
-    /// Changes the options; values may be other than UTF-8.
+    /// Changes the options of the job; the value need not be UTF-8.
     Bytes(fn(&mut Spec, &Text) -> Option<()>),
-    /// Changes the draft, or refuses with a specific reason.
+    /// Changes the draft, or refuses the value with a specific reason.
     Draft(fn(&mut Draft, &str, &Context) -> Result<(), Refusal>),
-    /// No effect: stored and displayed as given if the check accepts it.
+    /// Stores a value that the function accepts as given.
     Kept(fn(&str) -> bool),
-    /// No effect: stored and displayed if it is a boolean.
+    /// Stores a boolean as given.
     Boolean,
     /// Sets a placement requirement.
     Placement,
@@ -49,7 +50,7 @@ pub(super) struct AttributeRule {
     /// PBS name.
     pub(super) name: &'static str,
     pub(super) who: Who,
-    /// May change while the job runs.
+    /// True if the attribute may change while the job runs.
     pub(super) while_running: bool,
     pub(super) effect: Effect,
 }
@@ -285,7 +286,7 @@ fn name(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Q29; an empty text clears the label.
+/// Sets the label (Q29); an empty text clears the label.
 fn own_label(spec: &mut Spec, text: &str) -> Option<()> {
     spec.label = some_label(text)?;
     Some(())
@@ -317,7 +318,8 @@ fn project(spec: &mut Spec, text: &str) -> Option<()> {
     value_syntax::project(text).then(|| spec.project = given.into())
 }
 
-/// Same characters as a project without blanks, because names appear in lists.
+/// Sets the quality of service. A name has the characters of a project name, without blanks,
+/// because names occur in lists.
 fn qos(spec: &mut Spec, text: &str) -> Option<()> {
     let is_name = value_syntax::project(text) && !text.contains(char::is_whitespace);
     is_name.then(|| spec.qos = Some(text.to_string()).filter(|text| !text.is_empty()))
@@ -331,7 +333,7 @@ fn checkpoint(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Adds dependencies; existing ones cannot be removed.
+/// Adds dependencies; existing dependencies cannot be removed.
 fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let dependency =
         ParsedDependency::parse(text, Some(context.server)).map_err(|fault| match fault {
@@ -344,8 +346,8 @@ fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusa
     Ok(())
 }
 
-/// Grid Engine's list of jobs to wait for, by id or by name. The server resolves names among the
-/// owner's jobs.
+/// Adds dependencies on the jobs of Grid Engine's list, by id or by name. The server looks up names
+/// among the owner's jobs.
 fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     for part in text.split(',').map(str::trim) {
         let is_id = part.starts_with(|c: char| c.is_ascii_digit());
@@ -360,7 +362,7 @@ fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
     Ok(())
 }
 
-/// Files have the form `host:path`.
+/// Sets the output file, in the form `host:path`.
 fn output(spec: &mut Spec, path: &Text) -> Option<()> {
     value_syntax::hosted_path(&path.0).then(|| spec.output = Some(path.clone()))
 }
@@ -369,14 +371,14 @@ fn error(spec: &mut Spec, path: &Text) -> Option<()> {
     value_syntax::hosted_path(&path.0).then(|| spec.error = Some(path.clone()))
 }
 
-/// Seconds since the Unix epoch; 0 or less clears the start time.
+/// Sets the earliest start, in seconds since the Unix epoch; 0 or less clears the start time.
 fn begin(spec: &mut Spec, text: &str) -> Option<()> {
     let seconds: i64 = text.parse().ok()?;
     spec.begin = (seconds > 0).then_some(Wall(seconds));
     Some(())
 }
 
-/// A job runs as its owner; the list may name only the owner.
+/// Stores the list of users. A job runs as its owner: the list may name only the owner.
 fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     if !value_syntax::user_list(text) {
         return Err(Refusal::illegal_value("User_List"));
@@ -390,7 +392,7 @@ fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal
     Ok(())
 }
 
-/// Owners set and clear the user hold only; operators set all holds.
+/// Sets holds. Owners may set and clear only the user hold; operators may set and clear all holds.
 fn holds(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let requested =
         value_syntax::holds(text).ok_or_else(|| Refusal::illegal_value("Hold_Types"))?;
@@ -409,7 +411,7 @@ fn interactive(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Reservation to run in; an empty text clears it.
+/// Sets the reservation in which the job runs; an empty text clears the reservation.
 fn resv(spec: &mut Spec, text: &str) -> Option<()> {
     spec.reservation = Some(text.to_string()).filter(|text| !text.is_empty());
     (text.len() <= 80).then_some(())
@@ -425,8 +427,8 @@ fn join(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// X22: for users other than operators, limits the value to what the site allows and adds a
-/// warning.
+/// Sets the priority. For users who are not operators, limits the priority to what the site allows
+/// and adds a warning (X22).
 fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let rule = context.policy.precedence.own_say;
     let requested =
@@ -441,7 +443,7 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
     if draft.spec.priority != requested {
         let (given, why) = (draft.spec.priority, rule.bounded_by());
         draft.notes.push(format!(
-            "warning: only operators may set priority {requested}: it is {given}, by {why}"
+            "warning: only operators may set priority {requested}: the job has {given}, by {why}"
         ));
     }
     let precedence = &context.policy.precedence;
@@ -454,17 +456,17 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
     Ok(())
 }
 
-/// F7: rejects a higher factor if the site allows only lower ones.
+/// Sets the user factor; refuses an increase if the site allows only decreases (F7).
 fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let Some(requested) = value_syntax::fraction(text) else {
-        let remedy = "it lowers the priority: give a number from 0 to 1 (1: no effect)";
+        let remedy = "the factor lowers the priority: give a number from 0 to 1 (1: no effect)";
         return Err(Refusal::illegal_placement("user_factor", remedy));
     };
     let is_ratchet =
         context.policy.precedence.own_say.user_factor_ratchet && !context.rights.privileged;
     if is_ratchet && requested > draft.spec.user_factor {
         let why = format!(
-            "[order] user_factor_ratchet only allows lowering it; it is {} now",
+            "[order] user_factor_ratchet only allows lowering the factor, which is {}",
             draft.spec.user_factor
         );
         return Err(Refusal::illegal_placement("user_factor", &why));
@@ -473,7 +475,7 @@ fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), R
     Ok(())
 }
 
-/// Eligible time set by an operator.
+/// Sets the eligible time, for operators.
 fn eligible_time(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     let given = Span::parse(text).filter(|time| *time <= LONGEST_WAIT);
     draft.eligible_time = Some(given.ok_or_else(|| Refusal::illegal_value("eligible_time"))?);
@@ -483,7 +485,7 @@ fn eligible_time(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refus
 /// One century, the upper bound of eligible times.
 const LONGEST_WAIT: Span = Span(100 * 366 * 24 * 3600 * 1000);
 
-/// M11; an empty text clears the value.
+/// Sets the system priority (M11); an empty text clears the system priority.
 fn system_priority(spec: &mut Spec, text: &str) -> Option<()> {
     spec.system_priority = if text.is_empty() {
         None
@@ -507,8 +509,8 @@ fn umask(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Parses `X-Y[:Z][%M]`, or several ranges and indices separated by commas. Indices beyond the
-/// supported range give the error for too large arrays.
+/// Sets the indices from `X-Y[:Z][%M]`, or from several ranges and indices separated by commas.
+/// Indices that are too large give the error for too large arrays.
 fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     let (indices, most) = match text.split_once('%') {
         Some((indices, most)) => (indices, Some(most)),
@@ -527,7 +529,7 @@ fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Absolute path of a directory.
+/// Sets the working directory, which must be an absolute path.
 fn init_workdir(spec: &mut Spec, path: &Text) -> Option<()> {
     let is_place = path.0.starts_with(b"/") && !path.0.contains(&0) && path.0.len() <= LONGEST_PATH;
     is_place.then(|| spec.init_workdir = Some(path.clone()))
@@ -536,7 +538,7 @@ fn init_workdir(spec: &mut Spec, path: &Text) -> Option<()> {
 /// Maximum length of a path in bytes.
 const LONGEST_PATH: usize = 4096;
 
-/// Arguments, each terminated by a zero byte.
+/// Sets the arguments of the script; each argument ends with a zero byte.
 fn job_arguments(spec: &mut Spec, words: &Text) -> Option<()> {
     let are_ended = words.0.last().is_none_or(|&last| last == 0);
     are_ended.then(|| spec.job_arguments = words.clone())
@@ -547,7 +549,7 @@ fn max_run_subjobs(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Q15: limit on running subjobs while resources are idle.
+/// Sets the limit on running subjobs while resources are idle (Q15).
 fn expand(spec: &mut Spec, text: &str) -> Option<()> {
     spec.expand = value_syntax::expand(text)?;
     Some(())
@@ -568,7 +570,8 @@ fn comment(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Owners may raise the count, which brings the job closer to a hold, but not lower it.
+/// Sets the number of starts. Owners may raise the number, which brings the job closer to a hold,
+/// but only operators may lower it.
 fn run_count(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let count = value_syntax::run_count(text).ok_or_else(|| Refusal::illegal_value("run_count"))?;
     if count < draft.run_count && !context.rights.privileged {

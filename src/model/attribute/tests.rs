@@ -1,4 +1,4 @@
-//! Tests of settings.
+//! Tests of the attributes that users set at submission or alter later.
 
 use super::*;
 use crate::model::job::{DEFAULT_PROJECT, Join};
@@ -39,11 +39,11 @@ const OPERATOR: Rights = Rights {
     running: false,
 };
 
-fn with<T>(rights: Rights, body: impl FnOnce(&Context) -> T) -> T {
-    under(&Policy::default(), rights, body)
+fn with_rights<T>(rights: Rights, body: impl FnOnce(&Context) -> T) -> T {
+    with_policy(&Policy::default(), rights, body)
 }
 
-fn under<T>(policy: &Policy, rights: Rights, body: impl FnOnce(&Context) -> T) -> T {
+fn with_policy<T>(policy: &Policy, rights: Rights, body: impl FnOnce(&Context) -> T) -> T {
     body(&Context {
         resources: &Resources::builtin(),
         rights,
@@ -55,21 +55,21 @@ fn under<T>(policy: &Policy, rights: Rights, body: impl FnOnce(&Context) -> T) -
     })
 }
 
-fn made(text: &str) -> Result<Draft, Refusal> {
-    with(OWNER, |context| submit(&settings(text), origin(), context))
+fn submitted(text: &str) -> Result<Draft, Refusal> {
+    with_rights(OWNER, |context| submit(&settings(text), origin(), context))
 }
 
 fn altered(from: &str, to: &str, rights: Rights) -> Result<Draft, Refusal> {
-    let old = with(OPERATOR, |context| {
+    let old = with_rights(OPERATOR, |context| {
         submit(&settings(from), origin(), context)
     })
     .unwrap();
-    with(rights, |context| alter(&old, &settings(to), context))
+    with_rights(rights, |context| alter(&old, &settings(to), context))
 }
 
 #[test]
 fn a_job_without_settings_has_pbs_defaults() {
-    let draft = made("").unwrap();
+    let draft = submitted("").unwrap();
     let spec = &draft.spec;
     assert_eq!(
         (spec.name.as_str(), spec.queue.as_str()),
@@ -83,7 +83,7 @@ fn a_job_without_settings_has_pbs_defaults() {
         (draft.holds, draft.run_count, draft.comment),
         (Holds::NONE, 0, None)
     );
-    let nowhere = with(OWNER, |context| {
+    let nowhere = with_rights(OWNER, |context| {
         submit(
             &[],
             origin(),
@@ -97,8 +97,8 @@ fn a_job_without_settings_has_pbs_defaults() {
 }
 
 #[test]
-fn settings_change_their_fields() {
-    let draft = made(
+fn settings_are_stored_in_the_draft() {
+    let draft = submitted(
         "Job_Name=n | queue=q2@head | Account_Name=a b | Priority=-5 | Rerunable=n | Execution_Time=99 | Join_Path=oe \
          | Output_Path=head:/tmp/ | Shell_Path_List=/bin/sh | umask=022 | block=true | Hold_Types=u | run_count=3 \
          | Mail_Points=abe | create_resv_from_job=t | Resource_List.walltime=60 | Resource_List.ncpus=2",
@@ -217,7 +217,7 @@ fn errors_have_the_codes_and_texts_of_pbs() {
             "Illegal attribute or resource value Resource_List.ncpus",
         ),
     ] {
-        let refusal = made(text).expect_err(text);
+        let refusal = submitted(text).expect_err(text);
         assert_eq!(
             (refusal.exit_code(), refusal.text.as_str()),
             (code, message),
@@ -227,8 +227,8 @@ fn errors_have_the_codes_and_texts_of_pbs() {
 }
 
 #[test]
-fn only_the_limit_of_an_array_may_change() {
-    let spec = made("array_indices_submitted=1-9:2%3 | retry=2 | retry_delay=00:01:00")
+fn the_limits_of_an_array_may_change_but_not_the_indices() {
+    let spec = submitted("array_indices_submitted=1-9:2%3 | retry=2 | retry_delay=00:01:00")
         .unwrap()
         .spec;
     assert_eq!(
@@ -400,7 +400,7 @@ fn interactive_jobs_are_never_rerunnable() {
         "interactive=true | Rerunable=y",
         "Rerunable=y | interactive=1",
     ] {
-        let spec = made(text).unwrap().spec;
+        let spec = submitted(text).unwrap().spec;
         assert!(spec.interactive && !spec.rerunnable, "{text}");
     }
     assert!(
@@ -422,8 +422,8 @@ fn policy(own_say: OwnerPriorityRule) -> Policy {
     policy
 }
 
-fn made_under(policy: &Policy, text: &str, rights: Rights) -> Result<Draft, Refusal> {
-    under(policy, rights, |context| {
+fn submitted_under(policy: &Policy, text: &str, rights: Rights) -> Result<Draft, Refusal> {
+    with_policy(policy, rights, |context| {
         submit(&settings(text), origin(), context)
     })
 }
@@ -431,7 +431,7 @@ fn made_under(policy: &Policy, text: &str, rights: Rights) -> Result<Draft, Refu
 /// X22.
 #[test]
 fn a_priority_is_limited_to_what_the_owner_may_set_with_a_warning() {
-    let draft = made("Priority=5").unwrap();
+    let draft = submitted("Priority=5").unwrap();
     assert_eq!(draft.spec.priority, 0);
     let [note] = draft.notes.as_slice() else {
         panic!("{:?}", draft.notes)
@@ -441,7 +441,7 @@ fn a_priority_is_limited_to_what_the_owner_may_set_with_a_warning() {
             && note.ends_with("user_priority = \"lower_only\""),
         "{note}"
     );
-    let draft = made("Priority=-5").unwrap();
+    let draft = submitted("Priority=-5").unwrap();
     assert_eq!((draft.spec.priority, draft.notes.len()), (-5, 0));
     for (from, to, rights, priority, notes) in [
         ("Priority=-5", "Priority=5", OWNER, 0, 1),
@@ -460,7 +460,7 @@ fn a_priority_is_limited_to_what_the_owner_may_set_with_a_warning() {
         ..OwnerPriorityRule::default()
     });
     assert_eq!(
-        made_under(&free, "Priority=5", OWNER)
+        submitted_under(&free, "Priority=5", OWNER)
             .unwrap()
             .spec
             .priority,
@@ -470,15 +470,16 @@ fn a_priority_is_limited_to_what_the_owner_may_set_with_a_warning() {
 
 /// Q18, X1.
 #[test]
-fn with_lowest_is_best_the_range_differs() {
+fn with_lowest_is_best_priorities_range_from_1_to_9999() {
     let clamp = OwnerPriorityRule {
         lowest_is_best: true,
         user_priority: UserPriority::Clamp,
         highest_user_priority: Some(100),
         ..OwnerPriorityRule::default()
     };
-    let priority =
-        |text, rights| made_under(&policy(clamp), text, rights).map(|draft| draft.spec.priority);
+    let priority = |text, rights| {
+        submitted_under(&policy(clamp), text, rights).map(|draft| draft.spec.priority)
+    };
     assert_eq!(
         ["", "Priority=5", "Priority=9999"].map(|text| priority(text, OWNER)),
         [Ok(9999), Ok(100), Ok(9999)]
@@ -492,7 +493,7 @@ fn with_lowest_is_best_the_range_differs() {
         );
     }
     assert_eq!(
-        made("Priority=1024").unwrap_err(),
+        submitted("Priority=1024").unwrap_err(),
         Refusal::illegal_value("Priority")
     );
 }
@@ -500,7 +501,7 @@ fn with_lowest_is_best_the_range_differs() {
 /// F7.
 #[test]
 fn a_user_factor_may_be_raised_again() {
-    assert_eq!(made("").unwrap().spec.user_factor, 1.0);
+    assert_eq!(submitted("").unwrap().spec.user_factor, 1.0);
     assert_eq!(
         altered("user_factor=.2", "user_factor=1.0", OWNER)
             .unwrap()
@@ -509,11 +510,11 @@ fn a_user_factor_may_be_raised_again() {
         1.0
     );
     for wrong in ["1.5", "-1", "", "x"] {
-        let refusal = made(&format!("user_factor={wrong}")).unwrap_err();
+        let refusal = submitted(&format!("user_factor={wrong}")).unwrap_err();
         assert!(
             refusal
                 .text
-                .contains("user_factor: it lowers the priority: give a number from 0 to 1"),
+                .contains("user_factor: the factor lowers the priority: give a number from 0 to 1"),
             "{refusal}"
         );
     }
@@ -526,9 +527,9 @@ fn with_the_ratchet_a_user_factor_can_only_be_lowered() {
         user_factor_ratchet: true,
         ..OwnerPriorityRule::default()
     });
-    let before = made_under(&ratchet, "user_factor=.5", OWNER).unwrap();
+    let before = submitted_under(&ratchet, "user_factor=.5", OWNER).unwrap();
     let altered = |to: &str, rights| {
-        under(&ratchet, rights, |context| {
+        with_policy(&ratchet, rights, |context| {
             alter(&before, &settings(to), context)
         })
         .map(|draft| draft.spec.user_factor)
@@ -538,7 +539,7 @@ fn with_the_ratchet_a_user_factor_can_only_be_lowered() {
     assert!(
         refusal
             .text
-            .contains("only allows lowering it; it is 0.5 now"),
+            .contains("only allows lowering the factor, which is 0.5"),
         "{refusal}"
     );
     assert_eq!(altered("user_factor=.6", OPERATOR), Ok(0.6));
@@ -547,13 +548,13 @@ fn with_the_ratchet_a_user_factor_can_only_be_lowered() {
 /// F4.
 #[test]
 fn a_quality_of_service_is_checked_when_requested() {
-    let refusal = made("qos=expedite").unwrap_err();
+    let refusal = submitted("qos=expedite").unwrap_err();
     assert!(
         refusal.text.contains("qos_denied") && refusal.code == Refusal::unauthorized().code,
         "{refusal}"
     );
     assert_eq!(
-        made_under(&Policy::default(), "qos=expedite", OPERATOR)
+        submitted_under(&Policy::default(), "qos=expedite", OPERATOR)
             .unwrap()
             .spec
             .qos
@@ -562,14 +563,14 @@ fn a_quality_of_service_is_checked_when_requested() {
     );
     assert!(altered("", "qos=expedite", OWNER).is_err());
     // A quality assigned by an operator stays when the owner alters another attribute.
-    let given = made_under(&Policy::default(), "qos=expedite", OPERATOR).unwrap();
-    let renamed = with(OWNER, |context| {
+    let given = submitted_under(&Policy::default(), "qos=expedite", OPERATOR).unwrap();
+    let renamed = with_rights(OWNER, |context| {
         alter(&given, &settings("Job_Name=b"), context)
     })
     .unwrap();
     assert_eq!(renamed.spec.qos.as_deref(), Some("expedite"));
     assert!(
-        with(OWNER, |context| alter(
+        with_rights(OWNER, |context| alter(
             &given,
             &settings("Account_Name=b"),
             context

@@ -2,7 +2,7 @@
 //!
 //! An undefined operand makes the result undefined, except that `false and x` is false and `true
 //! or x` is true for any x. Invalid operations, such as a division by zero or the sum of a number
-//! and a word, give an [`EvaluationFault`]. Only the scope and faults allocate memory.
+//! and a text, give an [`EvaluationFault`].
 
 use super::node::{Conditional, ExpressionNode};
 use super::operator::{Binary, Function};
@@ -14,7 +14,7 @@ use std::fmt;
 /// Kind of evaluation error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EvaluationFaultKind {
-    /// Division by zero, also in a remainder.
+    /// Division or remainder by zero, or a negative power of zero.
     DivisionByZero,
     /// Result that is not a finite number: `sqrt(-1)`, `10**400`.
     NotFinite,
@@ -22,15 +22,15 @@ pub enum EvaluationFaultKind {
     NotNumber,
     /// Text or list in place of a truth value.
     NotTruth,
-    /// Comparison by size of a text with a number, or of a list.
+    /// Comparison with `<`, `<=`, `>` or `>=` of a text with a number, or of a list.
     NotOrdered,
-    /// Search for a list in a list, or in a value that is neither list nor text.
+    /// `in` or `has`: search for a list, or search in a value that is neither a list nor a text.
     NotList,
     /// Bit operation on a number that is not an integer of up to 53 bits.
     NotWhole,
 }
 
-/// Evaluation error with its place.
+/// Evaluation error, and the part of the expression that caused the error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{wrong} in {part}")]
 pub struct EvaluationFault {
@@ -95,7 +95,7 @@ pub(super) fn evaluate<'a>(
     }
 }
 
-/// Returns the value of a node as a number; None if undefined.
+/// Returns the value of a node as a number; None if the value is undefined.
 pub(super) fn number(
     node: &ExpressionNode,
     scope: &dyn NameScope,
@@ -108,7 +108,8 @@ pub(super) fn number(
     }
 }
 
-/// Returns the truth value of a node; None if undefined. A number is true unless it is 0.
+/// Returns the truth value of a node; None if the value is undefined. Numbers other than 0 are
+/// true.
 pub(super) fn truth(
     node: &ExpressionNode,
     scope: &dyn NameScope,
@@ -143,22 +144,23 @@ fn known<'a>(
     }
 }
 
-/// `and` ends with the first false part, `or` with the first true part: `decided`. If no part
-/// decides, one undefined part makes the result undefined.
+/// Evaluates parts joined by `and` (`decided` is false) or `or` (`decided` is true). The first part
+/// equal to `decided` ends the evaluation and is the result. Otherwise the result is undefined if
+/// any part is undefined.
 fn logic(
     parts: &[ExpressionNode],
     decided: bool,
     scope: &dyn NameScope,
 ) -> Result<ExpressionValue<'static>, EvaluationFault> {
-    let mut open = false;
+    let mut has_undefined = false;
     for part in parts {
         match truth(part, scope)? {
             Some(truth) if truth == decided => return Ok(ExpressionValue::Boolean(decided)),
             Some(_) => {}
-            None => open = true,
+            None => has_undefined = true,
         }
     }
-    Ok(if open {
+    Ok(if has_undefined {
         ExpressionValue::Undefined
     } else {
         ExpressionValue::Boolean(!decided)
@@ -176,7 +178,7 @@ fn chosen<'a>(
     }
 }
 
-/// Converts a value to a number; a text converts if it is the text of a number.
+/// Converts a value to a number. A text is converted if it parses as a finite number.
 fn as_number(value: &ExpressionValue) -> Option<f64> {
     match value {
         ExpressionValue::Number(number) => Some(*number),
@@ -233,8 +235,8 @@ fn compute(operator: Binary, left: f64, right: f64) -> Result<f64, EvaluationFau
     }
 }
 
-/// The remainder has the sign of the right operand, as in Perl and Python, the sources of
-/// formulas.
+/// Returns the remainder with the sign of the right operand, as in Perl and Python, the languages
+/// of the formulas of Qube and PBS.
 fn remainder(left: f64, right: f64) -> f64 {
     let rest = left % right;
     if rest * right < 0.0 {
@@ -251,8 +253,8 @@ fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, EvaluationFaultK
         Binary::BitAnd => Ok((left & right) as f64),
         Binary::BitOr => Ok((left | right) as f64),
         Binary::BitXor => Ok((left ^ right) as f64),
-        // A shift is a multiplication: no upper bits are lost, because the result has no fixed
-        // width.
+        // A shift multiplies or divides by a power of two. The result has no fixed width: no upper
+        // bits are lost.
         Binary::ShiftLeft => Ok((left as f64 * power?).floor()),
         _ => Ok((left as f64 / power?).floor()),
     }
@@ -272,8 +274,9 @@ fn finite(number: f64) -> Result<f64, EvaluationFaultKind> {
         .ok_or(EvaluationFaultKind::NotFinite)
 }
 
-/// Compares two texts as texts. If one side is a number, compares numbers, provided the other
-/// side converts to one. A list equals the text of its parts separated by commas.
+/// Tests whether two values are equal. Two texts are compared as texts. If one side is a number,
+/// the other side must convert to the same number. A list equals a text of the same parts,
+/// separated by commas.
 fn equal(left: &ExpressionValue, right: &ExpressionValue) -> bool {
     match (left, right) {
         (ExpressionValue::Text(left), ExpressionValue::Text(right)) => left == right,
@@ -339,14 +342,14 @@ fn call<'a>(
             }
         });
     }
-    let result = finite(of_one(function, result.unwrap_or_default()));
+    let result = finite(apply_function(function, result.unwrap_or_default()));
     result
         .map(ExpressionValue::Number)
         .map_err(|wrong| fault(wrong, node))
 }
 
-/// Applies a function of one argument; functions of several arguments are already evaluated.
-fn of_one(function: Function, number: f64) -> f64 {
+/// Applies a function of one argument. For `max`, `min` and `pow`, `number` is already the result.
+fn apply_function(function: Function, number: f64) -> f64 {
     match function {
         Function::Abs => number.abs(),
         Function::Ceil => number.ceil(),

@@ -5,20 +5,20 @@ use super::token::is_plain;
 use super::value::show_number;
 use std::fmt;
 
-/// Part of an expression.
+/// Node of the syntax tree.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ExpressionNode {
-    /// Finite and not negative.
+    /// Finite number, not negative.
     Number(f64),
     Boolean(bool),
-    /// Contains at most one of the two kinds of quotes.
+    /// Text with at most one of the two kinds of quotes.
     Text(Box<str>),
     Name(Box<str>),
     /// Name if the scope defines it, else text: `linux` in `host.os eq linux`.
     Word(Box<str>),
-    /// Two or more parts, none of them an `All`.
+    /// Two or more nodes joined by `and`; none is an `All`.
     All(Vec<ExpressionNode>),
-    /// Two or more parts, none of them an `Any`.
+    /// Two or more nodes joined by `or`; none is an `Any`.
     Any(Vec<ExpressionNode>),
     Not(Box<ExpressionNode>),
     Negative(Box<ExpressionNode>),
@@ -36,7 +36,7 @@ pub(super) struct Conditional {
 }
 
 impl ExpressionNode {
-    /// Joins by `and`: a chain is one node, regardless of parentheses.
+    /// Joins two nodes by `and`. A chain of `and` becomes one node, regardless of parentheses.
     pub fn all(left: ExpressionNode, right: ExpressionNode) -> ExpressionNode {
         let mut all = Vec::new();
         for side in [left, right] {
@@ -48,7 +48,7 @@ impl ExpressionNode {
         ExpressionNode::All(all)
     }
 
-    /// Joins by `or`: a chain is one node, regardless of parentheses.
+    /// Joins two nodes by `or`. A chain of `or` becomes one node, regardless of parentheses.
     pub fn any(left: ExpressionNode, right: ExpressionNode) -> ExpressionNode {
         let mut any = Vec::new();
         for side in [left, right] {
@@ -100,7 +100,7 @@ impl ExpressionNode {
         }
     }
 
-    /// Formats the node with parentheses if it binds looser than `needed`.
+    /// Returns a display of the node, in parentheses if the node binds looser than `needed`.
     fn within(&self, needed: Binding) -> Within<'_> {
         Within { node: self, needed }
     }
@@ -121,8 +121,8 @@ impl fmt::Display for Within<'_> {
     }
 }
 
-/// Canonical form: signs for operators that have one, words for `and or not xor in has min max`,
-/// and only necessary parentheses.
+/// Formats the canonical form: operators as signs, except the words `and or not xor in has min
+/// max`, and only necessary parentheses.
 impl fmt::Display for ExpressionNode {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {

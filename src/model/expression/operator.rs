@@ -1,6 +1,6 @@
 //! Operators and functions: spellings and precedence.
 
-/// Precedence, loosest first.
+/// Precedence of operators, the loosest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Binding {
     /// `c ? a : b`, `a if c else b`
@@ -9,7 +9,7 @@ pub(super) enum Binding {
     Or,
     /// `and`
     And,
-    /// The word `not`; the sign `!` binds as [`Binding::Unary`].
+    /// The word `not`; the sign `!` has the precedence [`Binding::Unary`].
     Not,
     /// `== != < <= > >= in has`, which cannot be chained.
     Comparison,
@@ -133,7 +133,7 @@ pub(super) const SYMBOLS: &[(&str, Sign)] = &[
     (")", Sign::Close),
 ];
 
-/// Words that are operators wherever they stand alone (Q20); they need no quoting in a shell.
+/// Words that are operators unless they are part of a name (Q20). They need no quotes in a shell.
 pub(super) const WORDS: &[(&str, Sign)] = &[
     ("eq", Sign::Binary(Binary::Equal)),
     ("ne", Sign::Binary(Binary::Unequal)),
@@ -179,7 +179,8 @@ impl Binary {
         }
     }
 
-    /// Returns the precedence that the left and the right operand need to go without parentheses.
+    /// Returns the loosest precedence with which the left and the right operand need no
+    /// parentheses.
     pub fn operands(self) -> (Binding, Binding) {
         match self.level() {
             Binding::Power => (Binding::Atom, Binding::Unary),

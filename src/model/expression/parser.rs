@@ -7,11 +7,11 @@ use super::token::{ExpressionToken, Placed, Syntax, Tokens};
 /// Maximum length of an expression in bytes.
 pub(super) const LONGEST: usize = 8192;
 
-/// Maximum nesting depth: far beyond practical use, and far below the limit of a thread's stack.
-/// A chain of `and` or of `or` is one level, however long.
+/// Maximum nesting depth: far above practical use, and far below the limit of a thread's stack. A
+/// chain of `and` or `or` of any length is one level.
 const DEEPEST: usize = 100;
 
-/// Parses the whole of `text`.
+/// Parses a text as one expression.
 pub(super) fn parse(text: &str) -> Result<ExpressionNode, Syntax> {
     if text.len() > LONGEST {
         return Err(Syntax {
@@ -40,15 +40,15 @@ struct Parser<'t> {
     nested: usize,
 }
 
-/// Node with its height.
-struct Grown {
+/// Node, and the number of levels of the tree below and including the node.
+struct NodeWithHeight {
     node: ExpressionNode,
     height: usize,
 }
 
-impl Grown {
-    fn leaf(node: ExpressionNode) -> Grown {
-        Grown { node, height: 1 }
+impl NodeWithHeight {
+    fn leaf(node: ExpressionNode) -> NodeWithHeight {
+        NodeWithHeight { node, height: 1 }
     }
 }
 
@@ -85,22 +85,22 @@ impl Infix {
 }
 
 impl<'t> Parser<'t> {
-    /// Parses as much as binds at least as tightly as `loosest`.
-    fn expression(&mut self, loosest: Binding) -> Result<Grown, Syntax> {
+    /// Parses an expression as long as its operators bind at least as tightly as `loosest`.
+    fn expression(&mut self, loosest: Binding) -> Result<NodeWithHeight, Syntax> {
         self.nested += 1;
         self.check_depth(self.nested)?;
         let mut left = self.operand()?;
         while let Some(infix) = Infix::of(&self.next.token).filter(|infix| infix.level() >= loosest)
         {
             self.advance()?;
-            left = self.beyond(left, infix)?;
+            left = self.combine(left, infix)?;
         }
         self.nested -= 1;
         Ok(left)
     }
 
     /// Combines `left` with the operator just read and the operand that follows.
-    fn beyond(&mut self, left: Grown, infix: Infix) -> Result<Grown, Syntax> {
+    fn combine(&mut self, left: NodeWithHeight, infix: Infix) -> Result<NodeWithHeight, Syntax> {
         match infix {
             Infix::And => {
                 let right = self.expression(Binding::Not)?;
@@ -108,7 +108,7 @@ impl<'t> Parser<'t> {
                     ExpressionNode::All(_) => side.height - 1,
                     _ => side.height,
                 });
-                self.grow(
+                self.node_above(
                     left_height.max(right_height),
                     ExpressionNode::all(left.node, right.node),
                 )
@@ -119,7 +119,7 @@ impl<'t> Parser<'t> {
                     ExpressionNode::Any(_) => side.height - 1,
                     _ => side.height,
                 });
-                self.grow(
+                self.node_above(
                     left_height.max(right_height),
                     ExpressionNode::any(left.node, right.node),
                 )
@@ -140,17 +140,22 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn choice(&self, when: Grown, then: Grown, otherwise: Grown) -> Result<Grown, Syntax> {
+    fn choice(
+        &self,
+        when: NodeWithHeight,
+        then: NodeWithHeight,
+        otherwise: NodeWithHeight,
+    ) -> Result<NodeWithHeight, Syntax> {
         let height = when.height.max(then.height).max(otherwise.height);
         let choice = Conditional {
             when: when.node,
             then: then.node,
             otherwise: otherwise.node,
         };
-        self.grow(height, ExpressionNode::Choice(Box::new(choice)))
+        self.node_above(height, ExpressionNode::Choice(Box::new(choice)))
     }
 
-    fn binary(&mut self, left: Grown, operator: Binary) -> Result<Grown, Syntax> {
+    fn binary(&mut self, left: NodeWithHeight, operator: Binary) -> Result<NodeWithHeight, Syntax> {
         let right = self.expression(operator.operands().1)?;
         if operator.level() == Binding::Comparison
             && let Some(next) = Infix::of(&self.next.token)
@@ -161,25 +166,33 @@ impl<'t> Parser<'t> {
             ));
         }
         let height = left.height.max(right.height);
-        let (left, right) = words(operator, left.node, right.node);
-        self.grow(
+        let (left, right) = mark_words(operator, left.node, right.node);
+        self.node_above(
             height,
             ExpressionNode::Binary(operator, Box::new([left, right])),
         )
     }
 
-    /// Parses a name, a number, a text, a call, a parenthesized expression, or one of these with
-    /// a sign in front.
-    fn operand(&mut self) -> Result<Grown, Syntax> {
+    /// Parses an operand: a name, a number, a text, a call or a parenthesized expression, possibly
+    /// after a sign.
+    fn operand(&mut self) -> Result<NodeWithHeight, Syntax> {
         let first = self.advance()?;
         match first.token {
-            ExpressionToken::Number(number) => Ok(Grown::leaf(ExpressionNode::Number(number))),
-            ExpressionToken::Boolean(boolean) => Ok(Grown::leaf(ExpressionNode::Boolean(boolean))),
-            ExpressionToken::Text(text) => Ok(Grown::leaf(ExpressionNode::Text(text.into()))),
+            ExpressionToken::Number(number) => {
+                Ok(NodeWithHeight::leaf(ExpressionNode::Number(number)))
+            }
+            ExpressionToken::Boolean(boolean) => {
+                Ok(NodeWithHeight::leaf(ExpressionNode::Boolean(boolean)))
+            }
+            ExpressionToken::Text(text) => {
+                Ok(NodeWithHeight::leaf(ExpressionNode::Text(text.into())))
+            }
             ExpressionToken::Name(name) if self.next.token == ExpressionToken::Sign(Sign::Open) => {
                 self.call(&name, first.column)
             }
-            ExpressionToken::Name(name) => Ok(Grown::leaf(ExpressionNode::Name(name.into()))),
+            ExpressionToken::Name(name) => {
+                Ok(NodeWithHeight::leaf(ExpressionNode::Name(name.into())))
+            }
             ExpressionToken::Sign(Sign::Binary(Binary::Min)) => self.call("min", first.column),
             ExpressionToken::Sign(Sign::Binary(Binary::Max)) => self.call("max", first.column),
             ExpressionToken::Sign(Sign::Open) => {
@@ -203,13 +216,13 @@ impl<'t> Parser<'t> {
         &mut self,
         level: Binding,
         node: fn(Box<ExpressionNode>) -> ExpressionNode,
-    ) -> Result<Grown, Syntax> {
+    ) -> Result<NodeWithHeight, Syntax> {
         let inner = self.expression(level)?;
-        self.grow(inner.height, node(Box::new(inner.node)))
+        self.node_above(inner.height, node(Box::new(inner.node)))
     }
 
     /// Parses the arguments of a function.
-    fn call(&mut self, name: &str, column: usize) -> Result<Grown, Syntax> {
+    fn call(&mut self, name: &str, column: usize) -> Result<NodeWithHeight, Syntax> {
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
         let (_, function) = found.ok_or_else(|| Syntax {
             column,
@@ -229,14 +242,14 @@ impl<'t> Parser<'t> {
         }
         self.expect(Sign::Close, "`,` or `)`")?;
         check_count(*function, arguments.len()).map_err(|message| Syntax { column, message })?;
-        self.grow(height, ExpressionNode::Call(*function, arguments))
+        self.node_above(height, ExpressionNode::Call(*function, arguments))
     }
 
-    /// Creates a node one level above the highest one below it.
-    fn grow(&self, below: usize, node: ExpressionNode) -> Result<Grown, Syntax> {
+    /// Creates a node above nodes of height `below`.
+    fn node_above(&self, below: usize, node: ExpressionNode) -> Result<NodeWithHeight, Syntax> {
         let height = below + 1;
         self.check_depth(height)?;
-        Ok(Grown { node, height })
+        Ok(NodeWithHeight { node, height })
     }
 
     fn check_depth(&self, depth: usize) -> Result<(), Syntax> {
@@ -248,7 +261,7 @@ impl<'t> Parser<'t> {
         )))
     }
 
-    /// Takes the next token.
+    /// Returns the next token and reads the token after it.
     fn advance(&mut self) -> Result<Placed<'t>, Syntax> {
         let next = self.tokens.next()?;
         Ok(std::mem::replace(&mut self.next, next))
@@ -280,9 +293,9 @@ fn unexpected(found: &Placed, wanted: &str) -> Syntax {
     }
 }
 
-/// Marks bare words as texts where Qube does: right of `eq`, `ne` and `has`, and on both sides of
-/// `in`.
-fn words(
+/// Marks bare words where Qube allows a text without quotes: right of `eq`, `ne` and `has`, and on
+/// both sides of `in`.
+fn mark_words(
     operator: Binary,
     left: ExpressionNode,
     right: ExpressionNode,

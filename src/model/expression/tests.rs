@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Host n2 of the examples: a GPU host with a running job of bob.
+/// Host n2 of the examples: a GPU host that runs jobs of ann and bob.
 fn n2() -> BTreeMap<String, ExpressionValue<'static>> {
     let groups = ["gpu".to_string(), "fast".to_string()];
     let values = [
@@ -47,7 +47,7 @@ fn assert_values(rows: &[(&str, &str)]) {
 
 /// Q20: each operator, as a word and as a sign.
 #[test]
-fn operators_compute_what_qube_computes() {
+fn operators_give_the_results_of_qube() {
     assert_values(&[
         ("10 min 12", "10"),
         ("10 max 12", "12"),
@@ -89,7 +89,7 @@ fn operators_compute_what_qube_computes() {
     ]);
 }
 
-/// Q20: the examples of the rule.
+/// Q20: the examples given for the rule.
 #[test]
 fn host_names_cover_groups_flags_amounts_and_duties() {
     assert_values(&[
@@ -182,7 +182,7 @@ fn undefined_values_propagate_unless_another_part_decides() {
 }
 
 #[test]
-fn invalid_operations_are_faults_with_their_place() {
+fn faults_contain_the_part_that_cannot_be_evaluated() {
     assert_values(&[
         ("1 + ncpus / zero", "division by zero in ncpus/zero"),
         ("ncpus % 0 > 1", "division by zero in ncpus%0"),
@@ -220,7 +220,7 @@ fn invalid_operations_are_faults_with_their_place() {
 }
 
 #[test]
-fn texts_and_numbers_are_compared_by_value() {
+fn a_text_of_a_number_is_compared_as_a_number() {
     assert_values(&[
         ("'10' == 10", "true"),
         ("'10.0' == '10'", "false"),
@@ -234,7 +234,7 @@ fn texts_and_numbers_are_compared_by_value() {
     ]);
 }
 
-/// Q3: the reason is that of the rule.
+/// Q3: the reason is as specified in the rule.
 #[test]
 fn a_refusal_names_the_first_failed_clause_and_the_values_found() {
     let refusal = |text: &str| {
@@ -385,7 +385,7 @@ fn syntax_errors_have_column_and_cause() {
 }
 
 #[test]
-fn too_deep_or_long_expressions_are_refused_and_wide_ones_accepted() {
+fn deep_and_long_expressions_are_refused_and_wide_expressions_accepted() {
     let refused = |text: String| Expression::parse(&text).unwrap_err().message;
     assert!(refused("(".repeat(100_000)).contains("may have at most"));
     for opening in [
@@ -424,7 +424,7 @@ fn names_and_bare_words_are_listed_separately() {
     assert_eq!(
         value("4 == ncpus"),
         "true",
-        "a word that the scope knows is a name"
+        "a word that the scope defines is a name"
     );
 }
 
@@ -541,7 +541,7 @@ proptest! {
     }
 
     #[test]
-    fn comparisons_agree_with_those_of_numbers(a in -9i32..9, b in -9i32..9, c in -9i32..9) {
+    fn comparisons_agree_with_comparisons_of_numbers(a in -9i32..9, b in -9i32..9, c in -9i32..9) {
         let holds = |text: String| parse(&text).holds(&n2());
         prop_assert_eq!(holds(format!("{a} < {b} and {b} <= {c}")), a < b && b <= c);
         prop_assert_eq!(holds(format!("{a} == {b} or not {b} ge {c}")), a == b || b < c);
@@ -560,7 +560,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn the_column_of_a_syntax_error_lies_in_the_text(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         let text = String::from_utf8_lossy(&bytes);
         if let Err(syntax) = Expression::parse(&text) {
             prop_assert!((1..=text.chars().count() + 1).contains(&syntax.column), "{}", syntax);
@@ -568,7 +568,7 @@ proptest! {
     }
 
     #[test]
-    fn any_tokens_are_read_or_refused(text in "(host\\.a|a|1|\\.5|2e|'x|\"|not |and |in |[-+*/%^&|<>=!?:,().ü] ?|if |else |min){0,24}") {
+    fn any_tokens_are_refused_or_formatted_as_the_same_expression(text in "(host\\.a|a|1|\\.5|2e|'x|\"|not |and |in |[-+*/%^&|<>=!?:,().ü] ?|if |else |min){0,24}") {
         if let Ok(expression) = Expression::parse(&text) {
             prop_assert_eq!(Expression::parse(&expression.to_string()), Ok(expression.clone()));
             let _ = expression.verdict(&n2());

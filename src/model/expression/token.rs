@@ -9,20 +9,20 @@ use crate::model::resource::Size;
 pub struct Syntax {
     /// Column in characters, from 1.
     pub column: usize,
-    /// Fault, and what is expected.
+    /// Description of the error and of what is expected.
     pub message: String,
 }
 
 /// Token of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ExpressionToken<'t> {
-    /// Finite number, never negative: a minus is an operator.
+    /// Finite number, never negative: a minus sign is a separate token.
     Number(f64),
     /// `true` or `false`.
     Boolean(bool),
     /// Text between quotes.
     Text(&'t str),
-    /// Name such as `host.memory.total`, without quotes around its parts.
+    /// Name such as `host.memory.total`; quotes around parts of the name are removed.
     Name(String),
     /// Operator, parenthesis or other sign.
     Sign(Sign),
@@ -58,7 +58,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// Returns the next token; after the last, always [`ExpressionToken::End`].
+    /// Returns the next token; [`ExpressionToken::End`] after the last token.
     pub fn next(&mut self) -> Result<Placed<'t>, Syntax> {
         let blank = self.rest.len() - self.rest.trim_start().len();
         self.advance(blank);
@@ -100,7 +100,7 @@ fn symbol(text: &str) -> Option<Cut<'_>> {
     Some((spelling.len(), ExpressionToken::Sign(*sign)))
 }
 
-/// Returns the text between the first character, a quote, and the next such quote.
+/// Returns the text between the first character, which is a quote, and the next same quote.
 fn quoted(text: &str) -> Result<&str, String> {
     let (quote, inner) = text.split_at(1);
     let end = inner
@@ -145,7 +145,8 @@ fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Sizes are refused, because the other side of a comparison may use another unit.
+/// Returns the message for a text that is not a number. Sizes such as `4gb` are refused, because
+/// the other side of a comparison may use another unit.
 fn no_number(text: &str) -> String {
     if digits(text) < text.len()
         && let Some(size) = Size::parse(text)
@@ -169,7 +170,7 @@ pub(super) fn is_plain(part: &str) -> bool {
     !part.is_empty() && part.chars().all(continues_name)
 }
 
-/// Parses a word, or words joined by dots, all but the first optionally in quotes.
+/// Parses a name: words joined by dots. All words except the first may be in quotes.
 fn name(text: &str) -> Result<Cut<'_>, String> {
     let mut length = plain_length(text);
     let mut whole = text[..length].to_string();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Value, borrowed from its source if possible.
+/// Value of an expression; texts and lists are borrowed if possible.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExpressionValue<'a> {
     /// No value.
@@ -13,14 +13,14 @@ pub enum ExpressionValue<'a> {
     Number(f64),
     /// Boolean; counts as 1 or 0 in place of a number.
     Boolean(bool),
-    /// Text. A list as a text is separated by commas.
+    /// Text. Operators that need a list split the text at commas.
     Text(Cow<'a, str>),
-    /// Several texts, such as `host.groups`.
+    /// List of texts, such as `host.groups`.
     List(Cow<'a, [String]>),
 }
 
 impl ExpressionValue<'_> {
-    /// Returns the same value, borrowed from this one.
+    /// Returns a copy that borrows texts and lists from this value.
     pub fn borrowed(&self) -> ExpressionValue<'_> {
         match self {
             ExpressionValue::Undefined => ExpressionValue::Undefined,
@@ -56,7 +56,7 @@ impl From<bool> for ExpressionValue<'_> {
     }
 }
 
-/// Formats a value as in refusals: texts without quotes, lists with commas.
+/// Formats a value for messages: texts without quotes, lists with commas.
 impl fmt::Display for ExpressionValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -69,10 +69,10 @@ impl fmt::Display for ExpressionValue<'_> {
     }
 }
 
-/// Scope of names: a host for a job's requirements, a job for a formula.
+/// Scope that defines names: a host for the requirements of a job, a job for a formula.
 pub trait NameScope {
-    /// Returns the value of `name`, such as `host.memory.total`; None without such a name or
-    /// value.
+    /// Returns the value of `name`, such as `host.memory.total`; None if the name is not defined
+    /// or has no value.
     fn value(&self, name: &str) -> Option<ExpressionValue<'_>>;
 }
 
@@ -88,7 +88,7 @@ impl NameScope for BTreeMap<String, ExpressionValue<'_>> {
     }
 }
 
-/// Formats numbers of ordinary size in full, others with an exponent, which limits the length.
+/// Formats a number in full, or with an exponent if it is below 1e-6 or at least 1e16.
 pub(super) fn show_number(number: f64, f: &mut fmt::Formatter) -> fmt::Result {
     let everyday = number == 0.0 || (1e-6..1e16).contains(&number.abs());
     if everyday {

@@ -1,4 +1,4 @@
-//! Verdicts on requirements, with an explanation of unmet ones.
+//! Verdicts on requirements, with an explanation of unmet requirements.
 
 use super::evaluation::{EvaluationFault, truth};
 use super::node::ExpressionNode;
@@ -22,7 +22,7 @@ impl RequirementVerdict {
         *self == RequirementVerdict::Met
     }
 
-    /// Returns the explanation of an unmet requirement.
+    /// Returns the explanation of an unmet requirement; None if the requirement is met.
     pub fn refusal(self) -> Option<UnmetRequirement> {
         match self {
             RequirementVerdict::Met => None,
@@ -31,7 +31,7 @@ impl RequirementVerdict {
     }
 }
 
-/// Result of an unmet requirement.
+/// Result of the part of a requirement that is not true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnmetKind {
     /// The part is false.
@@ -42,7 +42,7 @@ pub enum UnmetKind {
     Faulty(EvaluationFault),
 }
 
-/// First part of a requirement that is not true, with the values found.
+/// First part of a requirement that is not true, with the values of the names in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnmetRequirement {
     /// Part in canonical form.
@@ -71,7 +71,7 @@ impl UnmetRequirement {
         }
     }
 
-    /// Formats the values found, in parentheses; the value alone if the part has only one name.
+    /// Formats the fault, or the values found, in parentheses; for a single name the value alone.
     fn show_found(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if let UnmetKind::Faulty(fault) = &self.answer {
             return write!(f, " ({})", fault.wrong);
@@ -143,8 +143,8 @@ fn answer(node: &ExpressionNode, scope: &dyn NameScope) -> Option<UnmetKind> {
     }
 }
 
-/// Returns the first of the parts joined by `and` with the same result as the whole; the whole if
-/// no parts are joined by `and`.
+/// Returns the first of the parts joined by `and` that has the same result as the whole; the whole
+/// if the node is not joined by `and`.
 fn clause<'n>(
     node: &'n ExpressionNode,
     whole: UnmetKind,

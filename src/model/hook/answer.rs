@@ -1,4 +1,5 @@
-//! Answers of hooks: empty output accepts; a JSON object may reject or modify.
+//! Answers of hooks: empty output accepts the event; a JSON object may reject the event or change
+//! the job.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +11,7 @@ const LONGEST: usize = 500;
 /// Exit of a hook's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookExit {
-    /// Exit status; None for an end by a signal.
+    /// Exit status; None if a signal ended the program.
     pub status: Option<i32>,
     /// Standard output.
     pub text: String,
@@ -19,15 +20,16 @@ pub struct HookExit {
 /// Answer of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookAnswer {
-    /// Accepted, with these attributes set: `Resource_List.walltime` to `1:00:00`; None unsets.
+    /// The event is accepted, and the job gets these attributes, such as
+    /// (`Resource_List.walltime`, `1:00:00`). A value of None clears the attribute.
     Accept(Vec<(String, Option<String>)>),
-    /// Rejected, with a message.
+    /// The event is rejected, with a message for the user.
     Reject(String),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HookWords {
+struct HookOutput {
     #[serde(default)]
     accept: Option<bool>,
     reject: Option<String>,
@@ -36,7 +38,7 @@ struct HookWords {
 }
 
 impl HookAnswer {
-    /// Parses an answer; the error is a text for the log.
+    /// Parses an answer. The error is the end of a sentence such as `hook 'limits' failed: ...`.
     pub fn read(exit: &HookExit) -> Result<HookAnswer, String> {
         match exit.status {
             Some(0) => {}
@@ -46,23 +48,23 @@ impl HookAnswer {
         if exit.text.trim().is_empty() {
             return Ok(HookAnswer::Accept(Vec::new()));
         }
-        let words: HookWords = serde_json::from_str(&exit.text)
+        let output: HookOutput = serde_json::from_str(&exit.text)
             .map_err(|error| format!("its output is not a valid answer: {error}"))?;
-        match words {
-            HookWords {
+        match output {
+            HookOutput {
                 reject: Some(why),
                 accept: None | Some(false),
                 ..
             } => Ok(HookAnswer::Reject(message(&why))),
-            HookWords {
+            HookOutput {
                 reject: None,
                 accept: Some(false),
                 ..
             } => Ok(HookAnswer::Reject(message(""))),
-            HookWords {
+            HookOutput {
                 reject: Some(_), ..
             } => Err("its answer both accepts and rejects".to_string()),
-            HookWords { set, .. } => set
+            HookOutput { set, .. } => set
                 .into_iter()
                 .map(setting)
                 .collect::<Result<_, _>>()
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_output_accepts_and_json_may_modify() {
+    fn empty_output_accepts_and_json_may_reject_or_modify() {
         let accept = |set: &[(&str, Option<&str>)]| {
             Ok(HookAnswer::Accept(
                 set.iter()

@@ -1,4 +1,4 @@
-//! Hooks and scripts that run before and after each job on its first node.
+//! Hooks and scripts that run before and after each job, on the first node of the job.
 
 use super::{Hook, HookEvent, hooks_at};
 use crate::model::time::Span;
@@ -29,7 +29,7 @@ impl Default for JobScripts {
 /// Hooks and scripts sent with the order to start a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobHooks {
-    /// Hooks that run on the node.
+    /// Hooks that run on the node of the job.
     pub hooks: Vec<Hook>,
     /// Prologue and epilogue.
     pub scripts: JobScripts,
@@ -39,7 +39,7 @@ pub struct JobHooks {
     pub job: String,
 }
 
-/// Returns the hooks that run around a job on its node.
+/// Returns the enabled hooks that run before or after a job on the node of the job.
 pub fn around_a_job(hooks: &[Hook]) -> Vec<Hook> {
     hooks
         .iter()
@@ -52,15 +52,16 @@ fn is_around_a_job(event: &HookEvent) -> bool {
     event.is_on_nodes() && *event != HookEvent::ExechostPeriodic
 }
 
-/// Returns the maximum delay of a job's start by hooks and prologue.
+/// Returns the maximum time by which hooks and the prologue delay the start of a job: the sum of
+/// their time limits.
 pub fn delay(hooks: &[Hook], scripts: &JobScripts) -> Span {
     let before = [HookEvent::ExecjobBegin, HookEvent::ExecjobPrologue];
-    let asked = before
+    let alarms = before
         .iter()
         .flat_map(|occasion| hooks_at(hooks, *occasion))
         .map(|hook| hook.alarm.0);
     let script = scripts.prologue.as_ref().map_or(0, |_| scripts.timeout.0);
-    Span(asked.fold(script, i64::saturating_add))
+    Span(alarms.fold(script, i64::saturating_add))
 }
 
 #[cfg(test)]
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_node_hooks_are_sent_and_counted() {
+    fn only_node_hooks_are_sent_and_delay_the_start() {
         let hook = |occasion, is_enabled| Hook {
             name: "h".into(),
             occasions: [occasion].into(),

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of separate indices: each takes memory of its own.
-const MOST_APART: u32 = 100_000;
+/// Maximum number of runs in a list of several ranges: each run needs memory.
+const MOST_RUNS: u32 = 100_000;
 
-/// List of index ranges. An array with such a list spans the range from the lowest to the highest
-/// index, [`IndexList::enclosing`], with subjobs only at [`IndexList::positions`].
+/// List of index ranges. The range of an array with such a list is [`IndexList::enclosing`], from
+/// the lowest to the highest index; the array has subjobs only at [`IndexList::positions`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexList(Vec<Indices>);
 
 impl IndexList {
-    /// Returns the range, if there is only one.
+    /// Returns the range of a list with only one range.
     pub fn single(&self) -> Option<Indices> {
         if let [only] = self.0[..] {
             Some(only)
@@ -56,7 +56,8 @@ impl IndexList {
         positions
     }
 
-    fn apart(&self) -> Option<u32> {
+    /// Returns the number of runs; None if the number overflows.
+    fn run_count(&self) -> Option<u32> {
         self.0
             .iter()
             .map(|range| if range.is_dense() { 1 } else { range.count() })
@@ -67,11 +68,11 @@ impl IndexList {
 impl FromStr for IndexList {
     type Err = NotIndices;
 
-    /// Parses ranges separated by commas; refuses more separate indices than can be stored.
+    /// Parses ranges separated by commas; refuses a list of several ranges with too many runs.
     fn from_str(text: &str) -> Result<IndexList, NotIndices> {
         let list = IndexList(text.split(',').map(str::parse).collect::<Result<_, _>>()?);
         let is_bounded =
-            list.single().is_some() || list.apart().is_some_and(|apart| apart <= MOST_APART);
+            list.single().is_some() || list.run_count().is_some_and(|count| count <= MOST_RUNS);
         if is_bounded {
             Ok(list)
         } else {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_a_range_with_gaps() {
+    fn a_list_has_an_enclosing_range_and_positions() {
         let some = list("8,1-5,20-30:5,3");
         assert_eq!(
             (some.to_string().as_str(), some.single()),
@@ -109,7 +110,7 @@ mod tests {
             .map(|(first, last)| (first + 1, last + 1))
             .collect();
         assert_eq!(indices, [(1, 5), (8, 8), (20, 20), (25, 25), (30, 30)]);
-        assert_eq!(some.positions().len(), 9, "3 is named twice");
+        assert_eq!(some.positions().len(), 9, "index 3 is listed twice");
         assert_eq!(list("7").single(), Some(Indices::one(7)));
         assert_eq!(
             list("0-400000:2").single().map(Indices::count),

@@ -15,7 +15,7 @@ type RunPage = BTreeMap<u32, u32>;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "RunPage", into = "RunPage")]
 pub struct Runs {
-    /// Pages; none is empty.
+    /// Pages by first number divided by [`WIDTH`]; no page is empty.
     blocks: BTreeMap<u32, Arc<RunPage>>,
     count: usize,
 }
@@ -26,7 +26,7 @@ impl Runs {
         self.count
     }
 
-    /// Returns the last run that begins at or before this number.
+    /// Returns the last run that begins at or before `number`.
     pub fn last_up_to(&self, number: u32) -> Option<(u32, u32)> {
         let mut blocks = self.blocks.range(..=number / WIDTH).rev();
         blocks
@@ -34,7 +34,7 @@ impl Runs {
             .map(|(&first, &last)| (first, last))
     }
 
-    /// Returns the runs that begin at or after this number, in order.
+    /// Returns the runs that begin at or after `number`, in order.
     pub fn from(&self, number: u32) -> impl Iterator<Item = (u32, u32)> {
         let blocks = self.blocks.range(number / WIDTH..);
         blocks
@@ -47,13 +47,13 @@ impl Runs {
         self.blocks.get(&(first / WIDTH))?.get(&first).copied()
     }
 
-    /// Adds a run, replacing one with the same first number.
+    /// Adds a run, or replaces the run with the same first number.
     pub fn insert(&mut self, first: u32, last: u32) {
         let block = Arc::make_mut(self.blocks.entry(first / WIDTH).or_default());
         self.count += usize::from(block.insert(first, last).is_none());
     }
 
-    /// Removes the run that begins at `first`.
+    /// Removes the run that begins at `first`, if any.
     pub fn remove(&mut self, first: u32) {
         let Some(block) = self
             .blocks
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_shares_what_was_not_changed() {
+    fn a_copy_shares_the_pages_that_were_not_changed() {
         let mut runs = Runs::default();
         (0..100_000)
             .step_by(2)

@@ -1,9 +1,9 @@
-//! Set of numbers stored as runs, compact if the numbers are mostly consecutive.
+//! Set of numbers, stored as runs of consecutive numbers.
 
 use super::runs::Runs;
 use serde::{Deserialize, Serialize};
 
-/// Set of numbers below 2^32 - 1. Runs neither overlap nor touch.
+/// Set of numbers below 2^32 - 1. The runs neither overlap nor are adjacent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spans {
     runs: Runs,
@@ -16,7 +16,7 @@ impl Spans {
         self.len
     }
 
-    /// Tests for the empty set.
+    /// Tests whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -46,12 +46,13 @@ impl Spans {
         }
     }
 
-    /// Returns the runs in order, first and last element of each.
+    /// Returns the first and last element of each run, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         self.runs.from(0)
     }
 
-    /// Returns the runs, in full, that overlap `first` to `last`.
+    /// Returns the runs that overlap the range from `first` to `last`, including their parts
+    /// outside the range.
     pub fn touching(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
         let from = self.run_at(first).map_or(first, |(start, _)| start);
         self.runs
@@ -101,7 +102,7 @@ mod tests {
     proptest! {
         /// Covers the boundary between two pages of runs.
         #[test]
-        fn a_set_of_runs_is_a_set(changes in prop::collection::vec((any::<bool>(), 2000u32..2060, 0u32..80), 0..40)) {
+        fn a_set_of_runs_equals_a_plain_set(changes in prop::collection::vec((any::<bool>(), 2000u32..2060, 0u32..80), 0..40)) {
             let mut spans = Spans::default();
             let mut plain = BTreeSet::new();
             for (put, first, more) in changes {

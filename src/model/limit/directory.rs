@@ -1,16 +1,18 @@
-//! Index of limits by name: if hundreds of limits name a subject, almost all apply to others.
+//! Index of limits by name. Of hundreds of limits for named users or groups, only a few apply to a
+//! job.
 
 use super::{LimitScope, LimitStage, LimitSubject, Limits, Selector};
 use std::collections::BTreeMap;
 
-/// Indices in [`LimitScope::selectors`], the most selective first, by which limits are indexed.
+/// Order in which a limit's selectors are tried for the index, the most selective kind first.
+/// The numbers are positions in [`LimitScope::selectors`].
 const SELECTIVITY: [usize; 6] = [1, 3, 4, 2, 5, 0];
 
 /// Limits of a stage, each indexed under one of the names in its scope.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     named: [BTreeMap<String, Vec<usize>>; 6],
-    /// Limits that name no subject.
+    /// Limits without a name in their scope.
     open: Vec<usize>,
 }
 
@@ -35,7 +37,8 @@ impl Directory {
         directory
     }
 
-    /// Returns candidates for a subject, in order. Their other selectors may still exclude it.
+    /// Returns the limits that may apply to a subject, in order. The selectors that are not indexed
+    /// may still exclude the subject.
     pub(super) fn of(&self, subject: &LimitSubject) -> Vec<usize> {
         let mut found = self.open.clone();
         for (places, names) in self.named.iter().zip(&subject.names) {
@@ -48,7 +51,7 @@ impl Directory {
     }
 }
 
-/// Returns the name under which a scope is indexed, and its selector.
+/// Returns the selector and the name under which a scope is indexed; None without a name.
 fn name(scope: &LimitScope) -> Option<(usize, &String)> {
     let selectors = scope.selectors();
     SELECTIVITY

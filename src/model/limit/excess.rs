@@ -1,7 +1,7 @@
-//! Limit exceeded by a job: the numbers behind "has reached its limit".
+//! Limit that a job would exceed: the amounts, and the text for users.
 //!
-//! The text is PBS's wherever PBS has such a limit: on running jobs of a user, group or project
-//! or of all, in a queue or on the server. Tools depend on it.
+//! If PBS has such a limit, the text is PBS's, because tools depend on the text. PBS limits the
+//! running jobs of a user, a group, a project or all users, in a queue or on the server.
 
 use super::{LimitKey, LimitScope, LimitStage, Quantity, Selector};
 use crate::model::job_id::JobId;
@@ -9,7 +9,7 @@ use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Names of the selectors.
+/// Names of the selectors of a scope, in order.
 const KINDS: [&str; 6] = ["queue", "user", "group", "project", "account", "qos"];
 
 impl LimitScope {
@@ -47,12 +47,12 @@ impl LimitScope {
 /// Limit that a job would exceed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitExcess {
-    /// Jobs that count together.
+    /// Scope of the limit: the jobs that count together.
     pub scope: LimitScope,
     /// Stage at which the limit applies.
     #[serde(rename = "counts")]
     pub stage: LimitStage,
-    /// Quantity counted.
+    /// Limited quantity, such as jobs or processors.
     pub quantity: Quantity,
     /// Subject of the limit: a name for each selector other than `All`.
     #[serde(rename = "whom")]
@@ -63,18 +63,19 @@ pub struct LimitExcess {
     pub used: String,
     /// Value of the limit, as displayed.
     pub most: String,
-    /// Soft limit: exceeded only after all jobs within their soft limits have started (M23).
+    /// True for a soft limit: jobs above the limit start after all jobs within the limit (M23).
     pub soft: bool,
-    /// Jobs that use the limit, at most [`LimitExcess::MOST`].
+    /// Jobs that count toward the limit, at most [`LimitExcess::MOST`].
     pub by: Vec<JobId>,
-    /// Number of further jobs.
+    /// Number of further jobs that count toward the limit.
     pub more: u64,
-    /// Time at which enough is left without any job ending, if the usage falls with time (M21).
+    /// Time at which the job fits the limit even if no job ends; None if the usage does not fall
+    /// with time (M21).
     pub until: Option<Time>,
 }
 
 impl LimitExcess {
-    /// Maximum number of jobs listed.
+    /// Maximum number of jobs in `by`.
     pub const MOST: usize = 8;
 
     /// Tests whether the limit applies to one user, group, project, account or quality, not to
@@ -102,8 +103,8 @@ impl LimitExcess {
             .map(|(_, name)| name)
     }
 
-    /// Returns the subject in PBS's terms: None inside for all jobs, else kind, name, and whether
-    /// the limit names it. None for limits that PBS does not have.
+    /// Returns the subject in PBS's terms: kind, name, and whether the limit is for this name only;
+    /// the inner None means all jobs. The outer None means a limit that PBS does not have.
     fn in_pbs(&self) -> Option<Option<(&'static str, &str, bool)>> {
         let selectors = KINDS.into_iter().zip(self.scope.selectors()).skip(1);
         let mut people = selectors.filter(|(_, selector)| **selector != Selector::All);
@@ -184,7 +185,7 @@ impl LimitExcess {
     }
 }
 
-/// Formats as in the comment of a job.
+/// Formats the text for the comment of a job.
 impl fmt::Display for LimitExcess {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match (self.in_pbs(), &self.quantity) {
@@ -211,7 +212,7 @@ impl fmt::Display for LimitExcess {
 pub(crate) mod tests {
     use super::*;
 
-    /// Creates a reached limit on the running jobs of a user.
+    /// Creates a limit of 2 running jobs that user ann has reached.
     pub fn of_user() -> LimitExcess {
         LimitExcess {
             scope: LimitScope {
@@ -248,7 +249,7 @@ pub(crate) mod tests {
 
     /// I19: tools depend on these texts.
     #[test]
-    fn limits_known_to_pbs_have_its_texts() {
+    fn limits_that_pbs_has_are_described_as_in_pbs() {
         let all = LimitScope::default;
         let (batch, each) = (|| named("batch"), || Selector::Each);
         assert_eq!(
@@ -333,7 +334,7 @@ pub(crate) mod tests {
         );
     }
 
-    /// M24, P9: limits unknown to PBS are described with scope and usage.
+    /// M24, P9: limits that PBS does not have.
     #[test]
     fn other_limits_are_described_with_scope_and_usage() {
         let account = LimitScope {

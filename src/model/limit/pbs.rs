@@ -4,36 +4,36 @@ use super::{LimitScope, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Name for each user, group or project without its own entry.
+/// Name that stands for each user, group or project without an entry.
 const EACH: &str = "PBS_GENERIC";
 
-/// Only valid name for all jobs together.
+/// Name that stands for all jobs together; the only name valid after `o:`.
 const ALL: &str = "PBS_ALL";
 
-/// Scope of an entry.
+/// Scope of an entry: whose jobs count together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitOwners {
-    /// `u:`, a named user or each.
+    /// `u:`, a named user or each user.
     User(Selector),
-    /// `g:`, a named primary group or each.
+    /// `g:`, a named primary group or each group.
     Group(Selector),
-    /// `p:`, a named project or each.
+    /// `p:`, a named project or each project.
     Project(Selector),
     /// `o:PBS_ALL`, all jobs.
     Everybody,
 }
 
-/// One bracketed entry.
+/// Entry in brackets, such as `[u:alice=10]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitEntry {
-    /// Scope.
+    /// Scope of the limit: whose jobs count together.
     pub owners: LimitOwners,
     /// Value of the limit, as given.
     pub amount: String,
 }
 
 impl LimitOwners {
-    /// Returns the scope in a queue or in all queues.
+    /// Returns the scope of the limit; `queue` selects a queue or all queues.
     pub fn scope(&self, queue: &Selector) -> LimitScope {
         let scope = LimitScope {
             queue: queue.clone(),
@@ -47,8 +47,8 @@ impl LimitOwners {
         }
     }
 
-    /// Returns the PBS form of a scope, if one exists: at most one credential besides the queue,
-    /// and no quotes in the name.
+    /// Returns the PBS form of a scope. None if PBS has no such form: several credentials, an
+    /// account or a quality of service, or quotes in the name.
     pub fn of(scope: &LimitScope) -> Option<LimitOwners> {
         let LimitScope {
             user,
@@ -91,7 +91,7 @@ impl LimitOwners {
     }
 }
 
-/// Tests for quotes or control characters, which the syntax of PBS cannot express.
+/// Tests whether a name contains quotes or control characters, which PBS's syntax cannot express.
 fn has_quotes(selector: &Selector) -> bool {
     matches!(selector, Selector::Named(name) if name.contains(|c: char| c == '"' || c.is_control()))
 }
@@ -123,22 +123,22 @@ impl fmt::Display for LimitEntry {
     }
 }
 
-/// Parses entries separated by commas. Blanks are ignored except in quotes, which also make
-/// separators plain characters. None for malformed texts and repeated subjects.
+/// Parses entries separated by commas. Blanks outside quotes are ignored; inside quotes, blanks and
+/// separators are part of the name. None for malformed texts and repeated scopes.
 pub fn parse(text: &str) -> Option<Vec<LimitEntry>> {
     let letters = characters(text)?;
-    let mut ones: Vec<&[QuotedChar]> = letters.split(|letter| *letter == sign(']')).collect();
-    if !ones.pop()?.is_empty() || ones.is_empty() {
+    let mut parts: Vec<&[QuotedChar]> = letters.split(|letter| *letter == sign(']')).collect();
+    if !parts.pop()?.is_empty() || parts.is_empty() {
         return None;
     }
     let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
-    for (place, one) in ones.into_iter().enumerate() {
-        let one = if place == 0 {
-            one
+    for (place, part) in parts.into_iter().enumerate() {
+        let part = if place == 0 {
+            part
         } else {
-            one.strip_prefix(&[sign(',')])?
+            part.strip_prefix(&[sign(',')])?
         };
-        let entry = entry(one.strip_prefix(&[sign('[')])?)?;
+        let entry = entry(part.strip_prefix(&[sign('[')])?)?;
         if !known.insert(entry.owners.clone()) {
             return None;
         }
@@ -147,14 +147,14 @@ pub fn parse(text: &str) -> Option<Vec<LimitEntry>> {
     Some(entries)
 }
 
-/// Character, with true inside quotes.
+/// Character; true if the character was inside quotes.
 type QuotedChar = (char, bool);
 
 const fn sign(c: char) -> QuotedChar {
     (c, false)
 }
 
-/// Returns the significant characters; None if a quote is not closed.
+/// Returns all characters except quotes and blanks outside quotes; None if a quote is not closed.
 fn characters(text: &str) -> Option<Vec<QuotedChar>> {
     let (mut all, mut is_quoted) = (Vec::new(), false);
     for c in text.chars() {
@@ -178,7 +178,7 @@ fn entry(letters: &[QuotedChar]) -> Option<LimitEntry> {
     })
 }
 
-/// Returns the text of a part; None if it is empty or has a separator outside quotes.
+/// Returns the text of a part; None if the part is empty or contains a separator outside quotes.
 fn plain(part: &[QuotedChar]) -> Option<String> {
     let separators = ['[', ',', '='].map(sign);
     if part.is_empty() || part.iter().any(|c| separators.contains(c)) {
@@ -187,7 +187,7 @@ fn plain(part: &[QuotedChar]) -> Option<String> {
     Some(part.iter().map(|(c, _)| *c).collect())
 }
 
-/// Formats entries so that [`parse`] reads them.
+/// Formats entries in the syntax that [`parse`] reads.
 pub fn written(entries: &[LimitEntry]) -> String {
     entries
         .iter()
@@ -196,7 +196,7 @@ pub fn written(entries: &[LimitEntry]) -> String {
         .join(",")
 }
 
-/// `+=`: adds entries, replacing those with the same subject.
+/// Implements `+=`: adds entries; an entry replaces the existing entry with the same scope.
 pub fn with(entries: &[LimitEntry], more: &[LimitEntry]) -> Vec<LimitEntry> {
     let mut all = entries.to_vec();
     let mut places: BTreeMap<LimitOwners, usize> = (0..)
@@ -215,7 +215,7 @@ pub fn with(entries: &[LimitEntry], more: &[LimitEntry]) -> Vec<LimitEntry> {
     all
 }
 
-/// `-=`: removes the entries with the same subjects.
+/// Implements `-=`: removes the entries with the scopes of `fewer`.
 pub fn without(entries: &[LimitEntry], fewer: &[LimitEntry]) -> Vec<LimitEntry> {
     entries
         .iter()

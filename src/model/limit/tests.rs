@@ -1,4 +1,4 @@
-//! Tests of the scope of limits and their text form.
+//! Tests of the scopes of limits, and of limits as text.
 
 use super::*;
 
@@ -86,7 +86,7 @@ fn limits_on_other_quantities_or_queues_replace_nothing() {
 
 /// M22.
 #[test]
-fn a_limit_for_a_named_user_replaces_the_generic_one() {
+fn a_limit_for_a_named_user_replaces_the_generic_limit() {
     let each = jobs(
         LimitScope {
             user: Selector::Each,
@@ -144,7 +144,7 @@ fn a_limit_may_apply_to_each_user_in_a_queue() {
 
 /// M26.
 #[test]
-fn the_limit_of_a_quality_may_override_all_others() {
+fn the_limit_of_a_quality_may_override_all_other_limits() {
     let steve = jobs(
         LimitScope {
             user: named("steve"),
@@ -242,7 +242,7 @@ fn soft_and_hard_values_are_replaced_separately() {
         );
         found
             .iter()
-            .map(|one| (one.place, one.bounds.soft, one.bounds.hard))
+            .map(|found| (found.place, found.bounds.soft, found.bounds.hard))
             .collect::<Vec<_>>()
     };
     let each = || of(user(Selector::Each), Some(3), Some(4));
@@ -274,7 +274,7 @@ fn soft_and_hard_values_are_replaced_separately() {
     );
 }
 
-/// If a limit names several credentials, all of them must match.
+/// If a limit names several credentials, the job must match all names.
 #[test]
 fn limits_are_indexed_by_their_most_selective_name() {
     let both = |user: &str, queue: &str| LimitScope {
@@ -322,7 +322,7 @@ fn quantities_survive_serialization() {
 
 /// Y24.
 #[test]
-fn a_per_account_limit_counts_for_all_accounts_above() {
+fn a_per_account_limit_applies_to_all_accounts_above() {
     let each = jobs(
         LimitScope {
             account: Selector::Each,

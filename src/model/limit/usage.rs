@@ -29,19 +29,19 @@ pub struct LimitUse {
     pub soft: Option<Figure>,
     /// Hard limit, if any.
     pub hard: Option<Figure>,
-    /// Jobs that use it, in order of number, at most [`LimitUse::MOST`]. Running subjobs appear
-    /// individually, an array once for its waiting ones.
+    /// Jobs that count toward the limit, by number, at most [`LimitUse::MOST`]. Each running subjob
+    /// is an entry; the waiting subjobs of an array are one entry.
     pub by: Vec<JobId>,
-    /// Number of further jobs.
+    /// Number of further jobs that count toward the limit.
     pub more: u64,
     /// Number of waiting jobs to which the limit applies.
     pub waiting: u64,
-    /// Number of waiting jobs that the limit blocks, each checked alone against the hard and the
-    /// soft limit.
+    /// Number of waiting jobs that would exceed the hard or soft limit, each checked as if it
+    /// started next.
     pub barred: u64,
 }
 
 impl LimitUse {
-    /// Maximum number of jobs listed.
+    /// Maximum number of jobs in `by`.
     pub const MOST: usize = 20;
 }

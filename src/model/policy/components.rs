@@ -1,19 +1,18 @@
-//! `[order.components]`: priority as a weighted sum of components, each a weighted sum of its own
-//! (M11).
+//! `[order.components]`: priority as a weighted sum of components. Each component is a weighted
+//! sum of subcomponents (M11).
 //!
-//! Each summand has a weight and an optional cap. By default, a job that has waited for 40
-//! minutes has a `queue_time` of 40, which is its whole `service` component and its whole
-//! priority.
+//! Each component and subcomponent has a weight and an optional cap. By default only the
+//! subcomponent `queue_time` has a weight: a job that has waited for 40 minutes has priority 40.
 
 use crate::model::account::UsageTarget;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Weight and cap of a summand.
+/// Weight and cap of a component or subcomponent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WeightAndCap {
-    /// Multiplier; 0 excludes the summand.
+    /// Multiplier; 0 excludes the component.
     pub weight: f64,
     /// Upper bound of the value before weighting; None for no bound.
     pub cap: Option<f64>,
@@ -91,7 +90,8 @@ pub struct Component {
 }
 
 impl Component {
-    /// Creates a component of weight 1 in which only `service.queue_time` has a weight.
+    /// Creates a component of weight 1. All subcomponents have weight 0, except `queue_time` of
+    /// [`ComponentKind::Service`].
     pub fn of(kind: ComponentKind) -> Component {
         let mut parts = Vec::new();
         for name in kind.parts() {
@@ -136,17 +136,18 @@ pub struct Priorities {
     pub account: BTreeMap<String, f64>,
     /// Priorities of qualities of service.
     pub qos: BTreeMap<String, f64>,
-    /// Priorities of queues; a queue without an entry has its own priority.
+    /// Priorities of queues. For a queue without an entry, the queue's attribute `Priority` counts.
     pub queue: BTreeMap<String, f64>,
-    /// Names of the groups by group id, as far as they exist.
+    /// Names of the groups in `group`, by group id; without groups that the system lacks.
     pub groups: BTreeMap<u32, String>,
 }
 
 impl Priorities {
-    /// Name of the entry for all names without their own.
+    /// Name of the entry for all names without an entry.
     pub const OTHERS: &str = "*";
 
-    /// Returns the priority of a name in a table, else that of [`Priorities::OTHERS`].
+    /// Returns the priority of a name in a table, or the priority of [`Priorities::OTHERS`] for a
+    /// name without an entry; None if the table has neither.
     pub fn in_table(table: &BTreeMap<String, f64>, name: Option<&str>) -> Option<f64> {
         name.and_then(|name| table.get(name))
             .or_else(|| table.get(Priorities::OTHERS))
@@ -171,13 +172,14 @@ pub struct Components {
     pub all: BTreeMap<ComponentKind, Component>,
     /// Priorities in the credential component.
     pub priorities: Priorities,
-    /// Usage targets of users in the fair-share component; accounts have their own.
+    /// Usage targets of users in the fair-share component. Targets of accounts are in
+    /// `[[account]]`.
     pub users: BTreeMap<String, UsageTarget>,
     /// Service targets of qualities of service in the target component.
     pub goals: BTreeMap<String, Goal>,
     /// Minimum walltime in the computation of expansion factors (M16).
     pub min_walltime: Span,
-    /// Allows priorities below [`Components::LEAST`].
+    /// True if priorities may be below [`Components::LEAST`].
     pub enable_negative: bool,
 }
 
@@ -204,7 +206,7 @@ impl Components {
     /// Maximum priority, except for system priorities.
     pub const MOST: f64 = 1e9;
 
-    /// Returns the weights of a component; weight 0 if it is not configured.
+    /// Returns the weights of a component; weight 0 for a component that is not configured.
     pub fn component(&self, kind: ComponentKind) -> &Component {
         const NOTHING: &Component = &Component {
             whole: WeightAndCap::of(0.0),
@@ -247,7 +249,8 @@ impl Components {
         }
     }
 
-    /// Looks up the ids of groups with priorities, because jobs store their group as an id.
+    /// Fills [`Priorities::groups`]: jobs store their group as an id. `number` returns the id of a
+    /// group name.
     pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
         let names = self.priorities.group.keys();
         self.priorities.groups = names
@@ -262,7 +265,7 @@ mod tests {
 
     /// M11.
     #[test]
-    fn each_sum_has_weights_and_caps() {
+    fn components_and_subcomponents_have_weights_and_caps() {
         let component = Component {
             whole: WeightAndCap {
                 weight: 2.0,
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_an_entry_use_the_default_entry() {
+    fn names_without_an_entry_have_the_priority_of_the_others() {
         let table = BTreeMap::from([("john".to_string(), 300.0), ("*".to_string(), 5.0)]);
         let of = |name| Priorities::in_table(&table, name);
         assert_eq!(

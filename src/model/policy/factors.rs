@@ -1,12 +1,12 @@
-//! Factors of a job's priority (F1): one row for each with its name, weights and description.
-//! `sched::priority::factors` has the functions that compute them.
+//! Factors of a job's priority (F1): a table with the name, weights and description of each
+//! factor. `sched::priority::factors` has the functions that compute factors.
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-/// Factor of a job's priority, usually from 0 to 1; its discriminant is its index in [`FACTORS`].
+/// Factor of a job's priority, usually from 0 to 1. The discriminant is the index in [`FACTORS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
     /// Waiting time as a fraction of `max_wait` (F2).
@@ -53,15 +53,15 @@ const fn row(
 
 /// All factors, in the order of display.
 ///
-/// With the weights of `hybrid`, jobs of one queue whose owners set nothing differ in wait_time,
-/// fair_share and slowdown only. An `expedite` job, and a job of a queue with factor 1, are ahead
-/// as if they had waited for ten times their walltime.
+/// With the weights of `hybrid`, only wait_time, fair_share and slowdown distinguish jobs of the
+/// same queue, quality of service and user factor. Quality `expedite`, or a queue factor of 1,
+/// raises the priority as much as a wait of ten times the walltime.
 pub const FACTORS: &[FactorRow] = &[
     row(
         Factor::WaitTime,
         "wait_time",
         [1000.0, 5000.0],
-        "The time that the job has been waiting, as a part of max_wait.",
+        "The time that the job has been waiting, as a fraction of max_wait.",
     ),
     row(
         Factor::FairShare,
@@ -79,15 +79,15 @@ pub const FACTORS: &[FactorRow] = &[
         Factor::Queue,
         "queue",
         [500.0, 10000.0],
-        "The factor of the job's queue; without one, the queue's priority divided by 1024, from -1 \
-         to 1.",
+        "The factor of the job's queue. A queue without a factor has its priority divided by 1024, \
+         from -1 to 1.",
     ),
     row(
         Factor::JobSize,
         "job_size",
         [1000.0, 0.0],
-        "The smallest number of nodes on which the job fits when nothing else runs, as a part of \
-         all nodes.",
+        "The smallest number of nodes on which the job fits when nothing else runs, as a fraction \
+         of all nodes.",
     ),
     row(
         Factor::User,
@@ -100,13 +100,13 @@ pub const FACTORS: &[FactorRow] = &[
         Factor::Slowdown,
         "slowdown",
         [0.0, 10000.0],
-        "The job's slowdown, waiting time divided by walltime, as a part of slowdown_cap.",
+        "The job's slowdown, waiting time divided by walltime, as a fraction of slowdown_cap.",
     ),
 ];
 
 const COUNT: usize = FACTORS.len();
 
-/// Number for each factor: its value for a job, or its weight.
+/// One number per factor: the values of the factors for a job, or their weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors([f64; COUNT]);
 
@@ -130,7 +130,7 @@ impl Factors {
         Factors(weights)
     }
 
-    /// Returns these numbers with one factor replaced.
+    /// Returns a copy with the number of one factor replaced.
     pub fn with(mut self, factor: Factor, number: f64) -> Factors {
         self[factor] = number;
         self
@@ -186,14 +186,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_factor_has_its_row() {
+    fn the_discriminant_of_a_factor_is_its_row() {
         for (place, row) in FACTORS.iter().enumerate() {
             assert_eq!(row.factor as usize, place, "{}", row.name);
         }
     }
 
     #[test]
-    fn weights_are_stored_by_name_and_missing_ones_are_zero() {
+    fn weights_are_stored_by_name_and_missing_weights_are_zero() {
         let text = concat!(
             r#"{"wait_time":1000.0,"fair_share":10000.0,"qos":5000.0,"queue":500.0,"#,
             r#""job_size":1000.0,"user":1000.0,"slowdown":0.0}"#

@@ -3,7 +3,7 @@
 use crate::model::account::Account;
 use serde::{Deserialize, Serialize};
 
-/// `[fairshare]`, with the accounts it applies to.
+/// Settings of `[fairshare]`, and the accounts of `[[account]]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairShare {
@@ -14,17 +14,17 @@ pub struct FairShare {
     /// Rule for ties in `fairtree`.
     #[serde(rename = "ties")]
     pub tie_rule: TieRule,
-    /// Measure of the distance from the target in `target`.
+    /// Measure of the distance from the target, for method `target`.
     pub distance: Distance,
-    /// Parent of automatic accounts: a user who gives no account and is listed in none gets one,
-    /// such as `research/ann`, while the user has jobs or usage (Y25).
+    /// Parent of automatic accounts (Y25). A user who is listed in no account and submits without
+    /// `-A` has an automatic account, such as `research/ann`, while the user has jobs or usage.
     pub default_account: Option<String>,
     /// `[[account]]` in configuration order; if empty, every user counts separately.
     pub accounts: Vec<Account>,
 }
 
 impl FairShare {
-    /// Returns the default account of a user: the first that lists the user.
+    /// Returns the default account of a user: the first account that lists the user.
     pub fn account_of(&self, user: &str) -> Option<&str> {
         self.accounts
             .iter()
@@ -35,7 +35,8 @@ impl FairShare {
             .map(|account| account.name.as_str())
     }
 
-    /// Returns the automatic account of a user who is listed in no account (Y25).
+    /// Returns the automatic account of a user (Y25); None for a user who is listed in an account,
+    /// or if [`FairShare::default_account`] is not set.
     pub fn default_for(&self, user: &str) -> Option<String> {
         let parent = self.default_account.as_deref()?;
         if self.account_of(user).is_some() {
@@ -66,7 +67,7 @@ named! {
     UsageSubject {
         /// User within the account.
         Member = "user@account",
-        /// Account: all its users are equal.
+        /// Account: all users of an account have the same factor.
         Account = "account",
         /// User across all accounts.
         User = "user",
@@ -81,7 +82,7 @@ named! {
         /// Exact comparison of levels; a user tied with an account shares the rank of the
         /// account's first user.
         Slurm = "slurm",
-        /// Comparison up to rounding; a user tied with an account precedes it.
+        /// Comparison up to rounding; a user tied with an account precedes the account.
         Flux = "flux",
     }
 }

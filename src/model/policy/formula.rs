@@ -1,4 +1,4 @@
-//! Names of job properties in formulas besides resources (I15), as in PBS.
+//! Names that formulas may use besides resource names (I15). The names are those of PBS.
 
 use crate::model::expression::Expression;
 

@@ -15,7 +15,7 @@ named! {
     PriorityOrder {
         /// First come, first served.
         Fcfs = "fcfs",
-        /// On each node, jobs of its own cluster first, then the highest `-p` (Q5).
+        /// On each node, jobs of the node's cluster first, then the highest `-p` first (Q5).
         Cluster = "cluster",
         /// Jobs of the least served pool first (X10).
         Pool = "pool",
@@ -37,7 +37,7 @@ named! {
         Together = "together",
         /// One queue after the other, the highest queue priority first.
         ByQueue = "by_queue",
-        /// Round robin: one job of each queue in turn, among queues of equal priority.
+        /// Queues of higher priority first; round robin among queues of equal priority.
         RoundRobin = "round_robin",
     }
 }
@@ -48,12 +48,12 @@ named! {
 pub struct Tiers {
     /// Order of queues.
     pub turns: TurnPolicy,
-    /// Waiting time after which a job precedes all others (I21); None for no such rule.
+    /// Waiting time after which a job precedes all others (I21); None to disable this rule.
     pub max_starve: Option<Span>,
 }
 
 impl Tiers {
-    /// Tests whether no such key is configured.
+    /// Tests whether no sort key precedes the priority.
     pub fn is_none(&self) -> bool {
         *self == Tiers::default()
     }
@@ -63,15 +63,16 @@ impl Tiers {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Precedence {
-    /// Criterion.
+    /// Criterion for the order.
     pub order: PriorityOrder,
     /// Formula of [`PriorityOrder::Formula`], over properties of a job.
     pub formula: Option<Expression>,
-    /// Jobs with this priority or less cannot run (I15, X17); None for no threshold.
+    /// Jobs with at most this priority cannot run (I15, X17); None for no threshold.
     pub threshold: Option<f64>,
     /// Interval between recomputations of priorities (F9); 0 for every cycle.
     pub update_period: Span,
-    /// Jobs of a queue of higher priority come first, whatever their own priorities (I2b).
+    /// True if jobs of a queue with a higher priority come first, regardless of the jobs'
+    /// priorities (I2b).
     pub lexicographic: bool,
     /// Sort keys that precede the priority.
     pub tiers: Tiers,
@@ -81,13 +82,13 @@ pub struct Precedence {
     pub max_wait: Span,
     /// Job sizes with a high size factor (F6).
     pub favor: Favor,
-    /// Maximum slowdown counted; above 1.
+    /// Slowdown at which the slowdown factor reaches 1; above 1.
     pub slowdown_cap: f64,
-    /// Factors of qualities of service (F4); all other jobs have that of `normal`.
+    /// Factors of qualities of service (F4). An unknown quality has the factor of `normal`.
     pub qos: BTreeMap<String, f64>,
     /// Priorities that owners may set.
     pub own_say: OwnerPriorityRule,
-    /// Factors of queues (F5); 0 for others.
+    /// Factors of queues (F5). A queue without an entry has its priority divided by 1024.
     pub queues: BTreeMap<String, f64>,
     /// Components for [`PriorityOrder::Components`].
     pub components: Box<Components>,
@@ -125,7 +126,7 @@ impl Default for Precedence {
 }
 
 impl Precedence {
-    /// Tests for pure submission order.
+    /// Tests whether the order is pure submission order.
     pub fn is_by_rank(&self) -> bool {
         self.order == PriorityOrder::Fcfs && !self.lexicographic && self.tiers.is_none()
     }
@@ -193,7 +194,7 @@ impl Precedence {
         }
     }
 
-    /// Quality of service of a job that requests none.
+    /// Quality of service of a job that requests no quality.
     pub const NORMAL: &str = Qualities::NORMAL;
 
     /// Creates the order first come, first served.
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_matters_if_the_order_depends_on_it() {
+    fn fair_share_matters_in_orders_with_a_weight_or_formula_for_it() {
         let formulas = ["fair_share_perc", "2 * fairshare_factor", "ncpus"];
         assert_eq!(
             formulas.map(|text| Precedence::by_formula(text).uses_fair_share()),

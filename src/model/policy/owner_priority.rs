@@ -1,5 +1,5 @@
-//! Priorities that owners may give their own jobs: `-p` (X1, X22, Q18), and the factor that only
-//! lowers the priority (F7).
+//! Priorities that owners may give their own jobs: `-p` (X1, X22, Q18), and `--user-factor`, which
+//! only lowers the priority (F7).
 
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 named! {
     /// Restriction of `-p` for users who are not operators (X22).
     UserPriority {
-        /// No better than the default.
+        /// Owners may set the default priority or worse.
         LowerOnly = "lower_only",
-        /// No better than a bound.
+        /// Owners may set `highest_user_priority` or worse.
         Clamp = "clamp",
-        /// Unrestricted.
+        /// Owners may set any priority.
         Free = "free",
     }
 }
@@ -20,14 +20,14 @@ named! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OwnerPriorityRule {
-    /// If set, priorities are Qube's: 1 is the best, 9999 the worst and the default. Else they are
-    /// PBS's: the highest is the best, 0 the default.
+    /// True for Qube's priorities: 1 is the best, 9999 the worst and the default. False for PBS's
+    /// priorities: 1023 is the best, -1024 the worst, 0 the default.
     pub lowest_is_best: bool,
     /// Restriction of `-p`.
     pub user_priority: UserPriority,
-    /// Best priority with [`UserPriority::Clamp`]; None for the best of the range.
+    /// Best priority that owners may set with [`UserPriority::Clamp`]; None for no restriction.
     pub highest_user_priority: Option<i32>,
-    /// A user's factor can only be lowered (F7).
+    /// True if owners can lower the user factor of a job, but not raise it again (F7).
     pub user_factor_ratchet: bool,
 }
 
@@ -46,8 +46,8 @@ impl OwnerPriorityRule {
         if self.lowest_is_best { 9999 } else { 0 }
     }
 
-    /// Returns the sort key of a priority, the highest first. A priority outside the range,
-    /// stored before a change of the configuration, counts as the default.
+    /// Returns the sort key of a priority: higher keys come first. A priority outside the range
+    /// was stored before a change of the configuration and counts as the default.
     pub fn score(&self, priority: i32) -> f64 {
         let valid = if self.range().contains(&priority) {
             priority
@@ -57,7 +57,8 @@ impl OwnerPriorityRule {
         f64::from(if self.lowest_is_best { -valid } else { valid })
     }
 
-    /// Limits a requested priority to what the owner may set; the job may keep its present one.
+    /// Limits a requested priority to the best that the owner may set, or to the job's present
+    /// priority `has` if that is better.
     pub fn granted(&self, requested: i32, has: i32) -> i32 {
         let bound = match self.user_priority {
             UserPriority::LowerOnly => Some(self.default_priority()),
@@ -96,7 +97,7 @@ mod tests {
 
     /// X22.
     #[test]
-    fn owners_may_lower_clamp_or_choose_priorities() {
+    fn the_restriction_limits_the_priorities_that_owners_may_set() {
         let of = |user_priority| OwnerPriorityRule {
             user_priority,
             highest_user_priority: Some(100),

@@ -13,9 +13,9 @@ named! {
         Qube = "qube",
         /// Quality of service that preempts others (M43).
         Qos = "qos",
-        /// Higher preemption level (I20).
+        /// A preemption level above that of the running job (I20).
         Levels = "levels",
-        /// Time below the fair share (Y2).
+        /// Starvation: a long time below the fair share (Y2).
         Starvation = "starvation",
     }
 }
@@ -23,11 +23,11 @@ named! {
 named! {
     /// Time at which a job preempted by cluster and priority releases its resources (Q13).
     PreemptMode {
-        /// At the end of a subjob; other jobs as in [`NoAgenda`].
+        /// At the end of the running subjob; [`NoAgenda`] defines the time for other jobs.
         Passive = "passive",
         /// Immediately.
         Aggressive = "aggressive",
-        /// At the end of a subjob that is more than half done, else immediately.
+        /// At the end of a running subjob that is more than half done, else immediately.
         Mixed = "mixed",
         /// Never.
         Disabled = "disabled",
@@ -35,8 +35,8 @@ named! {
 }
 
 named! {
-    /// Time at which a preempted job that is not an array releases its resources, in modes in
-    /// which subjobs may finish (Q13).
+    /// Time at which a preempted job that is not an array releases its resources, under the modes
+    /// `passive` and `mixed` (Q13).
     NoAgenda {
         /// Immediately.
         Now = "now",
@@ -46,7 +46,7 @@ named! {
 }
 
 named! {
-    /// Order of preemption candidates (X14); ties go to the newest, then to the highest id.
+    /// Order of preemption candidates (X14). Equal candidates: latest start, then highest id first.
     Victims {
         /// Latest start first.
         Newest = "newest",
@@ -62,48 +62,47 @@ named! {
     LevelCondition {
         /// The queue has a priority of at least [`PreemptionPolicy::express`].
         Express = "express_queue",
-        /// The job has waited longer than `max_starve`, now or when it started (I21).
+        /// The job has waited, or had waited before its start, for longer than `max_starve` (I21).
         Starving = "starving_jobs",
-        /// The owner's usage exceeds the fair share; this level lies below the normal one.
+        /// The owner's usage exceeds the fair share; usually listed after `normal_jobs`.
         FairShare = "fairshare",
-        /// The job is over a soft limit of its queue.
+        /// The job exceeds a soft limit of its queue.
         QueueSoftLimits = "queue_softlimits",
-        /// The job is over a soft limit of the server.
+        /// The job exceeds a soft limit of the server.
         ServerSoftLimits = "server_softlimits",
-        /// No other configured condition applies.
+        /// The job meets no other configured condition.
         Normal = "normal_jobs",
     }
 }
 
-/// `[preemption]`: triggers, candidates and actions.
+/// Settings of `[preemption]`: triggers, candidates and actions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PreemptionPolicy {
     /// Triggers in the order of evaluation.
     pub triggers: Vec<PreemptTrigger>,
-    /// Also preempts jobs if a node has less than its jobs use, or a limit was lowered below the
-    /// usage.
+    /// True if running jobs are also preempted when a node has less resources than its jobs use,
+    /// or when a limit is lowered below the usage.
     pub repair: bool,
-    /// Time of the release under the trigger `qube`.
+    /// Time at which a job preempted by the trigger `qube` releases its resources.
     pub mode: PreemptMode,
-    /// Time of the release for a job that is not an array.
+    /// Time at which a preempted job that is not an array releases its resources.
     pub no_agenda: NoAgenda,
     /// Order of preemption candidates.
     pub victims: Victims,
-    /// Actions in the order of trial.
+    /// Actions in the order in which they are tried.
     pub actions: Actions,
-    /// The site has a checkpoint command.
+    /// True if the site has a checkpoint command.
     pub checkpoints: bool,
     /// Names of the resources that a suspended job releases until it resumes.
     pub releases: Vec<String>,
-    /// Grace period of a preempted job before it is killed; None for the general one.
+    /// Time between SIGTERM and SIGKILL for a preempted job; None for the time of other jobs.
     pub grace: Option<Span>,
-    /// Time for a job to write a checkpoint after its own signal (Y17).
+    /// Time to end for a preempted job that requested an interrupt signal (Y17).
     pub interruption: Span,
-    /// Time after its start during which a job is exempt from preemption, and during which it
-    /// does not preempt the job that preempted it.
+    /// Time after the start of a job during which the job is not preempted.
     pub exempt: Span,
-    /// A preempted job precedes jobs of equal priority (X25).
+    /// True if a preempted job precedes waiting jobs of equal priority (X25).
     pub boost: bool,
     /// Preemption levels, the highest first.
     pub levels: Vec<Vec<LevelCondition>>,
@@ -147,15 +146,15 @@ impl PreemptionPolicy {
     }
 }
 
-/// Preemption actions in the order of trial, depending on the walltime left. In PBS's
-/// `preempt_order`, `SCR 80 SC 50 S` allows three actions while more than 80 percent are left,
-/// two while more than 50 percent are left, else only suspension.
+/// Preemption actions in the order in which they are tried, depending on the walltime left. In
+/// PBS's `preempt_order`, `SCR 80 SC 50 S` allows three actions (suspend, checkpoint, requeue)
+/// while more than 80 percent are left, two while more than 50 percent are left, else suspension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Actions {
-    /// Actions above all percentages in `below`.
+    /// Actions while more walltime is left than all percentages in `below`.
     first: Vec<PreemptAction>,
-    /// Actions at or below a percentage, in descending order of percentages.
+    /// Actions while at most this percentage of the walltime is left; falling percentages.
     below: Vec<(u8, Vec<PreemptAction>)>,
 }
 
@@ -178,16 +177,16 @@ impl Actions {
         ])
     }
 
-    /// Returns the actions for a job with this percentage of its walltime left; None, for no
-    /// walltime, counts as 100.
+    /// Returns the actions for a job with `left` percent of its walltime left. None (the job has
+    /// no walltime) counts as 100.
     pub fn of(&self, left: Option<f64>) -> &[PreemptAction] {
         let left = left.unwrap_or(100.0);
-        let stretch = self
+        let entry = self
             .below
             .iter()
             .rev()
             .find(|(from, _)| left <= f64::from(*from));
-        stretch.map_or(&self.first, |(_, actions)| actions)
+        entry.map_or(&self.first, |(_, actions)| actions)
     }
 }
 
@@ -208,8 +207,8 @@ fn codes(actions: &[PreemptAction]) -> String {
         .collect()
 }
 
-/// Error for a text that is not of the form `SCR 80 SC 50 S`: letters, with falling percentages
-/// between them.
+/// Error for a text that is not of the form `SCR 80 SC 50 S`: words of letters, with falling
+/// percentages between the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "letters of {}, such as \"SCR\", and between such words falling percentages of the remaining \
@@ -237,7 +236,7 @@ impl FromStr for Actions {
     }
 }
 
-/// Parses a word of action letters. No letter occurs twice.
+/// Parses a word of action letters; an error if a letter occurs twice.
 fn actions(word: &str) -> Result<Vec<PreemptAction>, NoActions> {
     let mut actions = Vec::new();
     for letter in word.chars() {

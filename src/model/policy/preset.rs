@@ -1,5 +1,5 @@
-//! Presets: settings that reproduce the behavior of other schedulers. Every key of `lanai.toml`
-//! overrides its preset.
+//! Presets: settings that reproduce the behavior of other schedulers. A key in `lanai.toml`
+//! overrides the value of the preset.
 
 use super::fair_share::{FairShare, Method, TieRule, UsageSubject};
 use super::preemption::{Actions, NoAgenda, PreemptTrigger};
@@ -19,14 +19,14 @@ use serde::{Deserialize, Serialize};
 const IT4I: &str = "1000 * queue_priority + fairshare / 1000 + eligible_time / 864000";
 
 named! {
-    /// Scheduler that supplies the default settings.
+    /// Name of a preset: the scheduler whose behavior the default settings reproduce.
     Preset {
-        /// Lanai's own: favors short jobs that have waited long, and users below their fair
+        /// Lanai's own preset: favors short jobs that have waited long, and users below their fair
         /// share.
         Hybrid = "hybrid",
         /// Qube!: every job that fits starts; no bookings.
         Qube = "qube",
-        /// Maui: first fit around one booking; measured usage counts.
+        /// Maui: first fit around a single booking; the measured usage of nodes counts, too.
         Maui = "maui",
         /// PBS Pro at IT4I.
         It4i = "it4i",
@@ -42,7 +42,7 @@ impl Preset {
     pub fn policy(self) -> Policy {
         let (mut backfill, mut placement) = (Backfill::default(), PlacementPolicy::default());
         match self {
-            // Hosts in configuration order, each filled before the next.
+            // Jobs fill hosts in configuration order, each host before the next.
             Preset::Qube | Preset::Ytsaurus => {
                 (backfill.policy, backfill.depth) = (Filling::Skip, 0);
                 placement.allocation = NodeAllocation::FirstAvailable;
@@ -70,8 +70,8 @@ impl Preset {
         }
     }
 
-    /// YTsaurus protects the allocation that crosses a threshold (Y6). An operation that loses
-    /// another allocation still has its fair share, so it does not starve in turn.
+    /// Returns the starvation settings. YTsaurus protects the allocation that crosses a threshold
+    /// (Y6): a preempted operation then keeps its fair share and does not starve itself.
     fn starvation(self) -> Starvation {
         let boundary = if self == Preset::Ytsaurus {
             Boundary::Keep
@@ -84,8 +84,8 @@ impl Preset {
         }
     }
 
-    /// Returns the preemption settings. IT4I has no trigger; a site that adds one gets PBS's
-    /// order of actions.
+    /// Returns the preemption settings. Preset `it4i` has no trigger; a site that adds a trigger
+    /// gets PBS's order of actions.
     fn preemption(self) -> PreemptionPolicy {
         match self {
             Preset::Qube => PreemptionPolicy {
@@ -134,8 +134,8 @@ impl Preset {
         }
     }
 
-    /// Returns the policy for eligible time (M17, X9): Maui's default; Flux counts from
-    /// submission.
+    /// Returns the policy for eligible time (M17, X9). Preset `maui` has Maui's default; preset
+    /// `flux` counts from submission.
     fn accrual(self) -> Accrual {
         match self {
             Preset::Maui => Accrual::QueuePolicy,
@@ -144,8 +144,8 @@ impl Preset {
         }
     }
 
-    /// Returns the priorities that owners may set (X1, X22): Qube's numbers rise from the best,
-    /// and PBS allows all.
+    /// Returns the priorities that owners may set (X1, X22). In Qube the lowest number is the best
+    /// priority; PBS lets owners set any priority.
     fn owner_priority_rule(self) -> OwnerPriorityRule {
         match self {
             Preset::Qube => OwnerPriorityRule {

@@ -22,9 +22,9 @@ pub struct Quality {
     pub name: String,
     /// Priority factor, from 0 to 1.
     pub factor: f64,
-    /// Users who may request the quality; operators and managers always may.
+    /// Users who may request the quality, besides operators and managers.
     pub grant: QosGrant,
-    /// Jobs are exempt from queue limits on size and run time.
+    /// True if jobs are exempt from queue limits on size and run time.
     pub exempt: bool,
     /// Credential priority; the highest first.
     pub priority: i64,
@@ -48,12 +48,12 @@ fn whole() -> f64 {
 pub enum QosGrant {
     /// All users.
     All,
-    /// Users and jobs that match a list; none if the lists are empty.
+    /// Users whose jobs match a list; no users if all lists are empty.
     Listed(JobOwners),
 }
 
-/// Lists of users, groups, accounts and queues; a job matches if one list contains it. `*`
-/// matches all.
+/// Lists of users, groups, accounts and queues. A job matches if one of the lists contains the
+/// job's user, group, account or queue, or `*`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobOwners {
@@ -94,7 +94,7 @@ pub struct QosApplicant<'a> {
     pub account: Option<&'a str>,
     /// Queue of the job.
     pub queue: &'a str,
-    /// The requester is an operator or a manager.
+    /// True if the requester is an operator or a manager.
     pub privileged: bool,
     /// Tests whether the owner is a member of the named group.
     pub is_member: &'a dyn Fn(&str) -> bool,
@@ -105,11 +105,11 @@ pub struct QosApplicant<'a> {
 pub struct Qualities {
     /// Qualities in configuration order, without duplicates.
     pub all: Vec<Quality>,
-    /// Jobs may request only these; otherwise unknown names act as `normal`.
+    /// True if unknown names are refused; otherwise they act as `normal`.
     pub closed: bool,
 }
 
-/// Qualities without a configuration; unknown names act as `normal`.
+/// Qualities of an installation that configures none. Unknown names act as `normal`.
 impl Default for Qualities {
     fn default() -> Qualities {
         let all = vec![
@@ -145,7 +145,7 @@ impl Quality {
 }
 
 impl Qualities {
-    /// Returns the limits, followed by the exemptions from flags (M27).
+    /// Returns the limits, followed by the exemptions that flags of the qualities grant (M27).
     pub fn with_exemptions(&self, limits: &Limits) -> Limits {
         let counted = limits
             .all
@@ -177,13 +177,13 @@ impl Qualities {
         }
     }
 
-    /// Quality of a job that requests none.
+    /// Name of the quality of a job that requests no quality.
     pub const NORMAL: &str = NORMAL_QOS;
 
     /// Default factor of `normal`.
     pub const NORMAL_FACTOR: f64 = 0.5;
 
-    /// Creates a closed set of these qualities and `normal`.
+    /// Creates a closed set of these qualities, adding `normal` if it is missing.
     pub fn only(all: Vec<Quality>) -> Qualities {
         let mut all = all;
         if !all.iter().any(|quality| quality.name == Qualities::NORMAL) {
@@ -202,7 +202,7 @@ impl Qualities {
         self.all.iter().find(|quality| quality.name == name)
     }
 
-    /// Returns the factors by name.
+    /// Returns the factors by name of the quality.
     pub fn factors(&self) -> BTreeMap<String, f64> {
         self.all
             .iter()
@@ -210,13 +210,14 @@ impl Qualities {
             .collect()
     }
 
-    /// Tests whether jobs of a quality are exempt from queue limits on size and run time.
+    /// Tests whether jobs of a quality (None for `normal`) are exempt from queue limits on size and
+    /// run time.
     pub fn is_exempt(&self, name: Option<&str>) -> bool {
         self.find(name.unwrap_or(Qualities::NORMAL))
             .is_some_and(|quality| quality.exempt)
     }
 
-    /// Returns the default quality of a job (M27): the first whose lists match.
+    /// Returns the default quality of a job (M27): the first with a matching `default_for`.
     pub fn default_for(&self, asker: &QosApplicant) -> Option<&str> {
         let found = self
             .all
@@ -225,21 +226,21 @@ impl Qualities {
         found.map(|quality| quality.name.as_str())
     }
 
-    /// Returns the flags of a quality.
+    /// Returns the flags of a quality; None for `normal`.
     pub fn flags(&self, name: Option<&str>) -> &[Flag] {
         self.find(name.unwrap_or(Qualities::NORMAL))
             .map_or(&[], |quality| &quality.flags)
     }
 
-    /// Returns the fraction of usage that is charged: the product of the quality's and the
-    /// queue's fractions (I5, X24). `queue` is the configured queue; a reservation's queue
-    /// charges everything.
+    /// Returns the fraction of usage that is charged: the product of the fractions of the quality
+    /// (None for `normal`) and the queue (I5, X24). For the queue of a reservation, `queue` is
+    /// None: its fraction is 1.
     pub fn charge(&self, name: Option<&str>, queue: Option<&Queue>) -> f64 {
         let quality = self.find(name.unwrap_or(Qualities::NORMAL));
         quality.map_or(1.0, |quality| quality.charge) * queue.map_or(1.0, |queue| queue.charge)
     }
 
-    /// Refuses an unknown quality, or one that the requester may not use.
+    /// Refuses an unknown quality, or a quality that the requester may not use.
     pub fn check(&self, name: Option<&str>, asker: &QosApplicant) -> Result<(), Refusal> {
         let Some(name) = name else { return Ok(()) };
         match self.find(name) {
@@ -481,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn qualities_of_older_spools_charge_fully_and_are_no_default() {
+    fn qualities_of_older_spools_charge_fully_and_have_no_flags() {
         let mut stored = serde_json::to_value(Quality {
             charge: 0.5,
             ..Quality::new("low", 0.1)

@@ -1,5 +1,5 @@
 //! Calendar of the site (I23): dedicated time, in which only jobs of dedicated queues run, and
-//! prime time, certain hours of some weekdays.
+//! prime time, which is certain hours of some weekdays.
 //!
 //! As in PBS, the name of a queue determines its kind: `ded...` for dedicated time, `p_...` for
 //! prime time, `np_...` for other hours.
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 /// Calendar data for a scheduling cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteTime {
-    /// Present and future dedicated times, soonest first; None if dedicated time is not
-    /// configured, so that queue names have no effect.
+    /// Start and end of present and future dedicated times, soonest first. None if dedicated time
+    /// is not configured; queue names `ded...` then have no effect.
     pub dedicated: Option<Vec<(Time, Time)>>,
-    /// State of prime time; None if not configured.
+    /// State of prime time; None if prime time is not configured.
     pub prime: Option<Prime>,
 }
 
@@ -24,27 +24,28 @@ pub struct SiteTime {
 pub struct Prime {
     /// True during prime time.
     pub is_on: bool,
-    /// Next change.
+    /// Next start or end of prime time.
     pub until: Time,
-    /// Jobs may run across the change.
+    /// True if jobs may run across the start and end of prime time.
     pub may_cross: bool,
 }
 
 /// Configured hours of prime time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimeHours {
-    /// Weekdays.
+    /// Weekdays with prime time.
     pub days: Vec<Weekday>,
-    /// Start, from midnight.
+    /// Time from midnight to the start of prime time.
     pub from: Span,
-    /// End, from midnight; at most one day.
+    /// Time from midnight to the end of prime time; at most one day.
     pub to: Span,
-    /// Jobs may run across the start and end of prime time.
+    /// True if jobs may run across the start and end of prime time.
     pub may_cross: bool,
 }
 
 impl SiteTime {
-    /// Tests whether a job of this queue may run from `start` to `end`; the error is the reason.
+    /// Tests whether a job of this queue may run from `start` to `end`. The error is the reason
+    /// why it may not.
     pub fn admits(&self, queue: &str, start: Time, end: Time) -> Result<(), Reason> {
         self.admits_dedicated(queue.starts_with("ded"), start, end)?;
         self.prime.map_or(Ok(()), |prime| prime.admits(queue, end))
@@ -68,7 +69,8 @@ impl SiteTime {
         }
     }
 
-    /// Returns the next change of the calendar, the earliest start of a job that it blocks.
+    /// Returns the next start or end of dedicated or prime time: a job that is blocked by the
+    /// calendar cannot start earlier.
     pub fn next_change(&self, now: Time) -> Option<Time> {
         let dedicated = self
             .dedicated
@@ -102,7 +104,8 @@ impl Prime {
 }
 
 impl PrimeHours {
-    /// Returns whether it is prime time, and when that next changes within two weeks.
+    /// Returns whether `now` is in prime time, and the next start or end of prime time. Without
+    /// prime time in the next two weeks, the second value is two weeks after `now`.
     pub fn at(&self, now: NaiveDateTime) -> (bool, NaiveDateTime) {
         let yesterday = now.date() - Days::new(1);
         let dates = (0..16).filter_map(|n| yesterday.checked_add_days(Days::new(n)));

@@ -1,7 +1,7 @@
 //! Counters for limits on queued jobs, checked at submission (I19, F21, Y24).
 //!
-//! Counters are updated job by job, so that the cost of a submission does not depend on the
-//! number of waiting jobs. Without such limits nothing is counted.
+//! Counters are updated job by job. The cost of a submission therefore does not depend on the
+//! number of waiting jobs. If no such limit is configured, nothing is counted.
 
 pub mod uses;
 
@@ -31,9 +31,9 @@ pub struct JobCounters {
     limits: Limits,
     directories: Vec<Directory>,
     default_walltime: Span,
-    /// Wide enough that no number of jobs overflows, so that removal restores the exact sum.
+    /// Sums by limit and key. An `i128` cannot overflow: removing a job restores the exact sum.
     sums: BTreeMap<LimitPlace, i128>,
-    parties: BTreeMap<Credentials, Arc<CredentialGroup>>,
+    credential_groups: BTreeMap<Credentials, Arc<CredentialGroup>>,
     jobs: BTreeMap<JobId, CounterEntry>,
 }
 
@@ -42,10 +42,10 @@ pub struct JobCounters {
 pub enum EnteringJob {
     /// New job with this state; held jobs do not count as waiting.
     New(JobState),
-    /// Existing job from another queue, or with a changed request. Limits apply only to what it
-    /// adds to its present count.
+    /// Existing job from another queue, or with a changed request. Limits are checked only where
+    /// the amount of the job increases.
     Known(JobId),
-    /// Existing job that swaps places with another.
+    /// Existing job that swaps places with another job.
     InPlaceOf {
         /// Job that enters.
         own: JobId,
@@ -80,12 +80,12 @@ struct CredentialGroup {
 /// Amounts that a job adds to each limit.
 #[derive(Clone, Debug)]
 struct CounterEntry {
-    party: Arc<CredentialGroup>,
+    group: Arc<CredentialGroup>,
     amounts: Vec<i64>,
     times: JobCount,
 }
 
-/// Number of jobs that a job counts as: an array counts its subjobs.
+/// Number of jobs that a job counts as: 1, or the number of unfinished subjobs of an array.
 #[derive(Clone, Copy, Debug)]
 struct JobCount {
     /// Unfinished jobs.
@@ -113,7 +113,7 @@ impl JobCount {
         }
     }
 
-    /// Returns the counts of a new job that will have this state.
+    /// Returns the counts of a new job that will have the state `state`.
     fn of_new(spec: &Spec, state: JobState) -> JobCount {
         let all = spec.subjob_count().unwrap_or(1).into();
         JobCount {
@@ -122,6 +122,7 @@ impl JobCount {
         }
     }
 
+    /// Returns the number of jobs that limits of a stage count.
     fn at(self, stage: LimitStage) -> i64 {
         if stage == LimitStage::Waiting {
             self.waiting
@@ -134,7 +135,7 @@ impl JobCount {
 impl CounterEntry {
     /// Returns the amount that the job adds to a limit.
     fn amount(&self, (place, key): &LimitPlace) -> i64 {
-        let mut known = self.party.concerns.iter().zip(&self.amounts);
+        let mut known = self.group.concerns.iter().zip(&self.amounts);
         known
             .find(|(known, _)| known.place == *place && known.key == *key)
             .map_or(0, |(_, amount)| *amount)
@@ -159,7 +160,7 @@ impl JobCounters {
         }
     }
 
-    /// Tests whether there are no limits to count for.
+    /// Tests whether no limit on queued jobs is configured.
     pub fn is_idle(&self) -> bool {
         self.limits.all.is_empty()
     }
@@ -172,8 +173,8 @@ impl JobCounters {
             .any(|limit| limit.scope.group != Selector::All)
     }
 
-    /// Updates the counters for a job, and removes finished jobs. `subject` returns the names of
-    /// its credentials.
+    /// Updates the counters for a job, and removes a finished job. `subject` returns the names of
+    /// the job's credentials.
     pub fn count(&mut self, job: &Job, subject: impl FnOnce(&Credentials) -> LimitSubject) {
         // Subjobs count with their array.
         if self.is_idle() || job.id.index().is_some() {
@@ -182,11 +183,11 @@ impl JobCounters {
         if job.life.state == JobState::Finished {
             return self.forget(job.id);
         }
-        // Looked up before the job is removed, because an unused group of credentials is dropped.
-        let (party, times) = (self.party(job, subject), JobCount::of(job));
+        // Look up the credentials before removing the job: removal may drop their entry.
+        let (group, times) = (self.credential_group(job, subject), JobCount::of(job));
         self.forget(job.id);
         let mut amounts = Vec::new();
-        for one in &party.concerns {
+        for one in &group.concerns {
             let amount = self.amount(&self.limits.all[one.place], &job.spec.request, times);
             *self.sums.entry(place(one)).or_default() += i128::from(amount);
             amounts.push(amount);
@@ -194,7 +195,7 @@ impl JobCounters {
         self.jobs.insert(
             job.id,
             CounterEntry {
-                party,
+                group,
                 amounts,
                 times,
             },
@@ -203,10 +204,10 @@ impl JobCounters {
 
     /// Removes a job from the counters.
     pub fn forget(&mut self, id: JobId) {
-        let Some(CounterEntry { party, amounts, .. }) = self.jobs.remove(&id) else {
+        let Some(CounterEntry { group, amounts, .. }) = self.jobs.remove(&id) else {
             return;
         };
-        for (one, amount) in party.concerns.iter().zip(amounts) {
+        for (one, amount) in group.concerns.iter().zip(amounts) {
             let place = place(one);
             let Some(sum) = self.sums.get_mut(&place) else {
                 continue;
@@ -216,28 +217,28 @@ impl JobCounters {
                 self.sums.remove(&place);
             }
         }
-        // Only the map and this variable still refer to it.
-        if Arc::strong_count(&party) == 2 {
-            self.parties.remove(&party.who);
+        // Drop the entry if only the map and the variable `group` still refer to it.
+        if Arc::strong_count(&group) == 2 {
+            self.credential_groups.remove(&group.who);
         }
     }
 
-    fn party(
+    fn credential_group(
         &mut self,
         job: &Job,
         subject: impl FnOnce(&Credentials) -> LimitSubject,
     ) -> Arc<CredentialGroup> {
         let who = Credentials::of(job);
-        if let Some(party) = self.parties.get(&who) {
-            return party.clone();
+        if let Some(group) = self.credential_groups.get(&who) {
+            return group.clone();
         }
         let concerns = self.concerning(&subject(&who));
-        let party = Arc::new(CredentialGroup {
+        let group = Arc::new(CredentialGroup {
             who: who.clone(),
             concerns,
         });
-        self.parties.insert(who, party.clone());
-        party
+        self.credential_groups.insert(who, group.clone());
+        group
     }
 
     fn concerning(&self, subject: &LimitSubject) -> Vec<Concern> {
@@ -247,7 +248,7 @@ impl JobCounters {
             .collect()
     }
 
-    /// Returns the amount that jobs with this request add to a limit.
+    /// Returns the amount that `times` jobs with this request add to a limit.
     fn amount(&self, limit: &Limit, request: &Request, times: JobCount) -> i64 {
         self.of_one(&limit.quantity, request)
             .saturating_mul(times.at(limit.stage))
@@ -270,8 +271,8 @@ impl JobCounters {
                 requested_amount(request, "ncpus").saturating_mul(self.seconds(request))
             }
             Quantity::Resource(name) => requested_amount(request, name),
-            // Depends on the size of the cluster, which changes: such limits apply only to
-            // running jobs.
+            // Processor equivalents depend on the size of the cluster, which changes: limits on
+            // them apply only to running jobs.
             Quantity::Equivalents => 0,
         }
     }
@@ -282,8 +283,8 @@ impl JobCounters {
         walltime.map_or(self.default_walltime, Span).as_seconds()
     }
 
-    /// Refuses a job that would exceed a hard limit, in PBS's words with the count, and returns
-    /// warnings for exceeded soft limits. For an existing job, only an increase is checked.
+    /// Refuses a job that would exceed a hard limit; returns warnings for exceeded soft limits. For
+    /// an existing job, only an increase is checked.
     pub fn admit(
         &self,
         entering: EnteringJob,
@@ -317,7 +318,7 @@ impl JobCounters {
             if added <= 0 {
                 continue;
             }
-            // If the job already counts under this key, the other job will too.
+            // If the job already counts under this key, both jobs count before and after the swap.
             let left = match leaving {
                 Some(leaving) if before == 0 => leaving.amount(&place),
                 _ => 0,

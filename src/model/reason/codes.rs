@@ -1,16 +1,16 @@
-//! The stable codes of all reasons why a job does not start, for scripts and for REASONS in
-//! lanai-scheduling(7). The meaning of a code never changes.
+//! Stable codes of all reasons why a job does not start, for scripts and for the section REASONS
+//! of lanai-scheduling(7). The meaning of a code never changes.
 
 use super::stage::CycleStage;
 
-/// A reason code with its stage and its meaning.
+/// Reason code, with stage and meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// The code in JSON and scenarios; `amount.` stands for `amount.ncpus`, `amount.mem` and so on.
+    /// Code in JSON and scenarios; `amount.` stands for `amount.ncpus`, `amount.mem` and so on.
     pub name: &'static str,
-    /// The stage that refuses a job for this reason.
+    /// Stage that refuses a job for this reason.
     pub stage: CycleStage,
-    /// The text in the manual, without capital letter and full stop.
+    /// Meaning, as in the manual, without capital letter and full stop.
     pub means: &'static str,
 }
 
@@ -87,7 +87,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Admission,
         "not_open",
-        "the reservation that the job requests is not open now",
+        "the reservation that the job requests has not begun or has ended",
     ),
     code(
         CycleStage::Admission,
@@ -273,7 +273,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Preempt,
         "protected_victims",
-        "the jobs that it could preempt are exempt, as their owners requested",
+        "the owners of all jobs that the job could preempt exempted them from preemption",
     ),
     code(
         CycleStage::Preempt,
@@ -302,13 +302,14 @@ pub const CODES: &[Code] = &[
     ),
 ];
 
-/// The code for an insufficient amount of `resource`.
+/// Returns the code for an insufficient amount of a resource.
 pub(super) fn amount(resource: &str) -> String {
     format!("{AMOUNT}{resource}")
 }
 
 impl Code {
-    /// The entry for a code; all codes `amount.RESOURCE` share one. None for an unknown code.
+    /// Returns the entry of a code, or None for an unknown code. All codes `amount.RESOURCE` have
+    /// the same entry.
     pub fn find(name: &str) -> Option<&'static Code> {
         CODES
             .iter()
@@ -316,7 +317,7 @@ impl Code {
     }
 }
 
-/// The stage of a reason code; [`CycleStage::Admission`] for an unknown code.
+/// Returns the stage of a reason code; [`CycleStage::Admission`] for an unknown code.
 pub fn stage_of(name: &str) -> CycleStage {
     Code::find(name).map_or(CycleStage::Admission, |code| code.stage)
 }
@@ -326,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_stands_once_and_in_the_order_of_the_stages() {
+    fn codes_are_unique_and_in_the_order_of_the_stages() {
         assert!(CODES.is_sorted_by_key(|code| code.stage));
         for (place, code) in CODES.iter().enumerate() {
             assert!(

@@ -13,12 +13,13 @@ use std::fmt;
 struct ReasonRow<'r> {
     /// Name in [`CODES`](super::CODES), or `amount.` and the resource.
     code: Cow<'static, str>,
-    /// Comment of the job in `qstat`, after `Not Running: ` or `Can Never Run: `; in PBS's words
-    /// if PBS has the reason.
+    /// Comment of the job in `qstat`, after `Not Running: ` or `Can Never Run: `. PBS's text if
+    /// PBS has the reason.
     comment: fmt::Arguments<'r>,
-    /// Sentence for users without scheduler knowledge. If the job can never start, a clause.
+    /// Sentence for users without scheduler knowledge. For a job that can never start, only the end
+    /// of the sentence, without a full stop.
     sentence: fmt::Arguments<'r>,
-    /// Change that would let the job start.
+    /// Change after which the job may start.
     remedy: &'static str,
 }
 
@@ -36,17 +37,17 @@ fn row<'r>(
     }
 }
 
-/// Context for sentences, besides the reason.
+/// Data for sentences that are not part of the reason.
 pub struct SentenceContext<'a> {
     /// Queue of the job.
     pub queue: &'a str,
-    /// Time at which the job was found unable to start.
+    /// Time since which the job can never start.
     pub never_since: Option<Time>,
-    /// Hook that rejected the last start, and its message.
+    /// Hook that refused the last start, and the hook's message.
     pub refused_start: Option<(&'a str, &'a str)>,
-    /// Formats job ids and the number of further jobs.
+    /// Function that formats job ids and a number of further jobs.
     pub jobs: &'a dyn Fn(&[JobId], u64) -> String,
-    /// Formats a time.
+    /// Function that formats a time.
     pub moment: &'a dyn Fn(Time) -> String,
 }
 
@@ -66,7 +67,7 @@ impl Reason {
         self.with_row(NO_CONTEXT, |row| row.code)
     }
 
-    /// Returns the change that would let the job start.
+    /// Returns the change after which the job may start.
     pub fn remedy(&self) -> &'static str {
         self.with_row(NO_CONTEXT, |row| row.remedy)
     }
@@ -83,7 +84,7 @@ impl Reason {
         format!("The job can never start on this system as configured{since}: {sentence}.")
     }
 
-    /// Passes the row of this reason to `take`. Texts are formatted only if used.
+    /// Calls `take` with the row of this reason. Texts are formatted only if `take` uses them.
     #[expect(
         clippy::too_many_lines,
         reason = "a table with a row for each reason is read row by row"
@@ -149,7 +150,7 @@ impl Reason {
                 bar.name(),
                 format_args!("{}: {said}", bar.name()),
                 format_args!(
-                    "Nodes are free, but none of them is suitable ({}: {said}).",
+                    "Nodes are free, but no free node is suitable ({}: {said}).",
                     bar.name()
                 ),
                 "the job has other requirements (qalter -W ...), or suitable nodes are added",
@@ -158,17 +159,17 @@ impl Reason {
                 "queue_stopped",
                 format_args!("Queue not started."),
                 format_args!("Queue {} is stopped and starts no jobs.", job.queue),
-                "its queue is started, or the job moves to another queue (qmove)",
+                "the queue is started, or the job moves to another queue (qmove)",
             )),
             R::QueueRoutes => take(row(
                 "queue_routes",
                 format_args!("Queue not an execution queue."),
                 format_args!(
-                    "Queue {} is a routing queue, and none of its destinations accepts the job \
-                     now.",
+                    "Queue {} is a routing queue, and no destination of the queue accepts the job \
+                     at present.",
                     job.queue
                 ),
-                "a destination of its queue accepts it (see qstat -Qf), or the job moves to \
+                "a destination of the queue accepts the job (see qstat -Qf), or the job moves to \
                  another queue (qmove)",
             )),
             R::NestedQueue => take(row(
@@ -176,10 +177,10 @@ impl Reason {
                 format_args!("Job waits for a nested instance of its owner"),
                 format_args!(
                     "Jobs of queue {} run in nested instances. The job waits until an instance \
-                     of its owner takes it.",
+                     of the job's owner starts the job.",
                     job.queue
                 ),
-                "its owner runs schedd --nested --queue QUEUE in a job, or the job moves to \
+                "the owner runs schedd --nested --queue QUEUE in another job, or the job moves to \
                  another queue (qmove)",
             )),
             R::NotOpen { window } => take(row(
@@ -194,15 +195,18 @@ impl Reason {
                 format_args!(
                     "Insufficient amount of resource: walltime (R: {requested} A: {left} T: {left})"
                 ),
-                format_args!("Its walltime is {requested}, but its reservation ends in {left}."),
-                "its walltime is shorter (qalter -l walltime=...), or the job moves to another \
+                format_args!(
+                    "The walltime of the job is {requested}, but the reservation ends in {left}."
+                ),
+                "the walltime is shorter (qalter -l walltime=...), or the job moves to another \
                  queue (qmove)",
             )),
             R::DedicatedTime => take(row(
                 "dedicated_time",
                 format_args!("Dedicated time conflict"),
                 format_args!(
-                    "Its queue starts jobs either only during dedicated time or never during it."
+                    "The queue of the job starts jobs either only during dedicated time or only \
+                     outside dedicated time."
                 ),
                 "dedicated time begins or ends, or the job moves to another queue (qmove)",
             )),
@@ -213,19 +217,20 @@ impl Reason {
                     "The job could still be running at {}, when dedicated time begins or ends.",
                     (job.moment)(*at)
                 ),
-                "its walltime ends before then (qalter -l walltime=...), or that time has passed",
+                "the walltime ends before that time (qalter -l walltime=...), or that time has \
+                 passed",
             )),
             R::PrimeOnly => take(row(
                 "prime_only",
                 format_args!("Job will run in primetime only"),
-                format_args!("Its queue starts jobs only during prime time."),
-                "the hours of its queue begin, or the job moves to another queue (qmove)",
+                format_args!("The queue of the job starts jobs only during prime time."),
+                "the hours of the queue begin, or the job moves to another queue (qmove)",
             )),
             R::NonprimeOnly => take(row(
                 "nonprime_only",
                 format_args!("Job will run in nonprimetime only"),
-                format_args!("Its queue starts jobs only outside prime time."),
-                "the hours of its queue begin, or the job moves to another queue (qmove)",
+                format_args!("The queue of the job starts jobs only outside prime time."),
+                "the hours of the queue begin, or the job moves to another queue (qmove)",
             )),
             R::CrossesPrime {
                 into_prime: true,
@@ -237,7 +242,8 @@ impl Reason {
                     "The job could still be running at {}, when prime time begins.",
                     (job.moment)(*at)
                 ),
-                "its walltime ends before then (qalter -l walltime=...), or that time has passed",
+                "the walltime ends before that time (qalter -l walltime=...), or that time has \
+                 passed",
             )),
             R::CrossesPrime {
                 into_prime: false,
@@ -249,7 +255,8 @@ impl Reason {
                     "The job could still be running at {}, when prime time ends.",
                     (job.moment)(*at)
                 ),
-                "its walltime ends before then (qalter -l walltime=...), or that time has passed",
+                "the walltime ends before that time (qalter -l walltime=...), or that time has \
+                 passed",
             )),
             R::Deferred { until } => match job.refused_start {
                 Some((hook, why)) => take(row(
@@ -278,10 +285,10 @@ impl Reason {
                     "Job is under job_sort_formula threshold value ({value} <= {threshold})"
                 ),
                 format_args!(
-                    "Its priority, {value}, does not exceed [order] formula_threshold, \
+                    "The priority of the job, {value}, does not exceed [order] formula_threshold, \
                      {threshold}."
                 ),
-                "its priority rises (see qstat -f), or [order] formula_threshold is lowered",
+                "the priority rises (see qstat -f), or [order] formula_threshold is lowered",
             )),
             R::ArrayLimit {
                 limit,
@@ -290,7 +297,7 @@ impl Reason {
                 "array_limit",
                 format_args!("Number of concurrent running subjobs limit reached (L: {limit})"),
                 format_args!(
-                    "Its array already runs {limit} subjob{}, the limit of the array.",
+                    "The array already runs {limit} subjob{}, the limit of the array.",
                     s(*limit)
                 ),
                 "a running subjob ends, or the limit is raised (qalter -W max_run_subjobs)",
@@ -305,7 +312,7 @@ impl Reason {
                      more on resources that no other job uses"
                 ),
                 format_args!(
-                    "Its array already runs {limit} subjob{}, the limit of the array. More run \
+                    "The array already runs {limit} subjob{}, the limit of the array. More run \
                      only on resources that would otherwise be idle.",
                     s(*limit)
                 ),
@@ -321,7 +328,7 @@ impl Reason {
                      up to {most} on resources that no other job uses"
                 ),
                 format_args!(
-                    "Its array already runs {limit} subjob{}, the limit of the array. Up to \
+                    "The array already runs {limit} subjob{}, the limit of the array. Up to \
                      {most} run only on resources that would otherwise be idle.",
                     s(*limit)
                 ),
@@ -369,7 +376,7 @@ impl Reason {
                     "Not enough {resource} free on the whole system: {requested} requested, \
                      {available} of {total} free."
                 ),
-                "jobs that use it end, or the job requests less",
+                "jobs that use the resource end, or the job requests less",
             )),
             R::AwaitsChoice => take(row(
                 "awaits_choice",
@@ -450,7 +457,7 @@ impl Reason {
                         "Not enough {resource} free: {requested} requested, {available} of {total} \
                          free{semicolon}{in_use}{beyond}. The load average of {node} is {load}."
                     ),
-                    "the usage of the node drops (see its load in pbsnodes -a), or the job \
+                    "the usage of the node drops (see the load in pbsnodes -a), or the job \
                      requests less",
                 ))
             }
@@ -461,13 +468,13 @@ impl Reason {
                     "Reservation {window} needs the resources from {} on.",
                     (job.moment)(*from)
                 ),
-                "its walltime ends before the reservation starts (see pbs_rstat), or the \
+                "the walltime ends before the reservation starts (see pbs_rstat), or the \
                  reservation ends",
             )),
             R::Nowhere { code, said, nodes } => take(row(
                 Code::find(code).map_or("fragmented", |code| code.name),
                 format_args!("Not enough free nodes available ({nodes} are: {said})"),
-                format_args!("No suitable node is available now ({nodes}): {said}."),
+                format_args!("No suitable node is available ({nodes}): {said}."),
                 "a suitable node becomes available (see pbsnodes -l and pbsnodes -a)",
             )),
             R::Scattered { fitting, needed } => take(row(
@@ -477,7 +484,8 @@ impl Reason {
                     "Enough resources are free in total, but not in the requested chunks: \
                      {fitting} of {needed} chunks fit."
                 ),
-                "running jobs end, or its chunks fit the free resources (see qstat --holes)",
+                "running jobs end, or the job requests chunks that fit the free resources (see \
+                 qstat --holes)",
             )),
             R::NotContiguous => take(row(
                 "contiguity",
@@ -494,7 +502,7 @@ impl Reason {
             R::Booked { at } => take(row(
                 "booked_at",
                 format_args!("Job waits for its planned start"),
-                format_args!("Its start is planned for {}.", (job.moment)(*at)),
+                format_args!("The start of the job is planned for {}.", (job.moment)(*at)),
                 "the planned time is reached (no action is needed)",
             )),
             R::WouldDelayBooking {
@@ -507,37 +515,37 @@ impl Reason {
                     "Resources are free, but no job starts before job {}, which is waiting.",
                     (job.jobs)(&[*holder], 0)
                 ),
-                "its walltime ends before that start, or that job starts",
+                "the walltime ends before the start of that job, or that job starts",
             )),
             R::WouldDelayBooking { holder, at } => take(row(
                 "would_delay_booking",
                 format_args!("Job would conflict with the planned start of job {holder}"),
                 format_args!(
                     "Resources are free, but not for the whole walltime: job {} is planned to \
-                     start on them at {}.",
+                     use them from {}.",
                     (job.jobs)(&[*holder], 0),
                     (job.moment)(*at)
                 ),
-                "its walltime ends before that start, or that job starts",
+                "the walltime ends before the start of that job, or that job starts",
             )),
             R::BackfillDepth { limit } => take(row(
                 "depth_cut",
                 format_args!("Not among the first {limit} jobs considered after a blocked job"),
                 format_args!(
-                    "The scheduler considers only {limit} jobs after the first one that waits \
+                    "The scheduler considers only {limit} jobs after the first job that waits \
                      for resources."
                 ),
-                "jobs ahead of it start",
+                "jobs ahead of the job start",
             )),
             R::NoBackfill => take(row(
                 "no_backfill",
                 format_args!("Quality of service does not allow the job to pass a blocked job"),
                 format_args!(
-                    "Resources are free, but its quality of service does not allow it to pass a \
-                     job that waits for resources."
+                    "Resources are free, but the quality of service of the job does not allow \
+                     backfill: the job does not pass a job that waits for resources."
                 ),
-                "jobs ahead of it start, or the job has another quality of service (qalter -W \
-                 qos=...)",
+                "jobs ahead of the job start, or the job has another quality of service (qalter \
+                 -W qos=...)",
             )),
             R::NoWalltime => take(row(
                 "no_walltime",
@@ -546,7 +554,7 @@ impl Reason {
                     "Resources are free, but the job has no walltime and could delay jobs with \
                      planned starts."
                 ),
-                "the job has a walltime (qalter -l walltime=...)",
+                "the job gets a walltime (qalter -l walltime=...)",
             )),
             R::KeptForWider { size, until } => take(row(
                 "chunking",
@@ -575,12 +583,12 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Returns the plural ending.
+/// Returns the ending of the plural: empty for 1.
 fn s(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// Tests for a zero amount: `0` or `0kb`.
+/// Tests whether a displayed amount is zero, such as `0` or `0kb`.
 fn is_none(amount: &str) -> bool {
     amount.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0"
 }

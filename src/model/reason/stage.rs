@@ -2,24 +2,24 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Stage that each job passes in a scheduling cycle, in order. The first stage that refuses gives
-/// the reason why the job waits.
+/// Stage of a scheduling cycle. Each job passes the stages in order; the first stage that refuses
+/// the job gives the reason why the job waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CycleStage {
     /// State: holds, dependencies and start times.
     State,
-    /// Admission: whether the job can ever run, and whether its queue starts jobs now.
+    /// Admission: whether the job can ever run, and whether its queue starts jobs at present.
     Admission,
     /// Priority: order of the jobs.
     Priority,
-    /// Throttling: limits of users, arrays and others.
+    /// Throttling: limits, for example of users and arrays.
     Throttle,
     /// Matching: suitable nodes with enough free resources.
     Match,
     /// Allocation: requested arrangement of nodes, without nodes booked for other jobs.
     Allocate,
-    /// Backfill: whether the job may pass blocked jobs.
+    /// Backfill: whether the job may start ahead of blocked jobs.
     Backfill,
     /// Preemption: whether preempting running jobs would free enough.
     Preempt,

@@ -7,16 +7,17 @@ use serde::{Deserialize, Serialize};
 /// Holder of a fair share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ShareHolder {
-    /// Pool with all its descendants.
+    /// Pool (account), with all pools and operations below it.
     Pool(String),
     /// Operation: a job, or an array with all its subjobs.
     Operation(JobId),
-    /// Identical waiting jobs: the id of the first, and their number. The report applies to each.
+    /// Identical waiting jobs: id of the first job, and number of jobs. The report applies to each
+    /// job.
     Alike(JobId, u64),
 }
 
 named! {
-    /// Status of a holder relative to its fair share.
+    /// Status of a pool or operation relative to its fair share.
     FairShareStatus {
         /// Usage is not below the fair share, within the tolerance.
         Normal = "normal",
@@ -24,29 +25,30 @@ named! {
         Below = "below_fair_share",
         /// Usage has been below the fair share for long enough to preempt other jobs.
         Starving = "starving",
-        /// Usage has been below the fair share for so long that jobs within the fair shares of
-        /// others are preempted, too.
+        /// Usage has been below the fair share for so long that jobs of holders within their fair
+        /// share may be preempted, too.
         Aggressive = "aggressively_starving",
     }
 }
 
-/// Fair share and usage of a holder.
+/// Fair share and usage of a pool or operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FairShareReport {
     /// Pool, operation or identical waiting jobs.
     pub who: ShareHolder,
-    /// Ancestor pools, the nearest first; for an operation, its own pool comes first.
+    /// Ancestor pools, the nearest first; the first of an operation is the operation's own pool.
     pub pools: Vec<String>,
     /// Fair share of the dominant resource, from 0 to 1.
     pub fair: f64,
     /// Dominant share of the usage, from 0 to 1. Jobs that start or preempt in the coming cycle
-    /// count; jobs that it preempts do not.
+    /// count; jobs that this cycle preempts do not.
     pub used: f64,
-    /// Resource with the largest fraction of the cluster in use; for an operation without usage, the
-    /// largest fraction requested. None for a pool without usage.
+    /// Dominant resource: the resource of which the holder uses the largest fraction of the
+    /// cluster. For an operation without usage, the requested fraction counts. None for a pool
+    /// without usage.
     pub resource: Option<String>,
     /// Status relative to the fair share.
     pub status: FairShareStatus,
-    /// Start of the time below the fair share; None if not below.
+    /// Time since which usage is below the fair share; None if usage is not below.
     pub since: Option<Time>,
 }

@@ -1,4 +1,5 @@
-//! Forecasts for waiting jobs: start times, nodes, or reasons. Computed on request, never stored.
+//! Forecasts for waiting jobs: start times, nodes, or reasons. Forecasts are computed on request
+//! and never stored.
 
 use super::fair_share_status::FairShareReport;
 use crate::model::job_id::JobId;
@@ -9,13 +10,14 @@ use serde::{Deserialize, Serialize};
 /// Forecast for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreseen {
-    /// Job id; for an array, each subjob with a forecast start, and the array for the rest.
+    /// Job id. Each subjob with a forecast start has a forecast; the array's id stands for its
+    /// other subjobs.
     pub job: JobId,
     /// Forecast for the job.
     pub prospect: Prospect,
 }
 
-/// Forecast for a job if no user intervenes and jobs end at their walltimes.
+/// Forecast for a job, if no user intervenes and every job runs until the end of its walltime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prospect {
     /// The job starts.
@@ -27,7 +29,7 @@ pub enum Prospect {
         /// Nodes, each once.
         nodes: Vec<String>,
     },
-    /// The job does not start without a change, for this reason.
+    /// The job does not start until a user or administrator changes something.
     Waits(Reason),
     /// The job does not start within the [`Horizon`].
     Beyond,
@@ -42,29 +44,30 @@ pub struct Horizon {
     pub until: Time,
     /// Number of simulated cycles.
     pub cycles: u64,
-    /// The simulation ended because nothing further changes, not because its budget was used up.
+    /// True if the simulation ended because nothing changes later, false if it ended because its
+    /// time or its number of cycles was used up.
     pub is_whole: bool,
 }
 
-/// Resources free for a period from now on, without delaying planned starts.
+/// Resources that a job can use from the present time on without delaying planned starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeWindow {
-    /// Number of copies of the request that fit; processors without a request.
+    /// Number of copies of the request that fit; without a request, number of processors.
     pub copies: u64,
     /// Number of nodes.
     pub nodes: u64,
-    /// Time after which a job started now must have ended; None for no limit.
+    /// Time for which the resources are free; None for no limit.
     pub lasts: Option<Span>,
 }
 
-/// Job that holds resources another job needs.
+/// Running job that uses resources which another job needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
     /// Job id.
     pub job: JobId,
-    /// End of its walltime.
+    /// End of the job's walltime.
     pub end: Time,
-    /// Nodes common to both jobs.
+    /// Nodes that this job occupies and the other job needs.
     pub nodes: Vec<String>,
 }
 
@@ -75,7 +78,7 @@ pub struct Overtaker {
     pub job: JobId,
     /// Start time.
     pub started: Time,
-    /// End of its walltime.
+    /// End of the job's walltime.
     pub end: Time,
 }
 
@@ -84,7 +87,7 @@ pub struct Overtaker {
 pub struct Rejection {
     /// Stable code of the reason: one of [`crate::model::reason::CODES`].
     pub code: String,
-    /// Resource concerned, if any.
+    /// Resource that the nodes lack, if the reason names a resource.
     pub resource: Option<String>,
     /// Requested amount of the resource, as displayed.
     pub requested: Option<String>,
@@ -107,9 +110,9 @@ pub struct Survey {
     pub chunk: String,
     /// Number of nodes that can take the chunk.
     pub fitting: u64,
-    /// Names of the first of these, at most [`Survey::MOST`].
+    /// Names of the first fitting nodes, at most [`Survey::MOST`].
     pub named: Vec<String>,
-    /// Other nodes by reason, in the order of the stages.
+    /// All other nodes, grouped by reason, in the order of the scheduler's stages.
     pub rejections: Vec<Rejection>,
 }
 
@@ -127,10 +130,10 @@ pub struct Barrier {
     pub value: String,
     /// Amount in use.
     pub used: String,
-    /// First jobs that use it, as far as known.
+    /// First jobs that count toward the limit, as far as known.
     #[serde(default)]
     pub by: Vec<JobId>,
-    /// Number of further jobs.
+    /// Number of further jobs that count toward the limit.
     #[serde(default)]
     pub more: u64,
 }
@@ -140,7 +143,7 @@ pub struct Barrier {
 pub struct QueueRank {
     /// Number of jobs ahead; None if too many to count.
     pub before: Option<u64>,
-    /// Number of waiting jobs, including this one.
+    /// Number of waiting jobs, including the job itself.
     pub waiting: u64,
     /// Cluster of the job, if the order depends on clusters: on the nodes of that cluster, the
     /// job precedes the jobs of all other clusters.
@@ -148,7 +151,7 @@ pub struct QueueRank {
     pub cluster: Option<String>,
 }
 
-/// Explanation of a waiting job, by stage.
+/// Explanation why a job waits, by stage of the scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Job id.
@@ -163,17 +166,19 @@ pub struct Explanation {
     pub rank: Option<QueueRank>,
     /// Results of node matching; None if no request was matched.
     pub survey: Option<Survey>,
-    /// Longest walltime with which the job could start now, if a shorter one helps.
+    /// Longest walltime with which the job could start immediately; None if a shorter walltime
+    /// does not help.
     pub shorter: Option<Span>,
     /// Forecast for the job.
     pub prospect: Prospect,
-    /// Range of that forecast.
+    /// Range of the simulation that made the forecast.
     pub horizon: Horizon,
     /// Number of waiting jobs that start earlier.
     pub ahead: u64,
-    /// Jobs on whose end this job waits, soonest first; at most [`Explanation::MOST`].
+    /// Running jobs that must end before the job starts, soonest end first; at most
+    /// [`Explanation::MOST`].
     pub occupants: Vec<Occupant>,
-    /// Number of further such jobs.
+    /// Number of further jobs beyond `occupants`.
     pub more: u64,
     /// Running jobs submitted later, latest start first; at most [`Explanation::MOST`].
     pub overtakers: Vec<Overtaker>,
@@ -188,11 +193,11 @@ pub struct Explanation {
 pub enum PreemptionOutlook {
     /// These jobs are being preempted.
     Made(Vec<JobId>),
-    /// No job is preempted: there are no candidates, or preempting them would not free enough.
+    /// No job is preempted: no job may be preempted, or preemption would not free enough.
     Barred {
         /// Number of running jobs with lower precedence that may be preempted.
         candidates: u64,
-        /// Number of further such jobs whose owners have exempted them.
+        /// Number of running jobs with lower precedence that their owners exempt from preemption.
         protected: u64,
     },
 }
@@ -213,7 +218,7 @@ impl PreemptionOutlook {
 }
 
 impl Explanation {
-    /// Maximum number of other jobs listed.
+    /// Maximum number of jobs in `occupants` and in `overtakers`.
     pub const MOST: usize = 20;
 
     /// Returns true if the job starts only after a user or an administrator has changed something.

@@ -10,7 +10,7 @@ pub struct ScorePart {
     pub name: String,
     /// Input as displayed: seconds, a fraction of the shares, nodes, a name.
     pub input: String,
-    /// Value computed from the input; in a weighted sum, a number from 0 to 1.
+    /// Value computed from the input; in a weighted sum of factors, usually from 0 to 1.
     pub factor: f64,
     /// Weight; None for a variable of a formula.
     pub weight: Option<f64>,
@@ -57,7 +57,7 @@ pub struct PriorityScore {
 }
 
 impl PriorityScore {
-    /// Name of the only component of a score set by an operator (M11).
+    /// Name of the component of a score that an operator set; the score has no other (M11).
     pub const SYSTEM_PRIORITY: &str = "system_priority";
 
     /// Returns the system priority, if an operator set one.

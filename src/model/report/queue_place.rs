@@ -10,14 +10,15 @@ pub struct QueueTurn {
     pub rank: u64,
     /// Owner of the job.
     pub user: String,
-    /// Account given by the job.
+    /// Account that the job requests (`-A`).
     pub account: Option<String>,
     /// Queue of the job.
     pub queue: String,
-    /// The job requests a reservation. Such jobs come first, and use no resources of others (M1).
+    /// True if the job requests a reservation. Such jobs come first, because they use no resources
+    /// of other jobs (M1).
     pub is_reserved: bool,
-    /// Cluster of the job, if jobs come first on the nodes of their own clusters regardless of
-    /// score.
+    /// Cluster of the job, if jobs precede all jobs of other clusters on the nodes of their own
+    /// cluster.
     #[serde(default)]
     pub cluster: Option<String>,
     /// Sort keys before the score, as displayed; empty for none.
@@ -37,20 +38,20 @@ pub struct Neighbours {
     pub below: Option<QueueTurn>,
 }
 
-/// Difference between two positions in the queue.
+/// Reason why one job precedes another in the queue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OrderDifference {
     /// Only one of the jobs requests a reservation.
     Reserved,
-    /// Clusters of the two jobs: each comes first on the nodes of its own.
+    /// Clusters of the two jobs: each job comes first on the nodes of its own cluster.
     Cluster(String, String),
     /// Sort keys before the score, as displayed.
     Tier(String, String),
-    /// System priorities of the two jobs; None for none.
+    /// System priorities of the two jobs; None for a job without a system priority.
     SystemPriority(Option<f64>, Option<f64>),
     /// Component of the score, for each job.
     Part(ScorePart, ScorePart),
-    /// Scores of the two jobs, without known components.
+    /// Scores of the two jobs, if no component differs.
     Score(f64, f64),
     /// Submission order, because nothing else differs.
     Place,
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_difference_is_first_and_equal_parts_are_omitted() {
+    fn the_largest_difference_is_first_and_equal_components_are_omitted() {
         let one = turn(
             0,
             &[
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn system_priorities_and_scores_without_parts_are_compared_as_such() {
+    fn system_priorities_and_scores_without_components_are_compared() {
         let one = turn(0, &[("wait_time", 0.5, 100.0)]);
         let mut ordered = turn(0, &[]);
         ordered.priority.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_jobs_differ_in_submission_order() {
+    fn equal_jobs_are_ordered_by_submission() {
         let one = turn(0, &[("wait_time", 0.5, 100.0)]);
         assert_eq!(differences_of(&one, &one), ["Place"]);
     }

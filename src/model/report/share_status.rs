@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 /// Row of the share tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShareStatus {
-    /// Account, or account of the user; empty for none.
+    /// Name of the account; for a user, the account that the user is charged under. Empty for a
+    /// user without an account.
     pub account: String,
-    /// User; None for an account with all its descendants.
+    /// User name; None for a row of an account, which includes all accounts and users below it.
     pub user: Option<String>,
     /// Number of ancestor accounts.
     pub depth: u32,
@@ -17,13 +18,13 @@ pub struct ShareStatus {
     pub shares: Shares,
     /// Configured usage target.
     pub target: Option<UsageTarget>,
-    /// Entitlement from 0 to 1: of the whole machine; with `fairtree`, of the siblings' total.
+    /// Entitlement from 0 to 1: a fraction of the cluster; with `fairtree`, of the parent account.
     pub normalised: f64,
     /// Total usage since the oldest stored charge, in seconds of weighted resources.
     pub raw: f64,
     /// Decayed usage.
     pub decayed: f64,
-    /// Present usage, in weighted resources.
+    /// Usage of the running jobs, in weighted resources.
     pub in_use: f64,
     /// Decayed usage as a fraction of all decayed usage, from 0 to 1.
     pub used: f64,
@@ -37,20 +38,20 @@ pub struct ShareStatus {
     pub factor: f64,
     /// Rank among users, or among accounts: 1 comes first, ties have equal ranks.
     pub rank: u64,
-    /// Usage is above a cap, such as a target of `25%` (M12). Jobs still start.
+    /// True if usage is above a target that is a cap (M12). Jobs still start.
     pub is_capped: bool,
     /// Time until usage returns to the entitlement.
     pub balance: TimeToBalance,
 }
 
-/// Time without new usage after which an account or user is at its entitlement, if all others
-/// continue at their present rate.
+/// Time until the usage of an account or user has fallen to the entitlement, if the account or
+/// user starts no jobs and all others continue at their present rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeToBalance {
     /// Usage does not exceed the entitlement.
     Kept,
-    /// Balanced after this time.
+    /// Usage falls to the entitlement after this time.
     After(Span),
-    /// Never balanced at the present usage of the others.
+    /// Usage never falls to the entitlement at the present rate of the others.
     Never,
 }

@@ -13,8 +13,8 @@ const MAX_CHUNKS: u64 = 1_000_000;
 /// Maximum number of parts separated by `+`.
 const MAX_PARTS: usize = 10_000;
 
-/// Parses a select. Each chunk gets the resources in `each` that it does not name, and at least
-/// one of `ncpus`.
+/// Parses a select. A chunk without a resource of `each` gets the value in `each`; a chunk without
+/// `ncpus` then gets one processor.
 pub(super) fn parse(
     text: &str,
     each: &ResourceList,
@@ -61,7 +61,7 @@ fn chunk(text: &str, each: &ResourceList, resources: &Resources) -> Result<Chunk
     Ok(chunk)
 }
 
-/// Parses a chunk count. As in PBS, the error for zero names no attribute.
+/// Parses a chunk count. As in PBS, the error for a count of zero names no attribute.
 fn count(digits: &str) -> Result<u32, Refusal> {
     match digits.parse() {
         Ok(0) => Err(Refusal::illegal_value("")),
@@ -120,7 +120,7 @@ fn split(text: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(parts)
 }
 
-/// Formats chunks as a select that parses to them, with quotes where necessary.
+/// Formats chunks as a select, with quotes where necessary. The text parses to the same chunks.
 pub(super) fn spell(chunks: &[Chunk]) -> String {
     let chunks: Vec<String> = chunks.iter().map(spell_one).collect();
     chunks.join("+")

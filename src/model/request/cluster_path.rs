@@ -1,5 +1,5 @@
-//! Clusters: a tree of labels for workers and jobs, such as `/film/shot3`; restrictions on which
-//! job may use which worker (Q19), and distances (Q17).
+//! Clusters, as in Qube: a tree of labels for workers (nodes) and jobs, such as `/film/shot3`.
+//! Restrictions limit which job may use which worker (Q19); distances order jobs (Q17).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -22,7 +22,7 @@ impl ClusterPath {
         ClusterPath("/".to_string())
     }
 
-    /// Tests for the root.
+    /// Tests whether this is the root.
     pub fn is_root(&self) -> bool {
         self.0 == "/"
     }
@@ -51,9 +51,9 @@ impl ClusterPath {
     }
 }
 
-/// Returns the distance of a job from a worker (Q17), 0 for the worker's own cluster or a worker
-/// at the root. Otherwise it is 1 plus the number of levels from the worker up to the common
-/// ancestor; levels down to the job's cluster cost nothing.
+/// Returns the distance of a job from a worker (Q17): 0 if both are in the same cluster, or if the
+/// worker is at the root. Otherwise the distance is 1 plus the number of levels from the worker up
+/// to the common ancestor; levels down to the job's cluster do not count.
 pub fn distance(worker: &ClusterPath, job: &ClusterPath) -> usize {
     if worker.is_root() || worker == job {
         return 0;
@@ -84,8 +84,8 @@ impl NotCluster {
     }
 
     fn restriction(found: &str) -> NotCluster {
-        let wanted = "restriction: join clusters with ||, each as `/a/b`, `/a/+` (and all below) \
-                      or `/a/*` (only those below)";
+        let wanted = "restriction: join clusters with ||, each as `/a/b`, `/a/+` (/a and all \
+                      clusters below) or `/a/*` (only clusters below /a)";
         NotCluster {
             found: found.to_string(),
             wanted,
@@ -93,7 +93,7 @@ impl NotCluster {
     }
 }
 
-/// Tests for a valid label: no characters that restrictions or lists use as syntax.
+/// Tests whether a label is valid: it contains no blanks and no syntax of restrictions and lists.
 fn is_label(label: &str) -> bool {
     !label.is_empty()
         && label != "+"
@@ -133,13 +133,14 @@ impl From<ClusterPath> for String {
 enum Reach {
     /// `/a/b`: this cluster only.
     Exact,
-    /// `/a/+`: this cluster and all below.
+    /// `/a/+`: this cluster and all clusters below.
     Within,
-    /// `/a/*`: only clusters below.
+    /// `/a/*`: only the clusters below.
     Below,
 }
 
-/// Accepted clusters: those of jobs for a worker, or of workers for a job (Q19).
+/// Restriction to some clusters (Q19): of the jobs that a worker accepts, or of the workers that a
+/// job accepts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Restriction(Vec<(ClusterPath, Reach)>);
@@ -246,7 +247,7 @@ mod tests {
 
     /// Q19.
     #[test]
-    fn a_restriction_accepts_the_levels_that_it_names() {
+    fn a_restriction_accepts_the_clusters_of_its_terms() {
         let accepted = |restriction: &str, paths: [&str; 4]| {
             let restriction = Restriction::parse(restriction).unwrap();
             paths.map(|text| restriction.accepts(&path(text)))
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_clusters_and_restrictions_are_named_in_errors() {
+    fn invalid_clusters_and_restrictions_are_refused() {
         for bad in [
             "", "a", "a/b", "//", "/a/", "/a//b", "/a b", "/+", "/a/*", "/a|b", "/a,b",
         ] {
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_and_restrictions_are_stored_as_their_text() {
+    fn clusters_and_restrictions_are_stored_as_text() {
         let restriction = Restriction::parse("/post/+ or /promo||/x/*").unwrap();
         let stored = serde_json::to_string(&restriction).unwrap();
         assert_eq!(stored, r#""/post/+ || /promo || /x/*""#);
@@ -330,7 +331,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "[/+*|or ab]{0,12}") {
+        fn formatting_and_parsing_keep_a_restriction(text in "[/+*|or ab]{0,12}") {
             if let Ok(restriction) = Restriction::parse(&text) {
                 prop_assert_eq!(Restriction::parse(&restriction.to_string()), Ok(restriction));
             }

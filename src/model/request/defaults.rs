@@ -3,24 +3,24 @@
 use super::{NamedTexts, shapes_chunks};
 use crate::model::resource::{ResourceList, ResourceValue, Resources};
 
-/// Defaults for a job. They do not count as requested, because another queue has other defaults.
+/// Defaults of a queue for a job. Default values do not count as requested: after `qmove`, the job
+/// has the defaults of the new queue instead.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Defaults {
     list: ResourceList,
     chunk: ResourceList,
 }
 
-/// Names in the list that define chunks and placement instead of an amount.
+/// Names in `resources_default` that define chunks and placement instead of an amount.
 const SHAPES: [&str; 3] = ["select", "place", "nodes"];
 
 impl Defaults {
-    /// Creates defaults: `list` for the job, `chunk` for each of its chunks.
+    /// Creates defaults: `list` for the whole job, `chunk` for each chunk.
     pub fn new(list: ResourceList, chunk: ResourceList) -> Defaults {
         Defaults { list, chunk }
     }
 
-    /// Adds the upper bounds of times, such as walltime, as defaults for jobs that do not request
-    /// them.
+    /// Adds the maximum times of the queue, such as the maximum walltime, as defaults.
     pub fn bounded(mut self, most: &ResourceList) -> Defaults {
         let times = most.iter().filter(|(name, value)| {
             matches!(value, ResourceValue::Time(_)) && !name.ends_with("_walltime")
@@ -38,7 +38,7 @@ impl Defaults {
         &self.chunk
     }
 
-    /// Adds default chunks and placement to the options given.
+    /// Returns the options given, with the default select and place added.
     pub(super) fn completed(&self, asked: &NamedTexts, resources: &Resources) -> NamedTexts {
         let mut asked = asked.clone();
         let has_chunks = asked
@@ -58,8 +58,8 @@ impl Defaults {
         asked
     }
 
-    /// Adds default values that were not requested. Host-level defaults apply only without
-    /// chunks, which have their own defaults.
+    /// Adds the default values of resources that were not requested. Host-level defaults apply
+    /// only to jobs without chunks: chunks have defaults of their own.
     pub(super) fn fill(
         &self,
         values: &mut ResourceList,
@@ -69,7 +69,7 @@ impl Defaults {
         let has_chunks = asked
             .iter()
             .any(|(name, _)| SHAPES.contains(&name.as_str()));
-        // The scheduler chooses the walltime within the range.
+        // With min_walltime, the scheduler chooses the walltime; the default does not apply.
         let is_range = values.contains_key("min_walltime");
         for (name, value) in self
             .list
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_fill_only_what_a_job_does_not_request() {
+    fn defaults_apply_to_resources_that_a_job_does_not_request() {
         let defaults = Defaults::new(
             list(&[("walltime", "1:00:00"), ("ncpus", "4")]),
             list(&[("mem", "1gb")]),

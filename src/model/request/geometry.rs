@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Groups of task numbers, one group for each node; every number from 0 on occurs once.
+/// Groups of task numbers, one group for each node. Every task number from 0 up occurs once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Geometry(Vec<Vec<u32>>);
@@ -95,7 +95,7 @@ mod tests {
 
     /// M9.
     #[test]
-    fn a_geometry_names_each_task_once() {
+    fn a_geometry_contains_each_task_once() {
         let geometry: Geometry = "{(0,3)( 1,2)}".parse().unwrap();
         assert_eq!(
             (geometry.groups(), geometry.tasks()),

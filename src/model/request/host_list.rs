@@ -6,7 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// `hosts=n1,n2 groups=gpu omit_hosts=n2 omit_groups=old`: parts separated by blanks, each at
-/// most once. With hosts or groups, the job uses only those. Exclusions always apply.
+/// most once. With `hosts` or `groups`, the job uses only the listed hosts and the hosts of the
+/// listed groups. Hosts in `omit_hosts` and `omit_groups` are never used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostList {
@@ -22,11 +23,12 @@ impl HostList {
         *self == HostList::default()
     }
 
-    /// Tests whether the job may use this host, which belongs to these groups.
+    /// Tests whether the job may use `host`, which belongs to `groups`.
     pub fn accepts<G: AsRef<str>>(&self, host: &str, groups: &[G]) -> bool {
-        let is_open = self.hosts.is_empty() && self.groups.is_empty();
-        let is_named = is_open || self.hosts.contains(host) || is_any_in(groups, &self.groups);
-        is_named && !self.omit_hosts.contains(host) && !is_any_in(groups, &self.omit_groups)
+        let is_any_allowed = self.hosts.is_empty() && self.groups.is_empty();
+        let is_listed =
+            is_any_allowed || self.hosts.contains(host) || is_any_in(groups, &self.groups);
+        is_listed && !self.omit_hosts.contains(host) && !is_any_in(groups, &self.omit_groups)
     }
 
     /// Replaces one part (`hosts`, `groups`, `omit_hosts`, `omit_groups`) by `names`, separated
@@ -43,7 +45,7 @@ impl HostList {
         Ok(list)
     }
 
-    /// Returns the non-empty parts with their names.
+    /// Returns the name and text of each part that is not empty.
     pub fn shown(&self) -> impl Iterator<Item = (&'static str, String)> {
         let given = self
             .parts()
@@ -61,7 +63,7 @@ impl HostList {
         })
     }
 
-    /// Tests whether the list contains host names, not only groups.
+    /// Tests whether the list contains names of hosts; false for groups only.
     pub fn names_hosts(&self) -> bool {
         !self.hosts.is_empty() || !self.omit_hosts.is_empty()
     }
@@ -179,7 +181,7 @@ mod tests {
 
     /// Q24.
     #[test]
-    fn only_named_hosts_are_used_and_omitted_ones_never() {
+    fn only_listed_hosts_are_used_and_omitted_hosts_never() {
         let hosts: &[(&str, &[&str])] = &[("n1", &["gpu"]), ("n2", &["gpu", "old"]), ("n3", &[])];
         assert_eq!(accepted("hosts=n1,n2 omit=n2", hosts), [true, false, false]);
         assert_eq!(accepted("", hosts), [true, true, true]);
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_stored_as_its_text() {
+    fn a_list_is_stored_as_text() {
         let list: HostList = " omit=n9  hosts=n2,n1".parse().unwrap();
         let stored = serde_json::to_string(&list).unwrap();
         assert_eq!(stored, r#""hosts=n1,n2 omit_hosts=n9""#);
@@ -227,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(hosts|omit|groups|=|,|n1| ){0,10}") {
+        fn formatting_and_parsing_keep_a_list(text in "(hosts|omit|groups|=|,|n1| ){0,10}") {
             if let Ok(list) = text.parse::<HostList>() {
                 prop_assert_eq!(list.to_string().parse(), Ok(list));
             }

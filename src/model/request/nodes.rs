@@ -5,7 +5,7 @@ use super::find;
 use crate::model::refusal::Refusal;
 use crate::model::resource::{ResourceList, ResourceType, ResourceValue, Resources};
 
-/// One part between `+` signs.
+/// Part of `nodes` between `+` signs: a number of nodes, or a host.
 struct Item<'a> {
     count: u64,
     host: Option<&'a str>,
@@ -19,8 +19,8 @@ struct Item<'a> {
     properties: Vec<&'a str>,
 }
 
-/// Returns the select and place equivalent to `nodes=text`. Additional `ncpus` and `mem` are
-/// totals and divided evenly among the nodes.
+/// Returns the select and place equivalent to `nodes=text`. `ncpus` and `mem` in `values` are
+/// totals, which are divided evenly among the nodes.
 pub(super) fn as_select(
     text: &str,
     values: &ResourceList,
@@ -62,9 +62,9 @@ fn read<'a>(text: &'a str, resources: &Resources) -> Result<Item<'a>, Refusal> {
     let first = words.next().unwrap_or_default();
     if first.bytes().all(|b| b.is_ascii_digit()) {
         item.count = positive(first)?;
-    } else if first.contains('=') || !resources_know(first, resources) && !is_host(first) {
+    } else if first.contains('=') || !is_property(first, resources) && !is_host(first) {
         return Err(Refusal::bad_nodes());
-    } else if resources_know(first, resources) {
+    } else if is_property(first, resources) {
         item.properties.push(first);
     } else {
         item.host = Some(first);
@@ -82,7 +82,7 @@ fn qualify<'a>(item: &mut Item<'a>, word: &'a str, resources: &Resources) -> Res
         Some(("cpp" | "ncpus", number)) => item.processors = positive(number)?,
         Some(("gpus", number)) => item.gpus = positive(number)?,
         Some(_) => return Err(Refusal::bad_nodes()),
-        None if resources_know(word, resources) => item.properties.push(word),
+        None if is_property(word, resources) => item.properties.push(word),
         None => return Err(Refusal::unknown_in_select(word)),
     }
     Ok(())
@@ -96,8 +96,8 @@ fn positive(digits: &str) -> Result<u64, Refusal> {
         .ok_or_else(Refusal::bad_nodes)
 }
 
-/// Tests for a property: a host-level boolean or string resource.
-fn resources_know(word: &str, resources: &Resources) -> bool {
+/// Tests whether a word is a property of nodes: a host-level boolean or string resource.
+fn is_property(word: &str, resources: &Resources) -> bool {
     find(word, resources).is_some_and(|(_, d)| {
         d.host_level && matches!(d.kind, ResourceType::Boolean | ResourceType::String)
     })
@@ -110,7 +110,7 @@ fn is_host(word: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "-_.[]".contains(c))
 }
 
-/// Share of each node in the totals given beside `nodes`.
+/// Amounts for each node: the totals given with `nodes`, divided by the number of nodes.
 struct PerNode {
     processors: u64,
     /// Memory in kilobytes.
@@ -137,7 +137,7 @@ impl PerNode {
     }
 }
 
-/// Formats a part as a chunk; None if the number of processors overflows.
+/// Formats an item as a chunk of a select; None if the number of processors overflows.
 fn spell(item: &Item, share: &PerNode) -> Option<String> {
     let given = item.processors > 0 || item.processes > 1;
     let processors = if given {

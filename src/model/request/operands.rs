@@ -1,5 +1,5 @@
 //! Names that a requirement may contain (Q20). An unknown name would be undefined on every node,
-//! and the job would wait forever, so that it is refused at submission.
+//! and the job would wait forever. Jobs with unknown names are therefore refused at submission.
 
 use crate::model::expression::Expression;
 use crate::model::resource::{ResourceType, Resources};
@@ -30,7 +30,7 @@ const FIXED: &[&str] = &[
     "job.nodect",
 ];
 
-/// Names from Maui, used without `host.`.
+/// Names from Maui for properties of nodes, without a prefix `host.`.
 pub const MAUI: &[&str] = &[
     "APROCS",
     "CPROCS",
@@ -49,8 +49,8 @@ pub const MAUI: &[&str] = &[
     "RESAFFINITY",
 ];
 
-/// Checks all names; the error gives the first unknown name and the nearest known one. Names with
-/// a dot outside `host.` and `job.` are accepted: they may be host names.
+/// Returns an error for the first unknown name, with the nearest known name. Names that contain a
+/// dot and do not begin with `host.` or `job.` are accepted: they may be host names.
 pub fn check(expression: &Expression, resources: &Resources) -> Result<(), String> {
     let owned = known(resources);
     let known: Vec<&str> = owned
@@ -64,7 +64,7 @@ pub fn check(expression: &Expression, resources: &Resources) -> Result<(), Strin
         if !is_host_name && !known.contains(&name) {
             let near = nearest(name, &known).unwrap_or_default();
             return Err(format!(
-                "unknown name `{name}`; the nearest known one is `{near}`; put text in quotes"
+                "unknown name `{name}`; the nearest known name is `{near}`; put text in quotes"
             ));
         }
     }
@@ -110,7 +110,7 @@ mod tests {
 
     /// Q20.
     #[test]
-    fn errors_for_unknown_names_suggest_the_nearest() {
+    fn errors_for_unknown_names_suggest_the_nearest_known_name() {
         for good in [
             "host.memory.total >= 3 and host.os eq linux",
             "job.user ne guest or host.name ne n1",
@@ -129,7 +129,7 @@ mod tests {
             assert!(
                 checked(bad)
                     .unwrap_err()
-                    .contains(&format!("nearest known one is `{near}`")),
+                    .contains(&format!("nearest known name is `{near}`")),
                 "{bad}: {:?}",
                 checked(bad)
             );

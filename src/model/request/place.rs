@@ -14,7 +14,7 @@ pub(super) fn pack() -> Place {
     }
 }
 
-/// Parses a place; its text is kept as given.
+/// Parses a place. The result contains the unchanged text, too.
 pub(super) fn parse(text: &str, resources: &Resources) -> Result<Place, Refusal> {
     let (mut arrangement, mut sharing, mut group) = (None, None, None);
     for word in text.split(':') {
@@ -22,9 +22,9 @@ pub(super) fn parse(text: &str, resources: &Resources) -> Result<Place, Refusal>
         if let Some(name) = lower.strip_prefix("group=") {
             group = Some(grouping(name, resources)?);
         } else if let Some(found) = arrangement_of(&lower) {
-            once(&mut arrangement, found)?;
+            set_once(&mut arrangement, found)?;
         } else {
-            once(&mut sharing, sharing_of(&lower).ok_or_else(malformed)?)?;
+            set_once(&mut sharing, sharing_of(&lower).ok_or_else(malformed)?)?;
         }
     }
     Ok(Place {
@@ -39,7 +39,8 @@ fn malformed() -> Refusal {
     Refusal::illegal_value("Resource_List.place")
 }
 
-fn once<T>(slot: &mut Option<T>, found: T) -> Result<(), Refusal> {
+/// Stores a part of the place; refuses a second part of the same kind.
+fn set_once<T>(slot: &mut Option<T>, found: T) -> Result<(), Refusal> {
     match slot.replace(found) {
         Some(_) => Err(malformed()),
         None => Ok(()),

@@ -3,19 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// Choice among suitable nodes (M8); ties keep the order of the nodes.
+    /// Choice among suitable nodes (M8). Equally good nodes keep their order.
     NodeAllocation {
         /// Nodes with the least resources, to save large nodes for large jobs.
         MinResource = "minresource",
-        /// First nodes in order.
+        /// First suitable nodes in configuration order.
         FirstAvailable = "firstavailable",
-        /// Nodes whose next booking follows soonest after the job's end.
+        /// Nodes whose next booking begins soonest after the job's end.
         LastAvailable = "lastavailable",
         /// Nodes with the most idle processors.
         CpuLoad = "cpuload",
         /// Nodes with the highest value of an expression.
         Priority = "priority",
-        /// Fastest nodes.
+        /// Nodes with the highest speed.
         Fastest = "fastest",
         /// Adjacent nodes.
         Contiguous = "contiguous",
@@ -31,9 +31,9 @@ named! {
     Distribution {
         /// Fill each node before the next.
         Pack = "pack",
-        /// One task to each node in turn.
+        /// Assign one task to each node in turn.
         RoundRobin = "roundrobin",
-        /// Equal numbers on each node.
+        /// Assign equal numbers of tasks to all nodes.
         Balanced = "balanced",
     }
 }
@@ -45,9 +45,9 @@ named! {
         Shared = "shared",
         /// Shared by jobs of one user.
         SingleUser = "singleuser",
-        /// One job.
+        /// Used by one job only.
         SingleJob = "singlejob",
-        /// One task of one job.
+        /// Used by one task of one job only.
         SingleTask = "singletask",
     }
 }

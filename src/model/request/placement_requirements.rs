@@ -8,7 +8,7 @@ use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllo
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Placement requirements of a job; the policy decides where a field is None.
+/// Placement requirements of a job. For fields that are None, the policy decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRequirements {
     /// Choice among suitable nodes (M8).
@@ -23,7 +23,7 @@ pub struct PlacementRequirements {
     pub requirements: Option<Expression>,
     /// Clusters of the nodes that the job accepts (Q19).
     pub restrictions: Option<Restriction>,
-    /// Position in the tree of clusters.
+    /// Position of the job in the tree of clusters.
     pub cluster: Option<ClusterPath>,
     /// Hosts that the job uses, and hosts that it excludes (Q24).
     pub hosts: HostList,
@@ -44,7 +44,7 @@ pub const ATTRIBUTES: [&str; 11] = [
     "omit_groups",
 ];
 
-/// Names in `-l`, as in Maui and Qube, with their attributes.
+/// Names in `-l`, as in Maui and Qube, and the attributes that they set.
 const AS_RESOURCES: [(&str, &str); 4] = [
     ("nallocpolicy", "nalloc"),
     ("naccesspolicy", "naccess"),
@@ -52,7 +52,7 @@ const AS_RESOURCES: [(&str, &str); 4] = [
     ("qos", "qos"),
 ];
 
-/// Returns the attribute for `-l name=`; None for resources.
+/// Returns the attribute that `-l name=` sets; None if `name` is a resource.
 pub fn by_resource(name: &str) -> Option<&'static str> {
     AS_RESOURCES
         .iter()
@@ -61,8 +61,8 @@ pub fn by_resource(name: &str) -> Option<&'static str> {
 }
 
 impl PlacementRequirements {
-    /// Sets one of the [`ATTRIBUTES`] from a text; an empty text clears it. The error describes
-    /// the fault, for an expression with the column.
+    /// Sets one of the [`ATTRIBUTES`] from a text; an empty text clears the attribute. Errors in
+    /// expressions include the column.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         match name {
             "nalloc" => self.allocation = choice(text, NodeAllocation::ALL)?,

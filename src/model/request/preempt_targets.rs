@@ -12,7 +12,7 @@ pub enum PreemptTarget<'a> {
 }
 
 impl<'a> PreemptTarget<'a> {
-    /// Parses a word; None if invalid.
+    /// Parses a word; None if the word is invalid.
     pub fn parse(word: &'a str) -> Option<PreemptTarget<'a>> {
         match word.trim().split_once('=') {
             None if word.trim().eq_ignore_ascii_case("none") => Some(PreemptTarget::Nobody),

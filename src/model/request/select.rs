@@ -20,7 +20,7 @@ pub struct Chunk {
     pub count: u32,
     /// Resources in the order given, including a default `ncpus`.
     pub resources: Vec<(String, ResourceValue)>,
-    /// Resources that take more if more is free (Q22); `resources` holds the minimum.
+    /// Flexible amounts such as `4+` (Q22), by resource name; `resources` has their minimums.
     #[serde(default)]
     pub growing: Vec<(String, Amount)>,
 }
@@ -45,14 +45,14 @@ impl Chunk {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Arrangement {
-    /// On any nodes, several on one node if they fit.
+    /// Chunks on any nodes; a node may have several chunks.
     #[default]
     Free,
-    /// All on one host.
+    /// All chunks on one host.
     Pack,
-    /// Each on a separate host.
+    /// Each chunk on a separate host.
     Scatter,
-    /// Each on a separate vnode.
+    /// Each chunk on a separate vnode.
     Vscatter,
 }
 
@@ -61,19 +61,19 @@ pub enum Arrangement {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Sharing {
-    /// Sharing set by the node.
+    /// Attribute `sharing` of each node decides.
     #[default]
     Default,
-    /// Shared nodes.
+    /// Nodes are shared.
     Shared,
-    /// Exclusive nodes.
+    /// Nodes are exclusive.
     Excl,
-    /// Exclusive hosts.
+    /// Hosts are exclusive.
     Exclhost,
 }
 
 impl Sharing {
-    /// Tests for exclusive nodes or hosts.
+    /// Tests whether the job has its nodes or hosts for itself.
     pub fn is_exclusive(self) -> bool {
         matches!(self, Sharing::Excl | Sharing::Exclhost)
     }
@@ -86,7 +86,7 @@ pub struct Place {
     pub arrangement: Arrangement,
     /// Sharing with other jobs.
     pub sharing: Sharing,
-    /// Resource of which all nodes must have the same value.
+    /// Name of a resource; all nodes of the job must have the same value of this resource.
     pub group: Option<String>,
     /// Text as given.
     pub text: String,
@@ -97,9 +97,9 @@ pub struct Place {
 pub struct Request {
     /// `Resource_List`: job-wide resources, totals over the chunks, `select`, `place`, `nodect`.
     pub list: ResourceList,
-    /// Chunks, including default ones.
+    /// Chunks, including default chunks.
     pub select: Select,
-    /// Place, including the default.
+    /// Requested or default place.
     pub place: Place,
     /// Options as given, so that `qalter -l` can merge them by name: (name, text).
     pub asked: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! Tables of PBS's behavior.
+//! Tests of requests: what PBS displays, and how PBS refuses.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn shown(request: &Request) -> String {
 }
 
 #[test]
-fn the_list_shows_what_pbs_shows() {
+fn resource_lists_are_displayed_as_in_pbs() {
     for (asked, expected) in [
         ("", "ncpus=1 nodect=1 place=pack select=1:ncpus=1"),
         ("select=2", "ncpus=2 nodect=2 place=free select=2"),
@@ -555,7 +555,7 @@ fn invalid_nodes_give_the_errors_of_pbs() {
 }
 
 #[test]
-fn a_chunk_that_names_no_processors_gets_one() {
+fn a_chunk_without_ncpus_gets_one_processor() {
     let request = parse("select=2:mem=1gb+1").unwrap();
     assert_eq!(request.select.chunks[0].long("ncpus"), 1);
     assert_eq!(
@@ -565,7 +565,7 @@ fn a_chunk_that_names_no_processors_gets_one() {
 }
 
 #[test]
-fn altering_merges_by_name() {
+fn altering_replaces_options_of_the_same_name() {
     let alter = |from: &str, to: &str| parse(from).unwrap().alter(&pairs(to), &resources());
     let shown = |from: &str, to: &str| shown(&alter(from, to).unwrap());
     assert_eq!(
@@ -593,7 +593,7 @@ fn altering_merges_by_name() {
 }
 
 #[test]
-fn every_kind_of_place_is_understood() {
+fn the_parts_of_a_place_may_have_any_order() {
     use super::select::{Arrangement, Sharing};
     let place = |text: &str| parse(&format!("select=1 | place={text}")).unwrap().place;
     assert_eq!(place("scatter:excl").arrangement, Arrangement::Scatter);

@@ -1,5 +1,6 @@
 //! Recurrence: rules of standing reservations (an iCalendar RRULE, as in `pbs_rsub -r`) and
-//! Maui's periods (M40). All computations use civil time; a [`Zone`] converts it.
+//! Maui's periods (M40). All computations use civil time; a [`Zone`] converts civil time to
+//! wall-clock time and back.
 
 use crate::model::time::{Span, Wall};
 use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
@@ -7,14 +8,16 @@ use serde::{Deserialize, Serialize};
 
 /// Time zone, supplied by the caller.
 pub trait Zone {
-    /// Converts civil time to wall-clock time. A repeated civil time gives the first of the two; a
-    /// skipped one gives the time one hour later.
+    /// Converts civil time to wall-clock time. A civil time that occurs twice (end of daylight
+    /// saving) gives the first occurrence; a civil time that is skipped gives the time one hour
+    /// later.
     fn wall(&self, civil: NaiveDateTime) -> Wall;
     /// Converts wall-clock time to civil time; None outside the range of calendars.
     fn civil(&self, wall: Wall) -> Option<NaiveDateTime>;
 }
 
-/// Maximum number of occurrences of a standing reservation: all are planned at its creation.
+/// Maximum number of occurrences of a standing reservation: all occurrences are planned when the
+/// reservation is created.
 pub const MOST: usize = 366;
 
 /// Maximum number of days or hours searched for occurrences.
@@ -44,29 +47,29 @@ enum Until {
     Moment(NaiveDateTime),
 }
 
-/// Error in a rule; the texts are for its author.
+/// Error in a rule. The texts are for the user who submits the rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleFault {
-    /// Unknown part, or a part with an invalid value.
+    /// The rule has an unknown part, or a part with an invalid value.
     #[error(
         "`{0}` is not supported: use FREQ=HOURLY, DAILY or WEEKLY, INTERVAL, BYDAY=MO,..., COUNT, \
          UNTIL"
     )]
     Part(String),
-    /// No frequency.
+    /// The rule has no frequency.
     #[error("FREQ=HOURLY, DAILY or WEEKLY is missing")]
     NoFrequency,
-    /// No end.
-    #[error("it never ends: add COUNT= or UNTIL=")]
+    /// The rule has no end.
+    #[error("the rule never ends: add COUNT= or UNTIL=")]
     Endless,
-    /// More occurrences than [`MOST`].
-    #[error("it has more than {MOST} occurrences")]
+    /// The rule has more than [`MOST`] occurrences.
+    #[error("the rule has more than {MOST} occurrences")]
     TooOften,
-    /// No occurrence.
-    #[error("it has no occurrence")]
+    /// The rule has no occurrence.
+    #[error("the rule has no occurrence")]
     Never,
-    /// Overlapping occurrences.
-    #[error("its occurrences overlap")]
+    /// Occurrences of the rule overlap.
+    #[error("the occurrences of the rule overlap")]
     Overlaps,
 }
 
@@ -88,7 +91,8 @@ impl RecurrenceRule {
         })
     }
 
-    /// Returns the starts of all occurrences from `first` on; `length` is the duration of each.
+    /// Returns the starts of all occurrences from `first` on; `length` is the duration of one
+    /// occurrence.
     pub fn occurrences(
         &self,
         first: NaiveDateTime,
@@ -127,7 +131,7 @@ impl RecurrenceRule {
         self.days.is_empty() || self.days.contains(&day)
     }
 
-    /// Returns the times from which the rule selects by weekday.
+    /// Returns the possible starts; the rule then selects starts by weekday.
     fn candidates(&self, first: NaiveDateTime) -> Box<dyn Iterator<Item = NaiveDateTime> + '_> {
         let each = (0..FARTHEST).step_by(self.interval as usize);
         match self.step {
@@ -213,7 +217,7 @@ pub fn weekday(text: &str) -> Option<Weekday> {
     Weekday::try_from(u8::try_from(found).ok()?).ok()
 }
 
-/// Parses `20261231T235900`, with or without `Z`, or a day, which includes all of that day.
+/// Parses `20261231T235900`, with or without `Z`, or `20261231`, which means the end of that day.
 fn moment(text: &str) -> Option<NaiveDateTime> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     if let Ok(moment) = NaiveDateTime::parse_from_str(text, "%Y%m%dT%H%M%S") {
@@ -227,12 +231,12 @@ fn moment(text: &str) -> Option<NaiveDateTime> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowPeriod {
-    /// Each of the selected days.
+    /// One window on each selected day.
     #[default]
     Day,
-    /// Each week, starting on Sunday.
+    /// One window in each week, which starts on Sunday.
     Week,
-    /// Once, without an end.
+    /// A single window without an end.
     Infinity,
 }
 
@@ -243,15 +247,16 @@ pub struct RecurringWindow {
     pub period: WindowPeriod,
     /// `STARTTIME`: offset from the start of the day or week.
     pub start: Span,
-    /// `ENDTIME`, same form; a value up to the start refers to the next day or week.
+    /// `ENDTIME`: offset from the start of the day or week. An offset at or before `start` refers
+    /// to the next day or week.
     pub end: Span,
-    /// `DAYS`, for daily periods; empty for all.
+    /// `DAYS`: weekdays of daily windows; empty for all days.
     pub days: Vec<Weekday>,
-    /// `DEPTH`: number of open and future windows created ahead.
+    /// `DEPTH`: number of open and future windows that exist at any time.
     pub depth: u32,
 }
 
-/// Instance of a recurring window.
+/// One window of a recurring window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instance {
     /// Day of the start, such as `20261123`; 0 for a window without end.
@@ -263,7 +268,7 @@ pub struct Instance {
 }
 
 impl RecurringWindow {
-    /// Returns the open and next instances at `now`, up to the depth.
+    /// Returns the open and the next instances at `now`, at most `depth`.
     pub fn instances(&self, now: NaiveDateTime) -> Vec<Instance> {
         let (first, step) = match self.period {
             WindowPeriod::Infinity => {
@@ -279,10 +284,10 @@ impl RecurringWindow {
                 7,
             ),
         };
-        // The depth is limited to the days of a year, so days of four years suffice.
+        // 1500 days or weeks bound the search. With one selected weekday they contain 214 windows.
         let dates = (0..1500).map_while(|n| first.checked_add_days(Days::new(n * step)));
-        let meant = dates.filter(|date| self.falls_on(date.weekday()));
-        let open = meant
+        let selected = dates.filter(|date| self.falls_on(date.weekday()));
+        let open = selected
             .filter_map(|date| self.of(date))
             .filter(|instance| instance.to.is_some_and(|to| to > now));
         open.take(self.depth.min(MOST as u32) as usize).collect()
@@ -322,7 +327,7 @@ mod tests {
         NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap()
     }
 
-    /// Starts from Friday 20 November 2026, 10:00, one hour each.
+    /// Starts of one-hour occurrences from Friday 20 November 2026, 10:00, on.
     fn starts(rule: &str) -> Result<Vec<String>, RuleFault> {
         let found = RecurrenceRule::parse(rule)?
             .occurrences(at("2026-11-20 10:00"), Span::seconds(3600))?;
@@ -430,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn m40_on_friday_evening_the_next_are_monday_and_tuesday() {
+    fn m40_on_friday_evening_the_next_windows_are_on_monday_and_tuesday() {
         let (monday, tuesday) = (
             "20261123 23 08:00 to 23 17:00",
             "20261124 24 08:00 to 24 17:00",

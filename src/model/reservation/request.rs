@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Requested reservation; None keeps the present value or the default.
+/// Options of `pbs_rsub` or `pbs_ralter`. None means the default (`pbs_rsub`) or no change
+/// (`pbs_ralter`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationRequest {
     /// `-N`: name of the reservation.
@@ -21,7 +22,7 @@ pub struct ReservationRequest {
     pub from: Option<Wall>,
     /// `-E`: end.
     pub to: Option<Wall>,
-    /// `-D`: duration as given.
+    /// `-D`: duration, unparsed.
     pub duration: Option<String>,
     /// `-U`: users, entries separated by commas.
     pub users: Option<String>,
@@ -31,17 +32,17 @@ pub struct ReservationRequest {
     pub hosts: Option<String>,
     /// `-l`: requested resources, name and text.
     pub resources: Vec<(String, String)>,
-    /// `--hosts`: these entire nodes.
+    /// `--hosts`: names of nodes to reserve entirely.
     pub nodes: Vec<String>,
     /// `-r`: recurrence rule.
     pub rule: Option<String>,
     /// `PBS_TZID`: time zone of the rule.
     pub zone: Option<String>,
-    /// `--job`: on the nodes of this job, until the end of its walltime.
+    /// `--job`: reserves the nodes of this running job until the end of the job's walltime.
     pub job: Option<JobId>,
     /// Other attributes by PBS name: `Mail_Points`, `Mail_Users`.
     pub other: BTreeMap<String, String>,
-    /// Displayed as `Variable_List`.
+    /// Environment of the command, displayed as `Variable_List`.
     pub variables: Vec<(String, String)>,
     /// Host on which the command ran.
     pub submit_host: String,
@@ -97,7 +98,8 @@ impl ReservationRequest {
         Ok(())
     }
 
-    /// Returns start and end, from two of start, end and duration; all three must agree.
+    /// Returns start and end. Two of start, end and duration are required; if all three are given,
+    /// they must agree.
     pub fn times(&self, now: Wall) -> Result<(Wall, Wall), Refusal> {
         let length = self.length()?;
         let (from, to) = match (self.from, self.to, length) {
@@ -110,7 +112,8 @@ impl ReservationRequest {
         future_period(from, to, now)
     }
 
-    /// Returns start and end after a change: values not given stay; a new duration keeps the
+    /// Returns start and end after a change. `was` is the present period; `begun` is true if the
+    /// reservation has started. A new start keeps the duration; a new end or duration keeps the
     /// start.
     pub fn changed_period(
         &self,
@@ -146,7 +149,8 @@ impl ReservationRequest {
         }
     }
 
-    /// Returns all occurrences, the first at these times; `zone` is the time zone of the rule.
+    /// Returns all occurrences; `first` is the start and end of the first occurrence, `zone` the
+    /// time zone of the rule.
     pub fn occurrences(
         &self,
         first: (Wall, Wall),
@@ -166,7 +170,7 @@ impl ReservationRequest {
             .collect())
     }
 
-    /// Returns the terms of a new reservation of this duration.
+    /// Returns the terms of a new reservation with duration `length`.
     pub fn terms(
         &self,
         owner: &str,
@@ -193,7 +197,7 @@ impl ReservationRequest {
         })
     }
 
-    /// Returns the terms after this change.
+    /// Returns the terms of a reservation after a change; `was` are the present terms.
     pub fn changed(
         &self,
         was: &ReservationTerms,
@@ -231,7 +235,7 @@ fn plus(wall: Wall, length: Span) -> Wall {
 }
 
 fn future_period(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusal> {
-    // A start in the present minute is not in the past: users give times without seconds.
+    // A start in the current minute counts as future: users give times without seconds.
     let is_ahead = from.0 > now.0 - 60 && to > now && to.0 <= LAST;
     if from < to && is_ahead {
         Ok((from, to))
@@ -240,7 +244,7 @@ fn future_period(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusa
     }
 }
 
-/// Requests placement anywhere, unless chunks or a place are given.
+/// Adds `place=free` unless chunks or a place are requested.
 fn free(request: Request, resources: &Resources) -> Result<Request, Refusal> {
     let shaped = request
         .asked
@@ -268,8 +272,8 @@ fn entries(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A changed list: entries with `+` are added and entries with `-` removed; other entries replace
-/// the list.
+/// Returns a changed list. If all changes have a sign, entries with `+` are added and entries with
+/// `-` are removed; otherwise `changes` replaces the list.
 fn amended(changes: Option<&str>, was: &[String]) -> Vec<String> {
     let Some(changes) = changes else {
         return was.to_vec();
@@ -306,7 +310,11 @@ mod tests {
         }
     }
 
-    fn asking(from: Option<i64>, to: Option<i64>, duration: Option<&str>) -> ReservationRequest {
+    fn request_for(
+        from: Option<i64>,
+        to: Option<i64>,
+        duration: Option<&str>,
+    ) -> ReservationRequest {
         let duration = duration.map(String::from);
         ReservationRequest {
             from: from.map(Wall),
@@ -319,7 +327,7 @@ mod tests {
     #[test]
     fn two_of_start_end_and_duration_define_a_period() {
         let times = |from, to, length| {
-            asking(from, to, length)
+            request_for(from, to, length)
                 .times(Wall(1000))
                 .map(|(from, to)| (from.0, to.0))
         };
@@ -349,39 +357,39 @@ mod tests {
     #[test]
     fn a_change_of_times_keeps_omitted_values() {
         let was = (Wall(2000), Wall(2600));
-        let changed_times = |reserving: ReservationRequest, begun| {
-            reserving
+        let changed_times = |request: ReservationRequest, begun| {
+            request
                 .changed_period(was, begun, Wall(2100))
                 .map(|(from, to)| (from.0, to.0))
         };
         assert_eq!(
-            changed_times(asking(Some(3000), None, None), false),
+            changed_times(request_for(Some(3000), None, None), false),
             Ok((3000, 3600))
         );
         assert_eq!(
-            changed_times(asking(None, Some(2700), None), true),
+            changed_times(request_for(None, Some(2700), None), true),
             Ok((2000, 2700))
         );
         assert_eq!(
-            changed_times(asking(None, None, Some("200")), true),
+            changed_times(request_for(None, None, Some("200")), true),
             Ok((2000, 2200))
         );
         assert_eq!(
-            changed_times(asking(None, None, Some("50")), true),
+            changed_times(request_for(None, None, Some("50")), true),
             Err(Refusal::bad_times())
         );
         assert_eq!(
-            changed_times(asking(Some(3000), None, None), true),
+            changed_times(request_for(Some(3000), None, None), true),
             Err(Refusal::bad_times())
         );
         assert_eq!(
-            changed_times(asking(None, None, None), true),
+            changed_times(request_for(None, None, None), true),
             Ok((2000, 2600))
         );
     }
 
     #[test]
-    fn a_rule_makes_occurrences() {
+    fn a_rule_defines_the_occurrences() {
         let daily = ReservationRequest {
             rule: Some("FREQ=DAILY;COUNT=2".into()),
             ..ReservationRequest::default()
@@ -403,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_amended_or_replaced() {
+    fn changes_with_signs_amend_a_list_and_others_replace_it() {
         let was = ["ann".to_string(), "bob".to_string()];
         assert_eq!(amended(Some("+eve,-bob"), &was), ["ann", "eve"]);
         assert_eq!(amended(Some("eve"), &was), ["eve"]);
@@ -438,11 +446,11 @@ mod tests {
             ..ReservationRequest::default()
         };
         assert!(huge.check().is_err() && ReservationRequest::default().check().is_ok());
-        assert!(asking(Some(i64::MIN), None, None).check().is_err());
+        assert!(request_for(Some(i64::MIN), None, None).check().is_err());
         let ages = "9223372036854775".to_string();
         let endless = ReservationRequest {
             duration: Some(ages),
-            ..asking(Some(2000), None, None)
+            ..request_for(Some(2000), None, None)
         };
         assert_eq!(endless.times(Wall(0)), Err(Refusal::bad_times()));
     }

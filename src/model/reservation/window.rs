@@ -1,45 +1,47 @@
-//! Windows: resources set aside by a reservation during a period, with access rules.
+//! Reservation windows: resources that a reservation sets aside for a period, with access rules.
 //!
 //! The scheduler uses windows for an advance reservation (`R12`), an occurrence of a standing
 //! reservation (`S13.2`), and a `[[reservation]]` of the configuration (`night.20`). Access
-//! depends only on the credentials of a job ([`Window::admits`]). Where windows overlap on a
-//! node, all open ones must admit the job (M39).
+//! depends on the credentials, the walltime and the requested reservation of a job
+//! ([`Window::admits`]). Where windows overlap on a node, a job needs access to all open windows
+//! (M39).
 
 use crate::model::credentials::Credentials;
 use crate::model::job::NodeShare;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// Requests any window that admits the job, in place of a name.
+/// Requested instead of a name: any window to which the job has access. In a list: all names.
 pub const ANY: &str = "*";
 
 /// Resources of nodes set aside for a period.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// Name of the reservation, for a standing one followed by a dot and the number of the
-    /// occurrence.
+    /// Name of the reservation. For a recurring reservation, a dot and the number of the occurrence
+    /// follow.
     pub id: String,
     /// Opening time.
     pub from: Time,
     /// Closing time; `Time::NEVER` without an end.
     pub to: Time,
-    /// Resources set aside, by task. A task lies on one node; jobs inside may use the total on a
-    /// node in any division (M38).
+    /// Resources set aside: one share for each task, on one node. Jobs in the window may divide
+    /// the total of a node in any way (M38).
     pub shares: Vec<NodeShare>,
-    /// Reserves entire nodes, whatever the shares: jobs without access get nothing on them.
+    /// True if the window reserves entire nodes: jobs without access get nothing on the nodes of
+    /// `shares`.
     pub whole: bool,
     /// Access rules.
     pub access: WindowAccess,
-    /// Jobs must request the window by name (M42, `BYNAME`).
+    /// True if jobs must request the window by name (M42, `BYNAME`).
     pub by_name: bool,
-    /// Jobs with access may preempt other jobs in the window (M42, `OWNERPREEMPT`).
+    /// True if jobs with access may preempt other jobs in the window (M42, `OWNERPREEMPT`).
     pub owner_preempts: bool,
 }
 
 /// Access rules of a window: one matching entry grants access (M37).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowAccess {
-    /// User names; [`ANY`] matches all, here and in the other lists of names.
+    /// User names; in this and all other lists of names, [`ANY`] matches all names.
     pub users: Vec<String>,
     /// Primary group ids.
     pub groups: Vec<u32>,
@@ -51,9 +53,9 @@ pub struct WindowAccess {
     pub queues: Vec<String>,
     /// Names of qualities of service.
     pub qos: Vec<String>,
-    /// Maximum walltime of jobs with access.
+    /// Jobs with at most this walltime have access.
     pub duration: Option<Span>,
-    /// Limit on the overlap of a job with the window.
+    /// Limit on the overlap of a job with the window; None for no limit.
     pub limit: Option<TimeLimit>,
 }
 
@@ -62,8 +64,8 @@ pub struct WindowAccess {
 pub struct TimeLimit {
     /// Maximum overlap.
     pub most: Span,
-    /// The limit also applies to jobs with access by another entry; otherwise it is one more
-    /// entry, which grants such an overlap to all jobs.
+    /// True if the limit restricts jobs to which another entry grants access. False if the limit
+    /// instead grants all other jobs access up to this overlap.
     pub binds_all: bool,
 }
 
@@ -72,7 +74,7 @@ pub struct TimeLimit {
 pub enum Admission {
     /// Full access to the resources set aside.
     Inside,
-    /// Access up to this overlap (M41).
+    /// Access if the job overlaps the window for at most this time (M41).
     For(Span),
     /// No access.
     KeptOut,
@@ -90,14 +92,15 @@ impl Admission {
 }
 
 impl Window {
-    /// Returns the access of a job with these credentials and this walltime, which requests a
-    /// reservation by name, [`ANY`], or none.
+    /// Returns the access of a job. `requested` is the name of the requested reservation, [`ANY`],
+    /// or None.
     pub fn admits(&self, who: &Credentials, requested: Option<&str>, walltime: Span) -> Admission {
         if self.by_name && !requested.is_some_and(|name| self.has_name(name)) {
             return Admission::KeptOut;
         }
         let is_granted = self.access.grants(who, walltime);
-        // The limit restricts jobs with access, or grants access to the others.
+        // With binds_all, the limit restricts jobs with access; otherwise the limit grants access
+        // to all other jobs.
         match self.access.limit {
             Some(limit) if limit.binds_all == is_granted => Admission::For(limit.most),
             _ if is_granted => Admission::Inside,
@@ -133,20 +136,20 @@ impl Window {
         end.min(self.to).since(start.max(self.from))
     }
 
-    /// Tests whether jobs inside are ended when the window closes: those in the queue of its
-    /// name.
+    /// Tests whether jobs in the window are ended when the window closes: a queue with the name of
+    /// the reservation has access.
     pub fn ends_jobs(&self) -> bool {
         self.access.queues.iter().any(|queue| queue == self.name())
     }
 
-    /// Tests whether the window has resources on this node.
+    /// Tests whether the window has resources on `node`.
     pub fn covers(&self, node: &str) -> bool {
         self.shares.iter().any(|share| share.node == node)
     }
 }
 
 impl WindowAccess {
-    /// Tests whether an entry matches, the time limit excluded.
+    /// Tests whether an entry other than `limit` grants access.
     pub fn grants(&self, who: &Credentials, walltime: Span) -> bool {
         let names = [
             (&self.users, Some(&who.user)),
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn m39_where_windows_are_stacked_all_must_admit() {
+    fn m39_a_job_needs_access_to_all_overlapping_windows() {
         let stack = [
             window(for_john()),
             window(WindowAccess {
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn m41_a_time_limit_lets_short_overlaps_pass() {
+    fn m41_a_time_limit_grants_access_or_restricts_it() {
         let limit = Some(TimeLimit {
             most: HOUR,
             binds_all: false,

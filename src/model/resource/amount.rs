@@ -1,7 +1,7 @@
 //! Flexible amounts (Q22): `4`, `4+`, `4*`, `all`, `4-8`.
 //!
-//! They are allowed in place of an integer in a chunk: `select=2:ncpus=4+:mem=8gb`. The allocated
-//! amount is determined at the start by [`Amount::take`].
+//! A chunk may have a flexible amount instead of an integer: `select=2:ncpus=4+:mem=8gb`.
+//! [`Amount::take`] determines the allocated amount when the job starts.
 
 use crate::model::text::whole_number;
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,9 @@ use std::str::FromStr;
 pub enum Amount {
     /// `N`: exactly N.
     Exactly(u64),
-    /// `N+`: at least N, and all that is free.
+    /// `N+`: everything that is free on the host, at least N.
     AtLeast(u64),
-    /// `N*`: at least N on an idle host, and all that the host has. `all` is `1*`.
+    /// `N*`: everything that an idle host has, at least N. `all` means `1*`.
     Whole(u64),
     /// `N-M`: at least N, at most M.
     Between(u64, u64),
@@ -42,8 +42,8 @@ impl Amount {
         matches!(self, Amount::Whole(_))
     }
 
-    /// Returns the amount allocated on a host with `open` free, which is idle if `idle_host`;
-    /// None if the host does not suffice.
+    /// Returns the amount allocated on a host with `open` free; `idle_host` is true if no job uses
+    /// the host. None if the host does not suffice.
     pub fn take(self, open: u64, idle_host: bool) -> Option<u64> {
         let taken = match self {
             Amount::Exactly(number) => number,
@@ -102,7 +102,7 @@ fn read(text: &str) -> Option<Amount> {
     }
 }
 
-/// Parses digits, up to the range of a resource.
+/// Parses digits; None above `i64::MAX`, the maximum of a resource.
 fn whole(digits: &str) -> Option<u64> {
     let number: i64 = whole_number(digits)?;
     u64::try_from(number).ok()
@@ -125,7 +125,8 @@ impl From<Amount> for String {
 /// Splits a select into chunks: `2:ncpus=4++1:ngpus=1` into `2:ncpus=4+` and `1:ngpus=1`.
 ///
 /// A `+` between chunks is followed by another chunk. A `+` after a digit and before `:`, `+` or
-/// the end would create an empty chunk, which PBS refuses, so it belongs to an amount.
+/// the end of the text belongs to an amount: as a separator it would create an empty chunk, which
+/// PBS refuses.
 pub fn split_chunks(select: &str) -> impl Iterator<Item = &str> {
     let mut at = 0;
     select.split(move |c: char| {
@@ -135,7 +136,7 @@ pub fn split_chunks(select: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Tests whether the `+` at this position belongs to an amount.
+/// Tests whether the `+` at position `at` belongs to an amount.
 fn is_of_amount(select: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|before| select.get(before));
     before.is_some_and(u8::is_ascii_digit) && matches!(select.get(at + 1), None | Some(b':' | b'+'))
@@ -150,9 +151,9 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Q22: a host with 8, of which 2 are in use.
+    /// Q22: on a host with 6 of 8 free.
     #[test]
-    fn an_amount_takes_up_to_its_maximum_of_what_is_free() {
+    fn the_allocated_amount_is_the_free_amount_up_to_the_maximum() {
         let taken = ["1+", "1*", "all", "4-8", "7+", "6", "7", "1-3", "7-9"]
             .map(|text| amount(text).take(6, false));
         assert_eq!(
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_read_and_shown() {
+    fn amounts_are_parsed_and_displayed() {
         for text in ["0", "4", "4+", "4*", "4-8", "4-4", "9223372036854775807"] {
             assert_eq!(amount(text).to_string(), text);
         }
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_stored_as_their_text() {
+    fn amounts_are_stored_as_text() {
         assert_eq!(serde_json::to_string(&amount("4+")).unwrap(), r#""4+""#);
         assert_eq!(
             serde_json::from_str::<Amount>(r#""4-8""#).unwrap(),

@@ -1,4 +1,4 @@
-//! The displayed attributes of jobs, in PBS's order.
+//! Tests of the displayed attributes of jobs.
 
 use super::super::timestamp;
 use super::*;
@@ -55,7 +55,7 @@ fn an_array_shows_the_states_of_its_subjobs() {
 }
 
 #[test]
-fn a_subjob_has_its_own_paths_and_index() {
+fn a_subjob_is_shown_with_its_paths_and_index() {
     let parent = with(array(queued(9, "an", ""), "1-3"), |spec| {
         spec.error = Some("head:/e.^array_index^".into())
     });
@@ -201,7 +201,7 @@ fn the_substate_follows_the_progress_of_the_job() {
 }
 
 #[test]
-fn a_reason_and_its_numbers_are_shown_only_in_json() {
+fn the_fields_of_a_reason_are_shown_only_in_json() {
     let mut record = queued(1, "a", "ncpus=1");
     let text_of = |text: &str| text.to_string();
     record.reason = Some(Reason::Busy {

@@ -1,5 +1,5 @@
-//! Queries of the accounting table: single records, or totals. SQL computes the totals, so that a
-//! million records take no more memory than the answer.
+//! Queries of the accounting table: single records, or totals. SQL computes the totals: memory is
+//! needed only for the answer, even with a million records.
 
 use super::super::accounting::{COLUMNS, entry};
 use super::super::{SpoolError, load};
@@ -11,15 +11,15 @@ use crate::model::job_id::JobId;
 use crate::wire::message::ClientAnswer;
 use rusqlite::{Connection, Row, params_from_iter};
 
-/// The columns that [`sums`] reads, in this order. Products of sizes and times are floats, since
+/// The columns that [`sums`] reads, in this order. Products of sizes and times are floats, because
 /// integers would overflow.
 const SUMS: &str = "coalesce(sum(status IS NOT NULL), 0), coalesce(sum(status <> 0), 0), coalesce(sum(attempt > 0), 0),
      coalesce(sum(cput), 0), coalesce(sum(core_ms), 0), total(core_ms * factor), coalesce(sum(min(gpus * walltime, 8796093022207)), 0),
      coalesce(sum(walltime), 0), total(iif(asked_mem_kb IS NULL, 0.0, 1.0 * mem_kb * walltime / 1000)),
      total(1.0 * asked_mem_kb * walltime / 1000), coalesce(sum(max(began - eligible, 0)), 0), count(began - eligible)";
 
-/// The SQL condition on the columns of `accounting`, and a value for each `?` in it. A list is one
-/// value, as JSON: SQLite takes at most 32766 values.
+/// Converts a filter to an SQL condition on the columns of `accounting`, with a value for each `?`.
+/// A list is one value, as JSON, because SQLite accepts at most 32766 values.
 fn condition(inquiry: &AccountingFilter) -> Result<(String, Vec<String>), SpoolError> {
     let (mut conditions, mut values) = (vec!["1".to_string()], Vec::new());
     let lists = [
@@ -42,7 +42,8 @@ fn condition(inquiry: &AccountingFilter) -> Result<(String, Vec<String>), SpoolE
     Ok((conditions.join(" AND "), values))
 }
 
-/// Totals of the records for each combination of the keys; without keys, of all records.
+/// Passes the totals for each combination of the values of `keys`; without keys, the totals of all
+/// records.
 pub(super) fn tallies(
     connection: &Connection,
     inquiry: &AccountingFilter,
@@ -108,8 +109,8 @@ fn sums(row: &Row, from: usize) -> Result<UsageTotals, SpoolError> {
     })
 }
 
-/// Passes the records by job, or of the given jobs in their order. The id of an array means its
-/// subjobs.
+/// Passes records: of all jobs by number, or of `jobs` in the order of `jobs`. The id of an array
+/// means all its subjobs.
 pub(super) fn entries(
     connection: &Connection,
     inquiry: &AccountingFilter,
@@ -119,7 +120,7 @@ pub(super) fn entries(
     let (condition, values) = condition(inquiry)?;
     let mut found = PartialAnswer::default();
     if jobs.is_empty() {
-        found.all(connection, &condition, &values, each)?;
+        found.add_all(connection, &condition, &values, each)?;
     }
     for job in jobs {
         let of = [Some(load::number(*job)), job.index().map(i64::from)]
@@ -134,7 +135,7 @@ pub(super) fn entries(
         } else {
             ""
         };
-        found.all(
+        found.add_all(
             connection,
             &format!("job = ? {element} AND {condition}"),
             &values,
@@ -152,7 +153,8 @@ struct PartialAnswer {
 }
 
 impl PartialAnswer {
-    fn all(
+    /// Adds all records that satisfy a condition.
+    fn add_all(
         &mut self,
         connection: &Connection,
         condition: &str,
@@ -196,8 +198,8 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    /// A record of one hour on two processors, one of them busy, that ended `ended` hours after the
-    /// epoch.
+    /// A record of an attempt of one hour on two processors, of which one was busy, that ended
+    /// `ended` hours after the epoch.
     fn hour(job: JobId, attempt: u32, user: &str, ended: i64) -> AccountingEntry {
         let stamps = Stamps {
             submitted: 0,
@@ -244,23 +246,23 @@ mod tests {
         }
     }
 
-    struct AccountFinder {
+    struct AccountingTable {
         folder: tempfile::TempDir,
         spool: Spool,
     }
 
-    impl AccountFinder {
-        fn of(entries: Vec<AccountingEntry>) -> AccountFinder {
+    impl AccountingTable {
+        fn of(entries: Vec<AccountingEntry>) -> AccountingTable {
             let folder = tempfile::tempdir().unwrap();
             let spool = Spool::open(&folder.path().join("spool.db")).unwrap();
-            let mut finder = AccountFinder { folder, spool };
+            let mut table = AccountingTable { folder, spool };
             let written =
                 |entry: AccountingEntry| Update::Entry(Time(entry.stamps.ended), Box::new(entry));
-            finder
+            table
                 .spool
                 .commit(&entries.into_iter().map(written).collect::<Vec<_>>())
                 .unwrap();
-            finder
+            table
         }
 
         fn reader(&self) -> SpoolReader {
@@ -314,9 +316,9 @@ mod tests {
             job: JobId::element(8, 2),
             ..waited
         };
-        let finder = AccountFinder::of(vec![entry.clone(), again, element.clone()]);
+        let table = AccountingTable::of(vec![entry.clone(), again, element.clone()]);
         assert_eq!(
-            finder.entries(&AccountingFilter::default(), &[]),
+            table.entries(&AccountingFilter::default(), &[]),
             [entry, element]
         );
     }
@@ -329,9 +331,9 @@ mod tests {
             JobId::element(8, 2),
             JobId::job(9),
         ];
-        let finder = AccountFinder::of(jobs.map(|job| hour(job, 1, "ann", 2)).to_vec());
+        let table = AccountingTable::of(jobs.map(|job| hour(job, 1, "ann", 2)).to_vec());
         let found = |of: &[JobId]| {
-            let entries = finder.entries(&AccountingFilter::default(), of);
+            let entries = table.entries(&AccountingFilter::default(), of);
             entries
                 .iter()
                 .map(|entry| entry.job.to_string())
@@ -347,20 +349,20 @@ mod tests {
     }
 
     #[test]
-    fn a_later_attempt_waits_from_the_end_of_the_previous_one() {
+    fn a_later_attempt_waits_from_the_end_of_the_previous_attempt() {
         let job = JobId::job(7);
         let first = AccountingEntry {
             end: None,
             ..hour(job, 1, "ann", 3)
         };
-        let finder = AccountFinder::of(vec![first, hour(job, 2, "ann", 5)]);
-        let waits: Vec<_> = finder
+        let table = AccountingTable::of(vec![first, hour(job, 2, "ann", 5)]);
+        let waits: Vec<_> = table
             .entries(&AccountingFilter::default(), &[])
             .iter()
             .map(AccountingEntry::wait_ms)
             .collect();
         assert_eq!(waits, [Some(2 * HOUR), Some(HOUR)]);
-        let sums = finder.tallies(&AccountingFilter::default(), &[])[0].sums;
+        let sums = table.tallies(&AccountingFilter::default(), &[])[0].sums;
         assert_eq!(
             (sums.jobs, sums.attempts, sums.waits, sums.wait_ms),
             (1, 2, 2, 3 * HOUR)
@@ -386,13 +388,13 @@ mod tests {
             waited.core_ms,
             waited.held,
         ) = (None, Usage::default(), 0, Held::default());
-        let finder = AccountFinder::of(vec![
+        let table = AccountingTable::of(vec![
             hour(JobId::job(1), 1, "ann", 2),
             hour(JobId::job(2), 1, "ann", 3),
             failed,
             waited,
         ]);
-        let of = |inquiry: AccountingFilter| finder.tallies(&inquiry, &[GroupKey::User]);
+        let of = |inquiry: AccountingFilter| table.tallies(&inquiry, &[GroupKey::User]);
         let [ann, bob] = of(AccountingFilter::default()).try_into().unwrap();
         let expected = UsageTotals {
             jobs: 2,
@@ -435,7 +437,7 @@ mod tests {
             .len(),
             1
         );
-        let quarters = finder.tallies(
+        let quarters = table.tallies(
             &AccountingFilter::default(),
             &[GroupKey::Quarter, GroupKey::Queue],
         );
@@ -445,7 +447,7 @@ mod tests {
             ["10800 workq", "108000 workq", "111600 workq", "7200 workq"]
         );
         assert_eq!(
-            finder.tallies(
+            table.tallies(
                 &AccountingFilter {
                     queues: vec!["none".into()],
                     ..AccountingFilter::default()
@@ -460,7 +462,7 @@ mod tests {
     #[test]
     fn filters_accept_any_number_of_arbitrary_names() {
         let odd = "it's, \"odd\" [1]\\";
-        let finder = AccountFinder::of(
+        let table = AccountingTable::of(
             [odd, "ann", "bob"]
                 .map(|user| hour(JobId::job(user.len() as u64), 1, user, 2))
                 .to_vec(),
@@ -471,7 +473,7 @@ mod tests {
                 .chain(last.iter().map(|n| n.to_string()))
                 .collect()
         };
-        let of = |inquiry: AccountingFilter| finder.tallies(&inquiry, &[])[0].sums.jobs;
+        let of = |inquiry: AccountingFilter| table.tallies(&inquiry, &[])[0].sums.jobs;
         assert_eq!(
             of(AccountingFilter {
                 users: names(&[odd]),
@@ -484,17 +486,17 @@ mod tests {
             queues: names(&["workq"]),
             ..AccountingFilter::default()
         };
-        assert_eq!(finder.entries(&both, &[JobId::job(3)]).len(), 1);
+        assert_eq!(table.entries(&both, &[JobId::job(3)]).len(), 1);
     }
 
-    /// The sum of a million maximum records does not overflow.
+    /// The sum of a million records with maximum values does not overflow.
     #[test]
     fn no_sum_overflows() {
         let mut entry = hour(JobId::job(1), 1, "ann", 2);
         (entry.core_ms, entry.used.cput, entry.used.walltime) =
             (i64::MAX, Span(i64::MAX), Span(i64::MAX));
         entry.used.mem_kb = u64::MAX;
-        let finder = AccountFinder::of(
+        let table = AccountingTable::of(
             (1..=100)
                 .map(|attempt| AccountingEntry {
                     attempt,
@@ -502,7 +504,7 @@ mod tests {
                 })
                 .collect(),
         );
-        let sums = finder.tallies(&AccountingFilter::default(), &[])[0].sums;
+        let sums = table.tallies(&AccountingFilter::default(), &[])[0].sums;
         assert!(
             sums.core_ms > 0 && sums.core_ms < i64::MAX / 10_000,
             "{sums:?}"
@@ -510,29 +512,29 @@ mod tests {
     }
 
     #[test]
-    fn accounting_records_outlive_their_jobs_and_expire() {
-        let mut finder = AccountFinder::of(vec![
+    fn accounting_records_stay_when_jobs_are_purged_and_expire() {
+        let mut table = AccountingTable::of(vec![
             hour(JobId::job(1), 1, "ann", 2),
             hour(JobId::job(2), 1, "ann", 3),
         ]);
-        finder
+        table
             .spool
             .commit(&[Update::Forget(JobId::job(1)), Update::Purge(Time::NEVER)])
             .unwrap();
-        assert_eq!(finder.entries(&AccountingFilter::default(), &[]).len(), 2);
+        assert_eq!(table.entries(&AccountingFilter::default(), &[]).len(), 2);
         let before = Time(3 * HOUR);
         assert_eq!(
-            [before, Time(2 * HOUR)].map(|at| finder.spool.has_entries_before(at).unwrap()),
+            [before, Time(2 * HOUR)].map(|at| table.spool.has_entries_before(at).unwrap()),
             [true, false]
         );
-        finder
+        table
             .spool
             .commit(&[Update::ForgetEntries(before)])
             .unwrap();
         assert_eq!(
-            finder.entries(&AccountingFilter::default(), &[])[0].job,
+            table.entries(&AccountingFilter::default(), &[])[0].job,
             JobId::job(2)
         );
-        assert!(!finder.spool.has_entries_before(before).unwrap());
+        assert!(!table.spool.has_entries_before(before).unwrap());
     }
 }

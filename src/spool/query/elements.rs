@@ -1,4 +1,5 @@
-//! Subjobs of arrays: those with a record, and those that exist only in an index range.
+//! Subjobs of arrays. Subjobs that have started have a record; all others exist only as part of an
+//! index range of the array.
 
 use super::super::{SpoolError, load};
 use super::search::{SpoolSearch, condition, texts_of};
@@ -12,7 +13,7 @@ use rusqlite::{Connection, params, params_from_iter};
 use std::collections::VecDeque;
 
 impl SpoolSearch<'_> {
-    /// Passes the subjobs of one array, all or those in `only`.
+    /// Passes the subjobs of an array to `each`: all, or the subjobs with the indices `only`.
     pub(super) fn elements_of(
         mut self,
         id: JobId,
@@ -26,8 +27,8 @@ impl SpoolSearch<'_> {
         self.flush(each)
     }
 
-    /// Adds the subjobs of an array in index order, with and without a record. Empty `states` means
-    /// any state.
+    /// Adds the subjobs of an array in index order: all, or the subjobs with the indices `only`.
+    /// Empty `states` means any state.
     pub(super) fn elements(
         &mut self,
         array: &Job,
@@ -38,7 +39,7 @@ impl SpoolSearch<'_> {
         let mut recorded = Recorded::of(self.connection, array);
         let (key, texts) = (self.key(array)?, texts_of(array));
         for index in present(array, only) {
-            let Some(mut element) = load::element_of(array, index, recorded.at(index)?) else {
+            let Some(mut element) = load::element_of(array, index, recorded.record(index)?) else {
                 continue;
             };
             expire(&mut element, array);
@@ -48,7 +49,7 @@ impl SpoolSearch<'_> {
                 } else {
                     key
                 };
-                self.known(
+                self.add_job(
                     element,
                     if own.0.is_some() { own } else { key },
                     texts,
@@ -60,7 +61,7 @@ impl SpoolSearch<'_> {
     }
 }
 
-/// The indices of an array's subjobs, all or those in `only`, in order.
+/// The indices of an array's subjobs in order: all, or the common indices with `only`.
 fn present(array: &Job, only: Option<Indices>) -> impl Iterator<Item = u32> {
     let runs = array
         .elements
@@ -83,12 +84,12 @@ pub(super) fn expire(element: &mut Job, array: &Job) {
     }
 }
 
-/// The records of an array's subjobs, read in index order in portions.
+/// Reader for the records of an array's subjobs, in index order and in portions.
 struct Recorded<'a> {
     connection: &'a Connection,
     array: &'a Job,
     read: VecDeque<Job>,
-    /// The next index to read from; None when all have been read.
+    /// The index at which the next portion begins; None when all records have been read.
     from: Option<u32>,
 }
 
@@ -102,20 +103,21 @@ impl Recorded<'_> {
         }
     }
 
-    /// The record of the subjob at this index. Indices must be requested in order.
-    fn at(&mut self, index: u32) -> Result<Option<Job>, SpoolError> {
+    /// The record of a subjob, if any. Callers must request indices in ascending order.
+    fn record(&mut self, index: u32) -> Result<Option<Job>, SpoolError> {
         loop {
             match self.read.front().and_then(|job| job.id.index()) {
                 Some(first) if first < index => drop(self.read.pop_front()),
                 Some(first) if first == index => return Ok(self.read.pop_front()),
                 Some(_) => return Ok(None),
                 None if self.from.is_none() => return Ok(None),
-                None => self.read_on(index)?,
+                None => self.read_portion(index)?,
             }
         }
     }
 
-    fn read_on(&mut self, index: u32) -> Result<(), SpoolError> {
+    /// Reads the next portion of records, from `index` on at the earliest.
+    fn read_portion(&mut self, index: u32) -> Result<(), SpoolError> {
         let from = self.from.unwrap_or(0).max(index);
         let condition = "e.job = ?1 AND e.idx >= ?2 ORDER BY e.idx LIMIT ?3";
         let values = params![self.array.id.number, from, PART as i64];
@@ -129,7 +131,7 @@ impl Recorded<'_> {
     }
 }
 
-/// Number of an array's subjobs that have started and are waiting again.
+/// Number of an array's subjobs that have started and wait to start again.
 pub(super) fn waiting_again(connection: &Connection, array: JobId) -> Result<u32, SpoolError> {
     let sql = "SELECT count(*) FROM element WHERE job = ?1 AND state <> 'F' AND state <> 'R'";
     Ok(connection
@@ -137,7 +139,7 @@ pub(super) fn waiting_again(connection: &Connection, array: JobId) -> Result<u32
         .query_row([array.number], |row| row.get(0))?)
 }
 
-/// Length of an id without its server name.
+/// Length of a job id without the server name.
 pub(super) fn length(id: JobId) -> u32 {
     id.to_string().len() as u32
 }
@@ -150,7 +152,7 @@ pub(super) fn longest_id(job: &Job) -> u32 {
     length(last.unwrap_or(job.id))
 }
 
-/// Length of the longest id of all matching jobs, and the subjobs of all matching arrays.
+/// Length of the longest id of all matching jobs and of the subjobs of all matching arrays.
 pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32, SpoolError> {
     let (condition, values) = condition(filter);
     let sql = format!("SELECT max(id) FROM job WHERE {condition}");
@@ -189,7 +191,7 @@ mod tests {
     const ID: JobId = JobId::array(7);
     const INDICES: &str = "3-80:4";
 
-    /// An array of which no subjob has started.
+    /// An array without started subjobs.
     fn array() -> Job {
         let indices: Indices = INDICES.parse().unwrap();
         let origin = SubmitContext {
@@ -250,26 +252,26 @@ mod tests {
         }
     }
 
-    /// Events of subjobs, by position.
+    /// Events of subjobs, with positions of subjobs in the array.
     #[derive(Clone, Copy, Debug)]
-    enum Act {
+    enum SubjobEvent {
         Begin(u32),
         End(u32, i32),
         Delete(u32, u32),
         FailedAgain,
     }
 
-    fn act() -> impl Strategy<Value = Act> {
+    fn any_event() -> impl Strategy<Value = SubjobEvent> {
         prop_oneof![
-            4 => (0u32..20).prop_map(Act::Begin),
-            4 => (0u32..20, 0i32..3).prop_map(|(position, status)| Act::End(position, status)),
-            1 => (0u32..20, 0u32..6).prop_map(|(first, more)| Act::Delete(first, first + more)),
-            1 => Just(Act::FailedAgain),
+            4 => (0u32..20).prop_map(SubjobEvent::Begin),
+            4 => (0u32..20, 0i32..3).prop_map(|(position, status)| SubjobEvent::End(position, status)),
+            1 => (0u32..20, 0u32..6).prop_map(|(first, more)| SubjobEvent::Delete(first, first + more)),
+            1 => Just(SubjobEvent::FailedAgain),
         ]
     }
 
-    /// Applies the event to the array in memory. Returns the updates to write.
-    fn done(array: &mut Job, act: Act) -> Vec<Update> {
+    /// Applies an event to the array in memory and returns the updates for the spool.
+    fn apply(array: &mut Job, event: SubjobEvent) -> Vec<Update> {
         let indices = array.indices().unwrap();
         let record = |array: &Job, index: u32, state| {
             let mut element = array.unrecorded(index).unwrap();
@@ -281,21 +283,21 @@ mod tests {
             Update::Life(Arc::new(element), None)
         };
         let mut changes = Vec::new();
-        match act {
-            Act::Begin(position)
+        match event {
+            SubjobEvent::Begin(position)
                 if array.subjob_state(indices.at(position)) == Some(SubjobState::Waiting) =>
             {
                 changes.push(record(array, indices.at(position), JobState::Running));
                 array.set_subjob_state(indices.at(position), SubjobState::Begun, moment(1));
             }
-            Act::End(position, status)
+            SubjobEvent::End(position, status)
                 if array.subjob_state(indices.at(position)) == Some(SubjobState::Begun) =>
             {
                 changes.push(record(array, indices.at(position), JobState::Finished));
                 array.set_subjob_state(indices.at(position), SubjobState::Ended(status), moment(1));
             }
-            Act::Delete(first, last) => array.end_waiting(first, last, moment(1)),
-            Act::FailedAgain => {
+            SubjobEvent::Delete(first, last) => array.end_waiting(first, last, moment(1)),
+            SubjobEvent::FailedAgain => {
                 array.run_again(crate::model::job::retry::Again::Failed, 1, moment(1))
             }
             _ => {}
@@ -330,7 +332,7 @@ mod tests {
         rows
     }
 
-    /// The displayed state of a subjob in this state.
+    /// The displayed state of a subjob of `array` with the stored state `state`.
     fn shown(state: SubjobState, array: &Job) -> JobState {
         match state {
             SubjobState::Waiting => JobState::Queued,
@@ -345,7 +347,7 @@ mod tests {
 
         /// After any events, the spool has the same subjob states as the array in memory.
         #[test]
-        fn the_spool_has_the_state_of_every_subjob(acts in prop::collection::vec(act(), 1..40), only in 0u32..90) {
+        fn the_spool_has_the_state_of_every_subjob(events in prop::collection::vec(any_event(), 1..40), only in 0u32..90) {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("spool.db");
             let (mut spool, mut array) = (Spool::open(&file).unwrap(), array());
@@ -356,8 +358,8 @@ mod tests {
                 Update::Elements(ID, rewrite),
                 Update::Job(Arc::new(array.clone()), None),
             ]).unwrap();
-            for act in acts {
-                let changes = done(&mut array, act);
+            for event in events {
+                let changes = apply(&mut array, event);
                 spool.commit(&changes).unwrap();
             }
             prop_assert_eq!(spool.job(ID).unwrap().unwrap().elements.unwrap().runs(), array.elements.as_ref().unwrap().runs());

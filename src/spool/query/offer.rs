@@ -1,4 +1,4 @@
-//! Jobs that a nested instance of their owner can take.
+//! Jobs that are offered to nested installations (`schedd --nested --queue`) of the job's owner.
 
 use super::super::load::{self, Specs, job_of};
 use super::super::{SpoolError, dependencies, scripts};
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-/// A request for a job.
+/// A request of a nested installation for a job.
 pub(super) struct OfferRequest<'a> {
     /// The directory of the spool.
     pub(super) folder: &'a Path,
@@ -23,7 +23,8 @@ pub(super) struct OfferRequest<'a> {
     pub(super) except: &'a BTreeSet<JobId>,
 }
 
-/// Answers with the viewer's first available job in the queue, or why the queue offers none.
+/// Passes the viewer's first available job in the queue to `each`, or the reason why the queue
+/// offers no jobs.
 pub(super) fn answer(
     connection: &Connection,
     wanted: &OfferRequest,

@@ -11,8 +11,8 @@ use crate::wire::message::{NodeRecord, QueueCounts};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All queues, with their jobs by state and the resources held. `shown` is the SQL condition for
-/// jobs that count.
+/// All queues, with the numbers of jobs by state and the allocated resources. `shown` is the SQL
+/// condition for jobs that count.
 pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCounts>, SpoolError> {
     let mut counts: BTreeMap<String, BTreeMap<JobState, u64>> = BTreeMap::new();
     let counted =
@@ -65,7 +65,7 @@ fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
     }
 }
 
-/// Resources that no node has; PBS sums their requested amounts.
+/// Resources that nodes do not have: PBS adds up the requested amounts of these resources.
 const AS_REQUESTED: [&str; 2] = ["mpiprocs", "nodect"];
 
 fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The SQL condition on the columns of `job`, and a value for each `?` in it.
+/// Converts a filter to an SQL condition on the columns of `job`, with a value for each `?`.
 pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
     let mut conditions = vec![match filter.history {
         History::Live => "state <> 'F'".to_string(),
@@ -30,7 +30,8 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
         conditions.push("is_array".to_string());
     }
     if let Some(after) = filter.after {
-        // An array precedes its subjobs, so the caller must skip those up to `after`.
+        // The row of an array stands for its subjobs, too: the caller must skip the jobs up to
+        // `after`.
         conditions.push(format!(
             "id >= {}",
             i64::try_from(after.number).unwrap_or(i64::MAX)
@@ -58,14 +59,14 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
 /// The jobs that a viewer may see.
 #[derive(Clone, Debug)]
 pub(super) struct Visible {
-    /// Whether finished jobs are included.
+    /// True if finished jobs are visible.
     pub(super) history: bool,
-    /// Only the jobs of this user; None for the jobs of all users.
+    /// Owner of the visible jobs; None if the jobs of all users are visible.
     pub(super) only: Option<Owner>,
 }
 
 impl Visible {
-    fn holds(&self, job: &Job) -> bool {
+    fn includes(&self, job: &Job) -> bool {
         (self.history || job.life.state != JobState::Finished)
             && self
                 .only
@@ -73,12 +74,12 @@ impl Visible {
                 .is_none_or(|owner| owner.is_same_account(&job.owner))
     }
 
-    /// The visible jobs, as an SQL condition on the columns of `job`.
+    /// The SQL condition for visible jobs, on the columns of `job`.
     fn sql(&self) -> String {
-        let those = if self.history { "1" } else { "state <> 'F'" };
+        let of_history = if self.history { "1" } else { "state <> 'F'" };
         self.only.as_ref().map_or_else(
-            || those.to_string(),
-            |owner| format!("{those} AND uid = {}", owner.uid),
+            || of_history.to_string(),
+            |owner| format!("{of_history} AND uid = {}", owner.uid),
         )
     }
 }
@@ -92,11 +93,11 @@ pub(super) struct SpoolSearch<'a> {
     waits: Waits,
     rows: Vec<JobRow>,
     records: Vec<JobRecord>,
-    /// Approximate size of `records` in an answer.
+    /// Approximate size of `records` in an answer, in bytes.
     bytes: usize,
-    /// The environment read last.
+    /// The environment that was read last; jobs often have the same environment.
     environ: Option<(Digest, Option<Vec<u8>>)>,
-    /// The array of the last subjob.
+    /// The array that was read last; consecutive subjobs often belong to the same array.
     array: Option<Rc<Job>>,
 }
 
@@ -128,7 +129,7 @@ impl SpoolSearch<'_> {
         })
     }
 
-    /// Answers with these jobs, in this order.
+    /// Passes the jobs with these ids to `each`, in the order of `ids`.
     pub(super) fn by_id(mut self, ids: &[JobId], each: Each) -> Result<(), SpoolError> {
         let lengths = ids.iter().map(|id| {
             if id.is_array() {
@@ -150,16 +151,16 @@ impl SpoolSearch<'_> {
         self.flush(each)
     }
 
-    /// The job with this id, if it exists and is visible.
+    /// The job with this id; None if the job does not exist or is not visible.
     pub(super) fn shown(&mut self, id: JobId) -> Result<Option<Job>, SpoolError> {
         let job = match (self.array_of(id)?, id.index()) {
             (Some(array), Some(index)) => load::element_in(self.connection, &array, index)?,
             _ => load::job(self.connection, id)?,
         };
-        Ok(job.filter(|job| self.visible.holds(job)))
+        Ok(job.filter(|job| self.visible.includes(job)))
     }
 
-    /// The array of a subjob. Cached, since the previous subjob usually has the same.
+    /// The array of a subjob, from the cache if possible; None for other jobs.
     fn array_of(&mut self, id: JobId) -> Result<Option<Rc<Job>>, SpoolError> {
         let Some(parent) = id.parent() else {
             return Ok(None);
@@ -170,7 +171,7 @@ impl SpoolSearch<'_> {
         Ok(self.array.clone())
     }
 
-    /// Answers with all matching jobs.
+    /// Passes all matching jobs to `each`.
     pub(super) fn all(mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
         let shows_elements = filter.arrays.shows_elements();
         if shows_elements {
@@ -184,7 +185,7 @@ impl SpoolSearch<'_> {
         self.flush(each)
     }
 
-    /// Adds the rows of a plain list, which need no JSON columns.
+    /// Adds the rows of a plain list of jobs, without parsing JSON columns.
     fn plain_rows(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
         let (condition, values) = condition(filter);
         let shown = self.visible.sql();
@@ -235,14 +236,15 @@ impl SpoolSearch<'_> {
                 && filter.shows(job.life.state)
                 && filter.reaches(job.id)
             {
-                self.known(job, (row.get(3)?, row.get(4)?), texts, each)?;
+                self.add_job(job, (row.get(3)?, row.get(4)?), texts, each)?;
             }
             if let Some(array) = array {
-                let rest = filter
+                let last_shown = filter
                     .after
                     .filter(|after| after.number == array.id.number)
                     .and_then(JobId::index);
-                self.elements(&array, rest.and_then(Indices::after), &filter.states, each)?;
+                let only = last_shown.and_then(Indices::after);
+                self.elements(&array, only, &filter.states, each)?;
             }
         }
         Ok(())
@@ -260,10 +262,10 @@ impl SpoolSearch<'_> {
             };
         }
         let texts = texts_of(&job);
-        self.known(job, key, texts, each)
+        self.add_job(job, key, texts, each)
     }
 
-    /// The key of a waiting job's verdict.
+    /// The key of the verdict of a waiting job.
     pub(super) fn key(&self, job: &Job) -> Result<VerdictKey, SpoolError> {
         let number = job.id.number;
         let index = job.id.index();
@@ -279,8 +281,8 @@ impl SpoolSearch<'_> {
         Ok(found.optional()?.unwrap_or_default())
     }
 
-    /// Adds a job to the answer. `texts` is the size of its texts in bytes.
-    pub(super) fn known(
+    /// Adds a job to the answer. `texts` is the size of the job's texts in bytes.
+    pub(super) fn add_job(
         &mut self,
         job: Job,
         key: VerdictKey,
@@ -357,7 +359,7 @@ impl SpoolSearch<'_> {
         if full { self.flush(each) } else { Ok(()) }
     }
 
-    /// The environment of a job. Cached, since the previous job usually has the same.
+    /// The environment with this digest, from the cache if possible.
     fn environ(&mut self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
         if self
             .environ
@@ -383,7 +385,7 @@ impl SpoolSearch<'_> {
     }
 }
 
-/// Approximate size of a record in an answer, without the texts of its job.
+/// Approximate size of a record in an answer in bytes, without the texts of the job.
 fn size_of(record: &JobRecord) -> usize {
     let pieces = record
         .job
@@ -407,22 +409,24 @@ pub(super) fn texts_of(job: &Job) -> usize {
     serde_json::to_string(&job.spec).map_or(0, |text| text.len())
 }
 
-/// A verdict that comes later than this after its job became eligible is not the first one.
+/// If a "can never run" verdict comes later than this after the job became eligible, the job could
+/// run earlier: the time of the verdict is displayed.
 const LATER: Span = Span::seconds(10);
 
-/// The jobs that share a verdict: the class of a job, and the shape of its request.
+/// The key of a verdict: the class of a job (jobs that are equal for scheduling), and the shape of
+/// the job's request.
 pub(super) type VerdictKey = (Option<i64>, Option<i64>);
 
-/// The reasons and planned starts of queued jobs. A reason applies to all jobs of a class.
+/// The reasons and planned starts of queued jobs. All jobs of a class have the same reason.
 struct Waits {
     promises: BTreeMap<JobId, PromisedStart>,
     reasons: BTreeMap<i64, Option<(Reason, Time)>>,
-    /// Whether there are any dependencies.
+    /// True if the spool contains any dependency.
     has_dependencies: bool,
 }
 
 impl Waits {
-    /// The planned start of a job, or the first one of an array's subjobs.
+    /// The planned start of a job; for an array, the earliest planned start of a subjob.
     fn promise(&self, id: JobId) -> Option<&PromisedStart> {
         let elements = JobId::element(id.number, 0)..=JobId::element(id.number, u32::MAX);
         if id.is_array() {
@@ -435,8 +439,9 @@ impl Waits {
         }
     }
 
-    /// The verdict and its time: that of the class, else that of all jobs with the same request.
-    /// If only some jobs of the class were considered, a job's own verdict comes first.
+    /// The reason why a job waits, with the time of the verdict. The verdict on the class precedes
+    /// the verdict on the shape. If a limit on idle jobs keeps a part of the class waiting, a
+    /// verdict on the job itself precedes both.
     fn reason(
         &mut self,
         connection: &Connection,
@@ -470,8 +475,8 @@ impl Waits {
     }
 }
 
-/// Removes private data: the command line has variables (`-v`) and arguments. The command's name
-/// stays, like the name of a script.
+/// Removes the private data of a job: the command line of qsub, which contains variables (`-v`),
+/// and the arguments of the job's command. The name of the command stays.
 fn withhold(job: &mut Job) {
     let spec = Arc::make_mut(&mut job.spec);
     spec.arguments = Text::default();

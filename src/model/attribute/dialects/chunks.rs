@@ -1,4 +1,4 @@
-//! Conversion of slots, processes and properties to chunks.
+//! Conversion of the slots of Grid Engine, and of processes and properties of TORQUE, to chunks.
 
 use crate::model::attribute::{AttributeSetting, LIST};
 use crate::model::refusal::Refusal;
@@ -6,10 +6,10 @@ use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{Resources, Size};
 use crate::model::text::{Text, whole_number};
 
-/// Foreign requests for nodes, besides those with PBS's names.
+/// Requests for nodes with names that PBS does not have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Slots {
-    /// `-pe`: number of slots; true if they may be on different hosts.
+    /// `-pe`: number of slots; true if the slots may be on different hosts.
     parallel: Option<(Amount, bool)>,
     /// `-l procs=`: number of processes.
     pub(super) processes: Option<u64>,
@@ -38,10 +38,11 @@ impl Slots {
         Some(())
     }
 
-    /// Returns the number of chunks and the processors of each; None without slots or processes.
+    /// Returns the number of chunks and the processors of each chunk; None if the job requests
+    /// neither slots nor processes.
     fn shape(&self) -> Option<(u64, Amount)> {
         match (self.parallel, self.processes) {
-            // The number of hosts is not known in advance, so each slot is a chunk.
+            // The number of hosts is not known in advance; therefore each slot is a chunk.
             (Some((slots, true)), _) => Some((slots.least(), Amount::Exactly(1))),
             (Some((slots, false)), _) => Some((1, slots)),
             (None, Some(processes)) => Some((processes, Amount::Exactly(1))),
@@ -50,7 +51,7 @@ impl Slots {
     }
 }
 
-/// Returns the settings with the slots converted.
+/// Returns the settings, with `slots` converted to settings of PBS.
 pub(super) fn composed(
     rest: Vec<AttributeSetting>,
     slots: Slots,
@@ -59,11 +60,11 @@ pub(super) fn composed(
     match slots.shape() {
         _ if slots == Slots::default() => Ok(rest),
         Some(shape) => in_chunks(rest, &slots, shape, resources),
-        None => beside(rest, &slots),
+        None => without_slots(rest, &slots),
     }
 }
 
-/// Builds one kind of chunk that contains all host-level requests.
+/// Replaces all host-level requests by a select with `count` equal chunks.
 fn in_chunks(
     rest: Vec<AttributeSetting>,
     slots: &Slots,
@@ -112,8 +113,9 @@ fn in_chunks(
     Ok(plain)
 }
 
-/// Adds requests without slots to the existing select or nodes, or as separate resources.
-fn beside(
+/// Adds memory, GPUs and properties of a job without slots to the job's select or nodes, or as
+/// separate resources.
+fn without_slots(
     mut rest: Vec<AttributeSetting>,
     slots: &Slots,
 ) -> Result<Vec<AttributeSetting>, Refusal> {

@@ -29,7 +29,7 @@ fn translate(
 }
 
 #[test]
-fn foreign_names_become_those_of_pbs() {
+fn foreign_names_are_translated_to_the_names_of_pbs() {
     for (requested, expected) in [
         (
             "select=2:ncpus=1 walltime=5 foo=1",
@@ -136,7 +136,7 @@ fn limits_without_effect_give_a_warning() {
         (settings, notes),
         (
             vec![],
-            vec!["warning: h_stack has no effect: jobs have no such limit".to_string()]
+            vec!["warning: h_stack has no effect: Lanai has no such limit".to_string()]
         )
     );
 }

@@ -4,13 +4,13 @@ use crate::model::limit::Quantity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Flag in `flags`, such as `NOBF`.
+/// Flag of a quality of service, such as `NOBF`, in the key `flags` of `[[qos]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Flag {
     /// `DEDICATED`: jobs get exclusive nodes.
     Dedicated,
-    /// `NOBF`: jobs never pass a blocked job.
+    /// `NOBF`: jobs never start ahead of a blocked job.
     NoBackfill,
     /// `NORESERVATION`: jobs get no bookings.
     NoReservation,
@@ -22,16 +22,16 @@ pub enum Flag {
     Preemptee,
     /// `RESTARTPREEMPT`: jobs may preempt any rerunnable job, which is requeued.
     RestartPreempt,
-    /// `USERESERVED:name`: jobs run only in this reservation.
+    /// `USERESERVED:name`: jobs run only in the reservation `name`.
     UseReserved(String),
-    /// `IGN...`: jobs are exempt from limits on this quantity; None for all limits.
+    /// `IGN...`: jobs are exempt from limits on the given quantity; None for all limits.
     Ignore(Option<Quantity>),
 }
 
-/// Prefix of the reservation's name.
+/// Prefix of the flag that names a reservation.
 const USE_RESERVED: &str = "USERESERVED:";
 
-/// Limited quantities by Maui's flag names.
+/// Maui's flags that exempt jobs from limits, each with the limited quantity.
 const IGNORED: [(&str, &str); 7] = [
     ("IGNMAXJOB", "jobs"),
     ("IGNMAXNODE", "nodes"),
@@ -74,7 +74,7 @@ impl Flag {
 }
 
 impl Flag {
-    /// Tests for an exemption from limits on this quantity.
+    /// Tests whether the flag exempts jobs from limits on a quantity.
     pub fn ignores(&self, quantity: &Quantity) -> bool {
         matches!(self, Flag::Ignore(own) if own.as_ref().is_none_or(|own| own == quantity))
     }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_stored_by_name_and_unknown_ones_refused() {
+    fn flags_are_stored_by_name_and_unknown_flags_are_refused() {
         let flags: Vec<Flag> = Flag::NAMES
             .split(", ")
             .map(|name| Flag::named(name).unwrap())
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_ignores_the_limits_it_names_or_all() {
+    fn a_flag_ignores_limits_on_one_quantity_or_all_limits() {
         let ignores = |flag: &str, quantity: &str| {
             Flag::named(flag)
                 .unwrap()

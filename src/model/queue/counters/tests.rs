@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::model::job::array::Elements;
 use crate::sched::fixture::{TestCluster, cluster};
 
-/// Submitted jobs and limits.
+/// Counters of submitted jobs, with a cluster and resources to create jobs.
 struct CountedJobs {
     cluster: TestCluster,
     counters: JobCounters,
@@ -73,9 +73,9 @@ impl CountedJobs {
     }
 }
 
-/// I19: PBS's words for each kind of limit, and the count.
+/// I19: PBS's text for each kind of limit, and the amounts.
 #[test]
-fn messages_are_those_of_pbs_followed_by_the_count() {
+fn messages_are_the_texts_of_pbs_with_the_amounts() {
     let refusal_under = |limit: &str| {
         let counted_jobs =
             counted_jobs(&format!("[[limit]]\n{limit}\n")).with(1, "ann", "select=1:ncpus=1");
@@ -141,7 +141,7 @@ fn messages_are_those_of_pbs_followed_by_the_count() {
 }
 
 #[test]
-fn users_are_counted_separately_and_finished_jobs_no_more() {
+fn users_are_counted_separately_and_finished_jobs_are_removed() {
     let mut counted_jobs = counted_jobs("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n")
         .with(1, "ann", "select=1:ncpus=1")
         .with(2, "ann", "select=1:ncpus=1");
@@ -163,7 +163,7 @@ fn users_are_counted_separately_and_finished_jobs_no_more() {
     assert_eq!(counted_jobs.submit("ann", "select=1:ncpus=1"), "");
     counted_jobs.counters.forget(JobId::job(2));
     assert!(
-        counted_jobs.counters.sums.is_empty() && counted_jobs.counters.parties.is_empty(),
+        counted_jobs.counters.sums.is_empty() && counted_jobs.counters.credential_groups.is_empty(),
         "{:?}",
         counted_jobs.counters
     );
@@ -192,7 +192,7 @@ fn an_array_counts_as_its_number_of_subjobs() {
 }
 
 #[test]
-fn running_and_held_jobs_do_not_count_as_waiting() {
+fn a_job_that_becomes_held_does_not_count_as_waiting() {
     let mut counted_jobs =
         counted_jobs("[[limit]]\nwaiting = { jobs = 1 }\n").with(1, "ann", "select=1:ncpus=1");
     assert!(!counted_jobs.submit("ann", "select=1:ncpus=1").is_empty());
@@ -217,7 +217,7 @@ fn a_soft_limit_warns_without_refusing() {
     );
 }
 
-/// Y24: an operation counts for its pool and all pools above it.
+/// Y24: a job counts toward the limits of its account and of all accounts above.
 #[test]
 fn a_per_account_limit_applies_to_all_accounts_above() {
     let limits = "[[limit]]\naccount = \"all\"\nqueued = { procseconds = 300 }\n";
@@ -265,15 +265,15 @@ fn swapped_jobs_are_counted_by_the_difference() {
         "ann",
         "select=1:ncpus=1 queue=night",
     );
-    let comes = |own, ncpus: u32, other: Option<u64>| {
+    let enter = |own, ncpus: u32, other: Option<u64>| {
         let job = counted_jobs.job(own, "ann", &format!("select=1:ncpus={ncpus} queue=night"));
         let own = job.id;
-        let comer = other.map_or(EnteringJob::Known(own), |other| EnteringJob::InPlaceOf {
+        let entering = other.map_or(EnteringJob::Known(own), |other| EnteringJob::InPlaceOf {
             own,
             other: JobId::job(other),
         });
         let admitted = counted_jobs.counters.admit(
-            comer,
+            entering,
             &job.spec,
             &subject(&Credentials::of(&job)),
             &counted_jobs.resources,
@@ -281,23 +281,23 @@ fn swapped_jobs_are_counted_by_the_difference() {
         admitted.map_err(|refusal| refusal.text)
     };
     assert!(
-        comes(1, 2, None)
+        enter(1, 2, None)
             .unwrap_err()
             .contains("4 of 4 in use, 2 more requested")
     );
-    assert!(comes(1, 2, Some(2)).is_ok() && comes(3, 3, Some(2)).is_ok());
+    assert!(enter(1, 2, Some(2)).is_ok() && enter(3, 3, Some(2)).is_ok());
     assert!(
-        comes(1, 2, Some(4))
+        enter(1, 2, Some(4))
             .unwrap_err()
             .contains("3 of 4 in use, 2 more requested")
     );
     assert!(
-        comes(1, 3, Some(2)).unwrap_err().contains("8"),
-        "the other job frees nothing of a limit on both queues"
+        enter(1, 3, Some(2)).unwrap_err().contains("8"),
+        "a swap frees nothing of a limit that both jobs count toward"
     );
 }
 
-/// I19: an altered job is checked like a submitted one.
+/// I19: an altered job is checked like a submitted job.
 #[test]
 fn altered_jobs_are_counted_by_the_increase() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n[[limit]]\nproject = \"p\"\nqueued = { jobs = 0 }\n";
@@ -373,7 +373,7 @@ fn sums_do_not_overflow_and_return_to_zero() {
 fn jobs_submitted_held_do_not_count_as_waiting() {
     let counted_jobs = counted_jobs("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n")
         .with(1, "ann", "select=1:ncpus=1");
-    let may_come = |words: &str, state| {
+    let is_admitted = |words: &str, state| {
         let job = counted_jobs.job(99, "ann", words);
         counted_jobs
             .counters
@@ -387,11 +387,11 @@ fn jobs_submitted_held_do_not_count_as_waiting() {
     };
     let one = "select=1:ncpus=1";
     assert_eq!(
-        [JobState::Queued, JobState::Held, JobState::Waiting].map(|state| may_come(one, state)),
+        [JobState::Queued, JobState::Held, JobState::Waiting].map(|state| is_admitted(one, state)),
         [false, true, true]
     );
     assert_eq!(
-        [3, 4].map(|count| may_come(&format!("{one} array=1-{count}"), JobState::Held)),
+        [3, 4].map(|count| is_admitted(&format!("{one} array=1-{count}"), JobState::Held)),
         [true, false]
     );
 }
@@ -483,13 +483,13 @@ fn running_subjobs_count_as_queued_and_only_once() {
 
 #[test]
 fn groups_matter_only_if_a_limit_depends_on_them() {
-    let heeds = |limits: &str| counted_jobs(limits).counters.uses_groups();
+    let uses_groups = |limits: &str| counted_jobs(limits).counters.uses_groups();
     let [of_users, of_groups] =
         ["user", "group"].map(|who| format!("[[limit]]\n{who} = \"*\"\nqueued = {{ jobs = 4 }}\n"));
     assert!(
-        !heeds("")
-            && !heeds(&of_users)
-            && heeds(&of_groups)
-            && heeds(&format!("{of_users}{of_groups}"))
+        !uses_groups("")
+            && !uses_groups(&of_users)
+            && uses_groups(&of_groups)
+            && uses_groups(&format!("{of_users}{of_groups}"))
     );
 }

@@ -8,7 +8,7 @@ use crate::model::resource::{ResourceValue, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Usage of one limit under one key.
+/// Usage of one limit by the jobs that count together, for example all jobs of one user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Index of the limit.
@@ -19,9 +19,9 @@ pub struct Counted {
     pub bounds: LimitValues,
     /// Amount used, in the unit of the limit.
     pub used: i64,
-    /// First jobs that use it, at most [`LimitUse::MOST`].
+    /// First jobs that count, at most [`LimitUse::MOST`].
     pub by: Vec<JobId>,
-    /// Number of further jobs.
+    /// Number of further jobs that count.
     pub more: u64,
 }
 
@@ -34,7 +34,7 @@ struct LimitUsers {
 }
 
 impl Counted {
-    /// Formats the usage. The scheduler adds the number of waiting jobs.
+    /// Formats the amounts. `waiting` and `barred` are 0; the scheduler sets them.
     pub fn with_texts(&self, limit: &Limit, resources: &Resources) -> LimitUse {
         let quantity = &limit.quantity;
         let LimitValues { soft, hard } = self.bounds;
@@ -94,14 +94,15 @@ impl JobCounters {
         all
     }
 
-    /// Returns the jobs by limit. Jobs with equal credentials use the same limits, so they are
-    /// grouped by credentials first.
+    /// Returns the jobs that count toward each limit and key. Jobs with equal credentials count
+    /// toward the same limits, so the jobs are grouped by credentials first.
     fn users(&self) -> BTreeMap<(usize, &LimitKey), LimitUsers> {
-        let mut parties: BTreeMap<*const CredentialGroup, Vec<LimitUsers>> = BTreeMap::new();
-        for (id, CounterEntry { party, amounts, .. }) in &self.jobs {
-            let users = parties
-                .entry(Arc::as_ptr(party))
-                .or_insert_with(|| vec![LimitUsers::default(); party.concerns.len()]);
+        let mut credential_groups: BTreeMap<*const CredentialGroup, Vec<LimitUsers>> =
+            BTreeMap::new();
+        for (id, CounterEntry { group, amounts, .. }) in &self.jobs {
+            let users = credential_groups
+                .entry(Arc::as_ptr(group))
+                .or_insert_with(|| vec![LimitUsers::default(); group.concerns.len()]);
             for (users, amount) in users.iter_mut().zip(amounts) {
                 if *amount > 0 {
                     users.add(&[*id], 0);
@@ -109,10 +110,13 @@ impl JobCounters {
             }
         }
         let mut all: BTreeMap<(usize, &LimitKey), LimitUsers> = BTreeMap::new();
-        // In order of credentials, not of pointers.
-        for party in self.parties.values() {
-            let users = parties.get(&Arc::as_ptr(party)).into_iter().flatten();
-            for (one, users) in party.concerns.iter().zip(users) {
+        // Iterates in the order of credentials: the order of pointers is not reproducible.
+        for group in self.credential_groups.values() {
+            let users = credential_groups
+                .get(&Arc::as_ptr(group))
+                .into_iter()
+                .flatten();
+            for (one, users) in group.concerns.iter().zip(users) {
                 let all = all.entry((one.place, &one.key)).or_default();
                 all.bounds = one.bounds;
                 all.add(&users.by, users.more);

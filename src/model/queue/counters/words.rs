@@ -1,4 +1,4 @@
-//! Messages for exceeded limits on queued jobs: PBS's words, then the count.
+//! Messages for exceeded limits on queued jobs: PBS's text, then the amounts in parentheses.
 
 use crate::model::limit::{Limit, LimitKey, LimitStage, Quantity, Selector};
 use crate::model::refusal::Refusal;
@@ -46,14 +46,14 @@ impl QueuedExcess<'_> {
             "complex".to_string()
         };
         if self.limit.quantity == Quantity::Jobs {
-            self.of_jobs(&place)
+            self.jobs_text(&place)
         } else {
-            self.of_amount(&place)
+            self.amount_text(&place)
         }
     }
 
     /// Formats a limit on jobs, such as `would exceed queue workq's per-user limit`.
-    fn of_jobs(&self, place: &str) -> String {
+    fn jobs_text(&self, place: &str) -> String {
         let each = self.each();
         if !each.is_empty() {
             let waiting = self.waiting(" of jobs in 'Q' state");
@@ -69,7 +69,7 @@ impl QueuedExcess<'_> {
 
     /// Formats a limit on an amount, such as `would exceed user ann's limit on resource mem in
     /// complex`.
-    fn of_amount(&self, place: &str) -> String {
+    fn amount_text(&self, place: &str) -> String {
         let owner = match (self.each(), self.named()) {
             (each, _) if !each.is_empty() => format!("{each} "),
             (_, named) if !named.is_empty() => format!("{named}'s "),
@@ -80,7 +80,7 @@ impl QueuedExcess<'_> {
         format!("would exceed {owner}limit on resource {resource} in {place}{waiting}")
     }
 
-    /// Returns `per-user` and the like for a limit on each value; else empty.
+    /// Returns `per-user`, `per-group` and so on for a limit on each name; otherwise empty.
     fn each(&self) -> String {
         let kinds: Vec<String> = self
             .kinds()
@@ -91,7 +91,7 @@ impl QueuedExcess<'_> {
         kinds.join(" ")
     }
 
-    /// Returns `user ann` and the like for a limit on a named value; else empty.
+    /// Returns `user ann` and so on for a limit on a certain name; otherwise empty.
     fn named(&self) -> String {
         let named = self
             .kinds()
@@ -114,6 +114,7 @@ impl QueuedExcess<'_> {
         ]
     }
 
+    /// Returns `text` for a limit on waiting jobs; otherwise empty.
     fn waiting(&self, text: &'static str) -> &'static str {
         if self.limit.stage == LimitStage::Waiting {
             text
