@@ -1,4 +1,4 @@
-//! TOML tables read key by key, with errors that name the place.
+//! Reads TOML tables key by key, with errors that name the line.
 
 use crate::model::spelling::nearest;
 use std::fmt;
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue, Error};
 /// An error in a `lanai.toml`: the line, the problem and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
     /// The problem and the remedy.
     pub text: String,
@@ -22,7 +22,7 @@ impl fmt::Display for ConfigError {
 
 impl ConfigError {
     /// An error at the byte `offset` of `source`.
-    fn at(source: &str, offset: usize, text: String) -> ConfigError {
+    fn at_offset(source: &str, offset: usize, text: String) -> ConfigError {
         let before = source.as_bytes().iter().take(offset);
         ConfigError {
             line: 1 + before.filter(|&&byte| byte == b'\n').count(),
@@ -33,7 +33,7 @@ impl ConfigError {
     /// A syntax error found by the TOML parser.
     pub fn syntax(source: &str, error: &Error) -> ConfigError {
         let offset = error.span().map_or(0, |span| span.start);
-        ConfigError::at(
+        ConfigError::at_offset(
             source,
             offset,
             error.message().trim_end().replace('\n', "; "),
@@ -44,7 +44,7 @@ impl ConfigError {
 /// A table of the file.
 pub struct Section<'a> {
     source: &'a str,
-    /// The title as written: `[server]`, `[[queue]]`; empty for the file itself.
+    /// The title, such as `[server]` or `[[queue]]`; empty for the file itself.
     title: String,
     offset: usize,
     table: &'a DeTable<'a>,
@@ -117,22 +117,25 @@ impl<'a> Section<'a> {
     }
 
     /// Returns an error for the first key that is not in `known`.
-    pub fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
-        match self.rest(known).next() {
+    pub fn refuse_unknown(&self, known: &[&str]) -> Result<(), ConfigError> {
+        match self.keys_except(known).next() {
             Some((key, _)) => Err(self.unknown(key, known)),
             None => Ok(()),
         }
     }
 
     /// The keys that are not in `known`, with their values.
-    pub fn rest(&self, known: &[&str]) -> impl Iterator<Item = (&'a str, &'a LocatedValue<'a>)> {
+    pub fn keys_except(
+        &self,
+        known: &[&str],
+    ) -> impl Iterator<Item = (&'a str, &'a LocatedValue<'a>)> {
         self.table
             .iter()
             .map(|(key, value)| (key.get_ref().as_ref(), value))
             .filter(|(key, _)| !known.contains(key))
     }
 
-    /// The error for a key that is not in `known`; it names the nearest known key.
+    /// The error for a key that is not in `known`. The message names the nearest known key.
     pub fn unknown(&self, key: &str, known: &[&str]) -> ConfigError {
         let offset = self
             .table
@@ -146,7 +149,7 @@ impl<'a> Section<'a> {
         let remedy = nearest(key, known)
             .map(|near| format!("; the nearest known one is `{near}`"))
             .unwrap_or_default();
-        ConfigError::at(
+        ConfigError::at_offset(
             self.source,
             offset,
             format!("unknown key `{key}`{place}{remedy}"),
@@ -186,7 +189,7 @@ impl<'a> Section<'a> {
 
     /// The error for a required key that is not set.
     pub fn missing(&self, key: &str, wanted: &str) -> ConfigError {
-        self.wrong(format!("{} has no `{key}`: set it to {wanted}", self.title))
+        self.section_error(format!("{} has no `{key}`: set it to {wanted}", self.title))
     }
 
     /// The error for the value of `key`; `wanted` describes the valid values.
@@ -217,26 +220,26 @@ impl<'a> Section<'a> {
         )
     }
 
-    /// An error at the value of `key`.
-    pub fn wrong_at(&self, key: &str, text: String) -> ConfigError {
+    /// An error at the value of `key`, or at the section if `key` is not set.
+    pub fn key_error(&self, key: &str, text: String) -> ConfigError {
         let offset = self
             .table
             .get(key)
             .map_or(self.offset, |value| value.span().start);
-        ConfigError::at(self.source, offset, text)
+        ConfigError::at_offset(self.source, offset, text)
     }
 
-    /// An error at the section as a whole.
-    pub fn wrong(&self, text: String) -> ConfigError {
-        ConfigError::at(self.source, self.offset, text)
+    /// An error at the beginning of the section.
+    pub fn section_error(&self, text: String) -> ConfigError {
+        ConfigError::at_offset(self.source, self.offset, text)
     }
 
-    /// The first line of the section, from 1.
+    /// The number of the section's first line, from 1.
     pub fn line(&self) -> usize {
-        ConfigError::at(self.source, self.offset, String::new()).line
+        ConfigError::at_offset(self.source, self.offset, String::new()).line
     }
 
     fn error(&self, value: &LocatedValue, text: String) -> ConfigError {
-        ConfigError::at(self.source, value.span().start, text)
+        ConfigError::at_offset(self.source, value.span().start, text)
     }
 }

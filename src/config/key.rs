@@ -1,6 +1,7 @@
-//! Rows of the tables of keys: name, kind of value, field in the configuration, qmgr attributes and
-//! description. The reader of `lanai.toml`, `schedd --check` and qmgr use these rows; tests compare
-//! the manual page and the example file with them.
+//! Tables of the keys in each section. The row of a key contains the name, the kind of value, the
+//! field in the configuration, the qmgr attributes and a description. The reader of `lanai.toml`,
+//! `schedd --check` and qmgr use these rows; tests compare the manual page and the example file
+//! with them.
 
 use super::Config;
 use super::document::{ConfigError, Section};
@@ -12,7 +13,7 @@ use toml::Value;
 
 /// A section: its keys, and the rules that involve several keys.
 pub struct Table<T: 'static> {
-    /// The name: `order.weights`.
+    /// The name, such as `order.weights`.
     pub name: &'static str,
     /// The keys in the order in which they are read and shown.
     pub keys: &'static [&'static dyn KeyRow<T>],
@@ -55,20 +56,21 @@ impl<T> Table<T> {
     /// Reads a section of the file.
     pub fn read(
         &self,
-        of: &mut T,
+        object: &mut T,
         section: &Section,
         resources: &Resources,
     ) -> Result<(), ConfigError> {
         if !self.is_open {
-            section.only(&self.names())?;
+            section.refuse_unknown(&self.names())?;
         }
         for row in self.keys {
-            row.read(of, section, resources)?;
+            row.read(object, section, resources)?;
         }
-        (self.finish)(of, section, resources)
+        (self.finish)(object, section, resources)
     }
 
-    /// Reads every `[[name]]` of the file. Returns an error if two have the same name.
+    /// Reads all sections of this kind, such as `[[queue]]`. `blank` creates the object for a
+    /// section. Returns an error if two objects have the same name.
     pub fn read_each(
         &self,
         root: &Section,
@@ -78,9 +80,9 @@ impl<T> Table<T> {
         let mut names = BTreeSet::new();
         let mut all = Vec::new();
         for section in root.sections(self.name)? {
-            let mut one = blank("");
-            self.read(&mut one, &section, resources)?;
-            all.push(one);
+            let mut object = blank("");
+            self.read(&mut object, &section, resources)?;
+            all.push(object);
             let name = section.read("name", "a name", |value| value.as_str().map(String::from))?;
             if let Some(name) = name
                 && !names.insert(name.clone())
@@ -88,54 +90,61 @@ impl<T> Table<T> {
                 let kind = self.name;
                 let text =
                     format!("there are two [[{kind}]] named `{name}`: remove one or rename it");
-                return Err(section.wrong_at("name", text));
+                return Err(section.key_error("name", text));
             }
         }
         Ok(all)
     }
 
-    /// The row of a qmgr attribute.
+    /// The row that sets a qmgr attribute, in this table or in a nested table.
     pub fn attribute(&self, name: &str) -> Option<&'static dyn KeyRow<T>> {
-        let has_it = |row: &&&'static dyn KeyRow<T>| row.entry().pbs.contains(&name);
+        let sets_attribute = |row: &&&'static dyn KeyRow<T>| row.entry().pbs.contains(&name);
         let nested = || self.keys.iter().filter_map(|row| row.nested());
-        let own = self.keys.iter().find(has_it).copied();
+        let own = self.keys.iter().find(sets_attribute).copied();
         own.or_else(|| nested().find_map(|table| table.attribute(name)))
     }
 }
 
-/// A row, without the types of its value and of its section.
+/// A row of a table that sets parts of a `T`, whatever the type of the row's value.
 pub trait KeyRow<T>: Sync {
-    /// Name and description.
+    /// The name, the description and other properties of the key.
     fn entry(&self) -> &Entry;
 
     /// Reads the key from a section, if the section has it.
-    fn read(&self, of: &mut T, from: &Section, resources: &Resources) -> Result<(), ConfigError>;
+    fn read(
+        &self,
+        object: &mut T,
+        from: &Section,
+        resources: &Resources,
+    ) -> Result<(), ConfigError>;
 
     /// The value as written in the file; None if not set.
-    fn value(&self, of: &mut T) -> Option<Value>;
+    fn value(&self, object: &mut T) -> Option<Value>;
 
-    /// The value as displayed by qmgr.
-    fn shown(&self, _of: &mut T) -> Option<String> {
+    /// The value as displayed by qmgr; None if qmgr does not display the value.
+    fn shown(&self, _object: &mut T) -> Option<String> {
         None
     }
 
-    /// Sets the value from qmgr's text; None unsets it. Returns false for an invalid value.
-    fn set(&self, _of: &mut T, _text: Option<&str>) -> bool {
+    /// Sets the value from qmgr's text, or unsets the value if `text` is None. Returns false for an
+    /// invalid text.
+    fn set(&self, _object: &mut T, _text: Option<&str>) -> bool {
         false
     }
 
-    /// The value if it is a list of resources, which qmgr sets separately.
-    fn resources<'t>(&self, _of: &'t mut T) -> Option<&'t mut ResourceList> {
+    /// The value if it is a list of resources, else None. qmgr sets each resource of such a list
+    /// separately.
+    fn resources<'t>(&self, _object: &'t mut T) -> Option<&'t mut ResourceList> {
         None
     }
 
-    /// The table of a key whose value is a table: `weights` in `[order]`.
+    /// The keys of a key whose value is a table, such as `weights` in `[order]`.
     fn nested(&self) -> Option<&'static Table<T>> {
         None
     }
 }
 
-/// The properties of a key that do not depend on its types.
+/// The properties of a key that do not depend on the type of the value.
 #[derive(Clone, Copy)]
 pub struct Entry {
     /// The key.
@@ -146,9 +155,9 @@ pub struct Entry {
     pub pbs: &'static [&'static str],
     /// A one-line description for the manual.
     pub text: &'static str,
-    /// For the manual: the default of a key that neither the file nor a preset sets.
+    /// The manual's text for the default of a key without a default value.
     pub default: &'static str,
-    /// For the example file: the value of a key without a default.
+    /// The value in the example file of a key without a default value.
     pub example: &'static str,
     unset: Option<&'static str>,
     hides_default: bool,
@@ -172,7 +181,7 @@ impl Entry {
     }
 }
 
-/// A key for a part of a `T`.
+/// A key that sets a part of a `T`.
 pub struct Key<T, K: Kind> {
     entry: Entry,
     kind: K,
@@ -248,7 +257,7 @@ impl<T, K: Kind> Key<T, K> {
         self
     }
 
-    /// Sets the text that qmgr's `unset` sets.
+    /// Makes qmgr's `unset` set this text as the value.
     pub const fn unset(mut self, text: &'static str) -> Self {
         self.entry.unset = Some(text);
         self
@@ -260,30 +269,32 @@ impl<T, K: Kind> Key<T, K> {
         self
     }
 
-    /// Makes qmgr display the value only if it differs from the unset one.
+    /// Makes qmgr display the value only if it differs from the text given to [`Key::unset`].
     pub const fn hidden_by_default(mut self) -> Self {
         self.entry.hides_default = true;
         self
     }
 
-    fn get<R>(&self, of: &mut T, take: impl FnOnce(&K::Value) -> Option<R>) -> Option<R> {
+    /// Converts the value of the key; None if not set.
+    fn convert<R>(&self, object: &mut T, to: impl FnOnce(&K::Value) -> Option<R>) -> Option<R> {
         match self.place {
-            KeyPlace::Field(field) => take(field(of)),
-            KeyPlace::Computed(get, _) => take(&get(of)?),
+            KeyPlace::Field(field) => to(field(object)),
+            KeyPlace::Computed(get, _) => to(&get(object)?),
         }
     }
 
-    fn put(&self, of: &mut T, value: K::Value) {
+    fn assign(&self, object: &mut T, value: K::Value) {
         match self.place {
-            KeyPlace::Field(field) => *field(of) = value,
-            KeyPlace::Computed(_, set) => set(of, value),
+            KeyPlace::Field(field) => *field(object) = value,
+            KeyPlace::Computed(_, set) => set(object, value),
         }
     }
 
-    /// The value for qmgr's text, or for `unset` if None; None if invalid.
-    fn parse(&self, of: &T, text: Option<&str>) -> Option<K::Value> {
+    /// The value for qmgr's text, or the value that `unset` sets if `text` is None. Returns None
+    /// for an invalid text.
+    fn parse(&self, object: &T, text: Option<&str>) -> Option<K::Value> {
         if let (None, Some(preset)) = (text, self.preset) {
-            return self.get(&mut preset(of), |value| Some(value.clone()));
+            return self.convert(&mut preset(object), |value| Some(value.clone()));
         }
         match text.or(self.entry.unset) {
             Some(text) => self.kind.parse(text),
@@ -297,11 +308,16 @@ impl<T, K: Kind> KeyRow<T> for Key<T, K> {
         &self.entry
     }
 
-    fn read(&self, of: &mut T, from: &Section, resources: &Resources) -> Result<(), ConfigError> {
+    fn read(
+        &self,
+        object: &mut T,
+        from: &Section,
+        resources: &Resources,
+    ) -> Result<(), ConfigError> {
         let names = [Some(self.entry.name), self.entry.alias];
         for name in names.into_iter().flatten() {
             if let Some(value) = self.kind.read_key(from, name, resources)? {
-                self.put(of, value);
+                self.assign(object, value);
                 return Ok(());
             }
         }
@@ -311,23 +327,23 @@ impl<T, K: Kind> KeyRow<T> for Key<T, K> {
         Ok(())
     }
 
-    fn value(&self, of: &mut T) -> Option<Value> {
-        self.get(of, |value| self.kind.write(value))
+    fn value(&self, object: &mut T) -> Option<Value> {
+        self.convert(object, |value| self.kind.write(value))
     }
 
-    fn shown(&self, of: &mut T) -> Option<String> {
-        let shown = self.get(of, |value| self.kind.show(value));
+    fn shown(&self, object: &mut T) -> Option<String> {
+        let shown = self.convert(object, |value| self.kind.show(value));
         shown.filter(|text| !self.entry.hides_default || self.entry.unset != Some(text))
     }
 
-    fn set(&self, of: &mut T, text: Option<&str>) -> bool {
-        let value = self.parse(of, text);
-        value.map(|value| self.put(of, value)).is_some()
+    fn set(&self, object: &mut T, text: Option<&str>) -> bool {
+        let value = self.parse(object, text);
+        value.map(|value| self.assign(object, value)).is_some()
     }
 
-    fn resources<'t>(&self, of: &'t mut T) -> Option<&'t mut ResourceList> {
+    fn resources<'t>(&self, object: &'t mut T) -> Option<&'t mut ResourceList> {
         match self.place {
-            KeyPlace::Field(field) => self.kind.resources(field(of)),
+            KeyPlace::Field(field) => self.kind.resources(field(object)),
             KeyPlace::Computed(..) => None,
         }
     }
@@ -360,7 +376,7 @@ pub struct Nested<T: 'static> {
 }
 
 impl<T> Nested<T> {
-    /// A table that `schedd --check` writes as a separate section.
+    /// A key whose table `schedd --check` writes as a separate section.
     pub const fn new(name: &'static str, table: &'static Table<T>, text: &'static str) -> Self {
         Nested {
             entry: Entry::new(name, text),
@@ -369,7 +385,7 @@ impl<T> Nested<T> {
         }
     }
 
-    /// A table that `schedd --check` writes inline.
+    /// A key whose table `schedd --check` writes inline.
     pub const fn inline(name: &'static str, table: &'static Table<T>, text: &'static str) -> Self {
         Nested {
             is_inline: true,
@@ -383,19 +399,25 @@ impl<T> KeyRow<T> for Nested<T> {
         &self.entry
     }
 
-    fn read(&self, of: &mut T, from: &Section, resources: &Resources) -> Result<(), ConfigError> {
+    fn read(
+        &self,
+        object: &mut T,
+        from: &Section,
+        resources: &Resources,
+    ) -> Result<(), ConfigError> {
         if let Some(section) = from.section(self.entry.name)? {
-            self.table.read(of, &section, resources)?;
+            self.table.read(object, &section, resources)?;
         }
         Ok(())
     }
 
-    fn value(&self, of: &mut T) -> Option<Value> {
+    fn value(&self, object: &mut T) -> Option<Value> {
         if !self.is_inline {
             return None;
         }
         let rows = self.table.keys.iter();
-        let values = rows.filter_map(|row| Some((row.entry().name.to_string(), row.value(of)?)));
+        let values =
+            rows.filter_map(|row| Some((row.entry().name.to_string(), row.value(object)?)));
         Some(Value::Table(values.collect()))
     }
 

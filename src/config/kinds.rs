@@ -1,4 +1,4 @@
-//! Kinds of values: their forms in `lanai.toml` and in qmgr, and their valid ranges.
+//! Kinds of values: how `lanai.toml` and qmgr write them, and which values are valid.
 
 use super::document::{ConfigError, Section};
 use crate::model::expression::Expression;
@@ -25,8 +25,8 @@ pub trait Kind: Sync + 'static {
     /// The value as written in the file; None if not set.
     fn write(&self, value: &Self::Value) -> Option<Value>;
 
-    /// Reads a key of a section. Kinds that need the resources, or with error messages of their
-    /// own, override this method.
+    /// Reads a key of a section; None if the section lacks the key. Kinds that need the list of
+    /// resources, or that have their own error messages, override this method.
     fn read_key(
         &self,
         section: &Section,
@@ -36,12 +36,12 @@ pub trait Kind: Sync + 'static {
         section.read(key, &self.wanted(), |value| self.read(value))
     }
 
-    /// Reads qmgr's text.
+    /// Reads qmgr's text; None if invalid, or if qmgr cannot set values of this kind.
     fn parse(&self, _text: &str) -> Option<Self::Value> {
         None
     }
 
-    /// The value as displayed by qmgr.
+    /// The value as displayed by qmgr; None if qmgr does not display the value.
     fn show(&self, _value: &Self::Value) -> Option<String> {
         None
     }
@@ -51,40 +51,40 @@ pub trait Kind: Sync + 'static {
         None
     }
 
-    /// The value, if it is a list of resources.
+    /// The value if it is a list of resources, else None.
     fn resources<'v>(&self, _value: &'v mut Self::Value) -> Option<&'v mut ResourceList> {
         None
     }
 }
 
-/// A type with one text form.
-pub trait Word: Sized + Clone + 'static {
-    /// Reads a value of the file.
+/// A simple type, such as a number or a duration, with its forms in the file and in qmgr.
+pub trait ScalarType: Sized + Clone + 'static {
+    /// Reads a value of the file; None for a wrong type or an invalid text.
     fn read(value: &DeValue) -> Option<Self>;
 
     /// The value as written in the file.
     fn write(&self) -> Value;
 
-    /// Reads qmgr's text.
+    /// Reads qmgr's text; None for an invalid text.
     fn parse(text: &str) -> Option<Self>;
 
     /// The value as displayed by qmgr.
     fn show(&self) -> String;
 }
 
-/// A word from a valid range.
+/// The kind for valid values of a simple type.
 #[derive(Clone, Copy)]
 pub struct Scalar<V> {
     wanted: &'static str,
     accepts: fn(&V) -> bool,
 }
 
-/// The words that satisfy `accepts`; `wanted` describes them.
-pub const fn scalar<V: Word>(wanted: &'static str, accepts: fn(&V) -> bool) -> Scalar<V> {
+/// The values that satisfy `accepts`; `wanted` describes these values.
+pub const fn scalar<V: ScalarType>(wanted: &'static str, accepts: fn(&V) -> bool) -> Scalar<V> {
     Scalar { wanted, accepts }
 }
 
-impl<V: Word> Kind for Scalar<V> {
+impl<V: ScalarType> Kind for Scalar<V> {
     type Value = V;
 
     fn wanted(&self) -> String {
@@ -108,14 +108,14 @@ impl<V: Word> Kind for Scalar<V> {
     }
 }
 
-/// A whole number from a valid range.
+/// The kind for valid whole numbers.
 #[derive(Clone, Copy)]
 pub struct WholeNumber<N> {
     wanted: &'static str,
     accepts: fn(&N) -> bool,
 }
 
-/// The whole numbers that satisfy `accepts`; `wanted` describes them.
+/// The whole numbers that satisfy `accepts`; `wanted` describes these numbers.
 pub const fn whole<N>(wanted: &'static str, accepts: fn(&N) -> bool) -> WholeNumber<N> {
     WholeNumber { wanted, accepts }
 }
@@ -147,7 +147,7 @@ where
     }
 }
 
-/// A name from a list.
+/// The kind for values with names: the file and qmgr use the name.
 #[derive(Clone, Copy)]
 pub struct OneOf<V: 'static>(pub &'static [(&'static str, V)]);
 
@@ -187,7 +187,7 @@ pub fn one_of<V>(all: &[(&str, V)]) -> String {
     }
 }
 
-/// A value that may be missing.
+/// The kind for a value that may be missing.
 pub struct Optional<K>(pub K);
 
 impl<K: Kind> Kind for Optional<K> {
@@ -227,7 +227,7 @@ impl<K: Kind> Kind for Optional<K> {
     }
 }
 
-/// A value, or a word for no value: `"never"`.
+/// The kind for a value, or for a word that means no value, such as `"never"`.
 pub struct OrWord<K> {
     /// The word.
     pub word: &'static str,
@@ -259,14 +259,15 @@ impl<K: Kind> Kind for OrWord<K> {
     }
 }
 
-/// A list of values.
+/// The kind for a list of values.
 pub struct List<K> {
     item: K,
     wanted: &'static str,
     hides_empty: bool,
 }
 
-/// A list; `wanted` describes it. If `wanted` is empty, the items' kind does.
+/// A list; `wanted` describes valid lists. If `wanted` is empty, error messages describe valid
+/// items instead.
 pub const fn list<K>(item: K, wanted: &'static str) -> List<K> {
     List {
         item,
@@ -275,7 +276,7 @@ pub const fn list<K>(item: K, wanted: &'static str) -> List<K> {
     }
 }
 
-/// A list that is not displayed while empty.
+/// A list that `schedd --check` does not write while it is empty.
 pub const fn list_if_any<K>(item: K, wanted: &'static str) -> List<K> {
     List {
         item,
@@ -328,7 +329,7 @@ impl<K: Kind> Kind for List<K> {
     }
 }
 
-/// A kind defined by functions, for values that no other kind covers.
+/// A kind that consists of functions, for values that no other kind covers.
 pub struct Custom<V: 'static> {
     /// The description of valid values.
     pub wanted: fn() -> String,
@@ -381,7 +382,7 @@ impl<V: Clone> Kind for Custom<V> {
     }
 }
 
-/// A table within a section, read by a function.
+/// The kind for a table within a section, read by a function.
 pub struct TableOf<V: 'static> {
     /// Reads the table.
     pub read: fn(&Section, &Resources) -> Result<V, ConfigError>,
@@ -417,7 +418,7 @@ impl<V: Clone> Kind for TableOf<V> {
     }
 }
 
-/// A table of resources, as `{ ncpus = 4, walltime = "1:00:00" }`.
+/// The kind for a table of resources, such as `{ ncpus = 4, walltime = "1:00:00" }`.
 pub struct AmountTable;
 
 impl Kind for AmountTable {
@@ -434,7 +435,7 @@ impl Kind for AmountTable {
     fn write(&self, value: &ResourceList) -> Option<Value> {
         let entries = value
             .iter()
-            .map(|(name, value)| (name.as_str(), resource_word(value)));
+            .map(|(name, value)| (name.as_str(), write_resource_value(value)));
         (!value.is_empty()).then(|| table(entries))
     }
 
@@ -448,13 +449,13 @@ impl Kind for AmountTable {
             return Ok(None);
         };
         let mut amounts = ResourceList::new();
-        for (name, value) in table.rest(&[]) {
+        for (name, value) in table.keys_except(&[]) {
             let Some(definition) = resources.get(name) else {
                 let names: Vec<&str> = resources.iter().map(|(name, _)| name).collect();
                 return Err(table.unknown(name, &names));
             };
-            let wanted = wanted_of(definition.kind);
-            let amount = resource_value(definition.kind, value.get_ref());
+            let wanted = wanted_of_type(definition.kind);
+            let amount = read_resource_value(definition.kind, value.get_ref());
             let amount = amount.ok_or_else(|| table.refuse(name, value, wanted))?;
             amounts.insert(name.to_string(), amount);
         }
@@ -466,7 +467,7 @@ impl Kind for AmountTable {
     }
 }
 
-/// An expression.
+/// The kind for an expression. The text describes valid expressions.
 pub struct Formula(pub &'static str);
 
 impl Kind for Formula {
@@ -495,12 +496,12 @@ impl Kind for Formula {
         };
         let read = Expression::parse(&text);
         read.map(|formula| Some(Some(formula))).map_err(|fault| {
-            section.wrong_at(key, format!("`{key}` is not a valid expression: {fault}"))
+            section.key_error(key, format!("`{key}` is not a valid expression: {fault}"))
         })
     }
 }
 
-// ---------------------------------------------------------------- kinds of several keys
+// ---------------------------------------------------------------- kinds that several keys use
 
 /// True or false.
 pub const BOOLEAN: Scalar<bool> = scalar("true or false", |_| true);
@@ -508,28 +509,29 @@ pub const BOOLEAN: Scalar<bool> = scalar("true or false", |_| true);
 pub const TEXT: Scalar<String> = scalar("a string", |_| true);
 /// Any number.
 pub const NUMBER: Scalar<f64> = scalar("a number", |_| true);
-/// A fraction.
+/// A number from 0 to 1.
 pub const FROM_0_TO_1: Scalar<f64> =
     scalar("a number from 0 to 1", |part| (0.0..=1.0).contains(part));
-/// A timeout or an interval of the daemons.
+/// A duration of at least a second.
 pub const A_SECOND_OR_MORE: Scalar<Span> = scalar(
     "a time of at least a second, such as \"10m\" or \"1:00:00\"",
     |span| *span >= Span::seconds(1),
 );
-/// A program's path.
+/// The absolute path of a program.
 pub const PROGRAM: Scalar<PathBuf> =
     scalar("the absolute path of a program", |path| path.is_absolute());
 /// The number of subjobs of an array.
-pub const ELEMENTS: WholeNumber<u32> = whole("a number of subjobs, at least 1", |count| *count > 0);
+pub const ARRAY_SIZE: WholeNumber<u32> =
+    whole("a number of subjobs, at least 1", |count| *count > 0);
 
-/// Any duration; `wanted` describes it.
+/// Any duration; `wanted` describes the duration.
 pub const fn time(wanted: &'static str) -> Scalar<Span> {
     scalar(wanted, |_| true)
 }
 
-// ---------------------------------------------------------------- words
+// ---------------------------------------------------------------- simple types
 
-impl Word for bool {
+impl ScalarType for bool {
     fn read(value: &DeValue) -> Option<bool> {
         value.as_bool()
     }
@@ -550,8 +552,8 @@ impl Word for bool {
     }
 }
 
-impl Word for f64 {
-    /// A finite number, whole or not.
+impl ScalarType for f64 {
+    /// Accepts a finite number, whole or not.
     fn read(value: &DeValue) -> Option<f64> {
         let number = match value {
             DeValue::Integer(_) => integer::<i64>(value)? as f64,
@@ -575,7 +577,7 @@ impl Word for f64 {
     }
 }
 
-impl Word for String {
+impl ScalarType for String {
     fn read(value: &DeValue) -> Option<String> {
         value.as_str().map(str::to_string)
     }
@@ -593,7 +595,7 @@ impl Word for String {
     }
 }
 
-impl Word for PathBuf {
+impl ScalarType for PathBuf {
     fn read(value: &DeValue) -> Option<PathBuf> {
         value.as_str().map(PathBuf::from)
     }
@@ -611,8 +613,8 @@ impl Word for PathBuf {
     }
 }
 
-/// `"1h 30m"` or `"1:30:00"` in the file, whole seconds in qmgr.
-impl Word for Span {
+/// The file has durations such as `"1h 30m"` or `"1:30:00"`, qmgr has whole seconds.
+impl ScalarType for Span {
     fn read(value: &DeValue) -> Option<Span> {
         let text = value.as_str()?;
         if text.contains(':') {
@@ -648,7 +650,7 @@ impl Word for Span {
     }
 }
 
-impl Word for Size {
+impl ScalarType for Size {
     fn read(value: &DeValue) -> Option<Size> {
         Size::parse(value.as_str()?)
     }
@@ -666,9 +668,9 @@ impl Word for Size {
     }
 }
 
-// ---------------------------------------------------------------- functions of several kinds
+// ---------------------------------------------------------------- functions for several kinds
 
-/// An integer of the file.
+/// Reads an integer of the file; None for another type or a number out of range.
 pub fn integer<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
     let number = value.as_integer()?;
     N::try_from(i64::from_str_radix(number.as_str(), number.radix()).ok()?).ok()
@@ -684,19 +686,19 @@ pub fn table<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
     )
 }
 
-/// A table of values by name, as written in the file.
+/// A table with a value for each name, as written in the file.
 pub fn table_by_name<V>(all: &BTreeMap<String, V>, write: impl Fn(&V) -> Value) -> Value {
     table(all.iter().map(|(name, one)| (name.as_str(), write(one))))
 }
 
-/// Reads a table that has a value of one kind for each name.
+/// Reads a table that has a value of this kind for each name.
 pub fn read_by_name<K: Kind>(
     table: &Section,
     kind: &K,
     resources: &Resources,
 ) -> Result<BTreeMap<String, K::Value>, ConfigError> {
     let mut all = BTreeMap::new();
-    for (name, value) in table.rest(&[]) {
+    for (name, value) in table.keys_except(&[]) {
         let read = kind.read_key(table, name, resources)?;
         let refusal = || table.refuse(name, value, &kind.wanted());
         all.insert(name.to_string(), read.ok_or_else(refusal)?);
@@ -705,7 +707,7 @@ pub fn read_by_name<K: Kind>(
 }
 
 /// The description of valid values of a resource type.
-pub fn wanted_of(kind: resource::ResourceType) -> &'static str {
+pub fn wanted_of_type(kind: resource::ResourceType) -> &'static str {
     match kind {
         resource::ResourceType::Time => "a time, such as \"1:00:00\"",
         resource::ResourceType::Size => "a size, such as \"8gb\"",
@@ -716,8 +718,8 @@ pub fn wanted_of(kind: resource::ResourceType) -> &'static str {
     }
 }
 
-/// A resource value from a TOML value or from PBS's text; None if invalid or negative.
-pub fn resource_value(
+/// Reads a resource value. A TOML string has PBS's form. None if invalid or negative.
+pub fn read_resource_value(
     kind: resource::ResourceType,
     value: &DeValue,
 ) -> Option<resource::ResourceValue> {
@@ -728,11 +730,14 @@ pub fn resource_value(
         DeValue::Boolean(flag) => flag.to_string(),
         _ => return None,
     };
-    not_negative(kind, &text)
+    parse_not_negative(kind, &text)
 }
 
-/// A resource value from PBS's text; None if invalid or negative.
-pub fn not_negative(kind: resource::ResourceType, text: &str) -> Option<resource::ResourceValue> {
+/// Reads a resource value in PBS's form; None if invalid or negative.
+pub fn parse_not_negative(
+    kind: resource::ResourceType,
+    text: &str,
+) -> Option<resource::ResourceValue> {
     resource::ResourceValue::parse(kind, text).filter(|value| match value {
         resource::ResourceValue::Long(number) => *number >= 0,
         resource::ResourceValue::Float(number) => *number >= 0.0,
@@ -741,7 +746,7 @@ pub fn not_negative(kind: resource::ResourceType, text: &str) -> Option<resource
 }
 
 /// A resource value as written in the file.
-pub fn resource_word(value: &resource::ResourceValue) -> Value {
+pub fn write_resource_value(value: &resource::ResourceValue) -> Value {
     match value {
         resource::ResourceValue::Long(number) => (*number).into(),
         resource::ResourceValue::Float(number) => (*number).into(),

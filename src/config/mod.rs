@@ -1,8 +1,8 @@
 //! The configuration: `lanai.toml`, its defaults, and the overrides of qmgr.
 //!
-//! Reading is pure: text in, [`Config`] out, or a [`ConfigError`] that names the line, the key and
-//! the remedy. An error refuses the whole file. [`sections::listed`] lists all keys; a test
-//! compares the manual `lanai.toml(5)` with it.
+//! [`Config::parse`] turns the text of the file into a [`Config`]. An error in any line refuses the
+//! whole file; the [`ConfigError`] names the line, the key and the remedy. [`sections::listed`]
+//! lists all keys; a test compares the manual `lanai.toml(5)` with this list.
 
 pub mod document;
 mod key;
@@ -46,29 +46,29 @@ pub struct Config {
     pub preset: Preset,
     /// `[cycle]`.
     pub cycle: CycleConfig,
-    /// The scheduling settings of the sections. [`Config::effective_policy`] combines them.
+    /// The scheduling settings, without those that [`Config::effective_policy`] adds.
     pub policy: Policy,
-    /// `[[node]]`, in the order given.
+    /// `[[node]]`, in the order of the file.
     pub nodes: Vec<NodeConfig>,
-    /// `[[hook]]`, in the order given.
+    /// `[[hook]]`, in the order of the file.
     pub hooks: Vec<Hook>,
-    /// `[[reservation]]`, in the order given.
+    /// `[[reservation]]`, in the order of the file.
     pub reservations: Vec<ReservationConfig>,
     /// `[[dedicated]]`.
     pub dedicated: Vec<DedicatedConfig>,
     /// `[primetime]`.
     pub primetime: Option<PrimeHours>,
-    /// The limits of the file, without those of qmgr.
+    /// The limits that the file defines, without the limits that qmgr sets.
     pub(super) limits_of_file: Arc<[Limit]>,
-    /// `[[queue]]`, in the order given.
+    /// `[[queue]]`, in the order of the file.
     pub(super) queues: Vec<Queue>,
-    /// `[[resource]]`, in the order given.
+    /// `[[resource]]`, in the order of the file.
     pub(super) resources: Vec<(String, Definition)>,
-    /// The system-wide totals of some of these resources.
+    /// The totals of system-wide resources, such as licenses, by resource name.
     pub pools: Vec<(String, Pool)>,
-    /// The commands that report the available amounts of some of these resources.
+    /// The commands that report the totals of system-wide resources, by resource name.
     pub meters: Vec<(String, ResourceMeter)>,
-    /// Attributes set with `qmgr` that are shown and have no effect.
+    /// The values of qmgr attributes that no other field contains, such as the server's comment.
     pub(super) kept: BTreeMap<(QmgrObject, AttributeKey), String>,
 }
 
@@ -79,45 +79,46 @@ pub struct ServerConfig {
     pub name: Option<String>,
     /// The queue of a job submitted without `-q`.
     pub default_queue: String,
-    /// Whether users see the jobs of others. Operators always do.
+    /// Whether users see the jobs of other users. Operators always see all jobs.
     pub query_other_jobs: bool,
     /// Default arguments of qsub, for options that neither the script nor the command line sets.
     pub default_qsub_arguments: String,
-    /// The users who may act on the jobs of others.
+    /// The users who may act on the jobs of other users.
     pub operators: Vec<TestUser>,
     /// The users with all rights.
     pub managers: Vec<TestUser>,
-    /// The time for which finished jobs are kept.
+    /// How long finished jobs are kept.
     pub history: Span,
-    /// The time for which accounting records are kept; at least `history`.
+    /// How long accounting records are kept; at least as long as `history`.
     pub accounting: Span,
     /// The directory in which a job starts.
     pub workdir: Workdir,
     /// The largest accepted job script.
     pub jobscript_max_size: Size,
-    /// The most subjobs of an array; None for no limit.
+    /// The largest number of subjobs of an array; None for no limit.
     pub max_array_size: Option<u32>,
     /// The limits on reservations by users.
-    pub reserving: Reserving,
-    /// Whether to refuse a job that the nodes, all free, could never run (P24).
+    pub reserving: ReservationLimits,
+    /// Whether to refuse a job that could not run even if all nodes were free (P24).
     pub refuse_impossible: bool,
-    /// Resources of a job if neither the job nor its queue sets them.
+    /// Resources of a job that neither the job nor its queue sets (`resources_default`).
     pub defaults: ResourceList,
-    /// Resources of each chunk if neither the job nor its queue sets them.
+    /// Resources of each chunk that neither the job nor its queue sets (`default_chunk`).
     pub chunk_defaults: ResourceList,
-    /// The most that a job may request of a resource that its queue does not limit.
+    /// The largest amounts that a job may request of resources that its queue does not limit
+    /// (`resources_max`).
     pub most: ResourceList,
     /// Whether several users share the installation; `/etc/lanai/lanai.toml` implies it.
     pub shared: bool,
-    /// The time after which the idle daemons of a personal installation exit.
+    /// The time without work after which the daemons of a personal installation exit.
     pub idle: Span,
-    /// In a shared installation jobs of users with lower uids do not run.
+    /// The lowest uid whose jobs run in a shared installation.
     pub min_uid: u32,
     /// The absolute path of the mail program; empty for no mail, None for the default program.
     pub mailer: Option<PathBuf>,
     /// The sender of mail; None for schedd's user.
     pub mail_from: Option<String>,
-    /// The absolute path of the site's program that runs at every begin, end and abort of a job.
+    /// The absolute path of the site's program that runs whenever a job begins, ends or is aborted.
     pub notify: Option<PathBuf>,
 }
 
@@ -135,7 +136,7 @@ impl Default for ServerConfig {
             workdir: Workdir::Submit,
             jobscript_max_size: Size::megabytes(LARGEST_SCRIPT_MB),
             max_array_size: None,
-            reserving: Reserving::default(),
+            reserving: ReservationLimits::default(),
             refuse_impossible: true,
             defaults: ResourceList::new(),
             chunk_defaults: ResourceList::new(),
@@ -151,7 +152,7 @@ impl Default for ServerConfig {
 }
 
 /// The default and the maximum of `jobscript_max_size`, in megabytes. A script is sent in one
-/// frame, and frames are bounded.
+/// message, and the size of messages is limited.
 const LARGEST_SCRIPT_MB: u64 = 16;
 
 /// The directory in which a job starts.
@@ -166,25 +167,26 @@ pub enum Workdir {
 /// `[launch]`: how jobs are started and ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchConfig {
-    /// Whether the owner's login shell reads its profile before a script.
+    /// Whether the owner's login shell reads its profile before a script runs.
     pub login: bool,
-    /// The time between TERM and KILL.
+    /// The time between TERM and KILL for a job that is deleted or exceeds its walltime.
     pub grace: Span,
-    /// The time for which a job may run past its walltime before it is ended (M50).
+    /// How long a job may run past its walltime before it is ended (M50).
     pub overrun: Span,
-    /// The most processes and threads on one host of a job's script or of a task; 0 for no limit.
+    /// The largest number of processes and threads that a job's script, or one of the job's tasks,
+    /// may have on one host; 0 for no limit.
     pub max_processes: u32,
-    /// The time in which a node must report a job's start; None for no limit. It does not apply to
-    /// a job with files to stage in.
+    /// The time in which a node must report a job's start; None for no limit. The limit does not
+    /// apply to a job with files to stage in.
     pub start_timeout: Option<Span>,
-    /// The most time for staging in a job's files, and for staging them out.
+    /// The longest time for staging in a job's files, and again for staging them out.
     pub staging_timeout: Span,
-    /// The responses to failed starts and to jobs over their limits.
+    /// The responses to failed starts and to jobs that exceed their limits.
     pub rules: FailureRules,
     /// The program that lists the processes on GPUs: a path, a name in `PATH`, or [`NO_TOOL`].
-    /// [`GPU_TOOL`] runs only if noded finds GPUs that it supports.
+    /// The default, [`GPU_TOOL`], runs only on hosts where noded finds GPUs.
     pub gpu_tool: PathBuf,
-    /// The interval between its runs.
+    /// The interval between two runs of `gpu_tool`.
     pub gpu_look: Span,
     /// The site's programs that run before and after each job.
     pub scripts: JobScripts,
@@ -195,7 +197,7 @@ pub struct LaunchConfig {
 /// NVIDIA's program that lists the processes on its GPUs.
 pub const GPU_TOOL: &str = "nvidia-smi";
 
-/// No program lists the processes on GPUs.
+/// The value of [`LaunchConfig::gpu_tool`] that selects no program.
 pub const NO_TOOL: &str = "none";
 
 impl Default for LaunchConfig {
@@ -217,8 +219,8 @@ impl Default for LaunchConfig {
 }
 
 impl LaunchConfig {
-    /// The settings of a preset.
-    fn of(preset: Preset) -> LaunchConfig {
+    /// The settings of `[launch]` in a preset.
+    fn of_preset(preset: Preset) -> LaunchConfig {
         let mut launch = LaunchConfig::default();
         if preset == Preset::Maui {
             launch.rules.retries = Retries::MAUI;
@@ -231,13 +233,13 @@ impl LaunchConfig {
 /// `[cycle]`: when the scheduler runs, and what it records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CycleConfig {
-    /// Whether cycles start jobs; if false, only `qrun` does.
+    /// Whether scheduling cycles start jobs; if false, only `qrun` starts jobs.
     pub scheduling: bool,
-    /// The longest time between two cycles without events.
+    /// The longest time between two scheduling cycles when no event occurs.
     pub poll_interval: Span,
     /// The file that records the input and the plan of every cycle; None for no recording.
     pub record: Option<PathBuf>,
-    /// The size at which recording stops.
+    /// The file size at which recording stops.
     pub record_size: Size,
 }
 
@@ -255,20 +257,21 @@ impl Default for CycleConfig {
 /// `[[node]]`: the administrator's settings for a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeConfig {
-    /// The name that its noded reports.
+    /// The name that the node's noded reports.
     pub name: String,
-    /// The absolute path of its noded's socket; None for the noded of this host.
+    /// The absolute path of the socket of the node's noded; None for the noded of this host.
     pub socket: Option<PathBuf>,
-    /// Resources that replace those measured by noded.
+    /// Resources that replace the values measured by noded.
     pub available: ResourceList,
     /// The conditions for jobs on the node.
     pub terms: NodeTerms,
-    /// The numbers of its GPUs in the order of their allocation; None for those that noded found,
-    /// lowest first.
+    /// The numbers of the GPUs for jobs, in the order of allocation; None for all GPUs that noded
+    /// finds, the lowest number first.
     pub gpus: Option<Vec<u16>>,
-    /// GPUs that are never allocated.
+    /// The numbers of GPUs that are never allocated.
     pub exclude_gpus: Vec<u16>,
-    /// Whether the file lists the node, which then has a position in the order of nodes.
+    /// Whether the file has a section for the node. Only such nodes have a position in the order
+    /// of nodes.
     pub is_listed: bool,
 }
 
@@ -286,7 +289,8 @@ impl NodeConfig {
         }
     }
 
-    /// The GPUs that jobs may use, of those found.
+    /// The numbers of the GPUs that jobs may use, in the order of allocation. `found` are the GPUs
+    /// that noded found, which apply if the section does not set `gpus`.
     pub fn gpus(&self, found: &[u16]) -> Vec<u16> {
         let all = self.gpus.as_deref().unwrap_or(found);
         all.iter()
@@ -296,42 +300,42 @@ impl NodeConfig {
     }
 }
 
-/// `[[reservation]]`: a reservation by the configuration, once or recurring (M37 to M42).
+/// `[[reservation]]`: a reservation that the file defines, single or recurring (M37 to M42).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReservationConfig {
-    /// The name by which jobs request it.
+    /// The name by which jobs request the reservation.
     pub name: String,
-    /// Whole nodes; if empty, `select` applies.
+    /// The nodes to reserve as a whole; if empty, `select` applies.
     pub nodes: Vec<String>,
-    /// Chunks, placed where they fit.
+    /// The chunks to reserve instead of whole nodes, wherever they fit.
     pub select: Option<String>,
-    /// The times at which it is open.
+    /// The times of the reservation.
     pub times: Times,
     /// Primary groups with access, by name.
     pub groups: Vec<String>,
-    /// All others with access.
+    /// The other access lists, and the time limit of jobs in the reservation.
     pub access: WindowAccess,
-    /// Only jobs that request it by name use it.
+    /// Whether only jobs that request the reservation by name may use it.
     pub by_name: bool,
-    /// Jobs with access may preempt others in it.
+    /// Whether jobs with access may preempt other jobs in the reservation.
     pub owner_preempts: bool,
 }
 
-/// The times of a reservation in the configuration.
+/// The times of a [`ReservationConfig`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// Once, in local time.
+    /// A single period, in local time.
     Once {
         /// The start.
         from: NaiveDateTime,
         /// The end.
         to: NaiveDateTime,
     },
-    /// Recurring.
+    /// Recurring periods.
     Standing(RecurringWindow),
 }
 
-/// `[[dedicated]]`: a period, in local time, in which only jobs of dedicated queues run.
+/// `[[dedicated]]`: a period, in local time, in which only jobs of queues named `ded...` run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DedicatedConfig {
     /// The start.
@@ -343,21 +347,23 @@ pub struct DedicatedConfig {
 /// The limits on reservations by users who are neither operators nor managers (`resv_...` in
 /// `[server]`).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reserving {
-    /// The users who may reserve; `*` for all.
+pub struct ReservationLimits {
+    /// The users who may make reservations; `*` for all.
     pub users: Vec<TestUser>,
-    /// The most reservations per user. Each occurrence of a standing reservation counts.
+    /// The largest number of reservations per user. Each occurrence of a standing reservation
+    /// counts.
     pub number: u32,
     /// The longest duration of a reservation.
     pub duration: Span,
-    /// The largest fraction of all processors that a user may reserve at a time, 0 to 1.
+    /// The largest part of all processors, 0 to 1, that the reservations of one user may have at
+    /// any time.
     pub share: f64,
 }
 
-impl Default for Reserving {
-    fn default() -> Reserving {
+impl Default for ReservationLimits {
+    fn default() -> ReservationLimits {
         let users = TestUser::parse("*").into_iter().collect();
-        Reserving {
+        ReservationLimits {
             users,
             number: 10,
             duration: Span::seconds(24 * 3600),
@@ -366,7 +372,8 @@ impl Default for Reserving {
     }
 }
 
-/// An entry of `operators` or `managers`: `ann`, `ann@head`, `*@head`, `*`.
+/// A pattern for users in `operators`, `managers` or `resv_users`: `ann`, `ann@head`, `*@head`,
+/// `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestUser {
     user: String,
@@ -374,7 +381,7 @@ pub struct TestUser {
 }
 
 impl TestUser {
-    /// Reads an entry; None for invalid text.
+    /// Reads a pattern; None for invalid text.
     pub fn parse(text: &str) -> Option<TestUser> {
         let is_name = |name: &str| {
             !name.is_empty() && !name.contains(|c: char| c == '@' || c == ',' || c.is_whitespace())
@@ -390,12 +397,12 @@ impl TestUser {
         })
     }
 
-    /// The account name; None for any account.
+    /// The user name; None if the pattern matches every user name.
     pub fn account(&self) -> Option<&str> {
         Some(self.user.as_str()).filter(|user| *user != "*")
     }
 
-    /// Whether the entry matches `user` at `host`. An entry without a host matches any host.
+    /// Whether the pattern matches `user` at `host`. A pattern without a host matches any host.
     pub fn is(&self, user: &str, host: &str) -> bool {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
         fits(&self.user, user)
@@ -406,7 +413,7 @@ impl TestUser {
     }
 }
 
-/// The entry as written in the file.
+/// The pattern as written in the file.
 impl fmt::Display for TestUser {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.host {
@@ -417,10 +424,10 @@ impl fmt::Display for TestUser {
 }
 
 impl Config {
-    /// A configuration without a file: the settings of a preset.
+    /// The settings of a preset, without a file.
     pub fn with_preset(preset: Preset) -> Config {
         Config {
-            launch: LaunchConfig::of(preset),
+            launch: LaunchConfig::of_preset(preset),
             preset,
             cycle: CycleConfig {
                 poll_interval: preset.poll_interval(),
@@ -436,7 +443,7 @@ impl Config {
         Config::with_preset(self.preset)
     }
 
-    /// PBS's resources and the site's.
+    /// PBS's resources and the resources that the site defines.
     pub fn resources(&self) -> Resources {
         let mut all = Resources::builtin();
         for (name, definition) in &self.resources {
@@ -445,7 +452,8 @@ impl Config {
         all
     }
 
-    /// The configuration without comments of queues and without attributes that have no effect.
+    /// The configuration without the comments of queues and the server, and without other qmgr
+    /// attributes that are only displayed.
     pub fn without_comments(&self) -> Config {
         let queues = self.queues.iter().map(|queue| Queue {
             comment: None,
@@ -458,7 +466,7 @@ impl Config {
         }
     }
 
-    /// The responses to failed attempts and to preemption.
+    /// The responses to failed attempts, to jobs that exceed their limits and to preemption.
     pub fn rules(&self) -> FailureRules {
         FailureRules {
             boost: self.policy.preemption.boost,
@@ -466,8 +474,8 @@ impl Config {
         }
     }
 
-    /// The scheduling policy, with settings that combine several sections. Exemptions of a quality
-    /// of service come after all other limits (M27).
+    /// The scheduling policy, including settings that depend on several sections. Exemptions that
+    /// qualities of service grant are listed after all limits (M27).
     pub fn effective_policy(&self) -> Policy {
         let Policy {
             qualities,
@@ -487,14 +495,14 @@ impl Config {
         }
     }
 
-    /// The administrators' message to users who list jobs.
+    /// The server's comment: a message of the administrators to all users.
     pub fn comment(&self) -> Option<&String> {
         self.kept
             .get(&(QmgrObject::Server, AttributeKey::plain("comment")))
     }
 
-    /// The queues in the order given, always including the default queue. The server's resource
-    /// settings apply to what a queue does not set.
+    /// The queues in the order of the file, always including the default queue. A queue that lacks
+    /// a resource setting gets the server's setting.
     pub fn queues(&self) -> Vec<Queue> {
         let mut queues = self.configured_queues();
         let server = &self.server;
@@ -506,7 +514,8 @@ impl Config {
         queues
     }
 
-    /// The queues with their own settings only.
+    /// The queues as configured, without the server's resource settings, always including the
+    /// default queue.
     pub fn configured_queues(&self) -> Vec<Queue> {
         let mut queues = self.queues.clone();
         if !queues
@@ -519,8 +528,8 @@ impl Config {
     }
 }
 
-fn add_missing(list: &mut ResourceList, below: &ResourceList) {
-    for (name, value) in below {
+fn add_missing(list: &mut ResourceList, defaults: &ResourceList) {
+    for (name, value) in defaults {
         list.entry(name.clone()).or_insert_with(|| value.clone());
     }
 }

@@ -1,6 +1,6 @@
-//! The overrides that `qmgr` makes over `lanai.toml`: objects created and deleted, attributes set
-//! and unset, in PBS's syntax. They are reapplied whenever the file is read. An override that no
-//! longer fits the file is kept, ignored and reported.
+//! The overrides by which `qmgr` changes the settings of `lanai.toml`: objects created and deleted,
+//! attributes set and unset, in PBS's syntax. All overrides are applied again whenever the file is
+//! read. An override that no longer fits the file is kept, but ignored and reported.
 
 pub mod attributes;
 
@@ -20,21 +20,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The object of a `qmgr` command. Overrides apply in this order, as queues refer to resources.
+/// The object of a `qmgr` command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QmgrObject {
-    /// A resource by name.
+    /// The resource with this name.
     Resource(String),
     /// The server.
     Server,
-    /// The only scheduler.
+    /// The scheduler; there is only one.
     Sched,
-    /// A queue by name.
+    /// The queue with this name.
     Queue(String),
-    /// A node by name.
+    /// The node with this name.
     Node(String),
-    /// A hook by name.
+    /// The hook with this name.
     Hook(String),
 }
 
@@ -63,19 +63,20 @@ impl QmgrObject {
     }
 }
 
-/// `queue gpu`, `server`.
+/// Displays the object, such as `queue gpu` or `server`.
 impl fmt::Display for QmgrObject {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(format!("{} {}", self.kind(), self.name()).trim_end())
     }
 }
 
-/// An attribute, or one resource of it: `enabled`, `resources_max.walltime`.
+/// An attribute, such as `enabled`, or one resource of an attribute, such as
+/// `resources_max.walltime`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AttributeKey {
     /// The attribute.
     pub attribute: String,
-    /// The resource.
+    /// The resource; None for the attribute as a whole.
     pub resource: Option<String>,
 }
 
@@ -102,12 +103,12 @@ impl fmt::Display for AttributeKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Existence {
-    /// The file, or a built-in default.
+    /// The file defines the object, or the object exists by default.
     #[default]
     Filed,
-    /// Created with qmgr: a section of this name in the file is ignored.
+    /// qmgr created the object. A section of this name in the file is ignored.
     Created,
-    /// Deleted with qmgr.
+    /// qmgr deleted the object.
     Deleted,
 }
 
@@ -143,7 +144,7 @@ impl QmgrOverrides {
             .is_some_and(|change| change.values.contains_key(key))
     }
 
-    /// Whether qmgr set or unset an attribute, or any resource of it. Ignores case.
+    /// Whether qmgr set or unset an attribute, or any resource of the attribute. Ignores case.
     pub fn sets_attribute(&self, target: &QmgrObject, attribute: &str) -> bool {
         let is_meant = |key: &AttributeKey| key.attribute.eq_ignore_ascii_case(attribute);
         self.of(target)
@@ -164,7 +165,7 @@ impl QmgrOverrides {
     }
 }
 
-/// Serializes the values as pairs, since JSON keys must be texts.
+/// Serializes the values as a list of pairs, because the keys of a JSON object must be strings.
 mod pairs {
     use crate::config::overrides::AttributeKey;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

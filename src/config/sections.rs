@@ -1,4 +1,4 @@
-//! The sections of `lanai.toml`, one table of keys each, and the reader of the whole file.
+//! The sections of `lanai.toml`, with a table of keys for each, and the reader of the whole file.
 
 mod account;
 mod backfill;
@@ -55,16 +55,16 @@ pub static ONCE: [&Table<Config>; 9] = [
 
 /// A section and its keys, for the manual and the example file.
 pub struct Listed {
-    /// The name: `order.weights`.
+    /// The name, such as `order.weights`.
     pub name: &'static str,
-    /// Whether the section may occur several times: `[[queue]]`.
+    /// Whether the section may occur several times, such as `[[queue]]`.
     pub is_many: bool,
     /// The keys, in order.
     pub keys: Vec<&'static Entry>,
 }
 
 impl Listed {
-    /// The title: `[server]`, `[[queue]]`.
+    /// The title, such as `[server]` or `[[queue]]`.
     pub fn title(&self) -> String {
         if self.is_many {
             format!("[[{}]]", self.name)
@@ -84,38 +84,38 @@ impl Listed {
 pub fn listed() -> Vec<Listed> {
     let mut all = Vec::new();
     for table in [&server::SERVER, &launch::LAUNCH, &cycle::CYCLE] {
-        list(table, false, &mut all);
+        add_section(table, false, &mut all);
     }
     for table in [&order::ORDER, &backfill::BACKFILL, &placement::PLACEMENT] {
-        list(table, false, &mut all);
+        add_section(table, false, &mut all);
     }
-    list(&preemption::PREEMPTION, false, &mut all);
-    list(&fairshare::FAIR_SHARE, false, &mut all);
-    list(&ACCOUNT, true, &mut all);
-    list(&QOS, true, &mut all);
-    list(&usage::USAGE, false, &mut all);
-    list(&QUEUE, true, &mut all);
-    list(&LIMIT, true, &mut all);
-    list(&RESOURCE, true, &mut all);
-    list(&NODE, true, &mut all);
-    list(&RESERVATION, true, &mut all);
-    list(&HOOK, true, &mut all);
-    list(&DEDICATED, true, &mut all);
-    list(&PRIME_TIME, false, &mut all);
+    add_section(&preemption::PREEMPTION, false, &mut all);
+    add_section(&fairshare::FAIR_SHARE, false, &mut all);
+    add_section(&ACCOUNT, true, &mut all);
+    add_section(&QOS, true, &mut all);
+    add_section(&usage::USAGE, false, &mut all);
+    add_section(&QUEUE, true, &mut all);
+    add_section(&LIMIT, true, &mut all);
+    add_section(&RESOURCE, true, &mut all);
+    add_section(&NODE, true, &mut all);
+    add_section(&RESERVATION, true, &mut all);
+    add_section(&HOOK, true, &mut all);
+    add_section(&DEDICATED, true, &mut all);
+    add_section(&PRIME_TIME, false, &mut all);
     all
 }
 
-/// Adds a section and its nested tables.
-fn list<T>(table: &'static Table<T>, is_many: bool, all: &mut Vec<Listed>) {
+/// Adds a section and its nested tables to `all`.
+fn add_section<T>(table: &'static Table<T>, is_many: bool, all: &mut Vec<Listed>) {
     all.push(Listed {
         name: table.name,
         is_many,
         keys: table.keys.iter().map(|row| row.entry()).collect(),
     });
     for nested in table.keys.iter().filter_map(|row| row.nested()) {
-        list(nested, false, all);
+        add_section(nested, false, all);
         if nested.name == "order.components.target" {
-            list(&components::GOAL, false, all);
+            add_section(&components::GOAL, false, all);
         }
     }
 }
@@ -133,7 +133,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     let root = Section::root(text, table.get_ref());
     let sections = listed().into_iter().map(|section| section.name);
     let top = sections.filter(|name| !name.contains('.'));
-    root.only(&top.chain(["preset"]).collect::<Vec<_>>())?;
+    root.refuse_unknown(&top.chain(["preset"]).collect::<Vec<_>>())?;
     let presets = OneOf(Preset::ALL);
     let preset = root.read("preset", &presets.wanted(), |value| presets.read(value))?;
     let mut config = Config::with_preset(preset.unwrap_or_default());
@@ -166,7 +166,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Reads `[[resource]]`, which other sections depend on.
+/// Reads the `[[resource]]` sections, first because other sections may use the defined resources.
 fn read_resources(config: &mut Config, root: &Section) -> Result<(), ConfigError> {
     for row in RESOURCE.read_each(root, &Resources::builtin(), resource::blank)? {
         config.pools.extend(row.pool());
@@ -176,7 +176,7 @@ fn read_resources(config: &mut Config, root: &Section) -> Result<(), ConfigError
     Ok(())
 }
 
-/// Reads the sections that may occur several times.
+/// Reads `[primetime]` and the sections that may occur several times, except `[[resource]]`.
 fn read_objects(
     config: &mut Config,
     root: &Section,

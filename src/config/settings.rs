@@ -1,5 +1,5 @@
-//! The settings in effect: every key with its value and origin. Written as a `lanai.toml`, they
-//! have the same meaning under any preset.
+//! The settings in effect: every key with its value and origin. Written as a `lanai.toml`, the
+//! settings have the same meaning under any preset.
 
 mod objects;
 
@@ -19,7 +19,7 @@ use toml::de::{DeTable, DeValue};
 pub enum SettingOrigin {
     /// The preset, or the common default.
     Preset,
-    /// The file, at this line, from 1.
+    /// This line of the file, counted from 1.
     Line(usize),
     /// `qmgr`, which overrides the file.
     Qmgr,
@@ -30,7 +30,8 @@ pub enum SettingOrigin {
 pub struct KeySetting {
     /// The section name, such as `order.weights`; empty for keys before the first section.
     pub section: &'static str,
-    /// The name of the object in a section that may occur several times; for a limit its number.
+    /// The name of the object in a section that may occur several times; None in a section that
+    /// occurs once. Limits and dedicated times have numbers instead of names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The key, such as `wait_time`.
@@ -42,7 +43,7 @@ pub struct KeySetting {
 }
 
 impl KeySetting {
-    /// The full name of the key: `[order] by`, `[[queue]] gpu enabled`.
+    /// The full name of the key, such as `[order] by` or `[[queue]] gpu enabled`.
     pub fn title(&self) -> String {
         match &self.name {
             Some(name) => format!("[[{}]] {name} {}", self.section, self.key),
@@ -51,7 +52,7 @@ impl KeySetting {
     }
 }
 
-/// All settings of a configuration that was read from `text` and then overridden.
+/// All settings of `config`, which is the file with this `text`, changed by these `overrides`.
 pub fn effective(config: &Config, text: &str, overrides: &QmgrOverrides) -> Vec<KeySetting> {
     let table = DeTable::parse(text).ok();
     let source = Source {
@@ -77,7 +78,7 @@ pub fn effective(config: &Config, text: &str, overrides: &QmgrOverrides) -> Vec<
     all
 }
 
-/// The possible origins of a value: the file and the qmgr overrides.
+/// The file and the qmgr overrides, in which the origin of a value is looked up.
 struct Source<'s> {
     root: Option<&'s DeTable<'s>>,
     text: &'s str,
@@ -85,11 +86,11 @@ struct Source<'s> {
 }
 
 impl Source<'_> {
-    /// Adds the settings of a section that occurs once, and of its nested tables.
-    fn collect<T>(&self, table: &Table<T>, of: &mut T, all: &mut Vec<KeySetting>) {
+    /// Adds the settings of a section that occurs once, and of its nested tables, to `all`.
+    fn collect<T>(&self, table: &Table<T>, object: &mut T, all: &mut Vec<KeySetting>) {
         let value = |row: &&'static dyn KeyRow<T>| {
             let entry = row.entry();
-            let value = row.value(of);
+            let value = row.value(object);
             if row.nested().is_some() && value.is_none() {
                 return None;
             }
@@ -108,8 +109,8 @@ impl Source<'_> {
         };
         all.extend(table.keys.iter().filter_map(value));
         for row in table.keys {
-            if let (Some(nested), None) = (row.nested(), row.value(of)) {
-                self.collect(nested, of, all);
+            if let (Some(nested), None) = (row.nested(), row.value(object)) {
+                self.collect(nested, object, all);
             }
         }
     }
@@ -129,7 +130,7 @@ impl Source<'_> {
         line.map_or(SettingOrigin::Preset, SettingOrigin::Line)
     }
 
-    /// The line that sets a key, from 1; None if none does.
+    /// The line that sets a key, counted from 1; None if no line sets the key.
     fn line(&self, table: &DeTable, section: &str, key: &str) -> Option<usize> {
         let mut table = table;
         for name in section.split('.').filter(|name| !name.is_empty()) {
@@ -143,7 +144,7 @@ impl Source<'_> {
         Some(1 + before.filter(|byte| **byte == b'\n').count())
     }
 
-    /// The sections of a name that may occur several times.
+    /// All sections with this name, for a section that may occur several times.
     fn tables(&self, section: &str) -> Vec<&DeTable<'_>> {
         let array = self
             .root
@@ -155,20 +156,20 @@ impl Source<'_> {
     }
 }
 
-/// Displays the settings as a `lanai.toml`, with a comment on the origin of each.
+/// Displays the settings as a `lanai.toml`, with the origin of each setting in a comment.
 pub struct Written<'s>(pub &'s [KeySetting]);
 
 impl fmt::Display for Written<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let lines: Vec<String> = self.0.iter().map(line).collect();
+        let lines: Vec<String> = self.0.iter().map(setting_line).collect();
         let widths = lines.iter().map(|line| line.chars().count());
         let width = widths.filter(|width| *width <= WIDEST).max().unwrap_or(0);
         let (mut section, mut mark) = (("", None), "");
         for (setting, line) in self.0.iter().zip(&lines) {
             if (setting.section, setting.name.as_deref()) != section {
                 section = (setting.section, setting.name.as_deref());
-                // The defaults are comments: a file that lists a quality of service allows only
-                // those that it lists.
+                // Default qualities of service are written as comments: if a file defines any
+                // quality of service, jobs may request only the defined ones.
                 let is_default =
                     setting.section == "qos" && setting.origin == SettingOrigin::Preset;
                 mark = if is_default { "# " } else { "" };
@@ -189,7 +190,7 @@ impl fmt::Display for Written<'_> {
     }
 }
 
-fn line(setting: &KeySetting) -> String {
+fn setting_line(setting: &KeySetting) -> String {
     match &setting.value {
         Some(value) => format!("{} = {value}", setting.key),
         None => format!("# {} is not set", setting.key),

@@ -27,7 +27,7 @@ fn an_empty_file_gives_the_defaults() {
 }
 
 #[test]
-fn every_key_is_read() {
+fn the_settings_of_several_sections_are_read() {
     let config = Config::parse(
         r#"
         [server]

@@ -9,9 +9,9 @@ use crate::model::policy::{Preset, PriorityOrder, UserPriority};
 use crate::model::queue::Queue;
 use std::collections::BTreeSet;
 
-/// The smallest safe difference between queue priorities. In IT4I's formula fair share can equal
-/// one step of queue priority, and waiting time adds to it.
-const NEAREST: i32 = 2;
+/// The smallest difference, except 0, between two queue priorities without a warning. In IT4I's
+/// formula the fair-share term can equal a difference of 1, and the waiting time is added.
+const SMALLEST_DIFFERENCE: i32 = 2;
 
 /// Returns one sentence per warning. `settings` are those of `config`.
 pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
@@ -30,7 +30,7 @@ pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     all
 }
 
-/// Queue priorities that have no effect.
+/// One sentence for each queue priority that has no effect.
 fn unused_priorities(config: &Config) -> Vec<String> {
     let policy = config.effective_policy();
     let is_unused = |queue: &Queue| queue.priority != 0 && !policy.uses_queue_priority(&queue.name);
@@ -42,7 +42,8 @@ fn unused_priorities(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// Settings of the file that have no effect. Lists only the first key of a section for each cause.
+/// One sentence for each setting of the file that has no effect. If several keys of a section have
+/// no effect for the same reason, only the first one is reported.
 fn ineffective(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     let preset = Config::with_preset(config.preset);
     let preset = effective(&preset, "", &QmgrOverrides::default());
@@ -54,8 +55,8 @@ fn ineffective(config: &Config, settings: &[KeySetting]) -> Vec<String> {
         if setting.value.is_some() && setting.value == preset.value {
             return None;
         }
-        let need =
-            need(config, setting).filter(|need| reported.insert((setting.section, *need)))?;
+        let need = unmet_requirement(config, setting)
+            .filter(|need| reported.insert((setting.section, *need)))?;
         let (key, section) = (&setting.key, setting.section);
         Some(format!(
             "line {line}: `{key}` in [{section}] has no effect without {need}"
@@ -64,8 +65,8 @@ fn ineffective(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     settings.iter().zip(&preset).filter_map(sentence).collect()
 }
 
-/// The missing setting that another one requires; None if it is in effect.
-fn need(config: &Config, setting: &KeySetting) -> Option<&'static str> {
+/// The missing setting without which `setting` has no effect; None if `setting` has an effect.
+fn unmet_requirement(config: &Config, setting: &KeySetting) -> Option<&'static str> {
     let (rule, decay) = (&config.policy.precedence, config.policy.usage.decay);
     let (missing, need) = match (setting.section, &*setting.key) {
         ("order", "formula") => (
@@ -101,17 +102,19 @@ fn need(config: &Config, setting: &KeySetting) -> Option<&'static str> {
     missing.then_some(need)
 }
 
-/// Queues with priorities so close that a job of the lower queue can come first (I2b).
+/// One sentence for each pair of queues with priorities so close that a job of the queue with the
+/// lower priority can come first (I2b).
 fn near_queues(mut queues: Vec<Queue>, is_it4i: bool) -> Vec<String> {
     queues.sort_by(|one, other| (one.priority, &one.name).cmp(&(other.priority, &other.name)));
-    let is_near =
-        |low: &Queue, high: &Queue| (1..NEAREST).contains(&(high.priority - low.priority));
+    let is_near = |low: &Queue, high: &Queue| {
+        (1..SMALLEST_DIFFERENCE).contains(&(high.priority - low.priority))
+    };
     let warning = |pair: &[Queue]| {
         let [low, high] = pair else { return None };
         let difference = if is_it4i {
-            "2"
+            "at least 2"
         } else {
-            "more than the rest of the formula can add"
+            "more than the other terms of the formula can add"
         };
         is_near(low, high).then(|| {
             format!(
@@ -151,7 +154,7 @@ mod tests {
                 .starts_with("queues `low` (priority 100) and `high` (priority 101) are so close"),
             "{warned:?}"
         );
-        assert!(warned[0].contains("differ by 2, or"), "{warned:?}");
+        assert!(warned[0].contains("differ by at least 2, or"), "{warned:?}");
         assert!(warnings_of("preset = \"it4i\"\norder = { lexicographic = true }").is_empty());
         let unused = warnings_of("preset = \"it4i\"\norder = { formula = \"fairshare\" }");
         assert!(
@@ -162,7 +165,7 @@ mod tests {
             "preset = \"it4i\"\norder = { formula = \"queue_priority + eligible_time\" }",
         );
         assert!(
-            other[0].contains("differ by more than the rest of the formula can add"),
+            other[0].contains("differ by more than the other terms of the formula can add"),
             "{other:?}"
         );
         assert!(warnings_of("preset = \"hybrid\"").is_empty());
@@ -201,7 +204,7 @@ mod tests {
             "line 2: `formula` in [order] has no effect without [order] by = \"formula\"";
         assert_eq!(warnings_of("[order]\nformula = \"ncpus\"\n"), [expected]);
         assert!(warnings_of("[order]\nby = \"formula\"\nformula = \"ncpus\"\n").is_empty());
-        for (text, idle) in [
+        for (text, key) in [
             (
                 "preset = \"it4i\"\n[order.weights]\nqos = 1\nqueue = 2\n",
                 "qos",
@@ -219,7 +222,7 @@ mod tests {
         ] {
             let found = warnings_of(text);
             assert!(
-                matches!(&found[..], [one] if one.contains(&format!(": `{idle}` in [")) ),
+                matches!(&found[..], [one] if one.contains(&format!(": `{key}` in [")) ),
                 "{text}: {found:?}"
             );
         }

@@ -1,8 +1,8 @@
-//! Resource amounts of the scheduler: small arrays of integers, one element for each resource.
+//! Resource amounts in the scheduler: small arrays of integers, with one element for each resource.
 
 use crate::model::resource::{ResourceType, ResourceValue, Resources};
 
-/// Amounts by the resource's index in a [`Catalog`]: bytes, milliseconds or plain numbers;
+/// Amounts, indexed like the resources of a [`Catalog`]: bytes, milliseconds or plain numbers;
 /// thousandths for fractional resources.
 pub type Amounts = Box<[i64]>;
 
@@ -17,7 +17,7 @@ pub fn add(amounts: &mut [i64], more: &[i64]) {
     }
 }
 
-/// Adds `more` to `amounts` `times` times.
+/// Adds `more`, multiplied by `times`, to `amounts`.
 pub fn add_times(amounts: &mut [i64], more: &[i64], times: u64) {
     let times = i64::try_from(times).unwrap_or(i64::MAX);
     for (amount, more) in amounts.iter_mut().zip(more) {
@@ -41,11 +41,12 @@ pub fn subtract(amounts: &mut [i64], less: &[i64]) {
     }
 }
 
-/// The interned names of the consumable resources: first those of nodes, then the system-wide ones.
-/// An array of a node has elements for the former only, an array of a job for all.
+/// The interned names of the consumable resources: first node resources, then system-wide
+/// resources. The amounts of a node have elements for node resources only, the amounts of a job for
+/// all resources.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    /// Sorted within each of the two groups.
+    /// The consumable resources, sorted within each of the two groups.
     names: Vec<String>,
     kinds: Vec<ResourceType>,
     /// The number of node resources.
@@ -55,7 +56,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The consumables of `resources`, in the same order.
+    /// The consumables of `resources`: node resources, then system-wide resources.
     pub fn new(resources: &Resources) -> Catalog {
         let of_nodes = resources.consumables();
         let (count, pooled) = (of_nodes.len(), resources.pooled());
@@ -106,7 +107,7 @@ impl Catalog {
             .or_else(|| position(pooled, name).map(|place| self.of_nodes + place))
     }
 
-    /// The index of a node consumable; None also for a system-wide one.
+    /// The index of a consumable of nodes; None for any other resource.
     pub fn index_on_node(&self, name: &str) -> Option<usize> {
         self.index(name).filter(|index| *index < self.of_nodes)
     }
@@ -116,15 +117,15 @@ impl Catalog {
         &self.names
     }
 
-    /// The value of an amount of the resource with this index, as in a job's share: sizes in
-    /// kilobytes.
+    /// An amount of the resource with this index as a typed value, as in the share of a job; sizes
+    /// are in kilobytes.
     pub fn value(&self, index: usize, amount: i64) -> ResourceValue {
         ResourceValue::of_amount(self.kinds[index], amount)
     }
 }
 
 impl Catalog {
-    /// An amount of the resource with this index as a number: bytes, seconds, plain numbers.
+    /// An amount of the resource with this index as a number: bytes, seconds or plain numbers.
     pub fn number(&self, index: usize, amount: i64) -> f64 {
         match self.kinds[index] {
             ResourceType::Float | ResourceType::Time => amount as f64 / 1000.0,

@@ -1,4 +1,4 @@
-//! Answers to questions: why a job waits, when jobs start, what is free, which limits apply.
+//! Reports: why a job waits, when jobs start, which resources are free, and which limits apply.
 
 pub mod fair_share_status;
 pub mod forecast;

@@ -1,4 +1,5 @@
-//! Fair share: entitlement and usage of accounts and users, and pools below their fair share.
+//! Fair share: entitlement and usage of accounts and users, and starvation preemption for jobs and
+//! pools (accounts, in the sense of YTsaurus) below their fair share.
 
 pub(in crate::sched) mod factor;
 pub mod starvation;

@@ -5,7 +5,7 @@
 //! assert_eq!(fixture.starts(), "1 on n1,n1,n2");
 //! ```
 //!
-//! Invalid text panics: that is an error of the test.
+//! An invalid description panics, because it is an error in the test.
 
 use crate::model::account::{Account, Shares};
 use crate::model::job::array::{Elements, Indices, SubjobState};
@@ -36,12 +36,12 @@ use crate::sched::view::snapshot::{ClassId, ClusterState, JobOwner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A state, with the policy and the time of a cycle.
+/// A snapshot of a cluster with the policy and the time of a cycle.
 #[derive(Clone, Debug)]
 pub struct TestCluster {
     /// The snapshot.
     pub state: ClusterState,
-    /// First come, first served with EASY backfill, unless changed.
+    /// The policy: first come, first served with EASY backfill, unless changed.
     pub policy: Policy,
     /// The time of the cycle: 0, unless changed.
     pub now: Time,
@@ -52,8 +52,9 @@ pub struct TestCluster {
     user: String,
 }
 
-/// PBS's resources and five of a site: `lic` is consumable, `big` is Boolean, `color` is text,
-/// `speed` is a number that is only compared, and `site_lic` is consumable and system-wide.
+/// The resources of PBS and five custom resources: `lic` is consumable, `big` is Boolean, `color`
+/// is text, `speed` is a number that is only compared, and `site_lic` is consumable and
+/// system-wide.
 pub fn resources() -> Resources {
     let mut resources = Resources::builtin();
     let custom = [
@@ -94,13 +95,13 @@ pub fn assert_score_is_sum(priority: &PriorityScore) {
     assert!((sum - priority.score).abs() < 1e-9, "{priority:?}");
 }
 
-/// Nodes `n1`, `n2`, ... each on its own host: `"4 x ncpus=8:mem=32gb, 1 x ncpus=64"`; and a queue
-/// `workq`.
+/// A cluster with a queue `workq` and nodes `n1`, `n2`, ..., each on its own host. `text` describes
+/// the nodes: `"4 x ncpus=8:mem=32gb, 1 x ncpus=64"`.
 pub fn cluster(text: &str) -> TestCluster {
     let resources = resources();
     let mut state = ClusterState::new(&resources);
     state.set_queue(&queue("workq", true));
-    // Submission order, so that tests depend only on the later stages.
+    // The jobs start in order of submission, so that priorities do not affect the tests.
     let policy = Policy {
         precedence: Precedence::fcfs(),
         ..Policy::default()
@@ -153,7 +154,7 @@ impl TestCluster {
         self
     }
 
-    /// Replaces a node; processes outside the queue use these GPUs.
+    /// Replaces a node on which processes outside the queue use these GPUs.
     pub fn used_outside(mut self, name: &str, available: &str, gpus: &[u16]) -> TestCluster {
         let facts = NodeFacts {
             gpus_outside: gpus.to_vec(),
@@ -185,7 +186,8 @@ impl TestCluster {
         self
     }
 
-    /// Replaces a node with measured use: `"ncpus=5:mem=1gb"`, or nothing.
+    /// Replaces a node and sets its load in thousandths and its measured use: `"ncpus=5:mem=1gb"`
+    /// or an empty string.
     pub fn measured(mut self, name: &str, available: &str, used: &str, load: u32) -> TestCluster {
         let words = used.split(':').filter(|word| !word.is_empty());
         let utilized = words.map(|word| resource(&self.resources, word)).collect();
@@ -198,7 +200,7 @@ impl TestCluster {
         self
     }
 
-    /// Sets the owner of the jobs that follow.
+    /// Sets the owner of the jobs that are added later.
     pub fn owned(mut self, user: &str) -> TestCluster {
         self.user = user.to_string();
         self
@@ -218,8 +220,8 @@ impl TestCluster {
         self
     }
 
-    /// Adds a running job with its chunks on these nodes (`"n1,n1,n2"`). Its walltime ends at this
-    /// second.
+    /// Adds a running job with its chunks on these nodes (`"n1,n1,n2"`). The walltime of the job
+    /// ends at second `until`.
     pub fn running(mut self, id: u64, text: &str, nodes: &str, until: i64) -> TestCluster {
         let job = self.job(id, text);
         let chunks = job
@@ -253,7 +255,8 @@ impl TestCluster {
         self
     }
 
-    /// Sets the preemption facts of a running job: start time in seconds, priority, and others.
+    /// Sets the facts that preemption uses of a running job: the start time in seconds, the
+    /// priority, and everything that `also` changes.
     pub fn candidate(
         mut self,
         id: JobId,
@@ -274,8 +277,8 @@ impl TestCluster {
         self
     }
 
-    /// Adds a suspended job that ran on these nodes from second 0 to `since`, has released its
-    /// CPUs, and waits to resume.
+    /// Adds a suspended job that ran on these nodes from second 0 to second `since`, has released
+    /// its CPUs, and waits to resume.
     pub fn suspended(
         mut self,
         id: u64,
@@ -336,7 +339,8 @@ impl TestCluster {
         self
     }
 
-    /// The jobs that a cycle resumes: `"1 on n1 with 0,1 until 60"`, in seconds.
+    /// The jobs that a cycle resumes, with nodes, CPU numbers, and end in seconds:
+    /// `"1 on n1 with 0,1 until 60"`.
     pub fn resumes(&self) -> String {
         let resumes = self.plan().resumes.into_iter().map(|resume| {
             let nodes: Vec<&str> = resume
@@ -378,7 +382,7 @@ impl TestCluster {
         self.state.enqueue(job);
     }
 
-    /// Sets the time, in seconds.
+    /// Sets the time of the cycle, in seconds.
     pub fn at(mut self, seconds: i64) -> TestCluster {
         self.now = Time(seconds * 1000);
         self
@@ -390,14 +394,15 @@ impl TestCluster {
         self
     }
 
-    /// Runs a cycle, and audits its plan.
+    /// Runs a cycle and checks that its plan is consistent.
     pub fn plan(&self) -> Plan {
         let plan = cycle::run(&self.state, &self.policy, self.now);
         assert_eq!(plan.audit(&self.state), Ok(()));
         plan
     }
 
-    /// The nodes of a forced start, or why it is impossible.
+    /// The nodes of a forced start (`qrun`), or why the start is impossible. `on` limits the nodes,
+    /// unless it is empty.
     pub fn forced(&self, id: u64, text: &str, on: &[&str]) -> Result<String, String> {
         let names: BTreeSet<String> = on.iter().map(ToString::to_string).collect();
         let on = Some(&names).filter(|names| !names.is_empty());
@@ -413,7 +418,7 @@ impl TestCluster {
         start.map(nodes).map_err(|why| why.to_string())
     }
 
-    /// Stores a plan's planned starts, and carries out its starts.
+    /// Stores the planned starts of a plan, and carries out its starts and resumed jobs.
     pub fn apply(&mut self, plan: &Plan) {
         self.state.take_over(plan);
         for resume in &plan.resumes {
@@ -437,7 +442,7 @@ impl TestCluster {
         }
     }
 
-    /// The starts of a cycle: `"1 on n1,n1; 3 on n2"`.
+    /// The jobs that a cycle starts: `"1 on n1,n1; 3 on n2"`.
     pub fn starts(&self) -> String {
         let plan = self.plan();
         let starts = plan.starts.iter().map(|start| {
@@ -451,7 +456,7 @@ impl TestCluster {
         starts.collect::<Vec<_>>().join("; ")
     }
 
-    /// The planned starts of a cycle: `"2 at 3600 on n1,n2"`, in seconds.
+    /// The planned starts of a cycle, with times in seconds: `"2 at 3600 on n1,n2"`.
     pub fn booked(&self) -> String {
         let plan = self.plan();
         let bookings = plan.bookings.iter().map(|b| {
@@ -465,13 +470,14 @@ impl TestCluster {
         bookings.collect::<Vec<_>>().join("; ")
     }
 
-    /// Why this job waits after a cycle; None if its class has no verdict.
+    /// Why this job waits after a cycle; None if its class (the set of jobs that are
+    /// interchangeable with it) has no verdict.
     pub fn reason(&self, id: u64) -> Option<Reason> {
         let class = self.classes.get(&id)?;
         self.plan().verdict(self.state.class(*class)?).cloned()
     }
 
-    /// The reason as text; empty without a reason.
+    /// The reason why this job waits after a cycle, as text; empty if its class has no verdict.
     pub fn why(&self, id: u64) -> String {
         self.reason(id)
             .map(|reason| reason.to_string())
@@ -614,7 +620,7 @@ fn resource(resources: &Resources, word: &str) -> (String, ResourceValue) {
     )
 }
 
-/// A node with these resources; CPUs and GPUs are numbered from 0.
+/// The report of a node with these resources; CPUs and GPUs are numbered from 0.
 fn facts(resources: &Resources, name: &str, host: &str, available: &str) -> NodeFacts {
     let available: ResourceList = available
         .split(':')
@@ -671,7 +677,7 @@ pub fn moment(seconds: i64) -> EventContext {
     }
 }
 
-/// An account with these shares, below `parent` or at the top.
+/// An account with these shares, below `parent` or at the top of the share tree.
 pub fn pool(name: &str, parent: Option<&str>, shares: f64) -> Account {
     let parent = parent.map(str::to_string);
     Account {

@@ -1,10 +1,10 @@
-//! Pure decisions: a function of state, policy and time that returns a plan.
+//! The scheduler: a pure function of state, policy and time that returns a plan.
 //!
-//! No clock, no files, no randomness, no order that depends on hashing: the same state gives the
-//! same plan in schedd, in the simulator and in every test.
+//! The scheduler uses no clock, no files, no randomness and no order that depends on hashing:
+//! the same state gives the same plan in schedd, in the simulator and in every test.
 //!
-//! Each directory imports only those above it in this list; `tests/repository/architecture.rs`
-//! enforces it.
+//! Each module imports only modules that this file lists above the module itself;
+//! `tests/repository/architecture.rs` enforces this rule.
 
 // Amounts of resources, as arrays of integers.
 pub(in crate::sched) mod amounts;
@@ -15,16 +15,16 @@ pub mod share_tree;
 // The input of a cycle, and the plan that it returns.
 pub mod view;
 
-// Entitlement, usage, and pools below their fair share.
+// Fair shares and usage of accounts, users and jobs, and starvation preemption.
 pub mod fairshare;
 
-// Which nodes a request gets.
+// Node selection for the request of a job.
 pub mod placement;
 
-// Which waiting job comes first.
+// The order of the waiting jobs.
 pub mod priority;
 
-// Planned starts, and what may start without delaying them.
+// Planned starts, and the jobs that may start without delaying a planned start.
 pub mod backfill;
 
 // One scheduling cycle, stage by stage.
@@ -33,6 +33,6 @@ pub mod cycle;
 // Why a job waits, and when it starts.
 pub mod explain;
 
-// Clusters and jobs for tests: `tests/all.rs` and `benches/cycle.rs` compile the file too.
+// Clusters and jobs for tests. `tests/all.rs` and `benches/cycle.rs` also compile `fixture.rs`.
 #[cfg(test)]
 pub mod fixture;

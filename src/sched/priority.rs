@@ -1,4 +1,4 @@
-//! The order of the waiting jobs: the priority of each, and the walk from the first to the last.
+//! The order of the waiting jobs: the priority of each job, and the iteration in that order.
 
 pub(in crate::sched) mod cache;
 pub mod calculator;

@@ -1,10 +1,11 @@
-//! The arithmetic of fair share: shares and usage of accounts and users, and their factors.
-//! Independent of jobs, nodes and queues.
+//! The arithmetic of fair share: shares, usage and fair-share factors of accounts and users. This
+//! module does not depend on jobs, nodes and queues.
 //!
-//! The input is a tree of accounts and users, a method, and the usage by member. The output is a
-//! [`ShareTable`] with a factor for each member, from 0 (far above its share) to 1 (no usage). The
-//! factor orders the queue and stops no job: a member far above its share still starts a job at
-//! once if no other job needs the resources (F19). [`usage`] decays the usage beforehand.
+//! The input is a tree of accounts and users, a method, and the usage of each member (a user under
+//! an account). The output is a [`ShareTable`] with a factor for each member, from 0 (usage far
+//! above the share) to 1 (no usage). The factor orders the queue and stops no job: a member far
+//! above its share still starts a job at once if no other job needs the resources (F19). [`usage`]
+//! decays the usage before it is compared with the shares.
 
 mod tree;
 
@@ -20,7 +21,7 @@ mod index;
 
 pub use index::{FairShareEntry, ShareIndex, TreeIndex};
 
-// The methods (X8).
+// The methods that compute factors (X8).
 pub mod linear;
 
 pub mod classic;
@@ -29,7 +30,7 @@ mod fair_tree;
 
 pub mod target;
 
-// When a member above its share returns to its share.
+// The time at which a member above its share returns to its share.
 mod balance;
 
 // The rows of the fair-share report.
@@ -37,7 +38,7 @@ mod entries;
 
 pub use entries::entries;
 
-// Fair shares of the present resources.
+// Fair shares of the resources of the cluster at the moment.
 pub mod water_filling;
 
 mod dominant;
@@ -49,7 +50,7 @@ mod outline;
 
 pub use outline::outline;
 
-// Usage by member, decayed.
+// The decayed usage of each member.
 pub mod usage;
 
 #[cfg(test)]

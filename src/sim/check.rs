@@ -1,6 +1,6 @@
 //! Runs a scenario to its end, and compares the result with its expectations.
 
-use super::expectation::comparison::Course;
+use super::expectation::comparison::ScenarioState;
 use super::expectation::{Difference, Expectation};
 use super::scenario::{PlannedSubmission, Scenario, ScenarioEvent};
 use super::schedule;
@@ -22,7 +22,7 @@ pub fn play(scenario: &Scenario) -> CheckReport {
     let mut play = Play::new(scenario);
     while play.step() {}
     play.check_before(None);
-    play.check_rest();
+    play.check_untimed();
     let schedule = schedule::table(&play.world, scenario.zero);
     CheckReport {
         differences: play.differences,
@@ -30,13 +30,15 @@ pub fn play(scenario: &Scenario) -> CheckReport {
     }
 }
 
+/// A scenario while it runs.
 struct Play<'a> {
     scenario: &'a Scenario,
     world: World,
-    /// The remaining submissions and events, the next one last.
+    /// The remaining submissions; the next submission is the last element.
     jobs: Vec<&'a (Span, PlannedSubmission)>,
+    /// The remaining events; the next event is the last element.
     events: Vec<&'a (Span, ScenarioEvent)>,
-    /// The remaining expectations with a time.
+    /// The remaining expectations with a time; the next expectation is the last element.
     timed: Vec<&'a Expectation>,
     /// The messages that refused submissions, by job number.
     refused: BTreeMap<u64, String>,
@@ -72,11 +74,13 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Advances to the next instant with an event. Returns false if there is none.
+    /// Advances to the next instant with an event. Returns false if the scenario has ended.
     fn step(&mut self) -> bool {
-        let Some(now) = self.next() else { return false };
+        let Some(now) = self.next_instant() else {
+            return false;
+        };
         self.check_before(Some(now));
-        self.world.reach(now);
+        self.world.advance_to(now);
         while let Some((_, event)) = self
             .events
             .pop_if(|(at, _)| self.scenario.zero + *at <= now)
@@ -86,18 +90,18 @@ impl<'a> Play<'a> {
         while let Some((_, planned)) = self.jobs.pop_if(|(at, _)| self.scenario.zero + *at <= now) {
             self.submit(planned);
         }
-        let decided = self.world.decide();
-        decided.is_ok() || self.fault(decided.err().unwrap_or_default())
+        let decided = self.world.run_scheduler();
+        decided.is_ok() || self.record_error(decided.err().unwrap_or_default())
     }
 
-    fn next(&self) -> Option<Time> {
+    fn next_instant(&self) -> Option<Time> {
         let zero = self.scenario.zero;
         let job = self.jobs.last().map(|(at, _)| zero + *at);
         let event = self.events.last().map(|(at, _)| zero + *at);
         let ahead = job.is_some() || event.is_some() || !self.timed.is_empty();
-        // Recurring reservations have infinitely many events, which count only while something
-        // else is left.
-        let own = if ahead || !self.world.is_over() {
+        // Recurring reservations have infinitely many events. These events alone do not prolong
+        // the scenario.
+        let own = if ahead || !self.world.all_finished() {
             self.world.next()
         } else {
             None
@@ -106,8 +110,8 @@ impl<'a> Play<'a> {
         next.filter(|next| *next <= zero + self.scenario.until)
     }
 
-    /// Records a plan that cannot be carried out, and ends the run.
-    fn fault(&mut self, why: String) -> bool {
+    /// Records an error of the scheduler. Returns false, which ends the scenario.
+    fn record_error(&mut self, why: String) -> bool {
         let what = "a plan that can be carried out".to_string();
         self.differences.push(Difference {
             line: 1,
@@ -120,7 +124,8 @@ impl<'a> Play<'a> {
 
     fn carry_out(&mut self, event: &ScenarioEvent) {
         let mut actions = event.actions.iter();
-        let result = actions.try_for_each(|deed| self.world.act(event.user.as_deref(), deed));
+        let result =
+            actions.try_for_each(|action| self.world.perform(event.user.as_deref(), action));
         let (expected, found) = match (&event.refused, result) {
             (None, Ok(())) => return,
             (Some(part), Err(why)) if why.contains(part.as_str()) => return,
@@ -148,7 +153,8 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Checks the expectations for times before this one; all with a time if None.
+    /// Checks the remaining expectations for times before `before`, or all remaining expectations
+    /// with a time if `before` is None.
     fn check_before(&mut self, before: Option<Time>) {
         let zero = self.scenario.zero;
         let is_past = |expectation: &mut &Expectation| {
@@ -156,20 +162,21 @@ impl<'a> Play<'a> {
             before.is_none_or(|before| at < before)
         };
         while let Some(expectation) = self.timed.pop_if(is_past) {
-            let found = expectation.differences(&self.course());
+            let found = expectation.differences(&self.state());
             self.differences.extend(found);
         }
     }
 
-    /// Checks the expectations without a time, and that the other submissions were accepted.
-    fn check_rest(&mut self) {
+    /// Checks the expectations without a time, and that no submission was refused unless an
+    /// expectation names the job.
+    fn check_untimed(&mut self) {
         for expectation in self
             .scenario
             .expectations
             .iter()
             .filter(|expectation| expectation.at.is_none())
         {
-            let found = expectation.differences(&self.course());
+            let found = expectation.differences(&self.state());
             self.differences.extend(found);
         }
         for (_, planned) in &self.scenario.jobs {
@@ -190,8 +197,8 @@ impl<'a> Play<'a> {
         self.differences.sort_by_key(|difference| difference.line);
     }
 
-    fn course(&self) -> Course<'_> {
-        Course {
+    fn state(&self) -> ScenarioState<'_> {
+        ScenarioState {
             world: &self.world,
             zero: self.scenario.zero,
             refused: &self.refused,

@@ -1,8 +1,8 @@
-//! A cluster with simulated time: jobs are submitted, the scheduler starts them, they end.
+//! A cluster with simulated time, for replays of traces.
 //!
 //! Time advances to the next instant with an event. At each instant jobs end first, then jobs are
-//! submitted, then one scheduling cycle runs; the jobs that it starts run from that instant. There
-//! is no event for an exceeded walltime: a job's run time is at most its estimate.
+//! submitted, then one scheduling cycle runs; the jobs that the cycle starts run from that instant
+//! on. No job exceeds its walltime, because the run time of a job is at most its estimate.
 
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -58,7 +58,8 @@ impl SimulatedCluster {
         self.waiting
     }
 
-    /// The time of the next event, submissions aside; None if there is none.
+    /// The time at which the next job ends, or of the next cycle that the scheduler requested; None
+    /// if neither is due.
     pub fn next(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((end, _))| *end);
         let next_cycle = if self.waiting > 0 {
@@ -70,7 +71,7 @@ impl SimulatedCluster {
     }
 
     /// Advances time to `now`, and ends the jobs that finish by then.
-    pub fn reach(&mut self, now: Time) {
+    pub fn advance_to(&mut self, now: Time) {
         self.now = now;
         while let Some(Reverse((_, job))) = self
             .ends
@@ -91,16 +92,15 @@ impl SimulatedCluster {
         }
     }
 
-    /// Submits a job. Job numbers are queue ranks: among jobs of equal priority the lower number
-    /// starts first.
+    /// Submits a job. Among jobs of equal priority, the job with the lower number comes first.
     pub fn submit(&mut self, job: JobId, class: &ClassKey) {
         self.state.enqueue_as(job, job.number, class, self.now);
         self.waiting += 1;
     }
 
-    /// Runs a scheduling cycle and starts its jobs; `run` gives a job's run time. None if no job
-    /// waits.
-    pub fn decide(&mut self, run: impl Fn(JobId) -> Span) -> Option<Plan> {
+    /// Runs a scheduling cycle and starts the jobs of its plan. `run` returns the run time of a
+    /// job. Returns None, without a cycle, if no job waits.
+    pub fn run_cycle(&mut self, run: impl Fn(JobId) -> Span) -> Option<Plan> {
         if self.waiting == 0 {
             return None;
         }

@@ -1,5 +1,5 @@
-//! `[[expect]]`: what a scenario expects of the scheduler ([`reading`]), and how that compares with
-//! what happened ([`comparison`]).
+//! `[[expect]]`: the values that a scenario expects ([`reading`]), and the comparison of expected
+//! and actual values ([`comparison`]).
 
 pub mod comparison;
 
@@ -12,12 +12,13 @@ use crate::model::reason::CycleStage;
 use crate::model::time::Span;
 use std::collections::BTreeMap;
 
-/// Something expected.
+/// The expected values of one `[[expect]]` section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
     /// The line in the file.
     pub line: usize,
-    /// The time from the beginning at which it is checked; None for the end of the scenario.
+    /// The time, from the beginning, at which the values are checked; None for the end of the
+    /// scenario.
     pub at: Option<Span>,
     /// The job concerned; None for the whole cluster.
     pub job: Option<JobId>,
@@ -25,7 +26,7 @@ pub struct Expectation {
     pub assertions: Vec<Assertion>,
 }
 
-/// One expected value. It is an attribute of the job unless the comment says otherwise.
+/// One expected value: an attribute of the job, or of the cluster where the comment states this.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Assertion {
     /// The first start; None for a job that never starts.
@@ -40,7 +41,7 @@ pub enum Assertion {
     Chunks(BTreeMap<String, u64>),
     /// The job state, a letter of PBS.
     State(JobState),
-    /// The stage of the scheduling cycle that leaves the job waiting.
+    /// The stage of the scheduling cycle that did not let the job start.
     Stage(CycleStage),
     /// The code of the reason why the job waits.
     Reason(String),
@@ -54,17 +55,17 @@ pub enum Assertion {
     PredictedStart(Option<Span>),
     /// The eligible time.
     EligibleTime(Span),
-    /// The priority, compared to as many digits as are given.
+    /// The priority, compared with as many decimals as the expected value has.
     Score(String),
     /// The number of preemptions of the job.
     Preempted(u32),
-    /// The job that preempted it last; None if it was preempted for no job.
+    /// The job for which the last preemption happened; None for a preemption without such a job.
     Preemptor(Option<JobId>),
     /// The action of the last preemption.
     PreemptionAction(PreemptAction),
     /// The cause of the last preemption.
     PreemptionCause(PreemptCause),
-    /// Whether the job is backfilled: it starts before a job with a planned start.
+    /// Whether the first start is a backfill: a job before it in the queue order keeps waiting.
     Backfilled(bool),
     /// The exit status.
     Exit(i64),
@@ -72,17 +73,18 @@ pub enum Assertion {
     Refused(String),
     /// A part of the messages of the last submission or alteration; None for no message.
     Warned(Option<String>),
-    /// These jobs start in this order; other jobs are ignored.
+    /// Of the cluster: these jobs start in this order; other jobs are ignored.
     Order(Vec<JobId>),
-    /// The times of all scheduling cycles.
+    /// Of the cluster: the times of all scheduling cycles.
     Cycles(Vec<Span>),
-    /// The triggers of the cycles at a time, in their order; none if there is no cycle.
+    /// Of the cluster: the triggers of the cycles at a time, in order; empty if no cycle runs.
     Triggers(Vec<String>),
-    /// The running jobs.
+    /// Of the cluster: the running jobs.
     Running(Vec<JobId>),
-    /// The decayed usage of these accounts, compared to as many digits as are given.
+    /// Of the cluster: the decayed usage of these accounts, compared with as many decimals as the
+    /// expected values have.
     Usage(BTreeMap<String, String>),
-    /// Amounts of system-wide resources in use, and their totals: `20/50`.
+    /// Of the cluster: the used and total amounts of system-wide resources, such as `20/50`.
     InUse(BTreeMap<String, String>),
 }
 
@@ -91,7 +93,7 @@ pub enum Assertion {
 pub struct Difference {
     /// The line in the file.
     pub line: usize,
-    /// The value concerned: `job 3: start`.
+    /// The compared value, such as `job 3: start`.
     pub what: String,
     /// The expected value.
     pub expected: String,

@@ -1,5 +1,6 @@
-//! Assigns numbered processors to jobs for a plot. Only their count is known from the replay. A job
-//! gets adjacent processors if possible, else several pieces, the lowest first.
+//! Assigns numbered processors to jobs for a plot. The replay provides only the number of a job's
+//! processors. A job gets adjacent processors if possible, otherwise the lowest free processors in
+//! several pieces.
 
 use super::replay::Outcome;
 use std::cmp::Reverse;
@@ -16,7 +17,7 @@ pub struct Piece {
     pub count: u32,
 }
 
-/// Assigns processors to each job. The outcomes are those of a machine with this many processors.
+/// Assigns processors to each job. The jobs have run on a machine with this many processors.
 pub fn assign(outcomes: &[Outcome], processors: u32) -> Vec<Piece> {
     let mut order: Vec<usize> = (0..outcomes.len()).collect();
     order.sort_by_key(|&job| outcomes[job].start);
@@ -26,9 +27,9 @@ pub fn assign(outcomes: &[Outcome], processors: u32) -> Vec<Piece> {
         let is_over = |Reverse((end, ..)): &Reverse<(i64, u32, u32)>| *end <= outcomes[job].start;
         while let Some(Reverse((_, first, count))) = ends.peek().copied().filter(is_over) {
             ends.pop();
-            free.put(first, count);
+            free.release(first, count);
         }
-        for (first, count) in free.take(outcomes[job].job.processors) {
+        for (first, count) in free.allocate(outcomes[job].job.processors) {
             ends.push(Reverse((outcomes[job].end(), first, count)));
             pieces.push(Piece { job, first, count });
         }
@@ -44,8 +45,9 @@ impl Gaps {
         Gaps([(0, processors)].into())
     }
 
-    /// Takes `count` processors: from the first gap that is wide enough, else from the lowest gaps.
-    fn take(&mut self, count: u32) -> Vec<(u32, u32)> {
+    /// Allocates `count` processors from the first gap that is wide enough, or from the lowest gaps
+    /// if no gap is.
+    fn allocate(&mut self, count: u32) -> Vec<(u32, u32)> {
         let whole = self
             .0
             .iter()
@@ -66,7 +68,7 @@ impl Gaps {
         taken
     }
 
-    fn put(&mut self, first: u32, count: u32) {
+    fn release(&mut self, first: u32, count: u32) {
         let below = self
             .0
             .range(..first)

@@ -1,8 +1,8 @@
 //! The machine that replays a trace.
 //!
-//! By default it is one node with all processors. Each job is then one chunk, which is fast. On
-//! several nodes a job consists of chunks of one processor, placed freely. In both cases any free
-//! processors suffice, so the starts are the same.
+//! By default the machine is one node with all processors. Each job is then one chunk, which makes
+//! the replay fast. On several nodes a job consists of chunks of one processor, placed freely. In
+//! both cases a job fits on any free processors, so all jobs start at the same times.
 
 use super::swf::Log;
 use crate::config::Config;
@@ -12,7 +12,7 @@ use crate::sched::view::snapshot::ClusterState;
 use serde::Serialize;
 use std::fmt;
 
-/// A number of equal nodes.
+/// A machine that consists of equal nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeBatch {
     nodes: u32,
@@ -28,10 +28,10 @@ impl fmt::Display for NodeBatch {
 
 /// Why the size of the machine is unknown or invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoMachine {
+pub enum MachineSizeError {
     /// Neither the header nor the options give a size.
     #[error(
-        "its header has neither MaxProcs nor MaxNodes: give the machine size with --nodes and \
+        "the header has neither MaxProcs nor MaxNodes: give the machine size with --nodes and \
          --cores-per-node"
     )]
     Unknown,
@@ -60,14 +60,18 @@ pub enum NoMachine {
 }
 
 impl NodeBatch {
-    /// The machine of a log with this number of nodes and of processors per node, both above zero.
-    /// The header supplies a missing number.
-    pub fn new(log: &Log, nodes: Option<u32>, cores: Option<u32>) -> Result<NodeBatch, NoMachine> {
+    /// The machine for a log, with this number of nodes and this number of processors per node,
+    /// both above zero. The header of the log supplies a missing number.
+    pub fn new(
+        log: &Log,
+        nodes: Option<u32>,
+        cores: Option<u32>,
+    ) -> Result<NodeBatch, MachineSizeError> {
         let (nodes, cores) = match (nodes, cores) {
             (Some(nodes), Some(cores)) => (nodes, cores),
             (Some(nodes), None) => (nodes, divided(log, nodes)?),
             (None, Some(cores)) => (divided(log, cores)?, cores),
-            (None, None) => (1, log.processors().ok_or(NoMachine::Unknown)?),
+            (None, None) => (1, log.processors().ok_or(MachineSizeError::Unknown)?),
         };
         let machine = NodeBatch {
             nodes,
@@ -76,7 +80,7 @@ impl NodeBatch {
         nodes
             .checked_mul(cores)
             .map(|_| machine)
-            .ok_or(NoMachine::TooLarge { nodes, cores })
+            .ok_or(MachineSizeError::TooLarge { nodes, cores })
     }
 
     /// The total number of processors.
@@ -103,7 +107,7 @@ impl NodeBatch {
         state
     }
 
-    /// A node without numbered processors: a replay does not use the numbers.
+    /// A node. The processors have no numbers, because a replay does not bind jobs to processors.
     fn node(self, number: u32) -> NodeFacts {
         let name = format!("n{number}");
         NodeFacts {
@@ -122,11 +126,11 @@ impl NodeBatch {
 }
 
 /// The header's processors divided by `parts`.
-fn divided(log: &Log, parts: u32) -> Result<u32, NoMachine> {
-    let processors = log.processors().ok_or(NoMachine::Unknown)?;
+fn divided(log: &Log, parts: u32) -> Result<u32, MachineSizeError> {
+    let processors = log.processors().ok_or(MachineSizeError::Unknown)?;
     match processors % parts {
         0 => Ok(processors / parts),
-        _ => Err(NoMachine::Uneven { processors, parts }),
+        _ => Err(MachineSizeError::Uneven { processors, parts }),
     }
 }
 
@@ -158,18 +162,18 @@ mod tests {
         );
         assert_eq!(
             machine(Some(5), None),
-            Err(NoMachine::Uneven {
+            Err(MachineSizeError::Uneven {
                 processors: 128,
                 parts: 5
             })
         );
         assert!(matches!(
             machine(Some(1 << 20), Some(1 << 20)),
-            Err(NoMachine::TooLarge { .. })
+            Err(MachineSizeError::TooLarge { .. })
         ));
         assert_eq!(
             NodeBatch::new(&Log::default(), Some(2), None),
-            Err(NoMachine::Unknown)
+            Err(MachineSizeError::Unknown)
         );
     }
 }

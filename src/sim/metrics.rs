@@ -1,4 +1,4 @@
-//! Metrics of a schedule by which schedulers are compared.
+//! Metrics of a schedule, for the comparison of schedulers.
 //!
 //! Wait is start minus submission. Bounded slowdown is (wait + run) / run, at least 1, where runs
 //! below ten seconds count as ten. Percentiles are interpolated linearly.
@@ -7,7 +7,7 @@ use super::replay::{Outcome, Via};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Shorter run times count as this in slowdowns, in seconds.
+/// The run time, in seconds, that slowdowns use for all shorter run times.
 const SHORTEST_RUN: i64 = 10;
 
 /// The metrics of a schedule. Times are in seconds.
@@ -15,7 +15,7 @@ const SHORTEST_RUN: i64 = 10;
 pub struct Metrics {
     /// The number of jobs.
     pub jobs: usize,
-    /// The number of backfilled jobs: started ahead of a waiting job.
+    /// The number of backfilled jobs, which started ahead of a waiting job.
     pub backfilled: usize,
     /// The waits of all jobs.
     pub wait: Spread,
@@ -42,7 +42,7 @@ pub struct Spread {
     pub median: f64,
     /// The 99th percentile.
     pub p99: f64,
-    /// The largest.
+    /// The largest number.
     pub max: f64,
 }
 
@@ -55,9 +55,9 @@ pub struct Users {
     pub mean: f64,
     /// The 90th percentile.
     pub p90: f64,
-    /// The largest.
+    /// The largest number.
     pub max: f64,
-    /// The Gini coefficient: 0 if all are equal, towards 1 if a single user has everything.
+    /// The Gini coefficient: 0 if the means of all users are equal, near 1 if all but one are 0.
     pub gini: f64,
 }
 
@@ -106,8 +106,8 @@ fn area_weighted_wait(outcomes: &[Outcome]) -> f64 {
     if total > 0.0 { weighed / total } else { 0.0 }
 }
 
-/// The used fraction of a machine between the first and the last submission, 0 to 1. It is 0 if all
-/// jobs are submitted in the same second.
+/// The used fraction of a machine between the first and the last submission, 0 to 1; 0 if all jobs
+/// are submitted in the same second.
 pub fn utilization(outcomes: &[Outcome], processors: u32) -> f64 {
     let submissions = || outcomes.iter().map(|outcome| outcome.job.submit);
     let (Some(first), Some(last)) = (submissions().min(), submissions().max()) else {
@@ -175,7 +175,7 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-/// The Gini coefficient of sorted numbers, none of them negative.
+/// The Gini coefficient of sorted numbers that are at least 0.
 fn gini(sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
     let total: f64 = sorted.iter().sum();

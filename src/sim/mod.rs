@@ -1,6 +1,6 @@
-//! Simulations that use the production scheduler: a workload trace, a scenario in a file, or a
-//! recording of a live schedd. No module here decides where or when a job runs: that is
-//! [`crate::sched::cycle`], as in schedd.
+//! Simulations that use the production scheduler: the replay of a workload trace, of a scenario in
+//! a file, or of the recording of a live schedd. As in schedd, [`crate::sched::cycle`] decides
+//! where and when a job runs.
 
 // Workload traces in the Standard Workload Format.
 pub mod swf;

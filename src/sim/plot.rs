@@ -1,6 +1,6 @@
-//! Plots a schedule: the jobs on the processors above, the utilization below. Up to 4000 pieces are
-//! drawn separately; more are aggregated in a grid of cells, because a job narrower than a pixel is
-//! invisible.
+//! Plots a schedule: the jobs on the processors above, the utilization below. Up to 4000 pieces
+//! (adjacent processors of a job) are drawn separately. If a schedule has more pieces, a grid of
+//! cells is drawn instead, because a job narrower than a pixel is invisible.
 
 mod grid;
 
@@ -15,7 +15,7 @@ use plotters::prelude::*;
 /// The size of the picture in pixels.
 const SIZE: (u32, u32) = (1200, 800);
 
-/// The most pieces that are drawn separately.
+/// The maximum number of pieces that are drawn separately.
 const MOST_PIECES: usize = 4000;
 
 /// The number of columns and rows of the grid.
@@ -24,7 +24,8 @@ const CELLS: (usize, usize) = (360, 100);
 /// The number of time steps in the utilization plot.
 const STEPS: usize = 540;
 
-/// Job widths, as fractions of the machine, with colors that color-blind people can distinguish.
+/// The largest job width for each color, as a fraction of the machine. Color-blind people can
+/// distinguish these colors.
 const WIDTHS: [(f64, RGBColor); 4] = [
     (1.0 / 32.0, RGBColor(0x44, 0x77, 0xaa)),
     (1.0 / 8.0, RGBColor(0x22, 0x88, 0x33)),
@@ -32,8 +33,9 @@ const WIDTHS: [(f64, RGBColor); 4] = [
     (1.0, RGBColor(0xd9, 0x4f, 0x5c)),
 ];
 
-/// The colors of the utilization over time and of its mean.
+/// The color of the utilization over time.
 const USED: RGBColor = RGBColor(0x55, 0x55, 0x66);
+/// The color of the mean utilization.
 const MEAN: RGBColor = RGBColor(0x99, 0x33, 0x99);
 
 /// The opacity of paler shapes.
@@ -43,7 +45,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawn<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The SVG of a schedule on this many processors. The error is that of the drawing library.
+/// The SVG of a schedule on this many processors. Returns the error of the drawing library.
 pub fn svg(title: &str, outcomes: &[Outcome], processors: u32) -> Result<String, String> {
     let mut text = String::new();
     draw(&mut text, &Schedule::new(title, outcomes, processors))
@@ -77,7 +79,7 @@ struct Unit {
 
 impl Unit {
     /// The unit for a time axis of this length.
-    fn of(seconds: i64) -> Unit {
+    fn for_length(seconds: i64) -> Unit {
         const UNITS: [(i64, Unit); 4] = [
             (
                 300,
@@ -139,7 +141,7 @@ impl<'a> Schedule<'a> {
                 .map(|outcome| outcome.job.submit)
                 .max()
                 .unwrap_or(first),
-            unit: Unit::of(last - first),
+            unit: Unit::for_length(last - first),
             used: Vec::new(),
             utilization: metrics::utilization(outcomes, processors),
         };
@@ -151,7 +153,7 @@ impl<'a> Schedule<'a> {
         schedule
     }
 
-    /// A time in the axis' unit, from the beginning of the schedule.
+    /// The time since the beginning of the schedule, in the unit of the axis.
     fn time(&self, seconds: f64) -> f64 {
         (seconds - self.span.0 as f64) / self.unit.seconds
     }
@@ -185,17 +187,17 @@ fn draw(text: &mut String, schedule: &Schedule) -> Drawn<()> {
     root.fill(&WHITE)?;
     let (head, rest) = root.split_vertically(76);
     let (above, below) = rest.split_vertically(450);
-    headline(&head, schedule)?;
+    draw_headline(&head, schedule)?;
     let rows = f64::from(schedule.processors);
     let mut gantt = chart(&above, schedule, rows, ("", "processors"))?;
     if schedule.is_crowded() {
-        cells(&mut gantt, schedule)?
+        draw_cells(&mut gantt, schedule)?
     } else {
-        jobs(&mut gantt, schedule)?
+        draw_jobs(&mut gantt, schedule)?
     }
     let time = format!("time since the first submission ({})", schedule.unit.name);
     let mut used = chart(&below, schedule, 100.0, (&time, "utilization (%)"))?;
-    utilization(&mut used, schedule)?;
+    draw_utilization(&mut used, schedule)?;
     root.present()?;
     Ok(())
 }
@@ -237,7 +239,7 @@ fn short(value: f64) -> String {
 }
 
 /// Draws each job in pieces; a job too short to be visible is drawn one pixel wide.
-fn jobs(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
+fn draw_jobs(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let (wide, high) = chart.plotting_area().dim_in_pixel();
     let (wide, high) = (
         schedule.end() / f64::from(wide),
@@ -265,8 +267,8 @@ fn jobs(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     Ok(())
 }
 
-/// Draws the grid. Adjacent cells of one color in a row are one rectangle.
-fn cells(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
+/// Draws the grid. Adjacent cells of the same color in a row become one rectangle.
+fn draw_cells(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let grid = Grid::new(schedule, CELLS);
     let across = schedule.end() / grid.columns as f64;
     let up = f64::from(schedule.processors) / grid.rows as f64;
@@ -293,7 +295,7 @@ fn cells(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
 }
 
 /// Draws the utilization over time as an area, and its mean between the submissions as a line.
-fn utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
+fn draw_utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let across = schedule.end() / schedule.used.len() as f64;
     let steps = schedule.used.iter().enumerate().flat_map(|(at, part)| {
         let height = 100.0 * part;
@@ -319,7 +321,7 @@ fn utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
 }
 
 /// Draws the title and the legend.
-fn headline(area: &Area, schedule: &Schedule) -> Drawn<()> {
+fn draw_headline(area: &Area, schedule: &Schedule) -> Drawn<()> {
     area.draw(&Text::new(
         schedule.title.to_string(),
         (80, 14),
@@ -398,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_time_axis_has_a_suitable_unit() {
-        let names = [60, 3600, 86_400, 86_400 * 30].map(|seconds| Unit::of(seconds).name);
+        let names = [60, 3600, 86_400, 86_400 * 30].map(|seconds| Unit::for_length(seconds).name);
         assert_eq!(names, ["seconds", "minutes", "hours", "days"]);
     }
 

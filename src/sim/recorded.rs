@@ -1,5 +1,5 @@
-//! Repeats the cycles of a recording (`[cycle] record`): the same snapshots, policy and times must
-//! give the same plans, byte for byte (M53, G6).
+//! Repeats the cycles of a recording (`[cycle] record`): with the same state, policy and time, each
+//! cycle must give the same plan as in the recording, byte for byte (M53, G6).
 
 use crate::model::policy::Policy;
 use crate::sched::cycle;
@@ -14,11 +14,11 @@ pub struct Replayed {
     pub cycles: usize,
     /// The first plan that differs.
     pub difference: Option<Deviation>,
-    /// Whether schedd stopped recording because the file reached its limit.
+    /// Whether schedd stopped recording because the file reached its maximum size.
     pub is_cut: bool,
 }
 
-/// A plan that differs from the recorded one.
+/// A plan that differs from the recorded plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deviation {
     /// The line of the recording.
@@ -31,18 +31,19 @@ pub struct Deviation {
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum RecordingError {
     /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A line that is not part of a recording.
     #[error(
-        "line {line}: not part of a recording ({why}): schedd writes one if [cycle] sets record"
+        "line {line}: the line is not part of a recording ({why}): to record cycles, set the key \
+         record in [cycle]"
     )]
     Malformed {
         /// The line number.
         line: usize,
-        /// The error in it.
+        /// The error in the line.
         why: String,
     },
     /// Changes before the first `Begin`.
@@ -63,21 +64,22 @@ fn read_entry(line: &[u8]) -> Result<RecordedEntry<'static>, String> {
 }
 
 /// Repeats the cycles of a recording up to the first difference.
-pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
+pub fn replay(recording: impl BufRead) -> Result<Replayed, RecordingError> {
     let mut replayed = Replayed {
         cycles: 0,
         difference: None,
         is_cut: false,
     };
     let mut world: Option<(ClusterState, Policy)> = None;
-    let mut torn = None;
+    let mut incomplete = None;
     for (number, text) in recording.split(b'\n').enumerate() {
         let (line, text) = (number + 1, text?);
-        let entry = match (read_entry(&text), torn.take()) {
+        let entry = match (read_entry(&text), incomplete.take()) {
             (Ok(entry @ RecordedEntry::Begin { .. }), _) | (Ok(entry), None) => entry,
-            // A killed schedd leaves half a line; the next line then begins a new recording.
+            // A schedd that is killed leaves an incomplete line. The next line must then begin a
+            // new recording.
             (Err(why), None) => {
-                torn = Some(Fault::Malformed { line, why });
+                incomplete = Some(RecordingError::Malformed { line, why });
                 continue;
             }
             (_, Some(fault)) => return Err(fault),
@@ -87,7 +89,7 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
                 *world = Some((ClusterState::new(&resources), policy.into_owned()))
             }
             (RecordedEntry::Full, _) => replayed.is_cut = true,
-            (_, None) => return Err(Fault::NoBeginning { line }),
+            (_, None) => return Err(RecordingError::NoBeginning { line }),
             (RecordedEntry::Policy(now), Some((_, policy))) => *policy = now.into_owned(),
             (RecordedEntry::Change(change), Some((state, _))) => state.make(&change),
             (RecordedEntry::Cycle { now, plan, .. }, Some((state, policy))) => {
@@ -107,10 +109,10 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
             }
         }
     }
-    match torn {
+    match incomplete {
         _ if replayed.cycles > 0 => Ok(replayed),
         Some(fault) => Err(fault),
-        None => Err(Fault::Empty),
+        None => Err(RecordingError::Empty),
     }
 }
 
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_policy_applies_from_its_line_on() {
+    fn a_changed_policy_applies_to_the_following_cycles() {
         let text = recording();
         let walltime = |seconds| Policy {
             default_walltime: crate::model::time::Span::seconds(seconds),
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_line_ends_a_part_of_the_recording() {
+    fn a_recording_may_begin_again_after_an_incomplete_line() {
         let text = recording();
         let half = &text[..text.len() - 9];
         for (recording, cycles) in [
@@ -213,6 +215,6 @@ mod tests {
                 .to_string()
                 .contains("not part of a recording")
         );
-        assert!(matches!(replay(&b""[..]), Err(Fault::Empty)));
+        assert!(matches!(replay(&b""[..]), Err(RecordingError::Empty)));
     }
 }

@@ -1,4 +1,4 @@
-//! Replays a trace: when would its jobs have started under this policy?
+//! Replays a trace: computes when the jobs would have started under a policy.
 
 use super::engine::SimulatedCluster;
 use super::machine::NodeBatch;
@@ -49,7 +49,7 @@ pub enum Via {
 
 /// Why a replay ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StuckTrace {
+pub enum ReplayError {
     /// A job cannot be submitted.
     #[error("job {id}: {refusal}")]
     Refused {
@@ -59,38 +59,38 @@ pub enum StuckTrace {
         refusal: Refusal,
     },
     /// Jobs that never start.
-    #[error("{waiting} jobs never start, job {id} among them: {reason}")]
+    #[error("jobs that never start: {waiting}, for example job {id}: {reason}")]
     Waiting {
         /// The number of waiting jobs.
         waiting: usize,
-        /// The number of the first of them.
+        /// The number of the first waiting job in the trace.
         id: i64,
-        /// The reason why it waits.
+        /// The reason why this job waits.
         reason: String,
     },
 }
 
-/// Replays the jobs, which are sorted by submission. Returns the outcomes in the same order.
-/// `progress` receives the number of started jobs from time to time.
+/// Replays jobs that are sorted by submission. Returns the outcomes in the same order. Calls
+/// `progress` with the number of started jobs after each instant.
 pub fn run(
     jobs: &[TraceJob],
     machine: NodeBatch,
     config: &Config,
     policy: &Policy,
     mut progress: impl FnMut(usize),
-) -> Result<Vec<Outcome>, StuckTrace> {
+) -> Result<Vec<Outcome>, ReplayError> {
     let mut replay = Replay {
         jobs,
         submitted: 0,
         classes: Classes::new(machine, config.resources(), &config.server.default_queue),
-        world: SimulatedCluster::new(machine.state(config), policy.clone()),
+        cluster: SimulatedCluster::new(machine.state(config), policy.clone()),
         outcomes: vec![None; jobs.len()],
         started: 0,
         nodes: "".into(),
     };
     let mut last = None;
     while let Some(now) = replay.next() {
-        last = replay.instant(now)?.or(last);
+        last = replay.process_instant(now)?.or(last);
         progress(replay.started);
     }
     replay.finish(last)
@@ -101,35 +101,39 @@ struct Replay<'t> {
     /// The number of submitted jobs.
     submitted: usize,
     classes: Classes,
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
     outcomes: Vec<Option<Outcome>>,
     started: usize,
-    /// The nodes of the last started job; the next job often shares the text.
+    /// The nodes of the last started job. The next started job shares this text if it has the same
+    /// nodes.
     nodes: Arc<str>,
 }
 
 impl Replay<'_> {
     /// The time of the next event.
     fn next(&self) -> Option<Time> {
-        let submission = self.jobs.get(self.submitted).map(|job| moment(job.submit));
-        self.world.next().into_iter().chain(submission).min()
+        let submission = self.jobs.get(self.submitted).map(|job| time_of(job.submit));
+        self.cluster.next().into_iter().chain(submission).min()
     }
 
     /// Processes all events of an instant, and runs a cycle.
-    fn instant(&mut self, now: Time) -> Result<Option<Plan>, StuckTrace> {
-        self.world.reach(now);
+    fn process_instant(&mut self, now: Time) -> Result<Option<Plan>, ReplayError> {
+        self.cluster.advance_to(now);
         self.submit(now)?;
         let plan = self
-            .world
-            .decide(|id| Span::seconds(self.jobs[place(id)].run));
+            .cluster
+            .run_cycle(|id| Span::seconds(self.jobs[index_of(id)].run));
         for start in plan.iter().flat_map(|plan| &plan.starts) {
             let via = if start.passed.is_some() {
                 Via::Backfill
             } else {
                 Via::Priority
             };
-            let (job, nodes) = (self.jobs[place(start.job)], nodes(start, &mut self.nodes));
-            self.outcomes[place(start.job)] = Some(Outcome {
+            let (job, nodes) = (
+                self.jobs[index_of(start.job)],
+                nodes(start, &mut self.nodes),
+            );
+            self.outcomes[index_of(start.job)] = Some(Outcome {
                 job,
                 start: now.0 / 1000,
                 nodes,
@@ -140,32 +144,33 @@ impl Replay<'_> {
         Ok(plan)
     }
 
-    fn submit(&mut self, now: Time) -> Result<(), StuckTrace> {
+    fn submit(&mut self, now: Time) -> Result<(), ReplayError> {
         while let Some(job) = self
             .jobs
             .get(self.submitted)
-            .filter(|job| moment(job.submit) <= now)
+            .filter(|job| time_of(job.submit) <= now)
         {
-            let class = self.classes.of(job, self.world.state());
-            let class = class.map_err(|refusal| StuckTrace::Refused {
+            let class = self.classes.class_of(job, self.cluster.state());
+            let class = class.map_err(|refusal| ReplayError::Refused {
                 id: job.id,
                 refusal,
             })?;
             self.submitted += 1;
-            // Job numbers are positions in the trace, from 1: an earlier submission has a lower
-            // number.
-            self.world.submit(JobId::job(self.submitted as u64), class);
+            // A job's number is its position in the trace, from 1: jobs that are submitted earlier
+            // have lower numbers.
+            self.cluster
+                .submit(JobId::job(self.submitted as u64), class);
         }
         Ok(())
     }
 
-    fn finish(self, last: Option<Plan>) -> Result<Vec<Outcome>, StuckTrace> {
-        let waiting = self.world.waiting();
+    fn finish(self, last: Option<Plan>) -> Result<Vec<Outcome>, ReplayError> {
+        let waiting = self.cluster.waiting();
         let Some(first) = self.outcomes.iter().position(Option::is_none) else {
             return Ok(self.outcomes.into_iter().flatten().collect());
         };
         let verdict = last.as_ref().and_then(|plan| {
-            self.world
+            self.cluster
                 .state()
                 .verdict(plan, JobId::job(first as u64 + 1))
         });
@@ -173,7 +178,7 @@ impl Replay<'_> {
             || "the last cycle gave no reason".to_string(),
             |reason| reason.to_string(),
         );
-        Err(StuckTrace::Waiting {
+        Err(ReplayError::Waiting {
             waiting,
             id: self.jobs[first].id,
             reason,
@@ -181,17 +186,18 @@ impl Replay<'_> {
     }
 }
 
-fn moment(seconds: i64) -> Time {
+/// The time after this many seconds of the trace.
+fn time_of(seconds: i64) -> Time {
     Time(seconds * 1000)
 }
 
 /// A job's index in the trace.
-fn place(id: JobId) -> usize {
+fn index_of(id: JobId) -> usize {
     id.number as usize - 1
 }
 
-/// The names of a start's nodes, each once: `n1`, `n3 n4 n5`. Reuses the text `before` if it is
-/// equal.
+/// The names of the nodes of a start, such as `n3 n4 n5`, each once. Reuses the text `before` if it
+/// has the same names.
 fn nodes(start: &Start, before: &mut Arc<str>) -> Arc<str> {
     let mut names: Vec<&str> = start
         .shares

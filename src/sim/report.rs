@@ -17,7 +17,7 @@ pub struct Summary {
     pub policy: String,
     /// The simulated machine.
     pub machine: NodeBatch,
-    /// The numbers of records that the rules changed.
+    /// The number of records that each rule changed or dropped.
     pub records: TraceSummary,
     /// The figures of the schedule.
     #[serde(flatten)]
@@ -95,7 +95,7 @@ fn users(means: &Users, unit: &str) -> String {
     )
 }
 
-/// The number of records, and the rules that changed some.
+/// The number of records, and the number that each rule changed or dropped.
 fn records(summary: &TraceSummary) -> String {
     let touched = [
         (summary.fractions_cut, "with fractions cut off"),
@@ -127,7 +127,7 @@ fn records(summary: &TraceSummary) -> String {
         .join("; ")
 }
 
-/// Writes the starts as CSV, by submission: `job,submit,start,end,procs,nodes,via`.
+/// Writes the starts as CSV, in the order of submission: `job,submit,start,end,procs,nodes,via`.
 pub fn write_starts(outcomes: &[Outcome], mut out: impl Write) -> io::Result<()> {
     writeln!(out, "job,submit,start,end,procs,nodes,via")?;
     for outcome in outcomes {

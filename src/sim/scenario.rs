@@ -40,7 +40,7 @@ use chrono::{Local, NaiveDateTime, TimeZone};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
 
-/// The actions of a command line, or the error in it.
+/// The actions of a command line, or the error in the command line.
 pub type ParsedActions = Result<Vec<WorldAction>, String>;
 
 /// The parsers for PBS commands. The second argument is the wall-clock time of the command.
@@ -55,21 +55,21 @@ pub struct Grammar {
 /// A parsed scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The behavior that it shows, in a sentence.
+    /// The behavior that the scenario shows, in a sentence.
     pub name: String,
     /// The wall-clock time of the beginning.
     pub zero: Time,
-    /// The latest end, from the beginning.
+    /// The time, from the beginning, at which the scenario ends at the latest.
     pub until: Span,
     /// The configuration at the beginning.
     pub config: Config,
     /// The nodes, with their states at the beginning.
     pub nodes: Vec<ScenarioNode>,
-    /// The submissions, by time from the beginning, then in the order of the file.
+    /// The submissions, each with its time from the beginning, in the order of the file.
     pub jobs: Vec<(Span, PlannedSubmission)>,
-    /// The numbers of the submitting groups.
+    /// The gids of the groups that submit jobs, by name.
     pub groups: BTreeMap<String, u32>,
-    /// The other events, in the same order.
+    /// The other events, each with its time from the beginning, in the order of the file.
     pub events: Vec<(Span, ScenarioEvent)>,
     /// The expectations.
     pub expectations: Vec<Expectation>,
@@ -82,22 +82,22 @@ pub struct ScenarioNode {
     pub facts: NodeFacts,
     /// Whether the node responds.
     pub up: bool,
-    /// Whether an operator has marked it offline.
+    /// Whether an operator has marked the node offline.
     pub offline: bool,
 }
 
-/// A submission, or the error in its command line.
+/// A submission and its place in the file.
 #[derive(Clone, Debug)]
 pub struct PlannedSubmission {
     /// The line in the file.
     pub line: usize,
     /// The number of the job.
     pub number: u64,
-    /// The submission; the error is that of the command line.
+    /// The submission, or the error in its command line.
     pub submission: Result<Submission, String>,
 }
 
-/// An event.
+/// An event: one or more actions at one time.
 #[derive(Clone, Debug)]
 pub struct ScenarioEvent {
     /// The line in the file.
@@ -108,11 +108,11 @@ pub struct ScenarioEvent {
     pub user: Option<String>,
     /// The actions.
     pub actions: Vec<WorldAction>,
-    /// The expected refusal: a part of its message. None if the event must succeed.
+    /// A part of the message with which the event must be refused; None if the event must succeed.
     pub refused: Option<String>,
 }
 
-/// The sections, and the keys before the first section.
+/// The names of the sections, and the keys before the first section.
 const KEYS: &[&str] = &[
     "name", "config", "clock", "until", "node", "job", "event", "expect",
 ];
@@ -128,14 +128,14 @@ impl Scenario {
     pub fn parse(text: &str, grammar: Grammar) -> Result<Scenario, ConfigError> {
         let table = DeTable::parse(text).map_err(|error| ConfigError::syntax(text, &error))?;
         let root = Section::root(text, table.get_ref());
-        root.only(KEYS)?;
+        root.refuse_unknown(KEYS)?;
         let name = root.read(
             "name",
             "a sentence that describes the scenario",
-            values::words,
+            values::nonempty_text,
         )?;
         let name = name.ok_or_else(|| {
-            root.wrong("the scenario has no `name`: describe it in a sentence".into())
+            root.section_error("the scenario has no `name`: describe it in a sentence".into())
         })?;
         let zero = root.read(
             "clock",

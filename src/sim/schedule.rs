@@ -5,12 +5,12 @@ use super::world::{PastAttempt, World};
 use crate::model::job::{Job, NodeShare};
 use crate::model::time::Time;
 
-/// The most lines shown.
+/// The maximum number of lines.
 const MOST: usize = 60;
 
 const HEAD: [&str; 7] = ["job", "user", "queued", "start", "end", "via", "nodes"];
 
-/// The table, with two spaces before each line.
+/// The table. Each line begins with two spaces.
 pub fn table(world: &World, zero: Time) -> String {
     let jobs = world.jobs().filter(|job| !job.id.is_array());
     let mut rows: Vec<[String; 7]> = Vec::new();
@@ -20,9 +20,9 @@ pub fn table(world: &World, zero: Time) -> String {
             .iter()
             .filter(|past| past.job == job.id)
             .collect();
-        rows.extend(past.iter().map(|past| attempt(job, past, zero)));
+        rows.extend(past.iter().map(|past| attempt_row(job, past, zero)));
         if past.is_empty() {
-            rows.push(waiting(world, job, zero));
+            rows.push(waiting_row(world, job, zero));
         }
     }
     let more = rows.len().saturating_sub(MOST);
@@ -40,7 +40,7 @@ fn shown(time: Time, zero: Time) -> String {
     seconds(time.since(zero))
 }
 
-fn attempt(job: &Job, past: &PastAttempt, zero: Time) -> [String; 7] {
+fn attempt_row(job: &Job, past: &PastAttempt, zero: Time) -> [String; 7] {
     [
         job.id.to_string(),
         job.owner.user.clone(),
@@ -54,12 +54,12 @@ fn attempt(job: &Job, past: &PastAttempt, zero: Time) -> [String; 7] {
             "priority"
         }
         .to_string(),
-        runs(&past.shares),
+        nodes_with_chunks(&past.shares),
     ]
 }
 
 /// The row of a job that has not run: the last column has the reason instead of the nodes.
-fn waiting(world: &World, job: &Job, zero: Time) -> [String; 7] {
+fn waiting_row(world: &World, job: &Job, zero: Time) -> [String; 7] {
     let none = || "-".to_string();
     let state = format!("({})", job.life.state.letter());
     let why = world.reason(job.id).map_or(state, ToString::to_string);
@@ -75,7 +75,7 @@ fn waiting(world: &World, job: &Job, zero: Time) -> [String; 7] {
 }
 
 /// The nodes with their numbers of chunks: `n1*2,n2`.
-fn runs(shares: &[NodeShare]) -> String {
+fn nodes_with_chunks(shares: &[NodeShare]) -> String {
     let runs = shares
         .chunk_by(|a, b| a.node == b.node)
         .map(|run| match run {

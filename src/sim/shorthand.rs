@@ -1,4 +1,5 @@
-//! Policies of the literature by name. Each is a set of settings for the one scheduling cycle.
+//! Scheduling policies that are known from the literature, by name. Each policy is a set of
+//! settings for the same scheduling cycle.
 
 use crate::model::policy::{Backfill, BookingRetention, FillOrder, Filling, Policy, Precedence};
 
@@ -42,7 +43,7 @@ pub fn names() -> Vec<&'static str> {
     SHORTHANDS.iter().map(|(name, ..)| *name).collect()
 }
 
-/// A policy with the settings of a shorthand; None for an unknown name.
+/// `policy` with the settings of a shorthand; None for an unknown name.
 pub fn applied(name: &str, policy: Policy) -> Option<Policy> {
     let (_, precedence, backfill) = SHORTHANDS.iter().find(|(known, ..)| *known == name)?;
     Some(Policy {

@@ -1,7 +1,7 @@
-//! Submits a trace's jobs as `qsub` would: the scheduler receives the requests that it does in
+//! Submits the jobs of a trace as `qsub` would: the scheduler receives the same requests as in
 //! schedd.
 //!
-//! Jobs with equal processors, estimate and user form one class. Its values are computed once.
+//! Jobs with the same processors, estimate and user form one class, which is computed once.
 
 use super::machine::NodeBatch;
 use super::trace;
@@ -24,14 +24,14 @@ pub struct Classes {
     machine: NodeBatch,
     resources: Resources,
     queue: String,
-    /// The request by processors and estimate.
+    /// The request of jobs with these processors and this estimate.
     specs: HashMap<(u32, i64), Arc<Spec>>,
-    /// The class by processors, estimate and user.
+    /// The class of jobs with these processors, this estimate and this user.
     known: HashMap<(u32, i64, i64), ClassKey>,
 }
 
 impl Classes {
-    /// No classes yet. Jobs go to this queue.
+    /// Creates an empty set of classes for jobs in this queue.
     pub fn new(machine: NodeBatch, resources: Resources, queue: &str) -> Classes {
         Classes {
             machine,
@@ -43,7 +43,7 @@ impl Classes {
     }
 
     /// The class of a job in this state, or the refusal of its request.
-    pub fn of(
+    pub fn class_of(
         &mut self,
         job: &trace::TraceJob,
         state: &ClusterState,
@@ -93,7 +93,7 @@ fn origin() -> SubmitContext {
     }
 }
 
-/// A job as it is just after it was queued.
+/// A job in the state right after its submission.
 fn submitted(spec: Arc<Spec>, user: i64) -> Job {
     let owner = Owner {
         user: format!("user{user}"),

@@ -2,7 +2,7 @@
 //! lines.
 //!
 //! The file is read line by line, and only the used fields are kept. The first bytes show whether
-//! it is compressed. [`super::trace`] converts the records to jobs.
+//! the file is compressed. [`super::trace`] converts the records to jobs.
 
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,7 +10,8 @@ use std::io::{self, BufRead, BufReader, Read};
 /// The number of fields of a line.
 pub const FIELDS: usize = 18;
 
-/// The longest accepted line, in bytes. Other kinds of files are refused before they fill memory.
+/// The longest accepted line, in bytes. The limit refuses files in other formats, which might have
+/// lines that fill the memory.
 const LONGEST_LINE: u64 = 1 << 16;
 
 /// Numbers of this size or more are refused, so that times in milliseconds fit in 64 bits.
@@ -73,10 +74,10 @@ pub enum SwfError {
     Fields {
         /// The line number.
         line: usize,
-        /// The number of fields in it.
+        /// The number of fields in the line.
         found: usize,
     },
-    /// A field that is not a number, or a too large one.
+    /// A field that is not a number, or a number that is too large.
     #[error("line {line}: field {field} is `{text}`, which is not a number or is too large")]
     Number {
         /// The line number.
@@ -125,14 +126,14 @@ fn read_plain(mut source: impl BufRead) -> Result<Log, SwfError> {
             _ if length as u64 == LONGEST_LINE => return Err(SwfError::Long { line }),
             _ if length == 0 => return Ok(log),
             [] => (),
-            [b';', remark @ ..] => note(&mut log, remark),
+            [b';', remark @ ..] => read_header_line(&mut log, remark),
             numbers => log.records.push(record(line, numbers)?),
         }
     }
 }
 
 /// Reads a header line such as `MaxProcs: 128`.
-fn note(log: &mut Log, remark: &[u8]) {
+fn read_header_line(log: &mut Log, remark: &[u8]) {
     let remark = String::from_utf8_lossy(remark);
     let Some((name, value)) = remark.split_once(':') else {
         return;
@@ -199,7 +200,8 @@ fn record(line: usize, text: &[u8]) -> Result<Record, SwfError> {
     })
 }
 
-/// A number without its fraction, and whether it had one; None if invalid or too large.
+/// The whole part of a number, and whether the number has a fraction other than 0. None for an
+/// invalid or too large number.
 fn number(word: &[u8]) -> Option<(i64, bool)> {
     let text = str::from_utf8(word).ok()?;
     let (whole, has_fraction) = match text.parse::<i64>() {

@@ -1,5 +1,6 @@
-//! Converts the records of a log to jobs that can be replayed (Rules N1), and counts the records
-//! each rule changed. Results of two simulators are comparable only if both replayed the same jobs.
+//! Converts the records of a log to jobs that can be replayed (rules N1), and counts the records
+//! that each rule changed. The results of two simulators are comparable only if equal counts show
+//! that both have replayed the same jobs.
 
 use super::swf::{Log, Record};
 use std::ops::Range;
@@ -21,39 +22,39 @@ pub struct TraceJob {
     pub user: i64,
 }
 
-/// The number of records each rule changed, in the order of the rules.
+/// The number of records that each rule changed or dropped, in the order of the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TraceSummary {
     /// Records in the file.
     pub records: usize,
     /// Records with a fraction that was cut off.
     pub fractions_cut: usize,
-    /// Processors from field 5, because field 8 is unknown.
+    /// Records with the processors of field 5, because field 8 is unknown.
     pub processors_as_allocated: usize,
-    /// Dropped: no processors.
+    /// Records dropped because they have no processors.
     pub without_processors: usize,
-    /// Dropped: more processors than the machine.
+    /// Records dropped because they have more processors than the machine.
     pub larger_than_machine: usize,
-    /// Dropped: no run time.
+    /// Records dropped because they have no run time.
     pub without_run_time: usize,
-    /// Estimate set to the run time, because field 9 is unknown.
+    /// Records with the run time as their estimate, because field 9 is unknown.
     pub without_estimate: usize,
-    /// Run time cut to the estimate.
+    /// Records with a run time that was cut to the estimate.
     pub cut_to_estimate: usize,
-    /// Dropped: a negative submission time.
+    /// Records dropped because of a negative submission time.
     pub submitted_before_zero: usize,
-    /// Listed after a job with a later submission.
+    /// Jobs that the file lists after a job with a later submission.
     pub out_of_order: usize,
-    /// Jobs left to replay.
+    /// The jobs that remain to be replayed.
     pub jobs: usize,
 }
 
 /// The jobs to replay, sorted by submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Jobs submitted in the same second keep the order of the file.
+    /// The jobs. Jobs submitted in the same second keep the order of the file.
     pub jobs: Vec<TraceJob>,
-    /// The number of records each rule changed.
+    /// The number of records that each rule changed or dropped.
     pub summary: TraceSummary,
 }
 
@@ -70,8 +71,8 @@ pub struct SameNumber {
 }
 
 impl Trace {
-    /// The jobs of a log that fit on a machine with this many processors. The error is a job number
-    /// that occurs twice.
+    /// The jobs of a log that fit on a machine with this many processors. Returns an error if two
+    /// records have the same job number.
     pub fn new(log: &Log, processors: u32) -> Result<Trace, SameNumber> {
         check_numbers(&log.records)?;
         let mut summary = TraceSummary {
@@ -89,7 +90,8 @@ impl Trace {
         Ok(Trace { jobs, summary })
     }
 
-    /// Keeps only the jobs at these positions, from 0. Positions past the last are ignored.
+    /// Keeps only the jobs at these positions, counted from 0. Ignores positions after the last
+    /// job.
     pub fn window(&mut self, places: Range<usize>) {
         let end = places.end.min(self.jobs.len());
         self.jobs.truncate(end);
@@ -113,8 +115,8 @@ fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
     }
 }
 
-/// The job of a record; None if a rule drops it. A dropped record is counted under the first such
-/// rule.
+/// The job of a record; None if a rule drops the record. Counts a dropped record only for the first
+/// rule that drops it.
 fn job(record: &Record, most: u32, summary: &mut TraceSummary) -> Option<TraceJob> {
     summary.fractions_cut += usize::from(record.truncated);
     let requested = if record.requested > 0 {

@@ -1,8 +1,8 @@
-//! A simulated cluster with a clock that jumps. The server handles requests and reports as in
-//! schedd; what users, nodes and jobs do is simulated.
+//! A simulated cluster, in which time jumps from event to event. The server handles requests and
+//! reports as in schedd; users, nodes and jobs are simulated.
 //!
-//! At one instant jobs end first ([`World::reach`]), then users act ([`World::submit`],
-//! [`World::act`]), then the scheduler runs ([`World::decide`]).
+//! At each instant jobs end first ([`World::advance_to`]), then users act ([`World::submit`],
+//! [`World::perform`]), then the scheduler runs ([`World::run_scheduler`]).
 
 mod accounts;
 
@@ -48,7 +48,7 @@ const HOST: &str = "sim";
 /// The boot id of all hosts.
 const BOOT: &str = "1";
 
-/// A world that needs more cycles than this at one instant is in an endless loop.
+/// The maximum number of cycles at one instant. More cycles are reported as an endless loop.
 const MOST_CYCLES: usize = 10_000;
 
 /// The record of an attempt.
@@ -62,11 +62,12 @@ pub struct PastAttempt {
     pub end: Option<Time>,
     /// The allocated resources.
     pub shares: Vec<NodeShare>,
-    /// Whether it was started ahead of a job with a planned start.
+    /// Whether the attempt was started ahead of a job that keeps waiting.
     pub is_backfilled: bool,
 }
 
-/// The server, with data of the simulation: the behavior of jobs and the record of attempts.
+/// A simulated cluster: the server, the simulated behavior of jobs, and a record of the attempts
+/// and cycles.
 pub struct World {
     server: ServerState,
     history: WorldHistory,
@@ -77,15 +78,15 @@ pub struct World {
     plan: Plan,
     cache: CycleCache,
     past: Vec<PastAttempt>,
-    /// The messages of the last submission or alteration of each job.
+    /// The messages of the last submission, alteration or move of each job.
     notes: BTreeMap<JobId, Vec<String>>,
-    /// All charges. After a change of the usage policy the usage is recomputed from them.
+    /// All charges. After a change of the usage policy, usage is recomputed from the charges.
     charges: Vec<Charge>,
     cycles: Vec<(Time, Triggers)>,
 }
 
 impl World {
-    /// An empty cluster, in which groups have these numbers.
+    /// An empty cluster, in which the groups have these gids.
     pub fn new(config: Config, groups: BTreeMap<String, u32>, now: Time) -> World {
         let installation = Installation {
             host: HOST.to_string(),
@@ -142,7 +143,8 @@ impl World {
         Ok(())
     }
 
-    /// Ends a tick: what the server has changed is stored. Returns what a spool would write.
+    /// Stores the changes that the server has made since the last call. Returns the changes that
+    /// schedd would write to its spool.
     fn commit(&mut self) -> Vec<Update> {
         let updates = self.server.changes();
         for update in &updates {
@@ -159,7 +161,7 @@ impl World {
         self.server.cluster().usage()
     }
 
-    /// A job, finished or not; a subjob only once it has started.
+    /// A job, finished or not. A subjob that has never started is not found.
     pub fn find(&self, id: JobId) -> Option<&Job> {
         self.history.jobs.get(&id).map(Arc::as_ref)
     }
@@ -169,7 +171,7 @@ impl World {
         self.history.jobs.values().map(Arc::as_ref)
     }
 
-    /// The messages of the last submission or alteration of a job.
+    /// The messages of the last submission, alteration or move of a job.
     pub fn notes(&self, id: JobId) -> &[String] {
         self.notes.get(&id).map_or(&[], Vec::as_slice)
     }
@@ -184,7 +186,7 @@ impl World {
         &self.cycles
     }
 
-    /// Why the last cycle did not start a job.
+    /// The reason why the last cycle did not start a job.
     pub fn reason(&self, id: JobId) -> Option<&Reason> {
         self.server.cluster().verdict(&self.plan, id)
     }
@@ -208,12 +210,13 @@ impl World {
         }
     }
 
-    /// The amount of a system-wide resource in use, use outside Lanai included, and its total.
+    /// The used amount of a system-wide resource, including use outside Lanai, and the total.
     pub fn in_use(&self, name: &str) -> Option<(i64, i64)> {
         self.server.cluster().pool(name)
     }
 
-    /// The name of the reason for which a job waits before the scheduler considers it (M3).
+    /// The code of the reason why the scheduler does not consider a job yet (M3); None for a job
+    /// that the scheduler considers, and for a job that is not waiting.
     pub fn ineligible_reason(&self, id: JobId) -> Option<&'static str> {
         let life = &self.find(id)?.life;
         match life.state {
@@ -226,15 +229,15 @@ impl World {
         }
     }
 
-    /// The eligible time of a job at `at`, after the last change. A subjob that has not started has
-    /// the eligible time of its array.
+    /// The eligible time of a job at `at`, which must not be earlier than the last change. A subjob
+    /// that has not started has the eligible time of its array.
     pub fn eligible_time(&self, id: JobId, at: Time) -> Option<Span> {
         let job = self.history.job_or_subjob(id)?;
         Some(job.life.eligibility.at(at))
     }
 
-    /// The priority of a waiting job at `at`, after the last change, or of a running job at its
-    /// start (F9); None for a job that never had a priority.
+    /// The priority of a waiting job at `at`, which must not be earlier than the last change. For
+    /// any other job, the priority at its last start (F9); None for a job that had no priority.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
         let policy = &self.server.setup.policy;
         match self.server.cluster().report(policy, at, id) {
@@ -244,13 +247,14 @@ impl World {
     }
 
     /// Whether all jobs have finished.
-    pub fn is_over(&self) -> bool {
+    pub fn all_finished(&self) -> bool {
         self.server
             .jobs()
             .all(|job| job.life.state == JobState::Finished)
     }
 
-    /// The time of the next event, users' actions aside; None if there is none.
+    /// The time of the next event that is not an action of a user; None if no such event will
+    /// happen.
     pub fn next(&self) -> Option<Time> {
         let server = &self.server;
         let ends = server.jobs().filter_map(|job| Some(self.end_of(job)?.0));
@@ -265,7 +269,7 @@ impl World {
     }
 
     /// Lets time pass until `now`: jobs end, and delayed jobs become eligible.
-    pub fn reach(&mut self, now: Time) {
+    pub fn advance_to(&mut self, now: Time) {
         self.server.begin(&reading(now));
         let mut ends = Vec::new();
         for job in self.server.jobs() {
@@ -276,7 +280,7 @@ impl World {
             }
         }
         for (id, how) in ends {
-            self.end(id, how);
+            self.report_end(id, how);
         }
         self.server.release_due();
         if self.plan.next.is_some_and(|next| next <= now) {
@@ -285,9 +289,9 @@ impl World {
         self.commit();
     }
 
-    /// Runs the scheduler, and again while failed starts or freed resources require another cycle.
-    /// The error is a plan that cannot be carried out, or an endless loop.
-    pub fn decide(&mut self) -> Result<(), String> {
+    /// Runs the scheduler, repeatedly if failed starts or freed resources require another cycle.
+    /// Returns an error for a plan that cannot be carried out, and for an endless loop.
+    pub fn run_scheduler(&mut self) -> Result<(), String> {
         reservations::advance(&mut self.server);
         self.carry_out_orders();
         routing::route_waiting_jobs(&mut self.server);
@@ -306,7 +310,8 @@ impl World {
             self.server.judge_limits(&plan);
             self.plan = plan;
             self.commit();
-            // Starts alone need no further cycle, unless a start failed or freed resources.
+            // The starts of a plan require another cycle only if a start failed, or if the plan
+            // freed resources.
             self.server.take_cycle_due();
             if freed || self.server.dependencies.stirred {
                 self.server.request_cycle();
@@ -318,7 +323,8 @@ impl World {
         ))
     }
 
-    /// Returns true if a start has failed, or jobs were preempted at once.
+    /// Carries out a plan. Returns true if a start failed, or if preemptions freed resources at
+    /// once.
     fn carry_out(&mut self, plan: &Plan) -> bool {
         let is_new = self.server.take_preempts(plan);
         self.carry_out_orders();

@@ -138,9 +138,10 @@ mod tests {
             Prospect::Waits(Reason::QueueStopped),
             Some(Reason::QueueStopped),
         );
-        assert!(text(never, false).contains(
-            "The job would not start.\nNot Running: Queue not started.\nStarts if: "
-        ));
+        assert!(
+            text(never, false)
+                .contains("The job would not start.\nNot Running: Queue not started.\nStarts if: ")
+        );
         assert!(text(explanation(Prospect::Beyond, None), false).contains("(3 cycles simulated)"));
     }
 }

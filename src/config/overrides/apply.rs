@@ -22,7 +22,7 @@ pub struct Conflict {
     pub why: Refusal,
 }
 
-/// The text of the report: `queue gpu: Unknown queue`.
+/// Displays the conflict, such as `queue gpu: Unknown queue`.
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.key {
@@ -36,13 +36,14 @@ impl Config {
     /// The configuration with these overrides, and the overrides that were ignored.
     pub fn with_overrides(&self, overrides: &QmgrOverrides) -> (Config, Vec<Conflict>) {
         let mut conflicts = Vec::new();
-        // Keeps the default queue as a queue when another one becomes the default.
+        // Lists the default queue, so that it remains a queue if another queue becomes the default.
         let mut config = Config {
             queues: self.configured_queues(),
             ..self.clone()
         };
         let mut all: Vec<&(QmgrObject, QmgrOverride)> = overrides.all.iter().collect();
-        // Resources first, then in the order of their first commands.
+        // Applies the overrides of resources first, because queues refer to resources; then all
+        // others in the order of the objects' first commands.
         all.sort_by_key(|(target, _)| {
             std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE)
         });
@@ -58,7 +59,8 @@ impl Config {
         self.resources.iter().any(|(known, _)| known == name)
     }
 
-    /// Whether any setting refers to a resource.
+    /// Whether the settings of the server, a queue, a limit, the formula or a node refer to a
+    /// resource.
     pub fn mentions(&self, resource: &str) -> bool {
         let server = &self.server;
         let lists = [&server.defaults, &server.chunk_defaults, &server.most].into_iter();
@@ -111,7 +113,7 @@ fn apply_override(
         Existence::Deleted => return delete(config, target),
         Existence::Created => create(config, target),
         Existence::Filed => {
-            if let Err(why) = exists(config, target) {
+            if let Err(why) = check_exists(config, target) {
                 return conflict(None, why);
             }
         }
@@ -123,7 +125,8 @@ fn apply_override(
     }
 }
 
-/// Sorts switches such as `job_history_enable` after the values that they switch.
+/// The values to apply: unset attributes first, and switches such as `job_history_enable` after all
+/// other attributes.
 fn in_order<'a>(
     target: &QmgrObject,
     change: &'a QmgrOverride,
@@ -158,8 +161,9 @@ fn write(
     }
 }
 
-/// Returns an error for an unknown object. Nodes are not checked: only the server lists them.
-pub(super) fn exists(config: &Config, target: &QmgrObject) -> Result<(), Refusal> {
+/// Returns an error for an unknown object. Accepts every node, because the configuration does not
+/// list all nodes.
+pub(super) fn check_exists(config: &Config, target: &QmgrObject) -> Result<(), Refusal> {
     match target {
         QmgrObject::Server | QmgrObject::Sched | QmgrObject::Node(_) => Ok(()),
         QmgrObject::Queue(name) => {
@@ -209,7 +213,8 @@ fn create(config: &mut Config, target: &QmgrObject) {
     }
 }
 
-/// Deletes an object: a queue with its limits, a resource with its system-wide total.
+/// Deletes an object: a queue with its limits and factor, a resource with its system-wide total and
+/// the command that reports the total.
 fn delete(config: &mut Config, target: &QmgrObject) {
     match target {
         QmgrObject::Queue(name) => {

@@ -12,11 +12,11 @@ mod server;
 
 mod texts;
 
-pub(super) use texts::names;
+pub(super) use texts::split_names;
 
 use super::QmgrObject;
-use super::forms::{AttributeForm, QmgrAttribute, at};
-use super::limits::{self, Old};
+use super::forms::{AttributeForm, QmgrAttribute, attribute};
+use super::limits::{self, OldStyleOwners};
 use crate::model::limit::LimitStage;
 use hook::HOOK;
 use node::NODE;
@@ -27,7 +27,7 @@ const fn limit(
     stage: LimitStage,
     is_soft: bool,
     of_resources: bool,
-    old: Option<Old>,
+    old: Option<OldStyleOwners>,
 ) -> AttributeForm {
     AttributeForm::Limit(limits::LimitForm {
         stage,
@@ -42,13 +42,13 @@ const fn limit(
 pub struct AttributeInfo {
     /// PBS's spelling of the name.
     pub name: &'static str,
-    /// Whether it is a list of resources.
+    /// Whether the attribute is a list of resources.
     pub of_resources: bool,
-    /// Whether its value is a list that `+=` appends to.
+    /// Whether the value is a list to which `+=` appends.
     pub is_list: bool,
-    /// Whether its value uses PBS's syntax of limits.
+    /// Whether the value uses PBS's syntax of limits.
     pub is_limit: bool,
-    /// Whether it is stored and displayed without effect.
+    /// Whether the attribute is stored and displayed, but has no effect.
     pub is_idle: bool,
 }
 
@@ -71,7 +71,7 @@ pub fn known(target: &QmgrObject, name: &str) -> Option<AttributeInfo> {
     })
 }
 
-/// The position of an attribute in display order. Unknown attributes come last.
+/// The position of an attribute in the display order; `usize::MAX` for an unknown attribute.
 pub fn place(target: &QmgrObject, name: &str) -> usize {
     all(target)
         .position(|attribute| attribute.name == name)
@@ -105,72 +105,92 @@ const LISTS: [&str; 8] = [
 ];
 
 const LIMITS: &[QmgrAttribute] = &[
-    at("max_run", limit(LimitStage::Running, false, false, None)),
-    at(
+    attribute("max_run", limit(LimitStage::Running, false, false, None)),
+    attribute(
         "max_run_soft",
         limit(LimitStage::Running, true, false, None),
     ),
-    at("max_run_res", limit(LimitStage::Running, false, true, None)),
-    at(
+    attribute("max_run_res", limit(LimitStage::Running, false, true, None)),
+    attribute(
         "max_run_res_soft",
         limit(LimitStage::Running, true, true, None),
     ),
-    at("max_queued", limit(LimitStage::Queued, false, false, None)),
-    at(
+    attribute("max_queued", limit(LimitStage::Queued, false, false, None)),
+    attribute(
         "max_queued_res",
         limit(LimitStage::Queued, false, true, None),
     ),
-    at(
+    attribute(
         "queued_jobs_threshold",
         limit(LimitStage::Waiting, false, false, None),
     ),
-    at(
+    attribute(
         "queued_jobs_threshold_res",
         limit(LimitStage::Waiting, false, true, None),
     ),
-    at(
+    attribute(
         "max_running",
-        limit(LimitStage::Running, false, false, Some(Old::All)),
+        limit(LimitStage::Running, false, false, Some(OldStyleOwners::All)),
     ),
-    at(
+    attribute(
         "max_queuable",
-        limit(LimitStage::Queued, false, false, Some(Old::All)),
+        limit(LimitStage::Queued, false, false, Some(OldStyleOwners::All)),
     ),
-    at(
+    attribute(
         "max_user_run",
-        limit(LimitStage::Running, false, false, Some(Old::User)),
+        limit(
+            LimitStage::Running,
+            false,
+            false,
+            Some(OldStyleOwners::User),
+        ),
     ),
-    at(
+    attribute(
         "max_user_run_soft",
-        limit(LimitStage::Running, true, false, Some(Old::User)),
+        limit(LimitStage::Running, true, false, Some(OldStyleOwners::User)),
     ),
-    at(
+    attribute(
         "max_group_run",
-        limit(LimitStage::Running, false, false, Some(Old::Group)),
+        limit(
+            LimitStage::Running,
+            false,
+            false,
+            Some(OldStyleOwners::Group),
+        ),
     ),
-    at(
+    attribute(
         "max_group_run_soft",
-        limit(LimitStage::Running, true, false, Some(Old::Group)),
+        limit(
+            LimitStage::Running,
+            true,
+            false,
+            Some(OldStyleOwners::Group),
+        ),
     ),
-    at(
+    attribute(
         "max_user_res",
-        limit(LimitStage::Running, false, true, Some(Old::User)),
+        limit(LimitStage::Running, false, true, Some(OldStyleOwners::User)),
     ),
-    at(
+    attribute(
         "max_user_res_soft",
-        limit(LimitStage::Running, true, true, Some(Old::User)),
+        limit(LimitStage::Running, true, true, Some(OldStyleOwners::User)),
     ),
-    at(
+    attribute(
         "max_group_res",
-        limit(LimitStage::Running, false, true, Some(Old::Group)),
+        limit(
+            LimitStage::Running,
+            false,
+            true,
+            Some(OldStyleOwners::Group),
+        ),
     ),
-    at(
+    attribute(
         "max_group_res_soft",
-        limit(LimitStage::Running, true, true, Some(Old::Group)),
+        limit(LimitStage::Running, true, true, Some(OldStyleOwners::Group)),
     ),
 ];
 
 const RESOURCE: &[QmgrAttribute] = &[
-    at("type", AttributeForm::ReadOnly),
-    at("flag", AttributeForm::ReadOnly),
+    attribute("type", AttributeForm::ReadOnly),
+    attribute("flag", AttributeForm::ReadOnly),
 ];

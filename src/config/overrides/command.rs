@@ -1,7 +1,7 @@
-//! A command of `qmgr` on one object, and its effect on the overrides.
+//! Commands of `qmgr` on one object, and the effect of a command on the overrides.
 
 use super::apply::Conflict;
-use super::attributes::{find, known, names};
+use super::attributes::{find, known, split_names};
 use super::{
     AttributeKey, Existence, QmgrObject, QmgrOverrides, apply, attributes, forms, resources,
 };
@@ -31,11 +31,11 @@ pub enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// `=`.
+    /// `=` sets the value.
     Set,
-    /// `+=`.
+    /// `+=` adds to the value.
     Add,
-    /// `-=`.
+    /// `-=` removes from the value.
     Remove,
 }
 
@@ -60,7 +60,7 @@ impl Edit {
     }
 }
 
-/// A command on one object. It takes effect completely or not at all.
+/// A command on one object. A refused command changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QmgrCommand {
     /// The action.
@@ -71,14 +71,14 @@ pub struct QmgrCommand {
     pub edits: Vec<Edit>,
 }
 
-/// The longest text, in bytes.
-const LONGEST: usize = 64 << 10;
+/// The maximum length of a name or value, in bytes.
+const LONGEST_TEXT: usize = 64 << 10;
 
-/// The most attributes in one command.
+/// The maximum number of attributes in one command.
 const MOST_EDITS: usize = 1000;
 
-/// The most objects with overrides.
-const MOST: usize = 10_000;
+/// The maximum number of objects with overrides.
+const MOST_OBJECTS: usize = 10_000;
 
 impl QmgrCommand {
     /// Returns an error if the command is too large.
@@ -100,10 +100,10 @@ impl QmgrCommand {
     }
 }
 
-/// Checks that a text is one line and not too long.
+/// Checks that a text has only one line and is not too long.
 fn check_text(text: &str) -> Result<(), Refusal> {
-    if text.len() > LONGEST {
-        Err(Refusal::too_large("a value", LONGEST))
+    if text.len() > LONGEST_TEXT {
+        Err(Refusal::too_large("a value", LONGEST_TEXT))
     } else if text.contains(|c: char| c.is_control() && c != '\t') {
         Err(Refusal::illegal_value(""))
     } else {
@@ -112,8 +112,8 @@ fn check_text(text: &str) -> Result<(), Refusal> {
 }
 
 impl QmgrOverrides {
-    /// Adds a command to these overrides of `file`. Returns an error for a missing object, a new
-    /// object that exists already, or an invalid value.
+    /// Returns these overrides of `file`, changed by a command. The error is a missing object, a
+    /// new object that exists already, or an invalid value.
     pub fn with(&self, command: &QmgrCommand, file: &Config) -> Result<QmgrOverrides, Refusal> {
         command.check_size()?;
         let (mut config, _) = file.with_overrides(self);
@@ -124,7 +124,7 @@ impl QmgrOverrides {
                 next.delete(target, &config, file)?;
                 return Ok(next);
             }
-            Verb::Set | Verb::Unset => apply::exists(&config, target)?,
+            Verb::Set | Verb::Unset => apply::check_exists(&config, target)?,
         }
         for edit in &command.edits {
             check_edit(target, edit)?;
@@ -148,7 +148,8 @@ impl QmgrOverrides {
         }
     }
 
-    /// Creates an object. A default queue that exists implicitly keeps its state.
+    /// Creates an object. If the object is the default queue and the file does not define this
+    /// queue, the queue stays enabled and started.
     fn create(
         &mut self,
         target: &QmgrObject,
@@ -162,7 +163,7 @@ impl QmgrOverrides {
             self.entry(target);
             return Ok(());
         }
-        let is_there = apply::exists(config, target).is_ok();
+        let is_there = apply::check_exists(config, target).is_ok();
         match target {
             QmgrObject::Queue(name) if !Queue::is_name(name) => return Err(Refusal::bad_name()),
             QmgrObject::Queue(_) if is_there => return Err(Refusal::queue_exists()),
@@ -175,9 +176,12 @@ impl QmgrOverrides {
             QmgrObject::Hook(name) if !Hook::is_name(name) => return Err(Refusal::bad_name()),
             QmgrObject::Hook(name) if is_there => return Err(Refusal::hook_exists(name)),
             QmgrObject::Queue(_) | QmgrObject::Resource(_) | QmgrObject::Hook(_)
-                if self.all.len() >= MOST =>
+                if self.all.len() >= MOST_OBJECTS =>
             {
-                return Err(Refusal::more_than(MOST, "objects with qmgr settings"));
+                return Err(Refusal::more_than(
+                    MOST_OBJECTS,
+                    "objects with qmgr settings",
+                ));
             }
             QmgrObject::Queue(_) | QmgrObject::Resource(_) | QmgrObject::Hook(_) => {}
             QmgrObject::Node(_) => return Err(Refusal::unknown_node()),
@@ -188,21 +192,21 @@ impl QmgrOverrides {
         Ok(())
     }
 
-    /// Deletes an object. If the file defines it, the deletion is stored; otherwise the object
-    /// would reappear at the next start.
+    /// Deletes an object. If the file defines the object, the deletion is stored as an override;
+    /// without this override the object would reappear at the next start.
     fn delete(
         &mut self,
         target: &QmgrObject,
         config: &Config,
         file: &Config,
     ) -> Result<(), Refusal> {
-        apply::exists(config, target)?;
+        apply::check_exists(config, target)?;
         match target {
             QmgrObject::Queue(name) if *name == config.server.default_queue => {
                 return Err(Refusal::busy());
             }
             QmgrObject::Queue(_) | QmgrObject::Resource(_) | QmgrObject::Hook(_) => {}
-            // Only the server can decide whether a node may be deleted.
+            // Only the overrides are removed. The server decides whether the node may be deleted.
             QmgrObject::Node(_) => {
                 self.drop(target);
                 return Ok(());
@@ -210,7 +214,7 @@ impl QmgrOverrides {
             QmgrObject::Server | QmgrObject::Sched => return Err(Refusal::invalid_request()),
         }
         self.drop(target);
-        if apply::exists(file, target).is_ok() {
+        if apply::check_exists(file, target).is_ok() {
             self.entry(target).being = Existence::Deleted;
         }
         Ok(())
@@ -232,11 +236,11 @@ impl QmgrOverrides {
             Verb::Unset => None,
             _ => Some(self.combined(target, &key, edit, config)?),
         };
-        // `+=` can exceed the limit over several commands.
+        // Several commands with `+=` can together exceed the maximum length.
         value.as_deref().map_or(Ok(()), check_text)?;
-        // `unset` of a list without a resource unsets all its resources.
+        // `unset` of a list such as `resources_max` unsets all resources of the list.
         let unset: Vec<AttributeKey> = match (verb, known.of_resources && key.resource.is_none()) {
-            (Verb::Unset, true) => present(config, target, &key),
+            (Verb::Unset, true) => resource_keys_in_effect(config, target, &key),
             _ => vec![key],
         };
         let change = self.entry(target);
@@ -246,7 +250,8 @@ impl QmgrOverrides {
         Ok(())
     }
 
-    /// The resulting value of an attribute, including earlier edits of the same command.
+    /// The value of an attribute after an edit, which may follow edits of the same attribute in
+    /// the same command.
     fn combined(
         &self,
         target: &QmgrObject,
@@ -283,7 +288,7 @@ impl QmgrOverrides {
                 Ok(pbs::written(&combine(&before, &more)))
             }
             op if known.is_list => {
-                let (mut all, more) = (names(&before), names(&edit.value));
+                let (mut all, more) = (split_names(&before), split_names(&edit.value));
                 all.retain(|name| !more.contains(name));
                 if op == Op::Add {
                     all.extend(more);
@@ -294,7 +299,7 @@ impl QmgrOverrides {
         }
     }
 
-    /// Checks that the file accepts the new overrides.
+    /// Checks that these overrides, which include the edits, do not conflict with the file.
     fn check(&self, target: &QmgrObject, edits: &[Edit], file: &Config) -> Result<(), Refusal> {
         let (config, conflicts) = file.with_overrides(self);
         let is_new = |key: &AttributeKey| {
@@ -302,7 +307,8 @@ impl QmgrOverrides {
                 .iter()
                 .any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute))
         };
-        // If both styles of limits are used, the error names the later one.
+        // A mixture of old and new limit attributes may be reported for an attribute that the
+        // command does not edit.
         let is_mixed = |conflict: &Conflict| conflict.why == Refusal::mixed_limits();
         let is_own = |conflict: &Conflict| {
             let attribute = conflict.key.as_ref().map_or("", |key| &key.attribute);
@@ -320,7 +326,8 @@ impl QmgrOverrides {
         }
     }
 
-    /// Checks that a queue can be opened, and that its new type fits.
+    /// Refuses to enable a new queue without a type, and to change a queue with routing attributes
+    /// to an execution queue.
     fn check_type(
         &self,
         target: &QmgrObject,
@@ -345,7 +352,7 @@ impl QmgrOverrides {
         let is_execution = queue_type.is_some_and(|text| text.starts_with(['e', 'E']));
         if is_edited && is_execution && queue.route.is_some() {
             let why =
-                "the queue has routing attributes: unset route_destinations and the like first";
+                "the queue has routing attributes: unset all attributes named route_... first";
             return Err(Refusal::illegal_value("queue_type").because(why));
         }
         Ok(())
@@ -362,12 +369,13 @@ impl QmgrOverrides {
     }
 }
 
+/// Whether an object is the default queue, and the file does not define this queue.
 fn is_implicit(file: &Config, target: &QmgrObject) -> bool {
     file.server.default_queue == target.name()
         && !file.queues.iter().any(|queue| queue.name == target.name())
 }
 
-/// The current value of an attribute, with all entries joined.
+/// The current value of an attribute. If the attribute has several entries, joins the entries.
 fn current(config: &mut Config, target: &QmgrObject, key: &AttributeKey) -> String {
     let Some(attribute) = find(target, &key.attribute) else {
         return String::new();
@@ -380,7 +388,12 @@ fn current(config: &mut Config, target: &QmgrObject, key: &AttributeKey) -> Stri
         .join(",")
 }
 
-fn present(config: &mut Config, target: &QmgrObject, key: &AttributeKey) -> Vec<AttributeKey> {
+/// The resources of a list attribute that are set, each as a key.
+fn resource_keys_in_effect(
+    config: &mut Config,
+    target: &QmgrObject,
+    key: &AttributeKey,
+) -> Vec<AttributeKey> {
     let Some(attribute) = find(target, &key.attribute) else {
         return Vec::new();
     };
@@ -419,7 +432,8 @@ fn check_edit(target: &QmgrObject, edit: &Edit) -> Result<(), Refusal> {
     }
 }
 
-/// The object that stores an attribute: the server stores those that the scheduler shares with it.
+/// The object that stores an attribute. The server stores the attributes that the scheduler shares
+/// with the server.
 fn storing_object(target: &QmgrObject, attribute: &str) -> QmgrObject {
     let is_shared = *target == QmgrObject::Sched && known(&QmgrObject::Server, attribute).is_some();
     if is_shared {

@@ -24,8 +24,8 @@ pub struct Described {
     pub lines: Vec<AttributeValue>,
 }
 
-/// All configured objects: resources and queues in their order, the server, the scheduler, and
-/// nodes with settings.
+/// All configured objects: the site's resources, the queues, the server, the scheduler, the nodes
+/// with settings, and the hooks.
 pub fn described(config: &Config, overrides: &QmgrOverrides) -> Vec<Described> {
     let resources = config
         .resources
@@ -80,8 +80,8 @@ fn object(config: &mut Config, overrides: &QmgrOverrides, target: QmgrObject) ->
             continue;
         }
         for (resource, value) in forms::read(config, &target, attribute.name, attribute.form) {
-            let values = if known_limit(&target, attribute.name) {
-                entries(&value)
+            let values = if is_limit(&target, attribute.name) {
+                limit_entries(&value)
             } else {
                 vec![value]
             };
@@ -96,16 +96,17 @@ fn object(config: &mut Config, overrides: &QmgrOverrides, target: QmgrObject) ->
     Described { target, lines }
 }
 
-fn known_limit(target: &QmgrObject, name: &str) -> bool {
+fn is_limit(target: &QmgrObject, name: &str) -> bool {
     attributes::known(target, name).is_some_and(|known| known.is_limit)
 }
 
-fn entries(text: &str) -> Vec<String> {
+fn limit_entries(text: &str) -> Vec<String> {
     let read = crate::model::limit::pbs::parse(text).unwrap_or_default();
     read.iter().map(ToString::to_string).collect()
 }
 
-/// PBS does not display the type and state of a new queue until they are set.
+/// Whether an attribute is the type or the state of a queue that qmgr created. As in PBS, such an
+/// attribute is not displayed until it is set.
 fn is_of_a_new_queue(overrides: &QmgrOverrides, target: &QmgrObject, attribute: &str) -> bool {
     let is_created = overrides
         .of(target)
@@ -115,8 +116,9 @@ fn is_of_a_new_queue(overrides: &QmgrOverrides, target: &QmgrObject, attribute: 
 
 const OF_A_NEW_QUEUE: [&str; 3] = ["queue_type", "enabled", "started"];
 
-/// Whether a server attribute has its default value. PBS displays it only if set: a printed default
-/// would become a fixed value at a site that executes the output.
+/// Whether a server attribute has its default value. As in PBS, such an attribute is displayed only
+/// if qmgr set it: a site that executes the displayed settings as commands would otherwise fix the
+/// default.
 fn is_default(config: &Config, target: &QmgrObject, attribute: &str) -> bool {
     match (target, attribute) {
         (QmgrObject::Server, "job_history_duration") => {

@@ -1,8 +1,8 @@
-//! Reads and writes attributes of `qmgr` in a configuration, by their form.
+//! Reads and sets attributes of `qmgr` in a configuration. The form of an attribute determines how.
 
 use super::{AttributeKey, QmgrObject, limits};
 use crate::config::key::KeyRow;
-use crate::config::kinds::not_negative;
+use crate::config::kinds::parse_not_negative;
 use crate::config::sections::{HOOK, NODE, ONCE, QUEUE, QueueConfig};
 use crate::config::{Config, NodeConfig};
 use crate::model::hook::Hook;
@@ -11,24 +11,25 @@ use crate::model::refusal::Refusal;
 use crate::model::resource::{Definition, ResourceList, ResourceType, ResourceValue};
 use crate::model::system_resource::Pool;
 
-/// Returns an attribute as text; None if not set.
+/// A function that returns an attribute as text; None if not set.
 type Get<T> = fn(&T) -> Option<String>;
 
-/// Sets an attribute, or unsets it if None. Returns false for an invalid value.
+/// A function that sets an attribute to a text, or unsets the attribute if the text is None.
+/// Returns false for an invalid text.
 type Put<T> = fn(&mut T, Option<&str>) -> bool;
 
-/// The location of an attribute in a configuration.
+/// Where a configuration stores an attribute, or how else qmgr treats the attribute.
 #[derive(Clone, Copy)]
 pub(super) enum AttributeForm {
-    /// The key of `lanai.toml` that has this attribute.
+    /// The key of `lanai.toml` that lists this attribute.
     Key,
-    /// The key of `lanai.toml` with this attribute, a list of resources.
+    /// The key of `lanai.toml` that lists this attribute and has a list of resources as its value.
     Amounts,
-    /// Part of the configuration.
+    /// A part of the configuration, accessed by these functions.
     Server(Get<Config>, Put<Config>),
-    /// Part of a queue.
+    /// A part of a queue, accessed by these functions.
     Queue(Get<Queue>, Put<Queue>),
-    /// Part of a hook.
+    /// A part of a hook, accessed by these functions.
     Hook(Get<Hook>, Put<Hook>),
     /// The totals of system-wide resources.
     Totals,
@@ -36,11 +37,11 @@ pub(super) enum AttributeForm {
     Available,
     /// A limit on jobs or resources.
     Limit(limits::LimitForm),
-    /// Stored and displayed without effect.
+    /// A value of this type that is stored and displayed, but has no effect.
     Kept(ResourceType),
-    /// Always this value. Setting it is allowed.
+    /// Always this value. Any other value is refused.
     Always(&'static str),
-    /// Only the server sets it.
+    /// An attribute that only the server sets.
     ReadOnly,
     /// An attribute of PBS that Lanai lacks.
     Missing,
@@ -52,12 +53,12 @@ pub(super) struct QmgrAttribute {
     pub form: AttributeForm,
 }
 
-pub(super) const fn at(name: &'static str, form: AttributeForm) -> QmgrAttribute {
+pub(super) const fn attribute(name: &'static str, form: AttributeForm) -> QmgrAttribute {
     QmgrAttribute { name, form }
 }
 
 impl AttributeForm {
-    /// Whether it is a list of resources.
+    /// Whether the attribute is a list of resources.
     pub fn is_of_resources(self) -> bool {
         match self {
             AttributeForm::Amounts | AttributeForm::Totals | AttributeForm::Available => true,
@@ -79,27 +80,27 @@ pub(super) fn read(
 ) -> Values {
     match form {
         AttributeForm::Key | AttributeForm::Amounts => read_key(config, target, name),
-        AttributeForm::Server(get, _) => one(get(config)),
-        AttributeForm::Queue(get, _) => one(queue(config, target).and_then(get)),
-        AttributeForm::Hook(get, _) => one(hook(config, target).and_then(get)),
+        AttributeForm::Server(get, _) => single_value(get(config)),
+        AttributeForm::Queue(get, _) => single_value(queue(config, target).and_then(get)),
+        AttributeForm::Hook(get, _) => single_value(hook(config, target).and_then(get)),
         AttributeForm::Totals => totals(config),
         AttributeForm::Available => node(config, target)
-            .map(|node| each(&node.available))
+            .map(|node| values_by_resource(&node.available))
             .unwrap_or_default(),
         AttributeForm::Limit(form) => limits::read(config, target, form),
-        AttributeForm::Always(text) => one(Some(text.to_string())),
+        AttributeForm::Always(text) => single_value(Some(text.to_string())),
         AttributeForm::Kept(_) | AttributeForm::ReadOnly | AttributeForm::Missing => {
             let place = (target.clone(), AttributeKey::plain(name));
-            one(config.kept.get(&place).cloned())
+            single_value(config.kept.get(&place).cloned())
         }
     }
 }
 
-fn one(text: Option<String>) -> Values {
+fn single_value(text: Option<String>) -> Values {
     text.into_iter().map(|text| (None, text)).collect()
 }
 
-fn each(list: &ResourceList) -> Values {
+fn values_by_resource(list: &ResourceList) -> Values {
     let values = list.iter();
     values
         .map(|(name, value)| (Some(name.clone()), value.to_string()))
@@ -108,9 +109,9 @@ fn each(list: &ResourceList) -> Values {
 
 fn read_key(config: &mut Config, target: &QmgrObject, name: &str) -> Values {
     match target {
-        QmgrObject::Server | QmgrObject::Sched => read_row(attribute(name), config),
+        QmgrObject::Server | QmgrObject::Sched => read_row(config_row(name), config),
         QmgrObject::Queue(_) => match queue(config, target).cloned() {
-            Some(queue) => read_row(QUEUE.attribute(name), &mut row(queue)),
+            Some(queue) => read_row(QUEUE.attribute(name), &mut queue_row(queue)),
             None => Values::new(),
         },
         QmgrObject::Node(_) => match node(config, target).cloned() {
@@ -125,23 +126,23 @@ fn read_key(config: &mut Config, target: &QmgrObject, name: &str) -> Values {
     }
 }
 
-fn read_row<T>(row: Option<&'static dyn KeyRow<T>>, of: &mut T) -> Values {
+fn read_row<T>(row: Option<&'static dyn KeyRow<T>>, object: &mut T) -> Values {
     let Some(row) = row else {
         return Values::new();
     };
-    if let Some(list) = row.resources(of) {
-        return each(list);
+    if let Some(list) = row.resources(object) {
+        return values_by_resource(list);
     }
-    one(row.shown(of))
+    single_value(row.shown(object))
 }
 
-/// The key with this attribute, in a section that occurs once.
-fn attribute(name: &str) -> Option<&'static dyn KeyRow<Config>> {
+/// The row that lists this attribute in a section that occurs once.
+fn config_row(name: &str) -> Option<&'static dyn KeyRow<Config>> {
     ONCE.iter().find_map(|table| table.attribute(name))
 }
 
-/// A queue as a section of the file, without its priority factor.
-fn row(queue: Queue) -> QueueConfig {
+/// A queue as a section of the file. The priority factor is omitted: no attribute of qmgr sets it.
+fn queue_row(queue: Queue) -> QueueConfig {
     QueueConfig {
         queue,
         factor: None,
@@ -159,7 +160,7 @@ pub(super) fn write(
     let is_legal = match form {
         AttributeForm::Key => write_key(config, target, key, text, None),
         AttributeForm::Amounts => {
-            let value = resource(config, key, text)?;
+            let value = parse_value(config, key, text)?;
             write_key(config, target, key, None, Some(value))
         }
         AttributeForm::Server(_, put) => put(config, text),
@@ -168,7 +169,7 @@ pub(super) fn write(
         }
         AttributeForm::Hook(_, put) => hook_mut(config, target).is_some_and(|hook| put(hook, text)),
         AttributeForm::Available => {
-            let value = available(config, key, text)?;
+            let value = parse_available(config, key, text)?;
             insert(&mut node_mut(config, target).available, key, value);
             true
         }
@@ -187,7 +188,8 @@ pub(super) fn write(
     }
 }
 
-/// Sets a key to a text, or a resource of a list to a value.
+/// Sets a key to `text`. If `value` is given, sets one resource of a list instead, or removes the
+/// resource if the inner value is None.
 fn write_key(
     config: &mut Config,
     target: &QmgrObject,
@@ -198,13 +200,13 @@ fn write_key(
     let name = key.attribute.as_str();
     match target {
         QmgrObject::Server | QmgrObject::Sched => {
-            write_row(attribute(name), config, key, text, value)
+            write_row(config_row(name), config, key, text, value)
         }
         QmgrObject::Queue(_) => {
             let Some(queue) = queue_mut(config, target) else {
                 return false;
             };
-            let mut row = row(queue.clone());
+            let mut row = queue_row(queue.clone());
             let is_legal = write_row(QUEUE.attribute(name), &mut row, key, text, value);
             *queue = row.queue;
             is_legal
@@ -221,7 +223,7 @@ fn write_key(
 
 fn write_row<T>(
     row: Option<&'static dyn KeyRow<T>>,
-    of: &mut T,
+    object: &mut T,
     key: &AttributeKey,
     text: Option<&str>,
     value: Option<Option<ResourceValue>>,
@@ -230,8 +232,8 @@ fn write_row<T>(
         return false;
     };
     match value {
-        None => row.set(of, text),
-        Some(value) => match row.resources(of) {
+        None => row.set(object, text),
+        Some(value) => match row.resources(object) {
             Some(list) => {
                 insert(list, key, value);
                 true
@@ -259,7 +261,7 @@ pub(super) fn queue<'c>(config: &'c Config, target: &QmgrObject) -> Option<&'c Q
         .find(|queue| queue.name == target.name())
 }
 
-/// The queue. Adds the default queue if it exists only implicitly.
+/// The queue. Adds the default queue to the list if the file does not define it.
 fn queue_mut<'c>(config: &'c mut Config, target: &QmgrObject) -> Option<&'c mut Queue> {
     let name = target.name();
     if queue(config, target).is_none() && name == config.server.default_queue {
@@ -293,6 +295,7 @@ fn node_mut<'c>(config: &'c mut Config, target: &QmgrObject) -> &'c mut NodeConf
     &mut config.nodes[place]
 }
 
+/// Stores the value of an attribute that has no effect. Returns false for an invalid text.
 fn keep(
     config: &mut Config,
     target: &QmgrObject,
@@ -315,19 +318,20 @@ pub(super) fn definition(config: &Config, key: &AttributeKey) -> Result<Definiti
     config.resources().get(name).cloned().ok_or_else(unknown)
 }
 
-/// A resource value of a list; an error if invalid or negative.
-fn resource(
+/// Parses the value of one resource of a list. Returns an error for an invalid or negative value.
+fn parse_value(
     config: &Config,
     key: &AttributeKey,
     text: Option<&str>,
 ) -> Result<Option<ResourceValue>, Refusal> {
     let kind = definition(config, key)?.kind;
     let illegal = || Refusal::illegal_value(&key.to_string());
-    text.map(|text| not_negative(kind, text).ok_or_else(illegal))
+    text.map(|text| parse_not_negative(kind, text).ok_or_else(illegal))
         .transpose()
 }
 
-fn available(
+/// Parses the value of a resource of a node.
+fn parse_available(
     config: &Config,
     key: &AttributeKey,
     text: Option<&str>,
@@ -337,10 +341,11 @@ fn available(
     if !definition.host_level || own.contains(&key.resource.as_deref().unwrap_or_default()) {
         Err(Refusal::read_only(&key.to_string()))
     } else {
-        resource(config, key, text)
+        parse_value(config, key, text)
     }
 }
 
+/// Sets one resource of a list, or removes the resource if `value` is None.
 fn insert(list: &mut ResourceList, key: &AttributeKey, value: Option<ResourceValue>) {
     let name = key.resource.clone().unwrap_or_default();
     match value {
@@ -356,8 +361,12 @@ fn totals(config: &Config) -> Vec<(Option<String>, String)> {
             .get(name)
             .map_or(ResourceType::Long, |definition| definition.kind)
     };
-    let text =
-        |(name, pool): &(String, Pool)| (Some(name.clone()), limits::shown(kind(name), pool.total));
+    let text = |(name, pool): &(String, Pool)| {
+        (
+            Some(name.clone()),
+            limits::amount_text(kind(name), pool.total),
+        )
+    };
     config.pools.iter().map(text).collect()
 }
 
@@ -369,7 +378,7 @@ fn set_total(config: &mut Config, key: &AttributeKey, text: Option<&str>) -> Res
             "{key}: only resources with the flag q have a total on the server"
         )));
     }
-    let total = resource(config, key, text)?
+    let total = parse_value(config, key, text)?
         .and_then(|value| value.amount())
         .unwrap_or(0);
     let name = key.resource.clone().unwrap_or_default();

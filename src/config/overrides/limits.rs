@@ -1,10 +1,11 @@
-//! PBS's limit attributes (`max_run`, `max_queued_res.ncpus`, the old `max_user_run`) as limits of
-//! a configuration.
+//! Reads and sets the limits of a configuration under PBS's attributes. PBS has two styles of limit
+//! attributes: in the new style (`max_run`, `max_queued_res.ncpus`) the value names the limited
+//! owners, in the old style (`max_user_run`) the name of the attribute determines the owners.
 
 use super::forms::definition;
 use super::{AttributeKey, QmgrObject};
 use crate::config::Config;
-use crate::config::kinds::not_negative;
+use crate::config::kinds::parse_not_negative;
 use crate::model::limit::pbs::{self, LimitEntry, LimitOwners};
 use crate::model::limit::{Limit, LimitScope, LimitStage, Quantity, Selector};
 use crate::model::refusal::Refusal;
@@ -13,19 +14,19 @@ use crate::model::resource::{ResourceType, ResourceValue, Resources, Size};
 /// The limit that an attribute sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitForm {
-    /// The jobs that it counts.
+    /// The jobs that the limit counts.
     pub stage: LimitStage,
-    /// Whether it is a soft limit.
+    /// Whether the attribute sets soft limits.
     pub is_soft: bool,
-    /// Whether it limits a resource and not jobs.
+    /// Whether the attribute limits resources instead of the number of jobs.
     pub of_resources: bool,
-    /// The owners in the old style; None in the new style.
-    pub old: Option<Old>,
+    /// The limited owners of an attribute in the old style; None for the new style.
+    pub old: Option<OldStyleOwners>,
 }
 
-/// The owners that a limit in the old style applies to.
+/// The owners that are limited by an attribute in the old style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Old {
+pub enum OldStyleOwners {
     /// All users together.
     All,
     /// Each user.
@@ -34,12 +35,12 @@ pub enum Old {
     Group,
 }
 
-impl Old {
+impl OldStyleOwners {
     fn owners(self) -> LimitOwners {
         match self {
-            Old::All => LimitOwners::Everybody,
-            Old::User => LimitOwners::User(Selector::Each),
-            Old::Group => LimitOwners::Group(Selector::Each),
+            OldStyleOwners::All => LimitOwners::Everybody,
+            OldStyleOwners::User => LimitOwners::User(Selector::Each),
+            OldStyleOwners::Group => LimitOwners::Group(Selector::Each),
         }
     }
 }
@@ -50,7 +51,8 @@ impl LimitForm {
     }
 }
 
-/// The queue of a limit. Limits of the server apply to all queues together.
+/// The queue of a limit on this object. A limit on the server counts the jobs of all queues
+/// together.
 fn queue(target: &QmgrObject) -> Selector {
     match target {
         QmgrObject::Queue(name) => Selector::Named(name.clone()),
@@ -58,8 +60,8 @@ fn queue(target: &QmgrObject) -> Selector {
     }
 }
 
-/// The owners of a limit; None if it is not the target's or PBS cannot express it. Limits of a
-/// quality of service, and those that override others, cannot be expressed.
+/// The owners of a limit; None for a limit of another object, or a limit that PBS's syntax cannot
+/// express: a limit of a quality of service, or a limit that overrides others.
 fn owners(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
     if limit.scope.queue == queue(target) {
         LimitOwners::of(&limit.scope)
@@ -68,7 +70,7 @@ fn owners(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
     }
 }
 
-/// Whether the target has limits that the new style can express, whatever their origin.
+/// Whether the file or qmgr sets limits of the target that the new style can express.
 pub(super) fn has_any(config: &Config, target: &QmgrObject) -> bool {
     config
         .policy
@@ -79,22 +81,22 @@ pub(super) fn has_any(config: &Config, target: &QmgrObject) -> bool {
 }
 
 /// Whether qmgr set limits of a target in the old style.
-pub(super) fn is_old(config: &Config, target: &QmgrObject) -> bool {
+pub(super) fn is_old_style(config: &Config, target: &QmgrObject) -> bool {
     config
         .kept
-        .contains_key(&(target.clone(), AttributeKey::plain(OLD)))
+        .contains_key(&(target.clone(), AttributeKey::plain(OLD_STYLE)))
 }
 
-/// The name under which [`Config`] stores that limits are in the old style.
-const OLD: &str = "old style limits";
+/// The key in [`Config`] that marks an object with limits in the old style.
+const OLD_STYLE: &str = "old style limits";
 
-/// The entries of a limit, each with its resource.
+/// The entries of a limit attribute, each with its resource.
 pub(super) fn read(
     config: &Config,
     target: &QmgrObject,
     form: LimitForm,
 ) -> Vec<(Option<String>, String)> {
-    if form.old.is_some() != is_old(config, target) {
+    if form.old.is_some() != is_old_style(config, target) {
         return Vec::new();
     }
     let resources = config.resources();
@@ -126,7 +128,7 @@ fn entry(
         Some(name) => kind(resources, name),
         None => ResourceType::Long,
     };
-    let amount = shown(kind, amount);
+    let amount = amount_text(kind, amount);
     let text = if form.old.is_some() {
         amount
     } else {
@@ -135,7 +137,8 @@ fn entry(
     Some((resource, text))
 }
 
-/// Sets the limits of an attribute for all named owners, or unsets them.
+/// Replaces the limits of an attribute by the entries of `text`, or removes the limits if `text` is
+/// None.
 pub(super) fn write(
     config: &mut Config,
     target: &QmgrObject,
@@ -161,7 +164,7 @@ pub(super) fn write(
         .map(amount)
         .collect::<Result<Vec<i64>, Refusal>>()?;
     if text.is_some() {
-        not_mixed(config, target, form)?;
+        refuse_mixed_styles(config, target, form)?;
     }
     clear(config, target, form, &quantity);
     for (entry, amount) in entries.iter().zip(amounts) {
@@ -174,20 +177,25 @@ pub(super) fn write(
         );
     }
     if form.old.is_some() && text.is_some() {
-        config
-            .kept
-            .insert((target.clone(), AttributeKey::plain(OLD)), String::new());
+        config.kept.insert(
+            (target.clone(), AttributeKey::plain(OLD_STYLE)),
+            String::new(),
+        );
     }
     if !has_any(config, target) {
         config
             .kept
-            .remove(&(target.clone(), AttributeKey::plain(OLD)));
+            .remove(&(target.clone(), AttributeKey::plain(OLD_STYLE)));
     }
     Ok(())
 }
 
-fn not_mixed(config: &Config, target: &QmgrObject, form: LimitForm) -> Result<(), Refusal> {
-    let other_style = is_old(config, target) != form.old.is_some();
+fn refuse_mixed_styles(
+    config: &Config,
+    target: &QmgrObject,
+    form: LimitForm,
+) -> Result<(), Refusal> {
+    let other_style = is_old_style(config, target) != form.old.is_some();
     if other_style && has_any(config, target) {
         Err(Refusal::mixed_limits())
     } else {
@@ -195,6 +203,7 @@ fn not_mixed(config: &Config, target: &QmgrObject, form: LimitForm) -> Result<()
     }
 }
 
+/// Removes the limits that an attribute displays, for one quantity.
 fn clear(config: &mut Config, target: &QmgrObject, form: LimitForm, quantity: &Quantity) {
     for limit in &mut config.policy.limits.all {
         let Some(owners) = owners(limit, target) else {
@@ -279,11 +288,11 @@ fn amount(resources: &Resources, quantity: &Quantity, text: &str) -> Option<i64>
         Quantity::Resource(name) => kind(resources, name),
         _ => ResourceType::Long,
     };
-    not_negative(kind, text)?.amount()
+    parse_not_negative(kind, text)?.amount()
 }
 
 /// An amount as text. A size uses the largest unit that gives a whole number.
-pub(super) fn shown(kind: ResourceType, amount: i64) -> String {
+pub(super) fn amount_text(kind: ResourceType, amount: i64) -> String {
     match kind {
         ResourceType::Size => Size::exactly(amount.max(0).unsigned_abs()).to_string(),
         _ => ResourceValue::of_amount(kind, amount).to_string(),

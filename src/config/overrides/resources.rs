@@ -1,4 +1,4 @@
-//! Resources that `qmgr` creates: PBS's types and flags as definitions.
+//! Resources that `qmgr` creates. Converts PBS's types and flags to definitions, and back.
 
 use super::{AttributeKey, QmgrObject};
 use crate::config::Config;
@@ -19,24 +19,26 @@ const TYPES: [(&str, ResourceType); 7] = [
     ("time", ResourceType::Time),
 ];
 
-/// PBS's flags: `h` for host resources, `n`, `f` and `q` for consumable ones, `i` and `r` for those
-/// that users cannot request.
+/// PBS's flags: `h` marks a resource of hosts, `n`, `f` and `q` mark a consumable resource, `i` and
+/// `r` mark a resource that users cannot request. `m` has no effect.
 const FLAGS: &str = "hnfqirm";
 
-/// A resource that sites of PBS create and Lanai has built in. Creating it is allowed and changes
-/// nothing.
+/// The name, type and flags of a resource that is built into Lanai, but that sites of PBS create.
+/// The command that creates this resource is accepted.
 const GPUS: (&str, &str, &str) = ("ngpus", "long", "hn");
 
-/// Defines a new resource: a string, unless built in.
+/// Defines a new resource: a string, or `ngpus` with its built-in type and flags.
 pub(super) fn create(config: &mut Config, name: &str) {
     if name == GPUS.0 {
         config
             .resources
-            .push((name.to_string(), of(GPUS.1, GPUS.2)));
+            .push((name.to_string(), definition_of(GPUS.1, GPUS.2)));
         keep(config, name, TYPE, GPUS.1);
         return keep(config, name, FLAG, GPUS.2);
     }
-    config.resources.push((name.to_string(), of("string", "")));
+    config
+        .resources
+        .push((name.to_string(), definition_of("string", "")));
     keep(config, name, TYPE, "string");
 }
 
@@ -55,18 +57,18 @@ pub(super) fn write(
     }
     let is_known = TYPES.iter().any(|(known, _)| *known == kind)
         && flags.chars().all(|flag| FLAGS.contains(flag));
-    let is_otherwise =
+    let differs_from_gpus =
         name == GPUS.0 && (kind != GPUS.1 || !GPUS.2.chars().all(|flag| flags.contains(flag)));
-    if !is_known || (is_otherwise && text.is_some()) {
+    if !is_known || (differs_from_gpus && text.is_some()) {
         return Err(illegal());
     }
-    if is_otherwise {
+    if differs_from_gpus {
         return Ok(());
     }
     let Some((_, definition)) = config.resources.iter_mut().find(|(known, _)| known == name) else {
         return Err(Refusal::no_resource());
     };
-    *definition = of(&kind, &flags);
+    *definition = definition_of(&kind, &flags);
     // The flags are always displayed in this order.
     let flags: String = FLAGS.chars().filter(|flag| flags.contains(*flag)).collect();
     keep(config, name, TYPE, &kind);
@@ -74,8 +76,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The definition for PBS's type and flags. Types other than numbers and sizes are not counted.
-fn of(kind: &str, flags: &str) -> Definition {
+/// The definition for PBS's type and flags. Only numbers and sizes can be consumable.
+fn definition_of(kind: &str, flags: &str) -> Definition {
     let kind = TYPES
         .iter()
         .find(|(name, _)| *name == kind)
@@ -102,7 +104,7 @@ fn keep(config: &mut Config, name: &str, what: &str, text: &str) {
     config.kept.insert(place, text.to_string());
 }
 
-/// A site's resource in PBS's terms: its type and its flags.
+/// The type and the flags of a site's resource, in PBS's terms.
 pub(super) fn described(config: &Config, name: &str) -> [(&'static str, String); 2] {
     [
         (TYPE, displayed(config, name, TYPE)),
@@ -110,7 +112,8 @@ pub(super) fn described(config: &Config, name: &str) -> [(&'static str, String);
     ]
 }
 
-/// The type or flags as set with qmgr, else as PBS would name the file's definition.
+/// The type or the flags of a resource, as set with qmgr; otherwise the definition of the file in
+/// PBS's terms. `what` is [`TYPE`] or [`FLAG`].
 fn displayed(config: &Config, name: &str, what: &str) -> String {
     let kept = config.kept.get(&(
         QmgrObject::Resource(name.to_string()),
@@ -122,11 +125,11 @@ fn displayed(config: &Config, name: &str, what: &str) -> String {
         .find(|(known, _)| known == name)
         .map(|(_, definition)| definition);
     kept.cloned()
-        .or_else(|| definition.map(|definition| in_words(definition, what)))
+        .or_else(|| definition.map(|definition| in_pbs_terms(definition, what)))
         .unwrap_or_default()
 }
 
-fn in_words(definition: &Definition, what: &str) -> String {
+fn in_pbs_terms(definition: &Definition, what: &str) -> String {
     let kind = TYPES
         .iter()
         .find(|(_, kind)| *kind == definition.kind)

@@ -1,4 +1,4 @@
-//! Commands of `qmgr`, and their effect on the configuration.
+//! Commands of `qmgr` and the effect of these commands on the configuration.
 
 mod values;
 
@@ -39,7 +39,7 @@ fn queue(name: &str) -> QmgrObject {
     QmgrObject::Queue(name.to_string())
 }
 
-/// A file, and the overrides over it.
+/// A configuration file, and the overrides that qmgr makes.
 struct Site {
     file: Config,
     overrides: QmgrOverrides,
@@ -93,7 +93,7 @@ impl Site {
 }
 
 #[test]
-fn a_new_queue_is_closed_and_can_be_opened_once_it_has_a_type() {
+fn a_new_queue_is_disabled_and_can_be_enabled_once_its_type_is_set() {
     let mut site = Site::of("");
     site.run(Verb::Create, queue("gpu"), &[]).unwrap();
     assert_eq!(site.shown(&queue("gpu")), [""; 0]);
@@ -148,7 +148,10 @@ fn a_new_queue_is_closed_and_can_be_opened_once_it_has_a_type() {
 fn the_default_queue_can_be_changed_and_not_deleted() {
     let mut site = Site::of("");
     site.run(Verb::Create, queue("workq"), &[]).unwrap();
-    assert!(site.config().queues()[0].enabled, "it existed implicitly");
+    assert!(
+        site.config().queues()[0].enabled,
+        "the default queue existed before the command"
+    );
     assert_eq!(
         site.run(Verb::Create, queue("workq"), &[]),
         Err(Refusal::queue_exists())
@@ -300,7 +303,7 @@ fn preemption_attributes_use_the_syntax_of_pbs() {
     );
 }
 
-/// PBS's limits become those of `[[limit]]`, and limits of any origin are displayed.
+/// PBS's limits become limits of the policy. Limits of the file and of qmgr are displayed.
 #[test]
 fn limit_attributes_use_the_syntax_of_pbs() {
     let mut site = Site::of(
@@ -355,7 +358,7 @@ fn limit_attributes_use_the_syntax_of_pbs() {
 }
 
 #[test]
-fn limits_in_the_old_style_are_displayed_in_it() {
+fn limits_that_were_set_in_the_old_style_are_displayed_in_the_old_style() {
     let mut site = Site::of("");
     site.set(
         queue("workq"),
@@ -395,7 +398,7 @@ fn overrides_that_do_not_fit_the_file_are_kept_and_reported() {
     assert_eq!(
         site.config().queues()[0].priority,
         3,
-        "it applies again with the old file"
+        "the override applies again with the old file"
     );
 }
 
@@ -535,7 +538,7 @@ fn a_node_missing_in_the_file_has_no_position_in_the_order_of_nodes() {
 }
 
 #[test]
-fn values_have_a_maximum_size() {
+fn the_length_of_a_value_and_the_number_of_attributes_are_limited() {
     let mut site = Site::of("");
     let entry = |number: usize| format!("[u:a-user-of-a-long-name-{number:0>60}=1]");
     let entries: Vec<String> = (0..720).map(entry).collect();
@@ -573,7 +576,7 @@ fn values_have_a_maximum_size() {
 }
 
 #[test]
-fn a_resource_used_in_the_formula_is_in_use() {
+fn a_configuration_mentions_the_resources_of_its_formula() {
     let mut site = Site::of("");
     site.run(
         Verb::Create,

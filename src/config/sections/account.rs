@@ -1,11 +1,11 @@
-//! `[[account]]`: the nodes of the fair-share tree, and their settings as pools.
+//! `[[account]]`: the accounts of the fair-share tree, with settings for accounts as pools.
 
 use super::starvation::{THRESHOLD, TIME};
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    AmountTable, BOOLEAN, Custom, FROM_0_TO_1, Kind, OneOf, Optional, Scalar, TEXT, Word, custom,
-    list, one_of, scalar, table,
+    AmountTable, BOOLEAN, Custom, FROM_0_TO_1, Kind, OneOf, Optional, Scalar, ScalarType, TEXT,
+    custom, list, one_of, scalar, table,
 };
 use crate::model::account::pool_terms::{FifoKey, PoolMode};
 use crate::model::account::{Account, Shares, UsageTarget, check};
@@ -14,8 +14,10 @@ use std::collections::BTreeSet;
 use toml::Value;
 use toml::de::DeValue;
 
-/// Bounds that keep the sum of shares, a divisor, finite and above zero.
+/// The largest number of shares. The bound keeps the sum of shares, a divisor, finite.
 const MOST_SHARES: f64 = 1e9;
+/// The smallest number of shares other than 0. The bound keeps the sum of shares, a divisor, above
+/// 0.
 const LEAST_SHARES: f64 = 1e-9;
 
 const NAME: Scalar<String> = scalar("a name without blanks, commas, `/`, `:` and `@`", |name| {
@@ -27,7 +29,7 @@ const SHARES: Custom<Shares> = custom(
     read_shares,
     |shares| Some(write_shares(shares)),
 );
-/// A fraction of all usage, with its kind of target.
+/// The kind for a usage target: a percentage of all usage, or a cap in seconds.
 pub const TARGET: Custom<UsageTarget> = custom(
     || {
         "percent of all usage: 25 or \"25\" (target), \"25+\" (at least), \"25-\" (at most), \
@@ -76,23 +78,23 @@ pub static ACCOUNT: Table<Account> = Table::new(
             .default("none")
             .example("\"science\""),
         &key("shares", SHARES, |a| &mut a.shares)
-            .text("The account's shares; \"parent\" if its members share with its siblings."),
+            .text("The account's shares; with \"parent\" its members share one level higher."),
         &key("target", Optional(TARGET), |a| &mut a.target)
             .text("The target for method = \"target\": percent of all usage, such as \"25+\".")
-            .default("its part according to shares")
+            .default("the part that the account's shares give it")
             .example("\"25+\""),
         &key("users", Optional(USERS), |a| &mut a.users)
             .text("The account's users: a list, or a table with the shares of each.")
-            .default("all users who charge it, with one share each")
+            .default("all users who charge the account, with one share each")
             .example("{ ann = 1, bob = 2 }"),
         &key("guarantee", AmountTable, |a| &mut a.pool.guarantee)
-            .text("Resources that the account gets before shares apply, up to its demand.")
+            .text("The resources that the account gets before shares apply, up to its demand.")
             .default("none")
             .example("{ ncpus = 16 }"),
         &key("max_share", Optional(LARGEST_PART), |a| {
             &mut a.pool.max_share
         })
-        .text("The largest part of the cluster that its fair share may reach, up to 1.")
+        .text("The largest part of the cluster, up to 1, that the account's fair share may reach.")
         .default("the whole cluster")
         .example("0.5"),
         &Key::<Account, _>::computed(
@@ -101,7 +103,7 @@ pub static ACCOUNT: Table<Account> = Table::new(
             |a| Some(a.pool.mode).filter(|mode| *mode != PoolMode::default()),
             |a, mode| a.pool.mode = mode,
         )
-        .text("The order of the account's operations: \"fair_share\" or \"fifo\".")
+        .text("The order of the account's jobs and arrays: \"fair_share\" or \"fifo\".")
         .default("\"fair_share\"")
         .example("\"fair_share\""),
         &key("fifo_sort", FIFO_SORT, |a| &mut a.pool.fifo_sort)
@@ -111,31 +113,31 @@ pub static ACCOUNT: Table<Account> = Table::new(
         &key("tolerance", Optional(FROM_0_TO_1), |a| {
             &mut a.pool.starvation.tolerance
         })
-        .text("Overrides [preemption.starvation] tolerance in this subtree.")
+        .text("The tolerance of [preemption.starvation] for this part of the tree.")
         .default(INHERITED)
         .example("0.8"),
         &key("starvation_timeout", Optional(TIME), |a| {
             &mut a.pool.starvation.timeout
         })
-        .text("Overrides [preemption.starvation] timeout in this subtree.")
+        .text("The timeout of [preemption.starvation] for this part of the tree.")
         .default(INHERITED)
         .example("\"30s\""),
         &key("aggressive_starvation_timeout", Optional(TIME), |a| {
             &mut a.pool.starvation.aggressive_timeout
         })
-        .text("Overrides [preemption.starvation] aggressive_timeout in this subtree.")
+        .text("The aggressive_timeout of [preemption.starvation] for this part of the tree.")
         .default(INHERITED)
         .example("\"2m\""),
         &key("enable_aggressive_starvation", Optional(BOOLEAN), |a| {
             &mut a.pool.starvation.enable_aggressive
         })
-        .text("Overrides [preemption.starvation] enable_aggressive in this subtree.")
+        .text("The enable_aggressive of [preemption.starvation] for this part of the tree.")
         .default(INHERITED)
         .example("false"),
         &key("allow_aggressive_preemption", Optional(BOOLEAN), |a| {
             &mut a.pool.starvation.allow_aggressive
         })
-        .text("Overrides [preemption.starvation] allow_aggressive in this subtree.")
+        .text("The allow_aggressive of [preemption.starvation] for this part of the tree.")
         .default(INHERITED)
         .example("true"),
         &key(
@@ -143,19 +145,19 @@ pub static ACCOUNT: Table<Account> = Table::new(
             Optional(THRESHOLD),
             |a| &mut a.pool.starvation.aggressive_threshold,
         )
-        .text("Overrides [preemption.starvation] aggressive_threshold in this subtree.")
+        .text("The aggressive_threshold of [preemption.starvation] for this part of the tree.")
         .default(INHERITED)
         .example("0.2"),
         &key("preemption_threshold", Optional(THRESHOLD), |a| {
             &mut a.pool.starvation.preemption_threshold
         })
-        .text("Overrides [preemption.starvation] preemption_threshold in this subtree.")
+        .text("The preemption_threshold of [preemption.starvation] for this part of the tree.")
         .default(INHERITED)
         .example("1.0"),
         &key("non_preemptible_threshold", AmountTable, |a| {
             &mut a.pool.non_preemptible_threshold
         })
-        .text("Overrides [preemption.starvation] non_preemptible_threshold in this subtree.")
+        .text("The non_preemptible_threshold of [preemption.starvation] for this subtree.")
         .default(INHERITED)
         .example("{ ncpus = 4 }"),
     ],
@@ -163,7 +165,7 @@ pub static ACCOUNT: Table<Account> = Table::new(
 
 const INHERITED: &str = "inherited from the parent account, else from [preemption.starvation]";
 
-/// Reads all accounts of the file. Returns an error if they do not form a tree.
+/// Reads all accounts of the file. Returns an error if the accounts do not form a tree.
 pub fn read_accounts(root: &Section, resources: &Resources) -> Result<Vec<Account>, ConfigError> {
     let accounts = ACCOUNT.read_each(root, resources, |_| Account::default())?;
     let Err((place, fault)) = check(&accounts) else {
@@ -171,7 +173,7 @@ pub fn read_accounts(root: &Section, resources: &Resources) -> Result<Vec<Accoun
     };
     let sections = root.sections("account")?;
     let section = sections.get(place).unwrap_or(root);
-    Err(section.wrong_at("parent", fault.to_string()))
+    Err(section.key_error("parent", fault.to_string()))
 }
 
 fn is_name(name: &str) -> bool {
@@ -200,7 +202,7 @@ fn read_target(value: &DeValue) -> Option<UsageTarget> {
     UsageTarget::parse(&text)
 }
 
-/// Users with their shares, from a list or a table.
+/// Reads users with their shares from a list or a table.
 fn read_users(value: &DeValue) -> Option<Vec<(String, Shares)>> {
     let users: Vec<(String, Shares)> = match value.as_table() {
         Some(table) => table

@@ -1,4 +1,4 @@
-//! `[backfill]`: how jobs of lower priority may start ahead of blocked ones.
+//! `[backfill]`: how jobs may start ahead of blocked jobs with a higher priority.
 
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
@@ -15,7 +15,7 @@ use crate::model::time::Span;
 use toml::Value;
 use toml::de::DeValue;
 
-/// A number of jobs; `"all"` for no limit.
+/// The kind for a number of jobs, or `"all"` for no limit.
 pub const DEPTH: Custom<u32> = Custom {
     wanted: || "a whole number of at least 0, or \"all\"".to_string(),
     read: read_depth,
@@ -49,20 +49,20 @@ pub static BACKFILL: Table<Config> = Table::new(
         &key("depth", DEPTH, |c| &mut c.policy.backfill.depth)
             .pbs(&["backfill_depth"])
             .unset("1")
-            .text("The number of blocked jobs that get a planned start, at least 0, or \"all\"."),
+            .text("The number of blocked jobs with a planned start, at least 0, or \"all\"."),
         &key("keep", OneOf(BookingRetention::ALL), |c| {
             &mut c.policy.backfill.keep
         })
         .text("What happens to a planned start when another job gets a higher priority."),
         &key("consider", CONSIDER, |c| &mut c.policy.backfill.consider)
-            .text("The number of jobs tried after the first blocked one; 0 for all."),
+            .text("The number of jobs tried after the first blocked job; 0 for all jobs."),
         &computed(
             "chunk_size",
             CHUNK_SIZE,
             |c| c.policy.backfill.chunk.map(|chunk| chunk.size),
             |c, size| chunk(c).size = size,
         )
-        .text("Keeps freed resources for blocked jobs of at least this many processors.")
+        .text("The processors of the smallest blocked job for which freed resources are kept.")
         .default("none")
         .example("8"),
         &computed(
@@ -71,11 +71,11 @@ pub static BACKFILL: Table<Config> = Table::new(
             |c| c.policy.backfill.chunk.map(|chunk| chunk.duration),
             |c, duration| chunk(c).duration = duration,
         )
-        .text("How long freed resources are kept for jobs of chunk_size, at least a second.")
+        .text("How long freed resources are kept for the jobs of chunk_size, at least a second.")
         .default("none")
         .example("\"5m\""),
         &key("groups", GROUPS, |c| &mut c.policy.backfill.groups)
-            .text("Separate depths for jobs of certain qualities of service.")
+            .text("The separate depths for jobs of some qualities of service.")
             .default("none")
             .example("[{ qos = [\"high\"], depth = 1 }]"),
     ],
@@ -89,14 +89,14 @@ fn chunk(config: &mut Config) -> &mut SetAside {
     })
 }
 
-/// `chunk_size` and `chunk_duration` require each other.
+/// Checks that `chunk_size` and `chunk_duration` are set both or not at all.
 fn finish(_: &mut Config, section: &Section, _: &Resources) -> Result<(), ConfigError> {
     for [key, other] in [
         ["chunk_size", "chunk_duration"],
         ["chunk_duration", "chunk_size"],
     ] {
         if section.has(key) && !section.has(other) {
-            return Err(section.wrong_at(key, format!("`{key}` requires `{other}`: set both")));
+            return Err(section.key_error(key, format!("`{key}` requires `{other}`: set both")));
         }
     }
     Ok(())
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_values_are_refused_with_the_valid_ones() {
+    fn unknown_values_are_refused_with_the_valid_values() {
         let refusal = |text: &str| Config::parse(text).unwrap_err().to_string();
         assert_eq!(
             refusal("[backfill]\npolicy = \"best\""),

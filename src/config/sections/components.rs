@@ -6,8 +6,8 @@ use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Nested, Table, key};
 use crate::config::kinds::{
-    BOOLEAN, Custom, NUMBER, Optional, Scalar, TableOf, Word, custom, read_by_name, scalar, table,
-    table_by_name, time,
+    BOOLEAN, Custom, NUMBER, Optional, Scalar, ScalarType, TableOf, custom, read_by_name, scalar,
+    table, table_by_name, time,
 };
 use crate::model::account::UsageTarget;
 use crate::model::policy::components::{Component, ComponentKind, Goal, WeightAndCap};
@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 use toml::Value;
 use toml::de::DeValue;
 
-const COUNT: Custom<WeightAndCap> = custom(
+const WEIGHT: Custom<WeightAndCap> = custom(
     || "a number, or a table such as { weight = 1, cap = 30 }".to_string(),
-    read_count,
-    write_count,
+    read_weight,
+    write_weight,
 );
 const PRIORITIES: TableOf<BTreeMap<String, f64>> = TableOf {
     read: |table, resources| read_by_name(table, &NUMBER, resources),
-    write: |all| Some(table_by_name(all, Word::write)),
+    write: |all| Some(table_by_name(all, ScalarType::write)),
 };
 const USERS: TableOf<BTreeMap<String, UsageTarget>> = TableOf {
     read: |table, resources| read_by_name(table, &TARGET, resources),
@@ -44,7 +44,7 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &key("min_walltime", time("a time, such as \"10m\""), |c| {
             &mut c.policy.precedence.components.min_walltime
         })
-        .text("The minimum walltime in expansion factors; shorter walltimes count as this."),
+        .text("The shortest walltime that counts in expansion factors."),
         &key("enable_negative", BOOLEAN, |c| {
             &mut c.policy.precedence.components.enable_negative
         })
@@ -52,33 +52,25 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &Nested::new(
             "credential",
             &CREDENTIAL,
-            "The component of the job's user, group, account, QoS and queue, a table.",
+            "The table for the priorities of the job's owner, group, account, QoS and queue.",
         ),
         &Nested::new(
             "fair_share",
             &FAIR_SHARE,
-            "The component of the owner's distance from the fair-share target, a table.",
+            "The table for the distance of the owner's usage from the fair-share target.",
         ),
-        &Nested::new(
-            "resource",
-            &RESOURCE,
-            "The component of the requested resources, a table.",
-        ),
+        &Nested::new("resource", &RESOURCE, "The table for the job's request."),
         &Nested::new(
             "service",
             &SERVICE,
-            "The component of waiting and of being passed by other jobs, a table.",
+            "The table for the wait of the job, and for how often other jobs have passed the job.",
         ),
         &Nested::new(
             "target",
             &TARGETS,
-            "The component of nearness to the targets of the quality of service, a table.",
+            "The table for the nearness to the service target of the quality of service.",
         ),
-        &Nested::new(
-            "usage",
-            &USAGE,
-            "The component of the usage of running jobs, a table.",
-        ),
+        &Nested::new("usage", &USAGE, "The table for the usage of running jobs."),
     ],
 );
 
@@ -86,37 +78,39 @@ static CREDENTIAL: Table<Config> = Table::new(
     "order.components.credential",
     &[
         &key("weight", NUMBER, |c| {
-            &mut whole(c, ComponentKind::Credential).weight
+            &mut component_total(c, ComponentKind::Credential).weight
         })
         .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| {
-            &mut whole(c, ComponentKind::Credential).cap
+            &mut component_total(c, ComponentKind::Credential).cap
         })
-        .text("The upper limit of the sum of the component's parts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
-        &key("user", COUNT, |c| {
-            part(c, ComponentKind::Credential, "user")
+        &key("user", WEIGHT, |c| {
+            component_part(c, ComponentKind::Credential, "user")
         })
         .text("The weight of the priority of the job's owner."),
-        &key("group", COUNT, |c| {
-            part(c, ComponentKind::Credential, "group")
+        &key("group", WEIGHT, |c| {
+            component_part(c, ComponentKind::Credential, "group")
         })
         .text("The weight of the priority of the owner's primary group."),
-        &key("account", COUNT, |c| {
-            part(c, ComponentKind::Credential, "account")
+        &key("account", WEIGHT, |c| {
+            component_part(c, ComponentKind::Credential, "account")
         })
         .text("The weight of the priority of the job's account."),
-        &key("qos", COUNT, |c| part(c, ComponentKind::Credential, "qos"))
-            .text("The weight of the priority of the job's quality of service."),
-        &key("queue", COUNT, |c| {
-            part(c, ComponentKind::Credential, "queue")
+        &key("qos", WEIGHT, |c| {
+            component_part(c, ComponentKind::Credential, "qos")
+        })
+        .text("The weight of the priority of the job's quality of service."),
+        &key("queue", WEIGHT, |c| {
+            component_part(c, ComponentKind::Credential, "queue")
         })
         .text("The weight of the priority of the job's queue."),
         &Nested::inline(
             "priorities",
             &CREDENTIAL_PRIORITIES,
-            "The priorities by name, a table.",
+            "The tables of priorities by name.",
         ),
     ],
 );
@@ -127,27 +121,27 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
         &key("user", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.user
         })
-        .text("Priorities of users; \"*\" for all others.")
+        .text("The priorities of users; \"*\" for all other users.")
         .example("{ john = 300, \"*\" = 0 }"),
         &key("group", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.group
         })
-        .text("Priorities of groups; \"*\" for all others.")
+        .text("The priorities of groups; \"*\" for all other groups.")
         .example("{ staff = 60 }"),
         &key("account", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.account
         })
-        .text("Priorities of accounts; \"*\" for all others.")
+        .text("The priorities of accounts; \"*\" for all other accounts.")
         .example("{ physics = 120 }"),
         &key("qos", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.qos
         })
-        .text("Priorities of qualities of service; \"*\" for all others.")
+        .text("The priorities of qualities of service; \"*\" for all other qualities of service.")
         .example("{ high = 1440 }"),
         &key("queue", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.queue
         })
-        .text("Priorities of queues; a queue that is not listed has its own priority.")
+        .text("The priorities of queues; other queues have the priority of their [[queue]].")
         .example("{ express = 2880 }"),
     ],
 );
@@ -156,25 +150,29 @@ static FAIR_SHARE: Table<Config> = Table::new(
     "order.components.fair_share",
     &[
         &key("weight", NUMBER, |c| {
-            &mut whole(c, ComponentKind::FairShare).weight
+            &mut component_total(c, ComponentKind::FairShare).weight
         })
         .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| {
-            &mut whole(c, ComponentKind::FairShare).cap
+            &mut component_total(c, ComponentKind::FairShare).cap
         })
-        .text("The upper limit of the sum of the component's parts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
-        &key("user", COUNT, |c| part(c, ComponentKind::FairShare, "user"))
-            .text("The weight of the user's distance from the fair-share target."),
-        &key("account", COUNT, |c| {
-            part(c, ComponentKind::FairShare, "account")
+        &key("user", WEIGHT, |c| {
+            component_part(c, ComponentKind::FairShare, "user")
         })
-        .text("The weight of the account's distance from its target in [[account]]."),
+        .text("The weight of the distance of the user's usage from the user's target."),
+        &key("account", WEIGHT, |c| {
+            component_part(c, ComponentKind::FairShare, "account")
+        })
+        .text("The weight of the distance of the account's usage from the target in [[account]]."),
         &key("users", USERS, |c| {
             &mut c.policy.precedence.components.users
         })
-        .text("Targets of users, in the form of an account's target; \"*\" for all others.")
+        .text(
+            "The targets of users, written as the target of an account; \"*\" for all other users.",
+        )
         .example("{ john = 50, \"*\" = \"25-\" }"),
     ],
 );
@@ -183,43 +181,45 @@ static RESOURCE: Table<Config> = Table::new(
     "order.components.resource",
     &[
         &key("weight", NUMBER, |c| {
-            &mut whole(c, ComponentKind::Resource).weight
+            &mut component_total(c, ComponentKind::Resource).weight
         })
         .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| {
-            &mut whole(c, ComponentKind::Resource).cap
+            &mut component_total(c, ComponentKind::Resource).cap
         })
-        .text("The upper limit of the sum of the component's parts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
-        &key("nodes", COUNT, |c| {
-            part(c, ComponentKind::Resource, "nodes")
+        &key("nodes", WEIGHT, |c| {
+            component_part(c, ComponentKind::Resource, "nodes")
         })
         .text("The weight of the number of chunks."),
-        &key("processors", COUNT, |c| {
-            part(c, ComponentKind::Resource, "processors")
+        &key("processors", WEIGHT, |c| {
+            component_part(c, ComponentKind::Resource, "processors")
         })
         .text("The weight of the requested ncpus."),
-        &key("memory", COUNT, |c| {
-            part(c, ComponentKind::Resource, "memory")
+        &key("memory", WEIGHT, |c| {
+            component_part(c, ComponentKind::Resource, "memory")
         })
         .text("The weight of the requested mem, in megabytes."),
-        &key("swap", COUNT, |c| part(c, ComponentKind::Resource, "swap")).text(
-            "The weight of the requested resource swap, in megabytes, if the site defines it.",
-        ),
-        &key("disk", COUNT, |c| part(c, ComponentKind::Resource, "disk")).text(
-            "The weight of the requested resource disk, in megabytes, if the site defines it.",
-        ),
-        &key("processor_seconds", COUNT, |c| {
-            part(c, ComponentKind::Resource, "processor_seconds")
+        &key("swap", WEIGHT, |c| {
+            component_part(c, ComponentKind::Resource, "swap")
+        })
+        .text("The weight of the requested resource swap, in megabytes, if the site defines it."),
+        &key("disk", WEIGHT, |c| {
+            component_part(c, ComponentKind::Resource, "disk")
+        })
+        .text("The weight of the requested resource disk, in megabytes, if the site defines it."),
+        &key("processor_seconds", WEIGHT, |c| {
+            component_part(c, ComponentKind::Resource, "processor_seconds")
         })
         .text("The weight of processors times walltime, in processor-seconds."),
-        &key("processor_equivalents", COUNT, |c| {
-            part(c, ComponentKind::Resource, "processor_equivalents")
+        &key("processor_equivalents", WEIGHT, |c| {
+            component_part(c, ComponentKind::Resource, "processor_equivalents")
         })
-        .text("The weight of the largest requested part of any resource, times all processors."),
-        &key("walltime", COUNT, |c| {
-            part(c, ComponentKind::Resource, "walltime")
+        .text("The weight of the job's largest part of any resource, times all processors."),
+        &key("walltime", WEIGHT, |c| {
+            component_part(c, ComponentKind::Resource, "walltime")
         })
         .text("The weight of the walltime, in seconds."),
     ],
@@ -229,28 +229,28 @@ static SERVICE: Table<Config> = Table::new(
     "order.components.service",
     &[
         &key("weight", NUMBER, |c| {
-            &mut whole(c, ComponentKind::Service).weight
+            &mut component_total(c, ComponentKind::Service).weight
         })
         .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| {
-            &mut whole(c, ComponentKind::Service).cap
+            &mut component_total(c, ComponentKind::Service).cap
         })
-        .text("The upper limit of the sum of the component's parts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
-        &key("queue_time", COUNT, |c| {
-            part(c, ComponentKind::Service, "queue_time")
+        &key("queue_time", WEIGHT, |c| {
+            component_part(c, ComponentKind::Service, "queue_time")
         })
         .text("The weight of the eligible time, in minutes.")
         .example("{ weight = 1, cap = 1440 }"),
-        &key("xfactor", COUNT, |c| {
-            part(c, ComponentKind::Service, "xfactor")
+        &key("xfactor", WEIGHT, |c| {
+            component_part(c, ComponentKind::Service, "xfactor")
         })
         .text("The weight of the expansion factor: 1 + waiting time / walltime."),
-        &key("bypass", COUNT, |c| {
-            part(c, ComponentKind::Service, "bypass")
+        &key("bypass", WEIGHT, |c| {
+            component_part(c, ComponentKind::Service, "bypass")
         })
-        .text("The weight of the number of jobs with lower priority that started before it."),
+        .text("The weight of the number of lower-priority jobs that have started before the job."),
     ],
 );
 
@@ -258,29 +258,29 @@ static TARGETS: Table<Config> = Table::new(
     "order.components.target",
     &[
         &key("weight", NUMBER, |c| {
-            &mut whole(c, ComponentKind::Target).weight
+            &mut component_total(c, ComponentKind::Target).weight
         })
         .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| {
-            &mut whole(c, ComponentKind::Target).cap
+            &mut component_total(c, ComponentKind::Target).cap
         })
-        .text("The upper limit of the sum of the component's parts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
-        &key("queue_time", COUNT, |c| {
-            part(c, ComponentKind::Target, "queue_time")
+        &key("queue_time", WEIGHT, |c| {
+            component_part(c, ComponentKind::Target, "queue_time")
         })
         .text("The weight of the nearness to the target queue time, in minutes."),
-        &key("xfactor", COUNT, |c| {
-            part(c, ComponentKind::Target, "xfactor")
+        &key("xfactor", WEIGHT, |c| {
+            component_part(c, ComponentKind::Target, "xfactor")
         })
         .text("The weight of the nearness to the target expansion factor."),
         &key("qos", GOALS, |c| &mut c.policy.precedence.components.goals)
-            .text("The targets of each quality of service, as a table."),
+            .text("The service targets of each quality of service."),
     ],
 );
 
-/// `[order.components.target.qos]`, one entry (M19).
+/// The targets of one quality of service in `[order.components.target.qos]` (M19).
 pub static GOAL: Table<Goal> = Table::new(
     "order.components.target.qos",
     &[
@@ -289,9 +289,9 @@ pub static GOAL: Table<Goal> = Table::new(
             Optional(above_zero("a time above zero, such as \"1h\"")),
             |goal| &mut goal.queue_time,
         )
-        .text("The longest time that its jobs should wait, above zero."),
+        .text("The longest time, above 0, that jobs of the QoS should wait."),
         &Key::<Goal, _>::new("xfactor", Optional(ABOVE_ONE), |goal| &mut goal.xfactor)
-            .text("The highest expansion factor that its jobs should have, above 1."),
+            .text("The highest expansion factor, above 1, that jobs of the QoS should have."),
     ],
 );
 
@@ -299,29 +299,29 @@ static USAGE: Table<Config> = Table::new(
     "order.components.usage",
     &[
         &key("weight", NUMBER, |c| {
-            &mut whole(c, ComponentKind::Usage).weight
+            &mut component_total(c, ComponentKind::Usage).weight
         })
         .text("The weight of the component."),
         &key("cap", Optional(NUMBER), |c| {
-            &mut whole(c, ComponentKind::Usage).cap
+            &mut component_total(c, ComponentKind::Usage).cap
         })
-        .text("The upper limit of the sum of the component's parts.")
+        .text("The largest sum of the component's parts that counts.")
         .default("none")
         .example("1000"),
-        &key("consumed", COUNT, |c| {
-            part(c, ComponentKind::Usage, "consumed")
+        &key("consumed", WEIGHT, |c| {
+            component_part(c, ComponentKind::Usage, "consumed")
         })
         .text("The weight of the used processor-seconds."),
-        &key("remaining", COUNT, |c| {
-            part(c, ComponentKind::Usage, "remaining")
+        &key("remaining", WEIGHT, |c| {
+            component_part(c, ComponentKind::Usage, "remaining")
         })
         .text("The weight of the remaining processor-seconds."),
-        &key("percent", COUNT, |c| {
-            part(c, ComponentKind::Usage, "percent")
+        &key("percent", WEIGHT, |c| {
+            component_part(c, ComponentKind::Usage, "percent")
         })
         .text("The weight of the used part of the walltime, in percent."),
-        &key("execution_time", COUNT, |c| {
-            part(c, ComponentKind::Usage, "execution_time")
+        &key("execution_time", WEIGHT, |c| {
+            component_part(c, ComponentKind::Usage, "execution_time")
         })
         .text("The weight of the time since the start, in minutes."),
     ],
@@ -332,17 +332,21 @@ fn component(config: &mut Config, kind: ComponentKind) -> &mut Component {
     all.entry(kind).or_insert_with(|| Component::of(kind))
 }
 
-fn whole(config: &mut Config, kind: ComponentKind) -> &mut WeightAndCap {
+fn component_total(config: &mut Config, kind: ComponentKind) -> &mut WeightAndCap {
     &mut component(config, kind).whole
 }
 
-fn part<'c>(config: &'c mut Config, kind: ComponentKind, name: &str) -> &'c mut WeightAndCap {
+fn component_part<'c>(
+    config: &'c mut Config,
+    kind: ComponentKind,
+    name: &str,
+) -> &'c mut WeightAndCap {
     let place = kind.parts().iter().position(|part| *part == name);
     &mut component(config, kind).parts[place.unwrap_or_default()]
 }
 
 /// Reads a weight, or a table of a weight and a cap.
-fn read_count(value: &DeValue) -> Option<WeightAndCap> {
+fn read_weight(value: &DeValue) -> Option<WeightAndCap> {
     let Some(table) = value.as_table() else {
         return f64::read(value).map(WeightAndCap::of);
     };
@@ -358,9 +362,9 @@ fn read_count(value: &DeValue) -> Option<WeightAndCap> {
     Some(WeightAndCap { weight, cap })
 }
 
-fn write_count(count: &WeightAndCap) -> Option<Value> {
-    let weight = Value::from(count.weight);
-    Some(match count.cap {
+fn write_weight(part: &WeightAndCap) -> Option<Value> {
+    let weight = Value::from(part.weight);
+    Some(match part.cap {
         None => weight,
         Some(cap) => table([("weight", weight), ("cap", cap.into())]),
     })
@@ -368,7 +372,7 @@ fn write_count(count: &WeightAndCap) -> Option<Value> {
 
 fn read_goals(all: &Section, resources: &Resources) -> Result<BTreeMap<String, Goal>, ConfigError> {
     let mut goals = BTreeMap::new();
-    for (name, _) in all.rest(&[]) {
+    for (name, _) in all.keys_except(&[]) {
         let mut goal = Goal::default();
         if let Some(section) = all.section(name)? {
             GOAL.read(&mut goal, &section, resources)?;
@@ -517,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_its_key() {
+    fn every_part_of_a_component_has_a_key() {
         for (name, kind) in ComponentKind::ALL {
             let section = format!("order.components.{name}");
             let all = listed();

@@ -18,13 +18,13 @@ pub static CYCLE: Table<Config> = Table::new(
         &key("scheduling", BOOLEAN, |c| &mut c.cycle.scheduling)
             .pbs(&["scheduling"])
             .unset("True")
-            .text("Whether scheduling cycles start jobs; if not, only qrun does."),
+            .text("Whether scheduling cycles start jobs; if not, only qrun starts jobs."),
         &key("poll_interval", A_SECOND_OR_MORE, |c| {
             &mut c.cycle.poll_interval
         })
         .pbs(&["scheduler_iteration"])
         .unset("600")
-        .text("The longest time between two scheduling cycles, at least a second."),
+        .text("The longest time between two scheduling cycles without events, at least a second."),
         &key("default_walltime", A_SECOND_OR_MORE, |c| {
             &mut c.policy.default_walltime
         })
@@ -35,8 +35,8 @@ pub static CYCLE: Table<Config> = Table::new(
             |c| Some(c.cycle.record.clone().unwrap_or_default()),
             |c, path| c.cycle.record = Some(path).filter(|path| path.is_absolute()),
         )
-        .text("The absolute path of the recording for \"qsim check --recorded\"; \"\" for none."),
+        .text("The absolute path of the file that records cycles for \"qsim check --recorded\"."),
         &key("record_size", RECORD_SIZE, |c| &mut c.cycle.record_size)
-            .text("The size at which recording stops; the last line of the file reports this."),
+            .text("The file size at which recording stops."),
     ],
 );

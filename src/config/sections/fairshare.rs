@@ -19,25 +19,25 @@ pub static FAIR_SHARE: Table<Config> = Table::new(
         &key("subject", OneOf(UsageSubject::ALL), |c| {
             &mut c.policy.fair_share.subject
         })
-        .text("The subject of usage: a user, an account, a user in an account, or a pool."),
+        .text("Which usage counts: of the job's user, account, user in the account, or pool."),
         &key("ties", OneOf(TieRule::ALL), |c| {
             &mut c.policy.fair_share.tie_rule
         })
-        .text("Which levels the method \"fairtree\" treats as equal."),
+        .text("Which levels the method \"fairtree\" considers equal."),
         &key("distance", OneOf(Distance::ALL), |c| {
             &mut c.policy.fair_share.distance
         })
-        .text("How the method \"target\" measures the distance from the target."),
+        .text("How the method \"target\" measures the distance of usage from the target."),
         &key("default_account", Optional(ACCOUNT), |c| {
             &mut c.policy.fair_share.default_account
         })
-        .text("The parent [[account]] of users without an account.")
+        .text("The [[account]] below which users without an account get an account of their own.")
         .default("none")
         .example("\"physics\""),
     ],
 );
 
-/// The default account must exist.
+/// Checks that the default account exists.
 pub fn check_default_account(root: &Section, config: &Config) -> Result<(), ConfigError> {
     let Some(name) = &config.policy.fair_share.default_account else {
         return Ok(());
@@ -50,5 +50,5 @@ pub fn check_default_account(root: &Section, config: &Config) -> Result<(), Conf
         format!("there is no [[account]] named `{name}`: add it, or change `default_account`");
     let section = root.section("fairshare")?;
     let section = section.as_ref().unwrap_or(root);
-    Err(section.wrong_at("default_account", text))
+    Err(section.key_error("default_account", text))
 }

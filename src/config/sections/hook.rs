@@ -1,4 +1,4 @@
-//! `[[hook]]`: programs of the site that decide about jobs at certain events.
+//! `[[hook]]`: programs of the site that accept, refuse or change jobs at certain events.
 
 use super::node::is_host_name;
 use crate::config::key::{Key, Table};
@@ -34,7 +34,7 @@ const EVENTS: Custom<BTreeSet<HookEvent>> = Custom {
         Some(names.join(",")).filter(|text| !text.is_empty())
     },
 };
-/// A program with its arguments.
+/// The kind for the absolute path of a program with its arguments.
 pub const COMMAND: Custom<Vec<String>> = custom(
     || "the absolute path of a program, alone or in a list with its arguments".to_string(),
     read_command,
@@ -78,7 +78,7 @@ pub static HOOK: Table<Hook> = Table::new(
         &key("order", ORDER, |h| &mut h.order)
             .pbs(&["order"])
             .unset("1")
-            .text("The position among the hooks of an event, 1 to 1000, the lowest first."),
+            .text("The hook's place among the hooks of an event, 1 to 1000, the lowest first."),
         &key("alarm", A_SECOND_OR_MORE, |h| &mut h.alarm)
             .pbs(&["alarm"])
             .unset("30")
@@ -86,11 +86,13 @@ pub static HOOK: Table<Hook> = Table::new(
         &key("freq", A_SECOND_OR_MORE, |h| &mut h.every)
             .pbs(&["freq"])
             .unset("120")
-            .text("The interval of exechost_periodic, at least a second."),
+            .text("The interval between two runs for exechost_periodic, at least a second."),
         &key("user", OneOf(RunsAs::ALL), |h| &mut h.runs_as)
             .pbs(&["user"])
             .unset("pbsadmin")
-            .text("Its user on nodes: \"pbsadmin\" (noded's) or \"pbsuser\" (the job's owner)."),
+            .text(
+                "The user of the hook on nodes: \"pbsadmin\" (noded's) or \"pbsuser\" (the owner).",
+            ),
         &key("fail_action", OneOf(FailAction::ALL), |h| &mut h.on_failure)
             .pbs(&["fail_action"])
             .unset("none")

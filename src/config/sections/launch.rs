@@ -1,10 +1,10 @@
-//! `[launch]`: how jobs are started and ended, and what happens when that goes wrong.
+//! `[launch]`: how jobs are started and ended, and what happens after failures.
 
 use crate::config::Config;
 use crate::config::key::{Table, computed, key};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, BOOLEAN, Custom, OneOf, Optional, OrWord, PROGRAM, Scalar, Word, custom,
-    scalar, table, time, whole,
+    A_SECOND_OR_MORE, BOOLEAN, Custom, OneOf, Optional, OrWord, PROGRAM, Scalar, ScalarType,
+    custom, scalar, table, time, whole,
 };
 use crate::model::job::response::{LimitAction, Missing, Response, Responses};
 use crate::model::time::Span;
@@ -18,7 +18,7 @@ const TIMEOUT: OrWord<Scalar<Span>> = OrWord {
     wanted: "a time of at least a second, such as \"10m\", or \"none\"",
 };
 const GPU_TOOL: Scalar<PathBuf> = scalar(
-    "the absolute path of a program, the name of one in PATH, or \"none\"",
+    "the absolute path of a program, the name of a program in PATH, or \"none\"",
     |path| is_program(path),
 );
 const FOLDER: Scalar<PathBuf> = scalar("the absolute path of a directory", |path| {
@@ -44,7 +44,7 @@ pub static LAUNCH: Table<Config> = Table::new(
         &key("grace", time("a time, such as \"10s\""), |c| {
             &mut c.launch.grace
         })
-        .text("The time between TERM and KILL for jobs deleted or over their walltime."),
+        .text("The time between TERM and KILL for a job that is deleted or exceeds its walltime."),
         &key("overrun", time("a time, such as \"30s\""), |c| {
             &mut c.launch.overrun
         })
@@ -54,41 +54,43 @@ pub static LAUNCH: Table<Config> = Table::new(
         })
         .text("What happens to a job that exceeds its walltime."),
         &key("limits", LIMITS, |c| &mut c.launch.rules.limits)
-            .text("What happens to jobs over a limit, such as { mem = \"cancel after 5m\" }."),
+            .text("What happens to a job that exceeds a limit on mem, pmem, vmem or cput."),
         &key(
             "max_processes",
             whole("a number of processes, 0 for no limit", |_| true),
             |c| &mut c.launch.max_processes,
         )
-        .text("The most processes and threads of a task on one host; 0 for no limit."),
-        &key("start_timeout", TIMEOUT, |c| &mut c.launch.start_timeout)
-            .text("The time in which a node must report a job's start; \"none\" for no limit."),
+        .text("The largest number of processes and threads of a script or task on a host."),
+        &key("start_timeout", TIMEOUT, |c| &mut c.launch.start_timeout).text(
+            "The time in which a node must report the start of a job; \"none\" for no limit.",
+        ),
         &key("staging_timeout", A_SECOND_OR_MORE, |c| {
             &mut c.launch.staging_timeout
         })
-        .text("The time limit for staging in, and for staging out with the output."),
+        .text("The longest time for staging files in, and again for staging files out."),
         &key(
             "max_failed_starts",
             whole("a whole number of at least 1", |count| *count > 0),
             |c| &mut c.launch.rules.retries.most,
         )
         .text("The number of failed starts in a row after which a job is held."),
-        &key("retry", RETRY, |c| &mut c.launch.rules.retries.first)
-            .text("The delay after a failed start; it doubles with each further failure in a row."),
+        &key("retry", RETRY, |c| &mut c.launch.rules.retries.first).text(
+            "The delay after a first failed start; further failures in a row double the delay.",
+        ),
         &key(
             "retry_max",
             above_zero("a time above zero, such as \"1h\""),
             |c| &mut c.launch.rules.retries.longest,
         )
-        .text("The longest delay after a failed start."),
+        .text("The longest delay that retry reaches."),
         &key("stage_in", OneOf(Missing::ALL), |c| {
             &mut c.launch.rules.stage_in.missing
         })
-        .text("What happens to a job when a file to stage in is missing."),
+        .text("What happens to a job if a file to stage in is missing: \"fail\" or \"wait\"."),
         &key("stage_in_retry", RETRY, |c| {
             &mut c.launch.rules.stage_in.retry
         })
-        .text("The time until a missing file is checked for again."),
+        .text("The time until a missing file to stage in is checked for again."),
         &key("gpu_tool", GPU_TOOL, |c| &mut c.launch.gpu_tool)
             .text("The program that lists GPU processes: a path, a name in PATH, or \"none\"."),
         &key("gpu_look", A_SECOND_OR_MORE, |c| &mut c.launch.gpu_look)
@@ -96,19 +98,19 @@ pub static LAUNCH: Table<Config> = Table::new(
         &key("prologue", Optional(PROGRAM), |c| {
             &mut c.launch.scripts.prologue
         })
-        .text("The absolute path of the program that noded runs before a job.")
+        .text("The absolute path of the program that noded runs right before each job.")
         .default("none")
         .example("\"/etc/lanai/prologue\""),
         &key("epilogue", Optional(PROGRAM), |c| {
             &mut c.launch.scripts.epilogue
         })
-        .text("The absolute path of the program that noded runs after a job.")
+        .text("The absolute path of the program that noded runs right after each job.")
         .default("none")
         .example("\"/etc/lanai/epilogue\""),
         &key("script_timeout", A_SECOND_OR_MORE, |c| {
             &mut c.launch.scripts.timeout
         })
-        .text("The longest run time of the prologue, and of the epilogue, at least a second."),
+        .text("The longest run time of the prologue or of the epilogue, at least a second."),
         &key("checkpoint", Optional(PROGRAM), |c| {
             &mut c.launch.checkpoint.program
         })
@@ -118,20 +120,20 @@ pub static LAUNCH: Table<Config> = Table::new(
         &key("checkpoint_timeout", A_SECOND_OR_MORE, |c| {
             &mut c.launch.checkpoint.timeout
         })
-        .text("The longest time for a checkpoint, at least a second."),
+        .text("The longest time that a checkpoint may take, at least a second."),
         &computed(
             "checkpoint_path",
             FOLDER,
             |c| Some(c.launch.checkpoint.folders.clone()).filter(|path| path.is_absolute()),
             |c, path| c.launch.checkpoint.folders = path,
         )
-        .text("The absolute path of the directory for checkpoints (JOBID.CK).")
+        .text("The absolute path of the directory that holds the checkpoint of each job, JOBID.CK.")
         .default("checkpoints in noded's state directory")
         .example("\"/scratch/checkpoints\""),
     ],
 );
 
-/// A time above zero.
+/// The kind for a duration above zero.
 pub const fn above_zero(wanted: &'static str) -> Scalar<Span> {
     scalar(wanted, |span| *span > Span(0))
 }
@@ -157,7 +159,7 @@ fn read_limits(value: &DeValue) -> Option<Responses> {
     Some(responses)
 }
 
-/// `cancel`, or `cancel after 5m`.
+/// Reads a response such as `cancel` or `cancel after 5m`.
 fn read_response(text: &str) -> Option<Response> {
     let (action, after) = match text.split_once(" after ") {
         Some((action, after)) => {

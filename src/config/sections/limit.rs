@@ -1,10 +1,11 @@
-//! `[[limit]]`: limits on the jobs and resources of a user, group, project, account, queue or QOS.
+//! `[[limit]]`: limits on the jobs and resources of users, groups, projects, accounts, queues or
+//! qualities of service.
 
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    BOOLEAN, Custom, Kind, TableOf, custom, integer, resource_value, resource_word, table,
-    wanted_of,
+    BOOLEAN, Custom, Kind, TableOf, custom, integer, read_resource_value, table, wanted_of_type,
+    write_resource_value,
 };
 use crate::model::account::ROOT_NAME;
 use crate::model::limit::{Limit, LimitScope, LimitStage, Limits, Quantity, Selector};
@@ -15,7 +16,7 @@ use toml::de::DeValue;
 
 type Quantities = BTreeMap<String, resource::ResourceValue>;
 
-/// A section `[[limit]]`, which defines a limit for each stage and quantity.
+/// A section `[[limit]]`, which defines one limit for each of its stages and quantities.
 #[derive(Default)]
 pub struct LimitConfig {
     scope: LimitScope,
@@ -30,7 +31,7 @@ pub struct LimitConfig {
 }
 
 const SELECTOR: Custom<Selector> = custom(
-    || "a name, or \"*\" for each separately".to_string(),
+    || "a name, or \"*\" for each name separately".to_string(),
     read_selector,
     write_selector,
 );
@@ -39,7 +40,7 @@ const QUANTITIES: TableOf<Quantities> = TableOf {
     write: |all| {
         let entries = all
             .iter()
-            .map(|(name, value)| (name.as_str(), resource_word(value)));
+            .map(|(name, value)| (name.as_str(), write_resource_value(value)));
         (!all.is_empty()).then(|| table(entries))
     },
 };
@@ -57,55 +58,57 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
     "limit",
     &[
         &key("queue", SELECTOR, |l| &mut l.scope.queue)
-            .text("Counts the jobs of a queue: a name, or \"*\" for each separately.")
+            .text("The queue whose jobs count: a name, or \"*\" for each queue separately.")
             .default("all")
             .example("\"workq\""),
         &key("user", SELECTOR, |l| &mut l.scope.user)
-            .text("Counts the jobs of a user: a name, or \"*\" for each separately.")
+            .text("The user whose jobs count: a name, or \"*\" for each user separately.")
             .default("all")
             .example("\"*\""),
         &key("group", SELECTOR, |l| &mut l.scope.group)
-            .text("Counts the jobs of a primary group: a name, or \"*\" for each separately.")
+            .text("The primary group whose jobs count: a name, or \"*\" for each group separately.")
             .default("all")
             .example("\"staff\""),
         &key("project", SELECTOR, |l| &mut l.scope.project)
-            .text("Counts the jobs of a project: a name, or \"*\" for each separately.")
+            .text("The project whose jobs count: a name, or \"*\" for each project separately.")
             .default("all")
             .example("\"wave\""),
         &key("account", SELECTOR, |l| &mut l.scope.account)
-            .text("Counts the jobs of an account and those below: a name, or \"*\" for each.")
+            .text(
+                "The account whose jobs count, with all accounts below: a name, or \"*\" for each.",
+            )
             .default("all")
             .example("\"physics\""),
         &key("qos", SELECTOR, |l| &mut l.scope.qos)
-            .text("Counts the jobs of a quality of service: a name, or \"*\" for each separately.")
+            .text("The QoS whose jobs count: a name, or \"*\" for each QoS separately.")
             .default("all")
             .example("\"expedite\""),
         &key("running", QUANTITIES, |l| &mut l.running)
-            .text("The most that may run, such as { jobs = 4, ncpus = 128, mem = \"1tb\" }.")
+            .text("The amounts that may run, such as { jobs = 4, ncpus = 128, mem = \"1tb\" }.")
             .default("no limit")
             .example("{ jobs = 8, ncpus = 128 }"),
         &key("running_soft", QUANTITIES, |l| &mut l.running_soft)
-            .text("The most that may run while jobs within this limit wait.")
+            .text("The amounts that may run while jobs within this limit wait.")
             .default("no limit")
             .example("{ jobs = 2 }"),
         &key("idle", QUANTITIES, |l| &mut l.idle)
-            .text("The most waiting jobs and resources that a cycle considers.")
+            .text("The waiting jobs, or the amounts of their requests, that a cycle considers.")
             .default("no limit")
             .example("{ jobs = 10 }"),
         &key("queued", QUANTITIES, |l| &mut l.queued)
-            .text("The most that may wait or run; more is refused at submission.")
+            .text("The amounts that may wait or run; further submissions are refused.")
             .default("no limit")
             .example("{ jobs = 1000 }"),
         &key("queued_soft", QUANTITIES, |l| &mut l.queued_soft)
-            .text("The amount that may wait or run without a warning at submission.")
+            .text("The amounts waiting or running above which a submission gets a warning.")
             .default("no limit")
             .example("{ jobs = 500 }"),
         &key("waiting", QUANTITIES, |l| &mut l.waiting)
-            .text("The most that may wait in state Q; more is refused at submission.")
+            .text("The amounts that may wait in state Q; further submissions are refused.")
             .default("no limit")
             .example("{ jobs = 100 }"),
         &key("waiting_soft", QUANTITIES, |l| &mut l.waiting_soft)
-            .text("The amount that may wait in state Q without a warning at submission.")
+            .text("The amounts in state Q above which a submission gets a warning.")
             .default("no limit")
             .example("{ jobs = 50 }"),
         &Key::<LimitConfig, _>::computed(
@@ -114,7 +117,7 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             |l| l.overrides.then_some(true),
             |l, overrides| l.overrides = overrides,
         )
-        .text("Whether this limit replaces limits of the same quantity without a QoS.")
+        .text("Whether the limit replaces all limits on the same quantity that name no QoS.")
         .default("false")
         .example("true"),
     ],
@@ -126,10 +129,10 @@ fn finish(row: &mut LimitConfig, section: &Section, _: &Resources) -> Result<(),
         let text = format!(
             "`{ROOT_NAME}` is the root of the share tree: omit `account` to limit all jobs"
         );
-        return Err(section.wrong_at("account", text));
+        return Err(section.key_error("account", text));
     }
     if row.overrides && !matches!(row.scope.qos, Selector::Named(_)) {
-        return Err(section.wrong_at(
+        return Err(section.key_error(
             "override",
             "`override` requires `qos` with a name".to_string(),
         ));
@@ -139,19 +142,19 @@ fn finish(row: &mut LimitConfig, section: &Section, _: &Resources) -> Result<(),
             let text = format!(
                 "`pe` depends on the nodes of the cluster: use it in `running`, not in `{name}`"
             );
-            return Err(section.wrong_at(name, text));
+            return Err(section.key_error(name, text));
         }
     }
     if row.limits().is_empty() {
-        let text = "this [[limit]] has no limit: add one, such as running = { jobs = 4 }";
-        return Err(section.wrong(text.to_string()));
+        let text = "this [[limit]] has no limit: add a limit, such as running = { jobs = 4 }";
+        return Err(section.section_error(text.to_string()));
     }
     Ok(())
 }
 
 impl LimitConfig {
-    /// The section that defines a limit.
-    pub fn of(limit: &Limit, resources: &Resources) -> LimitConfig {
+    /// A section that defines only this limit.
+    pub fn from_limit(limit: &Limit, resources: &Resources) -> LimitConfig {
         let mut row = LimitConfig {
             scope: limit.scope.clone(),
             overrides: limit.overrides,
@@ -171,13 +174,13 @@ impl LimitConfig {
         };
         for (list, amount) in [(hard, limit.hard), (soft, limit.soft)] {
             if let Some(amount) = amount {
-                list.insert(name.to_string(), counted(kind, amount));
+                list.insert(name.to_string(), value_of_amount(kind, amount));
             }
         }
         row
     }
 
-    /// The limits of the section. Within a stage those with a soft limit come first.
+    /// The limits that the section defines. Within a stage, limits with a soft value come first.
     pub fn limits(&self) -> Vec<Limit> {
         let none = Quantities::new();
         let stages = [
@@ -204,8 +207,8 @@ impl LimitConfig {
     }
 }
 
-/// An amount as a value; sizes are not rounded.
-fn counted(kind: resource::ResourceType, amount: i64) -> resource::ResourceValue {
+/// The resource value for an amount. Sizes are not rounded.
+fn value_of_amount(kind: resource::ResourceType, amount: i64) -> resource::ResourceValue {
     match kind {
         resource::ResourceType::Size => {
             let bytes = amount.max(0).unsigned_abs();
@@ -215,7 +218,7 @@ fn counted(kind: resource::ResourceType, amount: i64) -> resource::ResourceValue
     }
 }
 
-/// All limits of the file.
+/// Reads all limits of the file.
 pub fn read_limits(root: &Section, resources: &Resources) -> Result<Limits, ConfigError> {
     let mut all = Vec::new();
     for section in root.sections("limit")? {
@@ -245,7 +248,7 @@ fn write_selector(selector: &Selector) -> Option<Value> {
     }
 }
 
-/// A table of quantities, as `{ jobs = 4, mem = "1tb" }`.
+/// Reads a table of quantities, such as `{ jobs = 4, mem = "1tb" }`.
 fn read_quantities(section: &Section, resources: &Resources) -> Result<Quantities, ConfigError> {
     let counted = resources
         .iter()
@@ -253,7 +256,7 @@ fn read_quantities(section: &Section, resources: &Resources) -> Result<Quantitie
     let own = Quantity::NAMED.iter().map(|(name, _)| *name);
     let names: Vec<&str> = own.chain(counted.map(|(name, _)| name)).collect();
     let mut all = Quantities::new();
-    for (name, value) in section.rest(&[]) {
+    for (name, value) in section.keys_except(&[]) {
         if !names.contains(&name) {
             return Err(section.unknown(name, &names));
         }
@@ -263,8 +266,8 @@ fn read_quantities(section: &Section, resources: &Resources) -> Result<Quantitie
         };
         let (amount, wanted) = match definition {
             Some(definition) => (
-                resource_value(definition.kind, value.get_ref()),
-                wanted_of(definition.kind),
+                read_resource_value(definition.kind, value.get_ref()),
+                wanted_of_type(definition.kind),
             ),
             None => {
                 let number = integer(value.get_ref()).filter(|number| *number >= 0);

@@ -4,8 +4,8 @@ use crate::config::NodeConfig;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    Custom, Kind, List, OneOf, Optional, Scalar, TEXT, WholeNumber, Word, custom, list,
-    list_if_any, resource_value, scalar, wanted_of, whole,
+    Custom, Kind, List, OneOf, Optional, Scalar, ScalarType, TEXT, WholeNumber, custom, list,
+    list_if_any, read_resource_value, scalar, wanted_of_type, whole,
 };
 use crate::model::node::{Adjust, NodeSharing};
 use crate::model::request::cluster_path::{ClusterPath, Restriction};
@@ -20,10 +20,10 @@ const NAME: Scalar<String> = scalar("a node name: letters, digits, `-`, `_` and 
     is_host_name(name)
 });
 const SOCKET: Scalar<PathBuf> = scalar("the absolute path of a socket", |path| path.is_absolute());
-const NUMBERS: Custom<Vec<u16>> = custom(
+const GPU_NUMBERS: Custom<Vec<u16>> = custom(
     || "a list of distinct GPU numbers, such as [0, 1]".to_string(),
-    read_numbers,
-    |numbers| write_numbers(numbers),
+    read_gpu_numbers,
+    |numbers| write_gpu_numbers(numbers),
 );
 const JOBS: WholeNumber<u32> = whole("a number of jobs, at least 1", |count| *count > 0);
 const LOAD: Custom<u32> = custom(
@@ -52,26 +52,26 @@ const fn key<K: Kind>(
     Key::new(name, kind, field)
 }
 
-/// `[[node]]`. Any other key is the name of a host-level resource.
+/// `[[node]]`. Keys that are not in this table are names of host-level resources.
 pub static NODE: Table<NodeConfig> = Table::new(
     "node",
     &[
         &key("name", NAME, |n| &mut n.name)
             .required()
-            .text("The node's name, as its noded reports it.")
+            .text("The name that the node's noded reports.")
             .example("\"hut\""),
         &key("socket", Optional(SOCKET), |n| &mut n.socket)
             .pbs(&["socket"])
             .text("The absolute path of the socket of the node's noded.")
             .default("the noded of this host")
             .example("\"/run/lanai/hut.sock\""),
-        &key("gpus", Optional(NUMBERS), |n| &mut n.gpus)
-            .text("The numbers of the GPUs for jobs, in the order of their allocation.")
+        &key("gpus", Optional(GPU_NUMBERS), |n| &mut n.gpus)
+            .text("The numbers of the GPUs for jobs, in the order of allocation.")
             .default("all that noded finds, the lowest first")
             .example("[2, 3, 0, 1]"),
         &Key::<NodeConfig, _>::computed(
             "exclude_gpus",
-            NUMBERS,
+            GPU_NUMBERS,
             |n| Some(n.exclude_gpus.clone()).filter(|numbers| !numbers.is_empty()),
             |n, numbers| n.exclude_gpus = numbers,
         )
@@ -82,13 +82,13 @@ pub static NODE: Table<NodeConfig> = Table::new(
             .pbs(&["sharing"])
             .unset("default_shared")
             .hidden_by_default()
-            .text("Whether jobs share the node, as in PBS."),
+            .text("Whether jobs share the node, with the values of PBS."),
         &key("access", OneOf(NodeAccess::ALL), |n| &mut n.terms.access)
-            .text("Which other jobs may run on the node beside a job."),
+            .text("Which other jobs may run on the node together with a job."),
         &key("max_jobs", Optional(JOBS), |n| &mut n.terms.max_jobs)
             .alias("max_running")
             .pbs(&["max_running"])
-            .text("The most jobs on the node at once.")
+            .text("The largest number of jobs on the node at once.")
             .default("no limit")
             .example("32"),
         &key("max_user_jobs", Optional(JOBS), |n| {
@@ -96,7 +96,7 @@ pub static NODE: Table<NodeConfig> = Table::new(
         })
         .alias("max_user_run")
         .pbs(&["max_user_run"])
-        .text("The most jobs of one user on the node at once.")
+        .text("The largest number of jobs of one user on the node at once.")
         .default("no limit")
         .example("8"),
         &key("max_load", Optional(LOAD), |n| &mut n.terms.max_load)
@@ -116,14 +116,14 @@ pub static NODE: Table<NodeConfig> = Table::new(
         &key("restrictions", Optional(RESTRICTIONS), |n| {
             &mut n.terms.restrictions
         })
-        .text("The clusters of the jobs that the node accepts, such as \"/film/+ || /promo\".")
+        .text("The clusters from which the node accepts jobs, such as \"/film/+ || /promo\".")
         .default("all")
         .example("\"/film/+ || /promo\""),
         &key("priority", PRIORITY, |n| &mut n.terms.priority)
             .pbs(&["Priority"])
             .unset("0")
             .hidden_by_default()
-            .text("The value of PRIORITY in rank of [placement]; a whole number."),
+            .text("The value of PRIORITY in the key rank of [placement]; a whole number."),
     ],
 )
 .open()
@@ -138,14 +138,14 @@ pub fn is_host_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 255 && name.chars().all(is_plain)
 }
 
-/// The resources among the keys of a `[[node]]`.
+/// Reads the keys of a `[[node]]` that are names of resources.
 fn read_available(section: &Section, resources: &Resources) -> Result<ResourceList, ConfigError> {
     let own = NODE.names();
     let can_be_set = |name: &str, definition: &Definition| {
         definition.host_level && definition.requestable && !["host", "vnode"].contains(&name)
     };
     let mut available = ResourceList::new();
-    for (key, value) in section.rest(&own) {
+    for (key, value) in section.keys_except(&own) {
         let definition = resources.get(key);
         let Some(definition) = definition.filter(|known| can_be_set(key, known)) else {
             let settable = resources
@@ -158,26 +158,26 @@ fn read_available(section: &Section, resources: &Resources) -> Result<ResourceLi
                 .collect();
             return Err(section.unknown(key, &names));
         };
-        let amount = resource_value(definition.kind, value.get_ref());
-        let refusal = || section.refuse(key, value, wanted_of(definition.kind));
+        let amount = read_resource_value(definition.kind, value.get_ref());
+        let refusal = || section.refuse(key, value, wanted_of_type(definition.kind));
         available.insert(key.to_string(), amount.ok_or_else(refusal)?);
     }
     Ok(available)
 }
 
-fn read_numbers(value: &DeValue) -> Option<Vec<u16>> {
+fn read_gpu_numbers(value: &DeValue) -> Option<Vec<u16>> {
     let kind: WholeNumber<u16> = whole("", |_| true);
     let numbers = list(kind, "").read(value)?;
     let distinct: BTreeSet<u16> = numbers.iter().copied().collect();
     (distinct.len() == numbers.len()).then_some(numbers)
 }
 
-fn write_numbers(numbers: &[u16]) -> Option<Value> {
+fn write_gpu_numbers(numbers: &[u16]) -> Option<Value> {
     let numbers = numbers.iter().map(|number| i64::from(*number).into());
     Some(numbers.collect::<Vec<Value>>().into())
 }
 
-/// Reads a load, in thousandths.
+/// Reads a load above 0. Returns thousandths.
 fn read_load(value: &DeValue) -> Option<u32> {
     let load = f64::read(value)?;
     (load > 0.0 && load < 4_000_000.0).then_some((load * 1000.0).round() as u32)

@@ -48,15 +48,15 @@ pub static ORDER: Table<Config> = Table::new(
         .default("none")
         .example("0"),
         &key("accrual", OneOf(Accrual::ALL), |c| &mut c.policy.accrual)
-            .text("Which waiting time counts as eligible time, shown by qstat -f."),
+            .text("Which waiting time counts as eligible time, which qstat -f shows."),
         &key("update_period", time("a time, such as \"60s\""), |c| {
             &mut c.policy.precedence.update_period
         })
-        .text("How long a computed priority is kept; 0 computes it in each cycle."),
+        .text("How long a computed priority is kept; with 0, each cycle computes priorities."),
         &key("lexicographic", BOOLEAN, |c| {
             &mut c.policy.precedence.lexicographic
         })
-        .text("Whether jobs of queues with higher priority always come first."),
+        .text("Whether all jobs of a queue precede all jobs of queues with a lower priority."),
         &key("turns", OneOf(TurnPolicy::ALL), |c| {
             &mut c.policy.precedence.tiers.turns
         })
@@ -66,13 +66,13 @@ pub static ORDER: Table<Config> = Table::new(
             Optional(above_zero("a time above 0, such as \"24h\"")),
             |c| &mut c.policy.precedence.tiers.max_starve,
         )
-        .text("The eligible time beyond which a job comes before all others; above 0.")
+        .text("The eligible time, above 0, beyond which a job comes before all other jobs.")
         .default("none")
         .example("\"24h\""),
         &Nested::new(
             "weights",
             &WEIGHTS,
-            "The weights of factors with by = \"multifactor\": [order.weights].",
+            "The weights of the factors with by = \"multifactor\"; see [order.weights].",
         ),
         &key("user_priority", OneOf(UserPriority::ALL), |c| {
             &mut c.policy.precedence.own_say.user_priority
@@ -87,21 +87,21 @@ pub static ORDER: Table<Config> = Table::new(
         &key("lowest_is_best", BOOLEAN, |c| {
             &mut c.policy.precedence.own_say.lowest_is_best
         })
-        .text("Whether priorities are Qube's: from 1 (best) to 9999 (worst, the default)."),
+        .text("Whether priorities are those of Qube: 1 is the best, 9999 the worst and default."),
         &key("user_factor_ratchet", BOOLEAN, |c| {
             &mut c.policy.precedence.own_say.user_factor_ratchet
         })
-        .text("Whether owners may only lower --user-factor; operators may raise it."),
+        .text("Whether an owner may only lower --user-factor; an operator may raise it."),
         &Nested::new(
             "components",
             &COMPONENTS,
-            "The components of priority with by = \"components\": [order.components].",
+            "The components of the priority with by = \"components\"; see [order.components].",
         ),
     ],
 )
 .finish(finish);
 
-/// `[order.weights]`: a key for each factor, and the parameters of some of them.
+/// `[order.weights]`: a key for each factor, and the parameters of some factors.
 static WEIGHTS: Table<Config> = Table::new("order.weights", &WEIGHT_KEYS);
 
 static WEIGHT_KEYS: [&dyn KeyRow<Config>; FACTORS.len() + 3] = {
@@ -118,27 +118,27 @@ static WEIGHT_KEYS: [&dyn KeyRow<Config>; FACTORS.len() + 3] = {
 static MAX_WAIT: Key<Config, Scalar<Span>> = key("max_wait", A_SECOND_OR_MORE, |c| {
     &mut c.policy.precedence.max_wait
 })
-.text("The waiting time at which the factor wait_time reaches 1, at least a second.");
+.text("The waiting time, at least a second, from which the factor wait_time is 1.");
 static FAVOR: Key<Config, OneOf<Favor>> = key("favor", OneOf(Favor::ALL), |c| {
     &mut c.policy.precedence.favor
 })
-.text("Which jobs have a high size factor: \"large\" or \"small\".");
+.text("Which jobs have a high factor job_size: \"large\" or \"small\".");
 static SLOWDOWN_CAP: Key<Config, Scalar<f64>> = key("slowdown_cap", ABOVE_ONE, |c| {
     &mut c.policy.precedence.slowdown_cap
 })
-.text("The slowdown at which the slowdown factor reaches 1, above 1.");
+.text("The slowdown, above 1, from which the factor slowdown is 1.");
 
 static FACTOR_WEIGHTS: [FactorWeight; FACTORS.len()] = {
-    let mut weights = [FactorWeight::of(&FACTORS[0]); FACTORS.len()];
+    let mut weights = [FactorWeight::for_factor(&FACTORS[0]); FACTORS.len()];
     let mut place = 0;
     while place < FACTORS.len() {
-        weights[place] = FactorWeight::of(&FACTORS[place]);
+        weights[place] = FactorWeight::for_factor(&FACTORS[place]);
         place += 1;
     }
     weights
 };
 
-/// The weight of a factor.
+/// The key for the weight of a factor.
 #[derive(Clone, Copy)]
 struct FactorWeight {
     entry: Entry,
@@ -146,7 +146,7 @@ struct FactorWeight {
 }
 
 impl FactorWeight {
-    const fn of(row: &'static FactorRow) -> FactorWeight {
+    const fn for_factor(row: &'static FactorRow) -> FactorWeight {
         FactorWeight {
             entry: Entry::new(row.name, row.about),
             factor: row.factor,
@@ -187,16 +187,16 @@ fn finish(
         .as_ref()
         .and_then(|formula| unknown_name(formula, resources));
     if let Some(unknown) = unknown {
-        return Err(section.wrong_at("formula", unknown));
+        return Err(section.key_error("formula", unknown));
     }
     if rule.order == PriorityOrder::Formula && rule.formula.is_none() {
-        return Err(section.wrong_at("by", "`by = \"formula\"` requires `formula`".to_string()));
+        return Err(section.key_error("by", "`by = \"formula\"` requires `formula`".to_string()));
     }
     check_user_priority(config, section)
 }
 
-/// Checks that the bound of users' priorities is in the valid range. A preset's bound does not
-/// apply if the file reverses their direction.
+/// Checks that `highest_user_priority` is a valid priority, and is set if `user_priority` is
+/// `"clamp"`. The value of the preset does not apply if the file changes `lowest_is_best`.
 fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), ConfigError> {
     let preset = config.preset.policy().precedence.own_say;
     let own_say = &mut config.policy.precedence.own_say;
@@ -213,20 +213,20 @@ fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), Con
     if own_say.user_priority == UserPriority::Clamp && bound.is_none() {
         let text =
             format!("`user_priority = \"clamp\"` requires `highest_user_priority`, {wanted}");
-        return Err(section.wrong_at("user_priority", text));
+        return Err(section.key_error("user_priority", text));
     }
     Ok(())
 }
 
 impl Config {
-    /// Whether a formula uses only known names of job properties and resources.
+    /// Whether all names in a formula are known names of job attributes or resources.
     pub fn knows_names_of(&self, formula: &Expression, resources: &Resources) -> bool {
         unknown_name(formula, resources).is_none()
     }
 }
 
-/// The error for the first unknown name in a formula, with the nearest known one; None if all are
-/// known.
+/// The error for the first unknown name in a formula, with the nearest known name; None if all
+/// names are known.
 fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
     let resources = resources.iter().map(|(name, _)| name);
     let known: Vec<&str> = NAMES.iter().copied().chain(resources).collect();
@@ -234,7 +234,7 @@ fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
     let unknown = names.find(|name| !known.contains(name))?;
     let near = nearest(unknown, &known).unwrap_or_default();
     Some(format!(
-        "unknown name `{unknown}`: the nearest attribute of a job is `{near}`"
+        "unknown name `{unknown}`: the nearest known name is `{near}`"
     ))
 }
 
@@ -338,7 +338,7 @@ mod tests {
         Config::parse(text).unwrap().effective_policy().accrual
     }
 
-    /// X9: the preset's value applies if the file has none.
+    /// The preset's value applies if the file does not set `accrual` (X9).
     #[test]
     fn the_definition_of_eligible_time_is_read() {
         assert_eq!(accrual(""), Accrual::Pbs);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn tiers_before_the_priority_are_configured_by_name() {
+    fn turns_and_max_starve_are_read() {
         let text = "[order]\nturns = \"round_robin\"\nmax_starve = \"24h\"\n";
         let tiers = Config::parse(text)
             .unwrap()

@@ -4,8 +4,8 @@ use super::launch::is_program;
 use crate::config::Config;
 use crate::config::key::{Table, computed, key};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, Custom, Formula, Kind, OneOf, Optional, Scalar, TEXT, Word, custom, list,
-    scalar, table, table_by_name,
+    A_SECOND_OR_MORE, Custom, Formula, Kind, OneOf, Optional, Scalar, ScalarType, TEXT, custom,
+    list, scalar, table, table_by_name,
 };
 use crate::model::policy::{Availability, NodeSets, SetChoice};
 use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllocation};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use toml::Value;
 use toml::de::DeValue;
 
-/// The rule for all resources, and the rules for individual ones.
+/// The rule for all resources, and the rules for individual resources by name.
 type Availabilities = (Availability, BTreeMap<String, Availability>);
 
 const AVAILABILITY: Custom<Availabilities> = custom(
@@ -62,37 +62,37 @@ pub static PLACEMENT: Table<Config> = Table::new(
         &key("allocation", OneOf(NodeAllocation::ALL), |c| {
             &mut c.policy.placement.allocation
         })
-        .text("How the nodes of a job are chosen among the suitable ones."),
+        .text("Which of the suitable nodes a job gets."),
         &key(
             "rank",
             Formula("an expression over attributes of a node"),
             |c| &mut c.policy.placement.rank,
         )
-        .text("The expression that ranks nodes for \"priority\", the highest first.")
+        .text("The expression by which allocation \"priority\" ranks nodes, the highest first.")
         .default("none")
         .example("\"SPEED - 10 * JOBCOUNT\""),
         &key("program", Optional(PROGRAM), |c| {
             &mut c.policy.placement.program
         })
-        .text("The absolute path of the program that ranks nodes for \"local\".")
+        .text("The absolute path of the program that ranks nodes for allocation \"local\".")
         .default("none")
         .example("\"/usr/local/lib/lanai/choose-nodes\""),
         &key("program_timeout", Optional(A_SECOND_OR_MORE), |c| {
             &mut c.policy.placement.program_timeout
         })
-        .text("The longest run time of the program, at least a second.")
+        .text("The longest run time of the program that ranks nodes, at least a second.")
         .default("\"5s\"")
         .example("\"5s\""),
         &key("distribution", OneOf(Distribution::ALL), |c| {
             &mut c.policy.placement.distribution
         })
-        .text("How chunks and tasks are distributed over nodes."),
+        .text("How chunks and tasks are distributed over the nodes."),
         &key("access", OneOf(NodeAccess::ALL), |c| {
             &mut c.policy.placement.access
         })
-        .text("Which jobs may share a node with a job that does not request otherwise."),
+        .text("Which jobs may share a node with a job that requests no access (-W naccess)."),
         &key("sets", Optional(SETS), |c| &mut c.policy.placement.sets)
-            .text("Sets of nodes; a job's nodes should be in one of them.")
+            .text("The sets of nodes; a job runs within one of the sets.")
             .default("none")
             .example(
                 "{ choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], delay = \"10m\" }",

@@ -41,7 +41,7 @@ const LEVELS: Custom<Vec<Vec<LevelCondition>>> = Custom {
     parse: parse_levels,
     show: |levels| Some(level_names(levels).join(", ")),
 };
-/// PBS has one name, that of the newest; qmgr also accepts those of `lanai.toml`.
+/// PBS has a name only for the newest jobs; qmgr also accepts the names of `lanai.toml`.
 const VICTIMS: Custom<Victims> = Custom {
     wanted: || one_of(Victims::ALL),
     read: |value| Victims::named(value.as_str()?),
@@ -64,19 +64,17 @@ pub static PREEMPTION: Table<Config> = Table::new(
     "preemption",
     &[
         &key("triggers", TRIGGERS, |c| &mut c.policy.preemption.triggers)
-            .text("The triggers of preemption, in the order of their checks."),
+            .text("The conditions under which waiting jobs preempt, in the order tried."),
         &key("repair", BOOLEAN, |c| &mut c.policy.preemption.repair)
-            .text("Whether to preempt jobs for which nodes or limits have become too small."),
+            .text("Whether jobs are preempted after nodes or limits have become too small."),
         &key("mode", OneOf(PreemptMode::ALL), |c| {
             &mut c.policy.preemption.mode
         })
-        .text("When jobs preempted by trigger \"qube\" end."),
+        .text("When jobs end that the trigger \"qube\" preempts."),
         &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
             &mut c.policy.preemption.no_agenda
         })
-        .text(
-            "When a preempted job other than an array ends: \"now\", or at its own end (\"wait\").",
-        ),
+        .text("When a preempted job, except an array, ends: \"now\", or when finished (\"wait\")."),
         &key("victims", VICTIMS, |c| &mut c.policy.preemption.victims)
             .pbs(&["preempt_sort"])
             .unset_by(Config::of_preset)
@@ -94,36 +92,36 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("interruption", time("a time, such as \"10s\""), |c| {
             &mut c.policy.preemption.interruption
         })
-        .text("The time that a job with an interrupt signal (qsub -W interrupt=) has to end."),
+        .text("How long a preempted job with a signal (qsub -W interrupt=) may take to end."),
         &key("exempt", time("a time, such as \"60s\""), |c| {
             &mut c.policy.preemption.exempt
         })
-        .text("The time after its start in which a job is not preempted."),
+        .text("The time after the start of a job in which the job is not preempted."),
         &key("preempted_boost", BOOLEAN, |c| {
             &mut c.policy.preemption.boost
         })
-        .text("Whether a preempted job comes before waiting jobs of the same priority."),
+        .text("Whether a preempted job comes before all waiting jobs of the same priority."),
         &key("levels", LEVELS, |c| &mut c.policy.preemption.levels)
             .pbs(&["preempt_prio"])
             .unset_by(Config::of_preset)
-            .text("The priority levels of trigger \"levels\", the highest first."),
+            .text("The levels of the trigger \"levels\", the highest first."),
         &key("express", EXPRESS, |c| &mut c.policy.preemption.express)
             .pbs(&["preempt_queue_prio"])
             .unset_by(Config::of_preset)
-            .text("The priority at which a queue becomes an express queue."),
+            .text("The priority from which a queue is an express queue."),
         &key("releases", RELEASES, |c| &mut c.policy.preemption.releases)
             .pbs(&["restrict_res_to_release_on_suspend"])
             .text("The resources that a suspended job releases."),
         &Nested::new(
             "starvation",
             &STARVATION,
-            "The rules of trigger \"starvation\", the table [preemption.starvation].",
+            "The settings of the trigger \"starvation\"; see [preemption.starvation].",
         ),
     ],
 )
 .finish(finish);
 
-/// Checks that `releases` lists consumable resources, each once.
+/// Checks that `releases` lists only consumable resources, and each at most once.
 fn finish(
     config: &mut Config,
     section: &Section,
@@ -139,11 +137,11 @@ fn finish(
         let fault = if !counted.contains(name.as_str()) {
             format!("`{name}` is not a consumable resource, such as ncpus, ngpus or mem")
         } else if !seen.insert(name.as_str()) {
-            format!("`{name}` is listed twice: remove one")
+            format!("`{name}` is listed twice: remove one of the entries")
         } else {
             continue;
         };
-        return Err(section.wrong_at("releases", fault));
+        return Err(section.key_error("releases", fault));
     }
     Ok(())
 }
@@ -186,7 +184,8 @@ fn parse_level(text: &str) -> Option<Vec<LevelCondition>> {
         .collect()
 }
 
-/// Parses levels, the highest first: `express_queue+fairshare, normal_jobs`. None if one repeats.
+/// Parses levels, the highest first: `express_queue+fairshare, normal_jobs`. None if a level is
+/// invalid or repeated.
 fn parse_levels(text: &str) -> Option<Vec<Vec<LevelCondition>>> {
     let levels: Vec<Vec<LevelCondition>> =
         text.split(',').map(parse_level).collect::<Option<_>>()?;

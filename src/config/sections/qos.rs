@@ -3,8 +3,8 @@
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    BOOLEAN, Custom, FROM_0_TO_1, Kind, List, Scalar, TEXT, TableOf, WholeNumber, Word, custom,
-    list, list_if_any, scalar, table, whole,
+    BOOLEAN, Custom, FROM_0_TO_1, Kind, List, Scalar, ScalarType, TEXT, TableOf, WholeNumber,
+    custom, list, list_if_any, scalar, table, whole,
 };
 use crate::model::job::value_syntax;
 use crate::model::policy::quality::{Flag, JobOwners, QosGrant, Qualities, Quality};
@@ -33,7 +33,7 @@ const DEFAULT_FOR: TableOf<JobOwners> = TableOf {
     read: read_default_for,
     write: write_default_for,
 };
-/// The fraction of the usage of jobs that is charged to their owners (X24).
+/// The kind for the part of the usage of jobs that is charged to their owners (X24).
 pub const CHARGE: Custom<f64> = custom(
     || "true, false or a number of at least 0".to_string(),
     read_charge,
@@ -48,7 +48,7 @@ const fn key<K: Kind>(
     Key::new(name, kind, field)
 }
 
-const fn names(
+const fn names_key(
     name: &'static str,
     get: fn(&Quality) -> Option<Vec<String>>,
     set: fn(&mut Quality, Vec<String>),
@@ -62,62 +62,64 @@ pub static QOS: Table<Quality> = Table::new(
     &[
         &key("name", NAME, |q| &mut q.name)
             .required()
-            .text("The name of the quality of service, without blanks.")
+            .text("The name of the quality of service (QoS), without blanks.")
             .example("\"expedite\""),
         &key("factor", FROM_0_TO_1, |q| &mut q.factor)
-            .text("The priority factor of its jobs, 0 to 1, with weight qos in [order.weights]."),
-        &names(
+            .text("The factor of jobs, from 0 to 1, for the weight qos in [order.weights]."),
+        &names_key(
             "users",
-            |q| Some(listed(q)?.users.clone()),
-            |q, users| grant(q, |named| named.users = users),
+            |q| Some(listed_owners(q)?.users.clone()),
+            |q, users| change_grant(q, |named| named.users = users),
         )
-        .text("Users, besides operators and managers, who may request it; \"*\" for all.")
+        .text("The users who, besides operators and managers, may request the QoS; \"*\" for all.")
         .default(ALL_IF_UNSET)
         .example("[\"ann\"]"),
-        &names(
+        &names_key(
             "groups",
-            |q| if_any(&listed(q)?.groups),
-            |q, groups| grant(q, |named| named.groups = groups),
+            |q| if_any(&listed_owners(q)?.groups),
+            |q, groups| change_grant(q, |named| named.groups = groups),
         )
-        .text("Groups whose members may request it; \"*\" for all.")
+        .text("The groups whose members may request the QoS; \"*\" for all.")
         .default(ALL_IF_UNSET)
         .example("[\"staff\"]"),
-        &names(
+        &names_key(
             "accounts",
-            |q| if_any(&listed(q)?.accounts),
-            |q, accounts| grant(q, |named| named.accounts = accounts),
+            |q| if_any(&listed_owners(q)?.accounts),
+            |q, accounts| change_grant(q, |named| named.accounts = accounts),
         )
-        .text("Accounts (-A) whose jobs may request it; \"*\" for all.")
+        .text("The accounts (-A) whose jobs may request the QoS; \"*\" for all.")
         .default(ALL_IF_UNSET)
         .example("[\"paying\"]"),
-        &names(
+        &names_key(
             "queues",
-            |q| if_any(&listed(q)?.queues),
-            |q, queues| grant(q, |named| named.queues = queues),
+            |q| if_any(&listed_owners(q)?.queues),
+            |q, queues| change_grant(q, |named| named.queues = queues),
         )
-        .text("Queues whose jobs may request it; \"*\" for all.")
+        .text("The queues whose jobs may request the QoS; \"*\" for all.")
         .default(ALL_IF_UNSET)
         .example("[\"night\"]"),
-        &key("exempt", BOOLEAN, |q| &mut q.exempt)
-            .text("Whether its jobs are exempt from resources_min and resources_max of queues."),
+        &key("exempt", BOOLEAN, |q| &mut q.exempt).text(
+            "Whether jobs of the QoS are exempt from resources_min and resources_max of queues.",
+        ),
         &key("priority", PRIORITY, |q| &mut q.priority)
-            .text("The priority of its jobs in the component credential of [order.components]."),
+            .text("The priority of jobs of the QoS in [order.components.credential]."),
         &key("flags", FLAGS, |q| &mut q.flags)
-            .text("Special rules for its jobs, such as [\"NOBF\", \"IGNMAXJOB\"].")
+            .text("The special rules for jobs of the QoS, such as [\"NOBF\", \"IGNMAXJOB\"].")
             .default("none")
             .example("[\"NOBF\", \"IGNMAXJOB\"]"),
         &key("default_for", DEFAULT_FOR, |q| &mut q.default_for)
-            .text("Jobs that have it by default, by users, groups, accounts or queues.")
+            .text("The users, groups, accounts or queues whose jobs have the QoS by default.")
             .default("none")
             .example("{ queues = [\"night\"] }"),
-        &key("charge", CHARGE, |q| &mut q.charge)
-            .text("The charged part of its jobs' usage: a number, true (1) or false (0)."),
+        &key("charge", CHARGE, |q| &mut q.charge).text(
+            "The part of usage charged to the owners of jobs: a number, true (1) or false (0).",
+        ),
     ],
 );
 
 const ALL_IF_UNSET: &str = "all, if none of users, groups, accounts and queues is set";
 
-/// Reads the qualities of service. Without any in the file, those of the preset apply.
+/// Reads the qualities of service. If the file defines none, returns those of the preset.
 pub fn read_qualities(
     root: &Section,
     preset: Qualities,
@@ -141,16 +143,17 @@ pub fn read_qualities(
     })
 }
 
-fn listed(quality: &Quality) -> Option<&JobOwners> {
+fn listed_owners(quality: &Quality) -> Option<&JobOwners> {
     match &quality.grant {
         QosGrant::All => None,
         QosGrant::Listed(named) => Some(named),
     }
 }
 
-/// Changes the list of those who may request the QOS. Without a list all users may.
-fn grant(quality: &mut Quality, change: impl FnOnce(&mut JobOwners)) {
-    let mut named = listed(quality).cloned().unwrap_or_default();
+/// Changes the lists of users, groups, accounts and queues whose jobs may request the quality of
+/// service. If all jobs may request the quality of service, the lists are empty before the change.
+fn change_grant(quality: &mut Quality, change: impl FnOnce(&mut JobOwners)) {
+    let mut named = listed_owners(quality).cloned().unwrap_or_default();
     change(&mut named);
     quality.grant = QosGrant::Listed(named);
 }
@@ -161,7 +164,7 @@ fn if_any(names: &[String]) -> Option<Vec<String>> {
 
 /// Reads `default_for = { queues = ["night"] }`.
 fn read_default_for(section: &Section, _: &Resources) -> Result<JobOwners, ConfigError> {
-    section.only(&["users", "groups", "accounts", "queues"])?;
+    section.refuse_unknown(&["users", "groups", "accounts", "queues"])?;
     let names = |key: &str| {
         let names = section.read(key, &NAMES.wanted(), |value| NAMES.read(value))?;
         Ok(names.unwrap_or_default())
@@ -272,19 +275,20 @@ mod tests {
             ),
             (&["ann".to_string()][..], 0)
         );
-        let none: Vec<_> = policy
+        let exemptions: Vec<_> = policy
             .limits
             .all
             .iter()
             .filter(|limit| limit.overrides)
             .collect();
         assert_eq!(
-            none.len(),
+            exemptions.len(),
             2,
-            "for running and queued jobs, not for nodes: {none:?}"
+            "for running and queued jobs, not for nodes: {exemptions:?}"
         );
         assert!(
-            none.iter()
+            exemptions
+                .iter()
                 .all(|limit| limit.bounds().soft_limit().is_none()
                     && limit.quantity.name() == "jobs")
         );

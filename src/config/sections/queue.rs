@@ -5,7 +5,7 @@ use super::qos::CHARGE;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, AmountTable, BOOLEAN, ELEMENTS, FROM_0_TO_1, Kind, List, Optional, Scalar,
+    A_SECOND_OR_MORE, ARRAY_SIZE, AmountTable, BOOLEAN, FROM_0_TO_1, Kind, List, Optional, Scalar,
     TEXT, WholeNumber, list, scalar, whole,
 };
 use crate::model::admission;
@@ -15,7 +15,7 @@ use crate::model::time::Span;
 use toml::Value;
 use toml::de::DeValue;
 
-/// A section `[[queue]]`: the queue, and its factor, which the policy stores.
+/// A section `[[queue]]`. The queue does not contain the factor, which the policy stores.
 #[derive(Clone)]
 pub struct QueueConfig {
     /// The queue.
@@ -34,10 +34,10 @@ const PRIORITY: WholeNumber<i32> = whole("a whole number from -1024 to 1023", |n
 const DESTINATIONS: List<Scalar<String>> = list(NAME, "a list of queues");
 const NAMES: List<Scalar<String>> = list(
     TEXT,
-    "a list of names: \"ann\" admits, \"-ann\" refuses, \"+\" admits all",
+    "a list of names: \"ann\" includes ann, \"-ann\" excludes ann, \"+\" includes all",
 );
 
-/// A duration, or none, which PBS writes as 0.
+/// The kind for an optional duration. In qmgr's text 0 means no duration.
 struct OptionalTime;
 
 impl Kind for OptionalTime {
@@ -119,14 +119,15 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             &mut q.queue.backfill_depth
         })
         .pbs(&["backfill_depth"])
-        .text("The number of the queue's blocked jobs that get a planned start, or \"all\".")
+        .text("The number of the queue's blocked jobs with a planned start, or \"all\".")
         .default("none")
         .example("1"),
-        &key("charge", CHARGE, |q| &mut q.queue.charge)
-            .text("The charged part of its jobs' usage: a number, true (1) or false (0)."),
+        &key("charge", CHARGE, |q| &mut q.queue.charge).text(
+            "The part of usage charged to the owners of jobs: a number, true (1) or false (0).",
+        ),
         &key("factor", Optional(FROM_0_TO_1), |q| &mut q.factor)
-            .text("The queue's factor with by = \"multifactor\", 0 to 1.")
-            .default("its priority divided by 1024")
+            .text("The factor of the queue with by = \"multifactor\", from 0 to 1.")
+            .default("the queue's priority divided by 1024")
             .example("0"),
         &computed(
             "route_destinations",
@@ -135,7 +136,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, queues| route(q).destinations = queues,
         )
         .pbs(&["route_destinations"])
-        .text("The queues of a routing queue: a job goes to the first that accepts it.")
+        .text("The queues to which a routing queue moves jobs: the first that accepts the job.")
         .default("none")
         .example("[\"workq\"]"),
         &computed(
@@ -147,7 +148,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         .pbs(&["route_held_jobs"])
         .unset("False")
         .hidden_by_default()
-        .text("Whether the routing queue also routes held jobs.")
+        .text("Whether the queue also routes held jobs.")
         .default("false")
         .example("false"),
         &computed(
@@ -159,7 +160,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         .pbs(&["route_waiting_jobs"])
         .unset("False")
         .hidden_by_default()
-        .text("Whether the queue also routes jobs that wait for their start time.")
+        .text("Whether the queue also routes jobs with a start time in the future (qsub -a).")
         .default("false")
         .example("false"),
         &computed(
@@ -169,7 +170,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, time| route(q).lifetime = time,
         )
         .pbs(&["route_lifetime"])
-        .text("The time in a routing queue after which a job is deleted, such as \"2h\".")
+        .text("How long a job may wait in a routing queue before it is deleted, such as \"2h\".")
         .default("no limit")
         .example("\"2h\""),
         &computed(
@@ -179,7 +180,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, time| route(q).retry_time = time,
         )
         .pbs(&["route_retry_time"])
-        .text("The time until a job that no queue accepts is routed again.")
+        .text("The time after which a job that no destination has accepted is tried again.")
         .default("\"30s\"")
         .example("\"30s\""),
         &key("from_route_only", BOOLEAN, |q| &mut q.queue.from_route_only)
@@ -199,7 +200,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, users| (q.queue.access.users, q.queue.access.by_user) = (users, true),
         )
         .pbs(&["acl_users", "acl_user_enable"])
-        .text("Users who may submit to the queue, such as [\"-eve\", \"ann\", \"bob@head\"].")
+        .text("The users who may submit to the queue, such as [\"-eve\", \"ann\", \"bob@head\"].")
         .default("all")
         .example("[\"-eve\", \"+\"]"),
         &computed(
@@ -214,7 +215,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, groups| (q.queue.access.groups, q.queue.access.by_group) = (groups, true),
         )
         .pbs(&["acl_groups", "acl_group_enable"])
-        .text("Primary groups whose users may submit to the queue.")
+        .text("The primary groups whose users may submit to the queue.")
         .default("all")
         .example("[\"staff\"]"),
         &computed(
@@ -224,36 +225,36 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, hosts| (q.queue.access.hosts, q.queue.access.by_host) = (hosts, true),
         )
         .pbs(&["acl_hosts", "acl_host_enable"])
-        .text("Hosts that may submit jobs; \"*.example.org\" for all hosts of a domain.")
+        .text("The hosts that may submit; \"*.example.org\" for all hosts of a domain.")
         .default("all")
         .example("[\"*.example.org\", \"head\"]"),
         &key("resources_min", AmountTable, |q| &mut q.queue.least)
             .pbs(&["resources_min"])
-            .text("The least that a job must request, such as { ncpus = 2 }.")
+            .text("The smallest amounts that a job must request, such as { ncpus = 2 }.")
             .default("none")
             .example("{ ncpus = 1 }"),
         &key("resources_max", AmountTable, |q| &mut q.queue.most)
             .pbs(&["resources_max"])
-            .text("The most that a job may request, such as { walltime = \"24:00:00\" }.")
+            .text("The largest amounts that a job may request, such as { mem = \"8gb\" }.")
             .default("none")
             .example("{ ncpus = 64, walltime = \"24:00:00\" }"),
         &key("resources_default", AmountTable, |q| &mut q.queue.defaults)
             .pbs(&["resources_default"])
-            .text("Default resources of jobs, such as { walltime = \"1:00:00\" }.")
+            .text("The resources of a job that does not request them, such as { ncpus = 1 }.")
             .default("those of [server]")
             .example("{ walltime = \"1:00:00\" }"),
         &key("default_chunk", AmountTable, |q| {
             &mut q.queue.chunk_defaults
         })
         .pbs(&["default_chunk"])
-        .text("Default resources of chunks, such as { mem = \"1gb\" }.")
+        .text("The resources of each chunk that does not request them, such as { mem = \"1gb\" }.")
         .default("that of [server]")
         .example("{ mem = \"1gb\" }"),
-        &key("max_array_size", Optional(ELEMENTS), |q| {
+        &key("max_array_size", Optional(ARRAY_SIZE), |q| {
             &mut q.queue.max_array_size
         })
         .pbs(&["max_array_size"])
-        .text("The most subjobs of an array.")
+        .text("The largest number of subjobs of an array.")
         .default("that of [server]")
         .example("1000"),
         &key("comment", Optional(TEXT), |q| &mut q.queue.comment)
@@ -265,7 +266,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
 )
 .finish(finish);
 
-/// Clears the route of a queue without `route_destinations`.
+/// Removes the routing settings of a queue without `route_destinations`.
 fn finish(row: &mut QueueConfig, section: &Section, _: &Resources) -> Result<(), ConfigError> {
     if !section.has("route_destinations") {
         row.queue.route = None;
@@ -284,5 +285,5 @@ pub fn check_routes(root: &Section, queues: &[Queue]) -> Result<(), ConfigError>
     };
     let sections = root.sections("queue")?;
     let section = sections.get(place).unwrap_or(root);
-    Err(section.wrong_at("route_destinations", fault.to_string()))
+    Err(section.key_error("route_destinations", fault.to_string()))
 }

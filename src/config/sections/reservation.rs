@@ -1,5 +1,5 @@
-//! `[[reservation]]`, `[[dedicated]]` and `[primetime]`: recurring and single periods of restricted
-//! use.
+//! `[[reservation]]`, `[[dedicated]]` and `[primetime]`: single and recurring periods in which only
+//! certain jobs may run.
 
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
@@ -44,7 +44,7 @@ const PERIODS: &[(&str, WindowPeriod)] = &[
     ("week", WindowPeriod::Week),
     ("infinity", WindowPeriod::Infinity),
 ];
-const BOUND: &[(&str, bool)] = &[("others", false), ("all", true)];
+const TIME_LIMIT_FOR: &[(&str, bool)] = &[("others", false), ("all", true)];
 
 /// A section `[[reservation]]`.
 #[derive(Default)]
@@ -103,11 +103,11 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             .default("\"day\"")
             .example("\"day\""),
         &key("start", Optional(TIME_OF_WEEK), |r| &mut r.start)
-            .text("The start in each period, as an offset from its beginning.")
+            .text("The start, counted from the beginning of the period.")
             .default("\"0:00:00\"")
             .example("\"8:00:00\""),
         &key("end", Optional(TIME_OF_WEEK), |r| &mut r.end)
-            .text("The end in each period; if not later than the start, in the next period.")
+            .text("The end, counted like the start; if not later, the end is in the next period.")
             .default("the end of the period")
             .example("\"17:00:00\""),
         &Key::<ReservationRow, _>::computed(
@@ -124,33 +124,33 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             .default("2")
             .example("2"),
         &key("users", NAMES, |r| &mut r.access.users)
-            .text("Users with access; \"*\" for all, also in the lists below.")
+            .text("The users with access; \"*\" for all users.")
             .default("none")
             .example("[\"john\"]"),
         &key("groups", NAMES, |r| &mut r.groups)
-            .text("Primary groups with access, without \"*\".")
+            .text("The primary groups with access, listed by name.")
             .default("none")
             .example("[\"staff\"]"),
         &key("projects", NAMES, |r| &mut r.access.projects)
-            .text("Projects (-P) with access.")
+            .text("The projects (-P) with access; \"*\" for all projects.")
             .default("none")
             .example("[\"wave\"]"),
         &key("accounts", NAMES, |r| &mut r.access.accounts)
-            .text("Accounts (-A) with access.")
+            .text("The accounts (-A) with access; \"*\" for all accounts.")
             .default("none")
             .example("[\"a1\"]"),
         &key("queues", NAMES, |r| &mut r.access.queues)
-            .text("Queues whose jobs have access.")
+            .text("The queues whose jobs have access; \"*\" for all queues.")
             .default("none")
             .example("[\"express\"]"),
         &key("qos", NAMES, |r| &mut r.access.qos)
-            .text("Qualities of service with access.")
+            .text("The qualities of service with access; \"*\" for all qualities of service.")
             .default("none")
             .example("[\"high\"]"),
         &key("duration", Optional(A_SECOND_OR_MORE), |r| {
             &mut r.access.duration
         })
-        .text("The walltime up to which any job has access.")
+        .text("The walltime up to which all jobs have access.")
         .default("none")
         .example("\"10m\""),
         &key("time_limit", Optional(A_SECOND_OR_MORE), |r| {
@@ -159,14 +159,14 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
         .text("The longest overlap of a job with the reservation.")
         .default("no limit for jobs with access, and no overlap for others")
         .example("\"1h\""),
-        &key("time_limit_for", Optional(OneOf(BOUND)), |r| {
+        &key("time_limit_for", Optional(OneOf(TIME_LIMIT_FOR)), |r| {
             &mut r.binds_all
         })
         .text("The jobs that time_limit applies to: \"others\" (without access) or \"all\".")
         .default("\"others\"")
         .example("\"others\""),
         &key("flags", NAMES, |r| &mut r.flags)
-            .text("\"byname\" (only for jobs that request it), \"ownerpreempt\" (may preempt).")
+            .text("The flags: \"byname\" (only if requested), \"ownerpreempt\" (jobs may preempt).")
             .default("none")
             .example("[\"byname\"]"),
     ],
@@ -176,30 +176,30 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
 fn finish(row: &mut ReservationRow, section: &Section, _: &Resources) -> Result<(), ConfigError> {
     if row.nodes.is_empty() == row.select.is_none() {
         let text = "[[reservation]] requires either `nodes` or `select`";
-        return Err(section.wrong(text.to_string()));
+        return Err(section.section_error(text.to_string()));
     }
     let is_known = |flag: &&String| ["byname", "ownerpreempt"].contains(&flag.as_str());
     if let Some(flag) = row.flags.iter().find(|flag| !is_known(flag)) {
         let text = format!("unknown flag `{flag}`: use `byname` or `ownerpreempt`");
-        return Err(section.wrong_at("flags", text));
+        return Err(section.key_error("flags", text));
     }
     match (row.from, row.to, row.period) {
         (Some(from), Some(to), None) if from < to => Ok(()),
         (Some(_), Some(_), None) => {
-            Err(section.wrong_at("to", "`to` must be later than `from`".to_string()))
+            Err(section.key_error("to", "`to` must be later than `from`".to_string()))
         }
         (None, None, _) => check_period(row, section),
         _ => {
             let text =
                 "[[reservation]] is single, with `from` and `to`, or recurring, with `period`";
-            Err(section.wrong(text.to_string()))
+            Err(section.section_error(text.to_string()))
         }
     }
 }
 
 fn check_period(row: &ReservationRow, section: &Section) -> Result<(), ConfigError> {
     for (key, time) in [("start", row.start), ("end", row.end)] {
-        if time.is_some_and(|time| time > row.length()) {
+        if time.is_some_and(|time| time > row.period_length()) {
             return Err(section.refuse_key(key, TIME_OF_DAY_TEXT));
         }
     }
@@ -207,8 +207,8 @@ fn check_period(row: &ReservationRow, section: &Section) -> Result<(), ConfigErr
 }
 
 impl ReservationRow {
-    /// The section that defines a reservation.
-    pub fn of(window: &ReservationConfig) -> ReservationRow {
+    /// A section that defines this reservation.
+    pub fn from_reservation(window: &ReservationConfig) -> ReservationRow {
         let (access, limit) = (window.access.clone(), window.access.limit);
         let flags = [
             ("byname", window.by_name),
@@ -245,7 +245,7 @@ impl ReservationRow {
 
     /// The reservation that the section defines.
     pub fn window(self) -> ReservationConfig {
-        let length = self.length();
+        let length = self.period_length();
         let has = |name: &str| self.flags.iter().any(|flag| flag == name);
         let (by_name, owner_preempts) = (has("byname"), has("ownerpreempt"));
         let times = match (self.from, self.to) {
@@ -275,7 +275,7 @@ impl ReservationRow {
         }
     }
 
-    fn length(&self) -> Span {
+    fn period_length(&self) -> Span {
         match self.period {
             Some(WindowPeriod::Week) => A_WEEK,
             _ => A_DAY,
@@ -301,7 +301,7 @@ pub static DEDICATED: Table<DedicatedConfig> = Table::new(
     if time.from < time.to {
         return Ok(());
     }
-    Err(section.wrong_at("to", "`to` must be later than `from`".to_string()))
+    Err(section.key_error("to", "`to` must be later than `from`".to_string()))
 });
 
 /// `[primetime]`.
@@ -314,11 +314,11 @@ pub static PRIME_TIME: Table<PrimeHours> = Table::new(
             .example("[\"mon\", \"tue\", \"wed\", \"thu\", \"fri\"]"),
         &Key::<PrimeHours, _>::new("from", TIME_OF_DAY, |p| &mut p.from)
             .required()
-            .text("The start of prime time on these days, such as \"6:00:00\".")
+            .text("The start of prime time on each of the days, such as \"6:00:00\".")
             .example("\"6:00:00\""),
         &Key::<PrimeHours, _>::new("to", TIME_OF_DAY, |p| &mut p.to)
             .required()
-            .text("The end of prime time on these days.")
+            .text("The end of prime time on each of the days.")
             .example("\"18:00:00\""),
         &Key::<PrimeHours, _>::new("cross", BOOLEAN, |p| &mut p.may_cross)
             .text("Whether a job may run across the start or the end of prime time.")
@@ -331,10 +331,10 @@ pub static PRIME_TIME: Table<PrimeHours> = Table::new(
         return Ok(());
     }
     let text = "`to` must be later than `from` on the same day";
-    Err(section.wrong_at("to", text.to_string()))
+    Err(section.key_error("to", text.to_string()))
 });
 
-/// The default prime time.
+/// Prime time before the keys are read: Monday to Friday, without hours.
 pub fn prime_hours() -> PrimeHours {
     use Weekday::{Fri, Mon, Thu, Tue, Wed};
     PrimeHours {
@@ -345,7 +345,7 @@ pub fn prime_hours() -> PrimeHours {
     }
 }
 
-/// Excludes names such as R12, which are ids of users' reservations.
+/// Whether a name is valid. Names such as R12 are invalid: users' reservations have such ids.
 fn is_window_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_id = name.starts_with(['R', 'S', 'M']) && name[1..].bytes().all(|b| b.is_ascii_digit());

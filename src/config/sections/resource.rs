@@ -5,8 +5,8 @@ use super::node::NODE;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Key, Table};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, BOOLEAN, Kind, List, OneOf, Optional, Scalar, TEXT, Word, list,
-    resource_value, resource_word, scalar,
+    A_SECOND_OR_MORE, BOOLEAN, Kind, List, OneOf, Optional, Scalar, ScalarType, TEXT, list,
+    read_resource_value, scalar, write_resource_value,
 };
 use crate::model::request::host_list::HostList;
 use crate::model::resource::{self, Definition, Resources, Size};
@@ -19,7 +19,7 @@ use toml::de::DeValue;
 pub struct ResourceConfig {
     /// The name.
     pub name: String,
-    /// Its type and properties.
+    /// The type and the properties of the resource.
     pub definition: Definition,
     total: Option<i64>,
     per_host: Option<bool>,
@@ -43,7 +43,7 @@ const TYPES: &[(&str, resource::ResourceType)] = &[
 ];
 const HOSTS: List<Scalar<String>> = list(TEXT, "a list of hosts, such as [\"n1\", \"n2\"]");
 
-/// A total: a size if the resource's type is size.
+/// The kind for a total amount: a size if the resource's type is `size`, else a whole number.
 struct Total;
 
 impl Kind for Total {
@@ -58,7 +58,7 @@ impl Kind for Total {
     }
 
     fn write(&self, value: &resource::ResourceValue) -> Option<Value> {
-        Some(resource_word(value))
+        Some(write_resource_value(value))
     }
 
     fn read_key(
@@ -72,7 +72,9 @@ impl Kind for Total {
             Some("size") => resource::ResourceType::Size,
             _ => resource::ResourceType::Long,
         };
-        section.read(key, &self.wanted(), |value| resource_value(kind, value))
+        section.read(key, &self.wanted(), |value| {
+            read_resource_value(kind, value)
+        })
     }
 }
 
@@ -98,10 +100,10 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
             .text("The type: \"long\", \"size\", \"time\", \"float\", \"boolean\" or \"string\".")
             .example("\"long\""),
         &key("consumable", BOOLEAN, |r| &mut r.definition.consumable)
-            .text("Whether a running job uses up a part of the resource, like ncpus.")
+            .text("Whether running jobs take amounts of the resource, as they take ncpus.")
             .example("true"),
         &key("host_level", BOOLEAN, |r| &mut r.definition.host_level)
-            .text("Whether nodes have the resource and chunks request it, not whole jobs.")
+            .text("Whether the resource belongs to nodes, and chunks request it, not whole jobs.")
             .example("false"),
         &Key::<ResourceConfig, _>::computed(
             "total",
@@ -117,11 +119,11 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
             },
             |r, total| r.total = total.amount(),
         )
-        .text("The total of a system-wide consumable, such as licenses.")
+        .text("The amount that the whole system has of a system-wide consumable, such as licenses.")
         .default("none")
         .example("50"),
         &key("per_host", Optional(BOOLEAN), |r| &mut r.per_host)
-            .text("Whether a job takes the amount on each of its hosts instead of once.")
+            .text("Whether a job takes the amount once for each of its hosts, not once in total.")
             .default("false")
             .example("false"),
         &key("hosts", Optional(HOSTS), |r| &mut r.hosts)
@@ -129,11 +131,11 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
             .default("all")
             .example("[\"hut\", \"porch\"]"),
         &key("command", Optional(COMMAND), |r| &mut r.command)
-            .text("The program that prints the available amount, or a list with arguments.")
+            .text("The program that prints the total, alone or in a list with its arguments.")
             .default("none")
             .example("[\"/usr/local/sbin/licenses-free\", \"nuke\"]"),
         &key("interval", Optional(A_SECOND_OR_MORE), |r| &mut r.interval)
-            .text("The time between two runs of the command, at least a second.")
+            .text("The time between an answer of the command and the next run, at least a second.")
             .default("\"30s\"")
             .example("\"30s\""),
         &key("timeout", Optional(A_SECOND_OR_MORE), |r| &mut r.timeout)
@@ -144,7 +146,7 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
 )
 .finish(finish);
 
-/// The defaults of a section.
+/// A resource with the defaults of a section.
 pub fn blank(name: &str) -> ResourceConfig {
     ResourceConfig {
         name: name.to_string(),
@@ -164,8 +166,8 @@ pub fn blank(name: &str) -> ResourceConfig {
 }
 
 impl ResourceConfig {
-    /// The section that defines a resource.
-    pub fn of(
+    /// A section that defines this resource.
+    pub fn from_definition(
         name: &str,
         definition: &Definition,
         pool: Option<&Pool>,
@@ -187,12 +189,12 @@ impl ResourceConfig {
         }
     }
 
-    /// Whether it is a system-wide resource.
+    /// Whether the section defines a system-wide consumable resource.
     fn is_pooled(&self) -> bool {
         self.definition.consumable && !self.definition.host_level
     }
 
-    /// The system-wide total; None if the section sets none.
+    /// The name of the resource and its total; None without a total, or if `hosts` is invalid.
     pub fn pool(&self) -> Option<(String, Pool)> {
         let hosts = self.hosts.clone().unwrap_or_default().join(",");
         let scope = HostList::default().with("hosts", &hosts).ok()?;
@@ -205,7 +207,7 @@ impl ResourceConfig {
         Some((self.name.clone(), pool))
     }
 
-    /// The command that prints the available amount; None if the section sets none.
+    /// The name of the resource and the command that prints its total; None without a command.
     pub fn meter(&self) -> Option<(String, ResourceMeter)> {
         let meter = ResourceMeter {
             command: self.command.clone()?,
@@ -221,7 +223,7 @@ fn finish(row: &mut ResourceConfig, section: &Section, _: &Resources) -> Result<
     let is_known =
         Resources::builtin().get(name).is_some() || NODE.names().contains(&name.as_str());
     if is_known {
-        return Err(section.wrong_at("name", format!("`{name}` is built in: choose another name")));
+        return Err(section.key_error("name", format!("`{name}` is built in: choose another name")));
     }
     let can_be_counted = matches!(
         row.definition.kind,
@@ -229,10 +231,10 @@ fn finish(row: &mut ResourceConfig, section: &Section, _: &Resources) -> Result<
     );
     if row.definition.consumable && !can_be_counted {
         let text = format!(
-            "a consumable has the type `long`, `float` or `size`: set the type of `{name}` to one \
+            "consumables have the type `long`, `float` or `size`: set the type of `{name}` to one \
              of these, or consumable = false"
         );
-        return Err(section.wrong_at("consumable", text));
+        return Err(section.key_error("consumable", text));
     }
     if row.is_pooled() {
         check_pool(row, section)
@@ -246,11 +248,11 @@ fn check_pool(row: &ResourceConfig, section: &Section) -> Result<(), ConfigError
         let name = &row.name;
         let text =
             format!("`{name}` is a system-wide consumable: set its amount, such as total = 50");
-        return Err(section.wrong_at("host_level", text));
+        return Err(section.key_error("host_level", text));
     }
     if row.pool().is_none() {
         let text = format!("`hosts` must be {}", HOSTS.wanted());
-        return Err(section.wrong_at("hosts", text));
+        return Err(section.key_error("hosts", text));
     }
     check_command(row, section)
 }
@@ -264,7 +266,7 @@ fn check_no_pool(row: &ResourceConfig, section: &Section) -> Result<(), ConfigEr
     ];
     if let Some((key, _)) = keys.into_iter().find(|(_, is_set)| *is_set) {
         let text = "requires a system-wide resource: consumable = true and host_level = false";
-        return Err(section.wrong_at(key, format!("`{key}` {text}")));
+        return Err(section.key_error(key, format!("`{key}` {text}")));
     }
     check_command(row, section)
 }
@@ -275,9 +277,9 @@ fn check_command(row: &ResourceConfig, section: &Section) -> Result<(), ConfigEr
         ("timeout", row.timeout.is_some()),
     ];
     match keys.into_iter().find(|(_, is_set)| *is_set) {
-        Some((key, _)) if row.command.is_none() => Err(section.wrong_at(
+        Some((key, _)) if row.command.is_none() => Err(section.key_error(
             key,
-            format!("`{key}` requires `command`: set it, or remove `{key}`"),
+            format!("`{key}` requires `command`: set `command`, or remove `{key}`"),
         )),
         _ => Ok(()),
     }

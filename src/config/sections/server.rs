@@ -4,8 +4,8 @@ use super::node::is_host_name;
 use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Table, key};
 use crate::config::kinds::{
-    A_SECOND_OR_MORE, AmountTable, BOOLEAN, Custom, ELEMENTS, FROM_0_TO_1, List, OneOf, Optional,
-    PROGRAM, Scalar, Word, list, scalar, time, whole,
+    A_SECOND_OR_MORE, ARRAY_SIZE, AmountTable, BOOLEAN, Custom, FROM_0_TO_1, List, OneOf, Optional,
+    PROGRAM, Scalar, ScalarType, list, scalar, time, whole,
 };
 use crate::config::{Config, LARGEST_SCRIPT_MB, TestUser, Workdir};
 use crate::model::job::value_syntax;
@@ -19,8 +19,8 @@ const HOST_NAME: Scalar<String> =
     scalar("a host name: letters, digits, `-`, `_` and `.`", |name| {
         is_host_name(name)
     });
-const PEOPLE: List<Scalar<TestUser>> = list(
-    scalar("a user", |_| true),
+const USER_PATTERNS: List<Scalar<TestUser>> = list(
+    scalar("a user, such as \"ann\" or \"ann@head\"", |_| true),
     "a list of \"user\", \"user@host\" or \"*\"",
 );
 const QUEUE_NAME: Scalar<String> = scalar(
@@ -33,7 +33,7 @@ const SCRIPT_SIZE: Scalar<Size> = scalar("a size of at most 16mb, such as \"1mb\
 const OPTIONS: Scalar<String> = scalar("options on one line, such as \"-r n -m n\"", |text| {
     value_syntax::is_line(text)
 });
-/// A path, empty for no mail. qmgr does not accept the empty path.
+/// The path of the mail program; empty for no mail. qmgr does not accept the empty path.
 const MAILER: Custom<PathBuf> = Custom {
     wanted: || "the absolute path of a program, or \"\" for no mail".to_string(),
     read: |value| {
@@ -76,15 +76,15 @@ pub static SERVER: Table<Config> = Table::new(
         .pbs(&["default_qsub_arguments"])
         .unset("")
         .hidden_by_default()
-        .text("Options of qsub for what neither the command line nor the script sets."),
-        &key("operators", PEOPLE, |c| &mut c.server.operators)
+        .text("The options of qsub that apply if neither command line nor script sets them."),
+        &key("operators", USER_PATTERNS, |c| &mut c.server.operators)
             .pbs(&["operators"])
-            .text("Users who may act on the jobs of others: \"user\", \"user@host\" or \"*\".")
+            .text("The users who may act on the jobs of others: \"user\", \"user@host\" or \"*\".")
             .default("only root")
             .example("[\"ann\", \"bob@head\"]"),
-        &key("managers", PEOPLE, |c| &mut c.server.managers)
+        &key("managers", USER_PATTERNS, |c| &mut c.server.managers)
             .pbs(&["managers"])
-            .text("Users with all rights: \"user\", \"user@host\" or \"*\".")
+            .text("The users with all rights: \"user\", \"user@host\" or \"*\".")
             .default("only root")
             .example("[\"ann@head\"]"),
         &key("history", time("a time, such as \"90d\""), |c| {
@@ -97,24 +97,24 @@ pub static SERVER: Table<Config> = Table::new(
         })
         .text("The time for which the accounting records of qacct(1) are kept."),
         &key("workdir", OneOf(WORKDIRS), |c| &mut c.server.workdir)
-            .text("The directory in which a job starts."),
+            .text("The directory in which a job starts: \"submit\" (where qsub ran) or \"home\"."),
         &key("jobscript_max_size", SCRIPT_SIZE, |c| {
             &mut c.server.jobscript_max_size
         })
-        .text("The largest job script accepted, at most 16mb."),
-        &key("max_array_size", Optional(ELEMENTS), |c| {
+        .text("The size of the largest accepted job script, at most 16mb."),
+        &key("max_array_size", Optional(ARRAY_SIZE), |c| {
             &mut c.server.max_array_size
         })
         .pbs(&["max_array_size"])
-        .text("The most subjobs of an array.")
+        .text("The largest number of subjobs of an array.")
         .default("no limit")
         .example("10000"),
-        &key("resv_users", PEOPLE, |c| &mut c.server.reserving.users)
-            .pbs(&["resv_users"])
-            .unset("*")
-            .text(
-                "Users who may make reservations: \"user\", \"user@host\" or \"*\"; [] for none.",
-            ),
+        &key("resv_users", USER_PATTERNS, |c| {
+            &mut c.server.reserving.users
+        })
+        .pbs(&["resv_users"])
+        .unset("*")
+        .text("The users who may make reservations: \"user\", \"user@host\", \"*\"; [] for none."),
         &key(
             "resv_max_number",
             whole("a number of at least 0", |_| true),
@@ -122,7 +122,7 @@ pub static SERVER: Table<Config> = Table::new(
         )
         .pbs(&["resv_max_number"])
         .unset("10")
-        .text("The most reservations of one user."),
+        .text("The largest number of reservations of one user."),
         &key("resv_max_duration", A_SECOND_OR_MORE, |c| {
             &mut c.server.reserving.duration
         })
@@ -133,26 +133,26 @@ pub static SERVER: Table<Config> = Table::new(
         })
         .pbs(&["resv_max_share"])
         .unset("0.5")
-        .text("The largest part of all processors that a user may reserve at a time, 0 to 1."),
+        .text("The largest part of all processors, 0 to 1, that one user may have reserved."),
         &key("refuse_impossible", BOOLEAN, |c| {
             &mut c.server.refuse_impossible
         })
         .text("Whether qsub refuses a job that the configured nodes could never run."),
         &key("resources_default", AmountTable, |c| &mut c.server.defaults)
             .pbs(&["resources_default"])
-            .text("Default resources of jobs, if their queue has none, such as { ncpus = 1 }.")
+            .text("The resources that neither the job nor its queue sets, such as { ncpus = 1 }.")
             .default("none")
             .example("{ ncpus = 1 }"),
         &key("default_chunk", AmountTable, |c| {
             &mut c.server.chunk_defaults
         })
         .pbs(&["default_chunk"])
-        .text("Default resources of chunks, if the queue has none, such as { ncpus = 1 }.")
+        .text("The resources of each chunk that neither the job nor its queue sets.")
         .default("none")
         .example("{ ncpus = 1 }"),
         &key("resources_max", AmountTable, |c| &mut c.server.most)
             .pbs(&["resources_max"])
-            .text("The most that a job may request of resources that its queue does not limit.")
+            .text("The largest amounts that a job may request if its queue does not limit them.")
             .default("none")
             .example("{ walltime = \"48:00:00\" }"),
         &key("shared", BOOLEAN, |c| &mut c.server.shared)
@@ -183,13 +183,13 @@ pub static SERVER: Table<Config> = Table::new(
 )
 .finish(finish);
 
-/// Accounting records are kept at least as long as finished jobs.
+/// Makes schedd keep accounting records at least as long as finished jobs.
 fn finish(config: &mut Config, _: &Section, _: &Resources) -> Result<(), ConfigError> {
     config.server.accounting = config.server.accounting.max(config.server.history);
     Ok(())
 }
 
-impl Word for TestUser {
+impl ScalarType for TestUser {
     fn read(value: &DeValue) -> Option<TestUser> {
         TestUser::parse(value.as_str()?)
     }

@@ -1,4 +1,5 @@
-//! `[preemption.starvation]`: when an account below its fair share preempts jobs of others.
+//! `[preemption.starvation]`: when operations (jobs, or arrays with all subjobs) below their fair
+//! share preempt other operations.
 
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
@@ -10,9 +11,9 @@ use crate::model::policy::Starvation;
 use crate::model::resource::Resources;
 use crate::model::time::Span;
 
-/// A fraction of a fair share.
+/// The kind for a part of a fair share, which may exceed 1.
 pub const THRESHOLD: Scalar<f64> = scalar("a number of at least 0", |number| *number >= 0.0);
-/// A duration.
+/// The kind for any duration.
 pub const TIME: Scalar<Span> = time("a time, such as \"30s\"");
 
 /// `[preemption.starvation]`.
@@ -22,39 +23,39 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("tolerance", FROM_0_TO_1, |c| {
             &mut c.policy.starvation.patience.tolerance
         })
-        .text("The part of its fair share below which an operation can starve, 0 to 1."),
+        .text("The part of its fair share, 0 to 1, below which an operation can starve."),
         &key("timeout", TIME, |c| {
             &mut c.policy.starvation.patience.timeout
         })
-        .text("The time below its fair share after which an operation starves."),
+        .text("How long an operation must be below its fair share to starve."),
         &key("aggressive_timeout", TIME, |c| {
             &mut c.policy.starvation.patience.aggressive_timeout
         })
-        .text("The time below its fair share after which an operation starves aggressively."),
+        .text("How long an operation must be below its fair share to starve aggressively."),
         &key("enable_aggressive", BOOLEAN, |c| {
             &mut c.policy.starvation.patience.enable_aggressive
         })
-        .text("Whether operations can starve aggressively."),
+        .text("Whether operations (jobs or arrays) can starve aggressively."),
         &key("allow_aggressive", BOOLEAN, |c| {
             &mut c.policy.starvation.patience.allow_aggressive
         })
-        .text("Whether aggressive starvation preempts between the two thresholds."),
+        .text("Whether aggressively starving operations may preempt between the two thresholds."),
         &key("aggressive_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.aggressive_threshold
         })
-        .text("The part of its fair share up to which an operation is never preempted."),
+        .text("The part of a fair share up to which allocations are never preempted."),
         &key("preemption_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.preemption_threshold
         })
-        .text("The part of its fair share above which an operation is preempted first."),
+        .text("The part of a fair share beyond which allocations may be preempted."),
         &key("boundary", OneOf(Boundary::ALL), |c| {
             &mut c.policy.starvation.boundary
         })
-        .text("Whether an allocation that crosses a threshold counts as above or below it."),
+        .text("How an allocation that crosses a threshold counts: \"give\" (beyond) or \"keep\"."),
         &key("non_preemptible_threshold", AmountTable, |c| {
             &mut c.policy.starvation.non_preemptible_threshold
         })
-        .text("The use of resources below which an operation is not preempted.")
+        .text("The amounts of resources below which an operation is not preempted.")
         .default("none")
         .example("{ ncpus = 4 }"),
         &key("backoff", TIME, |c| &mut c.policy.starvation.backoff)
@@ -62,7 +63,7 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("update_period", TIME, |c| {
             &mut c.policy.starvation.update_period
         })
-        .text("The least interval of fair-share computations without changes of jobs or nodes."),
+        .text("How long computed fair shares are kept while operations and nodes stay the same."),
     ],
 )
 .finish(finish);
@@ -71,10 +72,10 @@ fn finish(config: &mut Config, section: &Section, _: &Resources) -> Result<(), C
     let rule = &config.policy.starvation;
     let keys = ["aggressive_threshold", "preemption_threshold"];
     check_thresholds(section, keys, rule.terms_of("", &[]).cutoffs)?;
-    check_patience(section, ["timeout", "aggressive_timeout"], rule.patience)
+    check_timeouts(section, ["timeout", "aggressive_timeout"], rule.patience)
 }
 
-/// Y5: the aggressive threshold is at most the normal one.
+/// Checks that the aggressive threshold does not exceed the preemption threshold (Y5).
 fn check_thresholds(
     section: &Section,
     keys: [&str; 2],
@@ -89,13 +90,13 @@ fn check_thresholds(
     }
     let [low, high] = keys;
     let text = format!(
-        "`{low}` is {aggressive} and `{high}` is {preemption}: lower the first or raise the second"
+        "`{low}` is {aggressive} and `{high}` is {preemption}: lower `{low}` or raise `{high}`"
     );
-    Err(section.wrong_at(present(section, keys), text))
+    Err(section.key_error(first_set_key(section, keys), text))
 }
 
-/// Y2: the aggressive timeout is at least the normal one.
-fn check_patience(
+/// Checks that the aggressive timeout is at least as long as the timeout (Y2).
+fn check_timeouts(
     section: &Section,
     keys: [&str; 2],
     patience: Patience,
@@ -106,18 +107,18 @@ fn check_patience(
     }
     let [first, second] = keys;
     let text = format!(
-        "`{second}` is {aggressive} and `{first}` is {timeout}: raise the first or lower the second"
+        "`{second}` is {aggressive} and `{first}` is {timeout}: raise `{second}` or lower `{first}`"
     );
-    Err(section.wrong_at(present(section, keys), text))
+    Err(section.key_error(first_set_key(section, keys), text))
 }
 
-/// The first of two keys that the section has, else the first.
-fn present<'k>(section: &Section, keys: [&'k str; 2]) -> &'k str {
+/// The first of the two keys that the section sets; `keys[0]` if the section sets neither.
+fn first_set_key<'k>(section: &Section, keys: [&'k str; 2]) -> &'k str {
     let found = keys.into_iter().find(|key| section.has(key));
     found.unwrap_or(keys[0])
 }
 
-/// Checks pairs of related settings in accounts. One of a pair may come from a parent account.
+/// Checks the thresholds and the timeouts of accounts, which may inherit one value of each pair.
 pub fn check_accounts(
     root: &Section,
     rule: &Starvation,
@@ -127,7 +128,7 @@ pub fn check_accounts(
         let own = &account.pool.starvation;
         if own.timeout.is_some() || own.aggressive_timeout.is_some() {
             let keys = ["starvation_timeout", "aggressive_starvation_timeout"];
-            check_patience(section, keys, rule.patience_of(&account.name, accounts))?;
+            check_timeouts(section, keys, rule.patience_of(&account.name, accounts))?;
         }
         if own.aggressive_threshold.is_some() || own.preemption_threshold.is_some() {
             let keys = ["aggressive_preemption_threshold", "preemption_threshold"];
@@ -250,12 +251,12 @@ mod tests {
 
     /// Y2, Y5.
     #[test]
-    fn contradictory_settings_are_refused_with_both_values() {
+    fn contradictory_thresholds_and_timeouts_are_refused_with_both_values() {
         let of = |more: &str| refusal(&format!("[preemption.starvation]\n{more}"));
         assert_eq!(
             of("aggressive_threshold = 0.9\npreemption_threshold = 0.8"),
-            "line 2: `aggressive_threshold` is 0.9 and `preemption_threshold` is 0.8: lower the first or raise the \
-             second"
+            "line 2: `aggressive_threshold` is 0.9 and `preemption_threshold` is 0.8: \
+             lower `aggressive_threshold` or raise `preemption_threshold`"
         );
         assert!(
             of("preemption_threshold = 0.1")
@@ -263,7 +264,8 @@ mod tests {
         );
         assert_eq!(
             of("timeout = \"3m\""),
-            "line 2: `aggressive_timeout` is 00:02:00 and `timeout` is 00:03:00: raise the first or lower the second"
+            "line 2: `aggressive_timeout` is 00:02:00 and `timeout` is 00:03:00: \
+             raise `aggressive_timeout` or lower `timeout`"
         );
         let message = refusal(
             "[[account]]\nname = \"a\"\nstarvation_timeout = \"3m\"\n[[account]]\nname = \"b\"\nparent = \"a\"\n\

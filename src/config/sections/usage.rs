@@ -1,4 +1,4 @@
-//! `[usage]`: which usage counts, and how it decays.
+//! `[usage]`: which usage counts for fair share, and how old usage loses weight.
 
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
@@ -13,7 +13,7 @@ use crate::model::time::Span;
 use toml::Value;
 
 const DAY: Span = Span::seconds(24 * 3600);
-/// The most windows. Each requires a number per member of the fair-share tree.
+/// The largest number of windows. Each window needs a number per member of the fair-share tree.
 const MOST_WINDOWS: u32 = 1000;
 
 const WINDOWS: WholeNumber<u32> = whole("a number of windows from 1 to 1000", |count| {
@@ -43,9 +43,9 @@ pub static USAGE: Table<Config> = Table::new(
             |c| Some(fading(c.policy.usage.decay)),
             |c, fading| c.policy.usage.decay = decay(fading),
         )
-        .text("How the weight of old usage decays."),
+        .text("How old usage loses weight."),
         &computed("half_life", A_SECOND_OR_MORE, half_life, set_half_life)
-            .text("The time in which the weight of usage halves, at least a second.")
+            .text("The time after which usage counts half, at least a second.")
             .default("\"7d\"")
             .example("\"7d\""),
         &computed(
@@ -58,7 +58,7 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The length of a window, at least a second, with decay = \"window\".")
+        .text("The length of a window with decay = \"window\", at least a second.")
         .default("\"24h\"")
         .example("\"24h\""),
         &computed(
@@ -71,7 +71,7 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The number of windows that count, at most 1000, with decay = \"window\".")
+        .text("The number of windows that count with decay = \"window\", at most 1000.")
         .default("7")
         .example("7"),
         &computed(
@@ -84,13 +84,13 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The weight of a window relative to the next newer one, 0 to 1.")
+        .text("The weight of a window relative to the next younger window, from 0 to 1.")
         .default("1")
         .example("1.0"),
         &key("reset", RESET, |c| &mut c.policy.usage.reset)
             .text("The period at the end of which earlier usage is discarded, or \"never\"."),
         &key("weights", WEIGHTS, |c| &mut c.policy.usage.weights)
-            .text("The weight of each resource per second, such as { cores = 1, gpus = 10 }."),
+            .text("The weight of one second of each resource, such as { cores = 1, gpus = 10 }."),
     ],
 );
 
@@ -142,7 +142,7 @@ fn window(config: &Config) -> Option<(Span, u32, f64)> {
     }
 }
 
-/// Reads the weights of cores, gpus, mem, nodes and further consumable resources.
+/// Reads the weights of `cores`, `gpus`, `mem`, `nodes` and other consumable resources.
 fn read_weights(section: &Section, resources: &Resources) -> Result<Weights, ConfigError> {
     let mut weights = Weights::default();
     let consumable = resources
@@ -152,7 +152,7 @@ fn read_weights(section: &Section, resources: &Resources) -> Result<Weights, Con
         .map(|(name, _)| name)
         .filter(|name| !Weights::is_counted_by_another_name(name));
     let names: Vec<&str> = Weights::NAMES.into_iter().chain(others).collect();
-    for (name, value) in section.rest(&[]) {
+    for (name, value) in section.keys_except(&[]) {
         if !names.contains(&name) {
             return Err(section.unknown(name, &names));
         }

@@ -3,7 +3,7 @@
 use super::{KeySetting, SettingOrigin, Source};
 use crate::config::Config;
 use crate::config::key::{Entry, Table};
-use crate::config::kinds::resource_word;
+use crate::config::kinds::write_resource_value;
 use crate::config::overrides::{AttributeKey, Existence, QmgrObject};
 use crate::config::sections::{
     ACCOUNT, DEDICATED, HOOK, LIMIT, LimitConfig, NODE, QOS, QUEUE, QueueConfig, RESERVATION,
@@ -33,7 +33,7 @@ pub(super) fn settings(config: &Config, source: &Source) -> Vec<KeySetting> {
     }
     limits(config, source, &mut all);
     nodes(config, source, &mut all);
-    of_file(config, source, &mut all);
+    collect_unchangeable(config, source, &mut all);
     for hook in &config.hooks {
         if hook.command.is_empty() || hook.occasions.is_empty() {
             continue;
@@ -50,7 +50,7 @@ pub(super) fn settings(config: &Config, source: &Source) -> Vec<KeySetting> {
     all
 }
 
-/// An object, and its section in the file.
+/// An object, such as a queue, and its section in the file.
 struct Object<'s> {
     section: &'static str,
     name: String,
@@ -59,7 +59,7 @@ struct Object<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// The object with a name.
+    /// The object with this name.
     fn named(&'s self, section: &'static str, name: &str) -> Object<'s> {
         let mut tables = self.tables(section).into_iter();
         Object {
@@ -73,7 +73,8 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The object at a position among the file's sections; None for an object not in the file.
+    /// An object without a name, displayed with `number`. `place` is the position of its section
+    /// among the sections of this kind in the file; None if the file does not define the object.
     fn numbered(
         &'s self,
         section: &'static str,
@@ -90,24 +91,24 @@ impl<'s> Source<'s> {
 }
 
 impl Object<'_> {
-    /// Adds the keys that have values.
+    /// Adds the keys that have values to `all`. `by_qmgr` returns whether qmgr set a key.
     fn rows<T>(
         &self,
         table: &'static Table<T>,
-        of: &mut T,
+        object: &mut T,
         by_qmgr: impl Fn(&Entry) -> bool,
         all: &mut Vec<KeySetting>,
     ) {
         for row in table.keys {
             let entry = row.entry();
-            if let Some(value) = row.value(of) {
+            if let Some(value) = row.value(object) {
                 let names = [Some(entry.name), entry.alias];
                 all.push(self.setting(entry.name.into(), value, &names, by_qmgr(entry)));
             }
         }
     }
 
-    /// The setting of a key, under one of these names in the file.
+    /// The setting of a key, which the file may set under any of these names.
     fn setting(
         &self,
         key: Cow<'static, str>,
@@ -137,8 +138,8 @@ impl Object<'_> {
 /// Whether qmgr set a key of an object, or created the object.
 fn is_overridden(source: &Source, target: &QmgrObject, key: &Entry) -> bool {
     let overrides = source.overrides;
-    let made = overrides.of(target).map(|known| known.being);
-    made == Some(Existence::Created)
+    let existence = overrides.of(target).map(|known| known.being);
+    existence == Some(Existence::Created)
         || key
             .pbs
             .iter()
@@ -150,7 +151,7 @@ fn resources(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
         let pool = config.pools.iter().find(|(known, _)| known == name);
         let meter = config.meters.iter().find(|(known, _)| known == name);
         let (pool, meter) = (pool.map(|(_, pool)| pool), meter.map(|(_, meter)| meter));
-        let mut row = ResourceConfig::of(name, definition, pool, meter);
+        let mut row = ResourceConfig::from_definition(name, definition, pool, meter);
         let target = QmgrObject::Resource(name.clone());
         let server = &QmgrObject::Server;
         let has_totals = source
@@ -184,14 +185,14 @@ fn nodes(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
                 resource: Some(name.clone()),
             };
             let by_qmgr = source.overrides.sets(&target, &key);
-            let value = resource_word(value);
+            let value = write_resource_value(value);
             all.push(object.setting(name.clone().into(), value, &[Some(name)], by_qmgr));
         }
     }
 }
 
 /// Adds the objects that qmgr cannot change.
-fn of_file(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
+fn collect_unchangeable(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     for quality in &config.policy.qualities.all {
         let object = source.named("qos", &quality.name);
         object.rows(&QOS, &mut quality.clone(), |_| false, all);
@@ -204,7 +205,7 @@ fn of_file(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
         let object = source.named("reservation", &window.name);
         object.rows(
             &RESERVATION,
-            &mut ReservationRow::of(window),
+            &mut ReservationRow::from_reservation(window),
             |_| false,
             all,
         );
@@ -215,36 +216,41 @@ fn of_file(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     }
 }
 
-/// Adds each limit separately. A section of the file defines several, in this order.
+/// Adds each limit separately. A section of the file may define several limits; the limits of the
+/// first section come first.
 fn limits(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     let mut of_file: Vec<(usize, &Limit)> = Vec::new();
     for (place, section) in source.tables("limit").into_iter().enumerate() {
-        let rest = config.limits_of_file.iter().skip(of_file.len());
-        of_file.extend(rest.take(quantities(section)).map(|limit| (place, limit)));
+        let others = config.limits_of_file.iter().skip(of_file.len());
+        of_file.extend(
+            others
+                .take(limit_count(section))
+                .map(|limit| (place, limit)),
+        );
     }
     let resources = config.resources();
     for (number, limit) in config.policy.limits.all.iter().enumerate() {
         let found = of_file.iter().find(|(_, known)| *known == limit);
         let place = found.map(|(place, _)| *place);
         let object = source.numbered("limit", number + 1, place);
-        let mut row = LimitConfig::of(limit, &resources);
+        let mut row = LimitConfig::from_limit(limit, &resources);
         object.rows(&LIMIT, &mut row, |_| place.is_none(), all);
     }
 }
 
 /// The number of limits that a section defines.
-fn quantities(section: &DeTable) -> usize {
+fn limit_count(section: &DeTable) -> usize {
     let mut count = 0;
     for (stage, _) in LimitStage::ALL {
-        let hard = names(section, stage);
-        let soft = names(section, &format!("{stage}_soft"));
+        let hard = keys_of_table(section, stage);
+        let soft = keys_of_table(section, &format!("{stage}_soft"));
         count += hard.union(&soft).count();
     }
     count
 }
 
-/// The keys of a table in a section; empty if there is no such table.
-fn names<'s>(section: &'s DeTable, key: &str) -> BTreeSet<&'s str> {
+/// The keys of the table `key` in a section; empty if the section has no such table.
+fn keys_of_table<'s>(section: &'s DeTable, key: &str) -> BTreeSet<&'s str> {
     let table = section
         .get(key)
         .and_then(|value| value.get_ref().as_table());

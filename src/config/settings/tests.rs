@@ -1,4 +1,4 @@
-//! The settings in effect: complete, with their origins, and with the same meaning when read again.
+//! The effective settings are complete, have their origins, and are read back unchanged.
 
 use super::*;
 use crate::config::sections::listed;
@@ -108,8 +108,7 @@ fn queues_limits_and_resources_are_written_with_their_origins() {
     );
 }
 
-/// All keys of `[launch]`, nodes, qualities of service, accounts, reservations and similar
-/// sections.
+/// Every key of the sections that `every_key_is_written_with_its_line` checks.
 const ALL_KEYS: &str = r#"
     [launch]
     login = false
@@ -257,7 +256,7 @@ fn every_key_is_written_with_its_line() {
         if !sections.contains(&section) {
             continue;
         }
-        // Each setting is listed under one name.
+        // A key with an alias is written under the main name only.
         let own = keys
             .iter()
             .filter(|key| !["max_running", "max_user_run"].contains(key));
@@ -358,7 +357,7 @@ fn node_settings_of_qmgr_and_of_the_file_are_distinguished() {
 }
 
 #[test]
-fn every_value_has_its_origin() {
+fn values_are_written_with_their_origins() {
     let text = "preset = \"it4i\"\n\n[order]\naccrual = \"always\"\n[order.weights]\nqos = 3\n";
     let output = written(text);
     let remark = |key: &str| {

@@ -1,5 +1,6 @@
-//! The fair share, usage and starvation status of pools and operations, as the next cycle would
-//! compute them.
+//! The fair share, usage and starvation status of pools (accounts) and operations (jobs, or arrays
+//! with all their subjobs), as the next cycle would compute them. A *party* is an operation, or
+//! each of several similar waiting jobs.
 
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -16,8 +17,8 @@ use crate::sched::view::snapshot::ClusterState;
 use crate::sched::view::starvation::{ShareParty, StarvationSubject};
 use std::collections::BTreeMap;
 
-/// The reports of all pools and operations, each pool before its operations; empty if the policy
-/// has no starvation trigger.
+/// The reports of all pools and operations, each pool before its operations. Empty unless the
+/// policy has the preemption trigger `starvation`.
 pub fn reports(state: &ClusterState, policy: &Policy, now: Time) -> Vec<FairShareReport> {
     if !policy.preemption.has(PreemptTrigger::Starvation) {
         return Vec::new();
@@ -40,8 +41,8 @@ pub fn reports(state: &ClusterState, policy: &Policy, now: Time) -> Vec<FairShar
     all
 }
 
-/// The report of a waiting job's operation in the state of a finished cycle; None if the policy has
-/// no starvation trigger.
+/// The report of the party of a job, in the final state of a cycle. None if the job has no demand,
+/// or if the policy does not have the preemption trigger `starvation`.
 pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<FairShareReport> {
     if !cycle.preemption().has(PreemptTrigger::Starvation) {
         return None;
@@ -56,7 +57,7 @@ pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<FairShareReport> 
     Some(view.of_party(party, number))
 }
 
-/// The pools from the top down, ending with a pool's own name.
+/// The pools of a report from the top down. The report of a pool ends with the pool itself.
 fn path(report: &FairShareReport) -> Vec<&str> {
     let own = match &report.who {
         ShareHolder::Pool(name) => Some(name.as_str()),
@@ -71,7 +72,8 @@ fn path(report: &FairShareReport) -> Vec<&str> {
         .collect()
 }
 
-/// Sorts a pool before its operations.
+/// The sort key among reports with the same path: a pool comes before its operations, which are
+/// sorted by job id.
 fn rank(who: &ShareHolder) -> Option<JobId> {
     match who {
         ShareHolder::Pool(_) => None,
@@ -79,7 +81,7 @@ fn rank(who: &ShareHolder) -> Option<JobId> {
     }
 }
 
-/// The state of a cycle with its fair shares.
+/// The final state of a cycle, with the fair shares at that time.
 struct FairShareView<'l, 's> {
     cycle: &'l CycleState<'s>,
     shares: FairShares,
@@ -97,9 +99,10 @@ impl<'l, 's> FairShareView<'l, 's> {
         let mut above: BTreeMap<&str, &[String]> = BTreeMap::new();
         let mut taken: BTreeMap<&str, Amounts> = BTreeMap::new();
         for (party, _) in self.shares.rows() {
-            let line = self.shares.line(party);
-            for (place, pool) in line.iter().enumerate() {
-                above.insert(pool, &line[place + 1..]);
+            // The pool of the party, then the pools above it.
+            let lineage = self.shares.line(party);
+            for (place, pool) in lineage.iter().enumerate() {
+                above.insert(pool, &lineage[place + 1..]);
                 let all = taken
                     .entry(pool)
                     .or_insert_with(|| self.cycle.state.cluster.catalog.nothing());
@@ -150,7 +153,7 @@ impl<'l, 's> FairShareView<'l, 's> {
         }
     }
 
-    /// The usage of a party, if it has running jobs.
+    /// The usage of a party; None if it has no running jobs.
     fn has(&self, party: ShareParty) -> Option<&[i64]> {
         match party {
             ShareParty::Operation(job) => Some(&self.cycle.state.operations.get(job)?.taken),
@@ -158,7 +161,7 @@ impl<'l, 's> FairShareView<'l, 's> {
         }
     }
 
-    /// The request of each job of a party.
+    /// The request of a waiting job of a party.
     fn wants(&self, party: ShareParty) -> Option<&[i64]> {
         match party {
             ShareParty::Operation(job) => Some(&self.cycle.state.waiting_class(job)?.shape.total),
@@ -218,7 +221,7 @@ mod tests {
     /// Y1, Y2: job 1 uses 8 of 10 CPUs, and the fair share of each of the three jobs is a third.
     /// Jobs 2 and 3 are similar and share one row.
     #[test]
-    fn parties_below_their_fair_share_are_reported_with_status_and_time() {
+    fn operations_below_their_fair_share_are_reported_with_status_and_time() {
         let mut fixture = cluster("1 x ncpus=10").running(1, "select=1:ncpus=8", "n1", 1000);
         let one =
             crate::sched::view::holdings::RunningOwner::of(&fixture.job(1, "select=1:ncpus=8"));
@@ -229,7 +232,10 @@ mod tests {
             })
             .queued(2, "select=1:ncpus=5")
             .queued(3, "select=1:ncpus=5");
-        assert!(rows(&fixture).is_empty(), "no reports without the trigger");
+        assert!(
+            rows(&fixture).is_empty(),
+            "without the trigger, there are no reports"
+        );
         fixture.policy.preemption.triggers = vec![PreemptTrigger::Starvation];
         fixture.policy.starvation.patience.timeout = Span::seconds(30);
         let one = (
@@ -279,7 +285,7 @@ mod tests {
         );
     }
 
-    /// A waiting job of this account.
+    /// Adds a waiting job of this account.
     fn of_account(mut fixture: TestCluster, id: u64, account: &str, text: &str) -> TestCluster {
         let mut job = fixture.job(id, text);
         Arc::make_mut(&mut job.spec).account = Some(account.to_string());
@@ -287,9 +293,9 @@ mod tests {
         fixture
     }
 
-    /// Y24: each pool precedes its operations, and operations are in order of submission.
+    /// Y24.
     #[test]
-    fn pools_are_reported_top_down_with_their_operations() {
+    fn each_pool_is_reported_before_its_operations_which_are_in_order_of_submission() {
         let mut fixture = cluster("1 x ncpus=10");
         fixture.policy.fair_share.accounts = vec![
             pool("b", None, 1.0),

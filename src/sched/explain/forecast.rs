@@ -1,5 +1,5 @@
-//! The forecast: runs the real cycle on a copy of the state, from one event to the next. Jobs end
-//! at their walltimes; an overdue job ends at once.
+//! The forecast: runs the cycle on a copy of the state, from one event to the next. Each job is
+//! assumed to end at the end of its walltime, and an overdue job at once.
 
 use crate::model::job::NodeShare;
 use crate::model::job::array::SubjobState;
@@ -20,9 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Budget {
     /// The maximum number of cycles.
     pub cycles: u64,
-    /// The maximum number of starts, approximately.
+    /// The number of starts after which the forecast ends.
     pub starts: usize,
-    /// The maximum number of considered jobs in all cycles, approximately.
+    /// The number of jobs that all cycles together may try to place before the forecast ends.
     pub looks: usize,
 }
 
@@ -39,17 +39,18 @@ impl Default for Budget {
 /// The result of a forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlook {
-    /// The starts in order; each prospect is [`Prospect::Starts`].
+    /// The predicted starts, in order of time; each prospect is [`Prospect::Starts`].
     pub starts: Vec<Foreseen>,
-    /// All jobs that still wait, by id; an array with waiting subjobs is one entry.
+    /// The jobs that still wait at the end of the forecast, sorted by id. An array with waiting
+    /// subjobs is one entry.
     pub rest: Vec<Foreseen>,
-    /// The end of the forecast.
+    /// The period of the forecast, and whether it is complete.
     pub horizon: Horizon,
 }
 
 impl Outlook {
-    /// The forecast of a job: for an array, its first start; for a subjob without a start, the
-    /// forecast of its array. None if the job is no candidate.
+    /// The forecast of a job. For an array, this is the start of its first subjob; for a subjob
+    /// without a start, the forecast of its array. None if the job does not wait.
     pub fn of(&self, id: JobId) -> Option<&Foreseen> {
         let is_of_job = |foreseen: &&Foreseen| {
             foreseen.job == id || (id.is_array() && foreseen.job.parent() == Some(id))
@@ -67,13 +68,13 @@ impl Outlook {
     }
 }
 
-/// Runs the cycle forward until all jobs have started, nothing more can happen, or the budget is
-/// used up. Pure, like the cycle.
+/// Runs the forecast until all jobs have started, no more events can happen, or the budget is used
+/// up. The result depends only on the arguments.
 pub fn run(state: ClusterState, policy: &Policy, now: Time, budget: Budget) -> Outlook {
     foresee(state, policy, now, budget, |_| false)
 }
 
-/// Runs the forecast until the start of one job, or of the first subjob of an array.
+/// Runs the forecast like [`run`], but only until a job or the first subjob of an array starts.
 pub fn run_until(
     state: ClusterState,
     policy: &Policy,
@@ -102,7 +103,7 @@ fn foresee(
     };
     let (mut at, mut cycles, mut cache) = (now, 0, CycleCache::default());
     loop {
-        // Priorities may be older, the further ahead the cycle is.
+        // The further ahead the cycle is, the older its priorities may be.
         forecast
             .state
             .prioritise_within(policy, at, Span(at.since(now).0 / 10));
@@ -142,10 +143,10 @@ struct ForecastRun {
     state: ClusterState,
     starts: Vec<Foreseen>,
     looks: usize,
-    /// Backfilled jobs on resources of planned starts, each with its rank, its class and the start
-    /// of its wait.
+    /// The jobs that were backfilled on resources of planned starts, each with its rank, its class
+    /// key, and since when it had waited.
     backfilled: BTreeMap<JobId, (u64, ClassKey, Time)>,
-    /// Jobs that ran at the beginning and were suspended. Their resumption does not count as a
+    /// The jobs that the forecast has suspended. When such a job resumes, this does not count as a
     /// start.
     stopped: BTreeSet<JobId>,
 }
@@ -207,7 +208,7 @@ impl ForecastRun {
         }
     }
 
-    /// Notes a preemptible backfilled job, which may be requeued later.
+    /// Notes a preemptible backfilled job. The forecast may have to requeue it later.
     fn note_backfilled(&mut self, job: JobId) {
         let rank = [Some(job), job.parent()]
             .into_iter()
@@ -230,11 +231,11 @@ impl ForecastRun {
         }
     }
 
-    /// The time of the next event after the plan; None if nothing more happens.
+    /// The time of the next event after the plan; None if no more events happen.
     fn next_moment(&self, plan: &Plan) -> Option<Time> {
         let soonest = plan.now + Span(1);
         let end = self.state.ends.first().map(|&(end, _)| end.max(soonest));
-        // Preempted jobs have released resources.
+        // Preempted jobs have released resources, so the next cycle is due at once.
         let released = plan.preempts.first().map(|_| soonest);
         [end, released, plan.next.filter(|&next| next >= soonest)]
             .into_iter()
@@ -251,7 +252,7 @@ impl ForecastRun {
         }
     }
 
-    /// The jobs that still wait, with their reason if no later event can change it.
+    /// The jobs that still wait, each with its reason if no later event can change the reason.
     fn rest(&self, last: &Plan, is_seen: bool) -> Vec<Foreseen> {
         let reasons: BTreeMap<_, &Reason> = last
             .verdicts
@@ -282,7 +283,7 @@ impl ForecastRun {
     }
 }
 
-/// The nodes of a start, each once, in the order of its chunks.
+/// The names of the nodes of a start, each once, in the order of the chunks.
 pub(super) fn nodes_of(start: &Start) -> Vec<String> {
     distinct(&start.shares)
 }
@@ -308,7 +309,7 @@ mod tests {
         run(fixture.state.clone(), &fixture.policy, fixture.now, budget)
     }
 
-    /// `1 at 0 on n1; 2 at 60 on n1,n2; 3 unsatisfiable`.
+    /// The forecast as text: `1 at 0 on n1; 2 at 60 on n1,n2; 3 unsatisfiable`.
     fn text(outlook: &Outlook) -> String {
         let text =
             outlook
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn every_job_gets_a_start_also_behind_the_first_blocked_one() {
+    fn all_jobs_that_can_start_get_a_predicted_start() {
         let fixture = cluster("2 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 100)
             .queued(2, "select=2:ncpus=4 walltime=50")
@@ -384,8 +385,8 @@ mod tests {
         );
     }
 
-    /// M45: job 1 releases only its CPUs, resumes when job 2 has ended, and keeps its memory until
-    /// it ends.
+    /// M45: job 1 releases only its CPUs, and resumes when job 2 has ended. Job 3 starts when job 1
+    /// has ended and released its memory.
     #[test]
     fn a_suspended_job_keeps_its_memory_and_resumes() {
         let mut fixture =
@@ -480,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_behind_a_job_without_end_never_starts() {
+    fn a_job_that_needs_the_resources_of_a_job_without_end_never_starts() {
         let fixture = cluster("1 x ncpus=1")
             .running(1, "select=1:ncpus=1", "n1", i64::MAX)
             .queued(2, "walltime=5");
@@ -491,9 +492,9 @@ mod tests {
         );
     }
 
-    /// F9: the forecast uses kept priorities, like the next cycle.
+    /// F9.
     #[test]
-    fn a_forecast_uses_kept_priorities() {
+    fn a_forecast_uses_the_last_computed_priorities_within_the_update_period() {
         let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "walltime=60")
             .queued(2, "walltime=600");

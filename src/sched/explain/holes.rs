@@ -1,8 +1,8 @@
-//! Free windows: the resources that are free for a new job without a delay of planned starts, and
-//! for how long; the widest first.
+//! Free windows: the resources that a new job could use without delaying planned starts, and for
+//! how long. The window with the most resources comes first.
 //!
-//! They are found in the final state of a cycle, by trying more and more copies of a request for
-//! longer and longer times.
+//! The windows are found in the final state of a cycle: a request is tried with more and more
+//! copies, and for longer and longer times.
 
 use crate::model::job::Job;
 use crate::model::policy::Policy;
@@ -23,7 +23,7 @@ use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Longer than any planned start.
+/// A walltime that ends after any planned start.
 const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 
 /// The maximum number of windows.
@@ -32,9 +32,9 @@ const MOST: usize = 100;
 /// The maximum number of copies of a request in a window.
 const MOST_COPIES: u32 = 1 << 20;
 
-/// M29: the windows for a job like this one with any walltime: the number of copies of its request
-/// that fit now, and for how long. Empty if none fits. The error is the reason why no such job can
-/// start.
+/// The free windows for the request of a job, whatever its walltime: the number of copies of the
+/// request that fit at `now`, and for how long (M29). Empty if the request does not fit. The error
+/// is the reason why the job could not start even if it fitted.
 pub fn windows(
     state: &ClusterState,
     policy: &Policy,
@@ -64,6 +64,7 @@ pub fn windows(
     Ok(windows)
 }
 
+/// The final state of a cycle, in which copies of the request are tried.
 struct Probe<'a> {
     cycle: CycleState<'a>,
     policy: &'a Policy,
@@ -78,7 +79,7 @@ impl Probe<'_> {
         throttling::check(job, Pass::Order, &mut self.cycle).map_err(Arc::unwrap_or_clone)
     }
 
-    /// The class of a job with this many copies and this walltime.
+    /// The class of a job with this number of copies of the request and this walltime.
     fn class(&self, copies: u32, walltime: Span) -> ClassKey {
         let mut job = self.job.clone();
         let spec = Arc::make_mut(&mut job.spec);
@@ -102,7 +103,7 @@ impl Probe<'_> {
         Some(found.placement)
     }
 
-    /// The maximum number of copies that fit for this long, and their number of nodes.
+    /// The maximum number of copies that fit for this walltime, and the number of nodes they use.
     fn widest(&mut self, walltime: Span) -> Option<(u32, u64)> {
         let mut found = self.fit(1, walltime)?;
         let (mut fits, mut too_many) = (1, 2);
@@ -122,8 +123,8 @@ impl Probe<'_> {
         Some((fits, nodes.len() as u64))
     }
 
-    /// The longest time for which these copies fit, in whole seconds; None if it is unlimited. They
-    /// must fit for `walltime`.
+    /// The longest time for which this number of copies fits, in whole seconds; None if the time is
+    /// unlimited. The copies must fit for `walltime`.
     fn longest(&mut self, copies: u32, walltime: Span) -> Option<Span> {
         if self.fit(copies, EVER).is_some() {
             return None;
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// `4 on 4 for 3600; 1 on 1 for ever`.
+    /// The windows as text: `COPIES on NODES for SECONDS; 1 on 1 for ever`.
     fn text(fixture: &TestCluster, request: &str) -> String {
         let windows = windows(
             &fixture.state,
@@ -171,9 +172,9 @@ mod tests {
         text.collect::<Vec<_>>().join("; ")
     }
 
-    /// M29: of 8 nodes 4 are idle, and 3 of these have a planned start in an hour.
+    /// M29: 4 of the 8 nodes are idle. The planned start of job 5, in an hour, needs 3 of these.
     #[test]
-    fn m29_windows_come_widest_first() {
+    fn m29_the_window_with_the_most_copies_comes_first() {
         let mut fixture = cluster("8 x ncpus=1");
         for job in 1..=4 {
             fixture = fixture.running(job, "select=1:ncpus=1", &format!("n{}", job + 4), 3600);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_starts_if_it_fits_in_a_window() {
+    fn a_job_starts_only_if_it_fits_in_a_window() {
         let fixture = cluster("1 x ncpus=16")
             .running(1, "select=1:ncpus=8", "n1", 3600)
             .queued(2, "select=1:ncpus=14 walltime=1:00:00");

@@ -1,4 +1,5 @@
-//! The limits in force and their use (P9), computed on demand by the counters of a cycle.
+//! The configured limits and how much of each limit is used (P9), computed on demand with the
+//! counters of a cycle.
 
 use crate::model::limit::usage::LimitUse;
 use crate::model::limit::{Limit, LimitKey, LimitStage, Selector};
@@ -13,11 +14,12 @@ use crate::sched::view::eligible::Eligible;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 
-/// Every limit for each owner with waiting or running jobs, in the order of the configuration. A
-/// limit for named owners is included even without such jobs.
+/// The use of every limit by each owner with waiting or running jobs, in the order of the
+/// configuration. A limit for a named owner is included even if the owner has no jobs.
 ///
-/// Waiting jobs are those that a cycle may consider: held or deferred jobs and jobs with
-/// dependencies are not included, though `queued` and `waiting` limits count them at submission.
+/// Only waiting jobs that a cycle may consider count here. Held jobs, jobs that wait for their
+/// start time, and jobs with dependencies do not count, although `queued` and `waiting` limits
+/// count them at submission.
 pub fn limits_in_force(state: &ClusterState, policy: &Policy, now: Time) -> Vec<LimitUse> {
     if policy.limits.all.is_empty() {
         return Vec::new();
@@ -34,7 +36,7 @@ pub fn limits_in_force(state: &ClusterState, policy: &Policy, now: Time) -> Vec<
     all
 }
 
-/// The limits on a stage.
+/// The limits on a stage, such as running or queued, with counters.
 struct InForce<'s> {
     state: &'s ClusterState,
     policy: &'s Policy,
@@ -44,7 +46,8 @@ struct InForce<'s> {
 }
 
 impl<'s> InForce<'s> {
-    /// The limits on a stage with all counted jobs; None if the stage has no limit.
+    /// The limits on a stage, with all jobs counted that count on this stage; None if no limit is
+    /// on the stage.
     fn new(
         view: (&'s ClusterState, &'s Policy, &'s Resolved),
         stage: LimitStage,
@@ -105,7 +108,8 @@ impl<'s> InForce<'s> {
             .collect()
     }
 
-    /// For each counter, the number of waiting jobs, and the number of those that it refuses.
+    /// For each counter (a limit for one owner), the number of waiting jobs to which the limit
+    /// applies, and the number of waiting jobs that the limit refuses.
     fn waits(&mut self) -> Vec<(u64, u64)> {
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for class in self.state.classes.values() {
@@ -140,7 +144,7 @@ impl<'s> InForce<'s> {
     }
 }
 
-/// Counts all jobs of a class.
+/// Counts all jobs of a class (a set of interchangeable jobs).
 fn enter(class: &Class, counters: &mut LimitCounters) {
     let jobs: Vec<_> = class
         .jobs()
@@ -151,7 +155,7 @@ fn enter(class: &Class, counters: &mut LimitCounters) {
     counters.enter_many(&class.key, waiting(class), (&jobs, more as u64));
 }
 
-/// The key of a limit for named owners or for all owners together; None for a limit on each owner.
+/// The key of a limit for a named owner or for all owners together; None for a limit on each owner.
 fn named(limit: &Limit) -> Option<LimitKey> {
     let selectors = limit.scope.selectors().into_iter();
     selectors
@@ -201,7 +205,7 @@ mod tests {
     use crate::config::Config;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// `running jobs ann: 2 of 1/2 by 1,2, 1 of 1 barred`, as far as it applies.
+    /// The limits as text: `STAGE QUANTITY OWNER: USED of SOFT/HARD by JOBS, REFUSED/WAITING`.
     fn lines(fixture: &TestCluster) -> Vec<String> {
         let all = limits_in_force(&fixture.state, &fixture.policy, fixture.now);
         let one = |one: &LimitUse| {
@@ -243,7 +247,7 @@ mod tests {
 
     /// P9.
     #[test]
-    fn every_limit_is_listed_with_its_users_and_waiting_jobs() {
+    fn each_limit_is_listed_with_its_use_and_the_number_of_refused_waiting_jobs() {
         let limits = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 3, mem = \"6gb\" }\nrunning_soft = { jobs = 2 }\n\
                       queued = { jobs = 30 }\n[[limit]]\nqueue = \"night\"\nrunning = { nodes = 4 }\n";
         let fixture = limited(limits)
@@ -274,9 +278,9 @@ mod tests {
         );
     }
 
-    /// M24: of the waiting jobs, only the considered ones count.
+    /// M24.
     #[test]
-    fn considered_jobs_count_towards_a_limit_on_idle_jobs() {
+    fn only_considered_jobs_count_towards_a_limit_on_idle_jobs() {
         let fixture = limited("[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n")
             .queued(1, "select=1:ncpus=99");
         let fixture = (2..6).fold(fixture, |fixture, id| {
@@ -288,9 +292,9 @@ mod tests {
         assert_eq!(lines(&fixture), ["idle ncpus : 4 of -/5 by 1[1],1[2], 7/9"]);
     }
 
-    /// M21: a job past its end has no remaining use.
+    /// M21: limits on CPU seconds and seconds count the remaining use of running jobs.
     #[test]
-    fn remaining_use_of_running_jobs_decreases() {
+    fn the_remaining_use_of_running_jobs_decreases_until_their_ends() {
         let limits =
             "[[limit]]\nuser = \"*\"\nrunning = { procseconds = 57600, seconds = 30000, pe = 7 }\n";
         let fixture = limited(limits)

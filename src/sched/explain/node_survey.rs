@@ -1,5 +1,5 @@
-//! Why each node does not fit a job: computed on demand for one job, node by node. A cycle only
-//! counts nodes.
+//! Explains why each node does not fit a job. This is computed on demand for one job, node by node,
+//! because a cycle only counts nodes.
 
 use crate::model::reason::Mismatch;
 use crate::model::report::outlook::{Rejection, Survey};
@@ -12,9 +12,10 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::{ChunkShape, ClassKey, Shape};
 use std::collections::BTreeMap;
 
-/// Checks a chunk of a class against every node in the final state of a cycle. Of several kinds of
-/// chunks, takes the first with too few places. `counts_planned_starts`: whether planned starts are
-/// obstacles. None for a request without chunks.
+/// Checks one chunk of a class of jobs on every node, in the final state of a cycle. If the request
+/// has several different chunks, checks the first that does not fit often enough.
+/// `counts_planned_starts` means that planned starts are obstacles. None for a request without
+/// chunks.
 pub fn of(class: &ClassKey, cycle: &CycleState, counts_planned_starts: bool) -> Option<Survey> {
     let (space, shape) = (&cycle.space, &*class.shape);
     let number = (0..shape.chunks.len())
@@ -68,10 +69,11 @@ pub fn of(class: &ClassKey, cycle: &CycleState, counts_planned_starts: bool) -> 
 /// Why a node does not fit the chunk.
 struct Objection {
     code: &'static str,
-    /// The resource by name, and the free amount of the node; None for attributes that are only
-    /// compared.
+    /// The name of the resource, and its free amount on the node. The amount is None for a resource
+    /// that is compared and not counted.
     resource: Option<(String, Option<i64>)>,
     text: Option<String>,
+    /// Whether the node can never fit the chunk.
     never: bool,
 }
 
@@ -96,7 +98,7 @@ impl Objection {
         )
     }
 
-    /// The order of the checks, by code.
+    /// The position of the check that has this code, in the order in which rejections are reported.
     fn place(&self) -> usize {
         const ORDER: [&str; 14] = [
             "attribute",
@@ -125,8 +127,9 @@ const AMOUNT: &str = "amount";
 
 /// The input of the checks.
 struct NodeChecks<'a> {
-    /// The free resources, without and with reservations subtracted.
+    /// The free resources, including reserved resources.
     space: &'a AvailabilityMap<'a>,
+    /// The free resources that reservations leave for the job.
     beside: &'a AvailabilityMap<'a>,
     shape: &'a Shape,
     chunk: &'a ChunkShape,
@@ -151,8 +154,8 @@ impl NodeChecks<'_> {
         given.chain(needs).collect::<Vec<_>>().join(":")
     }
 
-    /// Why a node does not fit the chunk: checks fixed properties first, then the state, then free
-    /// resources.
+    /// Why a node does not fit the chunk; None if it fits. Checks fixed properties first, then the
+    /// state of the node, then free resources.
     fn objection(&self, ix: NodeIx) -> Option<Objection> {
         self.attribute(ix)
             .or_else(|| self.filtered(ix))
@@ -213,7 +216,7 @@ impl NodeChecks<'_> {
         {
             return Some(Objection::with_text(
                 "in_use",
-                "the load average has reached its maximum",
+                "the load average of the node has reached the configured maximum",
             ));
         }
         let is_taken = self.chunk.needs_idle_hosts() && room.tenants > 0;
@@ -279,7 +282,7 @@ impl NodeChecks<'_> {
         })
     }
 
-    /// The first resource of which `free` is less than the chunk requests.
+    /// The first resource of which the chunk requests more than `free`, as an objection.
     fn lacking(&self, free: &[i64]) -> Option<Objection> {
         let &(index, _) = self
             .chunk
@@ -295,7 +298,7 @@ impl NodeChecks<'_> {
         })
     }
 
-    /// Checks the resources that reservations leave on a node that has enough of them.
+    /// Checks whether reservations leave enough resources on a node that otherwise has enough.
     fn window(&self, ix: NodeIx) -> Option<Objection> {
         let left = self.beside.room(ix);
         let is_left = self.lacking(&left.free).is_none() && left.admits(self.shape.owner());
@@ -323,13 +326,14 @@ impl NodeChecks<'_> {
     }
 }
 
-/// The key by which objections are grouped: their order, the resource, and whether they are
-/// permanent.
+/// The key by which objections are grouped and sorted: the position of the check, the resource, and
+/// whether the node can never fit the chunk.
 type ObjectionKey = (usize, Option<String>, bool);
 
-/// The results of the nodes so far.
+/// The results for the nodes that have been checked.
 struct SurveyCounts {
     survey: Survey,
+    /// The rejected nodes, each group with its minimum and maximum free amount.
     groups: BTreeMap<ObjectionKey, (Rejection, Option<(i64, i64)>)>,
 }
 
@@ -382,7 +386,7 @@ impl SurveyCounts {
 }
 
 impl Rejection {
-    /// The first rejection of a group, without nodes.
+    /// A rejection with the properties of the first objection of a group, and without nodes.
     fn first(objection: Objection, checks: &NodeChecks) -> Rejection {
         let resource = objection.resource.map(|(name, _)| name);
         let code = match (&resource, objection.code) {
@@ -434,7 +438,7 @@ mod tests {
         .unwrap()
     }
 
-    /// `amount.ncpus 2 n1,n2 requested 4 has 1..3; fits 1 n3`.
+    /// The survey as text: `amount.ncpus 2 n1,n2 requested 4 has 1..3; fits 1 n3`.
     fn text(fixture: &TestCluster, request: &str) -> String {
         let survey = survey(fixture, request);
         let rejections = survey.rejections.iter().map(|rejection| {
@@ -457,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_counted_by_objection() {
+    fn rejected_nodes_are_counted_by_reason() {
         let fixture = cluster(
             "4 x ncpus=8:mem=8gb:arch=linux, 1 x ncpus=8:mem=8gb:arch=aix, \
              2 x ncpus=2:mem=8gb:arch=linux",
@@ -482,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_for_exclusive_nodes_sees_nodes_with_other_jobs() {
+    fn a_job_that_requests_exclusive_nodes_is_rejected_by_nodes_with_other_jobs() {
         let fixture = cluster("3 x ncpus=8").running(1, "select=2:ncpus=1", "n1,n2", 600);
         let survey = survey(&fixture, "select=2:ncpus=1 place=scatter:excl");
         let said = survey.rejections[0].said.as_deref();
@@ -509,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_used_from_outside_have_their_own_code() {
+    fn gpus_used_outside_of_jobs_are_a_reason_of_their_own() {
         let fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
         assert_eq!(
             text(&fixture, "select=1:ngpus=2"),
@@ -517,9 +521,8 @@ mod tests {
         );
     }
 
-    /// Of several kinds of chunks, the kind with too few places is examined.
     #[test]
-    fn the_chunk_that_lacks_places_is_examined() {
+    fn of_several_chunks_the_chunk_that_does_not_fit_is_examined() {
         let fixture = cluster("2 x ncpus=4")
             .running(1, "select=1:ncpus=3", "n1", 60)
             .running(2, "select=1:ncpus=3", "n2", 60);
@@ -528,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_named_nodes_is_limited() {
+    fn a_survey_lists_a_limited_number_of_nodes() {
         let fixture = cluster("20 x ncpus=1");
         let survey = survey(&fixture, "select=1:ncpus=2");
         assert_eq!(
@@ -538,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planned_start_is_an_objection_only_if_it_blocks_the_job() {
+    fn a_planned_start_rejects_a_node_only_if_it_blocks_the_job() {
         let fixture = cluster("1 x ncpus=8")
             .running(1, "select=1:ncpus=4", "n1", 3600)
             .queued(2, "select=1:ncpus=8 walltime=3600");
@@ -550,15 +553,15 @@ mod tests {
             text(&fixture, "select=1:ncpus=4 walltime=60 queue=night"),
             "fits 1 n1"
         );
-        // Its own planned start is no obstacle.
+        // The planned start of the job itself is no obstacle.
         let half = cluster("2 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60);
         let expected = "amount.ncpus 1 n1 requested 4 has 0..0; fits 1 n2";
         assert_eq!(text(&half, "select=2:ncpus=4 walltime=600"), expected);
     }
 
-    /// M39: reserved nodes reject excluded jobs, and other nodes reject jobs for the reservation.
+    /// M39.
     #[test]
-    fn reservations_are_objections_inside_and_outside() {
+    fn reserved_nodes_reject_other_jobs_and_other_nodes_reject_jobs_of_the_reservation() {
         let mut fixture = cluster("3 x ncpus=4");
         fixture.state.set_window(Window {
             id: "R1".into(),

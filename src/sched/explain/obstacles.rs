@@ -1,5 +1,5 @@
-//! All obstacles to a job's start. A cycle stops at the first refusal; this module checks each
-//! stage afterwards.
+//! All obstacles to the start of a job. A cycle stops at the first refusal of a job; this module
+//! checks the other stages in the final state of the cycle.
 
 use crate::model::job_id::JobId;
 use crate::model::reason::{CycleStage, Reason};
@@ -12,11 +12,11 @@ use crate::sched::view::shape::ClassKey;
 /// The maximum number of tries for a shorter walltime.
 const ROUNDS: usize = 32;
 
-/// Longer than any planned start.
+/// A walltime that ends after any planned start.
 const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 
-/// All refusals of a job after a cycle, the earliest stage first. Of the stages that search for
-/// resources, only the first refusal is known.
+/// All refusals of a job in the final state of a cycle, the earliest stage first. The stages that
+/// search for resources give at most one refusal.
 pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     let mut objections: Vec<Reason> = feasibility::check(&job.class.shape, cycle)
         .err()
@@ -25,14 +25,15 @@ pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     let could_run = objections.is_empty();
     objections.extend(throttling::objections(job, cycle));
     let refusal = could_run.then(|| cycle.match_now(job).err()).flatten();
-    objections.extend(refusal.map(|reason| as_its_own(&reason, job.job)));
+    objections.extend(refusal.map(|reason| as_own_booking(&reason, job.job)));
     in_order(objections)
 }
 
-/// Puts the verdict of the cycle first. It replaces refusals with the same code and, if it is about
-/// resources, all refusals about resources.
-pub fn led_by(verdict: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reason> {
-    let Some(verdict) = verdict.map(|verdict| as_its_own(verdict, job)) else {
+/// Adds the verdict of the cycle (its reason why the job waits) to the refusals `found`, before
+/// other refusals of the same stage. The verdict replaces refusals with the same code. If it is
+/// about resources, it replaces all refusals about resources.
+pub fn with_verdict(verdict: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reason> {
+    let Some(verdict) = verdict.map(|verdict| as_own_booking(verdict, job)) else {
         return found;
     };
     let is_about_resources =
@@ -49,8 +50,8 @@ fn in_order(mut objections: Vec<Reason>) -> Vec<Reason> {
     objections
 }
 
-/// A job that conflicts only with its own planned start waits for that start.
-fn as_its_own(reason: &Reason, job: JobId) -> Reason {
+/// Returns the reason `Booked` if a reason says that a job would delay its own planned start.
+fn as_own_booking(reason: &Reason, job: JobId) -> Reason {
     match *reason {
         Reason::WouldDelayBooking { holder, at }
             if holder == job || holder.parent() == Some(job) =>
@@ -61,8 +62,8 @@ fn as_its_own(reason: &Reason, job: JobId) -> Reason {
     }
 }
 
-/// The longest walltime with which the job would start now, if only its walltime prevents the
-/// start. Each walltime is tried, so that the result is exact.
+/// The longest walltime with which the job would start at once; None if its walltime is not the
+/// only obstacle. The walltime is checked, so it is not only an estimate.
 pub fn shorter(job: Candidate, cycle: &mut CycleState, first: &Reason) -> Option<Span> {
     let mut walltime = before(first, cycle.now)?;
     for _ in 0..ROUNDS {
@@ -81,7 +82,8 @@ pub fn shorter(job: Candidate, cycle: &mut CycleState, first: &Reason) -> Option
     None
 }
 
-/// The time until the obstacle, in whole seconds; None if a shorter walltime does not avoid it.
+/// The longest walltime that avoids an obstacle, in whole seconds; None if a shorter walltime does
+/// not avoid it.
 fn before(reason: &Reason, now: Time) -> Option<Span> {
     let at = match *reason {
         Reason::WouldDelayBooking { at, .. } | Reason::Reserved { from: at, .. } => at,
@@ -129,7 +131,8 @@ mod tests {
             .collect()
     }
 
-    /// 8 CPUs, 4 in use until 3600; job 2 requests all for an hour, and its planned start is 3600.
+    /// A node with 8 CPUs. Job 1 uses 4 of them until second 3600. Job 2 requests all CPUs for an
+    /// hour, and its planned start is second 3600.
     fn promised() -> TestCluster {
         cluster("1 x ncpus=8")
             .running(1, "select=1:ncpus=4", "n1", 3600)
@@ -164,21 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn a_job_blocked_by_its_own_planned_start_waits_for_it() {
+    fn a_job_that_would_delay_its_own_planned_start_has_the_reason_booked() {
         let promise = Reason::WouldDelayBooking {
             holder: JobId::job(2),
             at: Time(5),
         };
         assert_eq!(
-            as_its_own(&promise, JobId::job(2)),
+            as_own_booking(&promise, JobId::job(2)),
             Reason::Booked { at: Time(5) }
         );
-        assert_eq!(as_its_own(&promise, JobId::job(3)), promise);
+        assert_eq!(as_own_booking(&promise, JobId::job(3)), promise);
     }
 
-    /// With the reported walltime the job starts, and with a second more it does not.
     #[test]
-    fn the_reported_shorter_walltime_lets_the_job_start() {
+    fn a_job_starts_with_the_reported_walltime_and_not_with_a_second_more() {
         let fixture = promised().queued(3, "select=1:ncpus=4 walltime=7200");
         let shorter = explained(&fixture, 3).shorter.unwrap();
         assert_eq!(shorter, Span::seconds(3600));
@@ -211,7 +213,7 @@ mod tests {
 
     /// X4.
     #[test]
-    fn a_job_without_walltime_gets_one_with_which_it_would_start() {
+    fn for_a_job_without_walltime_a_walltime_with_which_it_would_start_is_reported() {
         let mut fixture = promised();
         fixture.policy = Policy {
             default_walltime: Span(i64::MAX),
@@ -222,10 +224,9 @@ mod tests {
         assert_eq!(explained(&fixture, 3).shorter, Some(Span::seconds(3600)));
     }
 
-    /// Two planned starts, and a reservation before both: the shortest of the three walltimes
-    /// counts.
+    /// The obstacles are planned starts and a reservation that begins before them.
     #[test]
-    fn a_walltime_is_shortened_for_each_obstacle() {
+    fn the_reported_walltime_avoids_all_obstacles() {
         let mut fixture = cluster("1 x ncpus=8")
             .running(1, "select=1:ncpus=4", "n1", 3600)
             .queued(2, "select=1:ncpus=8 walltime=3600")

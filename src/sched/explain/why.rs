@@ -1,5 +1,5 @@
-//! Explains why a job waits: the verdict of the cycle, and the forecast. Nothing is stored: a new
-//! cycle computes the verdict again.
+//! Explains why a job waits, with the verdict of a cycle (its reason) and a forecast. The verdict
+//! is not read from storage: a new cycle computes it again.
 
 use super::forecast::Outlook;
 use super::{fair_share_status, node_survey, obstacles};
@@ -18,11 +18,11 @@ use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{self, Candidate};
 use crate::sched::view::snapshot::ClusterState;
 
-/// The maximum number of jobs ahead that are counted.
+/// The maximum number of jobs that are counted before a job.
 const MAX_COUNTED: u64 = 500_000;
 
-/// Explains a waiting job; None for a job that is no candidate. `outlook` is a forecast from the
-/// same state and time. The jobs that have passed the job (`overtakers`) are not known here.
+/// Explains why a job waits; None for a job that does not wait. `outlook` is a forecast from the
+/// same state and time. The field `overtakers` (jobs that have passed the job) stays empty.
 pub fn explain(
     state: &ClusterState,
     policy: &Policy,
@@ -65,25 +65,28 @@ pub fn explain(
     })
 }
 
-/// Whether a job is `other`, or a subjob of it.
+/// Whether a job is `other`, or a subjob of `other`.
 fn is_of(id: JobId, other: JobId) -> bool {
     id == other || (other.is_array() && id.parent() == Some(other))
 }
 
-/// The obstacles to a job's start.
+/// The obstacles to the start of a job.
 struct Obstacles {
-    /// Empty for a job that the next cycle starts.
+    /// The reasons why the job does not start; empty for a job that the next cycle starts.
     objections: Vec<Reason>,
+    /// Why each node does not fit.
     survey: Option<Survey>,
+    /// A shorter walltime with which the job would start.
     shorter: Option<Span>,
     /// The number of running subjobs that count towards the limit of the job's array, including
-    /// those that the cycle starts.
+    /// subjobs that the cycle starts.
     begun: u32,
     way: Option<PreemptionOutlook>,
     fair_share: Option<FairShareReport>,
 }
 
-/// Runs a cycle and examines its final state. The verdict of the cycle comes first.
+/// Runs a cycle and finds the obstacles to the start of a job in the final state. The verdict of
+/// the cycle is the first of the objections of its stage.
 fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Option<Obstacles> {
     let class = state.classes.get(&state.class_of(job)?)?;
     let resolved = Resolved::new(state, policy, now);
@@ -102,7 +105,7 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     let way = preemption::preemption_outlook(candidate, &mut cycle);
     let fair_share = fair_share_status::of_job(job, &cycle);
     let plan = cycle::close(cycle);
-    let mut objections = obstacles::led_by(plan.verdict_on(&class.key, job), job, found);
+    let mut objections = obstacles::with_verdict(plan.verdict_on(&class.key, job), job, found);
     if plan.starts.iter().any(|start| is_of(start.job, job)) {
         objections.clear();
         (shorter, survey) = (None, None);
@@ -121,8 +124,9 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     })
 }
 
-/// Replaces "too few places", which results from counting, by the reason of all possible nodes if
-/// they have the same.
+/// Replaces the reason `Scattered` (too few nodes fit), which the cycle finds by counting. If no
+/// node fits, and all nodes that could ever fit are rejected for one reason, this reason is more
+/// specific.
 fn more_specific(reason: Reason, survey: Option<&Survey>) -> Reason {
     let is_counted = matches!(reason, Reason::Scattered { .. });
     let Some(survey) = survey.filter(|survey| is_counted && survey.fitting == 0) else {
@@ -150,7 +154,7 @@ fn more_specific(reason: Reason, survey: Option<&Survey>) -> Reason {
     }
 }
 
-/// The limit that a reason is about, if any.
+/// The limit that causes a reason, if the reason is due to a limit.
 fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     match reason {
         Reason::ArrayLimit { limit, .. } => Some(bare(
@@ -192,7 +196,7 @@ fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     }
 }
 
-/// A limit without a list of the jobs that count.
+/// A limit without a list of the jobs that count towards it.
 fn bare(limit: &str, value: String, used: String) -> Barrier {
     Barrier {
         limit: limit.to_string(),
@@ -203,7 +207,8 @@ fn bare(limit: &str, value: String, used: String) -> Barrier {
     }
 }
 
-/// The position of a job: the jobs that a cycle considers before it, and all waiting jobs.
+/// The position of a job: the number of jobs that a cycle considers before the job, and the number
+/// of all waiting jobs.
 fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRank {
     let jobs = state.classes.values().flat_map(|class| class.jobs());
     let waiting = jobs
@@ -241,12 +246,14 @@ fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRa
     }
 }
 
-/// The number of jobs that start before the job at this place; all starts if the job has no place.
+/// The number of starts before the start at index `place`; the number of all starts if `place` is
+/// None.
 fn ahead(starts: &[Foreseen], place: Option<usize>) -> u64 {
     place.unwrap_or(starts.len()) as u64
 }
 
-/// The running jobs on the nodes of the job's forecast start that end before it; soonest end first.
+/// The running jobs on the nodes on which the job is predicted to start, if they end by this start.
+/// The job that ends first comes first.
 fn occupants(state: &ClusterState, prospect: &Prospect) -> Vec<Occupant> {
     let Prospect::Starts { at, nodes, .. } = prospect else {
         return Vec::new();
@@ -299,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_job_names_the_jobs_it_waits_for() {
+    fn an_explanation_lists_the_running_jobs_on_the_nodes_of_the_predicted_start() {
         let fixture = cluster("3 x ncpus=4")
             .running(1, "select=1:ncpus=4", "n1", 100)
             .running(2, "select=1:ncpus=4", "n2", 50)
@@ -377,7 +384,7 @@ mod tests {
         assert_eq!(
             why.reason.unwrap().code(),
             "amount.ncpus",
-            "no resources are free for such a job"
+            "no CPUs are free on a node without other jobs"
         );
         let half = alone.running(3, "select=1:ncpus=2", "n1", 60);
         assert_eq!(
@@ -396,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_named_jobs_is_limited() {
+    fn an_explanation_lists_a_limited_number_of_running_jobs() {
         let mut fixture = cluster("1 x ncpus=30");
         for job in 1..=30 {
             fixture = fixture.running(job, "select=1:ncpus=1", "n1", 100);

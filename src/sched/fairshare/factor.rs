@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl MemberPlaces {
-    /// The former places if they are still valid; otherwise new ones.
+    /// The places of `before` if they are still valid, otherwise new places. Places are positions
+    /// in the share tree.
     fn after(
         before: Option<MemberPlaces>,
         state: &ClusterState,
@@ -62,7 +63,7 @@ impl MemberPlaces {
     }
 
     /// Whether the places are still valid: the policy and the members with usage are the same, and
-    /// all owners without usage still have waiting jobs.
+    /// all owners in `new` (without usage) still have waiting jobs.
     fn are_valid(&self, state: &ClusterState, policy: &FairShare) -> bool {
         self.share_index.is_of(policy)
             && state
@@ -75,7 +76,8 @@ impl MemberPlaces {
                 .all(|owner| state.owners.contains_key(owner))
     }
 
-    /// Adds the owners of jobs that wait now; None if one of them has no place yet.
+    /// Adds the owners of waiting jobs that are missing; None if such an owner has no place in the
+    /// tree.
     fn joined(mut self, state: &ClusterState) -> Option<MemberPlaces> {
         for (owner, (_, who)) in &state.owners {
             if !self.waiting.contains_key(owner) {
@@ -88,8 +90,8 @@ impl MemberPlaces {
 }
 
 impl FairShareFactors {
-    /// The factors at `now`, from the usage until then, including running jobs. The former factors
-    /// (`before`) only save time.
+    /// The factors at `now`, from the usage until `now`, including running jobs. The result does
+    /// not depend on the former factors (`before`), which only save time.
     pub fn of(
         state: &ClusterState,
         policy: &Policy,
@@ -127,7 +129,8 @@ impl FairShareFactors {
         shares
     }
 
-    /// Adds the owners of new jobs. All other factors stay as they were `before`.
+    /// The factors with the owners of new jobs. The factors of all other owners are those of
+    /// `before`.
     pub fn joined(
         state: &ClusterState,
         policy: &Policy,
@@ -148,7 +151,7 @@ impl FairShareFactors {
         }
     }
 
-    /// The entry of the owner of a class; None if the owner had no waiting jobs at the last
+    /// The entry of the owner of a class of jobs; None if the owner had no waiting jobs at the last
     /// computation.
     pub fn entry(&self, class: &ClassKey) -> Option<FairShareEntry> {
         let of_user = self.entries.get(&class.user)?;
@@ -158,12 +161,12 @@ impl FairShareFactors {
             .map(|(_, entry)| *entry)
     }
 
-    /// Members with running jobs and their factors, under the linear method.
+    /// The members with running jobs and their factors; empty unless the method is linear.
     pub fn running(&self) -> &[(Member, f64)] {
         &self.running
     }
 
-    /// All factors, with user and account.
+    /// The factors of all owners of waiting jobs: user, requested account and factor.
     pub fn all(&self) -> impl Iterator<Item = (User, Option<&str>, f64)> {
         self.entries.iter().flat_map(|(user, accounts)| {
             accounts
@@ -183,7 +186,7 @@ impl FairShareFactors {
     }
 }
 
-/// The percentage of all usage by member, if the order uses it.
+/// The usage of users and accounts in percent of all usage, if the order of jobs uses it.
 fn percents(state: &ClusterState, policy: &Policy, now: Time) -> UsagePercents {
     if policy.precedence.order != PriorityOrder::Components {
         return UsagePercents::default();
@@ -192,7 +195,8 @@ fn percents(state: &ClusterState, policy: &Policy, now: Time) -> UsagePercents {
     UsagePercents::of(&tree, &decayed(state, &tree, now))
 }
 
-/// The decayed usage of each member at a time, as the tree names them, with 0 for waiting owners.
+/// The decayed usage at `now` of each member, as the tree names members. Owners of waiting jobs
+/// without usage are included with 0.
 pub(super) fn decayed(state: &ClusterState, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
     let waiting = state
         .owners
@@ -231,9 +235,10 @@ mod tests {
         }
     }
 
-    /// Users arrive and leave, have usage, or the policy changes.
+    /// Random steps: jobs are queued and withdrawn, usage is added and forgotten, the policy
+    /// changes.
     #[test]
-    fn kept_indices_give_the_same_result_as_new_ones() {
+    fn factors_from_kept_places_equal_factors_from_new_places() {
         let mut dice = 7_u64;
         let mut roll = |sides: u64| {
             dice = dice
@@ -246,7 +251,7 @@ mod tests {
             UsageTable::default(),
             Arc::default(),
         );
-        // The factor of this user shows how many others there are.
+        // The factor of zoe depends on the number of other users.
         usage.add(&charge("zoe"));
         for step in 1..400 {
             let name = NAMES[roll(4) as usize];

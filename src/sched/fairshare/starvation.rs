@@ -1,22 +1,26 @@
-//! Pools below their fair share, and allocations above it (YTsaurus, Y1 to Y29).
+//! Starvation: pools and operations that stay below their fair share, and the allocations that they
+//! may preempt (YTsaurus, Y1 to Y29).
 //!
-//! The cluster is divided among pools (the accounts) and the operations in each pool: jobs, or
-//! arrays with all their subjobs. A party with less than its fair share, within a tolerance, is
-//! *below* it; after a timeout it *starves*. The allocations of an operation are divided by age:
-//! the oldest are kept, the newest may be preempted for starving parties, and those in between for
-//! *aggressively* starving ones.
+//! The cluster is divided among *pools* (accounts), and the part of a pool among its *operations*:
+//! jobs, or arrays with all their subjobs. Pools and operations are also called *parties*. A party
+//! is *below* its fair share if its usage is less than the fair share multiplied by a tolerance. A
+//! party that has been below for a timeout *starves*. The allocations of an operation (its running
+//! jobs) are divided by age. The oldest allocations are kept, and the newest may be preempted for
+//! any starving party. The allocations in between may be preempted only for parties that starve
+//! *aggressively*, that is, have been below for a longer timeout.
 //!
-//! Example: 10 CPUs, all in use by array A with 10 subjobs; array B with as many is submitted. The
-//! fair share of each is 5. After 30 seconds B starves, and A's newest subjob is preempted; 5
-//! seconds later the next. After four of them B has 4, which is 5 times the tolerance of .8, and
-//! preemption ends. B gets the rest when subjobs of A end by themselves.
+//! Example: array A uses all 10 CPUs for 10 subjobs. Array B, also with 10 subjobs, is submitted.
+//! The fair share of each array is 5 CPUs. After 30 seconds B starves, and the newest subjob of A
+//! is preempted; 5 seconds later the next one is. After four preemptions B uses 4 CPUs, which is
+//! its fair share of 5 multiplied by the tolerance of 0.8, and preemption stops. B gets the fifth
+//! CPU when a subjob of A ends.
 
-// The parties, their demand and their usage.
+// The demand and the usage of operations.
 mod demand;
 
 pub use demand::PendingChanges;
 
-// The fair shares.
+// The fair shares of pools and operations.
 mod fair_share;
 
 pub use fair_share::{Entitled, FairShares, OperationShare, PoolShare, amounts_of, is_of_pools};
@@ -26,10 +30,10 @@ mod time_below;
 
 pub use time_below::StarvationStatus;
 
-// Which allocations an operation may lose, and to which parties.
+// The allocations that an operation may lose to starving parties.
 pub mod groups;
 
-// Parties exempt from preemption.
+// Pools and operations that are exempt from preemption.
 mod exemption;
 
 pub use exemption::{Exposure, PreemptionExemption};

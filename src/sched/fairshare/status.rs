@@ -17,8 +17,8 @@ impl ClusterState {
         share_tree::entries(&tree, policy, self.usage(), &decayed(self, &tree, now), now)
     }
 
-    /// The fair-share priorities, as last computed, of members with waiting or running jobs, by
-    /// requested account (I3); empty unless the method is linear.
+    /// The fair-share priorities of members (users under requested accounts) with waiting or
+    /// running jobs, as last computed (I3). Empty unless the method is linear.
     pub fn fair_share_priorities(&self, policy: &FairShare) -> Vec<(Member, f64)> {
         if policy.method != Method::Linear {
             return Vec::new();
@@ -50,9 +50,9 @@ mod tests {
     use crate::sched::share_tree::usage::UsageTable;
     use std::sync::Arc;
 
-    /// P1, P2 and P3 of I2 have used 6000, 3000 and 1000.
+    /// The usage is the example of I2: 6000, 3000 and 1000 CPU seconds.
     #[test]
-    fn i7_fair_share_priorities_are_those_last_computed() {
+    fn i7_the_report_shows_the_fair_share_priorities_as_last_computed() {
         let mut fixture = cluster("1 x ncpus=1")
             .owned("p2")
             .queued(1, "select=1")
@@ -99,7 +99,7 @@ mod tests {
             usage,
             [("new", 0.0), ("p1", 6000.0), ("p2", 3000.0), ("p3", 1000.0)]
         );
-        // All jobs of p3 have started: their priority is still shown.
+        // p3 now has a running job and no waiting job: the priority of p3 is still shown.
         let held = Held {
             cores: 1,
             ..Held::default()

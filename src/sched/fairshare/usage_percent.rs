@@ -1,4 +1,5 @@
-//! The distance of waiting jobs' owners from their targets, in percent of all usage (M12).
+//! How far the usage of the owners of waiting jobs is from their usage targets, in percent of all
+//! usage (M12).
 
 use crate::model::account::member::Member;
 use crate::model::policy::components::Priorities;
@@ -10,7 +11,8 @@ use crate::sched::view::shape::ClassKey;
 use std::collections::BTreeMap;
 
 impl UsagePercents {
-    /// The percentages of the usage of members of a tree.
+    /// The percentages of all usage for the users and accounts of a tree, from the usage of the
+    /// members (users under accounts).
     pub fn of(tree: &Tree, used: &BTreeMap<Member, f64>) -> UsagePercents {
         UsagePercents {
             known: Some(UsageTables {
@@ -21,8 +23,8 @@ impl UsagePercents {
         }
     }
 
-    /// The distance by which the user and the account of a class are below their targets; 0 without
-    /// a target.
+    /// How far the usage of the user and of the account of a class of jobs is below the targets;
+    /// negative above a target, 0 without a target.
     pub fn distances(&self, rule: &Components, policy: &FairShare, class: &ClassKey) -> [f64; 2] {
         let Some(known) = &self.known else {
             return [0.0; 2];
@@ -57,7 +59,7 @@ fn usage_by(subject: UsageSubject, tree: &Tree, used: &BTreeMap<Member, f64>) ->
     share_table(tree, &policy, used)
 }
 
-/// The percentage of all usage; 0 for an unknown member.
+/// The usage of a member, or of its user or account, in percent of all usage; 0 if unknown.
 fn percent(table: &ShareTable, member: &Member) -> f64 {
     table.of(member).map_or(0.0, |row| 100.0 * row.used)
 }

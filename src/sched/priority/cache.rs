@@ -1,6 +1,7 @@
-//! The priority cache in the snapshot. A new job gets its priority at the next cycle. All
-//! priorities are computed again when they may have changed, at most once per update period of the
-//! policy (F9).
+//! Computes and keeps the priorities of the waiting jobs in the snapshot. A new job gets its
+//! priority at the next cycle. All priorities are computed again when they may have changed. If
+//! priorities depend on time or usage, they are computed again at most once in an update period of
+//! the policy (F9).
 
 use super::calculator::PriorityCalculator;
 use super::round_robin;
@@ -55,17 +56,17 @@ enum Recalculation {
 }
 
 impl PriorityCache {
-    fn due(&self, policy: &Policy, now: Time, hold: Span) -> Recalculation {
+    fn due(&self, policy: &Policy, now: Time, retention: Span) -> Recalculation {
         let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else {
             return Recalculation::All;
         };
-        let is_held = now >= self.at && now.since(self.at) < hold;
+        let is_recent = now >= self.at && now.since(self.at) < retention;
         let is_outdated = if rule.precedence.moves() {
-            !is_held && (now != self.at || self.is_stale || self.has_used)
+            !is_recent && (now != self.at || self.is_stale || self.has_new_usage)
         } else {
             self.is_stale
         };
-        // A job's turn depends on all other jobs.
+        // If queues or pools take turns, a new job may change the order of all jobs.
         let has_new_turns = !self.new.is_empty() && rule.precedence.takes_turns();
         if is_outdated || has_new_turns {
             Recalculation::All
@@ -77,9 +78,10 @@ impl PriorityCache {
     }
 }
 
-/// The period for which priorities are kept: as the policy sets it, but long enough that computing
-/// them (about 0.05 s for 100,000 jobs) takes at most a twentieth of the time.
-fn hold(policy: &Policy, waiting: usize) -> Span {
+/// The time for which priorities are kept: the update period of the policy, but at least 1 s per
+/// 100,000 waiting jobs. Computing the priorities of 100,000 jobs takes about 0.05 s, so it uses at
+/// most a twentieth of the time.
+fn retention(policy: &Policy, waiting: usize) -> Span {
     policy
         .precedence
         .update_period
@@ -87,16 +89,18 @@ fn hold(policy: &Policy, waiting: usize) -> Span {
 }
 
 impl ClusterState {
-    /// Puts the queue in order for a cycle at this time, if necessary.
+    /// Updates the priorities and the order of the waiting jobs for a cycle at this time, if
+    /// necessary.
     pub fn prioritise(&mut self, policy: &Policy, now: Time) {
         self.prioritise_within(policy, now, Span(0));
     }
 
-    /// Puts the queue in order; accepts priorities up to `ago` old.
+    /// Updates the priorities and the order of the waiting jobs, unless the priorities are at most
+    /// `ago` old.
     pub(in crate::sched) fn prioritise_within(&mut self, policy: &Policy, now: Time, ago: Span) {
         match self
             .ranks
-            .due(policy, now, hold(policy, self.jobs.len()).max(ago))
+            .due(policy, now, retention(policy, self.jobs.len()).max(ago))
         {
             Recalculation::NoJobs => (),
             Recalculation::New => self.rate_new(policy, now),
@@ -104,17 +108,20 @@ impl ClusterState {
         }
     }
 
-    /// Whether all priorities are valid for the policy at this time.
+    /// Whether the priorities of all jobs are valid for the policy at this time.
     pub(in crate::sched) fn is_in_order(&self, policy: &Policy, now: Time) -> bool {
-        self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Recalculation::NoJobs
+        self.ranks
+            .due(policy, now, retention(policy, self.jobs.len()))
+            == Recalculation::NoJobs
     }
 
-    /// The first error of the formula. A job for which the formula fails has score 0 (I15).
+    /// The first error of the priority formula. A job for which the formula fails has the score 0
+    /// (I15).
     pub fn formula_fault(&self) -> Option<&EvaluationFault> {
         self.ranks.fault.as_ref()
     }
 
-    /// The state with the queue in order: itself, or a copy.
+    /// A state with valid priorities: this state if its priorities are valid, otherwise a copy.
     pub(in crate::sched) fn prioritised(
         &self,
         policy: &Policy,
@@ -128,18 +135,19 @@ impl ClusterState {
         Cow::Owned(copy)
     }
 
-    /// The calculator of the last full computation.
+    /// A calculator with the time and the fair-share factors of the last computation of all
+    /// priorities.
     pub(in crate::sched) fn rated_by<'s>(&'s self, policy: &'s Policy) -> PriorityCalculator<'s> {
         PriorityCalculator::new(self, policy, self.ranks.at, self.ranks.shares.clone())
     }
 
-    /// The fair-share factors of the last full computation.
+    /// The fair-share factors as last computed.
     pub(in crate::sched) fn shares(&self) -> &FairShareFactors {
         &self.ranks.shares
     }
 
-    /// Computes the priority of new jobs with the inputs of the last full computation, so that a
-    /// reloaded job keeps its priority (F9).
+    /// Computes the priority of new jobs for the time of the last computation of all priorities.
+    /// A job that is enqueued again therefore keeps its priority (F9).
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);
         let mut classes = new.iter().filter_map(|id| self.waiting_class(*id));
@@ -165,10 +173,10 @@ impl ClusterState {
                 continue;
             };
             let first = class.first();
-            class.rate_one((rank, id), &calculator);
+            class.compute_sort_key((rank, id), &calculator);
             alike.refile(class, first);
         }
-        for (id, first) in self.hold_back(&mut classes, &policy.precedence) {
+        for (id, first) in self.lower_scores(&mut classes, &policy.precedence) {
             if let Some(class) = classes.get(&id) {
                 alike.refile(class, first);
             }
@@ -178,7 +186,7 @@ impl ClusterState {
         (self.classes, self.alike) = (classes, alike);
     }
 
-    /// Computes all priorities.
+    /// Computes the priorities of all jobs.
     fn rate_all(&mut self, policy: &Policy, now: Time) {
         let before = self.ranks.rule.take();
         let was_by_rank = before
@@ -210,28 +218,31 @@ impl ClusterState {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let calculator = PriorityCalculator::new(self, policy, now, self.ranks.shares.clone());
-        // One walk computes both priorities and first jobs: with as many classes as jobs, memory
-        // access dominates.
+        // One loop over the classes computes priorities and finds the first jobs. If nearly every
+        // job has a class of its own, memory access takes most of the time.
         let rated = classes.values_mut().filter_map(|class| {
             let class = Arc::make_mut(class);
             class.rate(&calculator);
             head(class)
         });
         let mut heads: Vec<(RequestGroup, QueuePosition, ClassId)> = rated.collect();
-        let are_held_back = !self.hold_back(&mut classes, &policy.precedence).is_empty();
+        let are_lowered = !self
+            .lower_scores(&mut classes, &policy.precedence)
+            .is_empty();
         if policy.precedence.takes_turns() {
             round_robin::assign_turns(&mut classes, &calculator.inputs);
         }
-        if are_held_back || policy.precedence.takes_turns() {
+        if are_lowered || policy.precedence.takes_turns() {
             heads = classes.values().filter_map(|class| head(class)).collect();
         }
         self.ranks.fault = calculator.fault().cloned();
         self.classes = classes;
-        self.alike.file(heads);
+        self.alike.set_order(heads);
     }
 }
 
-/// The first job of a class, with its request group.
+/// The position of the first job of a class, with the request group (classes with equal requests)
+/// of the class. None for a class without jobs.
 fn head(class: &Class) -> Option<(RequestGroup, QueuePosition, ClassId)> {
     Some((RequestGroup::of(&class.key), class.first()?, class.key.id))
 }
@@ -288,10 +299,10 @@ mod tests {
         order(fixture)
     }
 
-    /// F9: a priority is computed on arrival and then kept; a job that arrives in between is
-    /// computed alone.
+    /// F9: job 5 is added within the update period and gets a priority, but the priorities of all
+    /// other jobs are kept.
     #[test]
-    fn a_priority_is_kept_for_a_period() {
+    fn priorities_are_kept_until_the_update_period_ends_or_the_rule_changes() {
         let mut fixture = by("eligible_time < 59.5 ? walltime : -walltime");
         fixture.policy.precedence.update_period = Span::seconds(60);
         assert_eq!(put_in_order(&mut fixture), [4, 1, 3, 2]);
@@ -307,9 +318,9 @@ mod tests {
         );
     }
 
-    /// F9: altering a job in between does not improve its priority.
+    /// F9: job 4 is altered within the update period.
     #[test]
-    fn a_reloaded_job_keeps_its_priority() {
+    fn a_job_that_is_enqueued_again_keeps_its_priority() {
         let mut fixture = by("eligible_time");
         fixture.policy.precedence.update_period = Span::seconds(60);
         assert_eq!(put_in_order(&mut fixture), [1, 2, 3, 4]);
@@ -331,14 +342,14 @@ mod tests {
         assert_eq!(
             put_in_order(&mut fixture),
             [5, 1, 2, 3, 4],
-            "the job had waited before it ran"
+            "job 5 had waited before it ran and was requeued"
         );
     }
 
-    /// Ann has all the usage, and her factor does not change when bob, who shares with her,
-    /// arrives.
+    /// Ann has all the usage. When bob submits his first job, the entitlement of ann is halved, but
+    /// her factor changes only after the update period.
     #[test]
-    fn a_new_user_does_not_change_the_factors_of_others() {
+    fn a_new_user_changes_the_factors_of_others_only_after_the_update_period() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         let mut usage = UsageTable::default();
         usage.add(&Charge {
@@ -389,16 +400,16 @@ mod tests {
     }
 
     #[test]
-    fn a_change_to_submission_order_applies_at_once() {
+    fn a_change_of_the_policy_to_fcfs_applies_at_once() {
         let mut fixture = by("walltime");
         assert_eq!(put_in_order(&mut fixture), [4, 1, 3, 2]);
         fixture.policy.precedence = Precedence::fcfs();
         assert_eq!(put_in_order(&mut fixture), [1, 2, 3, 4]);
     }
 
-    /// Q16: usage does not affect an order by priority, and triggers no computation.
+    /// Q16: usage does not affect an order by priority.
     #[test]
-    fn usage_triggers_no_computation_where_it_does_not_count() {
+    fn usage_triggers_no_computation_if_the_order_does_not_depend_on_it() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         let charged = Change::Charged(JobId::job(9), Cow::Owned(charge()));
         for (order, due) in [
@@ -422,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_without_time_is_computed_again_only_after_changes() {
+    fn priorities_that_do_not_depend_on_time_are_computed_again_only_after_changes() {
         let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1 queue=night");
@@ -466,16 +477,16 @@ mod tests {
         assert_eq!(
             put_in_order(&mut fixture),
             [3, 1, 2],
-            "also when all priorities are computed again"
+            "the order is the same when all priorities are computed again"
         );
         Arc::make_mut(&mut first.spec).system_priority = None;
         fixture.state.enqueue(&first);
         assert_eq!(put_in_order(&mut fixture), [1, 2, 3]);
     }
 
-    /// Q6: a queue kept in order has the same order as one sorted from scratch.
+    /// Q6: jobs are added, replaced and withdrawn in random order.
     #[test]
-    fn a_kept_order_equals_one_sorted_from_scratch() {
+    fn an_order_that_is_updated_job_by_job_equals_a_newly_sorted_order() {
         let mut dice = 7_u64;
         let mut roll = |sides: u64| {
             dice = dice
@@ -516,11 +527,11 @@ mod tests {
     }
 
     #[test]
-    fn the_period_grows_with_the_number_of_jobs() {
+    fn priorities_are_kept_longer_with_more_waiting_jobs() {
         assert_eq!(
             (
-                hold(&Policy::default(), 1_000),
-                hold(&Policy::default(), 100_000)
+                retention(&Policy::default(), 1_000),
+                retention(&Policy::default(), 100_000)
             ),
             (Span(10), Span::seconds(1))
         );
@@ -534,7 +545,7 @@ mod tests {
 
     /// M11.
     #[test]
-    fn a_system_priority_comes_first_whatever_else_waits() {
+    fn jobs_with_a_system_priority_come_first_with_and_without_other_jobs() {
         let mut fixture = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
         fixture.state.enqueue(&with_system_priority(&fixture, 2, 5));
         assert_eq!(put_in_order(&mut fixture), [2, 1]);
@@ -550,9 +561,9 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [2, 1], "without other jobs");
     }
 
-    /// F9: fair-share factors are kept too, except for new users.
+    /// F9: the factors of known users are kept within the update period.
     #[test]
-    fn a_new_user_gets_a_factor_at_once() {
+    fn a_new_user_gets_a_fair_share_factor_at_once() {
         let one = "select=1:ncpus=1";
         let mut fixture = cluster("1 x ncpus=1").queued(1, one);
         let mut usage = UsageTable::default();
@@ -586,9 +597,9 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [4, 1, 2, 3]);
     }
 
-    /// I22: a turn depends on all other jobs, including new ones.
+    /// I22: with round-robin order, new jobs of a queue may come before old jobs of another queue.
     #[test]
-    fn turns_are_assigned_again_for_new_jobs() {
+    fn turns_are_assigned_again_when_jobs_are_added() {
         let text = |queue| format!("select=1:ncpus=1 queue={queue}");
         let mut fixture = cluster("1 x ncpus=1");
         let tiers = Tiers {
@@ -636,7 +647,7 @@ mod tests {
         assert_eq!(
             fixture.state.ranks.due(policy, now, Span::seconds(60)),
             Recalculation::NoJobs,
-            "the new job is gone again"
+            "the new job has been withdrawn"
         );
     }
 
@@ -655,7 +666,7 @@ mod tests {
         assert_eq!(put_in_order(&mut fixture), [1, 3, 4, 5, 2]);
         assert!(
             fixture.state.formula_fault().is_some(),
-            "also for a job that arrives later"
+            "the error of a job that is added later is recorded too"
         );
     }
 }

@@ -1,5 +1,6 @@
-//! The priority of jobs at one time, by the order of the policy: first the part common to all jobs
-//! of a class, then the part of each job.
+//! Computes the priority of jobs at one time, by the order that the policy sets: first the part
+//! that all jobs of a class share (a class is a set of interchangeable jobs), then the part of each
+//! job.
 
 use super::components::Common;
 use super::factors::FactorContext;
@@ -23,13 +24,14 @@ use std::sync::Arc;
 /// Computes the priority of jobs at one time.
 pub struct PriorityCalculator<'s> {
     pub(super) inputs: PriorityInputs<'s>,
-    /// The first error of the formula.
+    /// The first error of the priority formula.
     fault: OnceCell<EvaluationFault>,
-    /// The satisfaction of pools and operations, computed on demand.
+    /// The satisfaction (usage divided by fair share) of pools (accounts) and operations (jobs, or
+    /// arrays with all their subjobs), computed on demand.
     pools: OnceCell<PoolTurns>,
 }
 
-/// The priority of the jobs of a class.
+/// The common part of the priority of the jobs of a class.
 pub struct Rating<'y> {
     calculator: &'y PriorityCalculator<'y>,
     class: &'y ClassKey,
@@ -39,10 +41,10 @@ pub struct Rating<'y> {
 
 /// The part of the score that all jobs of a class share.
 enum Basis<'y> {
-    /// The whole score.
+    /// The complete score, which is equal for all jobs of the class.
     Whole(f64),
     Formula(&'y Expression),
-    /// The factors of a job that has not waited yet.
+    /// The factors of a job of the class with a waiting time of 0.
     Factors(Factors),
     Components(Common<'y>),
     /// The system priority that an operator has set (`qalter --system-priority`).
@@ -50,7 +52,7 @@ enum Basis<'y> {
 }
 
 impl<'s> PriorityCalculator<'s> {
-    /// The calculator of the policy. Uses everything in the state except the waiting jobs.
+    /// The calculator for this policy. Only `pool_parts` reads the waiting jobs of the state.
     pub(super) fn new(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -88,7 +90,7 @@ impl<'s> PriorityCalculator<'s> {
             }
             PriorityOrder::Components => Basis::Components(Common::of(&self.inputs, class)),
         };
-        // M11: a system priority precedes any order.
+        // A system priority takes precedence over any order (M11).
         let basis = class.system_priority.map_or(basis, Basis::Ordered);
         Rating {
             calculator: self,
@@ -106,13 +108,15 @@ impl<'s> PriorityCalculator<'s> {
         }
     }
 
-    /// The first error of the formula so far. A job for which the formula fails has score 0.
+    /// The first error of the priority formula so far. A job for which the formula fails has the
+    /// score 0.
     pub fn fault(&self) -> Option<&EvaluationFault> {
         self.fault.get()
     }
 
-    /// The parts of a job's score if pools take turns: the satisfaction of its pool at its turn,
-    /// which is the negated score, and the sort key of its operation within the pool.
+    /// The parts of the score of a job if pools take turns: the satisfaction of its pool before the
+    /// turn of the job, which is the negated score, and the sort key of its operation within the
+    /// pool.
     fn pool_parts(&self, job: JobId, class: &ClassKey, score: f64) -> Vec<ScorePart> {
         let PriorityInputs {
             state, policy, now, ..
@@ -133,7 +137,7 @@ impl<'s> PriorityCalculator<'s> {
 }
 
 impl Rating<'_> {
-    /// The sort key of a job of the class with this wait.
+    /// The sort key of a job of the class with this waiting time.
     pub(in crate::sched) fn sort_key(&self, wait: &Wait) -> SortKey {
         tiers::of_job(&self.calculator.inputs, self.tier, wait, self.score(wait))
     }
@@ -154,7 +158,7 @@ impl Rating<'_> {
         }
     }
 
-    /// The parts of the score.
+    /// The parts of the score of a job with this waiting time.
     pub(super) fn parts(&self, wait: &Wait) -> Vec<ScorePart> {
         let waited = self.waited(wait);
         let rule = &self.calculator.inputs.policy.precedence;
@@ -186,7 +190,7 @@ impl Rating<'_> {
             .factor_context(self.class, self.waited(wait))
     }
 
-    /// The job as the scope of the formula.
+    /// The values that the formula can use for a job with this waiting time.
     fn subject<'a>(&'a self, wait: &'a Wait) -> FormulaJob<'a> {
         FormulaJob {
             inputs: &self.calculator.inputs,
@@ -195,7 +199,7 @@ impl Rating<'_> {
         }
     }
 
-    /// Records the error of a formula, which counts as 0.
+    /// Records an error of the formula, and returns the score 0.
     fn fail(&self, fault: EvaluationFault) -> f64 {
         self.calculator.fault.get_or_init(|| fault);
         0.0
@@ -207,14 +211,14 @@ impl Rating<'_> {
 }
 
 impl ClusterState {
-    /// The priority of a candidate and its parts, as last computed if still valid (F9). A subjob
-    /// has the priority of its array. None if the job is no candidate.
+    /// The priority of a waiting job and its parts. Uses the priority as last computed if it is
+    /// still valid (F9). A subjob has the priority of its array. None if the job does not wait.
     pub fn report(&self, policy: &Policy, now: Time, job: JobId) -> Option<PriorityScore> {
         let state = self.prioritised(policy, now);
         state.report_by(&state.rated_by(policy), job)
     }
 
-    /// Reports the priority of a candidate with an existing calculator.
+    /// The priority of a waiting job and its parts, with an existing calculator.
     pub(super) fn report_by(
         &self,
         calculator: &PriorityCalculator,
@@ -251,13 +255,13 @@ impl ClusterState {
         })
     }
 
-    /// A job's rank and its score by rank (F8, F14): the first job has the highest score, each next
-    /// one a lower one. The score never changes.
+    /// The rank of a waiting job and its score with order `fcfs` (F8, F14). The higher the rank,
+    /// the lower the score.
     pub(super) fn first_come(&self, job: JobId) -> Option<(u64, f64)> {
         let (_, rank) = self.class_and_rank(job)?;
         Some((rank, FIRST - rank.saturating_sub(1) as f64))
     }
 }
 
-/// The score of the first job under [`PriorityOrder::Fcfs`]: Flux's highest priority.
+/// The score of the first job with [`PriorityOrder::Fcfs`]: the highest priority in Flux.
 const FIRST: f64 = u32::MAX as f64;

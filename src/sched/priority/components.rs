@@ -1,7 +1,7 @@
 //! The priority as a sum of components (M11): credentials, fair share, requested resources, service
-//! so far, and nearness to a service target.
+//! (such as waiting time), and nearness to a service target.
 //!
-//! All except the last two are equal for all jobs of a class.
+//! The first three components are equal for all jobs of a class (a set of interchangeable jobs).
 
 mod credential;
 
@@ -19,8 +19,8 @@ use crate::model::time::Span;
 use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 
-/// The common components of a class: a value for each part, in the order of
-/// [`ComponentKind::parts`].
+/// The components that all jobs of a class share. Each component has a value for each of its parts,
+/// in the order of [`ComponentKind::parts`].
 pub struct Common<'y> {
     rule: &'y Components,
     credential: [f64; 5],
@@ -28,7 +28,7 @@ pub struct Common<'y> {
     resource: [f64; 8],
     walltime: Span,
     goal: Goal,
-    /// The sum of these components.
+    /// The sum of the components credential, fair share and resource.
     sum: f64,
 }
 
@@ -60,7 +60,7 @@ impl<'y> Common<'y> {
         }
     }
 
-    /// The score of a job of the class with this wait; `waited` is the time that counts.
+    /// The score of a job of the class; `waited` is its eligible time.
     pub(super) fn score(&self, waited: Span, wait: &Wait) -> f64 {
         let (service, target) = self.service(waited, wait);
         let served = self.rule.value(ComponentKind::Service, &service)
@@ -73,8 +73,8 @@ impl<'y> Common<'y> {
         (service, service::nearness(&self.goal, &service))
     }
 
-    /// The parts that count, and the effect of caps and bounds. The sum of their products is the
-    /// score.
+    /// The parts with a weight other than 0, and the effect of caps and bounds. The sum of the
+    /// products of value and weight is the score.
     pub(super) fn parts(&self, waited: Span, wait: &Wait) -> Vec<ScorePart> {
         let (service, target) = self.service(waited, wait);
         let values: [(ComponentKind, &[f64]); 5] = [
@@ -97,7 +97,7 @@ impl<'y> Common<'y> {
     }
 }
 
-/// The parts of a component that count, and the effect of its cap.
+/// The parts of a component with a weight other than 0, and the effect of the component's cap.
 fn of_component(rule: &Components, kind: ComponentKind, values: &[f64]) -> Vec<ScorePart> {
     let (component, name) = (rule.component(kind), kind.name());
     let whole = component.whole;
@@ -123,7 +123,8 @@ fn of_component(rule: &Components, kind: ComponentKind, values: &[f64]) -> Vec<S
     parts
 }
 
-/// The difference between a sum and the part of it that counts; None if there is none.
+/// The part of the score by which a cap or bound changes `sum` to `counts`; None if it changes
+/// nothing.
 fn correction(name: &str, sum: f64, counts: f64, weight: f64) -> Option<ScorePart> {
     (counts != sum && weight != 0.0)
         .then(|| ScorePart::weighed(name, format!("{counts}"), counts - sum, weight))

@@ -1,5 +1,5 @@
-//! The functions that compute the factors of a job's priority, each from 0 to 1 (F1). Names and
-//! weights are in [`FACTORS`].
+//! The functions that compute the factors of the priority of a job (F1). A factor is from 0 to 1,
+//! except that the queue factor may be negative. The names and default weights are in [`FACTORS`].
 
 use super::inputs::PriorityInputs;
 use crate::model::policy::{FACTORS, Factor, Factors, Favor, Precedence};
@@ -13,19 +13,19 @@ use crate::sched::view::shape::ClassKey;
 pub struct FactorContext<'a> {
     /// The policy, the cluster and the fair shares.
     pub inputs: &'a PriorityInputs<'a>,
-    /// The request and the owner.
+    /// The request and the owner of the job.
     pub class: &'a ClassKey,
-    /// The time that the job has been waiting.
+    /// The time that the job has waited.
     pub waited: Span,
 }
 
 /// The computation of a factor.
 struct FactorMeasure {
     value: fn(&FactorContext) -> f64,
-    /// Whether the value depends on the waiting time. Other factors are equal for all jobs of a
-    /// class.
+    /// Whether the value depends on the waiting time. If not, it is equal for all jobs of a class
+    /// (a set of interchangeable jobs).
     grows: bool,
-    /// The input of the computation, for `qstat --priority`.
+    /// The input of the computation as text, for `qstat --priority`.
     input: fn(&FactorContext) -> String,
 }
 
@@ -77,13 +77,13 @@ const fn measure(factor: Factor) -> FactorMeasure {
 }
 
 impl FactorContext<'_> {
-    /// All factors.
+    /// All factors of the job.
     pub fn factors(&self) -> Factors {
         self.computed(Factors::NONE, |_| true)
     }
 
-    /// The factors of this job, from those of another job of the class: computes only the factors
-    /// that depend on the waiting time.
+    /// All factors of the job, from the factors of another job of the class. Computes only the
+    /// factors that depend on the waiting time.
     pub fn after(&self, factors: Factors) -> Factors {
         self.computed(factors, |measure| measure.grows)
     }
@@ -149,14 +149,14 @@ fn qos(rule: &Precedence, name: Option<&str>) -> f64 {
     factor.copied().unwrap_or(0.0)
 }
 
-/// F5: the configured factor; otherwise the priority of the queue divided by the maximum, from -1
-/// to 1.
+/// The factor of the queue: the configured factor, or otherwise the `Priority` attribute of the
+/// queue divided by its maximum, from -1 to 1 (F5).
 fn queue(job: &FactorContext) -> f64 {
     let factor = job.rule().queues.get(&job.class.who.queue).copied();
     factor.unwrap_or_else(|| job.inputs.queue_priority(job.class) as f64 / Queue::PRIORITY_SCALE)
 }
 
-/// F6: the size factor of a job that needs `requested` of `nodes` nodes.
+/// The size factor of a job that needs `requested` of the `nodes` nodes of the cluster (F6).
 fn size(requested: u64, nodes: usize, favor: Favor) -> f64 {
     let (requested, nodes) = ((requested as f64).min(nodes as f64), nodes as f64);
     match favor {
@@ -166,7 +166,8 @@ fn size(requested: u64, nodes: usize, favor: Favor) -> f64 {
     }
 }
 
-/// The slowdown, from 0 for a job that has not waited to 1 at the cap.
+/// The slowdown factor, from 0 for a job that has not waited to 1 for a job whose slowdown,
+/// (wait + walltime) / walltime, has reached the cap.
 fn slowdown(waited: Span, walltime: Span, cap: f64) -> f64 {
     let least = Span::seconds(1).0 as f64;
     part(waited.0 as f64 / (walltime.0 as f64).max(least), cap - 1.0)
@@ -180,8 +181,9 @@ mod tests {
 
     const HOUR: i64 = 3600;
 
-    /// F1: 12 h of 168 h, a share of .5, normal quality, queue factor 1, 4 of 16 nodes, user factor
-    /// 1. F7: with user factor .2.
+    /// F1: the job has waited 12 h of 168 h, its fair-share factor is 0.5, its QoS is normal, its
+    /// queue factor is 1, it requests 4 of 16 nodes, and its user factor is 1. F7: with user factor
+    /// 0.2.
     #[test]
     fn the_weighted_sum_equals_the_example_of_the_specification() {
         let mut fixture = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
@@ -221,13 +223,13 @@ mod tests {
 
     /// F2.
     #[test]
-    fn a_wait_counts_up_to_the_maximum() {
+    fn the_waiting_time_counts_up_to_the_maximum() {
         assert_eq!((part(200.0, 168.0), part(84.0, 168.0)), (1.0, 0.5));
     }
 
     /// F4.
     #[test]
-    fn a_job_without_a_quality_of_service_has_the_normal_one() {
+    fn a_job_without_qos_has_the_factor_of_the_qos_normal() {
         let rule = Precedence::default();
         assert_eq!(
             [Some("expedite"), None, Some("normal"), Some("standby")].map(|name| qos(&rule, name)),
@@ -237,7 +239,7 @@ mod tests {
 
     /// F6.
     #[test]
-    fn large_or_small_jobs_are_favoured() {
+    fn the_size_factor_favors_large_or_small_jobs() {
         assert_eq!(
             (
                 size(4, 16, Favor::Large),
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slowdown_counts_up_to_the_cap() {
+    fn the_slowdown_counts_up_to_the_cap() {
         let hours = |hours: i64| Span::seconds(hours * HOUR);
         assert_eq!(
             (

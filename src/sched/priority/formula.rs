@@ -1,5 +1,5 @@
-//! The names that a formula can use (I15): the names of PBS, and each resource with the total
-//! request.
+//! The names that a priority formula can use (I15): the names of PBS, and the name of each
+//! consumable resource, whose value is the total request.
 
 use super::inputs::PriorityInputs;
 use crate::model::expression::{EvaluationFault, Expression, ExpressionValue, NameScope};
@@ -9,24 +9,24 @@ use crate::sched::share_tree::linear::MAX_FAIRSHARE;
 use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 
-/// A job as the scope of a formula.
+/// A job, from which a formula takes its values.
 pub struct FormulaJob<'a> {
     /// The inputs of the priority.
     pub inputs: &'a PriorityInputs<'a>,
-    /// The request and the owner.
+    /// The request and the owner of the job.
     pub class: &'a ClassKey,
-    /// The job's wait.
+    /// The waiting time of the job.
     pub wait: &'a Wait,
 }
 
 impl FormulaJob<'_> {
-    /// The value of a formula, or 0 if it is undefined. The error is the first one of the
-    /// evaluation.
+    /// The value of a formula, or 0 if a name in the formula has no value. The error is the first
+    /// error of the evaluation.
     pub fn value(&self, formula: &Expression) -> Result<f64, EvaluationFault> {
         formula.number(self).map(Option::unwrap_or_default)
     }
 
-    /// The names in the formula, each with its value.
+    /// The names in the formula that have a value, each with its value.
     pub fn parts(&self, formula: &Expression) -> Vec<ScorePart> {
         let names = formula.names().into_iter().chain(formula.words());
         names
@@ -51,7 +51,7 @@ impl FormulaJob<'_> {
             "queue_priority" => inputs.queue_priority(class) as f64,
             "walltime" => inputs.walltime(class).as_seconds() as f64,
             "nodect" => class.shape.instances as f64,
-            // I3, with the same scale for every other method.
+            // The scale of I3, which is used with every method.
             "fairshare" => MAX_FAIRSHARE * self.entry()?.factor,
             // I16: with `classic`, the factor is 2 to the power of -(usage / percentage).
             "fairshare_factor" => self.entry()?.factor,

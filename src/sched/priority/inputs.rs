@@ -19,7 +19,7 @@ pub struct PriorityInputs<'s> {
 }
 
 impl PriorityInputs<'_> {
-    /// The walltime of a job of the class, or the default.
+    /// The walltime of a job of the class, or the default walltime.
     pub(super) fn walltime(&self, class: &ClassKey) -> Span {
         class.walltime.unwrap_or(self.policy.default_walltime)
     }
@@ -32,13 +32,13 @@ impl PriorityInputs<'_> {
             .map_or(0, |queue| i64::from(queue.priority))
     }
 
-    /// The waiting time that counts: the eligible time until now.
+    /// The waiting time that counts for the priority: the eligible time.
     pub(super) fn waited(&self, wait: &Wait) -> Span {
         wait.eligibility.at(self.now).max(Span(0))
     }
 
-    /// The total request of a class for a resource in bytes, seconds or as a plain number; None if
-    /// the resource is not consumable.
+    /// The total amount of a resource that a job of a class requests, in bytes, in seconds or as a
+    /// plain number. None if the resource is not consumable.
     pub(super) fn amount(&self, class: &ClassKey, resource: &str) -> Option<f64> {
         let catalog = &self.state.cluster.catalog;
         let index = catalog.index(resource)?;

@@ -1,5 +1,5 @@
-//! The satisfaction of pools (YTsaurus): the usage of a pool's jobs over its fair share, and
-//! likewise for each operation within a pool (Y22).
+//! The satisfaction of pools (accounts, in the sense of YTsaurus) and of operations (jobs, or
+//! arrays with all their subjobs): the usage divided by the fair share (Y22).
 
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -12,19 +12,19 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 
-/// The maximum satisfaction, and the satisfaction of a pool with a fair share of 0.
+/// The maximum satisfaction. A pool with a fair share of 0 also has this satisfaction.
 const MOST: f64 = 1e9;
 
-/// The pools while turns are assigned.
+/// The pools while turns are assigned to waiting jobs, one job after another.
 pub struct PoolTurns {
     tree: Tree,
-    /// By pool: its usage, plus the requests of the jobs that had their turn.
+    /// For each pool, its usage plus the requests of its jobs that have had their turn.
     served: BTreeMap<String, Amounts>,
     shares: FairShares,
 }
 
 impl PoolTurns {
-    /// The current state of the pools, with running and waiting jobs.
+    /// The pools with their current usage, before the first turn.
     pub fn new<'c>(
         state: &'c ClusterState,
         policy: &'c Policy,
@@ -46,13 +46,13 @@ impl PoolTurns {
             shares,
         };
         let nothing = || state.cluster.catalog.nothing();
-        for line in &pools.shares.lines {
+        for share in &pools.shares.lines {
             add(
                 pools
                     .served
-                    .entry(line.pool().to_string())
+                    .entry(share.pool().to_string())
                     .or_insert_with(nothing),
-                &line.has,
+                &share.has,
             );
         }
         for class in classes {
@@ -64,30 +64,30 @@ impl PoolTurns {
         pools
     }
 
-    /// The sort key of a waiting job's operation within its pool, lowest first: its satisfaction
-    /// (Y22), or its place in line (Y23).
+    /// The sort key of the operation of a waiting job within its pool, lowest first: the
+    /// satisfaction of the operation (Y22), or its position in a FIFO pool (Y23).
     pub fn key_in_pool(&self, job: JobId, class: &ClassKey) -> f64 {
         self.shares
             .party(job, Some(class.id))
             .map_or(MOST, |party| self.shares.turn(party))
     }
 
-    /// The pool of a class's jobs.
+    /// The pool of the jobs of a class (a set of interchangeable jobs).
     pub fn pool_of(&self, class: &ClassKey) -> String {
         self.tree
             .member(&class.who.user, class.who.account.as_deref())
             .account
     }
 
-    /// Returns the satisfaction of a pool before the turn of a job, and counts the job as served.
-    /// An array takes one turn with all its subjobs.
+    /// Returns the satisfaction of a pool before the turn of a job, then adds the request of the
+    /// job to the usage of the pool. An array has one turn for all its subjobs.
     pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &WaitingJob) -> f64 {
         let Some(served) = self.served.get(pool) else {
             return MOST;
         };
         let satisfaction = match self.shares.fair(pool) {
             Some(fair) if fair > 0.0 => (self.shares.whole.part(served) / fair).min(MOST),
-            // A pool without a share is satisfied (F10).
+            // A pool without a fair share comes last (F10).
             _ => MOST,
         };
         let taken = multiple(&class.shape.total, job.count());

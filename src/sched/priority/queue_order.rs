@@ -1,4 +1,5 @@
-//! The queue in the order of a cycle: every waiting job with its place and its priority (I12).
+//! The waiting jobs in the order in which a cycle considers them, each with its position and its
+//! priority (I12).
 
 use super::calculator::PriorityCalculator;
 use super::tiers;
@@ -15,7 +16,8 @@ use std::collections::BTreeMap;
 pub struct QueueOrder<'s> {
     state: Cow<'s, ClusterState>,
     policy: &'s Policy,
-    /// Jobs for a reservation first (M1), then by priority, then by place.
+    /// The jobs, sorted: first jobs that request a reservation (M1), then by priority, then by
+    /// place in the queue.
     entries: Vec<OrderEntry>,
 }
 
@@ -28,8 +30,8 @@ struct OrderEntry {
 }
 
 impl<'s> QueueOrder<'s> {
-    /// The order of a cycle at this time, by the last computed priorities if they are still valid
-    /// (F9).
+    /// The order of a cycle at this time. Uses the priorities as last computed if they are still
+    /// valid (F9).
     pub fn of(state: &'s ClusterState, policy: &'s Policy, now: Time) -> QueueOrder<'s> {
         let state = state.prioritised(policy, now);
         let entries = state.classes.values().flat_map(|class| {
@@ -50,7 +52,7 @@ impl<'s> QueueOrder<'s> {
         }
     }
 
-    /// The number of places.
+    /// The number of waiting jobs; an array counts as one job.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -60,14 +62,14 @@ impl<'s> QueueOrder<'s> {
         self.entries.is_empty()
     }
 
-    /// The turns of all waiting jobs, first to last.
+    /// All waiting jobs in order, each with its position and its priority.
     pub fn turns(&self) -> impl Iterator<Item = QueueTurn> {
         let calculator = self.calculator();
         (0..self.len()).filter_map(move |at| self.turn(at, &calculator))
     }
 
-    /// The places of these jobs, each with its neighbors, in the order of the queue. A subjob has
-    /// the place of its array. Jobs that do not wait are left out.
+    /// The positions of these jobs, each with the jobs before and after it, in order. A subjob has
+    /// the position of its array. Jobs that do not wait are omitted.
     pub fn places_of(&self, jobs: &[JobId]) -> Vec<Neighbours> {
         let mut wanted: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for &job in jobs
@@ -138,8 +140,8 @@ impl<'s> QueueOrder<'s> {
 }
 
 impl ClusterState {
-    /// The last computed priority of a candidate, which the job keeps when it starts (F9). A subjob
-    /// has the priority of its array.
+    /// The score of a waiting job as last computed; None if the job does not wait. The job keeps
+    /// this score when it starts (F9). A subjob has the score of its array.
     pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
         match policy.precedence.order {
             PriorityOrder::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
@@ -149,8 +151,8 @@ impl ClusterState {
         }
     }
 
-    /// The scores of these candidates at this time, or of all if none are named; empty under
-    /// [`PriorityOrder::Fcfs`], which computes none.
+    /// The scores of these waiting jobs at this time; if `jobs` is empty, of all waiting jobs. The
+    /// result is empty with [`PriorityOrder::Fcfs`], where scores only repeat the rank.
     pub fn scores(&self, policy: &Policy, now: Time, jobs: &[JobId]) -> Vec<(JobId, f64)> {
         if policy.precedence.order == PriorityOrder::Fcfs {
             return Vec::new();
@@ -164,8 +166,8 @@ impl ClusterState {
         waiting.filter_map(|((_, job), _)| score(job)).collect()
     }
 
-    /// The candidate with the higher priority, regardless of places; None if places or turns
-    /// decide.
+    /// Which of two waiting jobs has the higher priority; None if their priorities are equal, or if
+    /// queues or pools take turns.
     pub fn higher_priority(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
         let (own, theirs) = (self.waiting(one)?.sort_key, self.waiting(other)?.sort_key);
         let decides = own != theirs && !policy.precedence.takes_turns();
@@ -182,7 +184,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, assert_score_is_sum, cluster};
     use std::sync::Arc;
 
-    /// Jobs that differ in everything that may count.
+    /// Jobs that differ in everything that may affect the order.
     fn fixture(order: PriorityOrder) -> TestCluster {
         let mut fixture = cluster("99 x ncpus=4").queued(1, "select=2:ncpus=1 walltime=60");
         fixture = fixture
@@ -209,7 +211,7 @@ mod tests {
 
     /// I12.
     #[test]
-    fn the_queue_is_reported_in_the_order_in_which_a_cycle_starts_jobs() {
+    fn waiting_jobs_are_reported_in_the_order_in_which_a_cycle_starts_them() {
         for by in [
             PriorityOrder::Fcfs,
             PriorityOrder::Cluster,
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_have_the_ranks_and_priorities_of_the_jobs() {
+    fn each_job_is_reported_with_its_position_and_its_priority() {
         let fixture = fixture(PriorityOrder::Multifactor);
         for (at, turn) in QueueOrder::of(&fixture.state, &fixture.policy, fixture.now)
             .turns()
@@ -305,7 +307,7 @@ mod tests {
 
     /// X18.
     #[test]
-    fn queue_places_decide_between_equal_priorities() {
+    fn no_job_has_the_higher_priority_if_priorities_are_equal_or_pools_take_turns() {
         let more = |by: PriorityOrder, one: u64, other: u64| {
             let mut fixture = fixture(by);
             fixture.state.prioritise(&fixture.policy, fixture.now);
@@ -333,9 +335,9 @@ mod tests {
         assert_eq!(more(PriorityOrder::Formula, 1, 77), None);
     }
 
-    /// F14, M11: the first job has the highest score, except for jobs with a system priority.
+    /// F14, M11.
     #[test]
-    fn fcfs_scores_follow_the_rank_below_any_system_priority() {
+    fn fcfs_scores_fall_with_the_rank_and_are_below_any_system_priority() {
         let mut fixture = fixture(PriorityOrder::Fcfs);
         let mut job = fixture.job(9, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).system_priority = Some(5);
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_are_those_of_the_order() {
+    fn the_parts_of_a_score_depend_on_the_configured_order() {
         let parts = |order| {
             let fixture = fixture(order);
             let priority = fixture
@@ -393,7 +395,7 @@ mod tests {
 
     /// I22.
     #[test]
-    fn a_later_job_reports_how_many_precede_it() {
+    fn a_later_job_is_reported_with_the_number_of_turns_before_it() {
         let mut fixture = cluster("1 x ncpus=1")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1");
@@ -401,12 +403,12 @@ mod tests {
         let fixture = fixture.queued(3, "select=1:ncpus=1 queue=night");
         let queue = QueueOrder::of(&fixture.state, &fixture.policy, fixture.now);
         let reported: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
-        assert_eq!(reported, ["", "", "2 turns ahead of it"]);
+        assert_eq!(reported, ["", "", "turns that come first: 2"]);
     }
 
     /// M1.
     #[test]
-    fn jobs_for_a_reservation_come_first() {
+    fn jobs_that_request_a_reservation_come_first() {
         let mut fixture = fixture(PriorityOrder::Fcfs);
         let mut job = fixture.job(9, "select=1:ncpus=1");
         Arc::make_mut(&mut job.spec).reservation = Some("R1".to_string());
@@ -428,9 +430,9 @@ mod tests {
         assert!(QueueOrder::of(&empty.state, &empty.policy, empty.now).is_empty());
     }
 
-    /// F9: the report shows the priorities of the last cycle.
+    /// F9.
     #[test]
-    fn kept_priorities_are_reported_as_kept() {
+    fn within_the_update_period_the_last_computed_priorities_are_reported() {
         let mut fixture = fixture(PriorityOrder::Multifactor);
         fixture.policy.precedence.update_period = crate::model::time::Span::seconds(3600);
         fixture.state.prioritise(&fixture.policy, fixture.now);

@@ -1,6 +1,7 @@
-//! Walks the waiting jobs in order without sorting them: a heap holds the first job of each shape,
-//! then of its classes as needed, then their jobs one after another. Jobs of one class differ only
-//! in their place in the queue, and classes of one shape share refusals for lack of resources.
+//! Iterates over the waiting jobs in order of priority without sorting all of them. Waiting jobs
+//! are grouped: interchangeable jobs form a *class*, and classes with the same request form a
+//! *request group*. A heap contains the first job of each group. Classes of a group, and jobs of a
+//! class, are visited only when needed, because a refusal often holds for a whole class or group.
 
 use crate::model::job_id::JobId;
 use crate::sched::placement::resolution::Resolved;
@@ -12,84 +13,91 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, btree_set};
 use std::iter::Peekable;
 
-/// A job that is considered.
+/// A waiting job that the cycle tries to start.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'s> {
-    /// Its id.
+    /// The id of the job.
     pub job: JobId,
-    /// Its class, as the policy resolves it.
+    /// The class of the job, with the defaults of the policy.
     pub class: &'s ClassKey,
-    /// The number of started, unfinished subjobs, if the class is an array with a limit of its own.
+    /// The number of subjobs that have started and not finished, if the class is an array with a
+    /// limit on its running subjobs; otherwise 0.
     pub begun: u32,
-    line: usize,
+    /// The index of the class in [`Ranking::opened`].
+    class_index: usize,
 }
 
-/// The waiting jobs, best first.
+/// The waiting jobs, highest priority first.
 pub struct Ranking<'s> {
     state: &'s ClusterState,
     resolved: &'s Resolved,
-    lines: Vec<ClassJobs<'s>>,
-    rows: Vec<ShapeClasses<'s>>,
-    /// The best job of each row that is still considered.
+    /// The classes that have been opened, that is, whose jobs are visited one by one.
+    opened: Vec<ClassJobs<'s>>,
+    /// The request groups.
+    groups: Vec<GroupClasses<'s>>,
+    /// The first job of each group that is still considered, with the index of the group.
     heads: BinaryHeap<Reverse<(SortPlace, usize)>>,
 }
 
-/// A job's position: the negated key that precedes its priority, then its position in the queue.
+/// The position of a job: the negated preference, which precedes the priority, then the position in
+/// the queue.
 type SortPlace = (i64, QueuePosition);
 
-/// The classes of a shape.
-struct ShapeClasses<'s> {
+/// The classes of a request group.
+struct GroupClasses<'s> {
     members: &'s Members,
-    /// The classes of which no job has been drawn, by their best jobs.
-    fresh: Peekable<btree_set::Iter<'s, (QueuePosition, ClassId)>>,
-    /// The key that precedes their priorities.
-    ahead: i64,
-    /// The next jobs of the other classes, with their lines.
-    begun: BinaryHeap<Reverse<(SortPlace, usize)>>,
+    /// The classes that have not been opened, sorted by their first jobs.
+    unopened: Peekable<btree_set::Iter<'s, (QueuePosition, ClassId)>>,
+    /// The preference of the unopened classes.
+    preference: i64,
+    /// The next job of each opened class, with the index of the class in [`Ranking::opened`].
+    opened: BinaryHeap<Reverse<(SortPlace, usize)>>,
 }
 
-/// Starts a walk through the queue in its order.
+/// Starts an iteration over the waiting jobs in order of priority.
 pub fn rank<'s>(state: &'s ClusterState, resolved: &'s Resolved) -> Ranking<'s> {
-    let rows = state
+    let groups = state
         .alike
         .groups()
-        .map(|(group, members)| ShapeClasses::new(group, members))
+        .map(|(group, members)| GroupClasses::new(group, members))
         .collect();
     let mut ranking = Ranking {
         state,
         resolved,
-        lines: Vec::new(),
-        rows,
+        opened: Vec::new(),
+        groups,
         heads: BinaryHeap::new(),
     };
-    ranking.heads = (0..ranking.rows.len())
-        .filter_map(|row| ranking.head(row))
+    ranking.heads = (0..ranking.groups.len())
+        .filter_map(|group| ranking.head(group))
         .collect::<Vec<_>>()
         .into();
     ranking
 }
 
-/// Jobs for a reservation come before all others (M1): they use no resources of the others.
-fn ahead_of(requests_reservation: bool, ahead: i64) -> i64 {
+/// The preference of a class. Jobs that request a reservation come before all other jobs (M1),
+/// because they use only the resources of their reservation.
+fn preference_of(requests_reservation: bool, preference: i64) -> i64 {
     if requests_reservation {
         i64::MAX
     } else {
-        ahead
+        preference
     }
 }
 
 impl<'s> Candidate<'s> {
-    /// A job considered by itself, outside of any order.
+    /// A job that does not come from a [`Ranking`].
     pub fn alone(job: JobId, class: &'s ClassKey) -> Candidate<'s> {
         Candidate {
             job,
             class,
             begun: 0,
-            line: usize::MAX,
+            class_index: usize::MAX,
         }
     }
 
-    /// A subjob of an array with a limit of its own and `begun` started, unfinished subjobs.
+    /// A job that does not come from a [`Ranking`]. If it is a subjob of an array with a limit on
+    /// its running subjobs, `begun` subjobs of the array have started and not finished.
     pub fn element(job: JobId, class: &'s ClassKey, begun: u32) -> Candidate<'s> {
         Candidate {
             begun,
@@ -97,212 +105,227 @@ impl<'s> Candidate<'s> {
         }
     }
 
-    /// This job with another class.
+    /// This job with the request of another class.
     pub fn asking(self, class: &'s ClassKey) -> Candidate<'s> {
         Candidate { class, ..self }
     }
 }
 
 impl<'s> Ranking<'s> {
-    /// The best remaining job. Other jobs of its shape come only after [`Ranking::follow`] or
-    /// [`Ranking::pass`].
+    /// Returns the first remaining job. The other jobs of its request group follow only after a
+    /// call of [`Ranking::follow`] or [`Ranking::pass`] for this job.
     pub fn next(&mut self) -> Option<Candidate<'s>> {
-        let (place, line) = loop {
-            let Reverse((_, row)) = self.heads.pop()?;
-            if let Some(drawn) = self.draw(row) {
+        let (place, index) = loop {
+            let Reverse((_, group)) = self.heads.pop()?;
+            if let Some(drawn) = self.draw(group) {
                 break drawn;
             }
         };
-        let ClassJobs { class, key, .. } = self.lines[line];
+        let ClassJobs { class, key, .. } = self.opened[index];
         Some(Candidate {
             job: place.1,
             class: key,
             begun: class.begun(),
-            line,
+            class_index: index,
         })
     }
 
-    /// Continues with the next job of the class, and with all classes of the same request.
+    /// Continues with the other jobs of the class, and with the other classes of the request group.
     pub fn follow(&mut self, candidate: Candidate) {
-        self.advance(candidate.line);
+        self.advance(candidate.class_index);
         self.pass(candidate);
     }
 
-    /// Continues with the other classes of the same request: this class was refused for a reason of
-    /// its own.
+    /// Continues with the other classes of the request group, without the other jobs of the class.
     pub fn pass(&mut self, candidate: Candidate) {
-        let head = self.head(self.lines[candidate.line].row);
+        let head = self.head(self.opened[candidate.class_index].group);
         self.heads.extend(head);
     }
 
-    /// Drops the request groups for which `is_done` is true. Calls it in the order of the groups.
+    /// Removes the request groups for which `is_done` is true. Calls `is_done` in the order of the
+    /// groups.
     pub fn dismiss(&mut self, mut is_done: impl FnMut(&'s Members) -> bool) {
-        let mut stays = vec![false; self.rows.len()];
-        for &Reverse((_, row)) in &self.heads {
-            stays[row] = true;
+        let mut stays = vec![false; self.groups.len()];
+        for &Reverse((_, group)) in &self.heads {
+            stays[group] = true;
         }
-        for (row, stays) in stays.iter_mut().enumerate().filter(|(_, stays)| **stays) {
-            *stays = !is_done(self.rows[row].members);
+        for (group, stays) in stays.iter_mut().enumerate().filter(|(_, stays)| **stays) {
+            *stays = !is_done(self.groups[group].members);
         }
-        self.heads.retain(|&Reverse((_, row))| stays[row]);
+        self.heads.retain(|&Reverse((_, group))| stays[group]);
     }
 
-    /// From here on, jobs of the classes with the highest priority come first; equals keep their
-    /// order.
+    /// Reorders the remaining jobs: jobs of the classes for which `priority` is highest come first.
+    /// Among classes with equal values, the order does not change.
     pub fn prefer(&mut self, priority: impl Fn(&ClassKey) -> i64) {
-        self.reorder(|line| {
-            let key = &line.class.key;
-            line.ahead = ahead_of(key.reservation.is_some(), priority(key));
+        self.reorder(|jobs| {
+            let key = &jobs.class.key;
+            jobs.preference = preference_of(key.reservation.is_some(), priority(key));
         });
     }
 
-    /// From here on, these numbers of jobs of the classes come first, and all others after them.
+    /// Reorders the remaining jobs: of each class in `counts`, this number of jobs comes before all
+    /// other jobs.
     pub fn choose(&mut self, counts: &BTreeMap<ClassId, usize>) {
-        self.reorder(|line| line.chosen = counts.get(&line.class.key.id).copied().unwrap_or(0));
+        self.reorder(|jobs| jobs.chosen = counts.get(&jobs.class.key.id).copied().unwrap_or(0));
     }
 
     /// The remaining classes in the order of their next jobs, each with at most `most` jobs.
     pub fn rest(&mut self, most: usize) -> Vec<(&'s ClassKey, Vec<JobId>)> {
-        let rows: Vec<usize> = self.heads.iter().map(|Reverse((_, row))| *row).collect();
-        for &row in &rows {
-            self.open_all(row);
+        let groups: Vec<usize> = self
+            .heads
+            .iter()
+            .map(|Reverse((_, group))| *group)
+            .collect();
+        for &group in &groups {
+            self.open_all(group);
         }
-        let begun = rows.iter().flat_map(|&row| &self.rows[row].begun);
-        let mut heads: Vec<_> = begun
-            .map(|&Reverse(((_, head), line))| (head, line))
+        let opened = groups.iter().flat_map(|&group| &self.groups[group].opened);
+        let mut heads: Vec<_> = opened
+            .map(|&Reverse(((_, head), index))| (head, index))
             .collect();
         heads.sort_unstable();
         heads
             .into_iter()
-            .map(|((_, (_, first)), line)| {
-                let line = &self.lines[line];
-                let later = line.clone().map(|(_, (_, job))| job);
+            .map(|((_, (_, first)), index)| {
+                let class_jobs = &self.opened[index];
+                let later = class_jobs.clone().map(|(_, (_, job))| job);
                 let jobs = std::iter::once(first).chain(later).take(most).collect();
-                (line.key, jobs)
+                (class_jobs.key, jobs)
             })
             .collect()
     }
 
-    /// Reorders the remaining jobs after a change to each line.
+    /// Changes all remaining classes, and reorders the remaining jobs accordingly.
     fn reorder(&mut self, change: impl Fn(&mut ClassJobs)) {
-        for Reverse((_, row)) in std::mem::take(&mut self.heads).into_vec() {
-            self.open_all(row);
-            for Reverse(((_, head), line)) in std::mem::take(&mut self.rows[row].begun).into_vec() {
-                change(&mut self.lines[line]);
-                let turn = (self.lines[line].take_key(), head);
-                self.rows[row].begun.push(Reverse((turn, line)));
+        for Reverse((_, group)) in std::mem::take(&mut self.heads).into_vec() {
+            self.open_all(group);
+            let opened = std::mem::take(&mut self.groups[group].opened).into_vec();
+            for Reverse(((_, head), index)) in opened {
+                change(&mut self.opened[index]);
+                let place = (self.opened[index].take_key(), head);
+                self.groups[group].opened.push(Reverse((place, index)));
             }
-            let head = self.head(row);
+            let head = self.head(group);
             self.heads.extend(head);
         }
     }
 
-    /// Takes the best job of a row, with its line.
-    fn draw(&mut self, row: usize) -> Option<(QueuePlace, usize)> {
-        let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
-        if self.rows[row]
-            .first_fresh()
-            .is_some_and(|fresh| begun.is_none_or(|begun| fresh < begun))
+    /// Removes the first job of a group, and returns it with the index of its class.
+    fn draw(&mut self, group: usize) -> Option<(QueuePlace, usize)> {
+        let opened = self.first_opened(group);
+        if self.groups[group]
+            .first_unopened()
+            .is_some_and(|unopened| opened.is_none_or(|opened| unopened < opened))
         {
-            self.open(row);
+            self.open(group);
         }
-        let Reverse(((_, (_, place)), line)) = self.rows[row].begun.pop()?;
-        Some((place, line))
+        let Reverse(((_, (_, place)), index)) = self.groups[group].opened.pop()?;
+        Some((place, index))
     }
 
-    /// Opens the first class of a row without a drawn job.
-    fn open(&mut self, row: usize) {
-        let class = self.rows[row]
-            .fresh
+    /// Opens the first unopened class of a group.
+    fn open(&mut self, group: usize) {
+        let class = self.groups[group]
+            .unopened
             .next()
             .and_then(|(_, class)| self.state.classes.get(class));
         let Some(class) = class else { return };
-        let ahead = self.rows[row].ahead;
+        let preference = self.groups[group].preference;
         let key = self.resolved.of(&class.key);
-        self.lines.push(ClassJobs {
-            row,
+        self.opened.push(ClassJobs {
+            group,
             class,
             key,
             jobs: class.in_order(),
             array: None,
-            ahead,
+            preference,
             chosen: 0,
         });
-        self.advance(self.lines.len() - 1);
+        self.advance(self.opened.len() - 1);
     }
 
-    fn open_all(&mut self, row: usize) {
-        while self.rows[row].fresh.peek().is_some() {
-            self.open(row);
+    fn open_all(&mut self, group: usize) {
+        while self.groups[group].unopened.peek().is_some() {
+            self.open(group);
         }
     }
 
-    fn advance(&mut self, line: usize) {
-        if let Some(head) = self.lines[line].next() {
-            let turn = (self.lines[line].take_key(), head);
-            self.rows[self.lines[line].row]
-                .begun
-                .push(Reverse((turn, line)));
+    /// Adds the next job of an opened class to its group.
+    fn advance(&mut self, index: usize) {
+        if let Some(head) = self.opened[index].next() {
+            let place = (self.opened[index].take_key(), head);
+            self.groups[self.opened[index].group]
+                .opened
+                .push(Reverse((place, index)));
         }
     }
 
-    /// The heap entry of a row: its best job. None if it has none left.
-    fn head(&mut self, row: usize) -> Option<Reverse<(SortPlace, usize)>> {
-        let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
-        let best = self.rows[row]
-            .first_fresh()
+    /// The position of the first job of the opened classes of a group.
+    fn first_opened(&self, group: usize) -> Option<SortPlace> {
+        let first = self.groups[group].opened.peek();
+        first.map(|&Reverse((place, _))| place)
+    }
+
+    /// The heap entry of a group, with the position of its first job. None if the group has no more
+    /// jobs.
+    fn head(&mut self, group: usize) -> Option<Reverse<(SortPlace, usize)>> {
+        let opened = self.first_opened(group);
+        let first = self.groups[group]
+            .first_unopened()
             .into_iter()
-            .chain(begun)
+            .chain(opened)
             .min()?;
-        Some(Reverse((best, row)))
+        Some(Reverse((first, group)))
     }
 }
 
-impl<'s> ShapeClasses<'s> {
-    fn new(group: &RequestGroup, members: &'s Members) -> ShapeClasses<'s> {
-        let ahead = ahead_of(group.requests_reservation, 0);
-        ShapeClasses {
+impl<'s> GroupClasses<'s> {
+    fn new(group: &RequestGroup, members: &'s Members) -> GroupClasses<'s> {
+        let preference = preference_of(group.requests_reservation, 0);
+        GroupClasses {
             members,
-            fresh: members.classes.iter().peekable(),
-            ahead,
-            begun: BinaryHeap::new(),
+            unopened: members.classes.iter().peekable(),
+            preference,
+            opened: BinaryHeap::new(),
         }
     }
 
-    /// The position of the best job of the classes that are not opened yet.
-    fn first_fresh(&mut self) -> Option<SortPlace> {
-        self.fresh
+    /// The position of the first job of the unopened classes.
+    fn first_unopened(&mut self) -> Option<SortPlace> {
+        self.unopened
             .peek()
-            .map(|&&(head, _)| (self.ahead.saturating_neg(), head))
+            .map(|&&(head, _)| (self.preference.saturating_neg(), head))
     }
 }
 
-/// The jobs of a class, one after another; of an array, its waiting subjobs.
+/// An iterator over the jobs of a class; over the waiting subjobs of an array.
 #[derive(Clone)]
 struct ClassJobs<'s> {
-    row: usize,
+    /// The index of the request group.
+    group: usize,
     class: &'s Class,
-    /// The class as the policy resolves it.
+    /// The key of the class, with the defaults of the policy.
     key: &'s ClassKey,
     jobs: InOrder<'s>,
-    /// The array of the next subjobs, with its position in the queue and the position to continue
-    /// from.
+    /// The array whose subjobs come next: its position in the queue, the array, and the position
+    /// of the subjob from which to continue.
     array: Option<(QueuePosition, &'s Array, u32)>,
-    /// The key that precedes the priority.
-    ahead: i64,
-    /// How many more of its jobs come before all others.
+    /// The preference of the class, which precedes the priority; higher values come first.
+    preference: i64,
+    /// The number of next jobs of the class that come before the jobs of all other classes.
     chosen: usize,
 }
 
 impl ClassJobs<'_> {
-    /// Takes the key that precedes the priority of the next job, lowest first.
+    /// The negated preference of the next job, lowest first. Counts the job if it is chosen.
     fn take_key(&mut self) -> i64 {
         let is_chosen = self.chosen > 0;
         self.chosen -= usize::from(is_chosen);
         if is_chosen {
             i64::MIN
         } else {
-            self.ahead.saturating_neg()
+            self.preference.saturating_neg()
         }
     }
 }
@@ -350,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn subjobs_come_at_the_place_of_their_array_by_index() {
+    fn subjobs_start_at_the_place_of_their_array_in_order_of_their_indices() {
         let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1")
             .queued(2, "select=1:ncpus=1 array=1-5:2")
@@ -362,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_without_waiting_subjobs_hides_no_job() {
+    fn an_array_without_waiting_subjobs_does_not_delay_other_jobs() {
         let fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=1 array=1-2")
             .queued(2, "select=1:ncpus=3");
@@ -381,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_precedes_the_job_number() {
+    fn jobs_start_by_rank_then_by_job_number() {
         let fixture = |rank: &str| {
             cluster("1 x ncpus=1")
                 .queued(1, "select=1:ncpus=1")
@@ -400,12 +423,12 @@ mod tests {
         assert_eq!(
             fixture.starts(),
             "1 on n1",
-            "a job with a rank of its own is withdrawn like any other"
+            "a job with a changed rank can be withdrawn like any other job"
         );
     }
 
     #[test]
-    fn a_class_shares_its_refusal() {
+    fn jobs_of_a_class_share_a_refusal() {
         let mut fixture = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
         for job in 1..=100 {
             fixture = fixture.queued(
@@ -431,13 +454,13 @@ mod tests {
         assert_eq!(
             (plan.considered, plan.verdicts.len()),
             (1, 1),
-            "the verdict of the job with a planned start holds for all"
+            "the verdict of the job with a planned start holds for all jobs"
         );
         assert_eq!(fixture.reason(100).unwrap().code(), "amount.ncpus");
     }
 
     #[test]
-    fn a_class_gets_a_reason_behind_planned_starts_of_the_same_request() {
+    fn a_job_after_jobs_with_planned_starts_and_the_same_request_gets_a_reason() {
         let mut fixture = cluster("1 x ncpus=1")
             .running(9000, "select=1:ncpus=1", "n1", 60)
             .queued(1, "select=1:ncpus=1 walltime=60")

@@ -1,4 +1,4 @@
-//! The sort keys of waiting and suspended jobs, from the priority calculator.
+//! Sets the sort keys of waiting and suspended jobs with the priority calculator.
 
 use super::calculator::PriorityCalculator;
 use crate::sched::view::class::{Class, QueuePlace, WaitingJob};
@@ -6,8 +6,8 @@ use crate::sched::view::sort_key::SortKey;
 use crate::sched::view::suspended::Suspended;
 
 impl Class {
-    /// Sets the sort key of one job.
-    pub fn rate_one(&mut self, place: QueuePlace, calculator: &PriorityCalculator) {
+    /// Computes the sort key of one job of the class.
+    pub fn compute_sort_key(&mut self, place: QueuePlace, calculator: &PriorityCalculator) {
         let Some(waiting) = self.remove(place) else {
             return;
         };
@@ -21,19 +21,20 @@ impl Class {
         );
     }
 
-    /// Sets the sort keys of all jobs.
+    /// Computes the sort keys of all jobs of the class.
     pub fn rate(&mut self, calculator: &PriorityCalculator) {
         let rating = calculator.rate(&self.key);
         for waiting in self.jobs.values_mut() {
             waiting.sort_key = rating.sort_key(&waiting.wait);
         }
-        self.put_in_turn();
+        self.update_sequence();
     }
 }
 
 impl Suspended {
-    /// The sort key of the job: its priority at its start, in its current tier, or its current
-    /// priority if that is higher. A later job therefore cannot overtake it by waiting.
+    /// The sort key of the suspended job. The score is the higher of the score when the job started
+    /// and its current score; the tier is the current tier. Jobs that were submitted later can
+    /// therefore not overtake the suspended job by waiting.
     pub(in crate::sched) fn sort_key(&self, calculator: &PriorityCalculator) -> SortKey {
         let now = calculator.rate(&self.key).sort_key(&self.wait);
         self.score

@@ -1,6 +1,8 @@
-//! Orders in which jobs take turns: queues one after the other (I22), and pools by satisfaction
-//! (X10). A job's turn depends on the jobs before it in its queue or pool, so turns are assigned
-//! after all priorities are computed. An array takes one turn with all its subjobs.
+//! Orders in which queues or pools (accounts) take turns: at each turn, one job of a queue or pool
+//! comes next. Queues take turns in round-robin order (I22). Of the pools, the pool with the lowest
+//! satisfaction (usage divided by fair share) has the next turn (X10). The turn of a job depends on
+//! the jobs before it in its queue or pool, so turns are assigned after all priorities are
+//! computed. An array has one turn for all its subjobs.
 
 use super::inputs::PriorityInputs;
 use super::pool_satisfaction::PoolTurns;
@@ -13,22 +15,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Precedence {
-    /// Whether a job's turn depends on the jobs before it.
+    /// Whether queues or pools take turns.
     pub fn takes_turns(&self) -> bool {
         self.order == PriorityOrder::Pool || self.tiers.turns == TurnPolicy::RoundRobin
     }
 }
 
-/// A job in the line of its queue or pool.
-struct InLine<'a> {
+/// A waiting job of a queue or pool.
+struct QueuedJob<'a> {
     sort_key: SortKey,
     place: QueuePlace,
     waiting: &'a WaitingJob,
     class: &'a ClassKey,
 }
 
-impl InLine<'_> {
-    /// The job's entry with this sort key. A job with a system priority keeps its own key (M11).
+impl QueuedJob<'_> {
+    /// The job with this sort key. A job with a system priority keeps its own sort key (M11).
     fn assigned(&self, sort_key: SortKey) -> ((ClassId, QueuePlace), SortKey) {
         let is_ordered = self.class.system_priority.is_some();
         (
@@ -38,14 +40,14 @@ impl InLine<'_> {
     }
 }
 
-/// Assigns the turns.
+/// Sets the sort keys of all waiting jobs according to their turns.
 pub fn assign_turns(classes: &mut BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) {
     let turns = match inputs.policy.precedence.order {
         PriorityOrder::Pool => by_pool(classes, inputs),
         _ => by_queue(classes, &inputs.state.served),
     };
     for (id, class) in classes.iter_mut() {
-        Arc::make_mut(class).rate_by(|place, waiting| {
+        Arc::make_mut(class).set_sort_keys(|place, waiting| {
             turns
                 .get(&(*id, place))
                 .copied()
@@ -54,38 +56,39 @@ pub fn assign_turns(classes: &mut BTreeMap<ClassId, Arc<Class>>, inputs: &Priori
     }
 }
 
+/// The sort key of each job, by class and place in the queue.
 type AssignedTurns = BTreeMap<(ClassId, QueuePlace), SortKey>;
 
-/// The lines by name, each in order.
-fn in_lines<'a>(
+/// The waiting jobs of each queue or pool (`name_of` a class), in order of priority.
+fn jobs_by_name<'a>(
     classes: &'a BTreeMap<ClassId, Arc<Class>>,
-    line: impl Fn(&ClassKey) -> String,
-) -> BTreeMap<String, Vec<InLine<'a>>> {
-    let mut lines: BTreeMap<String, Vec<InLine>> = BTreeMap::new();
+    name_of: impl Fn(&ClassKey) -> String,
+) -> BTreeMap<String, Vec<QueuedJob<'a>>> {
+    let mut by_name: BTreeMap<String, Vec<QueuedJob>> = BTreeMap::new();
     for class in classes.values() {
-        let jobs = class.jobs().map(|(place, waiting)| InLine {
+        let jobs = class.jobs().map(|(place, waiting)| QueuedJob {
             sort_key: waiting.sort_key,
             place,
             waiting,
             class: &class.key,
         });
-        lines.entry(line(&class.key)).or_default().extend(jobs);
+        by_name.entry(name_of(&class.key)).or_default().extend(jobs);
     }
-    for line in lines.values_mut() {
-        line.sort_unstable_by_key(|job| (job.sort_key, job.place));
+    for jobs in by_name.values_mut() {
+        jobs.sort_unstable_by_key(|job| (job.sort_key, job.place));
     }
-    lines
+    by_name
 }
 
-/// The first job of each queue, then the second of each; the queue that was served longest ago
-/// comes first.
+/// Assigns turns to queues: first the first job of each queue, then the second job of each queue,
+/// and so on. The queue whose last turn was longest ago comes first.
 fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> AssignedTurns {
-    let lines = in_lines(classes, |class| class.who.queue.clone());
+    let queues = jobs_by_name(classes, |class| class.who.queue.clone());
     let mut assigned = AssignedTurns::new();
-    for (queue, line) in &lines {
-        let before = served.before(queue, lines.keys().map(String::as_str));
-        for (turn, job) in line.iter().enumerate() {
-            let behind = (turn * lines.len()) as i64 + before;
+    for (queue, jobs) in &queues {
+        let before = served.before(queue, queues.keys().map(String::as_str));
+        for (turn, job) in jobs.iter().enumerate() {
+            let behind = (turn * queues.len()) as i64 + before;
             let key = SortKey::of(job.sort_key.tier() - behind, job.sort_key.score());
             assigned.extend([job.assigned(key)]);
         }
@@ -93,27 +96,28 @@ fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Ass
     assigned
 }
 
-/// The minimum difference between successive jobs of a pool.
+/// The minimum difference between the scores of successive jobs of a pool.
 const STEP: f64 = 1e-9;
 
-/// The pool with the lowest satisfaction first, counting the turns so far; within a pool by
-/// operation: satisfaction (Y22) or place in line (Y23).
+/// Assigns turns to pools: the next turn is that of the pool with the lowest satisfaction, where
+/// the requests of earlier turns count as usage. Within a pool, the next job is one of the
+/// operation (job or array) with the lowest satisfaction (Y22), or the first in a FIFO pool (Y23).
 fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> AssignedTurns {
     let all = classes.values().map(|class| &**class);
     let mut pools = PoolTurns::new(inputs.state, inputs.policy, all, inputs.now);
-    let lines = in_lines(classes, |class| pools.pool_of(class));
+    let jobs_by_pool = jobs_by_name(classes, |class| pools.pool_of(class));
     let mut assigned = AssignedTurns::new();
-    for (pool, line) in lines {
-        let mut line: Vec<(f64, InLine)> = line
+    for (pool, jobs) in jobs_by_pool {
+        let mut jobs: Vec<(f64, QueuedJob)> = jobs
             .into_iter()
             .map(|job| (pools.key_in_pool(job.place.1, job.class), job))
             .collect();
-        // A stable sort: equals keep their order.
-        line.sort_by(|(a, one), (b, other)| one.sort_key.cmp(&other.sort_key).then(a.total_cmp(b)));
-        // A job further back in line comes later, even if the satisfaction of its pool is not
-        // higher.
+        // The sort is stable: jobs with equal keys keep their order.
+        jobs.sort_by(|(a, one), (b, other)| one.sort_key.cmp(&other.sort_key).then(a.total_cmp(b)));
+        // The key of each job is greater than the key of the job before it in the pool, even if the
+        // satisfaction of the pool has not grown.
         let mut least = f64::NEG_INFINITY;
-        assigned.extend(line.iter().map(|(_, job)| {
+        assigned.extend(jobs.iter().map(|(_, job)| {
             let satisfaction = pools.serve(&pool, job.class, job.waiting);
             least = f64::max(least + STEP, satisfaction);
             job.assigned(SortKey::of(job.sort_key.tier(), -least))
@@ -140,18 +144,18 @@ mod tests {
         fixture
     }
 
-    /// A waiting job charged to an account, optionally put first by an operator.
+    /// Adds a waiting job of an account, optionally with a system priority.
     fn queued(
         fixture: TestCluster,
         id: u64,
         text: &str,
         account: &str,
-        first: Option<i32>,
+        system_priority: Option<i32>,
     ) -> TestCluster {
         let mut fixture = fixture;
         let mut job = fixture.job(id, text);
         let spec = Arc::make_mut(&mut job.spec);
-        (spec.account, spec.system_priority) = (Some(account.to_string()), first);
+        (spec.account, spec.system_priority) = (Some(account.to_string()), system_priority);
         fixture.state.enqueue(&job);
         fixture
     }
@@ -161,9 +165,9 @@ mod tests {
         order.turns().map(|turn| turn.priority.job.number).collect()
     }
 
-    /// X10: the turn of array 1 counts all its hundred subjobs, so that pool b comes before job 2.
+    /// X10: array 1 has 100 subjobs, so the jobs of pool b come before job 2 of pool a.
     #[test]
-    fn an_array_counts_with_all_its_subjobs() {
+    fn the_turn_of_an_array_counts_the_requests_of_all_its_subjobs() {
         let fixture = queued(
             by_pool(&["a", "b"]),
             1,
@@ -178,9 +182,9 @@ mod tests {
         assert_eq!(order(&fixture), [1, 3, 4, 5, 2]);
     }
 
-    /// X10: jobs without an account run last (F10).
+    /// X10, F10: account b is not configured and has no shares.
     #[test]
-    fn a_pool_without_share_is_served_last() {
+    fn jobs_of_a_pool_without_shares_come_last() {
         let fixture = queued(by_pool(&["a"]), 1, "select=1:ncpus=1", "b", None);
         let fixture = queued(fixture, 2, "select=1:ncpus=100", "a", None);
         let fixture = queued(fixture, 3, "select=1:ncpus=100", "a", None);
@@ -189,7 +193,7 @@ mod tests {
 
     /// M11.
     #[test]
-    fn a_job_put_first_by_an_operator_skips_the_round_robin() {
+    fn jobs_with_a_system_priority_come_before_all_turns() {
         let fixture = queued(by_pool(&["a", "b"]), 1, "select=1:ncpus=1", "a", None);
         let fixture = queued(fixture, 2, "select=1:ncpus=1", "b", None);
         let fixture = queued(fixture, 3, "select=1:ncpus=1", "b", Some(5));

@@ -1,4 +1,4 @@
-//! The tier of a job, which precedes its score (X18).
+//! The tier of a job. Jobs of a higher tier come first whatever their scores (X18).
 
 use super::inputs::PriorityInputs;
 use crate::model::policy::TurnPolicy;
@@ -6,12 +6,14 @@ use crate::sched::view::class::Wait;
 use crate::sched::view::shape::ClassKey;
 use crate::sched::view::sort_key::SortKey;
 
-/// The steps of queue priorities and of starvation (`max_starve`): so large that no lower criterion
-/// exceeds them.
+/// The difference in tier between successive queue priorities. It exceeds any number of turns.
 const QUEUE: i64 = 1 << 36;
+
+/// The difference in tier between jobs that have waited longer than `max_starve` and all others. It
+/// exceeds any difference of queue priorities.
 const STARVING: i64 = 1 << 52;
 
-/// The tier of all jobs of a class: jobs of a higher tier come first, whatever their score.
+/// The tier that all jobs of a class (a set of interchangeable jobs) share.
 pub fn of_class(inputs: &PriorityInputs, class: &ClassKey) -> i64 {
     let rule = &inputs.policy.precedence;
     let by_queue = rule.lexicographic || rule.tiers.turns != TurnPolicy::Together;
@@ -21,7 +23,8 @@ pub fn of_class(inputs: &PriorityInputs, class: &ClassKey) -> i64 {
         0
     };
     match rule.tiers.turns {
-        // One queue after the other; queues of equal priority by name.
+        // All jobs of a queue come before the jobs of the next queue. Queues of equal priority are
+        // sorted by name.
         TurnPolicy::ByQueue => {
             tier - inputs.state.queues.range(..class.who.queue.clone()).count() as i64
         }
@@ -29,7 +32,7 @@ pub fn of_class(inputs: &PriorityInputs, class: &ClassKey) -> i64 {
     }
 }
 
-/// The sort key of a job: its tier and its score.
+/// The sort key of a job with this score. `tier` is the tier of its class.
 pub fn of_job(inputs: &PriorityInputs, tier: i64, wait: &Wait, score: f64) -> SortKey {
     let rule = &inputs.policy.precedence.tiers;
     let starves = rule
@@ -38,7 +41,7 @@ pub fn of_job(inputs: &PriorityInputs, tier: i64, wait: &Wait, score: f64) -> So
     SortKey::of(tier + if starves { STARVING } else { 0 }, score)
 }
 
-/// A tier in words; empty for the default tier.
+/// A tier as text; empty for the tier 0.
 pub fn describe(tier: i64) -> String {
     let starves = (tier + STARVING / 2).div_euclid(STARVING);
     let rest = tier - starves * STARVING;
@@ -47,7 +50,7 @@ pub fn describe(tier: i64) -> String {
     let words = [
         (starves != 0).then(|| "waited longer than max_starve".to_string()),
         (queue != 0).then(|| format!("queue priority {queue}")),
-        (turn != 0).then(|| format!("{turn} turns ahead of it")),
+        (turn != 0).then(|| format!("turns that come first: {turn}")),
     ];
     words
         .into_iter()
@@ -66,7 +69,7 @@ mod tests {
         assert_eq!(describe(150 * QUEUE), "queue priority 150");
         assert_eq!(
             describe(-1024 * QUEUE - 3),
-            "queue priority -1024, 3 turns ahead of it"
+            "queue priority -1024, turns that come first: 3"
         );
         assert_eq!(
             describe(STARVING + QUEUE),

@@ -1,8 +1,9 @@
-//! The priority of the owner (`-p`) under an order by factors: it only orders the waiting jobs of
-//! one owner in one queue.
+//! The effect of the job priority (`-p`) if jobs are ordered by factors: the job priority orders
+//! only the waiting jobs of one owner in one queue.
 //!
-//! A job is held back behind the owner's jobs with a higher priority. No score is ever raised, so
-//! no user gains over others; equal priorities change no score.
+//! The score of a job is lowered until the job comes after all jobs of the same owner and queue
+//! that have a higher `-p`. No score is ever raised, so no user gains an advantage over other
+//! users. If all `-p` of an owner are equal, no score changes.
 
 use crate::model::policy::{OwnerPriorityRule, Precedence, PriorityOrder};
 use crate::model::report::priority_score::ScorePart;
@@ -13,25 +14,25 @@ use crate::sched::view::sort_key::{SortKey, highest_first};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The name of the part of a score that holds a job back.
+/// The name of the part of a score that is due to `-p`.
 const PART: &str = "job_priority";
 
 type OwnerClasses = BTreeMap<ClassId, Arc<Class>>;
 
-/// The classes of an owner in a queue by priority, the highest first.
+/// The classes (sets of interchangeable jobs) of an owner in a queue by `-p`, the highest first.
 type PriorityLevels = BTreeMap<i64, Vec<ClassId>>;
 
 impl Precedence {
-    /// Whether `-p` orders the jobs of one owner only.
+    /// Whether `-p` orders only the jobs of one owner.
     pub(super) fn orders_own_jobs(&self) -> bool {
         self.order == PriorityOrder::Multifactor
     }
 }
 
 impl ClusterState {
-    /// Holds back jobs behind the same owner's jobs of higher `-p`. Returns the changed classes,
-    /// each with its former first job.
-    pub(super) fn hold_back(
+    /// Lowers the scores of jobs that must come after jobs of the same owner with a higher `-p`.
+    /// Returns the changed classes, each with the former position of its first job.
+    pub(super) fn lower_scores(
         &self,
         classes: &mut OwnerClasses,
         rule: &Precedence,
@@ -41,14 +42,14 @@ impl ClusterState {
         }
         let mut changed = Vec::new();
         for levels in levels(classes, &self.prioritized, &rule.own_say) {
-            hold_back_levels(classes, levels, &mut changed);
+            lower_scores_of_levels(classes, levels, &mut changed);
         }
         changed
     }
 }
 
-/// The levels of each owner and queue that has more than one. `prioritized` are the classes with a
-/// priority.
+/// The levels of `-p` for each owner and queue with more than one level. `prioritized` are the
+/// classes with a `-p` other than 0.
 fn levels(
     classes: &OwnerClasses,
     prioritized: &BTreeSet<ClassId>,
@@ -57,14 +58,14 @@ fn levels(
     let mut lines: BTreeMap<(String, String), PriorityLevels> = prioritized
         .iter()
         .filter_map(|id| classes.get(id))
-        .map(|class| (line(&class.key), PriorityLevels::new()))
+        .map(|class| (owner_and_queue(&class.key), PriorityLevels::new()))
         .collect();
-    // A job put first by an operator stays there (M11).
+    // Jobs with a system priority, which an operator has set, are not changed (M11).
     for (id, class) in classes
         .iter()
         .filter(|(_, class)| class.key.system_priority.is_none())
     {
-        if let Some(levels) = lines.get_mut(&line(&class.key)) {
+        if let Some(levels) = lines.get_mut(&owner_and_queue(&class.key)) {
             levels
                 .entry(highest_first(own_say.score(class.key.priority)))
                 .or_default()
@@ -77,13 +78,13 @@ fn levels(
         .collect()
 }
 
-fn hold_back_levels(
+fn lower_scores_of_levels(
     classes: &mut OwnerClasses,
     levels: PriorityLevels,
     changed: &mut Vec<(ClassId, Option<QueuePosition>)>,
 ) {
-    // The last job of the higher levels, by tier: a job that starves or is in a queue served first
-    // stays in its tier.
+    // For each tier, the last of the jobs with a higher `-p`. A job is moved only within its tier,
+    // which is decided by the queue and by starvation.
     let mut last: BTreeMap<i64, SortKey> = BTreeMap::new();
     for level in levels.into_values() {
         for id in &level {
@@ -98,7 +99,7 @@ fn hold_back_levels(
             }
             let class = Arc::make_mut(class);
             changed.push((*id, class.first()));
-            class.rate_by(|_, waiting| behind(waiting.sort_key, &last));
+            class.set_sort_keys(|_, waiting| behind(waiting.sort_key, &last));
         }
         for (_, waiting) in level
             .iter()
@@ -113,19 +114,19 @@ fn hold_back_levels(
     }
 }
 
-/// The jobs of one user in one queue.
-fn line(class: &ClassKey) -> (String, String) {
+/// The user and the queue of a class.
+fn owner_and_queue(class: &ClassKey) -> (String, String) {
     (class.who.user.clone(), class.who.queue.clone())
 }
 
-/// The sort key of a job, below the last job of the higher levels in its tier.
+/// The sort key of a job after `last`, the last job of the higher levels in the tier of the job.
 fn behind(sort_key: SortKey, last: &BTreeMap<i64, SortKey>) -> SortKey {
     last.get(&sort_key.tier())
         .map_or(sort_key, |last| sort_key.max(last.next_below()))
 }
 
 /// The effect of `-p` on a score: the difference between the score and the sum of its other parts.
-/// None if the job has no `-p` and is not held back.
+/// None if the job has no `-p` and its score is not lowered.
 pub(super) fn part(
     rule: &Precedence,
     class: &ClassKey,
@@ -148,8 +149,8 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::priority::queue_order::QueueOrder;
 
-    /// Adds a job of the fixture's user with a priority; the longer its walltime, the lower its
-    /// score.
+    /// Adds a job of the fixture's user with this `-p`. The longer the walltime of a job, the lower
+    /// its score.
     fn with(mut fixture: TestCluster, id: u64, text: &str, priority: i32) -> TestCluster {
         let mut job = fixture.job(id, &format!("select=1:ncpus=1 {text}"));
         Arc::make_mut(&mut job.spec).priority = priority;
@@ -174,7 +175,7 @@ mod tests {
             .collect()
     }
 
-    /// Ann's jobs 1 to 3 and bob's 4 and 5, with these priorities.
+    /// Jobs 1 to 3 of ann and jobs 4 and 5 of bob, with these values of `-p`.
     fn fixture(priorities: [i32; 5]) -> TestCluster {
         let [one, two, three, four, five] = priorities;
         let mut fixture = cluster("1 x ncpus=1").owned("ann");
@@ -204,22 +205,22 @@ mod tests {
     }
 
     #[test]
-    fn a_job_goes_behind_its_owners_jobs_with_a_higher_priority() {
+    fn a_job_comes_after_the_jobs_of_its_owner_with_a_higher_priority() {
         assert_eq!(
             order(&mut fixture([0, 0, 5, 0, 0])),
             [4, 5, 3, 1, 2],
-            "the first one has the highest priority"
+            "job 3 comes before jobs 1 and 2 of ann"
         );
         assert_eq!(
             order(&mut fixture([-5, 0, 0, 0, 0])),
             [4, 2, 5, 3, 1],
-            "the last one has the lowest"
+            "job 1 comes after jobs 2 and 3 of ann"
         );
         assert_eq!(order(&mut fixture([1, 2, 3, 0, 0])), [4, 5, 3, 2, 1]);
     }
 
     #[test]
-    fn no_score_is_raised_and_other_users_keep_theirs() {
+    fn no_score_is_raised_and_the_scores_of_other_users_do_not_change() {
         let mut plain = fixture([0; 5]);
         order(&mut plain);
         let before = scores(&plain);
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_jobs_of_one_queue_are_ordered_and_a_system_priority_comes_first() {
+    fn job_priorities_count_within_a_queue_and_after_system_priorities() {
         let fixture = with(
             fixture([0, 0, 0, 0, 0]).owned("ann"),
             6,
@@ -256,17 +257,21 @@ mod tests {
     }
 
     #[test]
-    fn a_new_job_takes_its_place_at_once() {
+    fn the_priority_of_a_new_job_counts_at_once() {
         let mut first = fixture([0; 5]);
         order(&mut first);
         let mut second = with(first.clone().owned("ann"), 6, "walltime=90000", 9);
         assert_eq!(
             order(&mut second),
             [4, 5, 6, 1, 2, 3],
-            "with a higher priority"
+            "job 6 has a higher priority"
         );
         let mut second = with(first.owned("ann"), 6, "walltime=9", -9);
-        assert_eq!(order(&mut second), [1, 4, 2, 5, 3, 6], "with a lower one");
+        assert_eq!(
+            order(&mut second),
+            [1, 4, 2, 5, 3, 6],
+            "job 6 has a lower priority"
+        );
     }
 
     #[test]

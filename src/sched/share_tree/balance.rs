@@ -1,9 +1,9 @@
-//! The time that a member above its share must stay idle to be back at its share, while all others
-//! continue at their present rate. If no other member has usage, all usage decays equally and
-//! nothing changes.
+//! The time to balance: how long an account or user above its share must run no jobs until its
+//! usage is back at its share, while the running jobs of all others continue. If no other member
+//! has usage, all usage decays equally, so the fractions of the usage do not change.
 //!
-//! Usage may decay in steps and windows, so that there is no closed formula. The usage is computed
-//! for times further and further ahead, and interpolated linearly between them.
+//! Usage may decay in steps and windows, so there is no closed formula. The usage is computed for
+//! sample times further and further ahead, and interpolated linearly between them.
 
 use super::charged::{Charged, ratio};
 use super::tree::ROOT;
@@ -14,37 +14,38 @@ use crate::model::report::share_status::TimeToBalance;
 use crate::model::time::{Span, Time};
 use crate::sched::share_tree::usage::UsageTable;
 
-/// The horizon if usage never expires.
+/// How far ahead the usage is computed if usage never expires.
 const FAR: Span = Span::seconds(10 * 365 * 24 * 3600);
-/// The maximum horizon.
+/// How far ahead the usage is computed at most.
 const FARTHEST: Span = Span::seconds(100 * 365 * 24 * 3600);
 
 /// The ratio of successive sample times.
 const STEP: f64 = 1.02;
 
-/// The tolerance for rounding.
+/// The tolerance for rounding errors.
 const ROUNDING: f64 = 1e-9;
 
-/// The future usage of all members at their present rates.
+/// The input for the time to balance: the usage of all members and how it will change.
 pub struct UsageTrend<'a> {
     pub charged: &'a Charged,
     pub policy: &'a FairShare,
     pub usage: &'a UsageTable,
-    /// The place of each member, in the order of the usage table.
+    /// The place (node of the tree) of each member, in the order of the usage table.
     pub places: &'a [Option<usize>],
     pub now: Time,
 }
 
-/// The decayed usage of each place after a while, including all places below.
+/// The decayed usage of each place at a later time, including all places below it.
 struct DecayedSums {
-    /// If no jobs run there.
+    /// The usage if no jobs run at the place from now on.
     idle: Vec<f64>,
-    /// If all running jobs continue.
+    /// The usage if all running jobs continue.
     continuing: Vec<f64>,
 }
 
 impl DecayedSums {
-    /// The usage of a place if no jobs run at the place `idle` while all others continue.
+    /// The usage of a place above or equal to the place `idle`, if no jobs run at `idle` and all
+    /// other running jobs continue.
     fn usage(&self, place: usize, idle: usize) -> f64 {
         (self.continuing[place] - self.continuing[idle] + self.idle[idle]).max(0.0)
     }
@@ -91,8 +92,9 @@ impl UsageTrend<'_> {
         balances
     }
 
-    /// How far each place will be above its share after a while, as a part of the machine; 0 or
-    /// less at or below its share.
+    /// How far the usage of each place will be above its share after this time, if no jobs run at
+    /// the place. The unit is the fraction that the method compares; 0 or less means at or below
+    /// the share.
     fn excesses(&self, after: Span, entitlements: &[f64]) -> Vec<f64> {
         let mut sums = DecayedSums {
             idle: vec![0.0; entitlements.len()],
@@ -121,7 +123,7 @@ impl UsageTrend<'_> {
         match self.policy.method {
             Method::Off => 0.0,
             Method::Linear => sums.used(place, place) - entitlement,
-            Method::Classic => self.held(sums, place, place) - entitlement,
+            Method::Classic => self.effective_usage(sums, place, place) - entitlement,
             Method::Tree => tree.part(place).map_or(0.0, |part| {
                 ratio(
                     sums.usage(place, place),
@@ -139,21 +141,23 @@ impl UsageTrend<'_> {
         }
     }
 
-    /// The effective usage of a place under `classic`.
-    fn held(&self, sums: &DecayedSums, place: usize, idle: usize) -> f64 {
+    /// The effective usage of a place with method `classic`, if no jobs run at the place `idle`.
+    fn effective_usage(&self, sums: &DecayedSums, place: usize, idle: usize) -> f64 {
         let above = self.charged.above(place);
         match self.charged.part(place) {
             None if above == ROOT => 1.0,
-            None => self.held(sums, above, idle),
+            None => self.effective_usage(sums, above, idle),
             Some(_) if above == ROOT => sums.used(place, idle),
-            Some(part) => {
-                classic::effective(sums.used(place, idle), self.held(sums, above, idle), part)
-            }
+            Some(part) => classic::effective(
+                sums.used(place, idle),
+                self.effective_usage(sums, above, idle),
+                part,
+            ),
         }
     }
 }
 
-/// The time at which a line from one point to a lower one crosses 0.
+/// The time at which a straight line from (`before`, `high`) to (`after`, `low`) crosses 0.
 fn crossing((before, high): (Span, f64), (after, low): (Span, f64)) -> Span {
     let part = ratio(high, high - low.min(0.0)).clamp(0.0, 1.0);
     Span(before.0 + ((after.0 - before.0) as f64 * part).round() as i64)

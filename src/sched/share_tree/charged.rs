@@ -1,4 +1,5 @@
-//! The share tree with all usage, summed up to the root.
+//! The share tree with the usage of each place. A place is a node of the tree: the root, an
+//! account, or a user under an account. The usage of a place includes all places below it.
 
 use super::tree::{ROOT, Tree};
 use crate::model::account::member::Member;
@@ -6,23 +7,23 @@ use crate::model::account::{ROOT_NAME, Shares, UsageTarget};
 use crate::model::policy::fair_share::UsageSubject;
 use std::collections::BTreeMap;
 
-/// The maximum usage in seconds of weighted resources, which keeps sums finite.
+/// The maximum usage of a member in seconds of weighted resources. It keeps sums finite.
 const MOST: f64 = 1e200;
 
-/// A tree with usage. An account with its parent's shares adds no level: its children share with
-/// those of the parent.
+/// A tree with usage. An account with the shares of its parent adds no level: its children and the
+/// other children of its parent divide the part of the parent.
 #[derive(Clone, Debug)]
 pub struct Charged {
     pub(super) tree: Tree,
     usage: Vec<f64>,
-    /// For each place, the ancestor whose part it divides with its siblings.
+    /// For each place, the ancestor whose part the place and its siblings divide.
     above: Vec<usize>,
-    /// The sum of the shares that divide each place.
+    /// For each place, the sum of the shares of the places that divide its part.
     sums: Vec<f64>,
     is_leaf: Vec<bool>,
 }
 
-/// The result of a method for one place.
+/// The result of a method for one place; the fields are those of `ShareRow`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Weighed {
     pub normalised: f64,
@@ -33,7 +34,8 @@ pub(super) struct Weighed {
 }
 
 impl Charged {
-    /// Charges each member's usage to the places that the subject selects (X5).
+    /// The tree with the usage of each member (user under an account), charged to the member, its
+    /// user or its account, as `subject` selects (X5).
     pub fn new(tree: &Tree, subject: UsageSubject, usage: &BTreeMap<Member, f64>) -> Charged {
         let mut tree = match subject {
             UsageSubject::Member => tree.clone(),
@@ -51,7 +53,7 @@ impl Charged {
         Charged::summed(tree, usage)
     }
 
-    /// Replaces all usage; `own` is the usage of each place without those below it.
+    /// Replaces all usage; `own` is the usage of each place without the places below it.
     pub(super) fn recharge(&mut self, own: impl Iterator<Item = (usize, f64)>) {
         self.usage.fill(0.0);
         for (place, usage) in own {
@@ -91,7 +93,7 @@ impl Charged {
         charged
     }
 
-    /// The place of a member's usage; None for an unknown member.
+    /// The place to which the usage of a member is charged; None for an unknown member.
     pub fn entry_of(&self, subject: UsageSubject, member: &Member) -> Option<usize> {
         match subject {
             UsageSubject::Account | UsageSubject::Pool => {
@@ -110,13 +112,13 @@ impl Charged {
         1..self.usage.len()
     }
 
-    /// The ancestor whose part a place divides with its siblings.
+    /// The ancestor whose part a place and its siblings divide.
     pub fn above(&self, place: usize) -> usize {
         self.above[place]
     }
 
-    /// The part that a place has of [`above`](Self::above), from 0 to 1; None with the parent's
-    /// shares.
+    /// The fraction of the part of [`above`](Self::above) that the place has, from 0 to 1; None for
+    /// a place with the shares of its parent.
     pub fn part(&self, place: usize) -> Option<f64> {
         match self.tree.nodes[place].shares {
             Shares::Of(shares) => Some(ratio(shares, self.sums[self.above[place]])),
@@ -124,18 +126,18 @@ impl Charged {
         }
     }
 
-    /// The usage of a place and all places below.
+    /// The usage of a place, including all places below it.
     pub fn usage(&self, place: usize) -> f64 {
         self.usage[place]
     }
 
-    /// The part of all usage, from 0 to 1.
+    /// The usage of a place as a fraction of all usage, from 0 to 1.
     pub fn used(&self, place: usize) -> f64 {
         ratio(self.usage[place], self.usage[ROOT])
     }
 
-    /// Whether the place is ranked: a user, or an account without accounts below if only accounts
-    /// count.
+    /// Whether the place is ranked: a user, or if only accounts count, an account without accounts
+    /// below it.
     pub fn is_leaf(&self, place: usize) -> bool {
         self.is_leaf[place]
     }
@@ -145,7 +147,7 @@ impl Charged {
         self.tree.nodes[place].target
     }
 
-    /// The entitlement of each place to the whole machine, from 0 to 1.
+    /// The entitlement of each place as a fraction of the whole cluster, from 0 to 1.
     pub fn entitlements(&self) -> Vec<f64> {
         let mut entitlements = vec![1.0; self.usage.len()];
         for place in self.places() {
@@ -155,7 +157,7 @@ impl Charged {
     }
 }
 
-/// The place of a member's usage in the tree.
+/// The place to which the usage of a member is charged; adds the member or account if missing.
 fn place(tree: &mut Tree, subject: UsageSubject, member: &Member) -> usize {
     match subject {
         UsageSubject::Account | UsageSubject::Pool => tree.account(account_of(member)),
@@ -175,12 +177,13 @@ fn clamped(usage: f64) -> f64 {
     }
 }
 
-/// The key of a member. In a tree without accounts, the requested account does not count.
+/// The member as a key of the tree. In a tree without accounts, the requested account does not
+/// count.
 pub fn key(is_flat: bool, member: &Member) -> Member {
     Member::new(if is_flat { "" } else { account_of(member) }, &member.user)
 }
 
-/// A member's account; empty for the root.
+/// The account of a member; empty for the root.
 pub fn account_of(member: &Member) -> &str {
     if member.account == ROOT_NAME {
         ""
@@ -189,7 +192,7 @@ pub fn account_of(member: &Member) -> &str {
     }
 }
 
-/// `part` of `whole`; 0 if the whole is 0.
+/// `part` divided by `whole`; 0 if `whole` is 0.
 pub fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

@@ -1,21 +1,23 @@
-//! Halves the factor for each share used: 1 without usage, 0.5 at exactly the share, 0.25 at twice
-//! the share (F3, F11; PBS's is the same, I16).
+//! Method `classic`: the factor is 1 without usage, 0.5 if the usage equals the share, 0.25 if the
+//! usage is twice the share, and so on (F3, F11). PBS uses the same formula (I16).
 //!
-//! The usage of an account affects its users: the effective usage of a child is its own usage, plus
-//! its part of the difference to the parent's effective usage. An idle user in a busy account
-//! therefore comes after an idle user in an idle account.
+//! The usage of an account affects its users. The effective usage of a user or account is its own
+//! usage, plus a part of the difference between the effective usage of its parent and its own
+//! usage. This part is its fraction of the shares of its siblings. A user without usage in an
+//! account with usage therefore comes after a user without usage in an account without usage.
 
 use super::charged::{Charged, Weighed};
 use super::tree::ROOT;
 
-/// The effective usage of a child: `own` is its part of all usage, `parents` the parent's effective
-/// usage, `part` the child's part of the shares among its siblings, each from 0 to 1 (F11, I16).
+/// The effective usage of an account or user. `own` is its fraction of all usage, `parents` the
+/// effective usage of its parent, and `part` its fraction of the shares of its siblings; each is
+/// from 0 to 1 (F11, I16).
 pub fn effective(own: f64, parents: f64, part: f64) -> f64 {
     own + (parents - own) * part
 }
 
-/// The factor of a member with `shares` of the machine and this effective usage; 0 without shares
-/// (F11).
+/// The factor for an effective usage and an entitlement (`shares`), both as fractions; 0 without
+/// shares (F11).
 pub fn factor(effective: f64, shares: f64) -> f64 {
     if shares > 0.0 {
         (-effective / shares).exp2()
@@ -31,7 +33,7 @@ pub(super) fn weigh(tree: &Charged) -> Vec<Weighed> {
         let (above, used) = (tree.above(place), tree.used(place));
         held[place] = match tree.part(place) {
             None => held[above],
-            // The usage of accounts at the first level counts without adjustment.
+            // Directly below the root, the effective usage is the own usage.
             Some(_) if above == ROOT => used,
             Some(part) => effective(used, held[above], part),
         };

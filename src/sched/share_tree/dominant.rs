@@ -1,18 +1,20 @@
-//! The dominant share of amounts of several resources: the largest part of any total (Y21).
+//! The dominant share of amounts of several resources: the largest of the fractions that the
+//! amounts are of the totals of their resources (Y21).
 
 use crate::sched::amounts::Amounts;
 
-/// The total of each resource.
+/// The total of each resource in the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterTotal(Amounts);
 
 impl ClusterTotal {
-    /// The total of these resources.
+    /// The totals, from the capacity of the cluster by resource index.
     pub fn new(capacity: &[i64]) -> ClusterTotal {
         ClusterTotal(capacity.into())
     }
 
-    /// The dominant resource of these amounts, the first of equals; None if all are 0.
+    /// The index of the resource with the largest fraction, or of the first of several such
+    /// resources; None if all amounts are 0.
     pub fn dominant(&self, amounts: &[i64]) -> Option<usize> {
         let all = (0..amounts.len().min(self.0.len())).filter(|&index| amounts[index] > 0);
         all.reduce(|best, next| {
@@ -24,7 +26,7 @@ impl ClusterTotal {
         })
     }
 
-    /// The dominant share, 0 or more.
+    /// The dominant share of these amounts, 0 or more.
     pub fn part(&self, amounts: &[i64]) -> f64 {
         amounts
             .iter()
@@ -35,7 +37,7 @@ impl ClusterTotal {
     }
 }
 
-/// The part of a resource's total.
+/// The fraction that an amount is of the total of its resource.
 fn part(amount: i64, all: i64) -> f64 {
     amount as f64 / all.max(1) as f64
 }
@@ -44,9 +46,9 @@ fn part(amount: i64, all: i64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Y21: 1,000 of 50,000 CPUs and 2 of 180 TiB.
+    /// Y21: the cluster has 50,000 CPUs and 180 TiB of memory.
     #[test]
-    fn the_largest_part_of_any_resource_counts() {
+    fn the_dominant_share_is_the_largest_fraction_of_any_resource() {
         let whole = ClusterTotal::new(&[50_000, 180 << 40, 0]);
         assert_eq!(whole.part(&[1_000, 2 << 40, 0]), 0.02);
         assert_eq!(whole.part(&[100, 90 << 40, 0]), 0.5);

@@ -11,8 +11,9 @@ use crate::model::time::Time;
 use crate::sched::share_tree::usage::UsageTable;
 use std::collections::BTreeMap;
 
-/// All accounts and users, each account before those below it. `decayed` is the decayed usage of
-/// each member, including members with waiting jobs, as [`Tree::member`] names them.
+/// The rows of all accounts and users. Each account comes before the accounts and users below it.
+/// `decayed` is the decayed usage of each member (user under an account), named as by
+/// [`Tree::member`]. It includes members with waiting jobs and no usage.
 pub fn entries(
     tree: &Tree,
     policy: &FairShare,
@@ -58,14 +59,14 @@ pub fn entries(
     rows.out
 }
 
-/// The rows so far.
+/// The input of the report, and the rows written so far.
 struct Rows<'a> {
     charged: &'a Charged,
     table: ShareTable,
     raw: Vec<f64>,
     in_use: Vec<f64>,
     balances: Vec<TimeToBalance>,
-    /// The children of each place: accounts by name, then users.
+    /// The children of each place (node of the tree): accounts by name, then users.
     below: Vec<Vec<(EntryName<'a>, usize)>>,
     out: Vec<ShareStatus>,
 }

@@ -1,11 +1,12 @@
-//! A walk through the tree, the least served place first. A user in a better served account comes
-//! later, however low the user's own usage is (F12).
+//! Method `fairtree`, as in Slurm: a walk through the tree that ranks all users. At each level, it
+//! visits the account or user with the lowest usage in relation to its shares first. All users of
+//! an account with relatively higher usage come later, however low their own usage is (F12).
 //!
-//! At each level, accounts and users are sorted by shares over usage, both as parts of the
-//! siblings' sums. The ratio is infinite without usage, and 0 without shares. The walk ranks users
-//! as it reaches them and descends into accounts; equal accounts are visited as one. The factor is
-//! the rank, counted from below, over the number of users. A factor of 0.5 does not mean that the
-//! usage equals the share.
+//! At each level, accounts and users are sorted by their *level*: shares divided by usage, both as
+//! fractions of the sums of the siblings. The level is infinite without usage, and 0 without
+//! shares. The walk ranks users as it reaches them and descends into accounts. Accounts of equal
+//! level are visited as one account. The factor is the rank, counted from the last user, divided by
+//! the number of users. A factor of 0.5 does not mean that the usage equals the share.
 
 use super::charged::{Charged, Weighed, ratio};
 use super::tree::ROOT;
@@ -31,8 +32,8 @@ pub(super) fn weigh(tree: &Charged, tie_rule: TieRule) -> Vec<Weighed> {
     weighed
 }
 
-/// The level of a place among its siblings, not yet ranked. A place with its parent's shares has no
-/// level and comes first.
+/// The level of a place (account or user) among its siblings, without a factor. A place with the
+/// shares of its parent (`parent`) has no level and comes first.
 fn at_level(tree: &Charged, place: usize, parents: f64) -> Weighed {
     let part = tree.part(place);
     let effective = ratio(tree.usage(place), tree.usage(tree.above(place)));
@@ -57,13 +58,13 @@ struct Walk<'a> {
     tree: &'a Charged,
     tie_rule: TieRule,
     levels: Vec<f64>,
-    /// The sharing children of each place.
+    /// The places that divide the part of each place.
     below: Vec<Vec<usize>>,
     /// The number of places to rank.
     count: usize,
-    /// The rank, from below, of the last ranked place.
+    /// The rank, counted from the last place, of the place that was ranked last.
     rank: usize,
-    /// The rank of the next place that is not equal to the last ranked one.
+    /// The rank of the next place, unless it is equal to the place that was ranked last.
     next: usize,
     factors: Vec<f64>,
 }
@@ -94,7 +95,8 @@ impl<'a> Walk<'a> {
     fn factors(mut self) -> Vec<f64> {
         let first = std::mem::take(&mut self.below[ROOT]);
         self.visit(first, false);
-        // An account with its parent's shares was not visited by itself.
+        // An account with the shares of its parent was not visited, and gets the factor of the
+        // account above it.
         for place in self.tree.places() {
             if self.tree.part(place).is_none() && !self.tree.is_leaf(place) {
                 self.factors[place] = self.factors[self.tree.above(place)];
@@ -103,8 +105,8 @@ impl<'a> Walk<'a> {
         self.factors
     }
 
-    /// Ranks siblings and all places below them; `tied` if the first of them equal the last ranked
-    /// place. The recursion is as deep as the accounts.
+    /// Ranks siblings and all places below them. `tied` means that the first siblings get the rank
+    /// of the place that was ranked last. The recursion is as deep as the tree of accounts.
     fn visit(&mut self, children: Vec<usize>, mut tied: bool) {
         for equals in self.groups(children) {
             let (leaves, accounts): (Vec<usize>, Vec<usize>) =
@@ -124,7 +126,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Visits equal accounts as one. They get the rank of their first user.
+    /// Visits accounts of equal level as one account. They get the rank of their first user.
     fn open(&mut self, accounts: Vec<usize>, tied: bool) {
         let rank = if tied { self.rank } else { self.next };
         let mut children = Vec::new();
@@ -137,7 +139,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Siblings from the highest level to the lowest, equal ones together.
+    /// The siblings from the highest level to the lowest, grouped by equal level.
     fn groups(&self, mut children: Vec<usize>) -> Vec<Vec<usize>> {
         let levels = &self.levels;
         children.sort_by(|&a, &b| levels[b].total_cmp(&levels[a]).then(a.cmp(&b)));

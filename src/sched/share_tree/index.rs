@@ -1,5 +1,6 @@
-//! An index of the share tree. It keeps the place of every member while the members stay the same,
-//! so that new usage can be weighed without a search by name.
+//! An index of the share tree. It stores the place (index of the node) of every member, that is, of
+//! every user under an account. New usage of the same members can then be weighed without a search
+//! by name.
 
 use super::charged::{Charged, Weighed};
 use super::table::weigh;
@@ -16,23 +17,24 @@ pub struct ShareIndex {
     charged: Charged,
 }
 
-/// A place in the tree. Several members may have the same place.
+/// A place in the share tree. Several members may have the same place, for example if only accounts
+/// count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeIndex(usize);
 
 /// The fair-share status of a member, for the order of jobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FairShareEntry {
-    /// From 0 (far above its share) to 1 (no usage).
+    /// The fair-share factor, from 0 (usage far above the share) to 1 (no usage).
     pub factor: f64,
-    /// The entitlement to the machine, from 0 to 1.
+    /// The entitlement, from 0 to 1, as in [`ShareRow`](super::ShareRow).
     pub entitlement: f64,
-    /// The effective usage, from 0 to 1.
+    /// The effective usage, from 0 to 1, as in [`ShareRow`](super::ShareRow).
     pub used: f64,
 }
 
 impl ShareIndex {
-    /// Indexes the members that `all` lists: those with waiting jobs or with usage.
+    /// Indexes the members that `all` lists: the members with waiting jobs or with usage.
     pub fn new(policy: &FairShare, all: impl Fn(&Tree) -> Vec<Member>) -> ShareIndex {
         let tree = Tree::of(&policy.accounts);
         let nothing: BTreeMap<Member, f64> =
@@ -50,21 +52,23 @@ impl ShareIndex {
         self.policy == *policy
     }
 
-    /// The place to which a job of `user` under this account is charged.
+    /// The place to which a job of `user` under this account is charged; None if the index does not
+    /// contain it.
     pub fn index(&self, user: &str, account: Option<&str>) -> Option<TreeIndex> {
         self.charged
             .entry_of(self.policy.subject, &self.tree.member(user, account))
             .map(TreeIndex)
     }
 
-    /// The place of a member as named in the usage records.
+    /// The place of a member that is named as in the usage records; None if the index does not
+    /// contain it.
     pub fn index_of(&self, member: &Member) -> Option<TreeIndex> {
         self.charged
             .entry_of(self.policy.subject, &self.tree.named(member))
             .map(TreeIndex)
     }
 
-    /// Computes the factors for this usage, in seconds of weighted resources.
+    /// Computes the factors of all places for this usage, in seconds of weighted resources.
     pub fn weigh(&mut self, usage: impl Iterator<Item = (TreeIndex, f64)>) -> FairShareEntries {
         self.charged
             .recharge(usage.map(|(TreeIndex(place), used)| (place, used)));
@@ -72,11 +76,11 @@ impl ShareIndex {
     }
 }
 
-/// The results by place.
+/// The result for each place.
 pub struct FairShareEntries(Vec<Weighed>);
 
 impl FairShareEntries {
-    /// The entry of a place.
+    /// The result for a place.
     pub fn of(&self, TreeIndex(place): TreeIndex) -> FairShareEntry {
         let Weighed {
             factor,

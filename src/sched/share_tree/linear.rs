@@ -1,12 +1,13 @@
-//! IT4I's rule: the smaller a member's part of all usage, the higher its priority. Shares do not
-//! count, and a new member has the maximum (I3).
+//! Method `linear`, the rule of IT4I: the smaller the fraction of all usage that an account or user
+//! has, the higher its priority. Shares do not count, and an account or user without usage has the
+//! maximum priority (I3).
 
 use super::charged::{Charged, Weighed, ratio};
 
-/// The priority without usage.
+/// The maximum fair-share priority, which an account or user without usage has.
 pub const MAX_FAIRSHARE: f64 = 1e6;
 
-/// 1,000,000 x (1 - usage / total); the maximum if nothing was used at all (I3).
+/// The fair-share priority: 1,000,000 x (1 - usage / total); the maximum if `total` is 0 (I3).
 pub fn priority(usage: f64, total: f64) -> f64 {
     MAX_FAIRSHARE * (1.0 - ratio(usage, total))
 }

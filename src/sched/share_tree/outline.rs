@@ -7,7 +7,7 @@ use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::UsageSubject;
 use std::collections::BTreeMap;
 
-/// One line for the method and one for each account, indented by level.
+/// The text: one line for the method and one line for each account, indented by level.
 pub fn outline(policy: &FairShare) -> String {
     let head = format!(
         "fairshare: {}, by {}\n",
@@ -32,7 +32,7 @@ pub fn outline(policy: &FairShare) -> String {
     outline.text
 }
 
-/// The text so far.
+/// The input of the outline, and the text written so far.
 struct Outline<'a> {
     tree: &'a Charged,
     entitlements: Vec<f64>,
@@ -71,7 +71,7 @@ impl Outline<'_> {
             .iter()
             .any(|account| account.name == ROOT_NAME)
         {
-            self.line("  at the level of the accounts", ROOT_NAME);
+            self.line("  users at the level of the accounts", ROOT_NAME);
         }
     }
 

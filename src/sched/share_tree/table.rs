@@ -14,42 +14,47 @@ use std::collections::BTreeMap;
 pub struct ShareRow {
     /// The configured shares.
     pub shares: Shares,
-    /// The entitlement, from 0 to 1: a part of the whole machine, or with `fairtree` of the part
-    /// that the siblings divide.
+    /// The entitlement, from 0 to 1, as a fraction of the cluster. With method `fairtree`, as a
+    /// fraction of the part that the siblings divide.
     pub normalised: f64,
-    /// Seconds of weighted resources; for an account, including all places below.
+    /// The decayed usage in seconds of weighted resources. The usage of an account includes all
+    /// accounts and users below it.
     pub usage: f64,
-    /// The usage as a part of all usage, from 0 to 1.
+    /// The usage as a fraction of all usage, from 0 to 1.
     pub used: f64,
-    /// The effective usage, from 0 to 1: with `classic` including a part of the parent's effective
-    /// usage, with `fairtree` as a part of the siblings' usage.
+    /// The effective usage, from 0 to 1. With method `classic`, it includes a part of the effective
+    /// usage of the parent. With `fairtree`, it is a fraction of the usage of the siblings. With
+    /// the other methods, it equals `used`.
     pub effective: f64,
-    /// The value before scaling: with `linear` 0 to 1,000,000; with `fairtree` shares over usage
-    /// among siblings, infinite without usage; with `target` the distance.
+    /// The value from which the method computes the factor. With `linear`, a priority from 0 to
+    /// 1,000,000. With `fairtree`, shares divided by usage, both as fractions of the sums of the
+    /// siblings; infinite without usage. With `target`, the distance. Otherwise None.
     pub level: Option<f64>,
     /// The rank among members, or among accounts: 1 comes first, and equal rows have the same rank.
     pub rank: usize,
-    /// From 0 (far above its share) to 1 (no usage).
+    /// The fair-share factor, from 0 (usage far above the share) to 1 (no usage).
     pub factor: f64,
-    /// Whether the usage is above a cap, so that jobs may not start. A cap changes no factor (M12).
+    /// Whether the usage is above a cap. If it is, jobs may not start. A cap changes no factor
+    /// (M12).
     pub is_capped: bool,
 }
 
 /// Shares, usage and factor of all accounts and users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareTable {
-    /// The rows that count for a job.
+    /// Whose row counts for a job: the account, the user, or the user under the account.
     pub subject: UsageSubject,
-    /// The accounts, each with all places below.
+    /// The rows of the accounts. They include all accounts and users below.
     pub accounts: BTreeMap<String, ShareRow>,
-    /// Users under accounts, or without account if accounts do not count. Empty if only accounts
-    /// count.
+    /// The rows of the users under accounts. The account is empty if accounts do not count. The map
+    /// is empty if only accounts count.
     pub members: BTreeMap<Member, ShareRow>,
     is_flat: bool,
 }
 
 impl ShareTable {
-    /// The row for a job of a member; None if neither `usage` nor an account listed the member.
+    /// The row that counts for a job of a member (user under an account); None if neither an
+    /// account nor the usage of [`share_table`] listed the member.
     pub fn of(&self, member: &Member) -> Option<&ShareRow> {
         match self.subject {
             UsageSubject::Account | UsageSubject::Pool => self.accounts.get(account_of(member)),
@@ -60,9 +65,9 @@ impl ShareTable {
     }
 }
 
-/// Makes the table of all accounts and users in the tree and in `usage`. `usage`, in seconds of
-/// weighted resources, must list every member with jobs under the name that [`Tree::member`] gives
-/// it, with 0 if nothing was charged: the listed members divide the shares.
+/// Makes the table of all accounts and users in the tree and in `usage`. `usage` is in seconds of
+/// weighted resources. It must list every member with jobs, named as by [`Tree::member`], with 0 if
+/// the member has no usage, because the listed members divide the shares.
 pub fn share_table(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64>) -> ShareTable {
     let charged = Charged::new(tree, policy.subject, usage);
     let weighed = weigh(&charged, policy);
@@ -83,7 +88,7 @@ pub fn share_table(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64
     }
 }
 
-/// The result of the policy's method for each place.
+/// The result of the configured method for each place (account or user in the tree).
 pub(super) fn weigh(charged: &Charged, policy: &FairShare) -> Vec<Weighed> {
     match policy.method {
         Method::Classic => classic::weigh(charged),
@@ -117,7 +122,7 @@ fn row(charged: &Charged, weighed: &[Weighed], place: usize) -> ShareRow {
     }
 }
 
-/// Sets the ranks: one more than the number of larger factors.
+/// Sets the rank of each row: one more than the number of rows with a larger factor.
 fn ranked<K: Ord>(all: impl Iterator<Item = (K, ShareRow)>) -> BTreeMap<K, ShareRow> {
     let mut all: BTreeMap<K, ShareRow> = all.collect();
     let mut rows: Vec<&mut ShareRow> = all.values_mut().collect();
@@ -132,7 +137,7 @@ fn ranked<K: Ord>(all: impl Iterator<Item = (K, ShareRow)>) -> BTreeMap<K, Share
     all
 }
 
-/// Without a method, all factors are 0.5.
+/// The results without a method: all factors are 0.5.
 fn off(charged: &Charged) -> Vec<Weighed> {
     let entitlements = charged.entitlements().into_iter().enumerate();
     entitlements

@@ -1,14 +1,16 @@
-//! Maui's rule: the distance of a member from its usage target, in percent (M12).
+//! Method `target`, the rule of Maui: how far the usage of an account or user is from its usage
+//! target (M12).
 
 use super::charged::{Charged, Weighed};
 use crate::model::account::{TargetKind, UsageTarget};
 use crate::model::policy::fair_share::Distance;
 
-/// The minimum of a target as divisor, in percent.
+/// The minimum divisor for a target, in percent, so that a target of 0 causes no division by zero.
 const LEAST: f64 = 0.01;
 
-/// How far a member with `percent` of all usage is below its target: in percent, or as a part of
-/// the target; negative above it. A cap does not affect priority (M12).
+/// How far a usage of `percent` of all usage is below the target: in percent of all usage, or as a
+/// fraction of the target. Negative above the target. 0 for a cap, because a cap does not affect
+/// priority (M12).
 pub fn delta(target: UsageTarget, percent: f64, distance: Distance) -> f64 {
     let delta = match distance {
         Distance::Difference => target.value - percent,
@@ -22,7 +24,8 @@ pub fn delta(target: UsageTarget, percent: f64, distance: Distance) -> f64 {
     }
 }
 
-/// Whether a member with this usage, which is `percent` of all, is above a cap (M12).
+/// Whether a usage, which is `percent` of all usage, is above a cap (M12). Always false for a
+/// target that is no cap.
 pub fn is_capped(target: UsageTarget, usage: f64, percent: f64) -> bool {
     match target.bound {
         TargetKind::Percent => percent > target.value,
@@ -31,7 +34,7 @@ pub fn is_capped(target: UsageTarget, usage: f64, percent: f64) -> bool {
     }
 }
 
-/// The target of a place; without one, its entitlement.
+/// The target of a place (account or user); without a target, its entitlement `normalised`.
 pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> UsageTarget {
     tree.target(place).unwrap_or(UsageTarget {
         value: 100.0 * normalised,
@@ -39,7 +42,8 @@ pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> UsageTarget {
     })
 }
 
-/// The factor is 0.5 at the target, up to 1 below and down to 0 above.
+/// The results of the method for each place. The factor is 0.5 at the target, up to 1 below the
+/// target, and down to 0 above the target.
 pub(super) fn weigh(tree: &Charged, distance: Distance) -> Vec<Weighed> {
     let full = if distance == Distance::Difference {
         100.0

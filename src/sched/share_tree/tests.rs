@@ -1,4 +1,4 @@
-//! The numbers of the rules, and edge cases.
+//! Tests of the share table: the numerical examples of the rules (F, I, M, X), and edge cases.
 
 use super::*;
 use crate::model::account::member::Member;
@@ -8,8 +8,8 @@ use crate::model::policy::components::{Component, WeightAndCap};
 use crate::model::policy::fair_share::{Distance, Method, TieRule, UsageSubject};
 use std::collections::BTreeMap;
 
-/// `name<parent:shares user=shares ...`; without `<parent` under the root, without users open to
-/// all.
+/// An account from `name<parent:shares user=shares ...`. Without `<parent`, the account is under
+/// the root. Without users, it is open to all users.
 fn account(text: &str) -> Account {
     let mut words = text.split(' ');
     let (name, shares) = words.next().unwrap().split_once(':').unwrap();
@@ -37,7 +37,7 @@ fn accounts(texts: &[&str]) -> Vec<Account> {
     texts.iter().map(|text| account(text)).collect()
 }
 
-/// `account/user` or `user`, with its usage.
+/// The usage of members, which are named `account/user` or `user`.
 fn usage(all: &[(&str, f64)]) -> BTreeMap<Member, f64> {
     all.iter()
         .map(|&(name, used)| (member(name), used))
@@ -109,7 +109,7 @@ fn f10_a_user_may_be_in_several_accounts() {
 }
 
 #[test]
-fn f11_the_classic_numbers_to_the_digit() {
+fn f11_classic_gives_the_factors_of_the_example() {
     let used = [("B/1", 20.0), ("C/2", 25.0), ("E/4", 25.0), ("x", 30.0)];
     let table = table(Method::Classic, HIERARCHY, &used);
     let factors = ["B/1", "C/2", "C/3", "E/4", "F/5"].map(|name| six(factor(&table, name)));
@@ -139,7 +139,7 @@ fn f3_a_factor_of_one_half_means_exactly_the_share() {
 }
 
 #[test]
-fn f12_the_walk_ranks_the_example() {
+fn f12_fairtree_gives_the_ranks_of_the_example() {
     let accounts = [
         "account1:1000 leaf.1.1=10000 leaf.1.2=1000 leaf.1.3=100000",
         "account2:100 leaf.2.1=100000 leaf.2.2=10000",
@@ -197,7 +197,7 @@ fn f12_the_walk_ranks_the_example() {
 }
 
 #[test]
-fn i3_linear_is_of_the_project_and_shared_by_its_members() {
+fn i3_with_linear_all_users_of_an_account_have_the_priority_of_the_account() {
     let policy = FairShare {
         method: Method::Linear,
         subject: UsageSubject::Account,
@@ -224,14 +224,14 @@ fn i3_linear_is_of_the_project_and_shared_by_its_members() {
 }
 
 #[test]
-fn i16_pbs_has_the_classic_numbers() {
+fn i16_classic_gives_the_factor_of_the_pbs_example() {
     let group = classic::effective(0.45, 0.45, 1.0);
     let held = classic::effective(0.2, group, 0.75);
     assert_eq!(six(classic::factor(held, 0.3)), "0.408479");
 }
 
 #[test]
-fn m12_distances_add_up_to_the_component() {
+fn m12_distances_from_targets_give_the_fair_share_component_of_the_example() {
     let delta = |text: &str, percent: f64| {
         target::delta(
             UsageTarget::parse(text).unwrap(),
@@ -291,7 +291,7 @@ fn m12_a_cap_changes_no_factor() {
 }
 
 #[test]
-fn m12_without_a_target_shares_are_the_target() {
+fn m12_without_a_target_the_entitlement_is_the_target() {
     let table = table(
         Method::Target,
         &["a:1 x=1", "b:3 y=1"],
@@ -301,7 +301,7 @@ fn m12_without_a_target_shares_are_the_target() {
 }
 
 #[test]
-fn f20_accounts_of_one_parent_differ_by_their_usage() {
+fn f20_a_user_with_less_usage_has_a_higher_factor() {
     for method in [
         Method::Classic,
         Method::Linear,
@@ -319,7 +319,7 @@ fn f20_accounts_of_one_parent_differ_by_their_usage() {
 }
 
 #[test]
-fn without_usage_all_members_come_first() {
+fn without_usage_all_members_have_factor_1() {
     for method in [Method::Classic, Method::Linear, Method::Tree] {
         let table = table(method, HIERARCHY, &[]);
         assert!(
@@ -358,7 +358,7 @@ fn without_accounts_a_requested_account_does_not_count() {
 }
 
 #[test]
-fn with_accounts_unlisted_users_come_last() {
+fn if_accounts_are_configured_unlisted_users_come_last() {
     let used = [
         ("a/ann", 90.0),
         ("a/eve", 0.0),
@@ -439,7 +439,7 @@ fn x5_the_subject_selects_the_usage_that_counts() {
 }
 
 #[test]
-fn x5_accounts_alone_are_ranked_in_the_walk_too() {
+fn x5_fairtree_ranks_accounts_if_only_accounts_count() {
     let accounts = accounts(&["a:1", "b:1", "c<b:1", "d<b:1"]);
     let policy = FairShare {
         method: Method::Tree,
@@ -454,7 +454,7 @@ fn x5_accounts_alone_are_ranked_in_the_walk_too() {
 }
 
 #[test]
-fn invalid_numbers_do_no_harm() {
+fn invalid_usage_gives_factors_from_0_to_1() {
     for method in [
         Method::Classic,
         Method::Linear,
@@ -491,7 +491,7 @@ fn off_gives_all_members_the_same_factor() {
 }
 
 #[test]
-fn the_outline_shows_the_tree() {
+fn the_outline_shows_the_configured_tree() {
     let mut all = accounts(&[
         "physics:40",
         "crystals<physics:30 ann=1 bob=2",
@@ -507,7 +507,7 @@ fn the_outline_shows_the_tree() {
                       art: shares 60, 59.41% of all: any user\n  \
                       physics: shares 40, 39.60% of all: any user\n    \
                         crystals: shares 30, 39.60% of all, target 25+: ann 1, bob 2\n  \
-                      at the level of the accounts: eve 1\n";
+                      users at the level of the accounts: eve 1\n";
     assert_eq!(outline(&policy), expected);
     let policy = FairShare {
         accounts: accounts(&["art:60"]),
@@ -518,15 +518,15 @@ fn the_outline_shows_the_tree() {
     assert_eq!(
         outline(&policy),
         expected,
-        "no users at the level of the accounts"
+        "without account root, the last line is missing"
     );
     let none = "fairshare: classic, by user@account\n  no accounts: every user has one share\n";
     assert_eq!(outline(&FairShare::default()), none);
 }
 
-/// An account with its parent's shares adds no level: x and y share with b the part of a.
+/// Account sub has the shares of its parent a: users x and y and account b divide the part of a.
 #[test]
-fn f10_an_account_with_its_parents_shares_adds_no_level() {
+fn f10_an_account_with_the_shares_of_its_parent_adds_no_level() {
     let all = ["a:1", "sub<a:parent x=1 y=1", "b<a:2 z=1", "c:1"];
     let used = [
         ("sub/x", 10.0),
@@ -560,9 +560,9 @@ fn f10_an_account_with_its_parents_shares_adds_no_level() {
     );
 }
 
-/// F12: `flux` treats levels as equal within rounding, `slurm` only if they are exactly equal.
+/// F12: the tie rule `slurm` treats levels as equal only if they are exactly equal.
 #[test]
-fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
+fn f12_the_tie_rule_flux_treats_levels_that_differ_by_rounding_as_equal() {
     let accounts = accounts(&["a:1", "b:1", "c:1"]);
     let ranks = |tie_rule, more: f64, of_all: f64| {
         let policy = FairShare {
@@ -584,7 +584,7 @@ fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
 }
 
 #[test]
-fn m12_the_factor_falls_from_one_half_with_the_distance() {
+fn m12_the_factor_is_below_one_half_above_the_target_and_above_one_half_below_it() {
     let of = |distance, name: &str| {
         let policy = FairShare {
             method: Method::Target,
@@ -595,7 +595,7 @@ fn m12_the_factor_falls_from_one_half_with_the_distance() {
         let used = usage(&[("a/x", 60.0), ("b/y", 40.0)]);
         share_table(&Tree::of(&policy.accounts), &policy, &used).accounts[name].factor
     };
-    // 35 above 25, and 35 below 75; as parts of 100, or of the targets.
+    // The usage of a is 35 percentage points above its target 25, the usage of b is 35 below 75.
     assert_eq!(
         ["a", "b"].map(|name| six(of(Distance::Difference, name))),
         ["0.325000", "0.675000"]
@@ -622,9 +622,9 @@ fn m12_usage_equal_to_a_cap_is_not_above_it() {
     assert!(!is_capped("20", 99.0, 99.0));
 }
 
-/// X5: accounts below accounts, with users between them in the file.
+/// X5: in the tree, users are between the accounts.
 #[test]
-fn x5_accounts_keep_their_parents_without_the_users() {
+fn x5_accounts_keep_their_parents_if_users_do_not_count() {
     let accounts = accounts(&["a:1 ann=1 bob=1", "b:3 eve=1", "c<b:1 dan=1", "d<c:1"]);
     let policy = FairShare {
         subject: UsageSubject::Account,

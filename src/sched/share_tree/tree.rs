@@ -1,4 +1,4 @@
-//! Accounts below accounts, and users in them, each with shares (F10).
+//! The tree of accounts and their users, each with shares (F10).
 
 use crate::model::account::member::Member;
 use crate::model::account::{Account, ROOT_NAME, Shares, UsageTarget};
@@ -6,28 +6,30 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The accounts of a site and their users.
 ///
-/// Without accounts, every user is a leaf under the root with one share, from the first job on.
-/// With accounts, a user in none of them has no shares: its jobs run last. An account without a
-/// list of users is open to all, with one share each. The account [`ROOT_NAME`] is the root itself;
-/// its users are on the level of the accounts.
+/// If no accounts are configured, every user with a job is a leaf under the root with one share. If
+/// accounts are configured, a user who belongs to none has no shares: the user's jobs run last. An
+/// account without a list of users is open to all users, with one share each. The account
+/// [`ROOT_NAME`] is the root itself; its users are on the level of the accounts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
-    /// The root first, and parents before children; siblings sorted by name, so that sums do not
-    /// depend on the order in the file.
+    /// The nodes of the tree: the root first, and parents before children. A *place* is an index
+    /// into this list. Siblings are sorted by name, so that sums do not depend on the order in the
+    /// file.
     pub(super) nodes: Vec<TreeNode>,
     pub(super) accounts: BTreeMap<String, usize>,
     pub(super) members: BTreeMap<Member, usize>,
+    /// For each user, the first account in the file that lists the user.
     defaults: BTreeMap<String, String>,
     is_flat: bool,
 }
 
-/// An account or a user under one.
+/// An account, or a user under an account.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TreeNode {
     pub parent: usize,
     pub shares: Shares,
     pub target: Option<UsageTarget>,
-    /// Whether new users or accounts directly below it get a share.
+    /// Whether new users or accounts directly below the node get a share.
     pub is_open: bool,
     pub is_user: bool,
 }
@@ -48,7 +50,7 @@ impl TreeNode {
 }
 
 impl Tree {
-    /// The tree of accounts that have passed [`check`](crate::model::account::check).
+    /// The tree of these accounts, which must have passed [`check`](crate::model::account::check).
     pub fn of(accounts: &[Account]) -> Tree {
         let mut tree = Tree::bare(accounts.is_empty());
         let mut below: BTreeMap<&str, BTreeMap<&str, &Account>> = BTreeMap::new();
@@ -98,9 +100,9 @@ impl Tree {
         self.is_flat
     }
 
-    /// The member to which a job of `user` is charged: under the requested account (`-A`),
-    /// otherwise under the first account in the file that lists the user, otherwise without
-    /// account.
+    /// The member (user under an account) to which a job of `user` is charged. The account is the
+    /// requested account (`-A`), otherwise the first account in the file that lists the user,
+    /// otherwise empty.
     pub fn member(&self, user: &str, requested: Option<&str>) -> Member {
         let account = requested
             .or_else(|| self.defaults.get(user).map(String::as_str))
@@ -108,7 +110,7 @@ impl Tree {
         Member::new(account.unwrap_or_default(), user)
     }
 
-    /// The member for which a charge counts, from the user and the requested account.
+    /// The member to which usage counts if it was recorded for this user and requested account.
     pub fn named(&self, member: &Member) -> Member {
         let account = Some(member.account.as_str()).filter(|account| !account.is_empty());
         self.member(&member.user, account)
@@ -156,8 +158,8 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// The place of an account, added if missing: an account named `parent/name` is below its
-    /// parent (Y25).
+    /// The place of an account. Adds the account if it is missing: `parent/name` is added below
+    /// `parent` (Y25).
     pub(super) fn account(&mut self, name: &str) -> usize {
         if let Some(&place) = self.accounts.get(name) {
             return place;
@@ -175,7 +177,7 @@ impl Tree {
         place
     }
 
-    /// The place of a member, added if missing.
+    /// The place of a member; adds the member if it is missing.
     pub(super) fn entry_or_insert(&mut self, member: &Member) -> usize {
         if let Some(&place) = self.members.get(member) {
             return place;
@@ -193,7 +195,7 @@ impl Tree {
         Shares::Of(if self.nodes[parent].is_open { 1.0 } else { 0.0 })
     }
 
-    /// Adds to each place the amounts of all places below.
+    /// Adds the amounts of all places below a place to the amount of the place, for all places.
     pub(super) fn sum_up(&self, amounts: &mut [f64]) {
         for place in (1..self.nodes.len()).rev() {
             amounts[self.nodes[place].parent] += amounts[place];

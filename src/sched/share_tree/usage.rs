@@ -1,9 +1,11 @@
-//! The usage of members: a decaying sum for each, including running jobs.
+//! The usage of members (users under accounts): a decaying sum for each member, including running
+//! jobs. A *charge* is the usage of one attempt (start) of a job.
 //!
-//! A sum is advanced in time without its charges, so that it costs the same for a day and a year of
-//! charges. The sum equals the sum over all raw charges in any order; after a restart, or under new
-//! rules, it is recomputed from them. A member has two numbers (X6): the decayed usage, and the
-//! resources in use now.
+//! The decayed sum at a later time is computed from the sum alone, without the charges. The cost is
+//! therefore the same for a day and for a year of charges. The result equals the sum of the decayed
+//! charges, in any order. After a restart, or when the rules change, the sums are recomputed from
+//! the charges. Each member has two numbers (X6): the decayed usage, and the resources in use at
+//! the moment.
 
 mod balance;
 
@@ -28,15 +30,17 @@ pub struct UsageTable {
 /// The usage of one member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct MemberUsage {
-    /// Ended charges.
+    /// The decayed sum of the charges that have ended.
     ended: DecayingSum,
+    /// The number of charges that have ended.
     charges: u64,
-    /// Ended charges, not decayed.
+    /// The sum of the charges that have ended, without decay.
     total: f64,
-    /// Running charges until the time of the sum.
+    /// The decayed sum of the charges of running jobs, until the time of this sum.
     running: DecayingSum,
+    /// The number of running jobs.
     jobs: u64,
-    /// The increase per second from the time of that sum on.
+    /// The increase of usage per second by running jobs, after the time of `running`.
     rate: f64,
 }
 
@@ -54,7 +58,7 @@ impl MemberUsage {
         let stretch = rules.stretch(charge, self.running.at());
         self.jobs -= 1;
         match self.jobs {
-            // Resets to zero, without rounding errors.
+            // Resetting to zero removes rounding errors.
             0 => (self.running, self.rate) = (DecayingSum::default(), 0.0),
             _ => {
                 self.running.add(stretch, -1.0, rules);
@@ -79,7 +83,8 @@ impl MemberUsage {
         self.left(now, now, rules)
     }
 
-    /// The usage until `until`, decayed to the time `then`.
+    /// The usage until `until`, decayed to the time `then`. Usage of running jobs after `until`
+    /// does not count.
     fn left(&self, until: Time, then: Time, rules: &UsageRules) -> f64 {
         let continuing = rules.counted(self.running.stretch_until(until, self.rate), then);
         let left = self.ended.left(then, rules)
@@ -102,7 +107,7 @@ impl UsageTable {
         }
     }
 
-    /// The usage of ended raw charges.
+    /// A table with the usage of these charges, which must have ended.
     pub fn of<'c>(rules: UsageRules, charges: impl IntoIterator<Item = &'c Charge>) -> UsageTable {
         let mut usage = UsageTable::new(rules);
         for charge in charges {
@@ -111,12 +116,12 @@ impl UsageTable {
         usage
     }
 
-    /// The rules of charging and decay.
+    /// The rules for weights and decay.
     pub fn rules(&self) -> &UsageRules {
         &self.rules
     }
 
-    /// Adds an ended charge; ignores a running one.
+    /// Adds a charge that has ended; ignores the charge of a running job.
     pub fn add(&mut self, charge: &Charge) {
         if charge.to.is_some() && !charge.is_empty() {
             let tally = self.members.entry(charge.member.clone()).or_default();
@@ -125,7 +130,7 @@ impl UsageTable {
         }
     }
 
-    /// Removes an ended charge that is no longer kept.
+    /// Removes a charge that has ended and is no longer stored.
     pub fn forget(&mut self, charge: &Charge) {
         let Some(tally) = self
             .members
@@ -139,7 +144,7 @@ impl UsageTable {
         self.drop_if_unused(&charge.member);
     }
 
-    /// Replaces the running charge of a job by this charge, running or ended.
+    /// Replaces the charge of a running job by this charge, which may have ended.
     pub fn charge(&mut self, job: JobId, charge: &Charge) {
         if self.is_charged(job, charge) {
             return;
@@ -170,12 +175,12 @@ impl UsageTable {
         }
     }
 
-    /// Whether this is the running charge of a job.
+    /// Whether this is the current charge of a running job.
     pub fn is_charged(&self, job: JobId, charge: &Charge) -> bool {
         self.open.get(&job) == Some(charge)
     }
 
-    /// The running charge of a job.
+    /// The charge of a running job.
     pub fn open(&self, job: JobId) -> Option<&Charge> {
         self.open.get(&job)
     }
@@ -188,28 +193,28 @@ impl UsageTable {
             .map_or(0.0, |tally| tally.decayed(now, &self.rules))
     }
 
-    /// The decayed usage of all members, in their order.
+    /// The decayed usage of all members, in the order of [`UsageTable::members`].
     pub fn all_decayed(&self, now: Time) -> impl Iterator<Item = f64> + '_ {
         self.members
             .values()
             .map(move |tally| tally.decayed(now, &self.rules))
     }
 
-    /// The weighted resources that a member uses now: `usage_now` of X6.
+    /// The weighted resources that the running jobs of a member use: `usage_now` of X6.
     pub fn in_use(&self, member: &Member) -> f64 {
         self.members
             .get(member)
             .map_or(0.0, |tally| tally.rate.max(0.0))
     }
 
-    /// All members with charges.
+    /// All members with charges, sorted.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.keys()
     }
 
     /// The decayed usage of each member at a later time `then`, in the order of
-    /// [`UsageTable::members`]: first if no jobs run from `now` on, then if the present jobs
-    /// continue.
+    /// [`UsageTable::members`]: (the usage if no jobs run from `now` on, the usage if all running
+    /// jobs continue).
     pub fn ahead(&self, now: Time, then: Time) -> impl Iterator<Item = (f64, f64)> {
         self.members.values().map(move |tally| {
             (
@@ -219,7 +224,7 @@ impl UsageTable {
         })
     }
 
-    /// The raw, the decayed and the present usage of each member.
+    /// The raw usage, the decayed usage, and the resources in use of each member.
     pub fn all(&self, now: Time) -> Vec<Used> {
         let mut running: BTreeMap<&Member, f64> = BTreeMap::new();
         for charge in self.open.values() {
@@ -238,7 +243,7 @@ impl UsageTable {
     }
 }
 
-/// The stored form of usage: lists, because members and jobs cannot be keys in JSON.
+/// The serialized form of [`UsageTable`]: lists, because members and jobs cannot be keys in JSON.
 #[derive(Serialize, Deserialize)]
 struct StoredUsage {
     rules: UsageRules,

@@ -1,5 +1,9 @@
-//! Fair shares of the present resources. They are divided by weight among demands; amounts that a
-//! demand does not need go to the others (Y20).
+//! Fair shares of the resources of the cluster at the moment. An amount is divided among demands by
+//! weight. What a demand does not need is divided among the other demands (Y20). All amounts are
+//! fractions of the cluster.
+//!
+//! The method is called water-filling: every demand gets its weight multiplied by a common *water
+//! level*, but at least its guarantee and at most its maximum.
 
 use super::charged::{Charged, account_of};
 use super::tree::{ROOT, Tree};
@@ -11,16 +15,16 @@ use std::collections::BTreeMap;
 /// A demand on the resources.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// Its weight.
+    /// The weight.
     pub weight: f64,
-    /// Its guaranteed amount, if there is enough.
+    /// The guaranteed amount. Guarantees are reduced if they exceed the amount to divide.
     pub least: f64,
-    /// Its maximum.
+    /// The maximum amount.
     pub most: f64,
 }
 
 impl Demand {
-    /// A demand up to this amount, without guarantee.
+    /// A demand for up to this amount, with weight 1 and without guarantee.
     pub fn wanting(most: f64) -> Demand {
         Demand {
             weight: 1.0,
@@ -39,38 +43,39 @@ impl Demand {
         }
     }
 
-    /// Its amount at this water level.
-    fn at(&self, level: f64) -> f64 {
+    /// The amount of the demand at this water level.
+    fn amount_at(&self, level: f64) -> f64 {
         (self.weight * level).clamp(self.least, self.most)
     }
 }
 
-/// The guaranteed and the maximum part of an account.
+/// The guaranteed and the maximum fraction of the cluster for an account.
 pub type MinAndMax = (f64, f64);
 
-/// No guarantee, and the whole cluster as maximum.
+/// The bounds of an account without guarantee and without maximum.
 pub const UNBOUNDED: MinAndMax = (0.0, 1.0);
 
-/// A demand in a pool.
+/// The demand of a job or array in a pool (account).
 #[derive(Clone, Copy, Debug)]
 pub struct PoolClaim {
-    /// The pool, as an index into the pools given to [`divide`].
+    /// The pool, as an index into the pools that [`divide`] receives.
     pub pool: usize,
-    /// The demand, or the sum of several similar demands.
+    /// The demand, or the sum of the demands of several similar jobs.
     pub demand: Demand,
 }
 
-/// The result, as parts of the whole.
+/// The result of [`divide`], as fractions of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DividedParts {
-    /// By account. The empty name stands for the jobs without account.
+    /// The fraction of each account. The empty name stands for the root, to which jobs without
+    /// account belong.
     pub pools: BTreeMap<String, f64>,
-    /// By demand, in the order given.
+    /// The fraction of each claim, in the order of the claims.
     pub claims: Vec<f64>,
 }
 
-/// Divides the whole from the root down to the accounts and their demands. In a FIFO account, each
-/// demand is met before the next gets anything, in the order given.
+/// Divides the cluster from the root of the tree down to the accounts and their claims. In a FIFO
+/// account, each claim is met completely before the next claim gets anything.
 pub fn divide(
     tree: &Tree,
     (pools, claims): (&[&str], &[PoolClaim]),
@@ -93,7 +98,7 @@ pub fn divide(
         .collect();
     let mut entitlements = BTreeMap::from([(ROOT, 1.0)]);
     let mut parts = vec![0.0; claims.len()];
-    // Parents come before their children.
+    // `places` lists parents before their children.
     for place in std::iter::once(ROOT).chain(charged.places()) {
         let Some(amount) = entitlements.get(&place).copied() else {
             continue;
@@ -119,7 +124,7 @@ pub fn divide(
     }
     let mut pools: BTreeMap<String, f64> = BTreeMap::new();
     for (name, place) in &charged.tree.accounts {
-        // An account without a part of its own gets the part of its parent.
+        // An account with the shares of its parent has the same part as the account above it.
         let part = entitlements
             .get(place)
             .or_else(|| entitlements.get(&charged.above(*place)))
@@ -133,13 +138,13 @@ pub fn divide(
     }
 }
 
-/// The tree with the demands at each place.
+/// The share tree with the demands at each place (account, or the root).
 struct DemandTree {
-    /// The total demand of each place and all places below.
+    /// The total demand of each place, including all places below it.
     demands: Vec<Demand>,
-    /// The sharing children of each place.
+    /// The accounts that divide the part of each place.
     children: Vec<Vec<usize>>,
-    /// The demands at each place, as indexes into the claims.
+    /// The claims at each place, as indexes into the list of claims.
     claims: Vec<Vec<usize>>,
 }
 
@@ -205,8 +210,8 @@ impl DemandTree {
     }
 }
 
-/// The place at which the demands of a pool compete: that of its parent if the pool has no part of
-/// its own.
+/// The place at which the claims of a pool compete. This is the place above the pool if the pool
+/// has the shares of its parent.
 fn entry_of(charged: &Charged, pool: &str) -> usize {
     let place = charged
         .tree
@@ -220,8 +225,9 @@ fn entry_of(charged: &Charged, pool: &str) -> usize {
         charged.above(place)
     }
 }
-/// Divides an amount among demands: up to a level at which all unmet demands get the same by
-/// weight.
+/// Divides an amount among demands. If the guarantees exceed the amount, every demand gets the same
+/// fraction of its guarantee. Otherwise a water level is chosen at which the whole amount is used,
+/// or all demands are met.
 pub fn split(amount: f64, demands: &[Demand]) -> Vec<f64> {
     let demands: Vec<Demand> = demands
         .iter()
@@ -240,11 +246,15 @@ pub fn split(amount: f64, demands: &[Demand]) -> Vec<f64> {
         return demands.iter().map(|demand| demand.least * part).collect();
     }
     let level = level(amount - least, &demands);
-    demands.iter().map(|demand| demand.at(level)).collect()
+    demands
+        .iter()
+        .map(|demand| demand.amount_at(level))
+        .collect()
 }
 
-/// The water level for this amount above all guarantees. Each demand begins to rise when the level
-/// times its weight reaches its guarantee, and stops at its maximum.
+/// The water level at which the demands use the amount `left` in addition to their guarantees. The
+/// amount of a demand begins to rise when the level multiplied by its weight reaches its guarantee,
+/// and stops at its maximum.
 fn level(mut left: f64, demands: &[Demand]) -> f64 {
     let rising = demands
         .iter()
@@ -267,7 +277,7 @@ fn level(mut left: f64, demands: &[Demand]) -> f64 {
         level = step;
         slope += change;
     }
-    // All demands are met; the rest stays unassigned.
+    // All demands are met; the remaining amount stays unassigned.
     level
 }
 
@@ -295,7 +305,7 @@ mod tests {
 
     /// Y20.
     #[test]
-    fn unused_parts_go_to_the_others() {
+    fn amounts_that_a_demand_does_not_need_go_to_the_other_demands() {
         let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &demands(all)));
         assert_eq!(
             split(&[(1.0, 0.0, 0.1), (1.0, 0.0, 1.0), (1.0, 0.0, 1.0)]),
@@ -306,7 +316,7 @@ mod tests {
         assert_eq!(split(&[(0.0, 0.0, 1.0), (2.0, 0.0, 1.0)]), [0.0, 1.0]);
     }
 
-    /// Y20: A is guaranteed .6, B .2.
+    /// Y20: in the first cases, the first demand is guaranteed 0.6, and the second 0.2.
     #[test]
     fn guarantees_are_met_first() {
         let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &demands(all)));
@@ -319,7 +329,7 @@ mod tests {
         assert_eq!(
             split(&[(1.0, 0.9, 1.0), (1.0, 0.6, 1.0)]),
             [0.6, 0.4],
-            "too much is guaranteed"
+            "the guarantees exceed the amount"
         );
         assert_eq!(
             split(&[(1.0, 0.6, 0.1), (1.0, 0.0, 1.0)]),
@@ -350,11 +360,12 @@ mod tests {
         ])
     }
 
-    /// Demands by pool; the results of pools and of demands.
+    /// Divides the cluster among claims (pool, maximum); only `fifo_pool` is FIFO. Returns the
+    /// parts of the pools a to d, and the parts of the claims.
     fn divided(
         claims: &[(&str, f64)],
         bounds: impl Fn(&str) -> MinAndMax,
-        line: &str,
+        fifo_pool: &str,
     ) -> (Vec<f64>, Vec<f64>) {
         let pools = ["e", "d", "c", "b", "a"];
         let place = |pool: &str| pools.iter().position(|known| *known == pool).unwrap();
@@ -363,40 +374,38 @@ mod tests {
             demand: Demand::wanting(most),
         };
         let claims: Vec<PoolClaim> = claims.iter().map(claim).collect();
-        let division = divide(&tree(), (&pools, &claims), bounds, |name| name == line);
+        let division = divide(&tree(), (&pools, &claims), bounds, |name| name == fifo_pool);
         (
             rounded(["a", "b", "c", "d"].map(|name| division.pools[name]).into()),
             rounded(division.claims),
         )
     }
 
-    /// A pool's part is divided among the pools below it.
     #[test]
     fn child_pools_divide_the_part_of_their_parent() {
         let all = [("b", 1.0), ("c", 1.0), ("d", 1.0)];
         assert_eq!(divided(&all, |_| UNBOUNDED, "").0, [0.75, 0.25, 0.25, 0.5]);
     }
 
-    /// Y20: operations share the part of their pool; an account with its parent's shares is no
-    /// pool.
+    /// Y20: account e has the shares of its parent d, so its claim competes with the claim of d.
     #[test]
-    fn operations_divide_the_part_of_their_pool() {
+    fn claims_divide_the_part_of_their_pool() {
         let all = [("b", 1.0), ("b", 0.05), ("c", 1.0), ("d", 1.0), ("e", 1.0)];
         assert_eq!(
             divided(&all, |_| UNBOUNDED, "").1,
             [0.2, 0.05, 0.25, 0.25, 0.25]
         );
-        let beside = [("a", 1.0), ("c", 1.0), ("d", 1.0)];
+        let with_pools = [("a", 1.0), ("c", 1.0), ("d", 1.0)];
         assert_eq!(
-            divided(&beside, |_| UNBOUNDED, "").1,
+            divided(&with_pools, |_| UNBOUNDED, "").1,
             [0.25, 0.25, 0.5],
-            "a demand beside pools has weight 1"
+            "a claim that competes with child pools has weight 1"
         );
     }
 
-    /// Y26: guarantees and maxima apply to all pools below.
+    /// Y26.
     #[test]
-    fn pools_have_bounds() {
+    fn guarantees_and_maxima_of_a_pool_include_the_pools_below_it() {
         let all = [("b", 1.0), ("c", 1.0), ("d", 1.0)];
         let capped = |name: &str| if name == "a" { (0.0, 0.3) } else { UNBOUNDED };
         assert_eq!(divided(&all, capped, "").0, [0.3, 0.7, 0.1, 0.2]);
@@ -409,13 +418,13 @@ mod tests {
         assert_eq!(
             divided(&all, deep, "").0,
             [0.9, 0.1, 0.9, 0.0],
-            "a guarantee of a child counts for its parent"
+            "the guarantee of a child is also a guarantee of its parent"
         );
     }
 
     /// Y23.
     #[test]
-    fn in_a_fifo_pool_the_first_demand_is_met_first() {
+    fn in_a_fifo_pool_the_claims_are_met_one_after_another() {
         let all = [("b", 0.1), ("b", 0.1), ("b", 0.1), ("c", 1.0)];
         assert_eq!(divided(&all, |_| UNBOUNDED, "b").1, [0.1, 0.1, 0.05, 0.75]);
         assert_eq!(

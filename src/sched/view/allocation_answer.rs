@@ -1,12 +1,12 @@
-//! The answers of the allocation script (M8i), by class. An answer is kept until the nodes change
-//! or no job of the class waits any more.
+//! The answers of the allocation script (M8i), one for each class of interchangeable jobs. An
+//! answer is kept until the nodes change or no job of the class waits any more.
 
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The places of nodes by name; the best node has place 0.
+/// The positions of nodes in the order of preference, by name; the best node has position 0.
 pub type NodePlaces = Arc<BTreeMap<String, usize>>;
 
 /// The answer of the allocation script for a class.
@@ -21,12 +21,12 @@ pub enum AllocationAnswer {
 }
 
 impl ClusterState {
-    /// The key of a class; None if no job of it waits.
+    /// The key of a class; None if no job of the class waits.
     pub fn class(&self, class: ClassId) -> Option<&ClassKey> {
         self.classes.get(&class).map(|class| &class.key)
     }
 
-    /// Notes that the script runs for a class. Its jobs wait for the answer.
+    /// Notes that the script runs for a class. The jobs of the class wait for the answer.
     pub fn await_answer(&mut self, class: ClassId) {
         self.edition += 1;
         if self.classes.contains_key(&class) {
@@ -47,9 +47,9 @@ impl ClusterState {
             .any(|answer| matches!(answer, AllocationAnswer::Awaited))
     }
 
-    /// Stores the answer for a class: node names, the best first, or None for no choice. Returns
-    /// false if the answer names an unknown node; it then counts as unusable. Ignores a class
-    /// without waiting jobs.
+    /// Stores the answer for a class: node names, the best first, or None if the script chose no
+    /// nodes. Returns false if the answer names an unknown node; such an answer counts as unusable.
+    /// Ignores a class without waiting jobs.
     pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
         self.edition += 1;
         let is_known =
@@ -70,14 +70,14 @@ impl ClusterState {
         is_known
     }
 
-    /// Drops all answers, because the nodes have changed. Outstanding answers stay outstanding.
+    /// Removes all answers, because the nodes have changed. Outstanding answers stay outstanding.
     pub(in crate::sched) fn forget_answers(&mut self) {
         self.edition += 1;
         self.answers
             .retain(|_, answer| matches!(answer, AllocationAnswer::Awaited));
     }
 
-    /// Drops outstanding answers, so that in a forecast no class waits for the script.
+    /// Removes outstanding answers, so that in a forecast no class waits for the script.
     pub fn expect_no_answers(&mut self) {
         self.edition += 1;
         self.answers

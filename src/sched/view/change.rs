@@ -1,5 +1,5 @@
-//! Changes of the snapshot. schedd and the simulator apply them, and recordings store them for
-//! replay.
+//! Changes of the snapshot, which is the input of the scheduler. schedd and the simulator apply the
+//! changes, and recordings store them for replay.
 
 use super::holdings::RunningOwner;
 use super::preemption_candidate::PreemptionCandidate;
@@ -32,14 +32,14 @@ use std::sync::Arc;
 pub enum Change<'a> {
     /// A node is added or changed.
     Node {
-        /// Its properties.
+        /// The properties of the node.
         facts: Cow<'a, NodeFacts>,
-        /// Whether it is up and not offline.
+        /// Whether the node is up and not offline.
         usable: bool,
     },
     /// A node is removed.
     NoNode(Cow<'a, str>),
-    /// These nodes come first in the order of nodes, whether present or not.
+    /// The nodes that come first in the order of nodes, whether present or not.
     Order(Vec<String>),
     /// The total of a system-wide resource is set.
     Pool(Cow<'a, str>, Cow<'a, Pool>),
@@ -53,43 +53,43 @@ pub enum Change<'a> {
     NoWindow(Cow<'a, str>),
     /// Dedicated and prime time from now on.
     SiteTime(Cow<'a, SiteTime>),
-    /// A job becomes a candidate and holds no resources.
+    /// A job becomes a candidate (a waiting job that may start) and holds no resources.
     Waits(Box<Cow<'a, Job>>),
-    /// A candidate's accrued eligible time changes.
+    /// The accrued eligible time of a candidate changes.
     Accrues(JobId, Eligibility),
     /// A job holds its allocation.
     Holds {
         /// The job.
         job: JobId,
-        /// Its shares of nodes.
+        /// The shares of nodes.
         shares: Vec<NodeShare>,
-        /// Its owner.
+        /// The name of the owner.
         user: Cow<'a, str>,
-        /// Which jobs may share its nodes.
+        /// The owner, and which other jobs may share the nodes.
         #[serde(rename = "tenant")]
         owner: JobOwner,
-        /// The end of its walltime.
+        /// The end of the walltime.
         until: Time,
-        /// The reservation in which it runs.
+        /// The reservation in which the job runs.
         inside: Option<String>,
         /// The owner and the request, for limits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         claimant: Option<Box<RunningOwner>>,
-        /// The facts that preemption needs.
+        /// The facts that preemption uses.
         #[serde(rename = "tenure", default, skip_serializing_if = "Option::is_none")]
         candidate: Option<Box<PreemptionCandidate>>,
-        /// The array's own limit, for a subjob above that limit (Q15).
+        /// For a subjob above the limit of its array on running subjobs, that limit (Q15).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beyond: Option<u32>,
-        /// The job itself, if it is suspended and waits to resume.
+        /// The complete job, if it is suspended and waits to resume.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waits: Option<Box<Cow<'a, Job>>>,
     },
-    /// The allocation script is run for a class (M8i).
+    /// The allocation script has been started for a class of interchangeable jobs (M8i).
     Asked(ClassId),
-    /// The script's answer for a class: nodes, best first, or None.
+    /// The script's answer for a class: nodes, best first; None if the script chose no nodes.
     Answered(ClassId, Option<Vec<String>>),
-    /// A start that an earlier schedd planned for a candidate.
+    /// A start that schedd planned for a candidate before schedd was restarted.
     Promised {
         /// The job.
         job: JobId,
@@ -100,20 +100,20 @@ pub enum Change<'a> {
     },
     /// A job neither holds resources nor is a candidate.
     Gone(JobId),
-    /// The limits of an array on its running subjobs; None if the array no longer exists.
+    /// The limits of an array on its running subjobs change; None if the array no longer exists.
     Bounds(JobId, Option<SubjobLimit>),
-    /// The jobs that the site's hooks allow to start; None without such hooks.
+    /// The jobs that the site's hooks allow to start; None if the site has no such hooks.
     Permits(Option<BTreeSet<JobId>>),
-    /// Replaces the usage of all members.
+    /// Replaces the usage of all members of the share tree.
     Usage(Cow<'a, UsageTable>),
-    /// The charge of a job's latest attempt, running or ended.
+    /// The usage to charge for the latest attempt of a job, running or ended.
     Charged(JobId, Cow<'a, Charge>),
-    /// Removes these old charges.
+    /// Removes these charges, which are old.
     Forgotten(Cow<'a, [Charge]>),
 }
 
 impl<'a> Change<'a> {
-    /// The facts of a node that the scheduler needs.
+    /// The change that adds a node or updates its facts.
     pub fn of_node(node: &'a Node) -> Change<'a> {
         Change::Node {
             facts: Cow::Borrowed(&node.facts),
@@ -122,7 +122,7 @@ impl<'a> Change<'a> {
     }
 
     /// The change that brings a job in the snapshot up to date; `Gone` if the job neither holds
-    /// resources nor is a candidate. The policy supplies defaults.
+    /// resources nor is a candidate. The policy supplies the default walltime and access policy.
     pub fn of(id: JobId, job: Option<&'a Job>, policy: &Policy) -> Change<'a> {
         let Some(job) = job else {
             return Change::Gone(id);
@@ -153,8 +153,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The change of an array's limit on its running subjobs; None if the state has this limit
-    /// already.
+    /// The change that sets the limits of an array on its running subjobs; None if the state
+    /// already has these limits, or if the job is no array.
     pub fn of_limit(id: JobId, job: Option<&Job>, state: &ClusterState) -> Option<Change<'a>> {
         let known = state.subjob_limit(id.number);
         let array = job.filter(|job| id.is_array() && job.life.state != JobState::Finished);
@@ -167,8 +167,8 @@ impl<'a> Change<'a> {
         (id.is_array() && limit != known).then_some(Change::Bounds(id, limit))
     }
 
-    /// Puts the job inside a reservation that ends at `closes`. The job ends at that time at the
-    /// latest.
+    /// Puts the job of a `Holds` inside a reservation, and moves the end of the job to `closes`
+    /// (the end of the reservation) if that is earlier.
     pub fn inside(mut self, reservation: Option<String>, closes: Option<Time>) -> Change<'a> {
         if let Change::Holds { inside, until, .. } = &mut self {
             *inside = reservation;
@@ -178,7 +178,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The end of a job's walltime, extended by its pauses; NEVER for a suspended job.
+/// The end of the walltime of a job, extended by its suspensions; NEVER for a suspended job.
 fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
     if run.is_stopped() {
         Time::NEVER
@@ -187,7 +187,7 @@ fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
     }
 }
 
-/// Whether a cycle could start a job, or subjobs of it.
+/// Whether a cycle could start the job, or a subjob of the array.
 pub fn is_candidate(job: &Job) -> bool {
     match (job.life.state, &job.elements) {
         (JobState::Queued, None) => true,
@@ -197,7 +197,7 @@ pub fn is_candidate(job: &Job) -> bool {
 }
 
 impl ClusterState {
-    /// Applies a change.
+    /// Applies a change to the snapshot.
     pub fn make(&mut self, change: &Change) {
         match change {
             Change::Node { facts, usable } => self.set_node(facts, *usable),
@@ -255,15 +255,15 @@ impl ClusterState {
             }
             Change::Bounds(array, limit) => self.set_subjob_limit(array.number, *limit),
             Change::Permits(permits) => self.set_permits(permits.clone()),
-            Change::Usage(usage) => self.use_up(|used| *used = UsageTable::clone(usage)),
-            Change::Charged(job, charge) => self.use_up(|used| used.charge(*job, charge)),
+            Change::Usage(usage) => self.change_usage(|used| *used = UsageTable::clone(usage)),
+            Change::Charged(job, charge) => self.change_usage(|used| used.charge(*job, charge)),
             Change::Forgotten(charges) => {
-                self.use_up(|used| charges.iter().for_each(|charge| used.forget(charge)))
+                self.change_usage(|used| charges.iter().for_each(|charge| used.forget(charge)))
             }
         }
     }
 
-    fn use_up(&mut self, change: impl FnOnce(&mut UsageTable)) {
+    fn change_usage(&mut self, change: impl FnOnce(&mut UsageTable)) {
         change(Arc::make_mut(&mut self.usage));
         self.edition += 1;
         self.ranks.note_use();
@@ -271,8 +271,8 @@ impl ClusterState {
 }
 
 impl ClusterState {
-    /// The reservation of a running job: the requested one, or an open one on its nodes that admits
-    /// it for its whole walltime.
+    /// The reservation of a running job: the requested reservation, or an open reservation on one
+    /// of its nodes that the job may use for its whole walltime.
     pub fn reservation_of(&self, job: &Job, default_walltime: Span, now: Time) -> Option<String> {
         let run = job.life.run.as_ref()?;
         if let Some(reservation) = &job.spec.reservation {
@@ -290,7 +290,7 @@ impl ClusterState {
     }
 }
 
-/// An entry of a recording: the input of each cycle and its result.
+/// An entry of a recording, which stores the input and the result of each cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordedEntry<'a> {
@@ -307,9 +307,9 @@ pub enum RecordedEntry<'a> {
     Change(Change<'a>),
     /// A cycle has run.
     Cycle {
-        /// Its time.
+        /// The time of the cycle.
         now: Time,
-        /// The events that triggered it.
+        /// The events that triggered the cycle.
         #[serde(default, skip_serializing_if = "is_unknown")]
         triggers: Cow<'a, Triggers>,
         /// The plan as text.
@@ -333,7 +333,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster, moment, resources};
 
     #[test]
-    fn changes_follow_a_job_from_the_queue_to_its_nodes_and_its_end() {
+    fn changes_move_a_job_from_the_queue_to_its_nodes_and_remove_it_at_its_end() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
         let mut job = fixture.job(1, "select=1:ncpus=3 walltime=60");
         let start = fixture.plan().starts.remove(0);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_job_is_in_the_open_reservation_that_admits_it_on_its_nodes() {
+    fn a_running_job_is_in_the_open_reservation_on_its_nodes_that_it_may_use() {
         let mut fixture = cluster("3 x ncpus=4");
         for (id, users, node, hours) in [
             ("a.1", "bob", "n2", (0, 9)),
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(
             inside("n1,n2", 2).as_deref(),
             Some("c"),
-            "one of its nodes is enough"
+            "one reserved node of the job is enough"
         );
         assert_eq!((inside("n1,n3", 2), inside("n2", 10)), (None, None));
         fixture.state.remove_window("b");
@@ -450,7 +450,7 @@ mod tests {
         );
     }
 
-    /// M37: a job in a reservation ends with it at the latest.
+    /// M37.
     #[test]
     fn a_job_in_a_reservation_ends_no_later_than_the_reservation() {
         let until = |closes: Option<i64>| {
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_survives_serialization() {
+    fn recorded_entries_survive_serialization() {
         let fixture = cluster("");
         let job = fixture.job(7, "select=2:ncpus=1 array=0-9:3%2");
         let promise = PromisedStart {

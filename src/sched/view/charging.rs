@@ -1,4 +1,5 @@
-//! The charge of a start, for traces, which contain classes instead of jobs.
+//! The charge (the usage that fair share counts) of a job that starts. Replays of traces use it,
+//! because they contain classes of interchangeable jobs instead of the jobs themselves.
 
 use super::plan::Start;
 use super::snapshot::ClusterState;
@@ -9,8 +10,8 @@ use crate::model::policy::quality::Qualities;
 use crate::model::time::Time;
 
 impl ClusterState {
-    /// The charge that begins with a start; None if it is free of charge (I5) or the job is no
-    /// longer a candidate.
+    /// The charge that begins with a start; None if the queue or the quality of service is free of
+    /// charge (I5), or if the job is no longer a candidate.
     pub fn charge_for(&self, start: &Start, qualities: &Qualities, now: Time) -> Option<Charge> {
         let who = &self.waiting_class(start.job)?.who;
         let factor = qualities.charge(who.qos.as_deref(), self.queues.get(&who.queue));
@@ -35,7 +36,7 @@ mod tests {
 
     /// I5.
     #[test]
-    fn a_start_is_charged_to_its_owner_unless_its_queue_is_free() {
+    fn a_start_is_charged_to_its_owner_unless_its_queue_is_free_of_charge() {
         let mut fixture = cluster("2 x ncpus=4")
             .queued(1, "select=2:ncpus=3")
             .queued(2, "select=1 queue=free");

@@ -1,4 +1,4 @@
-//! Classes of interchangeable waiting jobs, each in the order of its starts.
+//! Classes of interchangeable waiting jobs, with the order in which the jobs of a class start.
 
 use super::shape::ClassKey;
 use super::sort_key::SortKey;
@@ -9,47 +9,47 @@ use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
 use std::sync::Arc;
 
-/// A job's place in the queue: by rank, then by id.
+/// The place of a job in the queue: its rank, which `qorder` can swap, then its id.
 pub type QueuePlace = (u64, JobId);
 
-/// A job's position among all: by its sort key, then by its place in the queue.
+/// The position of a job among all waiting jobs: its sort key, then its place in the queue.
 pub type QueuePosition = (SortKey, QueuePlace);
 
 /// A class of interchangeable waiting jobs.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct Class {
-    /// The properties that all its jobs share.
+    /// The properties that all jobs of the class share.
     pub key: ClassKey,
-    /// The jobs by place; an array is one entry, with its subjobs.
+    /// The jobs by place in the queue. An array with all its subjobs is one entry.
     pub(in crate::sched) jobs: BTreeMap<QueuePlace, WaitingJob>,
-    /// The order of starts, if it differs from the order of places.
+    /// The order of starts, if it differs from the order of places in the queue.
     sequence: Option<BTreeSet<QueuePosition>>,
 }
 
-/// A waiting job.
+/// A waiting job or array.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct WaitingJob {
-    /// Its current priority.
+    /// The current priority.
     pub sort_key: SortKey,
-    /// Its wait.
+    /// The waiting time of the job.
     pub wait: Wait,
-    /// Its subjobs, if it is an array.
+    /// The subjobs, for an array.
     pub array: Option<Array>,
 }
 
-/// The wait of a candidate.
+/// The waiting time of a job that may start, and how often other jobs have passed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::sched) struct Wait {
-    /// The start of the wait.
+    /// Since when the job has waited.
     pub since: Time,
-    /// Its eligible time.
+    /// The eligible time of the job.
     pub eligibility: Eligibility,
-    /// The number of later jobs that have started before it (M18).
+    /// The number of later jobs that have started before the job (M18).
     pub bypassed: u32,
 }
 
 impl WaitingJob {
-    /// The number of jobs: of an array, its waiting subjobs.
+    /// The number of waiting subjobs of an array; 1 for any other job.
     pub fn count(&self) -> u64 {
         self.array
             .as_ref()
@@ -60,9 +60,9 @@ impl WaitingJob {
 /// An array with waiting subjobs.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct Array {
-    /// The indices of its subjobs.
+    /// The indices of the subjobs.
     pub indices: Indices,
-    /// The states of its subjobs.
+    /// The states of the subjobs.
     pub elements: Arc<Elements>,
 }
 
@@ -87,22 +87,22 @@ impl Class {
         }
     }
 
-    /// Whether no job waits.
+    /// Whether the class has no jobs.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// The job at a place.
+    /// The job at a place in the queue.
     pub fn get(&self, place: QueuePlace) -> Option<&WaitingJob> {
         self.jobs.get(&place)
     }
 
-    /// The job at a place; its sort key must not change.
+    /// The job at a place in the queue. The caller must not change the sort key.
     pub fn get_mut(&mut self, place: QueuePlace) -> Option<&mut WaitingJob> {
         self.jobs.get_mut(&place)
     }
 
-    /// The jobs, by place.
+    /// The jobs, by place in the queue.
     pub fn jobs(&self) -> impl Iterator<Item = (QueuePlace, &WaitingJob)> {
         self.jobs.iter().map(|(place, waiting)| (*place, waiting))
     }
@@ -119,16 +119,16 @@ impl Class {
     pub fn insert(&mut self, place: QueuePlace, waiting: WaitingJob) {
         let head = (waiting.sort_key, place);
         self.jobs.insert(place, waiting);
-        if self.sequence.is_none() && !self.fits_in(head) {
-            self.sequence = Some(self.heads().collect());
+        if self.sequence.is_none() && !self.is_in_order_at(head) {
+            self.sequence = Some(self.positions().collect());
         }
         if let Some(sequence) = &mut self.sequence {
             sequence.insert(head);
         }
     }
 
-    /// Whether a job is in order of priority at its place in the queue.
-    fn fits_in(&self, (sort_key, place): QueuePosition) -> bool {
+    /// Whether the neighbors of a job in the queue do not contradict the order of priority.
+    fn is_in_order_at(&self, (sort_key, place): QueuePosition) -> bool {
         let before = self
             .jobs
             .range(..place)
@@ -142,7 +142,7 @@ impl Class {
                 .is_none_or(|(_, waiting)| sort_key <= waiting.sort_key)
     }
 
-    fn heads(&self) -> impl Iterator<Item = QueuePosition> {
+    fn positions(&self) -> impl Iterator<Item = QueuePosition> {
         self.jobs
             .iter()
             .map(|(place, waiting)| (waiting.sort_key, *place))
@@ -158,33 +158,33 @@ impl Class {
     }
 
     /// Sets the sort key of each job.
-    pub fn rate_by(&mut self, sort_key: impl Fn(QueuePlace, &WaitingJob) -> SortKey) {
+    pub fn set_sort_keys(&mut self, sort_key: impl Fn(QueuePlace, &WaitingJob) -> SortKey) {
         for (&place, waiting) in &mut self.jobs {
             waiting.sort_key = sort_key(place, waiting);
         }
-        self.put_in_turn();
+        self.update_sequence();
     }
 
     /// Sorts the jobs again after a change of their sort keys.
-    pub fn put_in_turn(&mut self) {
-        let is_in_turn = self
+    pub fn update_sequence(&mut self) {
+        let is_in_order = self
             .jobs
             .values()
             .map(|waiting| waiting.sort_key)
             .is_sorted();
-        self.sequence = (!is_in_turn).then(|| self.heads().collect());
+        self.sequence = (!is_in_order).then(|| self.positions().collect());
     }
 
-    /// The number of started, unfinished subjobs, if the class is an array with a limit of its own;
-    /// otherwise 0.
+    /// The number of subjobs that have started and not finished, if the class is an array with a
+    /// limit on its running subjobs; otherwise 0.
     pub fn begun(&self) -> u32 {
         self.limited()
             .map_or(0, |(_, array)| array.elements.begun().len())
     }
 
-    /// The array that forms this class, if it has a limit of its own.
+    /// The array that forms this class; None unless the array has a limit on its running subjobs.
     pub fn limited(&self) -> Option<(JobId, &Array)> {
-        // Such an array has its own class; any other class may hold any number of jobs.
+        // An array with a limit is the only job of its class.
         self.key.at_once?;
         self.jobs
             .iter()
@@ -195,9 +195,9 @@ impl Class {
 /// The jobs of a class, in the order of their starts.
 #[derive(Clone)]
 pub(in crate::sched) enum InOrder<'s> {
-    /// By place in the queue.
+    /// The order of the places in the queue.
     Queue(btree_map::Iter<'s, QueuePlace, WaitingJob>),
-    /// By sort key.
+    /// The order of the sort keys, which differs from the order of the places in the queue.
     Own(
         btree_set::Iter<'s, QueuePosition>,
         &'s BTreeMap<QueuePlace, WaitingJob>,
@@ -212,7 +212,7 @@ impl<'s> Iterator for InOrder<'s> {
             InOrder::Queue(jobs) => jobs
                 .next()
                 .map(|(place, waiting)| ((waiting.sort_key, *place), waiting)),
-            InOrder::Own(heads, jobs) => heads.next().map(|head| (*head, &jobs[&head.1])),
+            InOrder::Own(positions, jobs) => positions.next().map(|head| (*head, &jobs[&head.1])),
         }
     }
 }
@@ -247,7 +247,7 @@ mod tests {
             .collect()
     }
 
-    /// The places are ranks and also the jobs' numbers.
+    /// A class of jobs with these (number, score) pairs. The rank of a job equals its number.
     fn with(scores: &[(u64, f64)]) -> Class {
         let mut class = class_without_jobs();
         scores.iter().for_each(|&(rank, score)| {
@@ -256,9 +256,9 @@ mod tests {
         class
     }
 
-    /// X18: the highest priority starts first, whenever its job is added.
+    /// X18.
     #[test]
-    fn a_new_job_starts_in_order_of_priority() {
+    fn the_job_with_the_highest_priority_starts_first_whenever_it_is_added() {
         assert_eq!(
             started(&with(&[(1, 5.0), (2, 7.0)])),
             [2, 1],
@@ -291,12 +291,12 @@ mod tests {
             (started(&class), class.first().map(|(_, place)| place.0)),
             (vec![3, 1, 4], Some(3))
         );
-        class.rate_by(|place, _| SortKey::of(0, -(place.0 as f64)));
+        class.set_sort_keys(|place, _| SortKey::of(0, -(place.0 as f64)));
         assert_eq!(started(&class), [1, 3, 4]);
     }
 
     #[test]
-    fn a_class_keeps_an_order_only_if_it_differs_from_the_queue() {
+    fn a_class_stores_an_order_only_if_it_differs_from_the_queue() {
         let keeps_order = |scores: &[(u64, f64)]| with(scores).sequence.is_some();
         assert!(!keeps_order(&[
             (1, 7.0),
@@ -307,7 +307,7 @@ mod tests {
         ]));
         assert!(keeps_order(&[(1, 7.0), (2, 7.5)]));
         let mut class = with(&[(1, 7.0), (2, 7.5)]);
-        class.rate_by(|_, _| SortKey::default());
+        class.set_sort_keys(|_, _| SortKey::default());
         assert!(class.sequence.is_none());
     }
 }

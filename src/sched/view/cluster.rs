@@ -1,8 +1,9 @@
 //! The nodes of the cluster, grouped into classes of interchangeable nodes.
 //!
-//! A *kind* is the capacity and the attributes of a node. Nodes of one kind with equal free
-//! resources (`room`) form a *class*, and requests are compared with classes instead of nodes. Host
-//! and node names are not part of a kind, because every node has its own.
+//! A *kind* is a set of nodes with equal total resources, attributes and terms of use. Nodes of
+//! one kind with equal free resources (`room`) form a *node class*, and requests are compared with
+//! node classes instead of nodes. Host and node names are not part of a kind, because every node
+//! has a different name.
 
 pub use super::free_resources::{FreeResources, Joinable};
 use super::node_access::{AccessPolicy, JobCountLimits, JobOwner, User};
@@ -18,7 +19,7 @@ use crate::sched::amounts::{Amounts, Catalog, MAX_NODE_AMOUNT, counted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The index of a node in the order of the nodes (see [`super::node_order`]).
+/// The index of a node in the order of [`super::node_order`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeIx(pub(in crate::sched) u32);
 
@@ -26,41 +27,41 @@ pub struct NodeIx(pub(in crate::sched) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindIx(pub(in crate::sched) u32);
 
-/// The fixed properties of a node.
+/// The properties of a node that do not depend on its jobs.
 #[derive(Clone, Debug)]
 pub struct NodeKind {
-    /// Its capacity: the free resources of a node without jobs.
+    /// The free resources of a node of this kind without jobs.
     pub empty: FreeResources,
-    /// Attributes that are only compared, without `host` and `vnode`.
+    /// The resources that are compared and not counted, without `host` and `vnode`.
     pub attributes: ResourceList,
-    /// The terms on which jobs may use its nodes.
+    /// The configured conditions for jobs on nodes of this kind, such as the access policy.
     pub terms: NodeTerms,
     pub(super) key: Vec<u8>,
     /// The number of nodes of this kind.
     pub nodes: usize,
 }
 
-/// The properties that interchangeable nodes share at the moment.
+/// The current properties of the nodes of a node class, equal for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeClassKey {
-    /// Their kind.
+    /// The kind of the nodes.
     pub kind: KindIx,
-    /// Whether each is the only node of its host.
+    /// Whether each node is the only node of its host.
     pub solo: bool,
-    /// Which jobs may use them.
+    /// Which jobs may use the nodes.
     pub condition: Joinable,
-    /// The users who have reached their maximum number of jobs there.
+    /// The users who have reached the maximum number of jobs of one user on each of the nodes.
     pub barred: Vec<User>,
-    /// Their free resources.
+    /// The free resources of each node.
     pub free: Amounts,
 }
 
 /// The resources of one job on one node.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// Consumables, including system-wide ones.
+    /// The amounts of consumables, including system-wide resources.
     pub taken: Amounts,
-    /// The owner of the job, and which jobs may share the node.
+    /// The owner of the job, and which other jobs may share the node.
     pub owner: JobOwner,
     /// CPU numbers.
     pub cpus: Vec<u16>,
@@ -68,42 +69,43 @@ pub struct Hold {
     pub gpus: Vec<u16>,
 }
 
-/// A node.
+/// A node with its jobs.
 #[derive(Clone, Debug)]
 pub struct ClusterNode {
-    /// A unique name.
+    /// The unique name of the node.
     pub name: String,
-    /// Its host.
+    /// The host of the node.
     pub host: String,
-    /// Its kind; None before it is set, and after its removal.
+    /// The kind; None before the properties of the node are known, and after its removal.
     pub kind: Option<KindIx>,
-    /// Whether it accepts jobs: up and not offline.
+    /// Whether the node accepts jobs: up and not offline.
     pub usable: bool,
-    /// Its free resources.
+    /// The free resources.
     pub room: FreeResources,
-    /// The jobs on it.
+    /// The jobs on the node.
     pub tenants: BTreeMap<JobId, Hold>,
-    /// Its CPU numbers, ascending.
+    /// The CPU numbers, ascending.
     pub cpus: Vec<u16>,
-    /// Its GPU numbers, in the order in which jobs get them.
+    /// The GPU numbers, in the order in which jobs get them.
     pub gpus: Vec<u16>,
-    /// The GPUs that processes outside the queue use.
+    /// The GPUs that are used by processes outside of jobs.
     pub gpus_outside: Vec<u16>,
-    /// The measured use, by resource.
+    /// The measured use: (resource index, amount).
     pub utilized: Vec<(usize, i64)>,
-    /// Its load, in thousandths.
+    /// The load, in thousandths.
     pub load: u32,
 }
 
-/// The nodes of a cluster. A name keeps its slot forever, so that the jobs on a removed node are
-/// still known when the node returns.
+/// The nodes of a cluster. Each node name gets a slot and keeps it forever. The jobs on a removed
+/// node are therefore still known when the node returns. A node is *set* if its properties are
+/// known and it has not been removed.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// The interned resources.
     pub catalog: Catalog,
     /// The system-wide resources.
     pub pools: Pools,
-    /// Per-host resources that arrays use, with the subjobs that share each.
+    /// The per-host resources that arrays use, each with the subjobs that share it.
     pub(in crate::sched) shared: BTreeMap<SharedPlace, Sharers>,
     /// The names of users.
     pub users: BTreeMap<User, String>,
@@ -119,26 +121,26 @@ pub struct Cluster {
     pub(super) buckets: BTreeMap<Arc<NodeClassKey>, BTreeSet<NodeIx>>,
     pub(super) configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
     pub(super) capacity: Amounts,
-    /// Incremented by each change of nodes.
+    /// Incremented by each change of the set of nodes, of their kinds, hosts or order.
     pub(super) edition: u64,
-    /// The nodes with GPUs that are used from outside.
+    /// The nodes with GPUs that are used by processes outside of jobs.
     pub(super) with_outside: BTreeSet<NodeIx>,
     /// The nodes with measured use or a maximum load.
     pub(in crate::sched) measured: BTreeSet<NodeIx>,
 }
 
-/// A value that a node must have.
+/// A condition of a request on a resource of the node that is compared and not counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
-    /// The resource.
+    /// The name of the resource.
     pub resource: String,
     /// The requested value.
     pub value: ResourceValue,
 }
 
 impl Need {
-    /// Whether a node with this value meets the need. Numbers are a minimum, an unset boolean is
-    /// false, text must be equal.
+    /// Whether a node with the value `found` meets the need. A requested number is a minimum, an
+    /// unset Boolean of the node counts as false, and text must be equal.
     pub fn is_met_by(&self, found: Option<&ResourceValue>) -> bool {
         match (&self.value, found) {
             (ResourceValue::Boolean(requested), None) => !requested,
@@ -192,7 +194,7 @@ impl Cluster {
         Arc::make_mut(&mut self.nodes[ix.0 as usize])
     }
 
-    /// The index of a name.
+    /// The index of the node with this name, even if the node is removed.
     pub fn find(&self, name: &str) -> Option<NodeIx> {
         self.names.get(name).copied()
     }
@@ -202,19 +204,19 @@ impl Cluster {
         &self.kinds[ix.0 as usize]
     }
 
-    /// The place of a node in the tree of clusters; None if the node is not set.
+    /// The label of a node, such as `/film/shot3`; None if the node is not set.
     pub fn label(&self, ix: NodeIx) -> Option<&ClusterPath> {
         self.node(ix)
             .kind
             .map(|kind| &self.kind(kind).terms.cluster)
     }
 
-    /// The number of slots: of all node names so far.
+    /// The number of slots: one for each node name since the start.
     pub fn slots(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Nodes that are set, usable or not.
+    /// The nodes that are set, usable or not.
     pub fn present(&self) -> impl Iterator<Item = &ClusterNode> {
         self.nodes
             .iter()
@@ -237,12 +239,14 @@ impl Cluster {
         (0..self.nodes.len() as u32).map(NodeIx)
     }
 
-    /// The total of each resource: of all nodes that are set, even if down, and system-wide.
+    /// The total of each resource: of the nodes that are set, even if they are down, or of the
+    /// system-wide resource.
     pub fn capacity(&self) -> &[i64] {
         &self.capacity
     }
 
-    /// The edition of the nodes. It changes with the kinds and with the nodes of each kind.
+    /// A number that increases when nodes are added or removed, or when their kinds, hosts or order
+    /// change.
     pub fn edition(&self) -> u64 {
         self.edition
     }
@@ -257,14 +261,14 @@ impl Cluster {
         self.hosts.get(host).into_iter().flatten().copied()
     }
 
-    /// The hosts of more than one node, with their nodes.
+    /// The nodes of each host that has more than one node.
     pub fn composite_hosts(&self) -> impl Iterator<Item = &BTreeSet<NodeIx>> {
         self.composite
             .iter()
             .filter_map(|host| self.hosts.get(host))
     }
 
-    /// Whether a job of this owner gets exclusive hosts on some kind of node.
+    /// Whether a job of this owner gets exclusive hosts, at least on nodes of some kind.
     pub fn may_get_whole_hosts(&self, owner: JobOwner) -> bool {
         owner.access == AccessPolicy::Hosts
             || self
@@ -272,19 +276,19 @@ impl Cluster {
                 .any(|(_, kind)| owner.on(kind.empty.bounds) == AccessPolicy::Hosts)
     }
 
-    /// Whether the node is the only one of its host.
+    /// Whether the node is the only node of its host.
     pub fn is_solo(&self, ix: NodeIx) -> bool {
         self.hosts
             .get(&self.node(ix).host)
             .is_none_or(|nodes| nodes.len() < 2)
     }
 
-    /// The usable nodes by class.
+    /// The usable nodes, by node class.
     pub fn buckets(&self) -> impl Iterator<Item = (&Arc<NodeClassKey>, &BTreeSet<NodeIx>)> {
         self.buckets.iter()
     }
 
-    /// All nodes that are set, by the class that they would have without jobs.
+    /// All nodes that are set, by the node class that they would have without jobs.
     pub fn configured(&self) -> impl Iterator<Item = (Arc<NodeClassKey>, &BTreeSet<NodeIx>)> {
         self.configured.iter().map(|(&(kind, solo), nodes)| {
             (
@@ -304,7 +308,7 @@ impl Cluster {
         }
     }
 
-    /// The class of a node with these free resources; None for a node that accepts no jobs.
+    /// The node class of a node if it had these free resources; None if the node accepts no jobs.
     pub fn key_of(&self, ix: NodeIx, room: &FreeResources) -> Option<NodeClassKey> {
         let node = self.node(ix);
         if !node.usable {
@@ -313,12 +317,12 @@ impl Cluster {
         Some(self.key(node.kind?, self.is_solo(ix), room))
     }
 
-    /// Whether a kind of node meets a need.
+    /// Whether nodes of a kind meet a need that is not for a host or node name.
     pub fn meets(&self, kind: KindIx, need: &Need) -> bool {
         need.is_met_by(self.kind(kind).attributes.get(&need.resource))
     }
 
-    /// Whether a node meets all needs, including those for its host and its name.
+    /// Whether a node meets all needs, including needs for a host or node name.
     pub fn node_meets(&self, ix: NodeIx, needs: &[Need]) -> bool {
         let node = self.node(ix);
         needs
@@ -326,7 +330,7 @@ impl Cluster {
             .all(|need| need.is_met_by(self.value(node, &need.resource).as_ref()))
     }
 
-    /// The node's value of an attribute that is only compared.
+    /// The node's value of a resource that is compared and not counted.
     pub fn value(&self, node: &ClusterNode, resource: &str) -> Option<ResourceValue> {
         match resource {
             "host" => Some(ResourceValue::String(node.host.clone())),
@@ -337,14 +341,15 @@ impl Cluster {
         }
     }
 
-    /// Adds or changes a node; the jobs on it stay. Returns false if nothing changes.
+    /// Adds or changes a node; the jobs on the node stay. Returns false if only load or measured
+    /// use may have changed.
     pub fn set(&mut self, facts: &NodeFacts, usable: bool) -> bool {
         let ix = self.slot(&facts.name, &facts.host);
         self.measure(ix, facts);
-        if self.is_as_reported(ix, facts, usable) {
+        if self.matches_report(ix, facts, usable) {
             return false;
         }
-        self.unfile(ix);
+        self.remove_from_indexes(ix);
         self.leave_host(ix);
         let kind = self.intern(facts);
         let node = self.node_mut(ix);
@@ -352,19 +357,20 @@ impl Cluster {
         node.kind = Some(kind);
         node.usable = usable;
         node.cpus = sorted(&facts.cpus);
-        node.gpus = once_each(&facts.gpus);
+        node.gpus = without_duplicates(&facts.gpus);
         node.gpus_outside = facts.gpus_outside.clone();
-        self.note_outside(ix);
-        self.settle(ix);
+        self.update_outside_index(ix);
+        self.recompute_free(ix);
         self.join_host(ix);
-        self.file(ix);
+        self.add_to_indexes(ix);
         true
     }
 
-    /// Whether the report changes nothing, like most reports.
-    fn is_as_reported(&self, ix: NodeIx, facts: &NodeFacts, usable: bool) -> bool {
+    /// Whether the report changes nothing but load and measured use, like most reports.
+    fn matches_report(&self, ix: NodeIx, facts: &NodeFacts, usable: bool) -> bool {
         let node = self.node(ix);
-        let same_parts = node.cpus == sorted(&facts.cpus) && node.gpus == once_each(&facts.gpus);
+        let same_parts =
+            node.cpus == sorted(&facts.cpus) && node.gpus == without_duplicates(&facts.gpus);
         let same_parts = same_parts && node.gpus_outside == facts.gpus_outside;
         let same = node.usable == usable && node.host == facts.host && same_parts;
         same && node
@@ -372,18 +378,19 @@ impl Cluster {
             .is_some_and(|kind| self.kind(kind).key == self.kind_key(facts))
     }
 
-    /// Removes a node from the cluster; the jobs on it stay known.
+    /// Removes a node from the cluster. The jobs on the node stay known.
     pub fn remove(&mut self, name: &str) {
         if let Some(ix) = self.find(name) {
-            self.unfile(ix);
+            self.remove_from_indexes(ix);
             self.leave_host(ix);
             self.node_mut(ix).usable = false;
         }
     }
 
-    /// Adds a job with its resources to a node, known or not.
+    /// Adds a job with its resources to a node, or replaces the resources of the job there. The
+    /// node need not be set.
     pub fn occupy(&mut self, ix: NodeIx, job: JobId, hold: Hold) {
-        self.unfile_bucket(ix);
+        self.remove_from_class(ix);
         self.restore_outside(ix);
         self.pools.take(&hold.taken);
         let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
@@ -393,12 +400,12 @@ impl Cluster {
             self.pools.give(&before.taken);
         }
         self.withhold_outside(ix);
-        self.file_bucket(ix);
+        self.add_to_class(ix);
     }
 
     /// Removes a job from a node.
     pub fn vacate(&mut self, ix: NodeIx, job: JobId) {
-        self.unfile_bucket(ix);
+        self.remove_from_class(ix);
         self.restore_outside(ix);
         let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
         if let Some(hold) = node.tenants.remove(&job) {
@@ -406,7 +413,7 @@ impl Cluster {
             self.pools.give(&hold.taken);
         }
         self.withhold_outside(ix);
-        self.file_bucket(ix);
+        self.add_to_class(ix);
     }
 
     /// Ensures that the node of every share has a slot.
@@ -416,7 +423,7 @@ impl Cluster {
         }
     }
 
-    /// The resources of shares by node; the error names a node without a slot.
+    /// The resources of these shares, summed for each node. The error names a node without a slot.
     pub fn holds(
         &self,
         shares: &[NodeShare],
@@ -449,7 +456,7 @@ impl Cluster {
         }
     }
 
-    /// The slot of a name, added if new.
+    /// The slot of a node name; adds a slot if the name is new.
     fn slot(&mut self, name: &str, host: &str) -> NodeIx {
         if let Some(ix) = self.find(name) {
             return ix;
@@ -472,13 +479,13 @@ impl Cluster {
         ix
     }
 
-    /// The kind of a node with these facts, added if new.
+    /// The kind of a node with these facts; adds the kind if it is new.
     fn intern(&mut self, facts: &NodeFacts) -> KindIx {
         let key = self.kind_key(facts);
         if let Some(&known) = self.kind_index.get(&key) {
             return known;
         }
-        let (free, attributes) = self.sort_out(&facts.available);
+        let (free, attributes) = self.split_counted(&facts.available);
         let (empty, terms) = (
             FreeResources::empty(free, JobCountLimits::from(&facts.terms)),
             facts.terms.clone(),
@@ -502,16 +509,17 @@ impl Cluster {
         ix
     }
 
-    /// A sortable key, equal for equal kinds: values themselves have no order.
+    /// A sortable key that is equal for equal kinds. Resource values themselves have no order.
     fn kind_key(&self, facts: &NodeFacts) -> Vec<u8> {
         // Writing plain data into a vector cannot fail.
-        postcard::to_stdvec(&(self.sort_out(&facts.available), &facts.terms)).unwrap_or_default()
+        postcard::to_stdvec(&(self.split_counted(&facts.available), &facts.terms))
+            .unwrap_or_default()
     }
 
-    /// Divides resources into counted ones and those that are only compared.
-    fn sort_out(&self, available: &ResourceList) -> (Amounts, ResourceList) {
+    /// Separates the resources that are counted from those that are only compared.
+    fn split_counted(&self, available: &ResourceList) -> (Amounts, ResourceList) {
         let mut capacity = self.catalog.node_zeros();
-        // Hardware does not bound virtual memory: without a configured amount, it is unlimited.
+        // The hardware does not limit virtual memory, so `vmem` is unlimited unless configured.
         if !available.contains_key("vmem")
             && let Some(index) = self.catalog.index("vmem")
         {
@@ -529,7 +537,7 @@ impl Cluster {
     }
 
     /// Recomputes the free resources of a node from its capacity and its jobs.
-    fn settle(&mut self, ix: NodeIx) {
+    fn recompute_free(&mut self, ix: NodeIx) {
         let Some(kind) = self.node(ix).kind else {
             return;
         };
@@ -541,7 +549,7 @@ impl Cluster {
         self.withhold_outside(ix);
     }
 
-    /// All nodes of the hosts that a job of this owner on `nodes` has exclusively.
+    /// All nodes of the hosts that a job of this owner has exclusively if it runs on `nodes`.
     pub fn neighbours<'a>(
         &self,
         owner: JobOwner,
@@ -562,7 +570,7 @@ impl Cluster {
     }
 }
 
-fn once_each(numbers: &[u16]) -> Vec<u16> {
+fn without_duplicates(numbers: &[u16]) -> Vec<u16> {
     let mut seen = BTreeSet::new();
     numbers
         .iter()

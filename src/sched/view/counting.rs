@@ -1,4 +1,5 @@
-//! How the quantities of limits are counted: in integers; fractions and times in thousandths.
+//! How the quantities of limits are counted: as integers. Processor equivalents are counted in
+//! thousandths, times in milliseconds.
 
 use super::cluster::Cluster;
 use super::holdings::{Holding, RemainingUse};
@@ -14,22 +15,22 @@ use crate::sched::amounts::Catalog;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sched) enum QuantityKind {
     Jobs,
-    /// Chunks.
+    /// The number of chunks.
     Nodes,
     /// Processor equivalents, in thousandths.
     Equivalents,
-    /// CPUs times remaining milliseconds.
+    /// The remaining milliseconds of the walltime, multiplied by the number of CPUs.
     ProcessorTime,
-    /// Remaining milliseconds.
+    /// The remaining milliseconds of the walltime.
     Time,
     /// The amount of the resource with this index.
     Amount(usize),
-    /// An unknown resource: counts 0.
+    /// An unknown resource, which always counts as 0.
     Nothing,
 }
 
 impl QuantityKind {
-    /// The kind of a quantity.
+    /// How this quantity is counted.
     pub fn of(quantity: &Quantity, catalog: &Catalog) -> QuantityKind {
         match quantity {
             Quantity::Jobs => QuantityKind::Jobs,
@@ -43,7 +44,7 @@ impl QuantityKind {
         }
     }
 
-    /// The number of counted units per unit of the limit.
+    /// The number of counted units in one unit of the configured limit.
     fn scale(self) -> i64 {
         match self {
             QuantityKind::Equivalents | QuantityKind::ProcessorTime | QuantityKind::Time => 1000,
@@ -54,12 +55,12 @@ impl QuantityKind {
         }
     }
 
-    /// The value of a limit in counted units.
+    /// A configured limit in counted units.
     pub fn most(self, limit: i64) -> i64 {
         limit.saturating_mul(self.scale())
     }
 
-    /// The amount that a job of a class with this walltime adds.
+    /// The amount that a job of a class counts for when it starts; `span` is its walltime.
     pub fn requested(self, class: &ClassKey, span: Span, cluster: &Cluster) -> i64 {
         match self {
             QuantityKind::Jobs => 1,
@@ -75,7 +76,7 @@ impl QuantityKind {
         }
     }
 
-    /// The decrease of the amount per millisecond while the job runs.
+    /// The decrease of the amount per millisecond while a job of the class runs.
     pub fn weight(self, class: &ClassKey, cluster: &Cluster) -> i64 {
         match self {
             QuantityKind::ProcessorTime => cluster
@@ -87,7 +88,7 @@ impl QuantityKind {
         }
     }
 
-    /// The decrease per millisecond for a job with this many CPUs.
+    /// The decrease of the amount per millisecond while a job with this number of CPUs runs.
     pub fn weight_of(self, processors: i64) -> i64 {
         match self {
             QuantityKind::ProcessorTime => processors,
@@ -96,12 +97,12 @@ impl QuantityKind {
         }
     }
 
-    /// The amount of a holding, without the part that decreases with time.
+    /// The amount of the running jobs of an owner; 0 for quantities that decrease with time.
     pub fn held(self, holding: &Holding, state: &ClusterState) -> i64 {
         match self {
             QuantityKind::Jobs => holding.jobs.len() as i64,
             QuantityKind::Nodes => i64::try_from(holding.chunks).unwrap_or(i64::MAX),
-            // Equivalents change with the nodes, so that no sum is kept.
+            // Processor equivalents change with the nodes, so no sum of them is stored.
             QuantityKind::Equivalents => {
                 let holders = holding
                     .jobs
@@ -116,7 +117,7 @@ impl QuantityKind {
         }
     }
 
-    /// The part of a holding that decreases with time.
+    /// The remaining use of the running jobs of an owner, for quantities that decrease with time.
     pub fn remaining_use(self, holding: &Holding) -> RemainingUse {
         match self {
             QuantityKind::ProcessorTime => holding.processors,
@@ -125,7 +126,7 @@ impl QuantityKind {
         }
     }
 
-    /// An amount as displayed to users.
+    /// An amount in counted units, as displayed to users.
     pub fn figure(self, amount: i64, catalog: &Catalog) -> Figure {
         let whole = amount / self.scale() + i64::from(amount % self.scale() > 0);
         let shown = match self {

@@ -1,7 +1,7 @@
-//! The planned starts in force, and the events since they were planned.
+//! The planned starts of the last plan, and the events since that plan.
 //!
-//! A cycle only reads them. After a plan is carried out, [`ClusterState::take_over`] stores its
-//! planned starts for the next cycle.
+//! A cycle only reads them. [`ClusterState::take_over`] stores the planned starts of a plan for the
+//! next cycle.
 
 use super::plan::{Booking, Plan};
 use super::snapshot::ClusterState;
@@ -11,24 +11,26 @@ use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job past its walltime is assumed to end this long after now: the shortest possible time.
+/// The assumed remaining time of a running job past its walltime: the shortest possible time.
 pub const OVERDUE: Span = Span(1);
 
-/// The planned starts of the last plan, and the events since.
+/// The planned starts of the last plan, and the events since that plan.
 #[derive(Clone, Debug, Default)]
 pub struct CurrentBookings {
     promises: BTreeMap<JobId, Booking>,
-    /// The latest planned end of the jobs that have ended or released resources since.
+    /// The latest planned end among the jobs that have ended or released resources since the last
+    /// plan; None if there is no such job.
     released: Option<Time>,
-    /// Waiting jobs that are not rerunnable; an array is one entry.
+    /// The waiting jobs that are not rerunnable; an array is one entry.
     not_rerunnable: BTreeSet<JobId>,
-    /// Running jobs that are preempted when a planned start is due (M34).
+    /// The running jobs that are preempted when a planned start is due (M34).
     backfilled: BTreeSet<JobId>,
-    /// Running jobs that are being preempted, each with its preemptor and the action.
+    /// The running jobs that are being preempted, each with its preemptor and the action.
     preempted: BTreeMap<JobId, (Option<JobId>, PreemptAction)>,
-    /// Running subjobs above their array's own limit, with that limit (Q15).
+    /// The running subjobs that started above the limit of their array on running subjobs, each
+    /// with that limit (Q15).
     over_limit: BTreeMap<JobId, u32>,
-    /// When resources were last freed, as of the last plan.
+    /// The time at which resources were last freed before the last plan.
     freed: Option<Time>,
 }
 
@@ -46,17 +48,18 @@ impl CurrentBookings {
         self.promises.get(&job)
     }
 
-    /// Whether resources are free at `now` that were expected to be in use.
+    /// Whether jobs have released resources that they were expected to use after `now`.
     pub fn has_freed_resources(&self, now: Time) -> bool {
         self.released.is_some_and(|until| until > now)
     }
 
-    /// Whether no job has ended since the last plan.
+    /// Whether no job has ended or released resources since the last plan.
     pub fn is_as_planned(&self) -> bool {
         self.released.is_none()
     }
 
-    /// When resources were last freed.
+    /// The time at which resources were last freed. This is `now` if resources were freed after the
+    /// last plan.
     pub fn freed(&self, now: Time) -> Option<Time> {
         self.released.map(|_| now).or(self.freed)
     }
@@ -93,7 +96,7 @@ impl CurrentBookings {
         self.backfilled.iter().copied()
     }
 
-    /// Notes whether a running job is being preempted, and for which job.
+    /// Notes whether a running job is being preempted, and if so, for which job and how.
     pub fn note_preemption(&mut self, job: JobId, preemption: Option<&JobPreemption>) {
         match preemption {
             Some(preemption) => drop(
@@ -104,15 +107,15 @@ impl CurrentBookings {
         }
     }
 
-    /// Whether a running job is being preempted. If it may run to its end, the preemption is void
-    /// once the preemptor has started elsewhere or no longer waits.
+    /// Whether a running job is being preempted. If the preempted job may run to its end, the
+    /// preemption lasts only while resources are held for the preemptor.
     pub fn is_preempted(&self, job: JobId) -> bool {
         self.preempted
             .get(&job)
-            .is_some_and(|preemption| self.is_awaited(*preemption))
+            .is_some_and(|preemption| self.is_in_progress(*preemption))
     }
 
-    fn is_awaited(&self, (to, action): (Option<JobId>, PreemptAction)) -> bool {
+    fn is_in_progress(&self, (to, action): (Option<JobId>, PreemptAction)) -> bool {
         if !action.waits_for_end() {
             return true;
         }
@@ -125,7 +128,7 @@ impl CurrentBookings {
         let awaited = self
             .preempted
             .iter()
-            .filter(|(_, preemption)| self.is_awaited(**preemption));
+            .filter(|(_, preemption)| self.is_in_progress(**preemption));
         awaited.map(|(&job, &(_, action))| (job, action))
     }
 
@@ -140,7 +143,7 @@ impl CurrentBookings {
             .map(|(job, _)| *job)
     }
 
-    /// Notes a running subjob above its array's own limit.
+    /// Notes a running subjob above the limit of its array on running subjobs.
     pub fn note_extra(&mut self, element: JobId, limit: u32) {
         self.over_limit.insert(element, limit);
     }
@@ -152,9 +155,9 @@ impl CurrentBookings {
 }
 
 impl ClusterState {
-    /// The time at which the resources of a running job are expected to be free, as of `now`: its
-    /// planned end, or [`OVERDUE`] from now if it is overdue or [counts as
-    /// ending](Self::counts_as_ending).
+    /// The time at which the resources of a running job are expected to be free. This is `until`,
+    /// the end of its walltime. If the job is overdue or [counts as
+    /// ending](Self::counts_as_ending), it is [`OVERDUE`] after `now`.
     pub(in crate::sched) fn planned_end(&self, job: JobId, until: Time, now: Time) -> Time {
         let soonest = now + OVERDUE;
         if self.counts_as_ending(job) {
@@ -180,10 +183,9 @@ impl ClusterState {
             .filter(|job| self.counts_as_ending(*job))
     }
 
-    /// Whether the resources of a running job count as free from the next moment on: the job is
+    /// Whether the resources of a running job count as free almost immediately, because the job is
     /// preemptible backfill or is being preempted. A preempted job that may run to its end counts
-    /// only if it has no walltime, so that its preemptor gets a planned start and the resources are
-    /// held.
+    /// as ending only if its end is unknown. Its preemptor then still gets a planned start.
     fn counts_as_ending(&self, job: JobId) -> bool {
         if self.bookings.backfilled.contains(&job) {
             return true;
@@ -198,8 +200,9 @@ impl ClusterState {
         self.bookings.is_preempted(job) && (!action.waits_for_end() || is_endless)
     }
 
-    /// The running subjobs above their arrays' own limits (Q15): of those started as such, the last
-    /// ones, as many as currently exceed the limit.
+    /// The running subjobs above the limits of their arrays on running subjobs (Q15). If N running
+    /// subjobs of an array currently exceed its limit, these are the last N of its subjobs that
+    /// started above the limit.
     pub fn over_limit_subjobs(&self) -> Vec<JobId> {
         let over_limit: Vec<(JobId, u32)> = self
             .bookings
@@ -233,8 +236,8 @@ impl ClusterState {
             .count() as u32
     }
 
-    /// Stores the planned starts of a plan. To be called for each plan, before or after its starts
-    /// are carried out, but before any other change.
+    /// Stores the planned starts and preemptions of a plan. To be called once for each plan, before
+    /// or after the starts of the plan are carried out, but before any other change.
     pub fn take_over(&mut self, plan: &Plan) {
         self.count_bypasses(plan);
         self.starvation = plan.starving.clone().unwrap_or_default();
@@ -263,20 +266,21 @@ impl ClusterState {
         self.bookings.released = None;
     }
 
-    /// The time until which resources are held for a preemptor: up to [`KEPT`] after all its
-    /// victims have ended.
+    /// The time until which resources are held for a preemptor: at most [`KEPT`] after the end of
+    /// its last victim. None if no resources are held.
     pub(in crate::sched) fn held_until(&self, job: JobId, now: Time) -> Option<Time> {
         let booking = self.bookings.promise(job)?;
         let until = booking.held_until?;
-        // Extended only after half of the time has passed, because each extension is written to
-        // disk.
+        // The time is extended only after half of it has passed, because each extension is written
+        // to disk.
         let is_extended = until.since(now).0 < KEPT.0 / 2 && self.has_ending_victims(booking);
         let until = if is_extended { now + KEPT } else { until };
         (until > now).then_some(until)
     }
 
-    /// Whether jobs are still being preempted for the job of a booking, or on its nodes for a job
-    /// that has started elsewhere, perhaps on resources freed for this one.
+    /// Whether victims of the job of a booking are still ending. Victims on the nodes of the
+    /// booking also count if their preemptor has no planned start any more, because it may have
+    /// started on resources that were freed for the job of the booking.
     fn has_ending_victims(&self, booking: &Booking) -> bool {
         self.bookings.preempted.iter().any(|(victim, (to, _))| {
             to.is_some_and(|to| {
@@ -303,8 +307,8 @@ impl ClusterState {
             .is_some_and(|booking| booking.held_until.is_some())
     }
 
-    /// Restores a start that an earlier scheduler planned for a candidate. Resources may have been
-    /// freed since, so the start may move forward.
+    /// Restores a start that schedd planned for a candidate before schedd was restarted. Resources
+    /// may have been freed in the meantime, so the planned start may become earlier.
     pub fn recall(&mut self, job: JobId, promise: &PromisedStart, span: Span) {
         let Some(class) = self.class_of(job) else {
             return;
@@ -337,9 +341,10 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
     use crate::sched::view::plan::Plan;
 
-    /// M32: job 2 got the planned start 600 before job 3 came ahead of it; then schedd restarts.
+    /// M32: job 2 got a planned start at second 600, then job 3 was moved before job 2, then schedd
+    /// restarted.
     #[test]
-    fn a_restored_planned_start_is_kept_and_moves_forward_when_resources_are_free() {
+    fn a_restored_planned_start_is_kept_and_becomes_earlier_when_resources_are_free() {
         let fixture = || {
             let fixture = cluster("1 x ncpus=4")
                 .queued(2, "select=1:ncpus=4 walltime=100")
@@ -381,9 +386,9 @@ mod tests {
         );
     }
 
-    /// A cycle relies on the results of the last one unless the edition has changed.
+    /// A cycle reuses the results of the last cycle unless the edition has changed.
     #[test]
-    fn later_facts_of_jobs_increment_the_edition() {
+    fn new_facts_about_jobs_increment_the_edition() {
         let fixture = cluster("1 x ncpus=4")
             .running(1, "select=1:ncpus=2", "n1", 60)
             .queued(2, "select=1:ncpus=4");
@@ -432,8 +437,8 @@ mod tests {
         );
     }
 
-    /// M34: resources of a backfilled job can be planned for at any time, once, whether the job has
-    /// an end or not.
+    /// M34: a planned start can use the resources of a preemptible backfilled job at once, whether
+    /// or not the end of the job is known.
     #[test]
     fn resources_of_backfilled_jobs_can_be_booked_at_once_for_one_job() {
         for (until, other) in [
@@ -442,8 +447,8 @@ mod tests {
             (i64::MAX, "place=free"),
             (50, "place=free"),
         ] {
-            // A waiting job for exclusive nodes in a stopped queue makes planned starts pinned;
-            // otherwise they are counted.
+            // If a waiting job requests exclusive nodes, planned starts are pinned to nodes;
+            // otherwise only amounts are counted. The job is in a stopped queue and never starts.
             let fixture = cluster("1 x ncpus=4")
                 .queued(99, &format!("select=1:ncpus=2 {other} queue=stopped"));
             let mut fixture = fixture.running(1, "select=1:ncpus=2", "n1", until).running(
@@ -480,9 +485,9 @@ mod tests {
         }
     }
 
-    /// Q11: a finishing job is no longer preempted once its preemptor does not wait any more.
+    /// Q11: with action `Finish`, a preempted job may run to its end.
     #[test]
-    fn a_finishing_job_is_not_preempted_for_a_job_that_does_not_wait() {
+    fn a_finishing_job_is_not_preempted_for_a_job_without_held_resources() {
         let (job, mut bookings) = (JobId::job(1), CurrentBookings::default());
         let to = Some(JobId::job(2));
         bookings.note_preemption(
@@ -514,8 +519,7 @@ mod tests {
         );
     }
 
-    /// M34: resources of preempted backfilled jobs are held for the planned start; without such
-    /// jobs, none are.
+    /// M34. Job 1 is preemptible backfill only in the first case.
     #[test]
     fn resources_of_preempted_backfill_are_held_for_the_preemptor() {
         for (job, kept) in [(JobId::job(1), Some(Time(60_000))), (JobId::job(9), None)] {

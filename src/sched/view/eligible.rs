@@ -1,4 +1,4 @@
-//! The jobs that a cycle considers, where a policy limits their number (M24).
+//! The jobs that a cycle considers, if the policy limits their number (M24).
 
 use super::shape::ClassId;
 use crate::model::job_id::JobId;
@@ -6,11 +6,11 @@ use crate::model::reason::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The classes that the cycle considers only in part.
+/// The classes (sets of interchangeable jobs) of which the cycle considers only some jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Eligible(pub(in crate::sched) BTreeMap<ClassId, EligibleJobs>);
 
-/// The considered jobs of such a class.
+/// The considered jobs of a class of which the cycle considers only some jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::sched) struct EligibleJobs {
     /// The jobs; for an array, the considered subjobs and the array itself.
@@ -20,7 +20,7 @@ pub(in crate::sched) struct EligibleJobs {
 }
 
 impl Eligible {
-    /// Why a job of a class is not considered; None if it is.
+    /// Why a job of a class is not considered; None if the job is considered.
     pub fn refusal(&self, class: ClassId, job: JobId) -> Option<&Arc<Reason>> {
         self.0
             .get(&class)
@@ -33,13 +33,14 @@ impl Eligible {
         self.0.contains_key(&class)
     }
 
-    /// The number of jobs and subjobs of a class that the cycle considers; None for all.
+    /// The number of jobs and subjobs of a class that the cycle considers; None if it considers
+    /// all.
     pub fn count(&self, class: ClassId) -> Option<u64> {
         let few = self.0.get(&class)?;
         Some(few.jobs.iter().filter(|job| !job.is_array()).count() as u64)
     }
 
-    /// The jobs that the cycle considers, of classes considered in part.
+    /// The considered jobs of all classes of which the cycle considers only some jobs.
     pub fn jobs(&self) -> impl Iterator<Item = (ClassId, JobId)> + '_ {
         self.0
             .iter()

@@ -1,10 +1,11 @@
-//! GPUs used by processes outside the queue. They count as present, so that requests stay possible,
-//! but not as free. A GPU that a job uses belongs to that job, whatever else uses it.
+//! GPUs that are used by processes outside of jobs. They count as present, so that jobs that need
+//! them wait instead of being refused, but they do not count as free. A GPU that a job uses belongs
+//! to that job, even if other processes use it too.
 
 use super::cluster::{Cluster, NodeIx};
 
 impl Cluster {
-    /// The number of a node's GPUs that processes outside the queue use and no job holds.
+    /// The number of GPUs of a node that processes outside of jobs use and no job holds.
     pub fn outside(&self, ix: NodeIx) -> i64 {
         let node = self.node(ix);
         node.gpus_outside
@@ -16,7 +17,7 @@ impl Cluster {
             .count() as i64
     }
 
-    /// The usable nodes with GPUs used from outside.
+    /// The usable nodes with GPUs that processes outside of jobs use and no job holds.
     pub fn used_outside(&self) -> impl Iterator<Item = NodeIx> + '_ {
         self.with_outside
             .iter()
@@ -24,8 +25,8 @@ impl Cluster {
             .filter(|&ix| self.node(ix).usable && self.outside(ix) > 0)
     }
 
-    /// Updates whether a node has GPUs used from outside.
-    pub fn note_outside(&mut self, ix: NodeIx) {
+    /// Updates whether a node is in the set of nodes with GPUs that are used outside of jobs.
+    pub fn update_outside_index(&mut self, ix: NodeIx) {
         if self.node(ix).gpus_outside.is_empty() {
             self.with_outside.remove(&ix)
         } else {
@@ -33,8 +34,8 @@ impl Cluster {
         };
     }
 
-    /// Subtracts the GPUs used from outside from the free ones. Must be undone before the node's
-    /// jobs or GPUs change.
+    /// Subtracts the GPUs that are used outside of jobs from the free GPUs. Must be undone with
+    /// [`restore_outside`](Self::restore_outside) before the jobs or GPUs of the node change.
     pub fn withhold_outside(&mut self, ix: NodeIx) {
         let outside = self.outside(ix);
         if outside > 0
@@ -44,7 +45,8 @@ impl Cluster {
         }
     }
 
-    /// Adds them to the free ones again: undoes [`withhold_outside`](Self::withhold_outside).
+    /// Adds the GPUs that are used outside of jobs to the free GPUs again: undoes
+    /// [`withhold_outside`](Self::withhold_outside).
     pub fn restore_outside(&mut self, ix: NodeIx) {
         let outside = self.outside(ix);
         if outside > 0

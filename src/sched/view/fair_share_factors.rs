@@ -1,4 +1,4 @@
-//! The owners of waiting jobs, and their fair-share factors as they were computed last (F3, F11).
+//! The owners of waiting jobs, and their fair-share factors as last computed (F3, F11).
 
 use super::shape::{ClassKey, User};
 use crate::model::account::member::Member;
@@ -7,10 +7,10 @@ use crate::sched::share_tree::{FairShareEntry, ShareIndex, ShareTable, Tree, Tre
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The owner of a class of jobs: a user, and the account that the jobs request.
+/// The owner of a class of interchangeable jobs: the user, and the account that the jobs request.
 pub(in crate::sched) type ClassOwner = (User, Option<String>);
 
-/// The owners of the waiting classes, each with the number of its classes.
+/// The owners of the waiting classes, each with the number of these classes.
 pub(in crate::sched) type ClassOwners = BTreeMap<ClassOwner, (usize, Arc<Credentials>)>;
 
 /// The owner of the jobs of a class.
@@ -21,13 +21,14 @@ pub(in crate::sched) fn owner_of(class: &ClassKey) -> ClassOwner {
 /// The fair-share factors of the owners of waiting jobs.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct FairShareFactors {
-    /// By user, then by the requested account.
+    /// For each user, the requested accounts with their entries.
     pub entries: BTreeMap<User, Vec<(Option<String>, FairShareEntry)>>,
-    /// Members with running jobs, by the requested account, and their factors.
+    /// The members (users under requested accounts) with running jobs, and their factors. Empty
+    /// unless the method is linear.
     pub running: Vec<(Member, f64)>,
-    /// The places of the members, kept for the next computation.
+    /// The places of the members in the share tree, kept for the next computation.
     pub indices: Option<MemberPlaces>,
-    /// The usage of each member in percent, where the order needs it.
+    /// The usage of users and accounts in percent, if the order of jobs uses it.
     pub percents: UsagePercents,
 }
 
@@ -36,28 +37,29 @@ pub(in crate::sched) struct FairShareFactors {
 pub(in crate::sched) struct MemberPlaces {
     /// The index of the share tree.
     pub share_index: ShareIndex,
-    /// The members with usage, as the usage names them, and their places.
+    /// The members with usage, as named in the usage records, and their places.
     pub used: Vec<(Member, TreeIndex)>,
-    /// The owners of jobs that wait or have waited.
+    /// The owners of jobs that wait, or waited at an earlier computation, and their places.
     pub waiting: BTreeMap<ClassOwner, TreeIndex>,
-    /// The owners among `waiting` without usage. Once they are gone, the others have larger shares.
+    /// The owners in `waiting` that had no usage when the index was made. When such an owner has no
+    /// waiting jobs any more, the shares of all other members become larger.
     pub new: Vec<ClassOwner>,
 }
 
-/// The usage of users and accounts as parts of all usage.
+/// The usage of users and accounts in percent of all usage.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct UsagePercents {
     /// None if the order does not need the percentages.
     pub known: Option<UsageTables>,
 }
 
-/// The share tables that hold the usage.
+/// The share tables that contain the usage.
 #[derive(Clone, Debug)]
 pub(in crate::sched) struct UsageTables {
     /// The tree of accounts.
     pub tree: Tree,
-    /// By user.
+    /// The usage of each user.
     pub users: ShareTable,
-    /// By account, with all accounts below it.
+    /// The usage of each account, including all accounts below it.
     pub accounts: ShareTable,
 }

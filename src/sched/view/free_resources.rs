@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 /// Which jobs may still use a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Joinable {
-    /// All: it has no jobs.
+    /// All jobs, because the node has no jobs.
     Idle,
-    /// Jobs that share nodes.
+    /// All jobs that share nodes with all other jobs.
     Shared,
-    /// Jobs of one user that share nodes.
+    /// Jobs of this user that do not request exclusive nodes.
     Of(User),
-    /// None: one job has it exclusively, or it has its maximum number of jobs.
+    /// No jobs, because a job has the node exclusively, or the node has its maximum number of jobs.
     Alone,
 }
 
@@ -32,24 +32,24 @@ impl Joinable {
 /// The free resources of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeResources {
-    /// The amounts; negative if the node has shrunk below the use of its jobs.
+    /// The free amounts; negative if the node now has less than its jobs use.
     pub free: Amounts,
-    /// The number of jobs.
+    /// The number of jobs on the node.
     pub tenants: u32,
-    /// The number of jobs that have it exclusively.
+    /// The number of jobs that have the node exclusively, and of other closures of the node.
     pub alone: u32,
-    /// The number of jobs that share it only with jobs of their owner.
+    /// The number of jobs that share the node only with jobs of the same user.
     personal: u32,
-    /// The owner of these jobs.
+    /// The user of the jobs that `personal` counts.
     owner: Option<User>,
-    /// The number of jobs of each user, if the node limits it.
+    /// The number of jobs of each user, if the node limits the jobs of one user.
     users: BTreeMap<User, u32>,
-    /// The limits on its jobs.
+    /// The limits of the node on its jobs.
     pub bounds: JobCountLimits,
 }
 
 impl FreeResources {
-    /// A node without jobs.
+    /// The free resources of a node without jobs.
     pub fn empty(free: Amounts, bounds: JobCountLimits) -> FreeResources {
         FreeResources {
             free,
@@ -62,7 +62,7 @@ impl FreeResources {
         }
     }
 
-    /// Which jobs may use it.
+    /// Which jobs may use the node.
     pub fn condition(&self) -> Joinable {
         match (self.tenants, self.alone, self.owner) {
             (_, 1.., _) => Joinable::Alone,
@@ -73,7 +73,7 @@ impl FreeResources {
         }
     }
 
-    /// The users who have reached their maximum number of jobs (M48).
+    /// The users who have reached the maximum number of jobs of one user on the node (M48).
     pub fn barred(&self) -> Vec<User> {
         self.users
             .iter()
@@ -82,7 +82,7 @@ impl FreeResources {
             .collect()
     }
 
-    /// Whether a job may use it, regardless of amounts.
+    /// Whether a job of this owner may use the node, regardless of amounts.
     pub fn admits(&self, owner: JobOwner) -> bool {
         let is_at_limit = self
             .users
@@ -91,13 +91,13 @@ impl FreeResources {
         !is_at_limit && self.condition().admits(owner.on(self.bounds), owner.user)
     }
 
-    /// Adds a job with these amounts.
+    /// Adds a job and subtracts its amounts from the free amounts.
     pub fn admit(&mut self, taken: &[i64], owner: JobOwner) {
         subtract(&mut self.free, taken);
         self.join(owner);
     }
 
-    /// Adds a job without its amounts.
+    /// Adds a job without a change of the free amounts.
     pub fn join(&mut self, owner: JobOwner) {
         self.tenants += 1;
         match owner.on(self.bounds) {
@@ -113,7 +113,7 @@ impl FreeResources {
         }
     }
 
-    /// Removes a job.
+    /// Removes a job and adds its amounts to the free amounts.
     pub fn dismiss(&mut self, taken: &[i64], owner: JobOwner) {
         add(&mut self.free, taken);
         self.tenants = self.tenants.saturating_sub(1);
@@ -133,7 +133,7 @@ impl FreeResources {
         }
     }
 
-    /// Closes it to all jobs.
+    /// Closes the node to all further jobs.
     pub fn close(&mut self) {
         self.alone += 1;
     }
@@ -157,14 +157,14 @@ impl FreeResources {
 /// The measured use of a node beyond the resources allocated to its jobs (M6).
 #[derive(Clone, Debug)]
 pub struct InUse {
-    /// Amounts by resource, none below zero.
+    /// The used amount of each resource; 0 or more.
     pub amounts: Amounts,
-    /// Whether its load allows no further job (M48).
+    /// Whether the load of the node allows no further job (M48).
     pub is_closed: bool,
 }
 
 impl InUse {
-    /// The free resources as they would be without this use.
+    /// The free resources that the node would have without this use.
     pub fn free_without_use(&self, room: &FreeResources) -> FreeResources {
         let mut room = room.clone();
         add(&mut room.free, &self.amounts);
@@ -186,7 +186,7 @@ mod tests {
 
     /// M46.
     #[test]
-    fn a_single_user_node_is_shared_again_after_its_last_job() {
+    fn a_node_with_a_single_user_job_admits_other_users_after_the_job_has_ended() {
         let mut room = FreeResources::empty([8].into(), JobCountLimits::default());
         let (single, ann, bob) = (
             of("ann", AccessPolicy::User),
@@ -210,7 +210,7 @@ mod tests {
 
     /// M48.
     #[test]
-    fn a_node_limits_its_jobs_and_the_jobs_of_a_user() {
+    fn a_node_may_limit_the_number_of_its_jobs_and_of_the_jobs_of_one_user() {
         let mut room = FreeResources::empty(
             [8].into(),
             JobCountLimits {
@@ -237,7 +237,7 @@ mod tests {
 
     /// M46.
     #[test]
-    fn a_node_stays_single_user_until_its_last_single_user_job_ends() {
+    fn a_node_admits_other_users_only_after_its_last_single_user_job_has_ended() {
         let mut room = FreeResources::empty([8].into(), JobCountLimits::default());
         let (single, bob) = (
             of("ann", AccessPolicy::User),
@@ -253,7 +253,7 @@ mod tests {
 
     /// M48.
     #[test]
-    fn the_end_of_a_job_does_not_change_the_limit_of_another_user() {
+    fn the_end_of_a_job_does_not_change_the_number_of_jobs_of_another_user() {
         let mut room = FreeResources::empty(
             [8].into(),
             JobCountLimits {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_free_resources_are_the_stricter_in_each_respect() {
+    fn merged_free_resources_have_the_lower_amounts_and_the_stricter_conditions() {
         let (ann, bob) = (
             of("ann", AccessPolicy::Unsaid),
             of("bob", AccessPolicy::User),

@@ -1,5 +1,5 @@
-//! Running jobs by owner, for limits. They are updated as jobs start and end, so that the time to
-//! begin a cycle depends on the number of owners, not of jobs.
+//! Running jobs by owner, for limits. The sums for each owner are updated when jobs start and end,
+//! so that the time to begin a cycle depends on the number of owners, not on the number of jobs.
 
 use super::shape::ClassKey;
 use crate::model::credentials::Credentials;
@@ -12,14 +12,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The owner and the request of a running job, for a schedd that has not seen the job waiting.
+/// The owner and the request of a running job. A restarted schedd needs them, because it has not
+/// seen the job waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningOwner {
     who: Credentials,
     chunks: u64,
-    /// The total request of its chunks, by resource.
+    /// The total request of the chunks, by resource.
     asked: BTreeMap<String, i64>,
-    /// Its job-wide requests, which may be for system-wide resources.
+    /// The job-wide requests (`-l`), which may be for system-wide resources.
     besides: BTreeMap<String, i64>,
 }
 
@@ -112,14 +113,14 @@ fn give_back(asked: &mut BTreeMap<String, i64>, taken: &[(String, ResourceValue)
 pub(in crate::sched) struct Holder {
     /// The owner.
     pub who: Arc<Credentials>,
-    /// The number of its chunks.
+    /// The number of chunks.
     pub chunks: u64,
-    /// The total request.
+    /// The total request, by resource index.
     pub asked: Amounts,
 }
 
 impl Holder {
-    /// The holder of a job of a class.
+    /// The owner and the request of a job of this class.
     pub fn of(class: &ClassKey) -> Holder {
         Holder {
             who: class.who.clone(),
@@ -133,15 +134,16 @@ impl Holder {
     }
 }
 
-/// The remaining use of running jobs. The use of each job decreases by its weight per millisecond
-/// until its end, so that two sums give the total at any time.
+/// The sum of the remaining use of several running jobs. The remaining use of a job is its weight
+/// (1, or its number of CPUs) multiplied by the milliseconds until its end. Two sums over all jobs,
+/// `rate` and `due`, give the total at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sched) struct RemainingUse {
-    /// The weights of jobs with an end.
+    /// The sum of the weights of the jobs with a known end.
     pub rate: i64,
-    /// The sum of weight times end.
+    /// The sum of (weight multiplied by end) of these jobs.
     due: i128,
-    /// The weights of jobs without a known end.
+    /// The sum of the weights of the jobs without a known end.
     pub endless: i64,
 }
 
@@ -164,7 +166,7 @@ impl RemainingUse {
         self.enter(-weight, until);
     }
 
-    /// The sum of both.
+    /// The remaining use of the jobs of both sums.
     pub fn plus(self, other: RemainingUse) -> RemainingUse {
         RemainingUse {
             rate: self.rate + other.rate,
@@ -173,8 +175,9 @@ impl RemainingUse {
         }
     }
 
-    /// The total that remains: weights times milliseconds, if none has ended. Jobs without an end
-    /// exceed any limit.
+    /// The total remaining use at `now`: weights multiplied by milliseconds. The result is right
+    /// only if no job is past its end. If a job has no known end, the result is `i64::MAX`, which
+    /// exceeds any limit.
     pub fn left(&self, now: Time) -> i64 {
         let left = self.due - i128::from(self.rate) * i128::from(now.0);
         if self.endless > 0 {
@@ -185,18 +188,18 @@ impl RemainingUse {
     }
 }
 
-/// The jobs of an owner.
+/// The running jobs of an owner, and their sums.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::sched) struct Holding {
     /// The jobs.
     pub jobs: BTreeSet<JobId>,
-    /// The number of their chunks.
+    /// The total number of chunks of the jobs.
     pub chunks: u64,
-    /// Their request.
+    /// The total request of the jobs, by resource index.
     pub asked: Amounts,
-    /// Their remaining CPU time.
+    /// The remaining CPU time of the jobs.
     pub processors: RemainingUse,
-    /// Their remaining run time.
+    /// The remaining walltime of the jobs.
     pub times: RemainingUse,
 }
 
@@ -205,7 +208,7 @@ pub(in crate::sched) struct Holding {
 pub(in crate::sched) struct Holdings(BTreeMap<Arc<Credentials>, Holding>);
 
 impl Holdings {
-    /// All holdings.
+    /// All owners with their running jobs.
     pub fn all(&self) -> impl Iterator<Item = (&Arc<Credentials>, &Holding)> {
         self.0.iter()
     }
@@ -281,9 +284,9 @@ mod tests {
         assert_eq!(lines(&fixture), ["ann 2: 3 3 90"]);
     }
 
-    /// A restarted schedd gets the same result.
+    /// A restarted schedd gets the same sums.
     #[test]
-    fn a_job_never_seen_waiting_counts_as_any_other() {
+    fn a_running_job_that_was_never_seen_waiting_counts_like_any_other_job() {
         for request in [
             "select=2:ncpus=2:mem=1gb+1:ncpus=1 site_lic=3 walltime=60",
             "select=1 walltime=60",
@@ -313,17 +316,17 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_an_end_exceeds_any_remaining_time() {
-        let mut pledge = RemainingUse::default();
-        pledge.enter(4, Time(3_600_000));
-        pledge.enter(2, Time(21_600_000));
+    fn the_remaining_use_exceeds_any_limit_while_a_job_has_no_known_end() {
+        let mut remaining = RemainingUse::default();
+        remaining.enter(4, Time(3_600_000));
+        remaining.enter(2, Time(21_600_000));
         assert_eq!(
-            [pledge.left(Time(0)), pledge.left(Time(600_000))].map(|left| left / 1000),
+            [remaining.left(Time(0)), remaining.left(Time(600_000))].map(|left| left / 1000),
             [57_600, 54_000]
         );
-        pledge.enter(1, Time::NEVER);
-        assert_eq!(pledge.left(Time(0)), i64::MAX);
-        pledge.leave(1, Time::NEVER);
-        assert_eq!(pledge.left(Time(0)) / 1000, 57_600);
+        remaining.enter(1, Time::NEVER);
+        assert_eq!(remaining.left(Time(0)), i64::MAX);
+        remaining.leave(1, Time::NEVER);
+        assert_eq!(remaining.left(Time(0)) / 1000, 57_600);
     }
 }

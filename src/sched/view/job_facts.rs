@@ -7,10 +7,10 @@ use crate::model::resource::{self, ResourceList};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Properties of a job by name, without `job.`.
+/// The properties of a job by name. The names lack the prefix `job.`.
 pub type JobFacts = BTreeMap<String, ExpressionValue<'static>>;
 
-/// The properties of a job that expressions can use.
+/// The properties of a job with these credentials, requests (`-l`) and cluster label.
 pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) -> JobFacts {
     let text = |text: &str| ExpressionValue::Text(text.to_string().into());
     let mut facts: JobFacts = list
@@ -40,7 +40,7 @@ pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) ->
     facts
 }
 
-/// A value as used by expressions.
+/// A resource value as an expression sees it; always `Some`.
 pub fn shown(value: &resource::ResourceValue) -> Option<ExpressionValue<'static>> {
     Some(match value {
         resource::ResourceValue::String(text) => ExpressionValue::Text(Cow::Owned(text.clone())),
@@ -60,7 +60,7 @@ mod tests {
     use crate::model::resource::ResourceType as Type;
 
     #[test]
-    fn amounts_count_in_megabytes_and_seconds() {
+    fn expressions_see_sizes_in_megabytes_and_times_in_seconds() {
         let number = |kind, text| shown(&resource::ResourceValue::parse(kind, text).unwrap());
         assert_eq!(
             number(Type::Size, "2gb"),

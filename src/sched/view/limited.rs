@@ -1,9 +1,10 @@
-//! The candidates that a limit of their own refuses, by the last plan: a limit on their array,
-//! owner, group or project, or the priority threshold. Under most policies they accrue no eligible
-//! time (I13, M17).
+//! The waiting jobs that the last plan refused because of a limit on their array, owner, group or
+//! project, or because of the priority threshold ([`OwnLimit`]). Under most policies such jobs
+//! accrue no eligible time (I13, M17).
 //!
-//! Verdicts apply to classes and last for many cycles. Only possible changes are examined: classes
-//! with another verdict than in the last plan, and new jobs.
+//! Verdicts apply to classes of interchangeable jobs, and seldom change from cycle to cycle.
+//! Therefore only classes with a changed limit, jobs that are considered one by one, and new jobs
+//! are examined.
 
 use super::plan::Plan;
 use super::shape::ClassId;
@@ -14,31 +15,33 @@ use crate::model::reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The verdicts of the last plan, and the jobs added since.
+/// The limits by which the last plan refused jobs, and the jobs added since that plan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limited {
+    /// The limit for each class, or for a single job ([`reason::own_name`]).
     classes: BTreeMap<ClassId, OwnLimit>,
+    /// The jobs added since the last plan.
     new: BTreeSet<JobId>,
-    /// The considered jobs, of classes considered in part.
+    /// The considered jobs of classes of which the last cycle considered only some jobs.
     listed: BTreeSet<(ClassId, JobId)>,
 }
 
 impl Limited {
-    /// Notes a job that is a new candidate or has changed.
+    /// Notes a job that has started to wait or has changed.
     pub fn note_new(&mut self, id: JobId) {
         self.new.insert(id);
     }
 
-    /// Notes that a job is no longer a candidate.
+    /// Notes that a job no longer waits.
     pub fn forget(&mut self, id: JobId) {
         self.new.remove(&id);
     }
 }
 
 impl ClusterState {
-    /// The candidates for which this plan may change whether a limit of their own refuses them,
-    /// each with that limit, or None if none does. An array is one entry. To be called once for
-    /// each plan.
+    /// The waiting jobs for which this plan may have changed the limit by which they are refused,
+    /// each with that limit; None if no limit refuses the job. An array is one entry. To be called
+    /// once for each plan.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         let listed: BTreeSet<(ClassId, JobId)> = plan
             .eligible
@@ -46,8 +49,7 @@ impl ClusterState {
             .filter(|(_, job)| self.jobs.contains_key(job))
             .collect();
         let left = std::mem::replace(&mut self.limited.listed, listed);
-        // A limit of their own applies to a class or to one job, never to all jobs with the same
-        // request.
+        // These limits apply to a class or to one job, never to all classes of a shape.
         let limits = plan
             .verdicts
             .iter()
@@ -74,7 +76,7 @@ impl ClusterState {
         let all: BTreeMap<JobId, ClassId> = of_changed.chain(of_new).chain(still).collect();
         all.into_iter()
             .map(|(job, class)| {
-                // The verdict of a considered job applies to that job alone.
+                // A job that is considered one by one may have a verdict of its own.
                 let name = if self.limited.listed.contains(&(class, job)) {
                     ClassId(reason::own_name(job))
                 } else {
@@ -85,7 +87,7 @@ impl ClusterState {
             .collect()
     }
 
-    /// Sets only the eligible time of a candidate.
+    /// Sets the eligible time of a waiting job.
     pub fn set_eligibility(&mut self, id: JobId, eligibility: Eligibility) {
         let Some(&(class, rank)) = self.jobs.get(&id) else {
             return;
@@ -109,7 +111,7 @@ mod tests {
     const RUNNING: Option<OwnLimit> = Some(OwnLimit::Running);
 
     #[test]
-    fn only_possible_changes_are_judged() {
+    fn only_jobs_whose_limit_may_have_changed_are_returned() {
         let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=8")
             .queued(2, "select=1:ncpus=8");
@@ -144,9 +146,9 @@ mod tests {
         );
     }
 
-    /// I6: eligible time grows without further events; a subjob has the eligible time of its array.
+    /// I6. The eligible time of a subjob is the eligible time of its array.
     #[test]
-    fn eligible_time_grows_only_while_it_is_accrued() {
+    fn eligible_time_grows_only_while_a_job_accrues_it() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8 array=0-9");
         let (array, element) = (JobId::array(1), JobId::element(1, 3));
         let eligible = Eligibility {

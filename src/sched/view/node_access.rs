@@ -1,4 +1,4 @@
-//! The owner of a job, and the jobs that may share its nodes.
+//! Access policies: which other jobs may share the nodes of a job.
 
 use super::stable_hash::stable_hash;
 use crate::model::job::Job;
@@ -8,7 +8,7 @@ use crate::model::request::placement_requirements::PlacementRequirements;
 use crate::model::request::select::{Place, Sharing};
 use serde::{Deserialize, Serialize};
 
-/// A user, by a number that is the same in every process.
+/// A user, as a hash of the name that is the same in every process.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -21,29 +21,31 @@ impl User {
     }
 }
 
-/// The other jobs that may be on the nodes of a job, from the least to the most restrictive policy.
+/// Which other jobs may be on the nodes of a job. The policies are sorted from the least to the
+/// most restrictive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum AccessPolicy {
-    /// Unspecified: as the node is configured.
+    /// The job specifies no policy; the configuration of the node decides.
     #[default]
     Unsaid,
-    /// Jobs that share nodes.
+    /// All jobs that do not request exclusive nodes.
     Shared,
-    /// Jobs of the same user (M46).
+    /// Only jobs of the same user (M46).
     User,
     /// No other jobs: `place=excl`.
     Nodes,
-    /// No other jobs, also on the other nodes of their hosts: `place=exclhost`.
+    /// No other jobs on any node of the same hosts: `place=exclhost`.
     Hosts,
 }
 
 impl AccessPolicy {
-    /// Whether the job requests exclusive nodes.
+    /// Whether no other jobs may be on the nodes.
     pub fn is_exclusive(self) -> bool {
         self >= AccessPolicy::Nodes
     }
 
-    /// The request of a job by its `place`, or by its node access policy if `place` has none.
+    /// The policy that a job requests by its `place`, or by its node access policy if `place`
+    /// specifies none.
     pub fn requested(place: &Place, placement: &PlacementRequirements) -> AccessPolicy {
         match (AccessPolicy::from(place), placement.access) {
             (AccessPolicy::Unsaid, Some(access)) => AccessPolicy::from(access),
@@ -83,10 +85,10 @@ impl From<NodeAccess> for AccessPolicy {
     }
 }
 
-/// The owner of a job, and which jobs may share its nodes.
+/// The owner of a job, and which other jobs may share its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct JobOwner {
-    /// Which other jobs may share its nodes.
+    /// Which other jobs may share the nodes of the job.
     #[serde(rename = "tenancy")]
     pub access: AccessPolicy,
     /// The owner.
@@ -94,7 +96,7 @@ pub struct JobOwner {
 }
 
 impl JobOwner {
-    /// The owner of a job, with `access` as the default policy.
+    /// The owner and the requested policy of a job; `access` replaces an unspecified policy.
     pub fn of(job: &Job, access: NodeAccess) -> JobOwner {
         let requested = AccessPolicy::requested(&job.spec.request.place, &job.spec.placement);
         JobOwner {
@@ -104,7 +106,7 @@ impl JobOwner {
         .by_default(access)
     }
 
-    /// Replaces an unspecified policy by `access`.
+    /// Replaces an unspecified policy by `access`, unless `access` is `Shared`.
     pub fn by_default(self, access: NodeAccess) -> JobOwner {
         match (self.access, access) {
             (_, NodeAccess::Shared) => self,
@@ -116,7 +118,7 @@ impl JobOwner {
         }
     }
 
-    /// The access policy in effect on a node with these limits; never `Unsaid`.
+    /// The policy that results on a node with these limits; never `Unsaid`.
     pub fn on(self, bounds: JobCountLimits) -> AccessPolicy {
         let requested = match self.access {
             AccessPolicy::Unsaid | AccessPolicy::User => Sharing::Default,
@@ -147,16 +149,17 @@ impl<T: Into<AccessPolicy>> From<T> for JobOwner {
     }
 }
 
-/// A node's policy on the number and kind of its jobs.
+/// The limits of a node on the number of its jobs, and its policy for sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobCountLimits {
-    /// Whether jobs share the node, and whether their requests may override that.
+    /// The `sharing` attribute: whether jobs share the node, and whether `place` of a job may
+    /// override this.
     pub sharing: NodeSharing,
-    /// Which jobs may share the node with a job.
+    /// The least restrictive access policy of a job on the node.
     pub access: NodeAccess,
-    /// The maximum number of jobs.
+    /// The maximum number of jobs on the node.
     pub jobs: u32,
-    /// The maximum number of jobs of one user.
+    /// The maximum number of jobs of one user on the node.
     pub user_jobs: u32,
 }
 
@@ -181,9 +184,9 @@ impl Default for JobCountLimits {
 mod tests {
     use super::*;
 
-    /// PBS's table of a node's `sharing` against a job's place.
+    /// The table of PBS that combines `sharing` of a node with `place` of a job.
     #[test]
-    fn the_sharing_of_a_node_may_override_the_place_of_a_job() {
+    fn the_sharing_attribute_of_a_node_may_override_the_place_of_a_job() {
         use AccessPolicy::{Hosts, Nodes, Shared, Unsaid};
         let on = |sharing| {
             [Unsaid, Shared, Nodes, Hosts].map(|t| {
@@ -207,9 +210,9 @@ mod tests {
         assert_eq!(on(NodeSharing::ForceExclhost), [Hosts; 4]);
     }
 
-    /// M46: with the site's policy `shared`, the nodes decide.
+    /// M46: if the policy of the site is `shared`, the nodes decide.
     #[test]
-    fn the_site_policy_applies_to_jobs_without_a_request() {
+    fn the_site_policy_applies_to_jobs_that_request_no_policy() {
         let by_default =
             |policy: AccessPolicy, access| JobOwner::from(policy).by_default(access).access;
         assert_eq!(

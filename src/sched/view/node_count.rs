@@ -3,8 +3,8 @@
 use super::cluster::Cluster;
 use super::shape::{ChunkShape, Shape};
 
-/// The minimum number of nodes for a request on an idle cluster: a lower bound that needs no
-/// search. If the cluster cannot hold the request, the number of its chunks.
+/// A lower bound of the number of nodes that a request needs on an idle cluster, computed without a
+/// search. If the cluster cannot hold the request, the result is the number of chunks.
 pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
     if shape.instances <= 1 || shape.is_spread() || shape.is_single_task {
         return shape.instances;
@@ -24,9 +24,10 @@ pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
     fewest.unwrap_or(shape.instances).min(shape.instances)
 }
 
-/// The fewest nodes for all chunks of one kind.
+/// The minimum number of nodes for the equal chunks of one part of a request. None if the cluster
+/// cannot hold them.
 fn for_chunk(shape: &Shape, chunk: &ChunkShape, cluster: &Cluster) -> Option<u64> {
-    // A host name in a request is not a property of a kind of nodes.
+    // Needs for a host or node name are ignored, because they are no properties of a kind.
     let mut sizes = Vec::new();
     for (_, kind) in cluster.kinds() {
         let mut needs = chunk.needs.iter().filter(|need| !need.is_pinned());
@@ -42,7 +43,8 @@ fn for_chunk(shape: &Shape, chunk: &ChunkShape, cluster: &Cluster) -> Option<u64
     largest_first(sizes, chunk.count)
 }
 
-/// The fewest nodes that together have enough of a resource for all chunks.
+/// The minimum number of nodes that together have enough of a resource for all chunks. None if the
+/// cluster does not have enough.
 fn for_amount(shape: &Shape, index: usize, cluster: &Cluster) -> Option<u64> {
     let sizes = cluster
         .kinds()
@@ -54,8 +56,8 @@ fn for_amount(shape: &Shape, index: usize, cluster: &Cluster) -> Option<u64> {
     largest_first(sizes, shape.total[index].max(0).unsigned_abs())
 }
 
-/// The number of nodes that hold this amount, with the largest nodes first; `sizes` are pairs of
-/// (size, number of nodes). None if all nodes together are too small.
+/// The number of nodes that together hold the amount `needed`, if the largest nodes are used first.
+/// `sizes` are pairs of (size, number of nodes). None if all nodes together are too small.
 fn largest_first(mut sizes: Vec<(u64, u64)>, needed: u64) -> Option<u64> {
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let (mut left, mut count) = (needed, 0);
@@ -79,27 +81,27 @@ mod tests {
     }
 
     #[test]
-    fn chunks_count_the_fewest_nodes_that_hold_them() {
+    fn a_request_counts_as_the_minimum_number_of_nodes_that_hold_its_chunks() {
         assert_eq!(nodes("4 x ncpus=4", "select=4:ncpus=1"), 1);
         assert_eq!(nodes("4 x ncpus=4", "select=5:ncpus=1"), 2);
         assert_eq!(
             nodes("4 x ncpus=4", "select=3:ncpus=3"),
             3,
-            "a node holds one chunk"
+            "each node holds only one chunk"
         );
         assert_eq!(nodes("4 x ncpus=4", "select=1:ncpus=4+1:ncpus=4"), 2);
         assert_eq!(nodes("4 x ncpus=4", "select=1:ncpus=1+2:ncpus=1"), 1);
     }
 
     #[test]
-    fn chunks_with_a_node_of_their_own_count_each() {
+    fn scattered_chunks_count_as_one_node_each() {
         assert_eq!(nodes("4 x ncpus=4", "select=4:ncpus=1 place=scatter"), 4);
         assert_eq!(nodes("4 x ncpus=4", "select=4:ncpus=1 place=vscatter"), 4);
         assert_eq!(nodes("4 x ncpus=4", "select=4:ncpus=1 place=pack"), 1);
     }
 
     #[test]
-    fn a_request_that_does_not_fit_counts_its_chunks() {
+    fn a_request_that_does_not_fit_counts_as_many_nodes_as_chunks() {
         assert_eq!(nodes("2 x ncpus=2", "select=6:ncpus=1"), 6);
     }
 }

@@ -1,4 +1,5 @@
-//! Conditions of a job on nodes beyond its chunks: a filter, and node sets.
+//! The conditions of a job on nodes beyond its chunks: host names, cluster labels, expressions and
+//! node sets.
 
 use super::job_facts::{JobFacts, facts};
 use crate::model::credentials::Credentials;
@@ -9,16 +10,16 @@ use crate::model::request::cluster_path::{ClusterPath, Restriction};
 use crate::model::request::host_list::HostList;
 use std::collections::BTreeSet;
 
-/// The conditions of a job on nodes beyond its chunks, and the site's condition.
+/// The conditions of a job on nodes beyond its chunks, and the condition of the site (`veto`).
 #[derive(Clone, Debug, Default)]
 pub struct NodeFilter {
-    /// The job's place in the tree of clusters.
+    /// The cluster label of the job, such as `/film/shot3`.
     pub cluster: ClusterPath,
-    /// The clusters from which the job accepts nodes.
+    /// The cluster labels of the nodes that the job accepts.
     pub restriction: Option<Restriction>,
     /// The hosts that the job accepts.
     pub hosts: HostList,
-    /// The hosts on which starts of the job failed, as long as the job should start elsewhere.
+    /// The hosts that the job avoids because starts failed there.
     pub failed_hosts: BTreeSet<String>,
     /// The condition that a node must meet.
     pub requirement: Option<Expression>,
@@ -29,7 +30,8 @@ pub struct NodeFilter {
 }
 
 impl NodeFilter {
-    /// The filter of a job; None for a job that only requests chunks.
+    /// The filter of a job; None for a job without cluster label, host names, requirements and
+    /// restrictions.
     pub fn of(job: &Job) -> Option<NodeFilter> {
         let placement = &job.spec.placement;
         let has_no_condition = placement.hosts.is_empty()
@@ -54,11 +56,12 @@ impl NodeFilter {
     }
 }
 
-/// The node sets that a job must stay within (M47).
+/// The node sets of the site, and whether a job must stay within one set (M47).
 #[derive(Clone, Debug)]
 pub struct AllowedSets {
-    /// The sets of the site, and how many a job may span.
+    /// The node sets as configured.
     pub sets: NodeSets,
-    /// Whether the job may span sets: it has waited long enough for a single set, or need not wait.
+    /// Whether the job may span several sets, because it has waited long enough for a single set or
+    /// need not wait.
     pub may_span: bool,
 }

@@ -1,4 +1,5 @@
-//! The indexes of the nodes: by host, by kind, and by free resources.
+//! The indexes of the nodes: by host, by kind (equal total resources and attributes), and by node
+//! class (equal kind and equal free resources).
 
 use super::cluster::{Cluster, NodeIx};
 use crate::sched::amounts::{add, subtract};
@@ -6,21 +7,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Cluster {
-    /// Adds a node to its host. A second node changes the class of the first.
+    /// Adds a node to its host. If it is the second node of the host, the node class of the first
+    /// node changes.
     pub(super) fn join_host(&mut self, ix: NodeIx) {
         let host = self.node(ix).host.clone();
         let first = self.only_node_of(&host);
         if let Some(first) = first {
-            self.unfile_place(first);
+            self.remove_from_class_indexes(first);
         }
         self.composite.extend(first.map(|_| host.clone()));
         self.hosts.entry(host).or_default().insert(ix);
         if let Some(first) = first {
-            self.file_place(first);
+            self.add_to_class_indexes(first);
         }
     }
 
-    /// Removes a node from its host. The class of a single remaining node changes.
+    /// Removes a node from its host. If one node remains on the host, its node class changes.
     pub(super) fn leave_host(&mut self, ix: NodeIx) {
         let host = self.node(ix).host.clone();
         let Some(nodes) = self.hosts.get(&host).filter(|nodes| nodes.contains(&ix)) else {
@@ -32,7 +34,7 @@ impl Cluster {
             None
         };
         if let Some(last) = last {
-            self.unfile_place(last);
+            self.remove_from_class_indexes(last);
         }
         if last.is_some() {
             self.composite.remove(&host);
@@ -44,7 +46,7 @@ impl Cluster {
             self.hosts.remove(&host);
         }
         if let Some(last) = last {
-            self.file_place(last);
+            self.add_to_class_indexes(last);
         }
     }
 
@@ -57,18 +59,18 @@ impl Cluster {
     }
 
     /// Adds a node to all indexes; does nothing if the node is not set.
-    pub(super) fn file(&mut self, ix: NodeIx) {
+    pub(super) fn add_to_indexes(&mut self, ix: NodeIx) {
         let Some(kind) = self.node(ix).kind else {
             return;
         };
         self.kinds[kind.0 as usize].nodes += 1;
         add(&mut self.capacity, &self.kinds[kind.0 as usize].empty.free);
-        self.file_place(ix);
+        self.add_to_class_indexes(ix);
     }
 
-    /// Removes a node from all indexes, and drops its kind.
-    pub(super) fn unfile(&mut self, ix: NodeIx) {
-        self.unfile_place(ix);
+    /// Removes a node from all indexes and clears its kind. A kind without nodes becomes unused.
+    pub(super) fn remove_from_indexes(&mut self, ix: NodeIx) {
+        self.remove_from_class_indexes(ix);
         let Some(kind) = self.node_mut(ix).kind.take() else {
             return;
         };
@@ -81,18 +83,20 @@ impl Cluster {
         }
     }
 
-    pub(super) fn file_place(&mut self, ix: NodeIx) {
+    /// Adds a node to the indexes by kind and by node class.
+    pub(super) fn add_to_class_indexes(&mut self, ix: NodeIx) {
         self.edition += 1;
         if let Some(kind) = self.node(ix).kind {
             let solo = self.is_solo(ix);
             self.configured.entry((kind, solo)).or_default().insert(ix);
         }
-        self.file_bucket(ix);
+        self.add_to_class(ix);
     }
 
-    pub(super) fn unfile_place(&mut self, ix: NodeIx) {
+    /// Removes a node from the indexes by kind and by node class.
+    pub(super) fn remove_from_class_indexes(&mut self, ix: NodeIx) {
         self.edition += 1;
-        self.unfile_bucket(ix);
+        self.remove_from_class(ix);
         if let Some(kind) = self.node(ix).kind {
             let place = (kind, self.is_solo(ix));
             if let Some(nodes) = self.configured.get_mut(&place) {
@@ -104,13 +108,15 @@ impl Cluster {
         }
     }
 
-    pub(super) fn file_bucket(&mut self, ix: NodeIx) {
+    /// Adds a usable node to the index by node class.
+    pub(super) fn add_to_class(&mut self, ix: NodeIx) {
         if let Some(key) = self.key_of(ix, &self.node(ix).room) {
             self.buckets.entry(Arc::new(key)).or_default().insert(ix);
         }
     }
 
-    pub(super) fn unfile_bucket(&mut self, ix: NodeIx) {
+    /// Removes a node from the index by node class, before a change of its free resources.
+    pub(super) fn remove_from_class(&mut self, ix: NodeIx) {
         let Some(key) = self.key_of(ix, &self.node(ix).room) else {
             return;
         };

@@ -1,6 +1,7 @@
-//! The order of the nodes: first those of `[[node]]` tables, in the order of the configuration,
-//! then the others by name, with numbers in names by their value (n2 before n10). This order breaks
-//! the ties of every policy and does not depend on the order of reports.
+//! The order of the nodes: first the nodes of `[[node]]` tables, in the order of the configuration,
+//! then all other nodes by name. Numbers in names are compared by value (n2 before n10). If a
+//! policy prefers none of several nodes, this order decides. It does not depend on the order in
+//! which nodes report.
 
 use super::cluster::{Cluster, NodeIx};
 use std::collections::BTreeMap;
@@ -9,11 +10,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub struct NodeOrder {
     listed: BTreeMap<String, usize>,
-    /// The number of nodes that are in order; the nodes after them are new.
+    /// The number of nodes that have been sorted. They are followed by new nodes.
     sorted: usize,
 }
 
-/// The place of a name: its position in the list, then its parts.
+/// The sort key of a node name: its position in the configured list, then its parts.
 type NodePlace = (usize, Vec<(u64, String)>);
 
 impl NodeOrder {
@@ -25,7 +26,7 @@ impl NodeOrder {
     }
 }
 
-/// A name as pairs of a number and the text behind it, so that numbers compare by value.
+/// Splits a name into pairs of a number and the text after it, so that numbers compare by value.
 fn natural(name: &str) -> Vec<(u64, String)> {
     let mut parts = vec![(0, String::new())];
     let mut digits = String::new();
@@ -48,7 +49,7 @@ fn natural(name: &str) -> Vec<(u64, String)> {
     parts
 }
 
-/// The new index of each node, by the old one.
+/// The new index of each node, by its old index.
 pub struct Moves(Vec<NodeIx>);
 
 impl Moves {
@@ -59,7 +60,8 @@ impl Moves {
 }
 
 impl Cluster {
-    /// Gives these names the first places, in this order.
+    /// Sets the names that come first, in this order. Takes effect with the next
+    /// [`put_in_order`](Self::put_in_order).
     pub fn list(&mut self, names: &[String]) {
         let listed = names
             .iter()
@@ -69,8 +71,8 @@ impl Cluster {
         self.order = NodeOrder { listed, sorted: 0 };
     }
 
-    /// Sorts the nodes; None if they are in order. A new node that does not come last costs time
-    /// proportional to the number of nodes.
+    /// Sorts the nodes. Returns None if they were already sorted. If a new node does not come last,
+    /// all nodes are sorted again.
     pub fn put_in_order(&mut self) -> Option<Moves> {
         let order = &self.order;
         let new = self
@@ -130,7 +132,7 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
-    fn nodes_come_in_configured_order_then_in_natural_order() {
+    fn configured_nodes_come_first_then_all_others_by_name() {
         let fixture = ["n10", "n2", "b", "n1", "a"]
             .iter()
             .fold(cluster(""), |s, name| s.node(name, "ncpus=1", true));
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_in_a_name_counts_by_its_value() {
+    fn every_number_in_a_name_is_compared_by_value() {
         let names = ["r10n2", "r2n10", "r2n9", "r2", "r2b"];
         let fixture = names.iter().fold(cluster(""), |fixture, name| {
             fixture.node(name, "ncpus=1", true)

@@ -1,4 +1,5 @@
-//! Running jobs by operation, kept up to date as jobs start and end.
+//! Running jobs by operation: a job, or an array with all its subjobs. The lists are updated when
+//! jobs start and end.
 
 use crate::model::credentials::Credentials;
 use crate::model::job_id::JobId;
@@ -7,11 +8,11 @@ use crate::sched::amounts::{Amounts, add, subtract};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The start time and the id of a running job of an operation. A subjob that takes over the
-/// resources of another counts from its own start (Y4).
+/// The start time and the id of a running job of an operation. If a subjob starts on the resources
+/// of an earlier subjob, its own start time counts (Y4).
 pub type Age = (Time, JobId);
 
-/// The operation of a job: for a subjob, its array.
+/// The id of the operation of a job: for a subjob, the id of its array.
 pub fn operation_of(job: JobId) -> JobId {
     job.parent().unwrap_or(job)
 }
@@ -21,9 +22,9 @@ pub fn operation_of(job: JobId) -> JobId {
 pub struct Operation {
     /// The owner.
     pub who: Arc<Credentials>,
-    /// The total resources of its running jobs.
+    /// The total resources of the running jobs.
     pub taken: Amounts,
-    /// Its allocations, the oldest first (Y4).
+    /// The running jobs, the oldest first (Y4).
     pub allocations: BTreeSet<Age>,
 }
 

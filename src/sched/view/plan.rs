@@ -1,4 +1,5 @@
-//! The result of a cycle: starts, planned starts, and a verdict for every waiting class.
+//! The result of a cycle: starts, planned starts, and verdicts. A verdict is the reason why the
+//! jobs of a class (a set of interchangeable jobs) wait.
 
 mod audit;
 
@@ -20,21 +21,23 @@ use std::sync::Arc;
 pub struct Start {
     /// The job.
     pub job: JobId,
-    /// Its shares, chunk by chunk; the first share's node runs the script.
+    /// The shares of nodes, chunk by chunk; the script runs on the node of the first share.
     pub shares: Vec<NodeShare>,
-    /// The owner, and which jobs may share the nodes. To be passed to `ClusterState::occupy`
+    /// The owner, and which other jobs may share the nodes. To be passed to `ClusterState::occupy`
     /// unchanged.
     pub exclusive: JobOwner,
-    /// The end of its walltime.
+    /// The end of the walltime.
     pub until: Time,
-    /// The first job in queue order that waits while this one starts.
+    /// The first job in queue order that waits while the started job passes it; None if the started
+    /// job passes no job.
     pub passed: Option<JobId>,
-    /// The number of planned starts decided before this start. The job passes the jobs that have
-    /// them.
+    /// The number of planned starts that the cycle decided before this start. The started job
+    /// passes the jobs with these planned starts.
     pub behind: usize,
-    /// The job uses resources of planned starts, and is preempted when one is due (M34).
+    /// Whether the job uses resources of planned starts. Such a job is preempted when one of these
+    /// planned starts is due (M34).
     pub preemptible: bool,
-    /// For a subjob above its array's own limit, that limit (Q15).
+    /// For a subjob above the limit of its array on running subjobs, that limit (Q15).
     pub beyond: Option<u32>,
 }
 
@@ -43,12 +46,12 @@ pub struct Start {
 pub struct Resume {
     /// The job.
     pub job: JobId,
-    /// Its shares, with their new CPU and GPU numbers. To be passed to `ClusterState::occupy`, like
-    /// the fields below.
+    /// The shares of nodes, with new CPU and GPU numbers. To be passed to `ClusterState::occupy`,
+    /// like `exclusive` and `until`.
     pub shares: Vec<NodeShare>,
-    /// The owner, and which jobs may share the nodes.
+    /// The owner, and which other jobs may share the nodes.
     pub exclusive: JobOwner,
-    /// The end of its walltime.
+    /// The end of the walltime.
     pub until: Time,
 }
 
@@ -57,11 +60,11 @@ pub struct Resume {
 pub struct Preemption {
     /// The job.
     pub job: JobId,
-    /// The preemptor; None if no job gets the resources.
+    /// The preemptor; None if no particular job gets the resources.
     pub by: Option<JobId>,
-    /// The reason.
+    /// The reason for the preemption.
     pub cause: preemption::PreemptCause,
-    /// The action.
+    /// The action, such as suspend or requeue.
     pub action: PreemptAction,
 }
 
@@ -70,17 +73,17 @@ pub struct Preemption {
 pub struct Booking {
     /// The job.
     pub job: JobId,
-    /// Its class.
+    /// The class of the job.
     pub class: ClassId,
-    /// The start time, at the latest, if all jobs end by their walltime.
+    /// The latest start time, provided that all jobs end by their walltime.
     pub at: Time,
-    /// The end of the job at the latest.
+    /// The latest end of the job, provided that it starts by `at`.
     pub until: Time,
-    /// The nodes, chunk by chunk, as far as they are known now.
+    /// The nodes, chunk by chunk, as far as they are already known.
     pub nodes: Arc<[String]>,
-    /// The former start time, if it was different.
+    /// The start time in the previous plan, if it was different.
     pub was: Option<Time>,
-    /// Why the start is later than before.
+    /// Why the start is later than in the previous plan.
     pub cause: Option<SlipCause>,
     /// For a preemptor, the time until which the resources are held for it (G8).
     pub held_until: Option<Time>,
@@ -109,22 +112,26 @@ pub struct Plan {
     pub resumes: Vec<Resume>,
     /// The jobs to preempt; after their ends, another cycle starts their preemptors.
     pub preempts: Vec<Preemption>,
-    /// The jobs that need the approval of the site's hooks before jobs are preempted for them, each
-    /// with its nodes.
+    /// The jobs that need the approval of the site's hooks before other jobs are preempted for
+    /// them, each with the names of its nodes.
     pub asks: Vec<(JobId, Vec<String>)>,
-    /// The planned starts in force.
+    /// The planned starts.
     pub bookings: Vec<Booking>,
-    /// Why the remaining jobs of a class, or of all classes of a shape, wait.
+    /// Why the jobs of a class that do not start wait. A verdict may also be for all classes of a
+    /// shape (the part of a request that decides where a job fits), or for a single job.
     pub verdicts: Vec<(ClassId, Arc<Reason>)>,
-    /// The classes that are considered only in part (M24).
+    /// The classes of which the cycle considered only some jobs (M24).
     pub eligible: Eligible,
-    /// The time of the next cycle, if no event triggers one before.
+    /// The time of the next cycle, if no event triggers a cycle earlier.
     pub next: Option<Time>,
-    /// The number of jobs that the cycle considered; the others share their refusals.
+    /// The number of jobs that the cycle tried to place. Other jobs share the refusals of these
+    /// jobs.
     pub considered: usize,
-    /// The parties below their fair share and since when, if the policy uses starvation.
+    /// The jobs and pools (accounts) below their fair share and since when, if the policy uses
+    /// starvation.
     pub starving: Option<Starving>,
-    /// Resources that may be overcommitted, because only measured use counts (M7).
+    /// The indexes of resources that may be overcommitted, because only their measured use counts
+    /// (M7).
     pub by_use: Vec<usize>,
 }
 
@@ -147,7 +154,7 @@ impl Plan {
         }
     }
 
-    /// Why the jobs of a class wait.
+    /// Why the jobs of a class wait; None if the plan has no verdict on the class.
     pub fn verdict(&self, class: &ClassKey) -> Option<&Reason> {
         class.verdict_names().into_iter().find_map(|name| {
             let (_, reason) = self.verdicts.iter().find(|(id, _)| *id == name)?;
@@ -155,7 +162,7 @@ impl Plan {
         })
     }
 
-    /// Why a job of a class waits. The reason may differ from that of the class.
+    /// Why a job of a class waits. A job may have a verdict of its own.
     pub fn verdict_on(&self, class: &ClassKey, job: JobId) -> Option<&Reason> {
         let of_class = self.verdict(class)?;
         if !of_class.is_idle_limit() || self.eligible.refusal(class.id, job).is_some() {
@@ -168,7 +175,7 @@ impl Plan {
             .map(|(_, reason)| &**reason)
     }
 
-    /// The preemptors with their victims; an array stands for its subjobs.
+    /// The preempted jobs of each preemptor. If a preemptor is a subjob, its array is the key.
     pub fn victims_by_preemptor(&self) -> BTreeMap<JobId, Vec<JobId>> {
         let mut victims: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for (preemption, by) in self
@@ -184,13 +191,13 @@ impl Plan {
         victims
     }
 
-    /// Requests another cycle at this time.
+    /// Requests another cycle at this time at the latest.
     pub fn request_cycle(&mut self, at: Time) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 }
 
-/// One line for each decision; times are relative to the time of the plan.
+/// Formats one line for each decision. Times are relative to the time of the plan.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         for start in &self.starts {
@@ -288,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_finds_faults() {
+    fn the_audit_finds_impossible_starts() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4");
         let plan = fixture.plan();
         let mut twice = plan.clone();
@@ -323,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_finds_faults_of_placements() {
+    fn the_audit_finds_wrong_arrangements_double_allocations_and_nodes_that_are_down() {
         let fixture = cluster("2 x ncpus=4")
             .queued(1, "select=2:ncpus=1 place=pack")
             .queued(2, "select=1:ncpus=1");
@@ -352,7 +359,7 @@ mod tests {
         );
     }
 
-    /// A job with an exclusive host closes its nodes to others, even nodes that are down.
+    /// A job with an exclusive host is on all nodes of the host, even on nodes that are down.
     #[test]
     fn the_audit_accepts_an_exclusive_host_with_a_node_that_is_down() {
         let mut fixture = cluster("")

@@ -1,5 +1,5 @@
-//! System-wide resources, such as licenses (Q21). Jobs use them while they run; a site program
-//! reports their use elsewhere.
+//! System-wide resources, such as licenses (Q21). The code also calls them pools. Jobs use them
+//! while they run; a site program reports the amounts that are used outside the cluster.
 
 use super::cluster::Cluster;
 pub use crate::model::system_resource::Pool;
@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Pools {
     pools: BTreeMap<usize, Pool>,
-    /// The use by jobs; 0 for node resources.
+    /// The amount of each resource that jobs use; 0 for node resources.
     used: Amounts,
+    /// The index of the first system-wide resource.
     first: usize,
 }
 
 impl Pools {
-    /// No resources.
+    /// A table without system-wide resources.
     pub fn new(catalog: &Catalog) -> Pools {
         Pools {
             pools: BTreeMap::new(),
@@ -35,7 +36,7 @@ impl Pools {
         self.pools.get(&index)
     }
 
-    /// The resources that are counted per host.
+    /// The indexes of the resources that are counted per host.
     pub fn by_host(&self) -> impl Iterator<Item = usize> + use<'_> {
         self.pools
             .iter()
@@ -43,12 +44,13 @@ impl Pools {
             .map(|(&index, _)| index)
     }
 
-    /// The free amount of a resource; negative if jobs use more than there is.
+    /// The free amount of a resource; negative if more than the total is used.
     pub fn free(&self, index: usize) -> i64 {
         self.pools.get(&index).map_or(0, |pool| pool.total) - self.used(index)
     }
 
-    /// The amount of a resource that is in use by jobs or elsewhere, or is missing.
+    /// The amount of a resource that is not free: used by jobs, used outside the cluster, or
+    /// missing from the configured total.
     pub fn used(&self, index: usize) -> i64 {
         self.used[index]
             + self
@@ -57,19 +59,19 @@ impl Pools {
                 .map_or(0, |pool| pool.missing + pool.elsewhere)
     }
 
-    /// Takes the system-wide resources of a job.
+    /// Adds the system-wide resources of a job to the used amounts.
     pub fn take(&mut self, taken: &[i64]) {
         add(&mut self.used[self.first..], &taken[self.first..]);
     }
 
-    /// Releases the system-wide resources of a job.
+    /// Subtracts the system-wide resources of a job from the used amounts.
     pub fn give(&mut self, taken: &[i64]) {
         subtract(&mut self.used[self.first..], &taken[self.first..]);
     }
 }
 
 impl Cluster {
-    /// Sets the amount of a system-wide resource.
+    /// Sets the total and the other settings of a system-wide resource.
     pub fn set_pool(&mut self, index: usize, pool: Pool) {
         self.capacity[index] = pool.total;
         self.pools.set(index, pool);
@@ -95,9 +97,9 @@ mod tests {
         fixture
     }
 
-    /// Q21, G2: a resource of the whole system runs out, and is released.
+    /// Q21, G2.
     #[test]
-    fn a_system_wide_resource_is_given_once() {
+    fn jobs_wait_until_enough_of_a_system_wide_resource_is_released() {
         let mut fixture = fixture(3, false)
             .queued(1, "site_lic=2")
             .queued(2, "site_lic=2")
@@ -113,9 +115,9 @@ mod tests {
         assert_eq!(fixture.starts(), "2 on n1");
     }
 
-    /// Q21: `license.X`, partly used elsewhere.
+    /// Q21: `license.X`.
     #[test]
-    fn resources_used_elsewhere_are_not_free() {
+    fn amounts_used_outside_the_cluster_or_missing_are_not_free() {
         let mut fixture = fixture(50, false);
         let shown = |fixture: &TestCluster| fixture.state.pool("site_lic").unwrap();
         fixture.state.set_total("site_lic", 50, 10);
@@ -131,13 +133,13 @@ mod tests {
         assert_eq!(
             fixture.queued(2, "site_lic=1").starts(),
             "",
-            "no job gets an overcommitted resource"
+            "no job gets more of a resource that is overcommitted"
         );
     }
 
     /// Q21: `global_host.X`.
     #[test]
-    fn a_per_host_resource_is_taken_once_per_host() {
+    fn a_job_uses_a_per_host_resource_once_on_each_host() {
         let fixture = fixture(2, true);
         let mut one = fixture.clone().queued(1, "select=4:ncpus=1 site_lic=1");
         assert_eq!(one.starts(), "1 on n1,n1,n1,n1");
@@ -159,18 +161,18 @@ mod tests {
         );
     }
 
-    /// Q21: also on several hosts, unless the resource is counted per host.
+    /// Q21.
     #[test]
-    fn a_job_takes_a_system_wide_resource_once() {
+    fn a_job_on_several_hosts_uses_a_system_wide_resource_once() {
         let mut fixture = fixture(2, false).queued(1, "select=3:ncpus=1 place=scatter site_lic=1");
         let plan = fixture.plan();
         fixture.apply(&plan);
         assert_eq!(fixture.state.pool("site_lic"), Some((1, 2)));
     }
 
-    /// Q21: a resource of some hosts only.
+    /// Q21: a resource with the scope `hosts=n3`.
     #[test]
-    fn a_resource_of_some_hosts_binds_its_jobs_to_them() {
+    fn a_job_that_requests_a_resource_of_some_hosts_runs_only_on_these_hosts() {
         let mut fixture = cluster("3 x ncpus=4")
             .queued(1, "select=1:ncpus=1 site_lic=1")
             .queued(2, "select=1:ncpus=1");
@@ -186,9 +188,9 @@ mod tests {
         assert_eq!(fixture.starts(), "1 on n3; 2 on n1");
     }
 
-    /// Q21: also with all chunks on one host.
+    /// Q21.
     #[test]
-    fn a_packed_job_gets_its_license() {
+    fn a_job_with_all_chunks_on_one_host_gets_a_system_wide_resource() {
         let fixture = fixture(2, false).queued(1, "select=2:ncpus=2 place=pack site_lic=1");
         assert_eq!(fixture.starts(), "1 on n1,n1");
         let fixture = fixture.queued(2, "select=3:ncpus=3 place=pack site_lic=1");
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planned_start_counts_released_resources() {
+    fn a_planned_start_counts_on_system_wide_resources_that_running_jobs_release() {
         let fixture = fixture(2, false)
             .running(9, "select=1:ncpus=1 site_lic=2", "n1", 600)
             .queued(1, "site_lic=1");

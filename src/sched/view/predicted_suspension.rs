@@ -1,5 +1,5 @@
-//! Suspension of running jobs in a forecast. The resources that such a job keeps or needs again,
-//! and its priority, are derived from the snapshot.
+//! Suspension of running jobs in a forecast. The resources that a suspended job keeps or needs
+//! again, and its priority, are derived from the snapshot.
 
 use super::class::Wait;
 use super::cluster::NodeIx;
@@ -15,8 +15,9 @@ use crate::model::time::{Span, Time};
 use std::sync::Arc;
 
 impl ClusterState {
-    /// Suspends a running job: it releases these resources, keeps the rest, and waits to resume
-    /// (M45). A job with unknown owner or preemption facts ends instead.
+    /// Suspends a running job. The job releases the resources `releases`, keeps all others, and
+    /// waits to resume (M45). If its owner or the facts that preemption uses are unknown, the job
+    /// ends instead.
     pub(in crate::sched) fn predict_suspension(
         &mut self,
         id: JobId,
@@ -45,7 +46,7 @@ impl ClusterState {
         self.note_suspended(id, true);
     }
 
-    /// Marks a running job as suspended or not: a suspended job is not preempted.
+    /// Marks a running job as suspended or not suspended. Suspended jobs are not preempted.
     pub(in crate::sched) fn note_suspended(&mut self, id: JobId, is_suspended: bool) {
         let candidate = self
             .running
@@ -63,7 +64,8 @@ impl ClusterState {
         }
     }
 
-    /// A running job as a suspended job, with its owner; None if its facts are unknown.
+    /// A running job as a suspended job, with its owner and access policy; None if its owner or the
+    /// facts that preemption uses are unknown.
     fn as_suspended(
         &self,
         id: JobId,
@@ -124,7 +126,7 @@ impl ClusterState {
         Some((suspended, owner))
     }
 
-    /// The share of a job on a node; None if the job is not on it.
+    /// The share of a job on a node; None if the job is not on the node.
     fn share_on(&self, ix: NodeIx, id: JobId) -> Option<NodeShare> {
         let node = self.cluster.node(ix);
         let hold = node.tenants.get(&id)?;
@@ -155,7 +157,7 @@ fn is_in(names: &[String], name: &str) -> bool {
     names.iter().any(|listed| listed == name)
 }
 
-/// The request that equals these shares.
+/// The request for exactly these shares, with one chunk for each share.
 fn request(shares: &[NodeShare]) -> Request {
     let chunks = shares.iter().map(|share| Chunk {
         count: 1,
@@ -171,7 +173,7 @@ fn request(shares: &[NodeShare]) -> Request {
     }
 }
 
-/// How long a job with this planned end has run, without its pauses.
+/// How long a job that ends at `until` has run, without suspensions.
 fn ran(candidate: &PreemptionCandidate, until: Time, now: Time) -> Span {
     let left = until.since(now).0.max(0);
     Span(

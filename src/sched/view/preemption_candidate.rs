@@ -1,5 +1,5 @@
-//! Facts of a running job for preemption: start time, priority, possible actions, and whether it is
-//! being preempted.
+//! The facts that preemption uses of a running job: start time, priority, possible actions, and
+//! whether the job is being preempted.
 
 use crate::model::job::attempt::CheckpointProgress;
 use crate::model::job::held::Held;
@@ -14,49 +14,49 @@ use serde::{Deserialize, Serialize};
 /// A running job that may be preempted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PreemptionCandidate {
-    /// Its start time.
+    /// The start time of the job.
     pub started: Time,
-    /// Its priority at its start (F9); None for a forced start.
+    /// The priority of the job when it started (F9); None for a forced start.
     pub score: Option<f64>,
-    /// Its place in the tree of clusters.
+    /// The cluster label of the job, such as `/film/shot3`.
     pub cluster: ClusterPath,
-    /// Whether its owner exempts it from preemption (Q9).
+    /// Whether the owner exempts the job from preemption (Q9).
     pub protected: bool,
-    /// Whether it is rerunnable.
+    /// Whether the job is rerunnable.
     pub rerunnable: bool,
-    /// Whether it checkpoints itself on request.
+    /// Whether the job checkpoints itself on request.
     pub checkpoints: bool,
-    /// Whether it may be checkpointed from outside.
+    /// Whether a checkpoint may be made from outside the job.
     #[serde(default)]
     pub may_be_checkpointed: bool,
-    /// Its eligible time at its start.
+    /// The eligible time of the job when it started.
     pub waited: Span,
-    /// Its walltime.
+    /// The walltime; None if the job requests none.
     pub walltime: Option<Span>,
-    /// Its requests for text and Boolean values.
+    /// The requested resources of type text or Boolean.
     #[serde(default)]
     pub asked: Vec<(String, ResourceValue)>,
-    /// The number of its CPUs.
+    /// The number of CPUs that the job uses.
     pub processors: u32,
-    /// How often it was preempted before.
+    /// How often the job was preempted before.
     #[serde(default)]
     pub preempted: u32,
-    /// The preemption in progress in this attempt.
+    /// The preemption in progress in this attempt (start of the job), if any.
     pub told: Option<JobPreemption>,
-    /// Whether it is suspended or being suspended.
+    /// Whether the job is suspended or being suspended.
     pub suspended: bool,
-    /// Whether it can be suspended.
+    /// Whether the job can be suspended.
     pub can_stop: bool,
 }
 
 /// The progress of a running job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunProgress {
-    /// How long it has run.
+    /// The time since the job started.
     pub ran: Span,
-    /// Its walltime; None if it has no end.
+    /// The walltime; None if the job requests none.
     pub walltime: Option<Span>,
-    /// The number of its CPUs.
+    /// The number of CPUs that the job uses.
     pub processors: u32,
 }
 
@@ -84,7 +84,7 @@ impl PreemptionCandidate {
                 .as_deref()
                 .cloned()
                 .filter(|preemption| {
-                    preemption.concerns(run.attempt, run.started) && is_awaited(preemption, run)
+                    preemption.concerns(run.attempt, run.started) && is_in_progress(preemption, run)
                 }),
             suspended: run.suspension.is_some(),
             can_stop: job.can_be_suspended(),
@@ -100,7 +100,7 @@ impl PreemptionCandidate {
         }
     }
 
-    /// The percentage of its walltime that remains; None without a walltime.
+    /// The percentage of the walltime that remains; None without a walltime.
     pub fn left(&self, now: Time) -> Option<f64> {
         let walltime = self.walltime.filter(|walltime| walltime.0 > 0)?;
         let ran = now.since(self.started).0.clamp(0, walltime.0);
@@ -116,7 +116,7 @@ impl PreemptionCandidate {
     }
 }
 
-/// Requests for text and Boolean values, which are not amounts.
+/// The requested resources of type text or Boolean, without `preempt_targets`.
 fn uncounted(job: &Job) -> Vec<(String, ResourceValue)> {
     let list = job
         .spec
@@ -131,9 +131,9 @@ fn uncounted(job: &Job) -> Vec<(String, ResourceValue)> {
         .collect()
 }
 
-/// Whether a preemption is still in progress. A preemption by suspension ends once the job is
-/// suspended.
-fn is_awaited(preemption: &JobPreemption, run: &Run) -> bool {
+/// Whether a preemption is still in progress. A preemption by suspension is complete once the job
+/// is suspended.
+fn is_in_progress(preemption: &JobPreemption, run: &Run) -> bool {
     !preemption.action.keeps_memory() || (run.suspension.is_some() && !run.is_stopped())
 }
 
@@ -147,9 +147,8 @@ mod tests {
     use crate::sched::fixture::{cluster, moment};
     use std::sync::Arc;
 
-    /// The forecast of a candidate equals the candidate of the running job.
     #[test]
-    fn a_predicted_candidate_equals_that_of_the_running_job() {
+    fn predicted_facts_of_a_job_equal_the_facts_once_the_job_runs() {
         let mut fixture = cluster("1 x ncpus=4").at(30);
         let mut job = fixture.job(1, "select=1:ncpus=2 walltime=90");
         Arc::make_mut(&mut job.spec).rerunnable = true;
@@ -170,7 +169,7 @@ mod tests {
             moment(30),
         );
         let once_it_runs = PreemptionCandidate::of(&job).unwrap();
-        // These values are known only once the job runs.
+        // The values that are set here are known only once the job runs.
         let known = PreemptionCandidate {
             asked: Vec::new(),
             preempted: 0,

@@ -1,4 +1,5 @@
-//! The priorities of waiting jobs, kept from cycle to cycle (F9).
+//! The state of the computed priorities of waiting jobs between cycles (F9). The priorities
+//! themselves are in the sort keys of the jobs.
 
 use super::fair_share_factors::FairShareFactors;
 use crate::model::expression::EvaluationFault;
@@ -8,29 +9,29 @@ use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The priorities computed last, with their rule and time, and the changes since.
+/// How and when the priorities were last computed, and the changes since then.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sched) struct PriorityCache {
-    /// The rule by which they were computed.
+    /// The rule by which the priorities were computed.
     pub rule: Option<Arc<PriorityRule>>,
     /// When all priorities were last computed.
     pub at: Time,
-    /// Whether a change since then may affect every priority.
+    /// Whether a change since `at` may affect every priority.
     pub is_stale: bool,
-    /// Whether usage has grown since then. Relevant if priorities change with time.
-    pub has_used: bool,
-    /// Jobs added since then, without a priority.
+    /// Whether usage has changed since `at`.
+    pub has_new_usage: bool,
+    /// The jobs that were added since `at` and have no priority yet.
     pub new: BTreeSet<JobId>,
-    /// The fair-share factors at that time.
+    /// The fair-share factors as last computed.
     pub shares: Arc<FairShareFactors>,
-    /// The first error of the formula.
+    /// The first error of the priority formula, if any.
     pub fault: Option<EvaluationFault>,
 }
 
-/// The parts of the policy that decide the order of the queue.
+/// The parts of the policy that decide the order of the waiting jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::sched) struct PriorityRule {
-    /// The order and its weights.
+    /// The order of jobs, such as first come, first served, with the weights of priority factors.
     pub precedence: Precedence,
     /// The fair-share policy.
     pub fair_share: FairShare,
@@ -54,8 +55,8 @@ impl PriorityCache {
         self.is_stale = true;
     }
 
-    /// Notes that usage has grown.
+    /// Notes that usage has changed.
     pub fn note_use(&mut self) {
-        self.has_used = true;
+        self.has_new_usage = true;
     }
 }

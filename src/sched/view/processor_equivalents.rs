@@ -3,8 +3,10 @@
 use super::cluster::Cluster;
 use super::shape::Shape;
 
-/// The largest fraction of any resource of the cluster that the shape requests, times all CPUs.
-/// Example: a quarter of the CPUs and half of the memory of a cluster with 128 CPUs count as 64.
+/// The processor equivalents of a shape (the part of a request that decides where a job fits): the
+/// largest fraction that it requests of any resource of the cluster, multiplied by the number of
+/// CPUs of the cluster. Example: a request for a quarter of the CPUs and half of the memory of a
+/// cluster with 128 CPUs counts as 64.
 pub fn equivalents(shape: &Shape, cluster: &Cluster) -> f64 {
     of_amounts(&shape.total, cluster)
 }

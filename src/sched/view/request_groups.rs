@@ -1,6 +1,7 @@
-//! The waiting classes by request: if a class fits, all classes with the same request fit, and they
-//! share refusals for lack of resources. On a busy cluster nearly every job has a class of its own,
-//! because walltimes and owners differ; requests differ much less.
+//! The waiting classes, grouped by request. If the request of one class fits, the equal requests
+//! of all classes of the group fit, and a refusal for lack of resources holds for the whole group.
+//! On a busy cluster nearly every job has a class of its own, because walltimes and owners differ,
+//! but there are few different requests.
 
 use super::class::{Class, QueuePosition};
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
@@ -8,13 +9,13 @@ use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Classes, in the order of their first jobs.
+/// Classes of interchangeable jobs, sorted by the position of their first jobs in the queue.
 pub type OrderedClasses = BTreeSet<(QueuePosition, ClassId)>;
 
 /// The key of a group of classes with the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestGroup {
-    /// Whether they request a reservation.
+    /// Whether the classes request a reservation.
     pub requests_reservation: bool,
     shape: ShapeId,
 }
@@ -29,24 +30,24 @@ impl RequestGroup {
     }
 }
 
-/// The classes by group; a copy shares the groups that do not change.
+/// The waiting classes by group. A copy is cheap, because it shares the groups until they change.
 #[derive(Clone, Debug, Default)]
 pub struct RequestGroups(BTreeMap<RequestGroup, Arc<Members>>);
 
 /// The classes of a group.
 #[derive(Clone, Debug)]
 pub struct Members {
-    /// Their request.
+    /// The shape: the part of the request that decides where a job fits.
     pub shape: Arc<Shape>,
     /// The classes.
     pub classes: OrderedClasses,
-    /// Their walltimes, with the number of classes of each.
+    /// The walltimes, each with the number of classes that request it.
     spans: BTreeMap<Option<Span>, usize>,
-    /// Their queues, with the number of classes of each.
+    /// The queues, each with the number of classes in the queue.
     queues: BTreeMap<String, usize>,
-    /// The number of classes that may wait in spite of free resources: deferred, limited, or bound
-    /// to a reservation.
-    particular: usize,
+    /// The number of classes that may wait although their resources are free: deferred jobs, arrays
+    /// with a limit on their running subjobs, and jobs that request a reservation.
+    with_other_conditions: usize,
 }
 
 impl RequestGroups {
@@ -55,7 +56,7 @@ impl RequestGroups {
         self.0.iter().map(|(group, members)| (group, &**members))
     }
 
-    /// The shape of a waiting group.
+    /// The shared shape with this id; None if no waiting job has it.
     pub(super) fn shape(&self, shape: ShapeId) -> Option<&Arc<Shape>> {
         [false, true].into_iter().find_map(|requests_reservation| {
             let group = RequestGroup {
@@ -66,15 +67,15 @@ impl RequestGroups {
         })
     }
 
-    /// The shortest walltime in the group of a class; `default` is the walltime of jobs without
-    /// one.
+    /// The shortest walltime in the group of a class; `default` is the walltime of jobs that
+    /// request none.
     pub fn shortest(&self, class: &ClassKey, default: Span) -> Span {
         let spans = self
             .0
             .get(&RequestGroup::of(class))
             .into_iter()
             .flat_map(|members| members.spans.keys());
-        // None comes first, then the shortest.
+        // The sorted walltimes begin with None, if present; the next one is the shortest.
         spans
             .take(2)
             .map(|span| span.unwrap_or(default))
@@ -109,8 +110,9 @@ impl RequestGroups {
 }
 
 impl RequestGroups {
-    /// Sorts all classes by their first jobs, which `heads` contains.
-    pub fn file(&mut self, mut heads: Vec<(RequestGroup, QueuePosition, ClassId)>) {
+    /// Sets the order of the classes in all groups. `heads` contains the position of the first job
+    /// of each class.
+    pub fn set_order(&mut self, mut heads: Vec<(RequestGroup, QueuePosition, ClassId)>) {
         heads.sort_unstable();
         for of_group in heads.chunk_by(|a, b| a.0 == b.0) {
             let members = of_group
@@ -132,41 +134,41 @@ impl Members {
             classes: OrderedClasses::new(),
             spans,
             queues,
-            particular: 0,
+            with_other_conditions: 0,
         }
     }
 
     fn join(&mut self, class: &ClassKey) {
         *self.spans.entry(class.walltime).or_default() += 1;
         *self.queues.entry(class.who.queue.clone()).or_default() += 1;
-        self.particular += usize::from(is_particular(class));
+        self.with_other_conditions += usize::from(has_other_conditions(class));
     }
 
     fn leave(&mut self, class: &ClassKey) {
-        one_less(&mut self.spans, &class.walltime);
-        one_less(&mut self.queues, &class.who.queue);
-        self.particular -= usize::from(is_particular(class));
+        decrement(&mut self.spans, &class.walltime);
+        decrement(&mut self.queues, &class.who.queue);
+        self.with_other_conditions -= usize::from(has_other_conditions(class));
     }
 
-    /// Whether only lack of resources, or their queues, can prevent their jobs from starting.
+    /// Whether only lack of resources, or the queues, can prevent the jobs from starting.
     pub fn wait_only_for_resources(&self) -> bool {
-        self.particular == 0
+        self.with_other_conditions == 0
     }
 
-    /// The queues of their jobs.
+    /// The queues of the jobs.
     pub fn queues(&self) -> impl Iterator<Item = &str> {
         self.queues.keys().map(String::as_str)
     }
 }
 
-fn is_particular(class: &ClassKey) -> bool {
+fn has_other_conditions(class: &ClassKey) -> bool {
     class.reservation.is_some()
         || class.not_before.is_some()
         || class.at_once.is_some()
         || class.beyond.is_some()
 }
 
-fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+fn decrement<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count -= 1;
         if *count == 0 {
@@ -184,7 +186,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn equal_requests_share_a_shape_for_any_owner_and_walltime() {
+    fn jobs_with_equal_requests_share_a_shape_whatever_their_owner_and_walltime() {
         let mut fixture = cluster("1 x ncpus=1");
         for job in 0..300 {
             fixture = fixture.owned(&format!("u{}", job % 100));
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_walltime_of_a_group_follows_its_waiting_jobs() {
+    fn the_shortest_walltime_of_a_group_is_that_of_its_waiting_jobs() {
         let job =
             |id: u64, walltime: &str| format!("select=1:ncpus={} walltime={walltime}", 1 + id / 10);
         let waiting = [(1, "90"), (2, "60"), (3, "60"), (4, "120"), (11, "5")];
@@ -233,7 +235,7 @@ mod tests {
         assert_eq!(
             shortest(&fixture),
             30,
-            "a job without walltime counts with the default"
+            "a job without walltime counts with the default walltime"
         );
     }
 }

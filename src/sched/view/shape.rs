@@ -1,7 +1,8 @@
-//! Requests in a form for counting: jobs of one shape fit on the same nodes.
+//! Shapes: the part of a request that decides where a job fits. Jobs of one shape fit on the same
+//! nodes.
 //!
-//! The ids of shapes and of classes ([`ClassKey`]) are hashes of their content alone, so they are
-//! the same in every process.
+//! The ids of shapes and of classes (sets of interchangeable jobs, [`ClassKey`]) are hashes of
+//! their content alone, so they are the same in every process.
 
 mod class_key;
 
@@ -32,7 +33,7 @@ pub struct ShapeId(u64);
 impl ShapeId {
     /// The id of a job's shape.
     pub fn of(job: &Job) -> ShapeId {
-        let id = match array(job) {
+        let id = match sharing_array(job) {
             None => stable_hash(&shape_key(job)),
             Some(number) => stable_hash(&(shape_key(job), number)),
         };
@@ -43,25 +44,26 @@ impl ShapeId {
     }
 }
 
-/// A kind of chunk.
+/// The equal chunks of one part of a select statement, such as `3:ncpus=4`.
 #[derive(Clone, Debug)]
 pub struct ChunkShape {
     /// The number of chunks.
     pub count: u64,
     /// The amounts that each chunk requests: (resource index, amount above zero).
     pub asked: Vec<(usize, i64)>,
-    /// The values that its node must have.
+    /// The conditions on resources of the node that are compared and not counted.
     pub needs: Vec<Need>,
-    /// The requested consumables, in the order given: (resource index, value).
+    /// The requested consumables, in the order of the request: (resource index, value).
     pub given: Vec<(usize, ResourceValue)>,
-    /// The number of lines in the node file.
+    /// The number of lines of each chunk in the node file.
     pub mpiprocs: u32,
     /// Amounts that grow with the free resources of the node (Q22): (resource index, amount).
     pub growing: Vec<(usize, Amount)>,
 }
 
 impl ChunkShape {
-    /// The maximum number of chunks without a request on one node, which bounds the size of a plan.
+    /// The maximum number of chunks on one node if the chunks request no amounts. It limits the
+    /// size of a plan.
     pub const MAX_EMPTY_PER_NODE: u64 = 1024;
 
     fn new(chunk: &Chunk, catalog: &Catalog) -> ChunkShape {
@@ -106,7 +108,7 @@ impl ChunkShape {
             .any(|(_, amount)| amount.needs_idle_host())
     }
 
-    /// One chunk as large as `count` of these.
+    /// One chunk that is as large as `count` of these chunks together.
     fn joined(&self, count: u64) -> ChunkShape {
         ChunkShape {
             count: 1,
@@ -168,47 +170,48 @@ fn times(value: &ResourceValue, count: u64) -> ResourceValue {
 /// Everything that decides where a job fits.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Its id.
+    /// The id of the shape.
     pub id: ShapeId,
-    /// The chunks, in the order given.
+    /// The chunks, in the order of the request.
     pub chunks: Vec<ChunkShape>,
-    /// The arrangement of the chunks; `Free` for a single one.
+    /// The arrangement of the chunks; `Free` for a single chunk.
     pub arrangement: Arrangement,
-    /// Which jobs may share the nodes.
+    /// Which other jobs may share the nodes.
     pub access: AccessPolicy,
-    /// The user, if the user decides where the job fits; otherwise the default, so that users share
-    /// one shape.
+    /// The user, if the nodes on which the job fits depend on the user. Otherwise the default
+    /// value, so that jobs of different users have the same shape.
     pub user: User,
-    /// At most one chunk goes on a node (M46, `singletask`).
+    /// Whether each node gets at most one chunk (M46, `singletask`).
     pub is_single_task: bool,
-    /// All nodes must have the same value of this resource.
+    /// The resource of `place=group=`, of which all nodes must have the same value.
     pub group: Option<String>,
-    /// The node sets of the site, if it has any (M47).
+    /// The node sets of the site; None if the site has none (M47).
     pub sets: Option<Arc<AllowedSets>>,
-    /// Only nodes of these kinds, if any are named.
+    /// The kinds of nodes that the job may use; None for all kinds.
     pub kinds: Option<Arc<BTreeSet<KindIx>>>,
-    /// The job's other conditions on nodes.
+    /// The further conditions of the job on nodes, such as host names and expressions.
     pub node_filter: Option<Arc<NodeFilter>>,
-    /// The hosts on which starts failed; None if none did.
+    /// The hosts that the job avoids because starts failed there; None if it avoids no hosts.
     pub failed_hosts: Option<Arc<BTreeSet<String>>>,
     /// Whether to ignore restrictions of nodes, to compute the free resources without them.
     pub is_welcome_anywhere: bool,
-    /// The node allocation policy that the job requests.
+    /// The node allocation policy that the job requests, if any.
     pub allocation: Option<NodeAllocation>,
-    /// The answer of the allocation script: places by node name (M8i).
+    /// The answer of the allocation script: the position of each node in the answer (M8i).
     pub answer: Option<Arc<BTreeMap<String, usize>>>,
-    /// The task distribution that the job requests.
+    /// The task distribution that the job requests, if any.
     pub distribution: Option<Distribution>,
-    /// The groups of tasks, one for each chunk.
+    /// The task geometry: groups of tasks, one group for each chunk.
     pub geometry: Option<Arc<Geometry>>,
-    /// The end of the job if it started now; set if a policy uses it.
+    /// The end of the job if it started in this cycle; set only if a policy uses it.
     pub end: Option<Time>,
-    /// The array of the job, if its subjobs may share system-wide resources.
+    /// The number of the job's array, if its subjobs may share system-wide resources.
     pub array: Option<u64>,
-    /// Its request of system-wide resources, once or per host: (index, amount).
+    /// The requested system-wide resources: (resource index, amount). Some of them are requested
+    /// once for each host.
     pub pooled: Vec<(usize, i64)>,
-    /// The total of all chunks, and the system-wide resources, counted once even if they count per
-    /// host.
+    /// The total of all chunks and of the system-wide resources. Resources that are requested for
+    /// each host are counted only once.
     pub total: Amounts,
     /// The total number of chunks.
     pub instances: u64,
@@ -220,7 +223,7 @@ impl Shape {
         Shape {
             id: ShapeId::of(job),
             node_filter: NodeFilter::of(job).map(Arc::new),
-            array: array(job),
+            array: sharing_array(job),
             failed_hosts: job.life.avoided_hosts().cloned().map(Arc::new),
             ..Shape::from_request(&job.spec.request, &job.spec.placement, catalog)
         }
@@ -253,7 +256,7 @@ impl Shape {
             .map(|chunk| ChunkShape::new(chunk, catalog))
             .filter(|c| c.count > 0)
             .collect();
-        let gone = gone(request, catalog);
+        let gone = undefined_needs(request, catalog);
         for chunk in &mut chunks {
             chunk.needs.extend(gone.iter().cloned());
         }
@@ -307,7 +310,7 @@ impl Shape {
         }
     }
 
-    /// The owner and the access policy of the shape's jobs.
+    /// The owner and the access policy of the jobs of this shape.
     pub fn owner(&self) -> JobOwner {
         JobOwner {
             access: self.access,
@@ -315,12 +318,12 @@ impl Shape {
         }
     }
 
-    /// Whether the shape contains nothing specific to one job.
+    /// Whether the shape contains no properties of a single job, so that jobs can share it.
     pub fn is_common(&self) -> bool {
         self.node_filter.is_none() && self.failed_hosts.is_none()
     }
 
-    /// Whether the shape has no conditions on nodes beyond its chunks and its place.
+    /// Whether chunks of fixed size and `place` are the whole request.
     pub fn is_unbound(&self) -> bool {
         let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
         is_fixed
@@ -335,7 +338,7 @@ impl Shape {
         self.is_spread() || self.is_single_task || kind.terms.access == NodeAccess::SingleTask
     }
 
-    /// The shape with an id that includes further properties.
+    /// This shape with an id that also depends on the properties `besides`.
     pub fn renamed(self, besides: &impl Serialize) -> Shape {
         Shape {
             id: ShapeId(stable_hash(&(self.id.0, besides))),
@@ -343,8 +346,9 @@ impl Shape {
         }
     }
 
-    /// The system-wide resources of a job of this shape on these nodes, by node and resource: on
-    /// the first node, or on the first of each host.
+    /// The system-wide resources of a job of this shape on `nodes`: (node, resource index, amount).
+    /// These amounts are counted on the first node; per-host resources on the first node of each
+    /// host.
     pub fn pooled_amounts(
         &self,
         cluster: &Cluster,
@@ -380,7 +384,7 @@ impl Shape {
         }
     }
 
-    /// The shape restricted to nodes with this value of its group resource.
+    /// The shape restricted to nodes with this value of the resource of `place=group=`.
     pub fn narrowed(&self, resource: &str, value: &ResourceValue) -> Shape {
         let mut shape = Shape {
             group: None,
@@ -395,7 +399,7 @@ impl Shape {
         shape
     }
 
-    /// The requested consumables, in the order of first mention.
+    /// The indexes of the requested consumables, in the order in which they are first requested.
     pub fn resources(&self) -> Vec<usize> {
         let mut named = Vec::new();
         for &(index, _) in self.chunks.iter().flat_map(|chunk| &chunk.asked) {
@@ -415,7 +419,7 @@ impl Shape {
         )
     }
 
-    /// The total request of a resource, as displayed: in the unit of the request.
+    /// The total request of a resource as text, in the unit of the request.
     pub fn shown_total(&self, index: usize, catalog: &Catalog) -> String {
         let sizes = self
             .chunks
@@ -444,7 +448,8 @@ impl Shape {
         sum.to_string()
     }
 
-    /// An amount of a resource in the unit of the request, if that is exact.
+    /// An amount of a resource as text: in the unit of the request if the amount is a multiple of
+    /// that unit.
     pub fn shown(&self, index: usize, amount: i64, catalog: &Catalog) -> String {
         let asked = self
             .chunks
@@ -458,7 +463,8 @@ impl Shape {
     }
 }
 
-/// `bytes` in the unit of `size` if they are a multiple of it, else in kilobytes, rounded down.
+/// `bytes` in the unit of `size` if they are a multiple of that unit, else in kilobytes, rounded
+/// down.
 fn in_unit_of(size: Size, bytes: i64) -> String {
     let bytes = bytes.max(0).unsigned_abs();
     let shown = size.to_string();
@@ -469,7 +475,8 @@ fn in_unit_of(size: Size, bytes: i64) -> String {
     }
 }
 
-/// The properties of a job that decide where it fits, regardless of spelling.
+/// The properties of a job that decide where it fits. Equal requests with different spelling have
+/// equal keys.
 fn shape_key(job: &Job) -> impl Serialize + '_ {
     let (request, placement) = (&job.spec.request, &job.spec.placement);
     let place = &request.place;
@@ -497,8 +504,9 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
     )
 }
 
-/// The array of a job or subjob that may request system-wide resources; otherwise None.
-fn array(job: &Job) -> Option<u64> {
+/// The number of the array of an array or subjob, if the request may include system-wide
+/// resources; otherwise None.
+fn sharing_array(job: &Job) -> Option<u64> {
     let request = &job.spec.request;
     let is_array = job.elements.is_some() || job.id.index().is_some();
     let is_shared = is_array
@@ -509,7 +517,7 @@ fn array(job: &Job) -> Option<u64> {
     is_shared.then_some(job.id.number)
 }
 
-/// Whether a value of the list may be a request for a system-wide resource.
+/// Whether a value of the resource list (`-l`) may be a request for a system-wide resource.
 fn is_job_wide(name: &str, value: &ResourceValue, request: &Request) -> bool {
     let is_amount = matches!(value, ResourceValue::Long(_) | ResourceValue::Size(_));
     is_amount
@@ -521,9 +529,9 @@ fn is_job_wide(name: &str, value: &ResourceValue, request: &Request) -> bool {
             .any(|chunk| chunk.get(name).is_some())
 }
 
-/// Requests for resources that no longer exist. No node has them, so the job waits and its reason
-/// names them.
-fn gone(request: &Request, catalog: &Catalog) -> Vec<Need> {
+/// Conditions for requested resources that are no longer defined. No node meets these conditions,
+/// so the job waits and its reason names the resources.
+fn undefined_needs(request: &Request, catalog: &Catalog) -> Vec<Need> {
     let gone = request
         .list
         .iter()
@@ -535,7 +543,7 @@ fn gone(request: &Request, catalog: &Catalog) -> Vec<Need> {
     .collect()
 }
 
-/// The system-wide resources of a request.
+/// The system-wide resources of a resource list: (resource index, amount above zero).
 fn pooled(list: &ResourceList, catalog: &Catalog) -> Vec<(usize, i64)> {
     let pooled = list
         .iter()

@@ -1,9 +1,10 @@
-//! The snapshot: everything that a cycle can use, that is, nodes, queues, waiting and running jobs.
+//! The snapshot: the complete input of a cycle, such as nodes, queues, waiting and running jobs.
 //! A *candidate* is a waiting job, or an array with waiting subjobs, that a cycle may start.
 //!
 //! schedd updates the snapshot change by change, and never rebuilds it for a cycle. Waiting jobs
-//! are kept by class, nodes by node class, and ends of running jobs in order, so that the time of a
-//! cycle depends on the number of classes.
+//! are grouped into classes of interchangeable jobs, nodes into classes of interchangeable nodes,
+//! and ends of running jobs are sorted. The time of a cycle therefore depends on the number of
+//! classes, not on the number of jobs and nodes.
 
 mod running;
 mod sharing;
@@ -53,53 +54,56 @@ pub struct ClusterState {
     pub(in crate::sched) cluster: Cluster,
     pub(in crate::sched) queues: BTreeMap<String, Queue>,
     pub(in crate::sched) classes: BTreeMap<ClassId, Arc<Class>>,
-    /// The classes by request, so that they can share refusals.
+    /// The classes by shape (the part of a request that decides where a job fits). A refusal for
+    /// lack of resources holds for all classes of one shape.
     pub(in crate::sched) alike: RequestGroups,
     pub(in crate::sched) running: BTreeMap<JobId, Arc<RunningJob>>,
-    /// The ends of the running jobs, soonest first, without jobs of unknown end.
+    /// The ends of the running jobs, soonest first. Jobs without a known end are missing.
     pub(in crate::sched) ends: BTreeSet<(Time, JobId)>,
     /// The resources that running jobs release at their ends, by time.
     pub(in crate::sched) releases: BTreeMap<Time, Amounts>,
-    /// The planned starts, and the events since.
+    /// The planned starts of the last plan, and the events since that plan.
     pub(in crate::sched) bookings: CurrentBookings,
     /// Current and future reservations by id.
     pub(in crate::sched) windows: BTreeMap<String, Window>,
-    /// The jobs that run in a reservation, and its name.
+    /// The jobs that run in a reservation, each with the name of the reservation.
     pub(in crate::sched) insiders: BTreeMap<JobId, String>,
     /// Dedicated time and prime time.
     pub(in crate::sched) site_time: SiteTime,
-    /// Each candidate's class and rank.
+    /// The class and the rank of each candidate. The rank is the position in the queue, which
+    /// `qorder` can swap.
     pub(in crate::sched) jobs: BTreeMap<JobId, (ClassId, u64)>,
     /// The answers of the allocation script, by class.
     pub(in crate::sched) answers: BTreeMap<ClassId, AllocationAnswer>,
-    /// The usage of all members.
+    /// The usage of all members of the share tree (users under accounts).
     pub(in crate::sched) usage: Arc<UsageTable>,
     /// Incremented by each change, so that a cycle can detect changes.
     pub(in crate::sched) edition: u64,
-    /// The priorities computed last.
+    /// The priorities of the waiting jobs as last computed.
     pub(in crate::sched) ranks: PriorityCache,
-    /// The last turn of each queue.
+    /// For each queue, when a job of the queue last started, for round-robin order.
     pub(in crate::sched) served: QueueTurns,
     /// The owners of the waiting classes.
     pub(in crate::sched) owners: ClassOwners,
     /// The classes of arrays that may expand beyond their own limit (Q15).
     pub(in crate::sched) expanding: BTreeSet<ClassId>,
-    /// The classes with a priority of the owner (`-p`).
+    /// The classes whose jobs have a `-p` priority other than 0.
     pub(in crate::sched) prioritized: BTreeSet<ClassId>,
     /// The limits of arrays on their running subjobs, by array number.
     pub(in crate::sched) subjob_limits: BTreeMap<u64, SubjobLimit>,
-    /// The jobs that the site's hooks allow to start: only these preempt others. None without such
-    /// hooks.
+    /// The jobs that the site's hooks allow to start: only these jobs may preempt other jobs. None
+    /// if the site has no such hooks.
     pub(in crate::sched) permits: Option<BTreeSet<JobId>>,
-    /// The candidates that a limit of their own refuses (`OwnLimit`).
+    /// The candidates that the last plan refused because of a limit on their array, owner, group or
+    /// project, or because of the priority threshold (`OwnLimit`).
     pub(super) limited: Limited,
     /// The running jobs by owner.
     pub(in crate::sched) holdings: Holdings,
     /// The suspended jobs that wait to resume.
     pub(in crate::sched) suspended: BTreeMap<JobId, Arc<Suspended>>,
-    /// The running jobs by operation.
+    /// The running jobs by operation (a job, or an array with all its subjobs).
     pub(in crate::sched) operations: Arc<Operations>,
-    /// Operations and pools below their fair share, and since when.
+    /// The operations and pools (accounts) below their fair share, and since when.
     pub(in crate::sched) starvation: Starving,
 }
 
@@ -108,15 +112,16 @@ pub struct ClusterState {
 pub struct Assigned {
     /// `resources_assigned`: the amount of each consumable, sizes in kilobytes.
     pub taken: ResourceList,
-    /// The jobs on it, including jobs without resources there that only close it to others.
+    /// The jobs on the node. A job with an exclusive host is on all nodes of the host, even on
+    /// nodes where it uses no resources.
     pub jobs: Vec<JobId>,
-    /// Whether one job has it exclusively.
+    /// Whether a job has the node exclusively.
     pub exclusive: bool,
 }
 
 impl ClusterState {
-    /// A state without nodes, queues and jobs. Resource names are interned: a resource's index is
-    /// its place in `Resources::consumables`.
+    /// A state without nodes, queues and jobs. Resource names are interned: consumable resources
+    /// have an index in the `Catalog`.
     pub fn new(resources: &Resources) -> ClusterState {
         ClusterState {
             cluster: Cluster::new(Catalog::new(resources)),
@@ -155,12 +160,12 @@ impl ClusterState {
         self.ranks.note_change();
     }
 
-    /// The usage of all members.
+    /// The usage of all members of the share tree.
     pub fn usage(&self) -> &UsageTable {
         &self.usage
     }
 
-    /// The wait of a candidate; for a subjob, the wait of its array.
+    /// The waiting time of a candidate; for a subjob, that of its array.
     pub(super) fn wait(&self, id: JobId) -> Option<&Wait> {
         self.waiting(id).map(|waiting| &waiting.wait)
     }
@@ -175,7 +180,7 @@ impl ClusterState {
         self.classes.get(&class)?.get((rank, id))
     }
 
-    /// Adds or changes a node; `usable` means up and not offline. The jobs on it stay.
+    /// Adds or changes a node; `usable` means up and not offline. The jobs on the node stay.
     pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
         self.note_change();
         if self.cluster.set(facts, usable) {
@@ -189,8 +194,8 @@ impl ClusterState {
         self.cluster.host_count()
     }
 
-    /// Gives these nodes the first places in the order of the nodes, whether present or not; the
-    /// others are sorted by name.
+    /// Puts these nodes first in the order of the nodes, whether they are present or not. All other
+    /// nodes are sorted by name.
     pub fn list_nodes(&mut self, names: &[String]) {
         self.note_change();
         self.cluster.list(names);
@@ -222,8 +227,9 @@ impl ClusterState {
         }
     }
 
-    /// Sets the total of a system-wide resource and its use elsewhere, as a site program reports
-    /// them. The configured amount stays, and jobs keep the amounts that they use.
+    /// Sets the total of a system-wide resource and the amount that is used outside the cluster
+    /// (`elsewhere`), as a site program reports them. The configured total does not change, and
+    /// jobs keep the amounts that they use.
     pub fn set_total(&mut self, resource: &str, total: i64, elsewhere: i64) {
         self.note_change();
         let index = self.cluster.catalog.index(resource);
@@ -241,8 +247,8 @@ impl ClusterState {
         }
     }
 
-    /// The amount of a system-wide resource in use, including the missing part, and the configured
-    /// total.
+    /// The used amount and the configured total of a system-wide resource. The used amount
+    /// includes the part of the total that is missing at the moment.
     pub fn pool(&self, resource: &str) -> Option<(i64, i64)> {
         let index = self.cluster.catalog.index(resource)?;
         Some((
@@ -251,8 +257,8 @@ impl ClusterState {
         ))
     }
 
-    /// The free amount of a system-wide resource; negative if jobs use more than there is, 0 if
-    /// unknown.
+    /// The free amount of a system-wide resource; negative if jobs use more than the total, 0 if
+    /// the resource is unknown.
     pub fn pool_free(&self, resource: &str) -> i64 {
         self.cluster
             .catalog
@@ -280,7 +286,7 @@ impl ClusterState {
         user
     }
 
-    /// Removes a node. Its jobs stay known, and are on it again when the node returns.
+    /// Removes a node. The jobs on the node stay known, in case the node returns.
     pub fn remove_node(&mut self, name: &str) {
         self.note_change();
         self.forget_answers();
@@ -333,8 +339,8 @@ impl ClusterState {
         self.windows.values()
     }
 
-    /// Makes a job in state `Queued`, or the waiting subjobs of an array, a candidate. Replaces an
-    /// existing candidate. An array without waiting subjobs is withdrawn.
+    /// Makes a job in state `Queued`, or an array with waiting subjobs, a candidate. Replaces an
+    /// existing candidate with the same id. Withdraws an array without waiting subjobs.
     pub fn enqueue(&mut self, job: &Job) {
         let array = job.indices().zip(job.elements.clone());
         let array = array.map(|(indices, elements)| Array { indices, elements });
@@ -352,11 +358,11 @@ impl ClusterState {
             eligibility: job.life.eligibility,
             bypassed,
         };
-        // A subjob that has started before precedes the others of its array (X25).
+        // A subjob that starts again comes before the other subjobs of its array (X25).
         let rank = job
             .rank()
             .saturating_sub(u64::from(job.id.index().is_some()));
-        self.file(
+        self.add_waiting(
             (rank, job.id),
             id,
             WaitingJob {
@@ -370,8 +376,8 @@ impl ClusterState {
         self.bookings.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
-    /// Makes a job of a class a candidate as [`ClusterState::enqueue`] does, without the job
-    /// itself. Within a class, the lower rank comes first. Not for arrays.
+    /// Makes a job of a known class a candidate, like [`ClusterState::enqueue`], but without the
+    /// [`Job`]. Within a class, the job of lower rank comes first. Arrays are not supported.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         let eligibility = Eligibility {
             accrues: Accrues::Eligible,
@@ -387,7 +393,7 @@ impl ClusterState {
             },
             array: None,
         };
-        self.file((rank, id), class.id, waiting, |_| class.clone());
+        self.add_waiting((rank, id), class.id, waiting, |_| class.clone());
     }
 
     /// The limits of an array on its running subjobs.
@@ -395,14 +401,14 @@ impl ClusterState {
         self.subjob_limits.get(&array).copied()
     }
 
-    /// Sets the limits of an array; None removes them.
+    /// Sets the limits of an array on its running subjobs; None removes the limits.
     pub fn set_subjob_limit(&mut self, array: u64, limit: Option<SubjobLimit>) {
         self.edition += 1;
         self.subjob_limits.remove(&array);
         self.subjob_limits.extend(limit.map(|limit| (array, limit)));
     }
 
-    /// The jobs that the site's hooks allow to start; None without such hooks.
+    /// The jobs that the site's hooks allow to start; None if the site has no such hooks.
     pub fn permits(&self) -> Option<&BTreeSet<JobId>> {
         self.permits.as_ref()
     }
@@ -413,7 +419,8 @@ impl ClusterState {
         self.permits = permits;
     }
 
-    fn file(
+    /// Adds a waiting job to its class, and creates the class if necessary.
+    fn add_waiting(
         &mut self,
         place: QueuePlace,
         class: ClassId,
@@ -445,7 +452,7 @@ impl ClusterState {
         self.alike.refile(members, first);
         self.jobs.insert(id, (class, rank));
         self.ranks.note_new(id);
-        // A job that is enqueued again may have been the only one of its class.
+        // The withdrawal has removed the script's answer if the job was the only job of its class.
         self.answers.extend(answer.map(|answer| (class, answer)));
     }
 
@@ -468,13 +475,13 @@ impl ClusterState {
                 self.expanding.remove(&class_id);
                 self.prioritized.remove(&class_id);
                 self.answers.remove(&class_id);
-                self.disown(owner);
+                self.remove_class_of(owner);
             }
         }
     }
 
-    /// Counts one class fewer for an owner.
-    fn disown(&mut self, owner: ClassOwner) {
+    /// Reduces the number of waiting classes of an owner by 1.
+    fn remove_class_of(&mut self, owner: ClassOwner) {
         if let Entry::Occupied(mut owned) = self.owners.entry(owner) {
             owned.get_mut().0 -= 1;
             if owned.get().0 == 0 {
@@ -483,7 +490,7 @@ impl ClusterState {
         }
     }
 
-    /// Sets the state of a subjob of a waiting array, without the job of the array.
+    /// Sets the state of a subjob of a waiting array, without the [`Job`] of the array.
     pub(in crate::sched) fn set_subjob_state(&mut self, id: JobId, state: SubjobState) {
         self.edition += 1;
         let Some((parent, index)) = id.parent().zip(id.index()) else {
@@ -507,17 +514,17 @@ impl ClusterState {
         }
     }
 
-    /// Whether no job waits.
+    /// Whether no job waits to start or to resume.
     pub fn is_idle(&self) -> bool {
         self.jobs.is_empty() && self.suspended.is_empty()
     }
 
-    /// The class of a candidate; None for any other job.
+    /// The class of a candidate or of a waiting subjob; None for any other job.
     pub fn class_of(&self, id: JobId) -> Option<ClassId> {
         self.class_and_rank(id).map(|(class, _)| class)
     }
 
-    /// The class and the rank of a candidate.
+    /// The class and the rank of a candidate; for a waiting subjob, those of its array.
     pub(in crate::sched) fn class_and_rank(&self, id: JobId) -> Option<(ClassId, u64)> {
         let own = self.jobs.get(&id).copied();
         own.or_else(|| {
@@ -553,12 +560,12 @@ impl ClusterState {
             .map(|class| &class.key)
     }
 
-    /// Why a candidate waits, by a plan.
+    /// Why a candidate waits according to a plan.
     pub fn verdict<'p>(&self, plan: &'p Plan, id: JobId) -> Option<&'p Reason> {
         plan.verdict_on(self.waiting_class(id)?, id)
     }
 
-    /// The candidates of a class in the order of their starts; an array once.
+    /// The candidates of a class in the order of their starts. An array appears once.
     pub fn jobs_in(&self, class: ClassId) -> impl Iterator<Item = JobId> {
         self.classes
             .get(&class)

@@ -1,6 +1,7 @@
-//! Sort keys of jobs: the highest priority comes first (X18).
+//! Sort keys of jobs. The key of a job with higher priority is lower, so that it comes first (X18).
 
-/// A sort key, highest priority first: the tier, and within it the score.
+/// The priority of a job as a key: first the tier, then the score. Jobs of a higher tier come first
+/// whatever their scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SortKey {
     tier: i64,
@@ -16,7 +17,7 @@ impl SortKey {
         }
     }
 
-    /// The next lower key of the same tier.
+    /// The key of the next lower priority in the same tier.
     pub fn next_below(self) -> SortKey {
         SortKey {
             score: self.score.saturating_add(1),
@@ -24,7 +25,7 @@ impl SortKey {
         }
     }
 
-    /// The tier, which precedes the score.
+    /// The tier, which is compared before the score.
     pub fn tier(self) -> i64 {
         self.tier.saturating_neg()
     }
@@ -41,9 +42,10 @@ impl SortKey {
     }
 }
 
-/// Numbers in descending order, as ascending integers.
+/// Converts a number to an integer so that higher numbers become lower integers.
 pub fn highest_first(value: f64) -> i64 {
-    // The bits of non-negative numbers ascend with them; those of negative numbers descend.
+    // As integers, the bits of non-negative numbers are in the order of the numbers, and the bits
+    // of negative numbers are in the reverse order.
     let bits = value.to_bits() as i64;
     let rising = if bits < 0 {
         i64::MIN.wrapping_sub(bits)
@@ -70,7 +72,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_highest_comes_first() {
+    fn the_key_of_the_highest_score_comes_first() {
         let keys: Vec<SortKey> = VALUES.iter().map(|&value| SortKey::of(0, value)).collect();
         assert!(keys.is_sorted_by(|a, b| a < b));
         assert_eq!(SortKey::of(0, -0.0), SortKey::of(0, 0.0));
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_lower_key_follows_directly() {
+    fn the_key_of_the_next_lower_priority_follows_directly() {
         for value in [900.0, 1.0, 0.0, -2.0] {
             let sort_key = SortKey::of(3, value);
             let next = sort_key.next_below();

@@ -1,4 +1,4 @@
-//! A hash that stays the same from one run to the next.
+//! A hash that is the same in every process and on every machine.
 
 use serde::Serialize;
 use sha2::Digest;
@@ -6,7 +6,7 @@ use sha2::Sha256;
 
 /// The first 64 bits of the SHA-256 of a key.
 pub fn stable_hash(key: &impl Serialize) -> u64 {
-    // Serializing plain data into a vector cannot fail; if it did, such jobs would form one class.
+    // Serializing plain data into a vector cannot fail.
     let bytes = postcard::to_stdvec(key).unwrap_or_default();
     let digest = Sha256::digest(&bytes);
     digest

@@ -1,5 +1,7 @@
-//! Starvation data kept from cycle to cycle: the parties below their fair share and since when, and
-//! the fair shares in force (Y1, Y2).
+//! The data of starvation preemption that is kept from cycle to cycle: the operations and pools
+//! below their fair share, since when, and the fair shares as last computed (Y1, Y2). An
+//! *operation* is a job, or an array with all its subjobs. A *pool* is an account, in the sense of
+//! YTsaurus.
 
 use super::shape::ClassId;
 use crate::model::job_id::JobId;
@@ -10,48 +12,49 @@ use crate::sched::share_tree::ClusterTotal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The state of starvation between two cycles; lost when schedd restarts.
+/// The state of starvation between two cycles. A restart of schedd resets it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Starving {
-    /// Operations and pools below their fair share, and since when.
+    /// The operations and pools below their fair share, and since when.
     pub time_below: TimeBelow,
-    /// The fair shares computed last.
+    /// The fair shares as last computed.
     pub held: Option<Arc<HeldShares>>,
-    /// Nodes on which jobs were preempted, and the end of their exemption from further preemption
-    /// (Y11).
+    /// The nodes on which jobs were preempted, and for each the time until which no further job is
+    /// preempted there (Y11).
     pub backoff: BTreeMap<String, Time>,
 }
 
-/// An operation or a class of jobs with a fair share of its own.
+/// A receiver of a fair share: an operation, or each job of a class of interchangeable jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShareParty {
-    /// An operation.
+    /// An operation: a job, or an array with all its subjobs.
     Operation(JobId),
-    /// Each waiting job of a class that is not an array.
+    /// Each waiting job of a class that is neither an array nor a subjob.
     Alike(ClassId),
 }
 
 /// An operation, class or pool that may be below its fair share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StarvationSubject {
-    /// An operation, or a class of jobs.
+    /// An operation, or each job of a class.
     Party(ShareParty),
     /// A pool.
     Pool(String),
 }
 
-/// Operations, classes and pools below their fair shares, and since when.
+/// The operations, classes and pools below their fair shares, and since when.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TimeBelow(BTreeMap<StarvationSubject, Time>);
 
 impl TimeBelow {
-    /// Since when a subject is below its fair share; None if it is not.
+    /// Since when a subject is below its fair share; None if the subject is not below.
     pub fn since(&self, subject: &StarvationSubject) -> Option<Time> {
         self.0.get(subject).copied()
     }
 
-    /// The subjects that are below now. Subjects that were below before keep their time; new ones
-    /// start at `now`. All others are dropped at once (Y2).
+    /// The table for the subjects that are below their fair share at `now`. A subject that was
+    /// below before keeps its time, and the time of a new subject is `now`. A subject that is no
+    /// longer below is removed at once (Y2).
     pub fn renewed(&self, below: impl Iterator<Item = StarvationSubject>, now: Time) -> TimeBelow {
         TimeBelow(
             below
@@ -61,28 +64,31 @@ impl TimeBelow {
         )
     }
 
-    /// All subjects.
+    /// All subjects below their fair shares, each with the time since when it is below.
     pub fn all(&self) -> impl Iterator<Item = (&StarvationSubject, Time)> {
         self.0.iter().map(|(subject, since)| (subject, *since))
     }
 }
 
-/// The parts of the policy that fair shares depend on.
+/// The parts of the policy on which fair shares depend.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::sched) struct FairSharePolicy {
     /// The fair-share policy.
     pub fair_share: FairShare,
-    /// The limits, which bound the fair shares of pools.
+    /// The limits, which may reduce the fair shares of pools.
     pub limits: Limits,
 }
 
-/// Fair shares that stay in force for a while.
+/// Fair shares that are reused until the update period ends or the input changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldShares {
+    /// The time of the computation.
     pub(in crate::sched) at: Time,
     pub(in crate::sched) rule: Arc<FairSharePolicy>,
+    /// The total of each resource at that time.
     pub(in crate::sched) whole: ClusterTotal,
-    /// By party: the number of jobs, and the fair share of each.
+    /// For each operation or class: the number of its jobs that share (1 for an operation), and the
+    /// fair share of each of them.
     pub(in crate::sched) parties: Vec<(ShareParty, u64, f64)>,
     pub(in crate::sched) pools: BTreeMap<String, f64>,
 }

@@ -1,5 +1,5 @@
-//! Suspended jobs that wait to resume: they keep some resources like any running job, and need
-//! those that they released again, on the same nodes (M45).
+//! Suspended jobs that wait to resume. A suspended job keeps some of its resources, and needs the
+//! resources that it released again, on the same nodes (M45).
 
 use super::class::QueuePlace;
 use super::class::Wait;
@@ -11,26 +11,26 @@ use crate::model::time::Span;
 /// A suspended job that waits to resume.
 #[derive(Clone, Debug)]
 pub struct Suspended {
-    /// Its request and owner.
+    /// The request and the owner of the job.
     pub key: ClassKey,
-    /// Its place in the queue.
+    /// The place in the queue.
     pub place: QueuePlace,
-    /// Its priority at its start (F9), if known.
+    /// The priority at the start of the job (F9), if known.
     pub score: Option<f64>,
-    /// Its shares once it resumes, with its former CPUs.
+    /// All shares of the job when it runs, with the CPU numbers that it had.
     pub shares: Vec<NodeShare>,
-    /// The part of these shares that it needs again.
+    /// The part of these shares that the job has released and needs again.
     pub needed: Vec<NodeShare>,
-    /// Its preemptor.
+    /// The preemptor; None if the job was not suspended for another job.
     pub made_way_for: Option<JobId>,
-    /// How long it has run.
+    /// How long the job has run, without suspensions.
     pub ran: Span,
-    /// Its wait.
+    /// The waiting time of the job.
     pub(in crate::sched) wait: Wait,
 }
 
 impl Suspended {
-    /// Its nodes.
+    /// The names of the nodes, chunk by chunk.
     pub(in crate::sched) fn nodes(&self) -> Vec<String> {
         self.shares.iter().map(|share| share.node.clone()).collect()
     }

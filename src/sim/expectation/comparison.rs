@@ -1,4 +1,4 @@
-//! Compares expectations with what happened in a scenario.
+//! Compares the expected values of a scenario with the actual values.
 
 use super::{Assertion, Difference, Expectation};
 use crate::model::account::decay::total;
@@ -11,9 +11,9 @@ use crate::model::trigger::Triggers;
 use crate::sim::world::{PastAttempt, World};
 use std::collections::BTreeMap;
 
-/// The course of a scenario up to now.
-pub struct Course<'a> {
-    /// The world in its current state.
+/// The state of a scenario at the time of a check.
+pub struct ScenarioState<'a> {
+    /// The simulated cluster.
     pub world: &'a World,
     /// The beginning of the scenario.
     pub zero: Time,
@@ -21,7 +21,7 @@ pub struct Course<'a> {
     pub refused: &'a BTreeMap<u64, String>,
 }
 
-/// An expected and a found value.
+/// An expected value, the value found, and whether the expectation is met.
 struct Comparison {
     what: &'static str,
     expected: String,
@@ -29,7 +29,7 @@ struct Comparison {
     is_met: bool,
 }
 
-/// Expects this value.
+/// Compares two values for equality.
 fn equal(what: &'static str, expected: String, found: String) -> Comparison {
     Comparison {
         what,
@@ -39,7 +39,7 @@ fn equal(what: &'static str, expected: String, found: String) -> Comparison {
     }
 }
 
-/// Expects a text with this part.
+/// Compares a text with an expected part of the text.
 fn containing(what: &'static str, part: &str, found: String) -> Comparison {
     Comparison {
         what,
@@ -51,7 +51,7 @@ fn containing(what: &'static str, part: &str, found: String) -> Comparison {
 
 impl Expectation {
     /// The expected values that were not found.
-    pub fn differences(&self, course: &Course) -> Vec<Difference> {
+    pub fn differences(&self, state: &ScenarioState) -> Vec<Difference> {
         let job = self
             .job
             .map_or_else(String::new, |job| format!("job {job}: "));
@@ -61,7 +61,7 @@ impl Expectation {
         let mut differences = Vec::new();
         for assertion in &self.assertions {
             let id = self.job.unwrap_or(JobId::job(0));
-            let compared = course.compare(assertion, id, self.at.unwrap_or_default());
+            let compared = state.compare(assertion, id, self.at.unwrap_or_default());
             if !compared.is_met {
                 differences.push(Difference {
                     line: self.line,
@@ -75,7 +75,7 @@ impl Expectation {
     }
 }
 
-impl Course<'_> {
+impl ScenarioState<'_> {
     fn compare(&self, assertion: &Assertion, id: JobId, at: Span) -> Comparison {
         match assertion {
             Assertion::Start(start) => equal("start", or_never(start.map(seconds)), self.start(id)),
@@ -161,7 +161,7 @@ impl Course<'_> {
         or_none(end.map(|end| seconds(self.since(end))))
     }
 
-    /// The nodes of the running attempt, else of the first.
+    /// The nodes of the running attempt, or of the first attempt if none is running.
     fn nodes(&self, id: JobId) -> Vec<String> {
         let past = self.past(id);
         let shown = past.iter().find(|past| past.end.is_none()).or(past.first());
@@ -205,7 +205,8 @@ impl Course<'_> {
         self.job(id, |job| Some(job.life.exit?.status))
     }
 
-    /// The code of the reason why a job waits: its own state, else the verdict of the last cycle.
+    /// The code of the reason why a job waits: the job's state, such as a hold, or otherwise the
+    /// verdict of the last cycle.
     fn why(&self, id: JobId) -> Option<String> {
         let own = self.world.ineligible_reason(id).map(str::to_string);
         own.or_else(|| Some(self.world.reason(id)?.code().to_string()))
@@ -243,7 +244,7 @@ impl Course<'_> {
         or_none(self.world.eligible_time(id, self.zero + at).map(seconds))
     }
 
-    /// The priority, with as many digits as the expected one.
+    /// The priority, with as many digits as the expected value.
     fn score(&self, id: JobId, expected: &str, at: Span) -> String {
         let score = self.world.score(id, self.zero + at);
         or_none(score.map(|score| rounded(score, digits(expected))))
@@ -298,7 +299,7 @@ impl Course<'_> {
         amounts(&found)
     }
 
-    /// The decayed usage of these accounts, with as many digits as the expected ones.
+    /// The decayed usage of these accounts, with as many digits as the expected values.
     fn usage(&self, expected: &BTreeMap<String, String>, at: Span) -> String {
         let usage = self.world.usage();
         let mut found = BTreeMap::new();
@@ -328,7 +329,7 @@ fn via(is_backfilled: bool) -> String {
     .to_string()
 }
 
-/// Seconds, with a fraction if there is one.
+/// A duration as seconds, with a fraction unless the fraction is 0.
 pub fn seconds(span: Span) -> String {
     match span.0 % 1000 {
         0 => span.as_seconds().to_string(),
@@ -370,7 +371,7 @@ fn digits(text: &str) -> usize {
         .map_or(0, |(_, fraction)| fraction.len())
 }
 
-/// A number with this many digits after its point. A zero has no sign.
+/// A number with this many digits after the decimal point. A zero has no sign.
 fn rounded(number: f64, digits: usize) -> String {
     let text = format!("{number:.digits$}");
     match text.strip_prefix('-') {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 /// A key that states an expected value.
-struct ClaimKey {
+struct AssertionKey {
     name: &'static str,
     subject: Subject,
     /// The form of the value, for messages.
@@ -20,161 +20,165 @@ struct ClaimKey {
     read: fn(&DeValue) -> Option<Assertion>,
 }
 
-/// Which of the keys `job` and `at` an expected value requires.
+/// Which of the keys `job` and `at` an expected value requires: what the value belongs to.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
-    /// A job, whenever.
+    /// A job: only `job` is required.
     Job,
-    /// A job at a moment.
+    /// A job at a time: `job` and `at` are required.
     JobAtMoment,
-    /// The cluster at a moment.
+    /// The cluster at a time: only `at` is required.
     Moment,
-    /// The whole scenario.
-    Course,
+    /// The whole scenario: no key is required.
+    Scenario,
 }
 
 /// The keys of an `[[expect]]` besides `at` and `job`.
-const CLAIMS: &[ClaimKey] = &[
-    claim("start", Subject::Job, values::A_MOMENT, |v| {
+const ASSERTION_KEYS: &[AssertionKey] = &[
+    assertion_key("start", Subject::Job, values::A_MOMENT, |v| {
         Some(Assertion::Start(Some(values::moment(v)?)))
     }),
-    claim(
+    assertion_key(
         "starts",
         Subject::Job,
         "a list of times, such as [0, 3600]",
         |v| Some(Assertion::Starts(moments(v)?)),
     ),
-    claim("end", Subject::Job, values::A_MOMENT, |v| {
+    assertion_key("end", Subject::Job, values::A_MOMENT, |v| {
         Some(Assertion::End(values::moment(v)?))
     }),
-    claim(
+    assertion_key(
         "nodes",
         Subject::Job,
         "the node of each chunk, such as [\"n1\", \"n1\"], or chunks by node, such as { n1 = 2 }",
         nodes,
     ),
-    claim(
+    assertion_key(
         "state",
         Subject::Job,
         "a job state: Q, H, W, R, S, B or F",
         |v| Some(Assertion::State(state(v)?)),
     ),
-    claim(
+    assertion_key(
         "stage",
         Subject::JobAtMoment,
         "a stage, such as \"match\" or \"backfill\"",
         |v| Some(Assertion::Stage(stage(v)?)),
     ),
-    claim(
+    assertion_key(
         "reason",
         Subject::JobAtMoment,
         "a reason code, such as \"would_delay_booking\"",
-        |v| Some(Assertion::Reason(values::words(v)?)),
+        |v| Some(Assertion::Reason(values::nonempty_text(v)?)),
     ),
-    claim(
+    assertion_key(
         "comment",
         Subject::JobAtMoment,
         "a part of the comment",
-        |v| Some(Assertion::Comment(values::words(v)?)),
+        |v| Some(Assertion::Comment(values::nonempty_text(v)?)),
     ),
-    claim(
+    assertion_key(
         "booked",
         Subject::JobAtMoment,
         "the planned start, such as 3600, or false for none",
         |v| Some(Assertion::PlannedStart(or_false(v, values::moment)?)),
     ),
-    claim(
+    assertion_key(
         "booked_on",
         Subject::JobAtMoment,
         "a list of nodes, such as [\"n1\"]",
-        |v| Some(Assertion::PlannedNodes(values::list(values::words)(v)?)),
+        |v| {
+            Some(Assertion::PlannedNodes(values::list(
+                values::nonempty_text,
+            )(v)?))
+        },
     ),
-    claim(
+    assertion_key(
         "foreseen",
         Subject::JobAtMoment,
         "the predicted start, such as 3600, or false for none",
         |v| Some(Assertion::PredictedStart(or_false(v, values::moment)?)),
     ),
-    claim(
+    assertion_key(
         "eligible_time",
         Subject::JobAtMoment,
         "a time, such as 600 or \"10m\"",
         |v| Some(Assertion::EligibleTime(values::moment(v)?)),
     ),
-    claim(
+    assertion_key(
         "score",
         Subject::JobAtMoment,
         "a number, such as 40 or 8321.43",
         |v| Some(Assertion::Score(figure(v)?)),
     ),
-    claim(
+    assertion_key(
         "never",
         Subject::Job,
         "true; for a job that starts, use `start`",
         |v| (v.as_bool() == Some(true)).then_some(Assertion::Start(None)),
     ),
-    claim("via", Subject::Job, "\"backfill\" or \"priority\"", via),
-    claim(
+    assertion_key("via", Subject::Job, "\"backfill\" or \"priority\"", via),
+    assertion_key(
         "exit",
         Subject::Job,
         "an exit status, such as 0 or 271",
         |v| Some(Assertion::Exit(values::whole(v)?)),
     ),
-    claim(
+    assertion_key(
         "refused",
         Subject::Job,
         "a part of the error message of qsub",
-        |v| Some(Assertion::Refused(values::words(v)?)),
+        |v| Some(Assertion::Refused(values::nonempty_text(v)?)),
     ),
-    claim(
+    assertion_key(
         "warned",
         Subject::Job,
         "a part of the messages of qsub or qalter, or false for none",
-        |v| Some(Assertion::Warned(or_false(v, values::words)?)),
+        |v| Some(Assertion::Warned(or_false(v, values::nonempty_text)?)),
     ),
-    claim(
+    assertion_key(
         "order",
-        Subject::Course,
+        Subject::Scenario,
         "a list of jobs, such as [2, 1, 3]",
         |v| Some(Assertion::Order(jobs(v)?)),
     ),
-    claim(
+    assertion_key(
         "cycles",
-        Subject::Course,
+        Subject::Scenario,
         "a list of times, such as [0, 3600]",
         |v| Some(Assertion::Cycles(moments(v)?)),
     ),
-    claim(
+    assertion_key(
         "trigger",
         Subject::Moment,
         "a trigger of the cycle, such as \"shove:3\", a list of triggers, or false for none",
         |v| Some(Assertion::Triggers(triggers(v)?)),
     ),
-    claim(
+    assertion_key(
         "running",
         Subject::Moment,
         "a list of jobs, such as [2, 3]",
         |v| Some(Assertion::Running(jobs(v)?)),
     ),
-    claim(
+    assertion_key(
         "usage",
         Subject::Moment,
         "usage in seconds by account, such as { P1 = 3600, P2 = 4242.64 }",
         |v| Some(Assertion::Usage(by_name(v, figure)?)),
     ),
-    claim(
+    assertion_key(
         "preempted",
         Subject::Job,
         "a number of preemptions, such as 1",
         |v| Some(Assertion::Preempted(values::whole(v)?)),
     ),
-    claim(
+    assertion_key(
         "made_way_for",
         Subject::Job,
         "the preempting job, such as 3, or false for none",
         |v| Some(Assertion::Preemptor(or_false(v, values::job)?)),
     ),
-    claim(
+    assertion_key(
         "made_way_by",
         Subject::Job,
         "\"requeue\", \"finish\", ...",
@@ -184,7 +188,7 @@ const CLAIMS: &[ClaimKey] = &[
             )?))
         },
     ),
-    claim(
+    assertion_key(
         "made_way_because",
         Subject::Job,
         "\"qube\", \"levels\", \"starvation\", ...",
@@ -194,21 +198,21 @@ const CLAIMS: &[ClaimKey] = &[
             )?))
         },
     ),
-    claim(
+    assertion_key(
         "in_use",
         Subject::Moment,
         "use and total by resource, such as { nuke = \"20/50\" }",
-        |v| Some(Assertion::InUse(by_name(v, values::words)?)),
+        |v| Some(Assertion::InUse(by_name(v, values::nonempty_text)?)),
     ),
 ];
 
-const fn claim(
+const fn assertion_key(
     name: &'static str,
     subject: Subject,
     wanted: &'static str,
     read: fn(&DeValue) -> Option<Assertion>,
-) -> ClaimKey {
-    ClaimKey {
+) -> AssertionKey {
+    AssertionKey {
         name,
         subject,
         wanted,
@@ -216,7 +220,7 @@ const fn claim(
     }
 }
 
-/// Reads all expectations. A scenario without any is refused.
+/// Reads all expectations. Returns an error for a scenario without expectations.
 pub fn read_all(root: &Section) -> Result<Vec<Expectation>, ConfigError> {
     let all: Vec<Expectation> = root
         .sections("expect")?
@@ -226,25 +230,25 @@ pub fn read_all(root: &Section) -> Result<Vec<Expectation>, ConfigError> {
     if all.is_empty() {
         let text =
             "this scenario has no expectation: add an [[expect]], such as job = 1, start = 0";
-        Err(root.wrong(text.to_string()))
+        Err(root.section_error(text.to_string()))
     } else {
         Ok(all)
     }
 }
 
 fn read(section: &Section) -> Result<Expectation, ConfigError> {
-    let claimed: Vec<&str> = CLAIMS.iter().map(|claim| claim.name).collect();
-    section.only(&[&["at", "job"], &claimed[..]].concat())?;
+    let names: Vec<&str> = ASSERTION_KEYS.iter().map(|key| key.name).collect();
+    section.refuse_unknown(&[&["at", "job"], &names[..]].concat())?;
     let at = section.read("at", values::A_MOMENT, values::moment)?;
     let job = section.read("job", values::A_JOB, values::job)?;
     let mut assertions = Vec::new();
-    for (key, value) in section.rest(&["at", "job"]) {
-        assertions.extend(read_claim(section, key, value, (at, job))?);
+    for (key, value) in section.keys_except(&["at", "job"]) {
+        assertions.extend(read_assertion(section, key, value, (at, job))?);
     }
     if assertions.is_empty() {
-        Err(section.wrong(format!(
+        Err(section.section_error(format!(
             "this [[expect]] has no expected value: add one of {}",
-            claimed.join(", ")
+            names.join(", ")
         )))
     } else {
         Ok(Expectation {
@@ -257,27 +261,27 @@ fn read(section: &Section) -> Result<Expectation, ConfigError> {
 }
 
 /// The expected value of a key; None for an unknown key.
-fn read_claim(
+fn read_assertion(
     section: &Section,
     key: &str,
     value: &LocatedValue,
     (at, job): (Option<Span>, Option<JobId>),
 ) -> Result<Option<Assertion>, ConfigError> {
-    let Some(claim) = CLAIMS.iter().find(|claim| claim.name == key) else {
+    let Some(expected) = ASSERTION_KEYS.iter().find(|known| known.name == key) else {
         return Ok(None);
     };
-    let is_of_moment = matches!(claim.subject, Subject::Moment | Subject::JobAtMoment);
-    let is_of_job = matches!(claim.subject, Subject::Job | Subject::JobAtMoment);
+    let is_of_moment = matches!(expected.subject, Subject::Moment | Subject::JobAtMoment);
+    let is_of_job = matches!(expected.subject, Subject::Job | Subject::JobAtMoment);
     if is_of_moment && at.is_none() {
         let text = format!("`{key}` requires a time, such as at = 3600");
-        return Err(section.wrong_at(key, text));
+        return Err(section.key_error(key, text));
     }
     if is_of_job && job.is_none() {
         let text = format!("`{key}` requires a job, such as job = 1");
-        return Err(section.wrong_at(key, text));
+        return Err(section.key_error(key, text));
     }
-    match (claim.read)(value.get_ref()) {
-        None => Err(section.refuse(key, value, claim.wanted)),
+    match (expected.read)(value.get_ref()) {
+        None => Err(section.refuse(key, value, expected.wanted)),
         assertion => Ok(assertion),
     }
 }
@@ -290,7 +294,7 @@ fn jobs(value: &DeValue) -> Option<Vec<JobId>> {
     values::list(values::job)(value)
 }
 
-/// A value, or None for `false`.
+/// Reads a value with `read`. `Some(None)` means the value `false`; None means an invalid value.
 fn or_false<T>(value: &DeValue, read: fn(&DeValue) -> Option<T>) -> Option<Option<T>> {
     match value.as_bool() {
         Some(false) => Some(None),
@@ -298,7 +302,7 @@ fn or_false<T>(value: &DeValue, read: fn(&DeValue) -> Option<T>) -> Option<Optio
     }
 }
 
-/// A table, entry by entry.
+/// Reads a table, and each of its values with `read`.
 fn by_name<T>(value: &DeValue, read: fn(&DeValue) -> Option<T>) -> Option<BTreeMap<String, T>> {
     let mut entries = BTreeMap::new();
     for (name, value) in value.as_table()? {
@@ -311,7 +315,7 @@ fn nodes(value: &DeValue) -> Option<Assertion> {
     if value.as_table().is_some() {
         by_name(value, values::whole).map(Assertion::Chunks)
     } else {
-        values::list(values::words)(value).map(Assertion::Nodes)
+        values::list(values::nonempty_text)(value).map(Assertion::Nodes)
     }
 }
 
@@ -319,11 +323,12 @@ fn triggers(value: &DeValue) -> Option<Vec<String>> {
     if value.as_bool() == Some(false) {
         return Some(Vec::new());
     }
-    let one = values::words(value).map(|word| vec![word]);
-    one.or_else(|| values::list(values::words)(value))
+    let one = values::nonempty_text(value).map(|word| vec![word]);
+    one.or_else(|| values::list(values::nonempty_text)(value))
 }
 
-/// A number as it is written: its digits determine how exactly it is compared.
+/// A number as written in the file: the number of digits determines the precision of the
+/// comparison.
 fn figure(value: &DeValue) -> Option<String> {
     match value {
         DeValue::Integer(_) => values::whole::<i64>(value).map(|number| number.to_string()),

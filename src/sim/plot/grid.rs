@@ -2,11 +2,11 @@
 
 use super::{Schedule, WIDTHS};
 
-/// For each cell, the fraction that jobs of each width occupy.
+/// A grid of cells, each with the fractions that jobs of each width occupy.
 pub(super) struct Grid {
     /// The number of columns.
     pub(super) columns: usize,
-    /// The number of rows, at most that of processors.
+    /// The number of rows; at most the number of processors.
     pub(super) rows: usize,
     /// The cells, row by row.
     pub(super) cells: Vec<[f64; WIDTHS.len()]>,
@@ -45,8 +45,8 @@ impl Grid {
         }
     }
 
-    /// The color of a cell: the width that occupies most of it, and the occupied quarters. None for
-    /// an empty cell.
+    /// The color of a cell: the index of the job width that occupies the largest part, and the
+    /// occupied quarters of the cell. None for an empty cell.
     pub(super) fn paint(&self, row: usize, column: usize) -> Option<(usize, u8)> {
         let cell = &self.cells[row * self.columns + column];
         let most = (0..WIDTHS.len()).max_by(|a, b| cell[*a].total_cmp(&cell[*b]))?;

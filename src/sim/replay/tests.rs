@@ -1,4 +1,4 @@
-//! Order of events within a second, and jobs and machines at their limits.
+//! Tests the order of events within a second, backfill, and jobs as large as the machine.
 
 use super::*;
 use crate::sim::shorthand;
@@ -40,7 +40,7 @@ fn starts(policy: &str, processors: u32, lines: &[[i64; 4]]) -> Vec<i64> {
 #[test]
 fn an_end_comes_before_a_submission_of_the_same_second() {
     assert_eq!(starts("fcfs", 1, &[[0, 10, 99, 1], [10, 5, 9, 1]]), [0, 10]);
-    // With the submission first, job 3 would pass job 2, which would wait until 110.
+    // If the submission came first, job 3 would start before job 2.
     assert_eq!(
         starts(
             "easy",
@@ -53,7 +53,7 @@ fn an_end_comes_before_a_submission_of_the_same_second() {
 
 #[test]
 fn all_ends_of_a_second_come_before_the_cycle() {
-    // After only one of the two ends, job 4 would fit beside the planned start of job 3.
+    // If a cycle ran after only one of the two ends, it would backfill job 4.
     assert_eq!(
         starts(
             "easy",
@@ -81,7 +81,7 @@ fn simultaneous_submissions_keep_the_order_of_the_file() {
 }
 
 #[test]
-fn a_backfilled_job_ends_by_the_shadow_time() {
+fn a_backfilled_job_ends_no_later_than_the_planned_start() {
     let with_estimate = |estimate| {
         starts(
             "easy",
@@ -94,8 +94,8 @@ fn a_backfilled_job_ends_by_the_shadow_time() {
 }
 
 #[test]
-fn a_long_backfilled_job_uses_only_spare_nodes() {
-    // At 10 the planned job leaves one processor free: enough for job 3, not also for job 4.
+fn a_long_backfilled_job_uses_only_processors_that_the_planned_job_leaves_free() {
+    // At 10 the planned job leaves one processor free: enough for job 3 or job 4, not for both.
     let lines = [[0, 10, 10, 2], [1, 5, 5, 3], [2, 50, 50, 1], [2, 50, 50, 1]];
     assert_eq!(starts("easy", 4, &lines), [0, 10, 2, 15]);
 }
@@ -127,7 +127,7 @@ fn narrow_jobs_are_backfilled_before_a_job_as_wide_as_the_machine() {
         .count();
     assert_eq!(
         passing, 70,
-        "each ends before the next starts, and the last before the planned start"
+        "each narrow job ends before the next one starts, and the last before the planned start"
     );
 }
 
@@ -206,6 +206,6 @@ fn jobs_that_never_start_are_an_error_with_the_reason() {
     .unwrap_err();
     assert_eq!(
         stuck.to_string(),
-        "2 jobs never start, job 1 among them: Not Running: Queue not started."
+        "jobs that never start: 2, for example job 1: Not Running: Queue not started."
     );
 }

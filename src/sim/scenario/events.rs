@@ -10,8 +10,8 @@ use crate::sim::world::act::WorldAction;
 /// The keys of an `[[event]]`.
 const KEYS: &[&str] = &["at", "do", "user", "config", "refused"];
 
-/// Events that no command causes: name and syntax, for messages.
-const VERBS: &[(&str, &str)] = &[
+/// Events that no PBS command causes: the name, and the syntax for messages.
+const OWN_EVENTS: &[(&str, &str)] = &[
     ("node-down", "node-down NODE"),
     ("node-up", "node-up NODE"),
     ("node-set", "node-set NODE RESOURCE=AMOUNT ..."),
@@ -43,26 +43,30 @@ impl ActionReader<'_, '_> {
     }
 
     fn event(&self, section: &Section) -> Result<(Span, ScenarioEvent), ConfigError> {
-        section.only(KEYS)?;
+        section.refuse_unknown(KEYS)?;
         let at = section.require("at", values::A_MOMENT, values::moment)?;
-        let text = section.read("do", "a command line, such as \"qhold 3\"", values::words)?;
+        let text = section.read(
+            "do",
+            "a command line, such as \"qhold 3\"",
+            values::nonempty_text,
+        )?;
         let mut actions = Vec::new();
-        if let Some(config) = self.machines.altered(section)? {
+        if let Some(config) = self.machines.with_config_of(section)? {
             actions.push(WorldAction::Configure(Box::new(config)));
         }
         if let Some(text) = &text {
             actions.extend(
                 self.actions(text, at)
-                    .map_err(|why| section.wrong_at("do", why))?,
+                    .map_err(|why| section.key_error("do", why))?,
             );
         }
         if actions.is_empty() {
-            let message =
-                "this event has no action: add one, such as do = \"qhold 3\" or config = { ... }";
-            return Err(section.wrong(message.to_string()));
+            let message = "this event has no action: add an action, such as do = \"qhold 3\" \
+                           or config = { ... }";
+            return Err(section.section_error(message.to_string()));
         }
         let refused = section.read("refused", "a part of the error message", values::text)?;
-        let user = section.read("user", "the name of a user", values::words)?;
+        let user = section.read("user", "the name of a user", values::nonempty_text)?;
         let text = text.unwrap_or_else(|| "config".to_string());
         Ok((
             at,
@@ -79,15 +83,16 @@ impl ActionReader<'_, '_> {
     fn actions(&self, text: &str, at: Span) -> Result<Vec<WorldAction>, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (verb, rest) = words.split_first().ok_or("the command is missing")?;
-        if let Some((_, form)) = VERBS.iter().find(|(known, _)| known == verb) {
-            return own(verb, rest).ok_or_else(|| format!("`{text}` must have the form `{form}`"));
+        if let Some((_, form)) = OWN_EVENTS.iter().find(|(known, _)| known == verb) {
+            return parse_own(verb, rest)
+                .ok_or_else(|| format!("`{text}` must have the form `{form}`"));
         }
-        (self.grammar.act)(text, wall(self.zero, at)).unwrap_or_else(|| Err(unknown(verb)))
+        (self.grammar.act)(text, wall(self.zero, at)).unwrap_or_else(|| Err(unknown_command(verb)))
     }
 }
 
-fn unknown(verb: &str) -> String {
-    let mut known: Vec<&str> = VERBS.iter().map(|(verb, _)| *verb).collect();
+fn unknown_command(verb: &str) -> String {
+    let mut known: Vec<&str> = OWN_EVENTS.iter().map(|(verb, _)| *verb).collect();
     known.extend([
         "qhold", "qrls", "qdel", "qalter", "qrerun", "qsig", "qrun", "qmove", "qorder", "pbs_rsub",
         "pbs_rdel",
@@ -96,7 +101,7 @@ fn unknown(verb: &str) -> String {
     format!("unknown command `{verb}`; the nearest known one is `{near}`")
 }
 
-fn own(verb: &str, rest: &[&str]) -> Option<Vec<WorldAction>> {
+fn parse_own(verb: &str, rest: &[&str]) -> Option<Vec<WorldAction>> {
     Some(match (verb, rest) {
         ("node-down", [node]) => vec![WorldAction::NodeDown(node.to_string())],
         ("node-up", [node]) => vec![WorldAction::NodeUp(node.to_string())],

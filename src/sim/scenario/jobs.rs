@@ -18,13 +18,13 @@ const KEYS: &[&str] = &[
     "id", "at", "runs", "qsub", "user", "group", "count", "exit", "fails", "exceeds", "stops",
 ];
 
-/// The most jobs of a scenario.
+/// The maximum number of jobs of a scenario.
 const MOST: u64 = 1_000_000;
 
 /// The lowest uid and gid. Users and groups are numbered in the order of their appearance.
 const FIRST_NUMBER: u32 = 1000;
 
-/// The form that [`excess`] reads, for messages.
+/// The description of the values that [`excess`] reads, for messages.
 const AN_EXCESS: &str = "a limit with the time after the start from which the job exceeds it, \
                          such as { mem = 600 }, or with a period, such as { mem = [600, 700] }";
 
@@ -35,10 +35,10 @@ pub(super) struct JobReader<'a, 'f> {
     pub zero: Time,
 }
 
-/// The submissions by time, and the numbers of groups.
+/// The submissions, each with its time, and the gids of groups by name.
 pub(super) type Submissions = (Vec<(Span, PlannedSubmission)>, BTreeMap<String, u32>);
 
-/// Numbers of names, in the order of their first use.
+/// The uids or gids of names, in the order of first use.
 #[derive(Default)]
 struct Names(BTreeMap<String, u32>);
 
@@ -50,13 +50,13 @@ impl Names {
 }
 
 impl JobReader<'_, '_> {
-    /// Reads all submissions, and numbers their groups.
+    /// Reads all submissions, and assigns uids and gids.
     pub(super) fn read(&self) -> Result<Submissions, ConfigError> {
         let (mut users, mut groups) = (Names::default(), Names::default());
         let mut planned: Vec<(Span, PlannedSubmission)> = Vec::new();
         let mut lines: BTreeMap<u64, usize> = BTreeMap::new();
         for section in self.root.sections("job")? {
-            section.only(KEYS)?;
+            section.refuse_unknown(KEYS)?;
             let number =
                 |value: &DeValue| values::whole(value).filter(|id: &u64| (1..=MOST).contains(id));
             let id = section.require("id", "a number of at least 1", number)?;
@@ -73,7 +73,7 @@ impl JobReader<'_, '_> {
                     let message = format!(
                         "job {number} exists already (line {line}): give this job another id"
                     );
-                    return Err(section.wrong_at("id", message));
+                    return Err(section.key_error("id", message));
                 }
                 let submission = submission.clone().map(|submission| Submission {
                     number,
@@ -99,10 +99,10 @@ impl JobReader<'_, '_> {
         groups: &mut Names,
     ) -> Result<Owner, ConfigError> {
         let user = section
-            .read("user", "the name of a user", values::words)?
+            .read("user", "the name of a user", values::nonempty_text)?
             .unwrap_or_else(|| "ann".to_string());
         let group = section
-            .read("group", "the name of a group", values::words)?
+            .read("group", "the name of a group", values::nonempty_text)?
             .unwrap_or_else(|| "users".to_string());
         Ok(Owner {
             uid: users.number(&user),
@@ -111,8 +111,8 @@ impl JobReader<'_, '_> {
         })
     }
 
-    /// Reads one submission. The inner error is that of the command line, which the scenario may
-    /// expect.
+    /// Reads one submission. The inner error is an error in the command line of qsub, which the
+    /// scenario may expect.
     fn submission(
         &self,
         section: &Section,
@@ -149,7 +149,7 @@ impl JobReader<'_, '_> {
         let missing =
             "this job has no `runs` and no walltime: set its run time, such as runs = 3600";
         Ok(JobBehavior {
-            runs: runs.ok_or_else(|| section.wrong(missing.to_string()))?,
+            runs: runs.ok_or_else(|| section.section_error(missing.to_string()))?,
             code: section
                 .read("exit", "an exit code, 0 to 255", code)?
                 .unwrap_or(0),

@@ -1,5 +1,5 @@
-//! `config` and `[[node]]` of a scenario. The reader of `lanai.toml` reads both: the same keys are
-//! allowed, and the same errors are reported.
+//! `config` and `[[node]]` of a scenario. The reader of `lanai.toml` reads both, so the same keys
+//! are allowed, and the same errors are reported.
 
 use super::{ScenarioNode, values};
 use crate::config::document::{ConfigError, Section};
@@ -12,9 +12,9 @@ use toml::de::DeValue;
 use toml::{Table, Value as Toml};
 
 /// Keys of a `[[node]]` that only scenarios have.
-const OWN: &[&str] = &["count", "host", "state"];
+const SCENARIO_KEYS: &[&str] = &["count", "host", "state"];
 
-/// The most nodes of a scenario.
+/// The maximum number of nodes of a scenario.
 const MOST: usize = 100_000;
 
 /// The configuration at the beginning, and the nodes.
@@ -31,7 +31,7 @@ impl Configured {
     pub fn read(root: &Section) -> Result<Configured, ConfigError> {
         let mut base = root.read("config", A_TABLE, table)?.unwrap_or_default();
         let refuse =
-            |error: ConfigError| root.wrong_at("config", format!("in `config`: {}", error.text));
+            |error: ConfigError| root.key_error("config", format!("in `config`: {}", error.text));
         let plain = parse(&base).map_err(refuse)?;
         let (mut nodes, mut tables) = (Vec::new(), Vec::new());
         for section in root.sections("node")? {
@@ -41,10 +41,10 @@ impl Configured {
                 nodes.push(machine);
             }
         }
-        unique(root, &nodes)?;
-        share_hosts(&mut nodes);
-        // The scenario's nodes replace those of `config`, which may name nodes that do not exist
-        // here.
+        refuse_equal_names(root, &nodes)?;
+        separate_devices(&mut nodes);
+        // The nodes of the scenario replace the nodes of `config`, which may not exist in the
+        // scenario.
         let config = if nodes.is_empty() {
             plain
         } else {
@@ -58,15 +58,16 @@ impl Configured {
         })
     }
 
-    /// The configuration with the `config` of an event merged into it; None if the event has none.
-    pub fn altered(&self, section: &Section) -> Result<Option<Config>, ConfigError> {
+    /// The configuration after merging the `config` of an event; None if the event has no `config`.
+    pub fn with_config_of(&self, section: &Section) -> Result<Option<Config>, ConfigError> {
         let Some(over) = section.read("config", A_TABLE, table)? else {
             return Ok(None);
         };
         let mut whole = self.base.clone();
         merge(&mut whole, over);
-        let refuse =
-            |error: ConfigError| section.wrong_at("config", format!("in `config`: {}", error.text));
+        let refuse = |error: ConfigError| {
+            section.key_error("config", format!("in `config`: {}", error.text))
+        };
         parse(&whole).map(Some).map_err(refuse)
     }
 }
@@ -86,7 +87,7 @@ fn merge(base: &mut Table, over: Table) {
     }
 }
 
-/// The table as an owned value.
+/// Copies a table; None if the value is not a table.
 fn table(value: &DeValue) -> Option<Table> {
     match owned(value)? {
         Toml::Table(table) => Some(table),
@@ -120,7 +121,7 @@ fn owned(value: &DeValue) -> Option<Toml> {
 /// A node, and its `[[node]]` table for the configuration.
 fn node(section: &Section, base: &Table) -> Result<(ScenarioNode, Table), ConfigError> {
     let mut settings = Table::new();
-    for (key, value) in section.rest(OWN) {
+    for (key, value) in section.keys_except(SCENARIO_KEYS) {
         let value = owned(value.get_ref())
             .ok_or_else(|| section.refuse(key, value, "a value that is valid in lanai.toml"))?;
         settings.insert(key.to_string(), value);
@@ -130,13 +131,13 @@ fn node(section: &Section, base: &Table) -> Result<(ScenarioNode, Table), Config
         "node".to_string(),
         Toml::Array(vec![Toml::Table(settings.clone())]),
     );
-    let config = parse(&whole).map_err(|error| section.wrong(error.text))?;
+    let config = parse(&whole).map_err(|error| section.section_error(error.text))?;
     let node = config
         .nodes
         .first()
-        .ok_or_else(|| section.wrong("this is not a node".to_string()))?;
+        .ok_or_else(|| section.section_error("the section defines no node".to_string()))?;
     let host = section
-        .read("host", "the name of a host", values::words)?
+        .read("host", "the name of a host", values::nonempty_text)?
         .unwrap_or_else(|| node.name.clone());
     let state = section
         .read("state", "\"free\", \"down\" or \"offline\"", state)?
@@ -168,13 +169,14 @@ fn facts(node: &NodeConfig, host: String) -> NodeFacts {
         terms: node.terms.clone(),
         ..NodeFacts::default()
     };
-    name_itself(&mut facts);
+    set_own_names(&mut facts);
     number(&mut facts, 0);
     facts.gpus = node.gpus(&facts.gpus);
     facts
 }
 
-fn name_itself(facts: &mut NodeFacts) {
+/// Sets the resources `host` and `vnode` of a node.
+fn set_own_names(facts: &mut NodeFacts) {
     facts.available.insert(
         "host".to_string(),
         ResourceValue::String(facts.host.clone()),
@@ -185,7 +187,8 @@ fn name_itself(facts: &mut NodeFacts) {
     );
 }
 
-/// `count` equal nodes, named after the first with numbers from 1 on.
+/// The nodes of a section. With the key `count`, the names of the equal nodes end with numbers from
+/// 1 on.
 fn copies(section: &Section, machine: ScenarioNode) -> Result<Vec<ScenarioNode>, ConfigError> {
     let count = |value: &DeValue| values::whole(value).filter(|count| (1..=MOST).contains(count));
     let Some(count) = section.read("count", "a number of equal nodes, 1 to 100000", count)? else {
@@ -200,7 +203,7 @@ fn copies(section: &Section, machine: ScenarioNode) -> Result<Vec<ScenarioNode>,
         } else {
             machine.facts.host.clone()
         };
-        name_itself(&mut copy.facts);
+        set_own_names(&mut copy.facts);
         copy
     };
     Ok((1..=count).map(copy).collect())
@@ -212,22 +215,25 @@ fn with_name(table: &Table, name: &str) -> Table {
     table
 }
 
-fn unique(root: &Section, nodes: &[ScenarioNode]) -> Result<(), ConfigError> {
+fn refuse_equal_names(root: &Section, nodes: &[ScenarioNode]) -> Result<(), ConfigError> {
     let mut names = BTreeSet::new();
     match nodes
         .iter()
         .find(|machine| !names.insert(&machine.facts.name))
     {
-        Some(twice) => Err(root.wrong_at(
+        Some(twice) => Err(root.key_error(
             "node",
-            format!("two nodes are named `{}`: rename one", twice.facts.name),
+            format!(
+                "two nodes are named `{}`: rename one of the nodes",
+                twice.facts.name
+            ),
         )),
         None => Ok(()),
     }
 }
 
 /// Gives nodes on the same host separate processors and GPUs.
-fn share_hosts(nodes: &mut [ScenarioNode]) {
+fn separate_devices(nodes: &mut [ScenarioNode]) {
     let mut taken: BTreeMap<String, (u16, u16)> = BTreeMap::new();
     for machine in nodes {
         let (cpus, gpus) = taken.entry(machine.facts.host.clone()).or_default();

@@ -4,15 +4,15 @@ use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use toml::de::DeValue;
 
-/// The form that [`moment`] reads, for messages.
+/// The description of the values that [`moment`] reads, for messages.
 pub const A_MOMENT: &str =
     "seconds from the beginning, such as 90, or a duration, such as \"1h 30m\" or \"1:30:00\"";
 
-/// The form that [`job`] reads.
+/// The description of the values that [`job`] reads, for messages.
 pub const A_JOB: &str = "the id of a job, such as 3 or \"3[7]\"";
 
 /// A text that is not empty.
-pub fn words(value: &DeValue) -> Option<String> {
+pub fn nonempty_text(value: &DeValue) -> Option<String> {
     value
         .as_str()
         .map(str::to_string)
@@ -24,13 +24,13 @@ pub fn text(value: &DeValue) -> Option<String> {
     value.as_str().map(str::to_string)
 }
 
-/// A whole number that fits the type.
+/// A whole number that fits into the type `N`.
 pub fn whole<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
     let number = value.as_integer()?;
     N::try_from(i64::from_str_radix(number.as_str(), number.radix()).ok()?).ok()
 }
 
-/// A duration, not negative, in milliseconds.
+/// A duration of at least 0. Numbers are seconds.
 pub fn moment(value: &DeValue) -> Option<Span> {
     let span = match value {
         DeValue::Integer(_) => Span(whole::<i64>(value)?.checked_mul(1000)?),

@@ -7,10 +7,10 @@ use crate::server::outside::Accounts;
 use crate::sys::zone;
 use std::collections::BTreeMap;
 
-/// The groups that a scenario names. Each user is a member of the group that submits.
+/// The groups of a scenario. A user is a member only of the group with which the user submits jobs.
 #[derive(Clone, Debug, Default)]
 pub struct WorldAccounts {
-    /// The numbers of the groups.
+    /// The gids of the groups, by name.
     pub groups: BTreeMap<String, u32>,
 }
 

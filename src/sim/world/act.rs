@@ -1,4 +1,5 @@
-//! Actions of users and machines in a world. The server handles requests as those of clients.
+//! Actions of users, and events of nodes and programs, in a world. The server handles the requests
+//! of simulated users like the requests of clients.
 
 use super::World;
 use super::behavior::JobBehavior;
@@ -35,12 +36,12 @@ pub struct Submission {
     pub behavior: JobBehavior,
 }
 
-/// An action or an event.
+/// An action of a user or an operator, or an event in the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorldAction {
-    /// A command on a job, or on these subjobs of an array only.
+    /// A command on a job, or on only these subjobs of an array.
     Act(Act, JobId, Option<Indices>),
-    /// `qorder`.
+    /// `qorder` swaps the positions of two jobs.
     Swap(JobId, JobId),
     /// A node stops responding.
     NodeDown(String),
@@ -50,29 +51,30 @@ pub enum WorldAction {
     Offline(String, bool),
     /// A node offers this amount of a resource.
     Offer(String, String, String),
-    /// The amount of a node's resource really in use.
+    /// A node measures that this amount of a resource is in use.
     Use(String, String, String),
-    /// The load of a node, in thousandths.
+    /// A node reports this load, in thousandths.
     Load(String, u32),
     /// Processes that are not jobs use these GPUs of a node.
     UseGpus(String, Vec<u16>),
-    /// The reported total of a system-wide resource, and the amount used outside Lanai.
+    /// A license server reports the total of a system-wide resource, and the amount used outside
+    /// Lanai.
     ReportTotal(String, String, Option<String>),
-    /// `pbs_rsub`.
+    /// `pbs_rsub` requests a reservation.
     Reserve(Box<ReservationRequest>),
-    /// `pbs_rdel`.
+    /// `pbs_rdel` deletes a reservation.
     Unreserve(String),
     /// The site's allocation script is called for a job.
     CallScript(JobId),
     /// The allocation script returns these nodes for a job, the best first.
     ScriptResult(JobId, Vec<String>),
-    /// A new `lanai.toml`.
+    /// The configuration is replaced by a new one.
     Configure(Box<Config>),
-    /// A scheduling cycle.
+    /// A scheduling cycle is requested.
     Cycle,
 }
 
-/// The user that acts where a scenario names none.
+/// The user of an action for which the scenario names no user.
 const OPERATOR: &str = "operator";
 
 impl World {
@@ -87,7 +89,7 @@ impl World {
         self.users.insert(owner.user.clone(), owner.clone());
         self.server.number_from(number);
         let caller = self.caller(owner);
-        // Jobs are simulated: all share one script.
+        // Simulated jobs run no script, so all of them can share one.
         let stored = StoredScript {
             digest: Digest([0; 32]),
             size: 0,
@@ -113,9 +115,9 @@ impl World {
         Ok(id)
     }
 
-    /// Performs an action as this user, by default as an operator. The error is the reason of a
-    /// refusal.
-    pub fn act(&mut self, user: Option<&str>, deed: &WorldAction) -> Result<(), String> {
+    /// Performs an action as this user, or as an operator if `user` is None. The error is the text
+    /// of the refusal.
+    pub fn perform(&mut self, user: Option<&str>, action: &WorldAction) -> Result<(), String> {
         let owner = match user {
             None => account(OPERATOR, 0),
             Some(user) => match self.users.get(user) {
@@ -124,9 +126,11 @@ impl World {
             },
         };
         let caller = self.caller(owner);
-        let result = match request(deed) {
-            Some(request) => self.send(&caller, deed, &request),
-            None if caller.privileged || *deed == WorldAction::Cycle => self.change_cluster(deed),
+        let result = match request(action) {
+            Some(request) => self.send(&caller, action, &request),
+            None if caller.privileged || *action == WorldAction::Cycle => {
+                self.change_cluster(action)
+            }
             None => Err(Refusal::unauthorized().text),
         };
         self.carry_out_orders();
@@ -148,14 +152,14 @@ impl World {
     fn send(
         &mut self,
         caller: &Caller,
-        deed: &WorldAction,
+        action: &WorldAction,
         request: &ClientRequest,
     ) -> Result<(), String> {
-        if let WorldAction::Reserve(_) = deed {
+        if let WorldAction::Reserve(_) = action {
             self.server.number_from(self.reservations + 1);
         }
         let granted = requests::apply(&mut self.server, &self.history, caller, request, None);
-        match (deed, granted.map_err(|refusal| refusal.text)?) {
+        match (action, granted.map_err(|refusal| refusal.text)?) {
             (WorldAction::Act(Act::Alter(_), id, _), Granted::Altered(_, notes)) => {
                 self.notes.insert(*id, notes);
             }
@@ -169,7 +173,7 @@ impl World {
                 self.launch(*id, false);
             }
             (_, Granted::Reserved(_, Some(false))) => {
-                let why = self.commit().into_iter().find_map(denial);
+                let why = self.commit().into_iter().find_map(denial_reason);
                 return Err(format!(
                     "the reservation is denied: {}",
                     why.unwrap_or_default()
@@ -182,8 +186,8 @@ impl World {
     }
 
     /// Performs an action that no client can request.
-    fn change_cluster(&mut self, deed: &WorldAction) -> Result<(), String> {
-        match deed {
+    fn change_cluster(&mut self, action: &WorldAction) -> Result<(), String> {
+        match action {
             WorldAction::NodeDown(name) => self.lose_node(name),
             WorldAction::NodeUp(name) => self.regain_node(name),
             WorldAction::Offer(name, resource, text) => self.offer(name, resource, text),
@@ -227,16 +231,16 @@ impl World {
         Ok(())
     }
 
-    /// The site's allocation script is called for a job's class. The jobs of that class wait for
-    /// its answer (M8i).
+    /// Calls the site's allocation script for the class of a job, that is for all waiting jobs with
+    /// equal properties. The jobs of this class then wait for the answer of the script (M8i).
     fn call_script(&mut self, job: JobId) -> Result<(), String> {
         let class = self.waiting_class(job)?;
         self.server.note_script_called(class);
         Ok(())
     }
 
-    /// The script returns nodes, the best first. An answer with a node that is not a candidate
-    /// counts as no answer.
+    /// The script returns nodes, the best first. An empty answer, or an answer with a node that is
+    /// not a candidate, counts as no answer.
     fn return_nodes(&mut self, job: JobId, nodes: &[String]) -> Result<(), String> {
         let class = self.waiting_class(job)?;
         let candidates = self.server.cluster().candidates(class);
@@ -263,8 +267,8 @@ fn account(user: &str, number: u32) -> Owner {
 }
 
 /// The client request for an action; None if no client can request it.
-fn request(deed: &WorldAction) -> Option<ClientRequest> {
-    Some(match deed.clone() {
+fn request(action: &WorldAction) -> Option<ClientRequest> {
+    Some(match action.clone() {
         WorldAction::Act(act, job, only) => act.on(job, only),
         WorldAction::Swap(one, other) => ClientRequest::Swap(one, other),
         WorldAction::Offline(node, offline) => ClientRequest::MarkNode {
@@ -278,8 +282,8 @@ fn request(deed: &WorldAction) -> Option<ClientRequest> {
     })
 }
 
-/// The reason if this update is the denial of a reservation.
-fn denial(update: Update) -> Option<String> {
+/// The reason of the denial if this update denies a reservation, else None.
+fn denial_reason(update: Update) -> Option<String> {
     match update {
         Update::ReservationEvent(_, _, Happened::Denied(why)) => Some(why),
         _ => None,

@@ -1,4 +1,4 @@
-//! The nodes' reports about attempts: attempts start, are suspended, and end as simulated.
+//! The reports of nodes about the start, the suspension and the end of simulated attempts.
 
 use super::{BOOT, PastAttempt, World};
 use crate::model::job::{Attempt, AttemptOutcome, How, Job, Run, Usage, Want};
@@ -10,7 +10,7 @@ use crate::server::orders;
 use crate::wire::order::AttemptStatus;
 
 impl World {
-    /// Starts a job on its nodes. Returns false if a node failed.
+    /// Starts a job on its nodes. Returns false if the start failed.
     pub(super) fn launch(&mut self, id: JobId, is_backfilled: bool) -> bool {
         let Some(run) = self.open_run(id) else {
             return true;
@@ -27,17 +27,17 @@ impl World {
             && behavior.failures > 0
         {
             behavior.failures -= 1;
-            self.end(id, How::NodeFault("the node refused the start".to_string()));
+            self.report_end(id, How::NodeFault("the node refused the start".to_string()));
             return false;
         }
-        // A simulated job runs as soon as it is started: that triggers no cycle.
+        // The report that the job runs must not trigger a cycle: the triggers are restored.
         let triggers = self.server.take_triggers();
         self.report(id, attempt, &AttemptStatus::Running(1));
         self.server.set_triggers(triggers);
         true
     }
 
-    /// When and how a running job ends; None if its nodes do not respond or it is suspended.
+    /// When and how a running job ends; None if the nodes do not respond or the job is suspended.
     pub(super) fn end_of(&self, job: &Job) -> Option<(Time, How)> {
         let run = job.life.open_run().filter(|run| !run.silent)?;
         let behavior = self.behaviors.get(&job.id.number)?;
@@ -52,8 +52,9 @@ impl World {
         Some((run.started + lasts + run.pauses().total, how))
     }
 
-    /// A preempted job may use its grace period, and may exit with 0 if it handles the signal
-    /// (Y17). Other jobs end at once.
+    /// When and how a job ends after the server has ordered its end. A preempted job may use its
+    /// grace period, and exits with 0 if it handles a signal for preemption (Y17). All other jobs
+    /// end at once.
     fn end_of_unwanted(&self, job: &Job, run: &Run, stops: Span) -> (Time, How) {
         let preemption = match &job.life.preemption {
             Some(preemption) if job.was_preempted(run) => preemption,
@@ -86,13 +87,13 @@ impl World {
             if let Some((at, how)) = unwanted.and_then(|job| self.end_of(job))
                 && at <= self.server.now
             {
-                self.end(id, how);
+                self.report_end(id, how);
             }
         }
     }
 
     /// Reports the end of a job.
-    pub(super) fn end(&mut self, id: JobId, how: How) {
+    pub(super) fn report_end(&mut self, id: JobId, how: How) {
         let Some(run) = self.open_run(id) else {
             return;
         };
@@ -107,18 +108,18 @@ impl World {
             unfit: None,
             on_its_own: false,
         };
-        self.close(id);
+        self.record_end(id);
         self.report(id, attempt, &AttemptStatus::Ended(outcome));
     }
 
-    /// Reports the state of an attempt to the server. The server's orders are ignored: the
-    /// simulation has carried them out already.
+    /// Reports the state of an attempt to the server. Ignores the orders in the server's answer,
+    /// because the simulation has already carried out these orders.
     fn report(&mut self, id: JobId, attempt: Attempt, status: &AttemptStatus) {
         node_reports::handle_attempt(&mut self.server, id, attempt, status, BOOT, &mut Vec::new());
     }
 
     /// Records the end time of an attempt.
-    pub(super) fn close(&mut self, id: JobId) {
+    pub(super) fn record_end(&mut self, id: JobId) {
         let now = self.server.now;
         let mut past = self.past.iter_mut().rev();
         if let Some(open) = past.find(|past| past.job == id && past.end.is_none()) {

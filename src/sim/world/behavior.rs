@@ -1,4 +1,4 @@
-//! The simulated behavior of a job, and the end that follows from it.
+//! The simulated behavior of a job, and the resulting end of an attempt.
 
 use crate::model::job::How;
 use crate::model::job::attempt::RunLimit;
@@ -10,9 +10,9 @@ use crate::model::time::Span;
 pub struct JobBehavior {
     /// The run time of each attempt that is not ended earlier.
     pub runs: Span,
-    /// Its exit code.
+    /// The exit code of the job.
     pub code: i32,
-    /// The number of starts that fail by a fault of the node.
+    /// The number of starts that fail because of a fault of the node.
     pub failures: u32,
     /// A period in which the job exceeds a limit.
     pub excess: Option<OverLimitPeriod>,
@@ -46,7 +46,7 @@ impl JobBehavior {
         });
         let excess = self
             .excess
-            .and_then(|excess| excess.ends(self.runs, limits));
+            .and_then(|excess| excess.forced_end(self.runs, limits));
         let cut = overran.into_iter().chain(excess).min_by_key(|(at, _)| *at);
         cut.filter(|(at, _)| *at < self.runs)
             .unwrap_or((self.runs, How::Exited(self.code)))
@@ -54,10 +54,11 @@ impl JobBehavior {
 }
 
 impl OverLimitPeriod {
-    /// When this period ends the job; None if the job runs on.
-    fn ends(&self, runs: Span, limits: &Responses) -> Option<(Span, How)> {
+    /// When and how the job is ended because of this period; None if the period is too short or
+    /// begins too late.
+    fn forced_end(&self, runs: Span, limits: &Responses) -> Option<(Span, How)> {
         let at = self.from + limits.of(self.bound).after;
-        // The amount of the excess is unknown, and has no effect.
+        // The simulation does not know the amounts, which have no effect on the job's end.
         (at < self.to.unwrap_or(runs)).then_some((
             at,
             How::Exceeded {
@@ -74,9 +75,9 @@ mod tests {
     use super::*;
     use crate::model::job::response::{LimitAction, Response};
 
-    /// The end, in seconds, of a job with a run time of 1000 s that exceeds its memory limit in
-    /// this period. The limit tolerates one minute.
-    fn ends(from: i64, to: Option<i64>, walltime: i64) -> i64 {
+    /// The end, in seconds, of a job with a run time of 1000 s that exceeds its memory limit from
+    /// `from` to `to`. Jobs are ended after they have exceeded the limit for one minute.
+    fn end_seconds(from: i64, to: Option<i64>, walltime: i64) -> i64 {
         let excess = OverLimitPeriod {
             bound: RunLimit::Mem,
             from: Span::seconds(from),
@@ -107,17 +108,17 @@ mod tests {
     fn m51_a_job_ends_after_exceeding_a_limit_without_interruption_for_the_tolerated_time() {
         assert_eq!(
             [
-                ends(100, None, 2000),
-                ends(100, Some(200), 2000),
-                ends(100, Some(150), 2000)
+                end_seconds(100, None, 2000),
+                end_seconds(100, Some(200), 2000),
+                end_seconds(100, Some(150), 2000)
             ],
             [160, 160, 1000]
         );
         assert_eq!(
             [
-                ends(950, None, 2000),
-                ends(100, None, 130),
-                ends(500, None, 130)
+                end_seconds(950, None, 2000),
+                end_seconds(100, None, 130),
+                end_seconds(500, None, 130)
             ],
             [1000, 130, 130]
         );

@@ -16,7 +16,7 @@ pub struct WorldHistory {
 }
 
 impl WorldHistory {
-    /// Stores jobs as they are now.
+    /// Stores the current states of these jobs.
     pub fn store(&mut self, jobs: Vec<Arc<Job>>) {
         self.jobs.extend(jobs.into_iter().map(|job| (job.id, job)));
     }

@@ -1,4 +1,4 @@
-//! Adds and changes the nodes of a world, and stops and resumes their reports.
+//! Adds and changes the nodes of a world, and simulates the loss and the return of nodes.
 
 use super::{BOOT, World};
 use crate::model::node::{Node, NodeFacts};
@@ -27,7 +27,7 @@ impl World {
         })
     }
 
-    /// Sets the amount of a node's resource really in use.
+    /// Sets the measured amount of a node's resource that is in use.
     pub(super) fn note_use(
         &mut self,
         name: &str,
@@ -50,7 +50,8 @@ impl World {
         change(&mut facts);
         if facts.as_measured_in(&node.facts) == node.facts {
             self.server.measure(name, facts);
-            // schedd would run a cycle at the next poll, which a simulation does not have.
+            // schedd uses measurements in the next polled cycle. A simulation has no polling, so a
+            // cycle is requested.
             self.server.want_cycle(Trigger::Node(name.to_string()));
         } else {
             self.server.set_node(Node { facts, ..node });
@@ -70,7 +71,7 @@ impl World {
             .ok_or_else(|| format!("`{text}` is not a value of `{resource}`"))
     }
 
-    /// Stops a node from responding: the state of its jobs is unknown.
+    /// Makes a node stop responding. The states of the node's jobs are then unknown.
     pub fn lose_node(&mut self, name: &str) -> Result<(), String> {
         self.known_node(name)?;
         node_reports::node_down(&mut self.server, name);
@@ -78,7 +79,7 @@ impl World {
         Ok(())
     }
 
-    /// A node responds after a boot: its jobs are gone.
+    /// Makes a node respond again after a boot. The boot has ended the node's jobs.
     pub(super) fn regain_node(&mut self, name: &str) -> Result<(), String> {
         let node = self.known_node(name)?.clone();
         let inventory = Inventory {
@@ -96,7 +97,7 @@ impl World {
         for job in node_reports::running_on(&self.server, |node| node == name) {
             if let Some(run) = job.life.open_run() {
                 self.server.used(job.id, self.used(run));
-                self.close(job.id);
+                self.record_end(job.id);
             }
         }
         node_reports::lose_missing(&mut self.server, &inventory);
@@ -109,8 +110,8 @@ impl World {
     }
 }
 
-/// Numbers a node's processors and GPUs, the processors from `first` on. Lower numbers belong to
-/// other nodes of the host.
+/// Numbers a node's processors and GPUs. The first processor keeps its number; without processors
+/// so far, the first number is `first`. GPUs are numbered from 0.
 pub fn number(facts: &mut NodeFacts, first: u16) {
     let count = |name: &str| {
         facts

@@ -1,34 +1,34 @@
-//! A hook's attributes.
+//! The attributes of hooks.
 
-use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
+use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, attribute};
 use crate::config::sections::HOOK as HOOK_KEYS;
 use crate::model::hook::{Hook, HookEvent};
 use std::path::Path;
 
 pub(super) const HOOK: &[QmgrAttribute] = &[
-    at("type", AttributeForm::Always("site")),
-    at(
+    attribute("type", AttributeForm::Always("site")),
+    attribute(
         "enabled",
         AttributeForm::Hook(
             |hook| Some(hook.is_enabled.to_string()),
             |hook, text| set("enabled", hook, text),
         ),
     ),
-    at("event", AttributeForm::Key),
-    at("user", AttributeForm::Key),
-    at("alarm", AttributeForm::Key),
-    at(
+    attribute("event", AttributeForm::Key),
+    attribute("user", AttributeForm::Key),
+    attribute("alarm", AttributeForm::Key),
+    attribute(
         "freq",
         AttributeForm::Hook(
             |hook| is_periodic(hook).then(|| hook.every.as_seconds().to_string()),
             |hook, text| set("freq", hook, text),
         ),
     ),
-    at("order", AttributeForm::Key),
-    at("debug", AttributeForm::Always("false")),
-    at("fail_action", AttributeForm::Key),
-    // PBS lacks it: there a hook's program has no path.
-    at(
+    attribute("order", AttributeForm::Key),
+    attribute("debug", AttributeForm::Always("false")),
+    attribute("fail_action", AttributeForm::Key),
+    // PBS has no such attribute: a hook of PBS contains its program.
+    attribute(
         "command",
         AttributeForm::Hook(
             |hook| Some(hook.command.join(" ")).filter(|text| !text.is_empty()),

@@ -1,38 +1,39 @@
-//! The scheduler's preemption attributes: `[preemption]` in PBS's terms.
+//! The scheduler's attributes for preemption. The keys of `[preemption]` store their values.
 
-use super::texts::{joined, names};
+use super::texts::{join_names, split_names};
 use crate::config::Config;
-use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
+use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, attribute};
 use crate::model::policy::PreemptionPolicy;
 
 /// The attributes in PBS's order.
 pub(super) const OF_SCHED: [QmgrAttribute; 4] = [
-    at("preempt_queue_prio", AttributeForm::Key),
-    at("preempt_prio", AttributeForm::Key),
-    at("preempt_order", AttributeForm::Key),
-    at("preempt_sort", AttributeForm::Key),
+    attribute("preempt_queue_prio", AttributeForm::Key),
+    attribute("preempt_prio", AttributeForm::Key),
+    attribute("preempt_order", AttributeForm::Key),
+    attribute("preempt_sort", AttributeForm::Key),
 ];
 
-/// The resources that a suspended job releases; displayed if not the default.
+/// The resources that a suspended job releases; not displayed if they have the default value.
 pub(super) const RELEASES: AttributeForm = AttributeForm::Server(
     |config| {
         let releases = &config.policy.preemption.releases;
         if *releases == PreemptionPolicy::default().releases {
             None
         } else {
-            joined(releases)
+            join_names(releases)
         }
     },
     set_releases,
 );
 
-/// Sets consumable resources, each once.
+/// Sets the resources that a suspended job releases. Returns false unless all are consumable and
+/// each is listed once.
 fn set_releases(config: &mut Config, text: Option<&str>) -> bool {
     let Some(text) = text else {
         config.policy.preemption.releases = PreemptionPolicy::default().releases;
         return true;
     };
-    let (all, resources) = (names(text), config.resources());
+    let (all, resources) = (split_names(text), config.resources());
     let counted = resources.consumables();
     let is_good = !all.is_empty()
         && (0..all.len()).all(|place| {

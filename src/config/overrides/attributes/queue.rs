@@ -1,110 +1,110 @@
-//! A queue's attributes.
+//! The attributes of queues.
 
-use super::texts::{boolean, joined, put, truth};
-use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
+use super::texts::{boolean, join_names, parse_boolean, set_names};
+use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, attribute};
 use crate::model::queue::{Queue, Route};
 use crate::model::resource::ResourceType;
 
 pub(super) const QUEUE_HEAD: &[QmgrAttribute] = &[
-    at(
+    attribute(
         "queue_type",
         AttributeForm::Queue(|queue| Some(kind(queue).to_string()), set_kind),
     ),
-    at("Priority", AttributeForm::Key),
-    at("total_jobs", AttributeForm::ReadOnly),
-    at("state_count", AttributeForm::ReadOnly),
+    attribute("Priority", AttributeForm::Key),
+    attribute("total_jobs", AttributeForm::ReadOnly),
+    attribute("state_count", AttributeForm::ReadOnly),
 ];
 
 pub(super) const QUEUE: &[QmgrAttribute] = &[
-    at("from_route_only", AttributeForm::Key),
-    at("nested", AttributeForm::Key),
-    at(
+    attribute("from_route_only", AttributeForm::Key),
+    attribute("nested", AttributeForm::Key),
+    attribute(
         "acl_host_enable",
         AttributeForm::Queue(
             |queue| enabled(queue.access.by_host, &queue.access.hosts),
             |queue, text| {
-                truth(text, false)
-                    .map(|is_so| queue.access.by_host = is_so)
+                parse_boolean(text, false)
+                    .map(|is_enabled| queue.access.by_host = is_enabled)
                     .is_some()
             },
         ),
     ),
-    at(
+    attribute(
         "acl_hosts",
         AttributeForm::Queue(
-            |queue| joined(&queue.access.hosts),
-            |queue, text| put(&mut queue.access.hosts, text),
+            |queue| join_names(&queue.access.hosts),
+            |queue, text| set_names(&mut queue.access.hosts, text),
         ),
     ),
-    at(
+    attribute(
         "acl_user_enable",
         AttributeForm::Queue(
             |queue| enabled(queue.access.by_user, &queue.access.users),
             |queue, text| {
-                truth(text, false)
-                    .map(|is_so| queue.access.by_user = is_so)
+                parse_boolean(text, false)
+                    .map(|is_enabled| queue.access.by_user = is_enabled)
                     .is_some()
             },
         ),
     ),
-    at(
+    attribute(
         "acl_users",
         AttributeForm::Queue(
-            |queue| joined(&queue.access.users),
-            |queue, text| put(&mut queue.access.users, text),
+            |queue| join_names(&queue.access.users),
+            |queue, text| set_names(&mut queue.access.users, text),
         ),
     ),
-    at("resources_max", AttributeForm::Amounts),
-    at("resources_min", AttributeForm::Amounts),
-    at("resources_default", AttributeForm::Amounts),
-    at(
+    attribute("resources_max", AttributeForm::Amounts),
+    attribute("resources_min", AttributeForm::Amounts),
+    attribute("resources_default", AttributeForm::Amounts),
+    attribute(
         "acl_group_enable",
         AttributeForm::Queue(
             |queue| enabled(queue.access.by_group, &queue.access.groups),
             |queue, text| {
-                truth(text, false)
-                    .map(|is_so| queue.access.by_group = is_so)
+                parse_boolean(text, false)
+                    .map(|is_enabled| queue.access.by_group = is_enabled)
                     .is_some()
             },
         ),
     ),
-    at(
+    attribute(
         "acl_groups",
         AttributeForm::Queue(
-            |queue| joined(&queue.access.groups),
-            |queue, text| put(&mut queue.access.groups, text),
+            |queue| join_names(&queue.access.groups),
+            |queue, text| set_names(&mut queue.access.groups, text),
         ),
     ),
-    at("default_chunk", AttributeForm::Amounts),
-    at("checkpoint_min", AttributeForm::Kept(ResourceType::Long)),
-    at("kill_delay", AttributeForm::Missing),
-    at("resources_available", AttributeForm::Missing),
-    at("resources_assigned", AttributeForm::ReadOnly),
-    at("max_array_size", AttributeForm::Key),
-    at("backfill_depth", AttributeForm::Key),
-    at(
+    attribute("default_chunk", AttributeForm::Amounts),
+    attribute("checkpoint_min", AttributeForm::Kept(ResourceType::Long)),
+    attribute("kill_delay", AttributeForm::Missing),
+    attribute("resources_available", AttributeForm::Missing),
+    attribute("resources_assigned", AttributeForm::ReadOnly),
+    attribute("max_array_size", AttributeForm::Key),
+    attribute("backfill_depth", AttributeForm::Key),
+    attribute(
         "route_destinations",
         AttributeForm::Queue(
             |queue| {
                 queue
                     .route
                     .as_ref()
-                    .and_then(|route| joined(&route.destinations))
+                    .and_then(|route| join_names(&route.destinations))
             },
-            |queue, text| put(&mut route(queue).destinations, text),
+            |queue, text| set_names(&mut route(queue).destinations, text),
         ),
     ),
-    at("route_held_jobs", AttributeForm::Key),
-    at("route_waiting_jobs", AttributeForm::Key),
-    at("route_retry_time", AttributeForm::Key),
-    at("route_lifetime", AttributeForm::Key),
-    at("node_group_key", AttributeForm::Missing),
-    at("partition", AttributeForm::Missing),
-    at("alt_router", AttributeForm::Missing),
-    at("hasnodes", AttributeForm::ReadOnly),
-    at("comment", AttributeForm::Key),
-    at("enabled", AttributeForm::Key),
-    at("started", AttributeForm::Key),
+    attribute("route_held_jobs", AttributeForm::Key),
+    attribute("route_waiting_jobs", AttributeForm::Key),
+    attribute("route_retry_time", AttributeForm::Key),
+    attribute("route_lifetime", AttributeForm::Key),
+    attribute("node_group_key", AttributeForm::Missing),
+    attribute("partition", AttributeForm::Missing),
+    attribute("alt_router", AttributeForm::Missing),
+    attribute("hasnodes", AttributeForm::ReadOnly),
+    attribute("comment", AttributeForm::Key),
+    attribute("enabled", AttributeForm::Key),
+    attribute("started", AttributeForm::Key),
 ];
 
 fn kind(queue: &Queue) -> &'static str {
@@ -115,7 +115,7 @@ fn kind(queue: &Queue) -> &'static str {
     }
 }
 
-/// Sets the queue type. As in PBS, any prefix of its name is valid.
+/// Sets the queue type. As in PBS, any prefix of the name of a type is valid.
 fn set_kind(queue: &mut Queue, text: Option<&str>) -> bool {
     let text = text.unwrap_or("Execution").to_ascii_lowercase();
     if text.is_empty() {
@@ -136,10 +136,10 @@ fn route(queue: &mut Queue) -> &mut Route {
     queue.route.get_or_insert_default()
 }
 
-/// Whether an access list is in effect; None if there is no list.
-fn enabled(counts: bool, list: &[String]) -> Option<String> {
-    if counts || !list.is_empty() {
-        boolean(counts)
+/// The text for whether an access list is in effect; None if it is neither set nor in effect.
+fn enabled(is_in_effect: bool, list: &[String]) -> Option<String> {
+    if is_in_effect || !list.is_empty() {
+        boolean(is_in_effect)
     } else {
         None
     }

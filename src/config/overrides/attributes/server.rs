@@ -1,79 +1,79 @@
-//! The server's attributes, and the scheduler's.
+//! The attributes of the server and of the scheduler.
 
 use super::preempting::RELEASES;
-use super::texts::{boolean, seconds, span, truth};
-use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, at};
-use crate::config::{Config, Reserving};
+use super::texts::{boolean, parse_boolean, parse_span, seconds};
+use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, attribute};
+use crate::config::{Config, ReservationLimits};
 use crate::model::expression::Expression;
 use crate::model::policy::PriorityOrder;
 use crate::model::resource::ResourceType;
 use crate::model::time::Span;
 
 pub(super) const SERVER_HEAD: &[QmgrAttribute] = &[
-    at("server_state", AttributeForm::ReadOnly),
-    at("server_host", AttributeForm::ReadOnly),
-    at("scheduling", AttributeForm::Key),
-    at("total_jobs", AttributeForm::ReadOnly),
-    at("state_count", AttributeForm::ReadOnly),
+    attribute("server_state", AttributeForm::ReadOnly),
+    attribute("server_host", AttributeForm::ReadOnly),
+    attribute("scheduling", AttributeForm::Key),
+    attribute("total_jobs", AttributeForm::ReadOnly),
+    attribute("state_count", AttributeForm::ReadOnly),
 ];
 
 pub(super) const SERVER: &[QmgrAttribute] = &[
-    at("acl_roots", AttributeForm::Kept(ResourceType::String)),
-    at("managers", AttributeForm::Key),
-    at("operators", AttributeForm::Key),
-    at("default_queue", AttributeForm::Key),
-    at("log_events", AttributeForm::Kept(ResourceType::Long)),
-    at("mailer", AttributeForm::Key),
-    at("mail_from", AttributeForm::Key),
-    at("query_other_jobs", AttributeForm::Key),
-    at("resources_available", AttributeForm::Totals),
-    at("resources_default", AttributeForm::Amounts),
-    at("default_chunk", AttributeForm::Amounts),
-    at("resources_max", AttributeForm::Amounts),
-    at("resources_assigned", AttributeForm::ReadOnly),
-    at("scheduler_iteration", AttributeForm::Key),
-    at("flatuid", AttributeForm::Kept(ResourceType::Boolean)),
-    at("resv_enable", AttributeForm::Always("True")),
-    at("node_fail_requeue", AttributeForm::Kept(ResourceType::Long)),
-    at("max_array_size", AttributeForm::Key),
-    at("resv_users", AttributeForm::Key),
-    at("resv_max_number", AttributeForm::Key),
-    at(
+    attribute("acl_roots", AttributeForm::Kept(ResourceType::String)),
+    attribute("managers", AttributeForm::Key),
+    attribute("operators", AttributeForm::Key),
+    attribute("default_queue", AttributeForm::Key),
+    attribute("log_events", AttributeForm::Kept(ResourceType::Long)),
+    attribute("mailer", AttributeForm::Key),
+    attribute("mail_from", AttributeForm::Key),
+    attribute("query_other_jobs", AttributeForm::Key),
+    attribute("resources_available", AttributeForm::Totals),
+    attribute("resources_default", AttributeForm::Amounts),
+    attribute("default_chunk", AttributeForm::Amounts),
+    attribute("resources_max", AttributeForm::Amounts),
+    attribute("resources_assigned", AttributeForm::ReadOnly),
+    attribute("scheduler_iteration", AttributeForm::Key),
+    attribute("flatuid", AttributeForm::Kept(ResourceType::Boolean)),
+    attribute("resv_enable", AttributeForm::Always("True")),
+    attribute("node_fail_requeue", AttributeForm::Kept(ResourceType::Long)),
+    attribute("max_array_size", AttributeForm::Key),
+    attribute("resv_users", AttributeForm::Key),
+    attribute("resv_max_number", AttributeForm::Key),
+    attribute(
         "resv_max_duration",
         AttributeForm::Server(
             |config| seconds(Some(config.server.reserving.duration)),
             |config, text| {
-                let duration =
-                    span(text).map(|given| given.unwrap_or(Reserving::default().duration));
+                let duration = parse_span(text)
+                    .map(|given| given.unwrap_or(ReservationLimits::default().duration));
                 duration
                     .map(|duration| config.server.reserving.duration = duration)
                     .is_some()
             },
         ),
     ),
-    at("resv_max_share", AttributeForm::Key),
-    at("resend_term_delay", AttributeForm::Kept(ResourceType::Long)),
-    at("pbs_license_min", AttributeForm::Kept(ResourceType::Long)),
-    at("pbs_license_max", AttributeForm::Kept(ResourceType::Long)),
-    at(
+    attribute("resv_max_share", AttributeForm::Key),
+    attribute("resend_term_delay", AttributeForm::Kept(ResourceType::Long)),
+    attribute("pbs_license_min", AttributeForm::Kept(ResourceType::Long)),
+    attribute("pbs_license_max", AttributeForm::Kept(ResourceType::Long)),
+    attribute(
         "pbs_license_linger_time",
         AttributeForm::Kept(ResourceType::Long),
     ),
-    at("license_count", AttributeForm::ReadOnly),
-    at("pbs_version", AttributeForm::ReadOnly),
-    at("eligible_time_enable", AttributeForm::Always("True")),
-    at(
+    attribute("license_count", AttributeForm::ReadOnly),
+    attribute("pbs_version", AttributeForm::ReadOnly),
+    attribute("eligible_time_enable", AttributeForm::Always("True")),
+    attribute(
         "job_history_enable",
         AttributeForm::Server(
             |config| boolean(config.server.history > Span(0)),
             |config, text| {
-                truth(text, false)
+                parse_boolean(text, false)
                     .map(|is_on| config.server.history = history(config.server.history, is_on))
                     .is_some()
             },
         ),
     ),
-    at(
+    attribute(
         "job_history_duration",
         AttributeForm::Server(
             |config| {
@@ -89,63 +89,63 @@ pub(super) const SERVER: &[QmgrAttribute] = &[
             },
         ),
     ),
-    at("restrict_res_to_release_on_suspend", RELEASES),
-    at(
+    attribute("restrict_res_to_release_on_suspend", RELEASES),
+    attribute(
         "max_concurrent_provision",
         AttributeForm::Kept(ResourceType::Long),
     ),
-    at("backfill_depth", AttributeForm::Key),
-    at(
+    attribute("backfill_depth", AttributeForm::Key),
+    attribute(
         "job_sort_formula",
         AttributeForm::Server(formula, set_formula),
     ),
-    at("job_sort_formula_threshold", AttributeForm::Key),
-    at(
+    attribute("job_sort_formula_threshold", AttributeForm::Key),
+    attribute(
         "clear_topjob_estimates_enable",
         AttributeForm::Kept(ResourceType::Boolean),
     ),
-    at("power_provisioning", AttributeForm::ReadOnly),
-    at(
+    attribute("power_provisioning", AttributeForm::ReadOnly),
+    attribute(
         "max_job_sequence_id",
         AttributeForm::Kept(ResourceType::Long),
     ),
-    at("default_qsub_arguments", AttributeForm::Key),
-    at("default_qdel_arguments", AttributeForm::Missing),
-    at("acl_host_enable", AttributeForm::Missing),
-    at("acl_hosts", AttributeForm::Missing),
-    at("acl_user_enable", AttributeForm::Missing),
-    at("acl_users", AttributeForm::Missing),
-    at("node_group_enable", AttributeForm::Missing),
-    at("node_group_key", AttributeForm::Missing),
-    at("comment", AttributeForm::Kept(ResourceType::String)),
+    attribute("default_qsub_arguments", AttributeForm::Key),
+    attribute("default_qdel_arguments", AttributeForm::Missing),
+    attribute("acl_host_enable", AttributeForm::Missing),
+    attribute("acl_hosts", AttributeForm::Missing),
+    attribute("acl_user_enable", AttributeForm::Missing),
+    attribute("acl_users", AttributeForm::Missing),
+    attribute("node_group_enable", AttributeForm::Missing),
+    attribute("node_group_key", AttributeForm::Missing),
+    attribute("comment", AttributeForm::Kept(ResourceType::String)),
 ];
 
-/// The scheduler's attributes. Those shared with the server are stored there.
+/// The scheduler's attributes. The server stores the attributes that it shares with the scheduler.
 pub(super) const SCHED: &[QmgrAttribute] = &[
-    at("sched_host", AttributeForm::ReadOnly),
-    at("pbs_version", AttributeForm::ReadOnly),
+    attribute("sched_host", AttributeForm::ReadOnly),
+    attribute("pbs_version", AttributeForm::ReadOnly),
     // Cycles never wait for a job to start.
-    at("throughput_mode", AttributeForm::Always("True")),
-    at("scheduling", AttributeForm::Key),
-    at("scheduler_iteration", AttributeForm::Key),
-    at("job_sort_formula_threshold", AttributeForm::Key),
-    at("state", AttributeForm::ReadOnly),
-    at("sched_cycle_length", AttributeForm::Missing),
-    at("job_run_wait", AttributeForm::Missing),
-    at("partition", AttributeForm::Missing),
-    at("sched_priv", AttributeForm::Missing),
-    at("sched_log", AttributeForm::Missing),
-    at("do_not_span_psets", AttributeForm::Missing),
-    at("only_explicit_psets", AttributeForm::Missing),
+    attribute("throughput_mode", AttributeForm::Always("True")),
+    attribute("scheduling", AttributeForm::Key),
+    attribute("scheduler_iteration", AttributeForm::Key),
+    attribute("job_sort_formula_threshold", AttributeForm::Key),
+    attribute("state", AttributeForm::ReadOnly),
+    attribute("sched_cycle_length", AttributeForm::Missing),
+    attribute("job_run_wait", AttributeForm::Missing),
+    attribute("partition", AttributeForm::Missing),
+    attribute("sched_priv", AttributeForm::Missing),
+    attribute("sched_log", AttributeForm::Missing),
+    attribute("do_not_span_psets", AttributeForm::Missing),
+    attribute("only_explicit_psets", AttributeForm::Missing),
 ];
 
-/// The attributes after those of preemption.
+/// The scheduler's attributes after the preemption attributes, in display order.
 pub(super) const SCHED_TAIL: &[QmgrAttribute] = &[
-    at("log_events", AttributeForm::Missing),
-    at("server_dyn_res_alarm", AttributeForm::Missing),
+    attribute("log_events", AttributeForm::Missing),
+    attribute("server_dyn_res_alarm", AttributeForm::Missing),
 ];
 
-/// The time for which finished jobs are kept if it is only enabled.
+/// How long finished jobs are kept if qmgr enables the history without setting its duration.
 const HISTORY: Span = Span::seconds(90 * 24 * 3600);
 
 fn history(before: Span, is_on: bool) -> Span {
@@ -166,7 +166,8 @@ fn formula(config: &Config) -> Option<String> {
     Some(rule.formula.as_ref()?.text().to_string())
 }
 
-/// Sets the formula and orders jobs by it. Without one the preset's order applies.
+/// Sets the formula, and orders jobs by this formula. Without a text, restores the order and the
+/// formula of the preset.
 fn set_formula(config: &mut Config, text: Option<&str>) -> bool {
     let Some(text) = text else {
         let preset = config.preset.policy().precedence;

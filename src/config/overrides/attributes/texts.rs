@@ -4,21 +4,22 @@ use crate::model::resource::{ResourceType, ResourceValue};
 use crate::model::time::Span;
 
 /// `True` or `False`.
-pub(super) fn boolean(is_so: bool) -> Option<String> {
-    Some(ResourceValue::Boolean(is_so).to_string())
+pub(super) fn boolean(flag: bool) -> Option<String> {
+    Some(ResourceValue::Boolean(flag).to_string())
 }
 
-pub(super) fn joined(list: &[String]) -> Option<String> {
+pub(super) fn join_names(list: &[String]) -> Option<String> {
     Some(list.join(",")).filter(|text| !text.is_empty())
 }
 
-pub(super) fn put(list: &mut Vec<String>, text: Option<&str>) -> bool {
-    *list = names(text.unwrap_or_default());
+/// Sets a list from comma-separated names. Returns false if a name contains blanks.
+pub(super) fn set_names(list: &mut Vec<String>, text: Option<&str>) -> bool {
+    *list = split_names(text.unwrap_or_default());
     list.iter().all(|name| !name.contains(char::is_whitespace))
 }
 
 /// The names in a comma-separated list.
-pub(in crate::config::overrides) fn names(text: &str) -> Vec<String> {
+pub(in crate::config::overrides) fn split_names(text: &str) -> Vec<String> {
     text.split(',')
         .map(str::trim)
         .filter(|name| !name.is_empty())
@@ -26,10 +27,11 @@ pub(in crate::config::overrides) fn names(text: &str) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn truth(text: Option<&str>, unset: bool) -> Option<bool> {
+/// Parses a boolean; a missing text gives `unset`. None if invalid.
+pub(super) fn parse_boolean(text: Option<&str>, unset: bool) -> Option<bool> {
     let Some(text) = text else { return Some(unset) };
     match ResourceValue::parse(ResourceType::Boolean, text)? {
-        ResourceValue::Boolean(is_so) => Some(is_so),
+        ResourceValue::Boolean(flag) => Some(flag),
         _ => None,
     }
 }
@@ -38,8 +40,9 @@ pub(super) fn seconds(span: Option<Span>) -> Option<String> {
     span.map(|span| span.as_seconds().to_string())
 }
 
-/// A duration of at least a second, or none. PBS uses 0 for none.
-pub(super) fn span(text: Option<&str>) -> Option<Option<Span>> {
+/// Parses a duration. `Some(None)`, for no duration, follows from a missing text or from a
+/// duration of less than a second, such as PBS's 0.
+pub(super) fn parse_span(text: Option<&str>) -> Option<Option<Span>> {
     let Some(text) = text else { return Some(None) };
     Span::parse(text).map(|span| Some(span).filter(|span| *span >= Span::seconds(1)))
 }

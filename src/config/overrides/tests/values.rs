@@ -1,4 +1,4 @@
-//! Valid values of attributes, and their display.
+//! Tests which values of attributes are valid, and how the values are displayed.
 
 use super::*;
 use crate::config::Config;
@@ -192,9 +192,9 @@ fn one_resource_of_a_list_is_unset_without_the_others() {
     assert!(site.config().queues[0].most.is_empty());
 }
 
-/// An old override that no longer fits is reported, and does not prevent others.
+/// An override that no longer fits the file is reported, and does not prevent other overrides.
 #[test]
-fn a_conflicting_override_does_not_prevent_others() {
+fn a_conflicting_override_does_not_prevent_other_overrides() {
     let mut site = Site::of("[[resource]]\nname = \"lic\"\ntype = \"long\"\n");
     site.set(queue("workq"), &["resources_max.lic=4"]).unwrap();
     site.file = Config::parse("").unwrap();
@@ -252,7 +252,7 @@ fn a_queue_type_may_be_abbreviated() {
     assert_eq!(
         refused(&mut site, queue("in"), "queue_type=e"),
         REFUSED,
-        "it has routing attributes"
+        "the queue has routing attributes"
     );
     site.set(queue("in"), &["route_lifetime=0"]).unwrap();
     let route = site
@@ -321,7 +321,7 @@ fn the_server_displays_its_attributes() {
 }
 
 #[test]
-fn attributes_without_effect_are_recognized_and_order_is_fixed() {
+fn attributes_without_effect_are_recognized_and_the_display_order_is_fixed() {
     let known = |target: &QmgrObject, name: &str| attributes::known(target, name).unwrap().is_idle;
     assert!(known(&QmgrObject::Server, "log_events") && !known(&QmgrObject::Server, "comment"));
     assert!(!known(&QmgrObject::Server, "managers"));
@@ -422,7 +422,7 @@ fn a_fixed_attribute_accepts_only_its_value() {
 }
 
 #[test]
-fn limits_of_qmgr_do_not_replace_those_of_other_stages_or_overriding_ones() {
+fn limits_of_qmgr_replace_neither_limits_of_other_stages_nor_overriding_limits() {
     let mut site = Site::of("[[limit]]\nqos = \"high\"\nrunning = { jobs = 9 }\noverride = true\n");
     site.set(
         QmgrObject::Server,

@@ -1,4 +1,6 @@
-//! The parties that share the cluster, their demand and their usage.
+//! The demand and the usage of the parties that share the cluster. A party is an operation (a job,
+//! or an array with all its subjobs), or each of several similar waiting jobs. A *line* is a pool
+//! (account) followed by the pools above it.
 
 use crate::model::account::lineage::Lineages;
 use crate::model::account::pool_terms::{FifoKey, PoolMode, PoolTerms};
@@ -15,30 +17,31 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Changes that are decided but not in the state yet.
+/// Changes that the cycle has decided but that are not in the state yet.
 #[derive(Clone, Debug, Default)]
 pub struct PendingChanges {
-    /// Waiting jobs that start, or for which jobs are preempted.
+    /// Waiting jobs that start, or for which other jobs are preempted.
     pub coming: BTreeSet<JobId>,
     /// Running jobs that are preempted.
     pub preempted: BTreeSet<JobId>,
 }
 
-/// The demand of one operation, or of several similar ones. Empty amounts mean none.
+/// The demand of one operation, or of several similar waiting jobs.
 #[derive(Clone, Debug)]
 pub struct OperationDemand<'s> {
     pub party: ShareParty,
-    /// Its pool, as an index into [`ResourceDemand::lines`].
+    /// The pool with the pools above it, as an index into [`ResourceDemand::lines`].
     pub line: usize,
-    /// The number of similar operations.
+    /// The number of similar jobs; 1 for an operation.
     pub number: u64,
-    /// The usage of each.
+    /// The usage of the operation, or of each similar job. Empty for no usage.
     pub has: Cow<'s, [i64]>,
-    /// The demand of each, including its usage.
+    /// The demand of the operation, or of each similar job, including the usage. Empty for no
+    /// demand.
     pub wants: Cow<'s, [i64]>,
-    /// Its place in line, if its pool is FIFO.
+    /// The position among the operations of the pool, if the pool is FIFO.
     pub place: Option<usize>,
-    // The sort keys for the place, used in FIFO pools only.
+    // The sort keys for `place`, used in FIFO pools only.
     priority: i32,
     since: Time,
     pending: u64,
@@ -51,21 +54,22 @@ pub struct ResourceDemand<'s> {
     pub lines: Vec<PoolDemand<'s>>,
 }
 
-/// A pool.
+/// A line: a pool with the pools above it.
 pub struct PoolDemand<'s> {
-    /// The pool and the pools above it; empty for none.
+    /// The pool and the pools above it; empty for jobs without account.
     pub pools: Vec<String>,
-    /// The sort keys of its operations, if it is FIFO.
+    /// The keys by which the operations of the pool are sorted, if the pool is FIFO.
     keys: Option<&'s [FifoKey]>,
 }
 
-/// The pool of a line; the empty name for none.
+/// The pool of a line, which is its first element; an empty name if the line is empty.
 pub fn pool_of(line: &[String]) -> &str {
     line.first().map_or("", String::as_str)
 }
 
 impl<'s> ResourceDemand<'s> {
-    /// The demand of a state with these waiting classes.
+    /// The demand of the running jobs of a state and of these waiting classes, after the changes
+    /// `ahead`.
     pub fn of(
         state: &'s ClusterState,
         classes: impl Iterator<Item = &'s Class>,
@@ -92,11 +96,11 @@ impl<'s> ResourceDemand<'s> {
             finder.enter_waiting(class);
         }
         let mut demand = ResourceDemand {
-            all: united(finder.found),
+            all: merged(finder.found),
             lines: finder.lines,
         };
         demand.add_pending_changes(state, ahead);
-        demand.put_in_line();
+        demand.set_fifo_places();
         demand
     }
 
@@ -130,7 +134,7 @@ impl<'s> ResourceDemand<'s> {
             .collect();
         if !new.is_empty() {
             self.all.extend(new);
-            self.all = united(std::mem::take(&mut self.all));
+            self.all = merged(std::mem::take(&mut self.all));
         }
         self.all.retain(|operation| operation.number > 0);
     }
@@ -145,8 +149,8 @@ impl<'s> ResourceDemand<'s> {
         }
     }
 
-    /// Adds the usage of a job that is about to start. One of several similar jobs becomes an
-    /// operation of its own, which is returned.
+    /// Adds the usage of a job that is about to start. If the job is one of several similar jobs,
+    /// it becomes an operation of its own, which is returned.
     fn add_start(&mut self, state: &'s ClusterState, job: JobId) -> Option<OperationDemand<'s>> {
         let class = state.waiting_class(job)?;
         let (party, total) = (
@@ -154,7 +158,7 @@ impl<'s> ResourceDemand<'s> {
             Cow::Borrowed(&*class.shape.total),
         );
         if let Some(at) = self.find(party) {
-            include(&mut self.all[at].has, total);
+            add_or_set(&mut self.all[at].has, total);
             return None;
         }
         let at = self.find(ShareParty::Alike(class.id))?;
@@ -168,8 +172,8 @@ impl<'s> ResourceDemand<'s> {
         })
     }
 
-    /// Sets the place of each operation in FIFO pools (Y23).
-    fn put_in_line(&mut self) {
+    /// Sets the position of each operation of a FIFO pool (Y23).
+    fn set_fifo_places(&mut self) {
         let lines = &self.lines;
         let mut in_line: Vec<(&[FifoKey], &mut OperationDemand)> = self
             .all
@@ -183,14 +187,14 @@ impl<'s> ResourceDemand<'s> {
     }
 }
 
-/// Merges the entries of each party.
-fn united(mut found: Vec<OperationDemand>) -> Vec<OperationDemand> {
-    // Running entries come before waiting ones.
+/// Sorts the entries by party, and merges the entries of each party.
+fn merged(mut found: Vec<OperationDemand>) -> Vec<OperationDemand> {
+    // The sort is stable: entries of running jobs stay before entries of waiting jobs.
     found.sort_by_key(|operation| operation.party);
     found.dedup_by(|more, operation| {
         let is_same = more.party == operation.party;
         if is_same {
-            operation.unite(more);
+            operation.merge(more);
         }
         is_same
     });
@@ -198,16 +202,16 @@ fn united(mut found: Vec<OperationDemand>) -> Vec<OperationDemand> {
 }
 
 impl<'s> OperationDemand<'s> {
-    fn unite(&mut self, more: &mut OperationDemand<'s>) {
-        include(&mut self.has, std::mem::take(&mut more.has));
-        include(&mut self.wants, std::mem::take(&mut more.wants));
+    fn merge(&mut self, more: &mut OperationDemand<'s>) {
+        add_or_set(&mut self.has, std::mem::take(&mut more.has));
+        add_or_set(&mut self.wants, std::mem::take(&mut more.wants));
         self.priority = more.priority;
         self.pending += more.pending;
     }
 }
 
-/// Adds to amounts, which may be empty.
-fn include<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
+/// Adds `more` to `sum`, which may be empty.
+fn add_or_set<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
     if sum.is_empty() {
         *sum = more
     } else {
@@ -215,8 +219,8 @@ fn include<'s>(sum: &mut Cow<'s, [i64]>, more: Cow<'s, [i64]>) {
     }
 }
 
-/// Whether jobs of a class have a demand: deferred jobs, jobs for a reservation, and jobs in a
-/// stopped queue have none.
+/// Whether jobs of a class have a demand. Deferred jobs, jobs that request a reservation, and jobs
+/// in a stopped queue have no demand.
 fn has_demand(state: &ClusterState, class: &Class, now: Time) -> bool {
     let is_deferred = class.key.not_before.is_some_and(|moment| moment > now);
     let is_open = state
@@ -231,7 +235,7 @@ struct Finder<'s> {
     terms: BTreeMap<&'s str, &'s PoolTerms>,
     /// The lines found so far, by user and account.
     known: BTreeMap<UserAndAccount<'s>, usize>,
-    /// The last line found: neighbors often have the same.
+    /// The owner and the line of the last search: successive jobs often have the same owner.
     last: Option<(UserAndAccount<'s>, usize)>,
     lines: Vec<PoolDemand<'s>>,
     found: Vec<OperationDemand<'s>>,
@@ -302,7 +306,7 @@ impl<'s> Finder<'s> {
         let (mut similar, mut first) = (0, None);
         for ((_, id), waiting) in class.jobs() {
             match &waiting.array {
-                // A requeued subjob still belongs to its array.
+                // A requeued subjob belongs to the operation of its array.
                 None if !is_in_line && id.parent().is_none() => {
                     similar += 1;
                     first.get_or_insert(waiting.wait.since);
@@ -335,7 +339,7 @@ impl<'s> Finder<'s> {
     }
 }
 
-/// A waiting party, without amounts.
+/// The entry of a waiting party, with empty amounts.
 fn waiting_demand<'s>(
     party: ShareParty,
     class: &Class,
@@ -355,7 +359,7 @@ fn waiting_demand<'s>(
     }
 }
 
-/// Orders two operations: by line, then by the keys of that line.
+/// Compares two operations: first by line, then by the sort keys of the FIFO pool.
 fn in_order(keys: &[FifoKey], a: &OperationDemand, b: &OperationDemand) -> Ordering {
     let in_line = keys
         .iter()

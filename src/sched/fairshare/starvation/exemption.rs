@@ -1,6 +1,7 @@
-//! Exemption from preemption (Y27): a party that starves, or has less than a threshold of its fair
-//! share, loses nothing to others. Parties in such a pool lose allocations only to parties in the
-//! same pool.
+//! Exemption from preemption (Y27). An operation (a job, or an array with all its subjobs) is
+//! exempt if it starves, or if its satisfaction (usage divided by fair share) is below a threshold.
+//! If this applies to a pool (account), its operations lose allocations only to operations in the
+//! same pool. A *line* is a pool followed by the pools above it.
 
 use super::fair_share::{Entitled, FairShares, OperationShare};
 use super::groups::{AllocationGroup, ROUNDING};
@@ -8,30 +9,30 @@ use super::time_below::StarvationStatus;
 use crate::model::time::Time;
 use crate::sched::view::starvation::{StarvationSubject, TimeBelow};
 
-/// Protects operations and pools that starve, or that have a satisfaction below their threshold.
+/// Computes which operations and pools are exempt from preemption.
 pub struct PreemptionExemption<'a> {
-    /// The fair share and the usage of all parties.
+    /// The fair share and the usage of all operations and pools.
     pub shares: &'a FairShares,
-    /// The parties below their fair share, and since when.
+    /// The operations and pools below their fair share, and since when.
     pub time_below: &'a TimeBelow,
-    /// The last group of allocations that is preempted: its threshold counts.
+    /// The last group of allocations that may be preempted. The threshold of this group is used.
     pub last: AllocationGroup,
     /// The current time.
     pub now: Time,
 }
 
-/// The parties that may preempt a party.
+/// The operations that may preempt an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exposure {
-    /// Parties in this pool.
+    /// Only operations in this pool or in a pool below it.
     Within(String),
-    /// All parties.
+    /// All operations.
     Open,
 }
 
 impl Exposure {
-    /// Whether a party in the pool `line[0]`, below the pools in the rest of `line`, may preempt
-    /// the party.
+    /// Whether an operation of this line (its pool, then the pools above it) may preempt the
+    /// operation.
     pub fn is_to(&self, line: &[String]) -> bool {
         match self {
             Exposure::Within(pool) => line.contains(pool),
@@ -41,10 +42,10 @@ impl Exposure {
 }
 
 impl PreemptionExemption<'_> {
-    /// For each line of the fair shares, the parties that may preempt its operations.
+    /// For each of [`FairShares::lines`], which operations may preempt the operations of its pool.
     pub fn by_line(&self) -> Vec<Exposure> {
         let lines = self.shares.lines.iter();
-        // Operations in the lowest such pool are in all pools above it.
+        // The lowest exempt pool decides: its operations are also in all pools above it.
         let blocking = lines.map(|line| line.pools.iter().find(|pool| self.is_pool_blocked(pool)));
         blocking
             .map(|pool| pool.map_or(Exposure::Open, |pool| Exposure::Within(pool.clone())))
@@ -58,7 +59,7 @@ impl PreemptionExemption<'_> {
         )
     }
 
-    /// Whether a party is exempt from preemption by all others.
+    /// Whether an operation is exempt from preemption by all other operations.
     pub fn is_exempt(&self, victim: &OperationShare) -> bool {
         self.is_blocked(
             &StarvationSubject::Party(victim.party),

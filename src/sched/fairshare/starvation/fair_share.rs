@@ -1,5 +1,8 @@
-//! The fair share and the usage of all parties (Y1, Y20, Y21, Y26): the cluster is divided down the
-//! tree of pools to the operations, by the dominant resource of each.
+//! The fair share and the usage of all parties (Y1, Y20, Y21, Y26). A party is an operation (a job,
+//! or an array with all its subjobs), or each of several similar waiting jobs. The cluster is
+//! divided down the tree of pools (accounts) to the operations. Each operation is measured by its
+//! dominant resource, the one of which it requests the largest part of the cluster. A *line* is a
+//! pool followed by the pools above it.
 
 use super::demand::{OperationDemand, PendingChanges, ResourceDemand, pool_of};
 use super::groups::ROUNDING;
@@ -24,7 +27,7 @@ use crate::sched::view::starvation::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The fair share and the usage of a party, as parts of the cluster.
+/// The fair share and the usage of a party, as fractions of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Entitled {
     /// The fair share.
@@ -33,16 +36,17 @@ pub struct Entitled {
     pub used: f64,
 }
 
-/// The maximum satisfaction, and the satisfaction of a party with a fair share of 0.
+/// The maximum satisfaction (usage divided by fair share). A party with a fair share of 0 also has
+/// this satisfaction.
 const MOST: f64 = 1e9;
 
 impl Entitled {
-    /// Whether the usage is below the fair share, within a tolerance (Y1).
+    /// Whether the usage is less than the fair share multiplied by the tolerance (Y1).
     pub fn is_below(&self, tolerance: f64) -> bool {
         self.used < self.fair * tolerance - ROUNDING
     }
 
-    /// The usage divided by the fair share.
+    /// The usage divided by the fair share, at most 1e9.
     pub fn satisfaction(&self) -> f64 {
         if self.fair > 0.0 {
             (self.used / self.fair).min(MOST)
@@ -53,8 +57,8 @@ impl Entitled {
 }
 
 impl HeldShares {
-    /// Whether the fair shares are still valid: they are recent, and parties, cluster and policy
-    /// are the same.
+    /// Whether the fair shares are still valid: the update period has not ended, and parties,
+    /// cluster and policy are the same.
     fn holds(
         &self,
         demand: &ResourceDemand,
@@ -86,32 +90,32 @@ impl HeldShares {
 pub struct OperationShare {
     /// The party.
     pub party: ShareParty,
-    /// The fair share and the usage of each of its jobs.
+    /// The fair share and the usage of the operation, or of each similar job.
     pub entitled: Entitled,
-    /// Its pool, as an index into [`FairShares::lines`].
+    /// The pool with the pools above it, as an index into [`FairShares::lines`].
     pub line: usize,
-    /// Its place in line, if its pool is FIFO.
+    /// The position among the operations of the pool, if the pool is FIFO.
     place: Option<usize>,
 }
 
-/// A pool of parties.
+/// A line: a pool with the pools above it, and the settings for the operations of the pool.
 #[derive(Clone, Debug)]
 pub struct PoolShare {
-    /// The pool and the pools above it; empty for none.
+    /// The pool and the pools above it; empty for operations without account.
     pub pools: Vec<String>,
-    /// The starvation settings in effect.
+    /// The tolerance and the timeouts of starvation.
     pub patience: Patience,
-    /// The thresholds of its operations.
+    /// The preemption thresholds of the operations.
     pub cutoffs: Cutoffs,
-    /// Amounts by resource. An operation with less of each is not preempted; empty for no such
-    /// threshold.
+    /// Thresholds: (resource index, amount). An operation that uses less than the amount of each of
+    /// these resources is not preempted. Empty for no such thresholds.
     pub spared: Vec<(usize, i64)>,
-    /// The usage of its own operations, without pools below it.
+    /// The usage of the operations of the pool, without the pools below it.
     pub has: Amounts,
 }
 
 impl PoolShare {
-    /// The name of the pool; empty for none.
+    /// The name of the pool; empty for operations without account.
     pub fn pool(&self) -> &str {
         pool_of(&self.pools)
     }
@@ -120,19 +124,20 @@ impl PoolShare {
 /// The fair share and the usage of all parties.
 #[derive(Clone, Debug)]
 pub struct FairShares {
-    /// By party.
+    /// The fair shares of all parties, sorted by party.
     rows: Vec<OperationShare>,
     pools: BTreeMap<String, (Entitled, Patience, Cutoffs)>,
-    /// The pools of all parties.
+    /// The pools of the parties, each with the pools above it.
     pub lines: Vec<PoolShare>,
-    /// The total of the cluster.
+    /// The total resources of the cluster.
     pub whole: ClusterTotal,
-    /// The fair shares as computed, for reuse.
+    /// The computed fair shares, for reuse by later cycles.
     pub held: Arc<HeldShares>,
 }
 
 impl FairShares {
-    /// The fair shares of a state at a time, with pending changes.
+    /// The fair shares of a state at `now`, after the changes `ahead`. Reuses the fair shares of
+    /// the last cycle if they are still valid.
     pub fn of(
         state: &ClusterState,
         policy: &Policy,
@@ -142,7 +147,8 @@ impl FairShares {
         FairShares::after(state.starvation.held.as_ref(), state, policy, ahead, now)
     }
 
-    /// The fair shares of a state. Reuses the former ones if they are still valid.
+    /// The fair shares of a state at `now`, after the changes `ahead`. Reuses the fair shares
+    /// `before` if they are still valid.
     pub(in crate::sched) fn after(
         before: Option<&Arc<HeldShares>>,
         state: &ClusterState,
@@ -160,7 +166,7 @@ impl FairShares {
         )
     }
 
-    /// The fair shares with only these waiting classes.
+    /// The fair shares if only these waiting classes have a demand, in addition to running jobs.
     pub(in crate::sched) fn among<'s>(
         before: Option<&Arc<HeldShares>>,
         state: &'s ClusterState,
@@ -181,7 +187,7 @@ impl FairShares {
                 .all
                 .is_sorted_by(|one, other| one.party < other.party)
         );
-        // Both lists have the same parties, in the same order.
+        // `demand.all` and `held.parties` have the same parties, in the same order.
         let rows = demand.all.iter().zip(&held.parties);
         let rows = rows
             .map(|(operation, (_, _, fair))| OperationShare {
@@ -228,7 +234,7 @@ impl FairShares {
         }
     }
 
-    /// The party of a job; None if the job has no demand.
+    /// The party of a job (of class `class` if the job waits); None if the job has no demand.
     pub fn party(&self, job: JobId, class: Option<ClassId>) -> Option<ShareParty> {
         let parties = [
             Some(ShareParty::Operation(operation_of(job))),
@@ -240,7 +246,7 @@ impl FairShares {
             .find(|party| self.row(*party).is_some())
     }
 
-    /// The row of a party.
+    /// The row of a party; None if the party has no demand.
     pub fn row(&self, party: ShareParty) -> Option<&OperationShare> {
         self.rows
             .binary_search_by_key(&party, |row| row.party)
@@ -253,7 +259,7 @@ impl FairShares {
         Some(self.row(party)?.entitled)
     }
 
-    /// All parties, each with its number of similar jobs.
+    /// All parties, each with the number of similar jobs (1 for an operation).
     pub fn rows(&self) -> impl Iterator<Item = (ShareParty, u64)> {
         self.held
             .parties
@@ -261,8 +267,8 @@ impl FairShares {
             .map(|(party, number, _)| (*party, *number))
     }
 
-    /// The sort key of a party in its pool, lowest first: its satisfaction (Y22), or its place in a
-    /// FIFO pool (Y23).
+    /// The sort key of a party in its pool, lowest first: the satisfaction of the party (Y22), or
+    /// its position in a FIFO pool (Y23).
     pub fn turn(&self, party: ShareParty) -> f64 {
         let Some(row) = self.row(party) else {
             return MOST;
@@ -271,17 +277,17 @@ impl FairShares {
             .map_or(row.entitled.satisfaction(), |place| place as f64)
     }
 
-    /// The fair share of a pool; None if unknown.
+    /// The fair share of a pool; None if the pool is unknown.
     pub fn fair(&self, pool: &str) -> Option<f64> {
         self.held.pools.get(pool).copied()
     }
 
-    /// The fair share and the usage of a pool.
+    /// The fair share and the usage of a pool; None if no party is in the pool.
     pub fn of_pool(&self, pool: &str) -> Option<Entitled> {
         Some(self.pools.get(pool)?.0)
     }
 
-    /// The pools, by name.
+    /// The pools with parties, by name, each with its fair share and its usage.
     pub fn pools(&self) -> impl Iterator<Item = (&str, Entitled)> {
         self.pools
             .iter()
@@ -294,13 +300,13 @@ impl FairShares {
             .map_or(&[], |row| &self.lines[row.line].pools)
     }
 
-    /// The starvation settings of a party.
+    /// The tolerance and the timeouts of a party.
     pub fn patience(&self, party: ShareParty) -> Patience {
         self.row(party)
             .map_or(Patience::default(), |row| self.lines[row.line].patience)
     }
 
-    /// The starvation settings of a subject.
+    /// The tolerance and the timeouts of a party or pool.
     pub fn patience_of(&self, subject: &StarvationSubject) -> Patience {
         match subject {
             StarvationSubject::Party(party) => self.patience(*party),
@@ -311,7 +317,7 @@ impl FairShares {
         }
     }
 
-    /// The thresholds of a party or a pool; None if unknown.
+    /// The preemption thresholds of a party or pool; None if the party or pool is unknown.
     pub fn cutoffs_of(&self, subject: &StarvationSubject) -> Option<Cutoffs> {
         match subject {
             StarvationSubject::Party(party) => Some(self.lines[self.row(*party)?.line].cutoffs),
@@ -333,7 +339,7 @@ impl FairShares {
         parties.chain(pools.map(|(name, _)| StarvationSubject::Pool(name.clone())))
     }
 
-    /// The starvation status of a subject.
+    /// The starvation status of a party or pool.
     pub fn starvation(
         &self,
         subject: &StarvationSubject,
@@ -344,7 +350,7 @@ impl FairShares {
     }
 }
 
-/// The sums of each pool with all pools below, from the sums of each line.
+/// The sums of each pool, including all pools below it, from the sums of each line.
 fn by_pool(demand: &ResourceDemand, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
     let mut sums: BTreeMap<String, Amounts> = BTreeMap::new();
     for (line, amounts) in demand.lines.iter().zip(by_line) {
@@ -358,7 +364,7 @@ fn by_pool(demand: &ResourceDemand, by_line: &[Amounts]) -> BTreeMap<String, Amo
     sums
 }
 
-/// Divides the cluster among the pools and their operations.
+/// Divides the cluster among the pools, and the part of each pool among its operations.
 fn divide_cluster(
     demand: &ResourceDemand,
     state: &ClusterState,
@@ -424,7 +430,7 @@ fn divide_cluster(
     }
 }
 
-/// The guaranteed and the maximum part of each pool.
+/// The guaranteed and the maximum fraction of the cluster for each pool.
 fn bounds(
     demand: &ResourceDemand,
     state: &ClusterState,
@@ -451,7 +457,7 @@ fn bounds(
     bounds
 }
 
-/// Whether a limit applies to pools.
+/// Whether the scope of a limit is a pool or each pool, without further conditions.
 pub fn is_of_pools(scope: &LimitScope) -> bool {
     scope.account != Selector::All
         && LimitScope {
@@ -460,8 +466,8 @@ pub fn is_of_pools(scope: &LimitScope) -> bool {
         } == LimitScope::default()
 }
 
-/// The part of its demand that a pool may use under limits on running jobs: the smallest that any
-/// limit allows.
+/// The fraction of its demand that a pool may use under the limits on running jobs, from the
+/// strictest of the limits.
 fn cap(pool: &str, wanted: &[i64], limits: &Limits, catalog: &Catalog) -> f64 {
     let mut cap = 1.0_f64;
     for limit in limits_of_pools(limits) {
@@ -483,7 +489,7 @@ fn cap(pool: &str, wanted: &[i64], limits: &Limits, catalog: &Catalog) -> f64 {
     cap
 }
 
-/// The limits on the running jobs of pools.
+/// The limits on running jobs whose scope is a pool or each pool.
 fn limits_of_pools(limits: &Limits) -> impl Iterator<Item = &Limit> {
     limits
         .all
@@ -500,7 +506,7 @@ fn is_replaced(generic: &Limit, pool: &str, limits: &Limits) -> bool {
     })
 }
 
-/// Resources as counted amounts.
+/// The amounts of the resources in a list, by resource index.
 pub fn amounts_of(list: &ResourceList, catalog: &Catalog) -> Amounts {
     let mut amounts = catalog.nothing();
     for (name, value) in list {

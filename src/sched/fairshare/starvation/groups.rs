@@ -1,16 +1,18 @@
-//! The three groups of an operation's allocations, oldest first (Y3 to Y6, Y16): allocations that
+//! The three groups of the allocations (running jobs) of an operation, which is a job, or an array
+//! with all its subjobs (Y3 to Y6, Y16). From the oldest to the newest allocation: allocations that
 //! are kept, allocations that aggressively starving parties may preempt, and allocations that any
-//! starving party may preempt.
+//! starving party may preempt. A party is an operation or a pool (account).
 
 use crate::model::account::starvation::{Boundary, Cutoffs};
 use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::share_tree::ClusterTotal;
 use std::fmt;
 
-/// Parts of the cluster that differ by less count as equal.
+/// Fractions of the cluster that differ by less than this count as equal.
 pub const ROUNDING: f64 = 1e-9;
 
-/// Which parties may preempt an allocation; the first to be preempted comes first.
+/// The group of an allocation: which parties may preempt it. The groups are sorted by the order in
+/// which they are preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AllocationGroup {
     /// Any starving party.
@@ -22,7 +24,8 @@ pub enum AllocationGroup {
 }
 
 impl AllocationGroup {
-    /// The satisfaction below which operations lose no allocation of this group.
+    /// The satisfaction (usage divided by fair share) below which an operation or pool loses no
+    /// allocation of this group.
     pub fn threshold(self, cutoffs: Cutoffs) -> f64 {
         match self {
             AllocationGroup::Preemptible => cutoffs.preemption,
@@ -31,7 +34,8 @@ impl AllocationGroup {
     }
 }
 
-/// The letters of YTsaurus: `P`, `A` and `N`.
+/// Formats a group as a letter: `P` (preemptible), `A` (aggressively preemptible) or `N`
+/// (non-preemptible), as in YTsaurus.
 impl fmt::Display for AllocationGroup {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
@@ -42,25 +46,26 @@ impl fmt::Display for AllocationGroup {
     }
 }
 
-/// The thresholds that divide allocations.
+/// The thresholds that divide the allocations of an operation into groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Up to this part of the cluster, all allocations are kept.
+    /// The fraction of the cluster up to which all allocations are kept.
     pub aggressive: f64,
-    /// Above this part, allocations are preemptible.
+    /// The fraction of the cluster above which allocations are preemptible.
     pub preemption: f64,
-    /// The side of an allocation that crosses a threshold.
+    /// Whether an allocation that crosses a threshold counts as below or above it.
     pub boundary: Boundary,
-    /// Amounts by resource. An operation with less of each keeps all (Y16); empty for no such
-    /// threshold.
+    /// Thresholds: (resource index, amount). An operation that uses less than the amount of each of
+    /// these resources keeps all its allocations (Y16). Empty for no such thresholds.
     pub spared: Vec<(usize, i64)>,
-    /// Whether the group in between exists; otherwise its allocations are kept (Y19).
+    /// Whether the group [`AllocationGroup::Aggressively`] exists. Otherwise its allocations are
+    /// kept (Y19).
     pub allow_aggressive: bool,
 }
 
 impl Thresholds {
-    /// Whether an operation with this part of the cluster could lose an allocation of this group or
-    /// an earlier one.
+    /// Whether an operation that uses this fraction of the cluster could have allocations in the
+    /// groups up to `last`.
     pub fn could_lose(&self, part: f64, last: AllocationGroup) -> bool {
         let is_between_lost = last == AllocationGroup::Aggressively && self.allow_aggressive;
         let bound = if is_between_lost {
@@ -71,8 +76,8 @@ impl Thresholds {
         last == AllocationGroup::Kept || part >= bound - ROUNDING
     }
 
-    /// The group of an allocation; `before` and `with` are the operation's parts of the cluster
-    /// without and with it.
+    /// The group of an allocation; `before` and `with` are the fractions of the cluster that the
+    /// operation uses without and with this allocation.
     fn group(&self, before: f64, with: f64, is_spared: bool) -> AllocationGroup {
         let is_under = |bound: f64| match self.boundary {
             Boundary::Give => with <= bound + ROUNDING,
@@ -98,8 +103,9 @@ impl Thresholds {
     }
 }
 
-/// Divides an operation's allocations, given newest first with their resources; `together` is their
-/// sum. Returns those of groups up to `last`.
+/// Divides the allocations of an operation into groups. The allocations are given newest first,
+/// each with its resources; `together` is the sum of these. Returns the allocations of the groups
+/// up to `last`.
 pub fn divide<'a, T>(
     newest_first: impl Iterator<Item = (T, &'a Amounts)>,
     together: &[i64],
@@ -113,7 +119,7 @@ pub fn divide<'a, T>(
         let is_spared = thresholds.spares(&left);
         subtract(&mut left, taken);
         let before = whole.part(&left);
-        // Older allocations are of the same group or a later one.
+        // All older allocations are in the same group or in a later group.
         let group = thresholds.group(before, with, is_spared);
         if group > last {
             break;
@@ -139,7 +145,7 @@ mod tests {
         allow_aggressive: true,
     };
 
-    /// Allocations of these sizes out of ten CPUs, given and shown oldest first.
+    /// The groups of allocations of these sizes on ten CPUs, as letters, oldest allocation first.
     fn divided(sizes: &[i64], thresholds: &Thresholds) -> String {
         let age = |place: usize| -> Age { (Time(place as i64), JobId::element(1, place as u32)) };
         let taken: Vec<Amounts> = sizes.iter().map(|size| vec![*size].into()).collect();
@@ -191,9 +197,9 @@ mod tests {
             .collect()
     }
 
-    /// Y6: a fair share of .5, thresholds of .5 and 1.
+    /// Y6: the fair share is half of the cluster; the thresholds are half of it and all of it.
     #[test]
-    fn the_boundary_rule_decides_the_group_at_a_threshold() {
+    fn the_boundary_setting_decides_the_group_of_an_allocation_that_crosses_a_threshold() {
         assert_eq!(divided(&[1; 10], &THRESHOLDS), "NNAAAPPPPP");
         let keep = Thresholds {
             boundary: Boundary::Keep,
@@ -204,9 +210,9 @@ mod tests {
         assert_eq!(pass, ["AAPP", "NAPP"]);
     }
 
-    /// Y16: an operation with less than three CPUs is not preempted, whatever its fair share.
+    /// Y16: an operation that uses less than three CPUs is not preempted, whatever its fair share.
     #[test]
-    fn an_operation_below_its_usage_threshold_keeps_all() {
+    fn an_operation_below_its_usage_threshold_keeps_all_its_allocations() {
         let spared = Thresholds {
             aggressive: 0.0,
             preemption: 0.1,
@@ -222,7 +228,7 @@ mod tests {
 
     /// Y19.
     #[test]
-    fn a_pool_may_keep_the_group_in_between() {
+    fn without_aggressive_preemption_only_allocations_above_the_higher_threshold_are_preemptible() {
         let kept = Thresholds {
             allow_aggressive: false,
             ..THRESHOLDS
@@ -230,9 +236,9 @@ mod tests {
         assert_eq!(divided(&[1; 10], &kept), "NNNNNPPPPP");
     }
 
-    /// Y5: equal thresholds leave nothing in between.
+    /// Y5.
     #[test]
-    fn equal_thresholds_leave_nothing_in_between() {
+    fn with_equal_thresholds_allocations_are_either_kept_or_preemptible() {
         assert_eq!(
             divided(
                 &[1; 4],

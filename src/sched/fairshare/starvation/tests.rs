@@ -1,4 +1,5 @@
-//! Fair share and usage, with the numbers of the rules.
+//! Tests of the fair share and the usage of operations and pools, with the numbers of the rules. An
+//! operation is a job, or an array with all its subjobs. A pool is an account.
 
 use super::exemption::PreemptionExemption;
 use super::groups::AllocationGroup;
@@ -16,7 +17,7 @@ use crate::sched::fixture::{TestCluster, cluster, pool, share};
 use crate::sched::view::starvation::{ShareParty, StarvationSubject, TimeBelow};
 use std::sync::Arc;
 
-/// An array with this many running subjobs of this many CPUs each, and this many waiting ones.
+/// Adds an array with `runs` running subjobs of `each` CPUs each, and `waits` waiting subjobs.
 fn array(
     mut fixture: TestCluster,
     id: u64,
@@ -77,7 +78,7 @@ fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
 
-/// The fair share and the usage of operations.
+/// The fair share and the usage of the arrays with these numbers.
 fn entitled(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
     let shares = shares(fixture);
     let of = |&id: &u64| {
@@ -88,22 +89,22 @@ fn entitled(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
     operations.iter().map(of).collect()
 }
 
-/// Y20, Y10: two arrays that each request the whole cluster.
+/// Y20, Y10: first, each of the two arrays requests the whole cluster.
 #[test]
-fn operations_share_the_cluster_by_demand() {
+fn operations_divide_the_cluster_equally_up_to_their_demand() {
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
     assert_eq!(entitled(&fixture, &[1, 2]), [(0.5, 0.7), (0.5, 0.1)]);
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
     assert_eq!(
         entitled(&fixture, &[1, 2]),
         [(0.8, 0.7), (0.2, 0.1)],
-        "unused demand goes to the other"
+        "array 1 gets the part that array 2 does not need"
     );
 }
 
 /// Y26, Y20.
 #[test]
-fn pools_get_their_guarantee_and_at_most_their_maximum() {
+fn the_fair_share_of_a_pool_is_between_its_guarantee_and_its_maximum() {
     let mut accounts = vec![pool("a", None, 1.0), pool("b", None, 1.0)];
     accounts[0].pool.guarantee = [("ncpus".to_string(), ResourceValue::Long(7))].into();
     let fixture = |accounts| {
@@ -143,7 +144,7 @@ fn pools_get_their_guarantee_and_at_most_their_maximum() {
         limit(Selector::Named("a".into()), 2),
     ];
     assert_eq!(entitled(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
-    // Limits on waiting jobs, on a user or on another resource do not bound a pool.
+    // Limits on waiting jobs, on a user or on an unrequested resource change no fair share.
     let waiting = Limit {
         stage: LimitStage::Queued,
         ..limit(Selector::Named("b".into()), 1)
@@ -160,7 +161,7 @@ fn pools_get_their_guarantee_and_at_most_their_maximum() {
 
 /// Y23.
 #[test]
-fn in_a_fifo_pool_the_first_job_receives_its_whole_demand() {
+fn in_a_fifo_pool_the_demand_of_the_first_array_is_met_first() {
     let mut accounts = vec![pool("a", None, 1.0)];
     let fixture = |accounts| array(array(with(accounts), 1, "a", (2, 1), 6), 2, "a", (2, 1), 1);
     assert_eq!(
@@ -181,7 +182,7 @@ fn in_a_fifo_pool_the_first_job_receives_its_whole_demand() {
 
 /// Y1.
 #[test]
-fn a_party_at_its_tolerance_is_not_below() {
+fn an_operation_at_its_fair_share_times_the_tolerance_is_not_below() {
     let below = |runs: u32| {
         let mut fixture = array(
             array(with(vec![]), 1, "", (runs, 39), 9),
@@ -209,9 +210,8 @@ fn a_party_at_its_tolerance_is_not_below() {
     );
 }
 
-/// Similar jobs have equal fair shares; deferred jobs and jobs in a stopped queue have none.
 #[test]
-fn jobs_that_cannot_start_have_no_demand() {
+fn similar_jobs_have_equal_fair_shares_and_jobs_that_cannot_start_have_no_demand() {
     let fixture = array(with(vec![]), 1, "", (0, 1), 20);
     let fixture = (2..6).fold(fixture, |fixture, id| {
         fixture.queued(id, "select=1:ncpus=4")
@@ -231,13 +231,13 @@ fn jobs_that_cannot_start_have_no_demand() {
     assert_eq!(
         entitled(&fixture.at(100), &[1]),
         [(0.6, 0.0)],
-        "job 2 can start from then on"
+        "job 2 can start from second 100 on"
     );
 }
 
-/// Y23: similar jobs are in line one by one.
+/// Y23.
 #[test]
-fn in_a_fifo_pool_equal_jobs_receive_their_demand_in_turn() {
+fn in_a_fifo_pool_the_demand_of_similar_jobs_is_met_one_job_after_another() {
     let mut accounts = vec![pool("a", None, 1.0)];
     accounts[0].pool.mode = PoolMode::Fifo;
     let mut fixture = with(accounts);
@@ -258,16 +258,14 @@ fn in_a_fifo_pool_equal_jobs_receive_their_demand_in_turn() {
     assert_eq!([1, 2, 3].map(fair).map(rounded), [0.4, 0.4, 0.2]);
 }
 
-/// The demand of an array with a limit of its own ends at that limit.
 #[test]
-fn the_demand_of_an_array_ends_at_its_limit() {
+fn the_demand_of_an_array_does_not_exceed_its_limit_on_running_subjobs() {
     let fixture = array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=1 array=1-20%3");
     assert_eq!(entitled(&fixture, &[1, 2]), [(0.7, 0.0), (0.3, 0.0)]);
 }
 
-/// Pending starts and preemptions count.
 #[test]
-fn pending_changes_count() {
+fn pending_starts_and_preemptions_change_the_usage_but_not_the_demand() {
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
     let fixture = (3..6).fold(fixture, |fixture, id| {
         fixture.queued(id, "select=1:ncpus=1")
@@ -285,7 +283,7 @@ fn pending_changes_count() {
     assert_eq!(
         parties.map(fair),
         [0.35, 0.35, 0.1],
-        "the demands are the same"
+        "the fair shares of both arrays stay equal"
     );
     let similar = shares
         .party(JobId::job(4), fixture.state.class_of(JobId::job(4)))
@@ -293,9 +291,8 @@ fn pending_changes_count() {
     assert_eq!((used(similar), fair(similar)), (0.0, 0.1));
 }
 
-/// Fair shares are kept for a period, and computed again when a party is added.
 #[test]
-fn fair_shares_are_kept_for_a_period() {
+fn fair_shares_are_kept_until_the_update_period_ends_or_parties_or_nodes_change() {
     let mut fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 1);
     fixture.policy.starvation.update_period = Span::seconds(10);
     fixture.state.starvation.held = Some(shares(&fixture).held);
@@ -341,9 +338,9 @@ fn may_preempt(
         && to.is_to(shares.line(row(preemptor).party))
 }
 
-/// Y27: operations 1 and 2 are in prod, 3 in dev.
+/// Y27: operations 1 and 2 are in pool prod, operation 3 is in pool dev.
 #[test]
-fn starving_parties_and_pools_lose_nothing_to_outsiders() {
+fn starving_operations_are_exempt_and_starving_pools_lose_nothing_to_other_pools() {
     let accounts = || vec![pool("prod", None, 1.0), pool("dev", None, 1.0)];
     let fixture = array(
         array(with(accounts()), 1, "prod", (3, 1), 9),
@@ -358,21 +355,24 @@ fn starving_parties_and_pools_lose_nothing_to_outsiders() {
     assert!(may_preempt(&fixture, 3, 2, 1.0, &[]) && may_preempt(&fixture, 1, 2, 1.0, &[]));
     assert!(
         !may_preempt(&fixture, 3, 2, 1.0, &[party(3)]),
-        "a starving party is no victim"
+        "operation 3 starves"
     );
     assert!(!may_preempt(&fixture, 1, 1, 1.0, &[]));
-    assert!(!may_preempt(&fixture, 1, 3, 1.0, &[]), "prod has 3 of 5");
+    assert!(
+        !may_preempt(&fixture, 1, 3, 1.0, &[]),
+        "prod uses 3 CPUs; its fair share is 5"
+    );
     assert!(may_preempt(&fixture, 1, 3, 0.2, &[]));
     assert!(!may_preempt(&fixture, 1, 3, 0.2, &[prod()]), "prod starves");
     assert!(
         may_preempt(&fixture, 1, 2, 0.2, &[prod()]),
-        "2 is in prod, too"
+        "operation 2 is in prod, too"
     );
 }
 
-/// Y18, Y29: settings of a pool apply to its operations and to itself.
+/// Y18, Y29.
 #[test]
-fn settings_of_a_pool_apply_to_it_and_its_operations() {
+fn settings_of_a_pool_apply_to_the_pool_and_to_pools_and_operations_below_it() {
     let mut accounts = vec![
         pool("prod", None, 1.0),
         pool("x", Some("prod"), 1.0),

@@ -1,23 +1,25 @@
-//! Since when a party is below its fair share, and the resulting status (Y1, Y2).
+//! The starvation status that results from the time that a party (a job, array or pool) has been
+//! below its fair share (Y1, Y2).
 
 use crate::model::account::starvation::Patience;
 use crate::model::time::Time;
 
-/// The status of a party below its fair share (Y2).
+/// The starvation status of a party (Y2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StarvationStatus {
-    /// Not starving.
+    /// The party does not starve.
     #[default]
     None,
-    /// Starving: below its fair share for the timeout.
+    /// The party starves: it has been below its fair share for the timeout.
     Starving,
-    /// Starving aggressively: below for the longer timeout, if the policy has one.
+    /// The party starves aggressively: it has been below its fair share for the longer timeout.
+    /// The policy must enable this status.
     Aggressive,
 }
 
 impl StarvationStatus {
-    /// The status of a party that has been below its fair share since `since`; None if it is not
-    /// below.
+    /// The status of a party that has been below its fair share since `since`. Without `since`, the
+    /// party is not below.
     pub fn of(since: Option<Time>, patience: &Patience, now: Time) -> StarvationStatus {
         let Some(since) = since else {
             return StarvationStatus::None;
@@ -32,7 +34,8 @@ impl StarvationStatus {
         }
     }
 
-    /// When the status changes next if the party stays below.
+    /// When the status changes next if the party stays below its fair share; None if the status
+    /// does not change any more.
     pub fn next(since: Time, patience: &Patience, now: Time) -> Option<Time> {
         let aggressive = patience
             .enable_aggressive
@@ -54,9 +57,9 @@ mod tests {
         Time(seconds * 1000)
     }
 
-    /// Y2: below since 0.
+    /// Y2: the party has been below its fair share since second 0.
     #[test]
-    fn a_party_below_for_the_timeout_starves() {
+    fn a_party_starves_once_it_has_been_below_its_fair_share_for_the_timeout() {
         let aggressive = Patience {
             enable_aggressive: true,
             ..Patience::default()
@@ -105,9 +108,9 @@ mod tests {
         );
     }
 
-    /// Y2: at 60 it has enough; when it is below again, its time starts again.
+    /// Y2: the array is not below its fair share at second 60, and is below again at second 61.
     #[test]
-    fn a_party_that_recovers_starts_again_from_zero() {
+    fn the_time_below_starts_again_after_a_party_has_recovered() {
         let subject = || StarvationSubject::Party(ShareParty::Operation(JobId::array(1)));
         let time_below = TimeBelow::default().renewed(std::iter::once(subject()), Time(0));
         let still = time_below.renewed(std::iter::once(subject()), seconds(59));

@@ -1,11 +1,11 @@
-//! The credentials of a job (M14).
+//! The credential component: the priorities of user, group, account, QoS and queue (M14).
 
 use crate::model::policy::Components;
 use crate::model::policy::components::Priorities;
 use crate::sched::view::shape::ClassKey;
 
-/// The priorities of the user, group, account, QOS and queue of a class. Without a queue priority
-/// in the components, the priority of the queue itself counts.
+/// The priorities of the user, group, account, QoS and queue of a class of jobs. If the components
+/// do not set a priority for the queue, `of_queue`, the `Priority` attribute of the queue, counts.
 pub fn values(rule: &Components, class: &ClassKey, of_queue: i64) -> [f64; 5] {
     let (names, who) = (&rule.priorities, &class.who);
     let group = names.groups.get(&who.gid).map(String::as_str);

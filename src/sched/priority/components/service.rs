@@ -1,10 +1,10 @@
-//! The service of a job so far, and its nearness to a target (M16, M18, M19).
+//! The service component, and the nearness of a job to its service target (M16, M18, M19).
 
 use crate::model::policy::components::Goal;
 use crate::model::time::Span;
 
-/// Minutes of waiting, the expansion factor, and how many jobs of lower priority have started
-/// before the job.
+/// The parts of the service component: eligible time in minutes, the expansion factor, and how many
+/// later jobs have started before the job.
 pub fn values(waited: Span, walltime: Span, least: Span, bypassed: u32) -> [f64; 3] {
     [
         minutes(waited),
@@ -17,16 +17,17 @@ fn minutes(span: Span) -> f64 {
     span.0 as f64 / 60_000.0
 }
 
-/// M16: (wait + walltime) / walltime; the walltime counts as at least `least`.
+/// The expansion factor: (wait + walltime) / walltime. The walltime counts as at least `least`
+/// (M16).
 fn xfactor(waited: Span, walltime: Span, least: Span) -> f64 {
     1.0 + waited.0 as f64 / walltime.max(least).max(Span::seconds(1)).0 as f64
 }
 
-/// The maximum of nearness (M19).
+/// The maximum nearness (M19).
 const MOST: f64 = 1e6;
 
-/// M19: nearness of waiting minutes and expansion factor to their targets; maximal once the target
-/// is reached, 0 without a target.
+/// The nearness of the waiting time and of the expansion factor to their targets; maximal once the
+/// target is reached, 0 without a target (M19).
 pub fn nearness(goal: &Goal, service: &[f64; 3]) -> [f64; 2] {
     let [waited, xfactor, _] = *service;
     let second = minutes(Span::seconds(1));
@@ -37,7 +38,7 @@ pub fn nearness(goal: &Goal, service: &[f64; 3]) -> [f64; 2] {
     ]
 }
 
-/// The inverse of the square of a distance.
+/// The nearness at a distance: 1 / distance², at most [`MOST`].
 fn near(distance: f64) -> f64 {
     if distance <= 0.0 {
         MOST
@@ -61,14 +62,14 @@ mod tests {
         assert_eq!(
             xfactor(minutes_of(10), minutes_of(1), minutes_of(10)),
             2.0,
-            "short jobs count as longer ones"
+            "a walltime below the minimum counts as the minimum"
         );
         assert_eq!(xfactor(minutes_of(1), Span(0), Span(0)), 61.0);
     }
 
     /// M14.
     #[test]
-    fn waiting_counts_in_minutes() {
+    fn waiting_time_counts_in_minutes() {
         assert_eq!(
             values(Span::seconds(90), minutes_of(1), Span(0), 3),
             [1.5, 2.5, 3.0]
@@ -77,7 +78,7 @@ mod tests {
 
     /// M19.
     #[test]
-    fn the_nearer_the_target_the_more_it_counts() {
+    fn nearness_grows_until_the_target_is_reached() {
         let goal = Goal {
             queue_time: Some(minutes_of(60)),
             xfactor: Some(3.0),
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(
             at(600.0, 30.0).map(f64::round),
             [3600.0, 1e6],
-            "it stays maximal past the target"
+            "nearness stays maximal after the target is reached"
         );
         assert_eq!(nearness(&Goal::default(), &[60.0, 3.0, 0.0]), [0.0, 0.0]);
     }

@@ -1,4 +1,4 @@
-//! Priority by components, and jobs that count as passed.
+//! Tests of the priority by components, and of the count of jobs that have passed a waiting job.
 
 use super::*;
 use crate::model::job::eligible_time::Eligibility;
@@ -11,7 +11,7 @@ use crate::model::time::Time;
 use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::priority::calculator::PriorityCalculator;
 
-/// A cluster of 128 CPUs and 512 gb, ordered by these components.
+/// A cluster with 128 CPUs and 512 GB of memory, where jobs are ordered by these components.
 fn fixture(set: impl Fn(&mut Components)) -> TestCluster {
     let mut fixture = cluster("8 x ncpus=16:mem=64gb");
     fixture.policy.precedence = Precedence {
@@ -22,7 +22,7 @@ fn fixture(set: impl Fn(&mut Components)) -> TestCluster {
     fixture
 }
 
-/// Sets the weights and caps of these parts.
+/// Sets the weights and caps of these parts of a component.
 fn count(rule: &mut Components, kind: ComponentKind, counts: &[(&str, WeightAndCap)]) {
     let component: &mut Component = rule.all.get_mut(&kind).unwrap();
     for (name, count) in counts {
@@ -77,7 +77,7 @@ fn a_priority_is_the_sum_of_its_components() {
     fixture = fixture
         .queued(1, "select=2:ncpus=4:mem=1gb walltime=1:00:00")
         .at(2400);
-    // 2 * 30 minutes + 1 + 40/60, 3 * (8 + 50 as 40), and -7.
+    // Service: 2 * 30 minutes (capped) + 1 + 40/60. Resources: 3 * 40 (8 + 50, capped). User: -7.
     assert_eq!(format!("{:.3}", score(&fixture, 1)), "174.667");
     let parts = priority(&fixture, 1).parts;
     let sum: f64 = parts.iter().filter_map(ScorePart::product).sum();
@@ -96,7 +96,7 @@ fn a_priority_is_the_sum_of_its_components() {
 
 /// M11.
 #[test]
-fn bounds_are_a_component_of_the_priority() {
+fn the_effect_of_bounds_is_a_part_of_the_score() {
     let negative = |enable_negative| {
         let fixture = fixture(|rule| {
             count(
@@ -121,7 +121,7 @@ fn bounds_are_a_component_of_the_priority() {
 
 /// M15.
 #[test]
-fn requested_resources_count() {
+fn each_part_of_the_resource_component_has_its_own_unit() {
     let of = |name: &str| {
         let fixture = fixture(|rule| {
             count(
@@ -135,7 +135,7 @@ fn requested_resources_count() {
             1,
         )
     };
-    // A quarter of the CPUs and half of the memory of 128.
+    // The job requests a quarter of the 128 CPUs and half of the memory.
     assert_eq!(of("processor_equivalents"), 64.0);
     assert_eq!(
         [of("nodes"), of("processors"), of("memory"), of("swap")],
@@ -146,7 +146,7 @@ fn requested_resources_count() {
 
 /// M14.
 #[test]
-fn credentials_count_by_name() {
+fn the_priorities_of_user_group_account_qos_and_queue_count() {
     let of = |part: &str| {
         let fixture = fixture(|rule| {
             count(
@@ -180,7 +180,11 @@ fn credentials_count_by_name() {
     };
     fixture.state.set_queue(&workq);
     let mut fixture = fixture.queued(1, "select=1:ncpus=1");
-    assert_eq!(score(&fixture, 1), 50.0, "the priority of the queue itself");
+    assert_eq!(
+        score(&fixture, 1),
+        50.0,
+        "the Priority attribute of the queue counts"
+    );
     fixture
         .policy
         .precedence
@@ -191,10 +195,10 @@ fn credentials_count_by_name() {
     assert_eq!(score(&fixture, 1), 6.0);
 }
 
-/// M18: of two jobs with planned starts, a backfilled job behind both passes both, a job between
-/// them the first only.
+/// M18: jobs 2 and 4 get planned starts. Jobs 3, 5 and 6 are backfilled: job 3 passes job 2, jobs 5
+/// and 6 pass jobs 2 and 4.
 #[test]
-fn jobs_with_planned_starts_count_the_jobs_that_pass_them() {
+fn jobs_with_planned_starts_count_the_later_jobs_that_start_before_them() {
     let mut fixture = cluster("10 x ncpus=1").running(
         1,
         "select=6:ncpus=1 place=scatter",
@@ -219,14 +223,14 @@ fn jobs_with_planned_starts_count_the_jobs_that_pass_them() {
         ),
         (3, 3, 2)
     );
-    // The count survives a reload but not a requeue.
+    // The count is kept if the job is enqueued again while it waits.
     let fixture = fixture.queued(2, "select=8:ncpus=1 walltime=1:00:00");
     assert_eq!(bypassed(&fixture, 2), 3);
 }
 
-/// M18: without planned starts, the first blocked job counts as passed.
+/// M18.
 #[test]
-fn without_planned_starts_the_first_blocked_job_counts_as_passed() {
+fn without_planned_starts_only_the_first_blocked_job_counts_as_passed() {
     let mut fixture = cluster("1 x ncpus=4")
         .queued(1, "select=1:ncpus=5")
         .queued(2, "select=1:ncpus=4");
@@ -239,13 +243,13 @@ fn without_planned_starts_the_first_blocked_job_counts_as_passed() {
     assert_eq!(
         [1, 2].map(|id| fixture.state.bypassed(JobId::job(id))),
         [0, 1],
-        "a job that never fits is not passed"
+        "job 1 can never run and does not count as passed"
     );
 }
 
 /// M18.
 #[test]
-fn each_pass_counts() {
+fn each_job_that_has_passed_the_job_raises_its_score() {
     let mut fixture = fixture(|rule| {
         count(
             rule,

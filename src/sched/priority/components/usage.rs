@@ -1,5 +1,5 @@
-//! The part of its request that a running job has used (M20). It decides which job is preempted:
-//! the one of the lowest priority.
+//! The usage component of the priority of a running job: how much of its request the job has used
+//! (M20). Running jobs of the lowest priority are preempted first.
 
 use crate::model::policy::Components;
 use crate::model::policy::components::ComponentKind;
@@ -7,13 +7,13 @@ use crate::model::time::{Span, Time};
 use crate::sched::view::preemption_candidate::{PreemptionCandidate, RunProgress};
 
 impl RunProgress {
-    /// The usage component of a running job's priority.
+    /// The usage component of the priority.
     pub fn score(&self, rule: &Components) -> f64 {
         rule.value(ComponentKind::Usage, &self.values())
     }
 
-    /// CPU seconds used, CPU seconds remaining, percent of the walltime used, minutes run. Without
-    /// a walltime, no CPU seconds remain.
+    /// The parts of the component: CPU seconds used, CPU seconds remaining, percent of the walltime
+    /// used, minutes run. Without a walltime, the remaining CPU seconds and the percentage are 0.
     fn values(&self) -> [f64; 4] {
         let seconds = |span: Span| span.0 as f64 / 1000.0;
         let processors = f64::from(self.processors);
@@ -34,8 +34,8 @@ impl RunProgress {
 }
 
 impl PreemptionCandidate {
-    /// The priority of the job among running jobs: its priority at its start plus its usage since
-    /// then (M20).
+    /// The priority of the job among running jobs: its priority when it started plus the usage
+    /// component (M20). A job whose start was forced has the maximum priority.
     pub fn priority(&self, rule: &Components, now: Time) -> f64 {
         self.score.unwrap_or(f64::MAX) + self.progress(now).score(rule)
     }
@@ -60,9 +60,9 @@ mod tests {
         }
     }
 
-    /// M20: the victim is the job that is 10 percent done.
+    /// M20: of these two jobs, the job that has used 10 percent of its walltime is preempted.
     #[test]
-    fn a_longer_run_raises_the_priority() {
+    fn a_job_that_has_used_more_of_its_walltime_has_a_higher_priority() {
         let [early, late] = [360, 3240].map(|ran| progress(ran).score(&counting(2)));
         assert_eq!((early, late), (20.0, 180.0));
     }
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(
             values(progress(7200)),
             [57_600.0, 0.0, 240.0],
-            "past the walltime nothing remains"
+            "no CPU seconds remain after the end of the walltime"
         );
         assert_eq!(
             values(RunProgress {
@@ -92,7 +92,7 @@ mod tests {
             }
             .score(&counting(2)),
             0.0,
-            "a walltime of 0 has no percentage"
+            "with a walltime of 0, the percentage counts as 0"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! The time until a member above its share is back at its share.
+//! Tests of the rows of the fair-share report, mostly of the time to balance: the time until the
+//! usage of an account or user above its share is back at its share.
 
 use super::*;
 use crate::model::account::charge::{Charge, UsageRules};
@@ -16,7 +17,8 @@ fn at(hours: i64) -> Time {
     Time(0) + Span::seconds(hours * HOUR)
 }
 
-/// `physics:40 ann=1`: an account with its shares, its users with theirs.
+/// Accounts from lines such as `physics:40 ann=1`: account physics with 40 shares, and in it user
+/// ann with 1 share.
 fn accounts(lines: &[&str]) -> Vec<Account> {
     let shares = |text: &str| Shares::Of(text.parse().unwrap());
     let account = |line: &&str| {
@@ -37,7 +39,8 @@ fn accounts(lines: &[&str]) -> Vec<Account> {
     lines.iter().map(account).collect()
 }
 
-/// Running and ended charges: `(account, user, CPUs, hours)`; ended ones ran until hour 0.
+/// Usage from ended jobs `(account, user, CPUs, hours)`, which ran until hour 0, and from running
+/// jobs `(account, user, CPUs)`, which start at hour 0.
 fn usage(
     decay: Decay,
     ended: &[(&str, &str, u32, i64)],
@@ -103,7 +106,7 @@ fn balance(entries: &[ShareStatus], name: &str) -> TimeToBalance {
         .balance
 }
 
-/// Compares in hours, within 1 percent.
+/// Checks that the time to balance is this number of hours, within 1 percent.
 #[track_caller]
 fn is_about(balance: TimeToBalance, hours: f64) {
     let TimeToBalance::After(span) = balance else {
@@ -117,7 +120,7 @@ fn is_about(balance: TimeToBalance, hours: f64) {
 }
 
 #[test]
-fn rows_follow_the_tree_with_the_usage_below_them() {
+fn rows_are_in_the_order_of_the_tree_and_include_the_usage_below() {
     let usage = usage(
         Decay::None,
         &[("art", "bob", 2, 3), ("art", "eve", 1, 1)],
@@ -156,9 +159,10 @@ fn rows_follow_the_tree_with_the_usage_below_them() {
     assert!((entries[2].normalised - 0.4).abs() < 1e-12 && entries[5].factor > entries[4].factor);
 }
 
-/// Without decay, bob reaches ann's 30 h of one CPU after 30 h: half of all usage for each.
+/// Ann has used one CPU for 30 h. Without decay, bob has used as much after 30 h, so each has half
+/// of all usage.
 #[test]
-fn a_member_is_in_balance_when_others_have_caught_up() {
+fn an_account_is_in_balance_when_the_usage_of_others_has_caught_up() {
     let usage = usage(
         Decay::None,
         &[("heavy", "ann", 1, 30)],
@@ -196,7 +200,7 @@ fn decay_shortens_the_time_to_balance() {
 }
 
 #[test]
-fn without_other_usage_only_expiry_brings_balance() {
+fn without_usage_of_others_an_account_is_in_balance_only_after_its_usage_has_expired() {
     let heavy = &[("heavy", "ann", 1, 30)];
     for decay in [
         Decay::None,
@@ -205,7 +209,8 @@ fn without_other_usage_only_expiry_brings_balance() {
             half_life: Decay::WEEK,
         },
     ] {
-        // A member with running jobs must stop first: its own jobs do not count.
+        // The time to balance assumes that the account runs no jobs, so its running job of 3 CPUs
+        // makes no difference.
         let usage = usage(decay, heavy, &[("heavy", "ann", 3)]);
         assert_eq!(
             balance(
@@ -230,24 +235,24 @@ fn without_other_usage_only_expiry_brings_balance() {
     );
 }
 
-/// The usage of an account affects its users: while the account is above its share, so are they.
+/// The effective usage of a user includes a part of the effective usage of the account.
 #[test]
-fn users_are_in_balance_by_their_effective_usage() {
+fn a_user_is_in_balance_when_its_effective_usage_is_at_its_share() {
     let used = usage(
         Decay::None,
         &[("heavy", "ann", 1, 30)],
         &[("light", "bob", 1)],
     );
     let all = table(Method::Classic, &["heavy:1 ann=1 idle=1", "light:1"], &used);
-    // ann has all usage of heavy, and half of heavy's half of the shares: (a + (a - a) / 2) <= 1/4
-    // from 90 h on.
+    // Let a be the fraction of all usage that account heavy has. Each of its users is entitled to
+    // 1/4. The effective usage of ann is a + (a - a) / 2 = a, which is at most 1/4 from 90 h on.
     is_about(balance(&all, "ann"), 90.0);
-    // idle has half of that as effective usage: a / 2 <= 1/4.
+    // The effective usage of idle is 0 + (a - 0) / 2, which is at most 1/4 from 30 h on.
     is_about(balance(&all, "idle"), 30.0);
 }
 
 #[test]
-fn caps_and_methods_without_shares_leave_the_balance() {
+fn an_account_is_in_balance_with_method_off_or_with_a_cap() {
     let used = usage(
         Decay::None,
         &[("heavy", "ann", 1, 30)],
@@ -273,7 +278,7 @@ fn caps_and_methods_without_shares_leave_the_balance() {
 }
 
 #[test]
-fn a_user_with_the_parents_shares_is_in_balance_with_the_account() {
+fn a_user_with_the_shares_of_its_account_is_in_balance_when_the_account_is() {
     let used = usage(
         Decay::None,
         &[("heavy", "ann", 1, 30)],
@@ -287,10 +292,11 @@ fn a_user_with_the_parents_shares_is_in_balance_with_the_account() {
         ..FairShare::default()
     };
     let table = rows_of(&policy, &used, &[], 0);
-    // A third of all usage: after 60 h.
+    // The entitlement of heavy is a third: 30 h are a third of all usage after 60 h.
     is_about(balance(&table, "heavy"), 60.0);
     assert_eq!(balance(&table, "ann"), balance(&table, "heavy"));
-    // Directly below the root, the parent's share is everything, and no usage exceeds it.
+    // Directly below the root, an account with the shares of its parent is entitled to the whole
+    // cluster, and no usage exceeds this.
     all[0].shares = Shares::Parent;
     let table = rows_of(
         &FairShare {

@@ -1,4 +1,4 @@
-//! Decaying sums of usage as of a time, from which the sum at any later time follows.
+//! A decaying sum of usage at a time, from which the sum at any later time can be computed.
 
 use crate::model::account::charge::UsageRules;
 use crate::model::account::decay::{UsageInterval, total};
@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 /// A sum of usage that decays over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecayingSum {
+    /// The time of the sum.
     at: Time,
-    /// By window, before decay, if each window decays by its age; otherwise one decayed sum under
-    /// 0.
+    /// If usage decays by windows, the usage in each window before decay. Otherwise one decayed sum
+    /// under the key 0.
     parts: BTreeMap<i64, f64>,
 }
 
@@ -25,12 +26,12 @@ impl Default for DecayingSum {
 }
 
 impl DecayingSum {
-    /// The time of the sum: never before the end of an added interval.
+    /// The time of the sum. It is never earlier than the end of an added interval.
     pub fn at(&self) -> Time {
         self.at
     }
 
-    /// An interval from the time of the sum until `until`, with this rate.
+    /// An interval of usage from the time of the sum until `until`, with this rate.
     pub fn stretch_until(&self, until: Time, rate: f64) -> UsageInterval {
         UsageInterval {
             from: self.at,
@@ -39,7 +40,7 @@ impl DecayingSum {
         }
     }
 
-    /// The decayed sum at `now`, or at its own time if that is later.
+    /// The decayed sum at `now`, or at the time of the sum if that is later.
     pub fn left(&self, now: Time, rules: &UsageRules) -> f64 {
         let now = now.max(self.at);
         if rules.since(now) > self.at {
@@ -55,8 +56,8 @@ impl DecayingSum {
         }
     }
 
-    /// Adds an interval, or removes it with a `sign` of -1; advances the sum to the end of the
-    /// interval.
+    /// Adds an interval of usage, or subtracts it if `sign` is -1. If the interval ends later than
+    /// the sum, the time of the sum becomes the end of the interval.
     pub fn add(&mut self, stretch: UsageInterval, sign: f64, rules: &UsageRules) {
         self.advance(stretch.to, rules);
         let counted = rules.counted(stretch, self.at);

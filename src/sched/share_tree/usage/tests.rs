@@ -1,4 +1,4 @@
-//! Sums compared with raw charges one by one.
+//! Tests of usage tables. A charge is the usage of one attempt (start) of a job.
 
 use super::*;
 use crate::model::account::charge::Weights;
@@ -43,7 +43,7 @@ fn rules(decay: Decay) -> UsageRules {
 }
 
 #[test]
-fn running_jobs_count_while_they_run() {
+fn the_usage_of_a_running_job_grows_until_its_charge_ends() {
     let mut usage = UsageTable::new(rules(Decay::None));
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     usage.charge(JobId::job(2), &charge("ann", 50, 1));
@@ -66,7 +66,7 @@ fn running_jobs_count_while_they_run() {
 }
 
 #[test]
-fn i4_an_idle_job_of_16_cores_for_half_an_hour_is_8_core_hours() {
+fn i4_16_cores_for_half_an_hour_are_8_core_hours_and_decay_by_the_half_life() {
     let mut usage = UsageTable::new(rules(Decay::Step {
         half_life: Decay::WEEK,
     }));
@@ -77,13 +77,13 @@ fn i4_an_idle_job_of_16_cores_for_half_an_hour_is_8_core_hours() {
 }
 
 #[test]
-fn a_charge_reported_twice_counts_once() {
+fn a_charge_that_is_reported_twice_counts_once_and_a_new_charge_replaces_it() {
     let mut usage = UsageTable::new(rules(Decay::default()));
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     let once = usage.clone();
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     assert_eq!(usage, once);
-    // The job is altered while it runs.
+    // The job is charged to another member while it runs.
     usage.charge(JobId::job(1), &charge("bob", 0, 4));
     assert_eq!(
         (
@@ -168,7 +168,7 @@ fn no_rounding_errors_remain_after_the_last_job() {
 }
 
 #[test]
-fn a_charge_that_was_never_counted_cannot_be_forgotten() {
+fn removing_a_charge_that_was_never_added_changes_nothing() {
     let mut usage = UsageTable::new(rules(Decay::None));
     usage.charge(JobId::job(1), &charge("ann", 0, 4));
     let before = usage.clone();
@@ -213,11 +213,11 @@ fn usage_rules() -> impl Strategy<Value = UsageRules> {
         })
 }
 
-/// A job: whether bob owns it, its start, its length, the delay until its end is reported, its
-/// CPUs.
+/// A job of the test: (whether bob owns it, start, length, delay until the end is reported, CPUs);
+/// times are in seconds.
 type TestJob = (bool, i64, i64, i64, u32);
 
-/// The sum of the raw charges, one by one.
+/// The decayed usage of `owner` at `now`, summed over the charges one by one.
 fn raw(rules: &UsageRules, charges: &[Charge], owner: &Member, now: Time) -> f64 {
     charges
         .iter()
@@ -227,10 +227,10 @@ fn raw(rules: &UsageRules, charges: &[Charge], owner: &Member, now: Time) -> f64
 }
 
 proptest! {
-    /// F24, and "restarts change nothing": in any order of events, the sums equal the raw charges,
-    /// under the rules and under later ones.
+    /// F24: after any sequence of events, and after a restart with the same or with other rules,
+    /// the usage equals the sum over the charges.
     #[test]
-    fn sums_equal_the_raw_charges(
+    fn the_usage_of_a_member_equals_the_sum_over_its_charges(
         jobs in prop::collection::vec(any::<bool>().prop_flat_map(|bob| {
             (Just(bob), 0..3000i64, 0..2000i64, 0..100i64, 1..9u32)
         }), 1..20),
@@ -258,7 +258,7 @@ proptest! {
     }
 }
 
-/// The usage after each event until `now`, and the raw charges.
+/// The usage at `now`, after all starts and reported ends until then, and the charges at `now`.
 fn replayed(jobs: &[TestJob], rules: UsageRules, now: i64) -> (UsageTable, Vec<Charge>) {
     let mut events = Vec::new();
     let mut charges = Vec::new();

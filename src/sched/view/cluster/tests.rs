@@ -1,4 +1,4 @@
-//! The indexes of the nodes are consistent with the nodes.
+//! Tests of the nodes, and of their indexes by host, kind and class.
 
 use super::*;
 use crate::model::resource::ResourceValue;
@@ -6,7 +6,7 @@ use crate::model::time::Time;
 use crate::sched::fixture::{cluster, resources};
 use crate::sched::view::snapshot::ClusterState;
 
-/// A sequence of node reports: host, resources, and whether the node is usable.
+/// The node report of a step: host, resources, and whether the node is usable.
 fn report(step: usize) -> (NodeFacts, bool) {
     let node = step * 5 % 7;
     let (name, host) = (
@@ -51,7 +51,7 @@ fn share(node: &str, gpu: u16) -> NodeShare {
     }
 }
 
-/// All indexes by node name, since the numbering may differ.
+/// All indexes as text. Nodes appear with names, because their numbers may differ.
 fn indexes(cluster: &Cluster) -> Vec<String> {
     let names = |nodes: &BTreeSet<NodeIx>| {
         let mut names: Vec<&str> = nodes
@@ -105,9 +105,9 @@ fn indexes(cluster: &Cluster) -> Vec<String> {
     indexes
 }
 
-/// A cluster after many changes has the same indexes as one built at once.
+/// After many changes, a cluster has the same indexes as a new cluster with the same nodes.
 #[test]
-fn indexes_after_many_changes_equal_those_of_a_new_cluster() {
+fn indexes_after_many_changes_equal_the_indexes_of_a_new_cluster() {
     let mut state = ClusterState::new(&resources());
     let (mut last, mut jobs) = (BTreeMap::new(), BTreeMap::new());
     for step in 0..400 {
@@ -156,9 +156,9 @@ fn a_node_without_vmem_has_unlimited_vmem() {
     assert_eq!(starts("1 x ncpus=1:vmem=1tb"), "");
 }
 
-/// Otherwise no two nodes would be interchangeable.
+/// If `host` and `vnode` were part of the kind, no two nodes would be interchangeable.
 #[test]
-fn nodes_with_host_and_vnode_attributes_share_a_kind() {
+fn nodes_that_differ_only_in_host_and_vnode_are_of_one_kind() {
     let mut state = ClusterState::new(&resources());
     for name in ["n1", "n2"] {
         let mut facts = NodeFacts {
@@ -176,9 +176,9 @@ fn nodes_with_host_and_vnode_attributes_share_a_kind() {
     assert_eq!(state.cluster.kinds().count(), 1);
 }
 
-/// A GPU number that the node does not have does not count either.
+/// Processes outside of jobs use GPUs 1 and 7, but the node has no GPU 7.
 #[test]
-fn only_gpus_without_jobs_count_as_used_from_outside() {
+fn only_gpus_without_jobs_count_as_used_outside_of_jobs() {
     let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1, 7]);
     fixture
         .state
@@ -196,9 +196,9 @@ fn only_gpus_without_jobs_count_as_used_from_outside() {
     );
 }
 
-/// Otherwise a job would wait for GPUs in use on a node that accepts no jobs.
+/// If they counted, a job would wait for GPUs of a node that accepts no jobs.
 #[test]
-fn gpus_of_nodes_that_are_down_or_removed_do_not_count_as_used_from_outside() {
+fn gpus_of_removed_nodes_do_not_count_as_used_outside_of_jobs() {
     let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
     let used =
         |fixture: &crate::sched::fixture::TestCluster| fixture.state.cluster.used_outside().count();

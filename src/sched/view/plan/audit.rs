@@ -1,4 +1,4 @@
-//! The audit of a plan: checks that it can be carried out in the state that it was made for.
+//! The audit of a plan: checks that the plan can be carried out in the state for which it was made.
 
 use super::{Plan, Resume, Start};
 use crate::model::job::NodeShare;
@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Plan {
     /// Checks that all starts are possible in this state: each job is a candidate and gets all its
-    /// chunks in its arrangement, and no resource is allocated twice. Checks resumed jobs likewise.
-    /// The error names the job and the fault.
+    /// chunks in its arrangement, and no resource is allocated twice. For resumed jobs, checks
+    /// their nodes and that no resource is allocated twice. The error names the job and the fault.
     pub fn audit(&self, state: &ClusterState) -> Result<(), String> {
         let pools = state.cluster.pools.clone();
         let (free, numbers, shared) = Default::default();
@@ -45,12 +45,13 @@ impl Plan {
     }
 }
 
-/// The free resources while the starts are carried out one by one.
+/// The resources that are left while the audit carries out the plan start by start.
 struct Audit<'a> {
     state: &'a ClusterState,
     by_use: &'a [usize],
     pools: Pools,
     free: BTreeMap<NodeIx, FreeResources>,
+    /// The allocated CPU and GPU numbers: (node, whether it is a GPU, number).
     numbers: BTreeSet<(NodeIx, bool, u16)>,
     shared: SharedHosts,
 }
@@ -71,7 +72,8 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// Removes per-host resources that other subjobs of the array use on its hosts (G2).
+    /// Removes per-host resources from the holds of a subjob if other subjobs of its array already
+    /// use these resources on the host (G2).
     fn share(&mut self, shape: &Shape, holds: &mut BTreeMap<NodeIx, Hold>) {
         let (Some(number), cluster) = (shape.array, &self.state.cluster) else {
             return;
@@ -88,7 +90,7 @@ impl Audit<'_> {
         }
     }
 
-    /// Checks the resources that a resumed job needs again.
+    /// Checks the nodes of a resumed job, and the resources that the job needs again.
     fn resume(&mut self, resume: &Resume) -> Result<(), String> {
         let suspended = self
             .state
@@ -176,7 +178,8 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// Checks and takes the amounts of a node and of the whole system.
+    /// Checks that the resources of a hold are free on the node and in the whole system, and
+    /// subtracts them.
     fn amounts(&mut self, ix: NodeIx, hold: &Hold) -> Result<(), String> {
         let node = self.state.cluster.node(ix);
         let room = self.free.entry(ix).or_insert_with(|| node.room.clone());

@@ -1,6 +1,7 @@
-//! Classes of interchangeable jobs: two jobs of one class get the same verdict at the same time.
+//! Classes: sets of interchangeable waiting jobs. Two jobs of one class wait for the same reason at
+//! the same time.
 
-use super::{Shape, ShapeId, User, array, shape_key};
+use super::{Shape, ShapeId, User, shape_key, sharing_array};
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::request::cluster_path::ClusterPath;
@@ -12,22 +13,22 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// The id of a class: the first eight bytes of a SHA-256 of everything that its jobs share.
+/// The id of a class: the first eight bytes of a SHA-256 of the common properties of its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClassId(pub u64);
 
 impl ClassId {
-    /// The id of a job's class; for an array, of the class of its subjobs.
+    /// The id of the class of a job or array.
     pub fn of(job: &Job) -> ClassId {
         ClassKey::id_of(job)
     }
 
-    /// The id of all jobs with the same request as a job.
+    /// The id for verdicts on all jobs with the shape of this job.
     pub fn of_request(job: &Job) -> ClassId {
         ClassId::of_shape(ShapeId::of(job))
     }
 
-    /// The id of all classes of a shape, for verdicts on all of them.
+    /// The id for verdicts on all classes of a shape.
     pub fn of_shape(shape: ShapeId) -> ClassId {
         ClassId(shape.0)
     }
@@ -42,57 +43,58 @@ impl fmt::Display for ClassId {
 /// The common properties of interchangeable jobs.
 #[derive(Clone, Debug)]
 pub struct ClassKey {
-    /// The id.
+    /// The id of the class.
     pub id: ClassId,
-    /// Everything that decides where they fit.
+    /// The shape: the part of the request that decides where a job fits.
     pub shape: Arc<Shape>,
-    /// Their walltime; None if they request none.
+    /// The walltime; None if the jobs request none.
     pub walltime: Option<Span>,
-    /// Their credentials.
+    /// The credentials: user, group, account, queue and so on.
     pub who: Arc<Credentials>,
-    /// Their user, as a number.
+    /// The user, as a number.
     pub user: User,
-    /// Their `-p`.
+    /// The priority of `qsub -p`.
     pub priority: i32,
-    /// The factor by which their owner scales their priority, from 0 to 1.
+    /// The factor from 0 to 1 by which the owner scales the priority.
     pub user_factor: f64,
-    /// The priority set by an operator, above any other priority.
+    /// The priority that an operator has set; it takes precedence over any other priority.
     pub system_priority: Option<i32>,
-    /// The reservation that they request; they run nowhere else.
+    /// The requested reservation; the jobs run only in this reservation.
     pub reservation: Option<String>,
-    /// The earliest start.
+    /// The time before which the jobs are not tried again, for example after a failed start.
     pub not_before: Option<Time>,
-    /// Whether an operator has denied them planned starts: other jobs pass them, and they start
+    /// Whether an operator has set `topjob_ineligible`: the jobs get no planned starts, and start
     /// when they fit.
     pub unpromised: bool,
-    /// Whether their owner exempts them from preemption (Q9).
+    /// Whether the owner exempts the jobs from preemption (Q9).
     pub protected: bool,
-    /// Whether they are rerunnable.
+    /// Whether the jobs are rerunnable.
     pub rerunnable: bool,
-    /// Whether they checkpoint themselves on request.
+    /// Whether the jobs checkpoint themselves on request.
     pub checkpoints: bool,
-    /// Whether they may be checkpointed from outside.
+    /// Whether a checkpoint may be made from outside the job.
     pub may_be_checkpointed: bool,
-    /// The only jobs that they may preempt (`preempt_targets`).
+    /// The only jobs that these jobs may preempt (`preempt_targets`).
     pub targets: Option<Arc<str>>,
-    /// The limit on running subjobs of an array; such an array has a class of its own.
+    /// The limit of an array on its running subjobs. An array with a limit is a class of its own.
     pub at_once: Option<u32>,
-    /// The maximum number of running subjobs of such an array if resources would otherwise be idle
+    /// The maximum number of running subjobs of an array if resources would otherwise be idle
     /// (Q15).
     pub expands_to: Option<u32>,
-    /// For subjobs that start again, the limit of their array. They form a class of their own for
-    /// each array, and subjobs above the limit use only otherwise idle resources (Q15).
+    /// For subjobs that start again, the limit of their array on its running subjobs. The subjobs
+    /// of each array form a class of their own, and subjobs above the limit use only resources
+    /// that would otherwise be idle (Q15).
     pub beyond: Option<u32>,
 }
 
 impl ClassKey {
-    /// The ids under which a verdict on its jobs may be: the class, then all jobs with the same
-    /// request.
+    /// The ids under which a plan may store a verdict on jobs of the class: the id of the class,
+    /// then the id of all classes of the same shape.
     pub fn verdict_names(&self) -> [ClassId; 2] {
         [self.id, ClassId::of_shape(self.shape.id)]
     }
 
-    /// Their place in the tree of clusters.
+    /// The cluster label of the jobs, such as `/film/shot3`; the root without a label.
     pub fn cluster(&self) -> ClusterPath {
         self.shape
             .node_filter
@@ -114,7 +116,7 @@ impl ClassKey {
             (None, Some(reservation)) => ClassId(stable_hash(&(common, reservation))),
             (Some(_), _) => ClassId(stable_hash(&(common, job.id))),
         };
-        // An array that may expand has a class of its own.
+        // Arrays with different limits of expansion are in different classes.
         let expands_to = if job.id.is_array() {
             spec.expands_to()
         } else {
@@ -123,7 +125,7 @@ impl ClassKey {
         let id = expands_to.map_or(id, |most| {
             ClassId(stable_hash(&(id, "expand", spec.max_run_subjobs, most)))
         });
-        // Jobs that are not rerunnable may not use resources of planned starts.
+        // Only rerunnable jobs may use resources of planned starts.
         let id = if spec.rerunnable {
             id
         } else {
@@ -153,7 +155,8 @@ impl ClassKey {
         let id = beyond(job).map_or(id, |limit| {
             ClassId(stable_hash(&(id, "beyond", limit, job.id.number)))
         });
-        let id = array(job).map_or(id, |number| ClassId(stable_hash(&(id, "array", number))));
+        let id =
+            sharing_array(job).map_or(id, |number| ClassId(stable_hash(&(id, "array", number))));
         let avoided = job.life.avoided_hosts();
         let id = avoided.map_or(id, |hosts| {
             ClassId(stable_hash(&(id, "failed_hosts", hosts)))
@@ -168,12 +171,12 @@ impl ClassKey {
         })
     }
 
-    /// The class of a job, with a shape of its own.
+    /// The class of a job, with a new shape.
     pub fn of(job: &Job, catalog: &Catalog) -> ClassKey {
         ClassKey::with(job, Arc::new(Shape::new(job, catalog)))
     }
 
-    /// The class of a job of this shape.
+    /// The class of a job that has this shape.
     pub fn with(job: &Job, shape: Arc<Shape>) -> ClassKey {
         ClassKey {
             id: ClassKey::id_of(job),
@@ -226,7 +229,7 @@ fn at_once(job: &Job) -> Option<u32> {
         .filter(|&limit| job.id.is_array() && limit > 0)
 }
 
-/// The limit of the array, for a subjob that starts again.
+/// For a subjob that starts again, the limit of its array on running subjobs.
 fn beyond(job: &Job) -> Option<u32> {
     job.id.index()?;
     job.spec.max_run_subjobs.filter(|&limit| limit > 0)

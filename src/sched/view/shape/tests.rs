@@ -1,4 +1,4 @@
-//! Shapes of requests.
+//! Tests of shapes (the parts of requests that decide where jobs fit).
 
 use super::*;
 use crate::model::resource::{self, Definition};
@@ -12,9 +12,9 @@ fn amount(shape: &Shape, fixture: &TestCluster, name: &str) -> i64 {
     shape.total[fixture.state.cluster.catalog.index(name).unwrap()]
 }
 
-/// M9: the chunks of a group on a node form one chunk.
+/// M9: the tasks of a group form one chunk on one node.
 #[test]
-fn a_geometry_takes_the_total_of_its_groups() {
+fn each_group_of_a_task_geometry_requests_the_total_of_its_tasks() {
     let fixture = cluster("2 x ncpus=6:mem=6gb");
     let text = "select=4:ncpus=2:mem=2gb geometry={(0,1,2)(3)}";
     let shape = shape(&fixture, text);
@@ -34,9 +34,9 @@ fn a_geometry_takes_the_total_of_its_groups() {
     );
 }
 
-/// M9: also for fractional amounts.
+/// M9.
 #[test]
-fn a_geometry_multiplies_fractions_by_the_tasks_of_its_groups() {
+fn each_group_of_a_task_geometry_requests_the_total_of_fractional_amounts() {
     let mut resources = crate::sched::fixture::resources();
     let share = Definition {
         kind: resource::ResourceType::Float,
@@ -81,9 +81,9 @@ fn a_total_is_shown_in_the_unit_of_the_request() {
     assert_eq!(shown("site_lic=4", "site_lic"), "4");
 }
 
-/// schedd may be restarted without a resource that queued jobs request.
+/// schedd may be restarted after the definition of a requested resource was removed.
 #[test]
-fn no_node_has_a_resource_that_no_longer_exists() {
+fn a_request_for_an_undefined_resource_becomes_a_condition_that_no_node_meets() {
     let job = cluster("").job(1, "site_lic=4 walltime=60");
     let needs = |catalog: &Catalog| {
         let chunks = Shape::new(&job, catalog).chunks;
@@ -106,7 +106,7 @@ fn no_node_has_a_resource_that_no_longer_exists() {
     );
 }
 
-/// An overcommitted node holds no chunk, even if other resources are free.
+/// No chunk fits on a node with negative free amounts, even if other resources are free.
 #[test]
 fn a_chunk_fits_only_if_all_its_resources_are_free() {
     let fixture = cluster("");
@@ -127,7 +127,7 @@ fn a_chunk_fits_only_if_all_its_resources_are_free() {
 }
 
 #[test]
-fn requests_without_a_job_have_shapes_of_their_own() {
+fn the_shape_id_of_a_request_without_a_job_depends_on_chunks_and_not_on_walltime() {
     let fixture = cluster("");
     let shape = |text: &str| {
         Shape::of_request(
@@ -142,9 +142,9 @@ fn requests_without_a_job_have_shapes_of_their_own() {
     assert_ne!(shape("select=1:ncpus=2").id, shape("select=1:ncpus=3").id);
 }
 
-/// Q20: otherwise both jobs would share one verdict.
+/// Q20: if both jobs had the same shape, they would be refused together.
 #[test]
-fn requirements_that_use_the_job_id_separate_shapes() {
+fn equal_requirements_that_use_job_properties_are_evaluated_for_each_job() {
     let text = "requirements=host.name!=\"n9\"&&job.user==\"bob\"";
     let fixture = cluster("1 x ncpus=2")
         .queued(1, text)
@@ -153,9 +153,9 @@ fn requirements_that_use_the_job_id_separate_shapes() {
     assert_eq!(fixture.starts(), "2 on n1");
 }
 
-/// Q22: also if only some of its chunks grow.
+/// Q22: amounts such as `2+` grow with the free resources of the node.
 #[test]
-fn a_request_that_grows_with_the_node_is_bound_to_nodes() {
+fn a_request_with_a_growing_chunk_is_not_unbound() {
     let is_unbound = |select: &str| shape(&cluster(""), &format!("select={select}")).is_unbound();
     assert_eq!(
         ["1:ncpus=2", "1:ncpus=2+", "1:ncpus=2++1:ncpus=1"].map(is_unbound),

@@ -1,4 +1,4 @@
-//! Running jobs: their resources by node, and their ends.
+//! Running and suspended jobs: the resources that they hold on each node, and their ends.
 
 use super::ClusterState;
 use crate::model::credentials::Credentials;
@@ -21,33 +21,33 @@ use crate::sched::view::suspended::Suspended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A job with an allocation.
+/// A job with an allocation, running or suspended.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::sched) struct RunningJob {
     pub nodes: Vec<NodeIx>,
     pub until: Time,
-    /// Its total resources.
+    /// The total resources that the job holds.
     pub taken: Amounts,
-    /// Whether its nodes are closed to jobs of other users, or to all other jobs.
+    /// Whether the job keeps jobs of other users, or all other jobs, off its nodes.
     pub alone: bool,
-    /// Its owner and request, if known.
+    /// The owner and the request of the job, if known.
     pub holder: Option<Holder>,
-    /// The facts that preemption needs, if known.
+    /// The facts that preemption uses, if known.
     pub candidate: Option<Box<PreemptionCandidate>>,
 }
 
 impl RunningJob {
-    /// Whether its end is unknown.
+    /// Whether the end of the job is unknown.
     pub fn is_endless(&self) -> bool {
         self.until == Time::NEVER
     }
 }
 
 impl ClusterState {
-    /// Records that a job holds these shares until `until` (`Time::NEVER` for a job without an
-    /// end): it was started, or found running at recovery. The job is no longer a candidate.
-    /// `exclusive` is the owner from a `Start` or from [`JobOwner::of`], the job's `Place`, or
-    /// `true` for exclusive nodes.
+    /// Records that a job holds these shares until `until` (`Time::NEVER` for a job without a
+    /// known end), because the job was started, or was found running at recovery. The job is no
+    /// longer a candidate. `exclusive` is the owner from a `Start` or from [`JobOwner::of`], the
+    /// job's `Place`, or `true` for exclusive nodes.
     pub fn occupy(
         &mut self,
         id: JobId,
@@ -70,7 +70,7 @@ impl ClusterState {
         self.bookings.remove_promise(id);
         self.cluster.reserve_slots(shares);
         self.put_in_order();
-        // Every share's node has a slot now.
+        // The node of each share has a slot now, so `holds_of` cannot fail.
         let owner: JobOwner = exclusive.into();
         let holds = self.holds_of(shares, owner).unwrap_or_default();
         let nodes = holds.keys().copied().collect();
@@ -107,8 +107,8 @@ impl ClusterState {
         self.join_operation(id);
     }
 
-    /// The resources of shares by node. A job with exclusive hosts has an empty hold on their other
-    /// nodes, which closes these to other jobs.
+    /// The resources of these shares, summed for each node. A job with exclusive hosts also gets an
+    /// empty hold on each other node of these hosts, which keeps other jobs off the node.
     pub(in crate::sched) fn holds_of(
         &self,
         shares: &[NodeShare],
@@ -131,10 +131,11 @@ impl ClusterState {
         }
     }
 
-    /// Removes a running job from its nodes, for good or to be placed on them again.
+    /// Removes a running job from its nodes. The job has ended, or its resources are about to be
+    /// recorded again.
     fn take_off(&mut self, id: JobId) -> Option<Arc<RunningJob>> {
         self.leave_operation(id);
-        self.leave_to_subjobs(id);
+        self.leave_subjobs(id);
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
         self.suspended.remove(&id);
@@ -151,7 +152,7 @@ impl ClusterState {
         Some(running)
     }
 
-    /// Subtracts the resources that a job would have released at `until`.
+    /// Subtracts the resources of a job from the expected releases at `until`.
     fn take_back(&mut self, until: Time, taken: &[i64]) {
         let is_last = self
             .ends
@@ -172,7 +173,7 @@ impl ClusterState {
 }
 
 impl ClusterState {
-    /// Sets the owner of a running job that this state has not seen waiting.
+    /// Sets the owner of a running job. This state has perhaps never seen the job waiting.
     pub fn belongs_to(&mut self, id: JobId, claimant: &RunningOwner) {
         let holder = claimant.holder(&self.cluster.catalog);
         if self
@@ -197,8 +198,8 @@ impl ClusterState {
         self.edition += 1;
     }
 
-    /// The running jobs that are past their expected ends: owner, CPUs and end of each. Their
-    /// remaining time is zero, but sums of remaining times count it as negative.
+    /// The running jobs that are past their expected ends: owner, CPUs and expected end of each.
+    /// The remaining time of an overdue job is zero, but `RemainingUse` counts it as negative.
     pub(in crate::sched) fn overdue(
         &self,
         now: Time,
@@ -209,7 +210,8 @@ impl ClusterState {
         holders.map(|(end, holder)| (&holder.who, holder.processors(&self.cluster.catalog), end))
     }
 
-    /// Adds a running job to its operation, once its owner and start time are known.
+    /// Adds a running job to its operation (a job, or an array with all its subjobs), if the owner
+    /// and the start time are known.
     pub(in crate::sched) fn join_operation(&mut self, id: JobId) {
         let Some((age, who)) = self.operation_entry(id) else {
             return;
@@ -220,7 +222,7 @@ impl ClusterState {
         Arc::make_mut(&mut self.operations).enter(age, &who, &running.taken);
     }
 
-    /// Removes a running job from its operation, before any of its facts change.
+    /// Removes a running job from its operation. To be called before its facts change.
     pub(in crate::sched) fn leave_operation(&mut self, id: JobId) {
         let Some((age, _)) = self.operation_entry(id) else {
             return;
@@ -239,7 +241,7 @@ impl ClusterState {
         ))
     }
 
-    /// The preemption facts of a candidate that starts now.
+    /// The facts that preemption will use of a waiting job that starts at `now`.
     pub fn future_candidate(
         &self,
         policy: &Policy,
@@ -257,10 +259,9 @@ impl ClusterState {
             may_be_checkpointed: class.may_be_checkpointed,
             waited: waiting.wait.eligibility.at(now),
             walltime: class.walltime,
-            // Known only once the job has started.
+            // The request and the number of preemptions are known only once the job has started.
             asked: Vec::new(),
             processors: Held::of(&start.shares).cores,
-            // Known only once the job has started.
             preempted: 0,
             told: None,
             suspended: false,
@@ -268,7 +269,7 @@ impl ClusterState {
         })
     }
 
-    /// Sets the preemption facts of a running job.
+    /// Sets the facts that preemption uses of a running job.
     pub fn set_candidate(&mut self, id: JobId, candidate: PreemptionCandidate) {
         if self
             .running

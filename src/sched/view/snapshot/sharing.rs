@@ -1,6 +1,6 @@
-//! Per-host resources that subjobs of one array share: on each host, all its subjobs together use
-//! them once. In the snapshot, the subjob that ends last holds them, so that they are released when
-//! all these subjobs have ended.
+//! Per-host resources that subjobs of one array share: all subjobs of the array on a host together
+//! use the resources once. In the snapshot, the subjob that ends last holds the resources, so that
+//! they become free when all subjobs of the array on the host have ended.
 
 use super::ClusterState;
 use crate::model::job_id::JobId;
@@ -63,12 +63,13 @@ impl ClusterState {
         for (place, amount) in requested {
             let mut sharers = self.cluster.shared.get(&place).cloned().unwrap_or_default();
             sharers.insert(id, (until, amount));
-            self.settle(place, sharers, id);
+            self.set_holder(place, sharers, id);
         }
     }
 
-    /// Removes a subjob. The subjobs that stay on its hosts hold the shared resources.
-    pub(in crate::sched) fn leave_to_subjobs(&mut self, id: JobId) {
+    /// Removes a subjob from the shared resources of its array. Other subjobs on its hosts hold
+    /// these resources from now on.
+    pub(in crate::sched) fn leave_subjobs(&mut self, id: JobId) {
         if self.cluster.shared.is_empty() {
             return;
         }
@@ -78,12 +79,12 @@ impl ClusterState {
         for place in self.cluster.shared_by(id, &running.nodes) {
             let mut sharers = self.cluster.shared.remove(&place).unwrap_or_default();
             sharers.remove(&id);
-            self.settle(place, sharers, id);
+            self.set_holder(place, sharers, id);
         }
     }
 
-    /// Updates the holder of a shared resource: the subjob that ends last.
-    fn settle(&mut self, place: SharedPlace, sharers: Sharers, moved: JobId) {
+    /// Makes the subjob that ends last the holder of a shared resource.
+    fn set_holder(&mut self, place: SharedPlace, sharers: Sharers, moved: JobId) {
         let most = sharers
             .values()
             .map(|&(_, amount)| amount)
@@ -99,7 +100,8 @@ impl ClusterState {
         }
     }
 
-    /// Sets the amount that a subjob holds on a host. Its first node there has all of it.
+    /// Sets the amount of a resource that a subjob holds on a host. The whole amount is counted on
+    /// the first node of the subjob on the host.
     fn hold(&mut self, job: JobId, mut amount: i64, (host, index): (&str, usize), moved: JobId) {
         for ix in self.nodes_on(job, host) {
             let more = std::mem::take(&mut amount) - self.cluster.held(ix, job, index);
@@ -121,12 +123,12 @@ impl ClusterState {
             .collect()
     }
 
-    /// Adds to the amount that a subjob holds on a node.
+    /// Adds `more` to the amount of a resource that a subjob holds on a node.
     fn add_to_hold(&mut self, (job, ix): (JobId, NodeIx), index: usize, more: i64, moved: JobId) {
         let Some(mut hold) = self.cluster.node(ix).tenants.get(&job).cloned() else {
             return;
         };
-        // The caller counts the moved subjob itself.
+        // The caller adds and removes the subjob `moved` itself.
         if job != moved {
             self.leave_operation(job);
         }
@@ -143,8 +145,8 @@ impl ClusterState {
         }
     }
 
-    /// The resources that a job releases on a node if it ends after the jobs in `gone`. The last
-    /// subjob on a host releases the resources that its array shares there.
+    /// The resources that a job releases on a node if it ends after the jobs in `gone`. The subjob
+    /// that ends last on a host releases the resources that its array shares on that host.
     pub(in crate::sched) fn gives_back<'h>(
         &self,
         (id, ix): (JobId, NodeIx),

@@ -1,4 +1,4 @@
-//! The snapshot follows all events.
+//! Tests: the snapshot reflects all changes of nodes, queues and jobs.
 
 use super::*;
 use crate::sched::fixture::{TestCluster, cluster};
@@ -20,7 +20,7 @@ fn assigned_resources_follow_starts_and_ends() {
 }
 
 #[test]
-fn occupancy_survives_a_change_of_the_node() {
+fn a_job_keeps_its_resources_when_its_node_changes() {
     let fixture = cluster("1 x ncpus=8").running(1, "select=1:ncpus=6", "n1", 60);
     let fixture = fixture
         .node("n1", "ncpus=4", true)
@@ -34,7 +34,7 @@ fn occupancy_survives_a_change_of_the_node() {
 }
 
 #[test]
-fn a_job_found_before_its_node_keeps_its_resources() {
+fn a_job_that_is_recorded_before_its_node_keeps_its_resources() {
     let fixture = cluster("")
         .running(1, "select=1:ncpus=6", "n1", 60)
         .node("n1", "ncpus=8", true);
@@ -85,7 +85,7 @@ fn a_class_has_the_same_id_in_every_process() {
 }
 
 #[test]
-fn the_only_node_of_a_host_gets_and_loses_a_second_node() {
+fn a_packed_job_fits_only_while_its_host_has_two_nodes() {
     let mut fixture = cluster("")
         .on_host("h", "1 x ncpus=2")
         .queued(1, "select=2:ncpus=2 place=pack");
@@ -104,7 +104,7 @@ fn jobs_of_a_removed_queue_do_not_start() {
 }
 
 #[test]
-fn releases_count_only_jobs_that_still_end_then() {
+fn expected_releases_do_not_include_jobs_that_have_ended() {
     let fixture = cluster("2 x ncpus=8")
         .running(1, "select=1:ncpus=1", "n1", 60)
         .running(2, "select=1:ncpus=2", "n1", 60);
@@ -126,7 +126,7 @@ fn releases_count_only_jobs_that_still_end_then() {
 }
 
 #[test]
-fn a_subjob_is_a_candidate_until_it_starts() {
+fn a_subjob_has_a_class_until_it_starts() {
     let fixture = cluster("1 x ncpus=8")
         .queued(1, "select=1:ncpus=1 array=4-6")
         .begun(1, 1, 1);
@@ -156,7 +156,7 @@ fn an_exclusive_node_is_reported_as_exclusive() {
     );
 }
 
-/// M32: a start consumes the planned start.
+/// M32: when a job starts, its planned start is removed.
 #[test]
 fn a_started_job_has_no_planned_start() {
     let mut fixture = cluster("1 x ncpus=8")

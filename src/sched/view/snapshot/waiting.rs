@@ -1,4 +1,4 @@
-//! Waiting jobs: their waiting time, and how often other jobs have passed them.
+//! Waiting jobs: how long they have waited, and how often later jobs have started before them.
 
 use super::ClusterState;
 use crate::model::job::Job;
@@ -10,26 +10,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl ClusterState {
-    /// The start of a candidate's wait. A subjob has waited as long as its array.
+    /// Since when a candidate has waited; for a subjob, since when its array has waited.
     pub fn waits_since(&self, id: JobId) -> Option<Time> {
         self.wait(id).map(|wait| wait.since)
     }
 
-    /// The eligible time of a candidate (I6), or of the array of a subjob.
+    /// The eligible time of a candidate (I6); for a subjob, the eligible time of its array.
     pub fn eligible_time(&self, id: JobId, now: Time) -> Option<Span> {
         self.wait(id).map(|wait| wait.eligibility.at(now))
     }
 
-    /// How often other jobs have passed a candidate (M18). A subjob counts as its array.
+    /// How often later jobs have started before a candidate (M18); for a subjob, before its array.
     pub fn bypassed(&self, id: JobId) -> u32 {
         self.wait(id).map_or(0, |wait| wait.bypassed)
     }
 
-    /// Counts the jobs that the starts of a plan pass (M18).
+    /// Counts, for waiting jobs, the starts of a plan that passed them (M18).
     ///
-    /// Those are the jobs with a planned start, and the first blocked job if it has none. Other
-    /// blocked jobs are not counted: that would make the time of each start proportional to the
-    /// length of the queue.
+    /// Only jobs with a planned start and the first blocked job are updated. Updating all blocked
+    /// jobs would make the time of each start proportional to the length of the queue.
     pub(in crate::sched::view) fn count_bypasses(&mut self, plan: &Plan) {
         for (id, passed) in passed(plan) {
             let Some(&(class, rank)) = self.jobs.get(&id) else {
@@ -42,8 +41,8 @@ impl ClusterState {
         }
     }
 
-    /// The class key of a job, for [`ClusterState::enqueue_as`] of many equal jobs. Shares the
-    /// shape of waiting jobs with the same request.
+    /// The class key of a job. If a waiting job with the same request exists, both share one
+    /// [`Shape`].
     pub fn class_key(&self, job: &Job) -> ClassKey {
         let shape = self
             .alike
@@ -57,20 +56,20 @@ impl ClusterState {
     }
 }
 
-/// The number of starts of a plan that pass each job; for an array, those that pass its first
-/// subjob.
+/// The number of starts of a plan that pass each job; for an array, the starts that pass the first
+/// of its subjobs with a planned start.
 fn passed(plan: &Plan) -> BTreeMap<JobId, u32> {
     let mut passed: BTreeMap<JobId, u32> = BTreeMap::new();
     for (place, booking) in plan.bookings.iter().enumerate() {
         // Starts are in the order in which they were decided.
         let earlier = plan.starts.partition_point(|start| start.behind <= place);
         passed
-            .entry(whole(booking.job))
+            .entry(array_or_job(booking.job))
             .or_insert((plan.starts.len() - earlier) as u32);
     }
     let promised: BTreeSet<JobId> = passed.keys().copied().collect();
     for first in plan.starts.iter().filter_map(|start| start.passed) {
-        let first = whole(first);
+        let first = array_or_job(first);
         if !promised.contains(&first) {
             *passed.entry(first).or_default() += 1;
         }
@@ -78,8 +77,8 @@ fn passed(plan: &Plan) -> BTreeMap<JobId, u32> {
     passed
 }
 
-/// The array of a subjob, or the job itself.
-fn whole(id: JobId) -> JobId {
+/// The array of a subjob; any other job itself.
+fn array_or_job(id: JobId) -> JobId {
     id.parent().unwrap_or(id)
 }
 
