@@ -1,4 +1,4 @@
-//! System users, groups and time zones, for the server.
+//! Implements the server's lookup of users, groups and time zones with the system's databases.
 
 use crate::model::job::Owner;
 use crate::model::refusal::Refusal;

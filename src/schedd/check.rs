@@ -1,5 +1,5 @@
-//! `schedd --check`: validates the configuration, prints the settings in force, and warns about
-//! likely mistakes.
+//! `schedd --check`: validates the configuration, prints all settings, and warns about likely
+//! mistakes.
 
 use crate::config::Config;
 use crate::config::overrides::QmgrOverrides;
@@ -33,14 +33,14 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
             Some(format!("the settings of qmgr are not shown: {error:#}")),
         ),
     };
-    let (config, misfits) = of_file.with_overrides(&overrides);
+    let (config, conflicts) = of_file.with_overrides(&overrides);
     let settings = effective(&config, &text, &overrides);
-    let misfits = misfits.iter().map(|misfit| {
-        format!("a setting of qmgr conflicts with the file and is ignored: {misfit}")
+    let conflicts = conflicts.iter().map(|conflict| {
+        format!("a setting of qmgr conflicts with the file and is ignored: {conflict}")
     });
     let warnings = warnings(&config, &settings)
         .into_iter()
-        .chain(misfits)
+        .chain(conflicts)
         .chain(unread)
         .collect();
     let result = CheckResult {
@@ -54,13 +54,13 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
         as_toml(&result, &config, home.config.exists())
     };
     match std::io::stdout().write_all(output.as_bytes()) {
-        // The reader has closed the pipe.
+        // The reader of the output has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
 }
 
-/// The overrides of `qmgr`, from the spool; none without a spool.
+/// The overrides of `qmgr`, read from the spool (schedd's database); empty if there is no spool.
 fn stored_overrides(home: &Home) -> Result<QmgrOverrides> {
     let file = spool::file(home);
     match SpoolReader::open(&file) {
@@ -68,13 +68,13 @@ fn stored_overrides(home: &Home) -> Result<QmgrOverrides> {
             .map(|reader| reader.overrides())
             .transpose()?
             .unwrap_or_default()),
-        // This spool is older than qmgr overrides.
+        // A spool of this old version has no overrides of qmgr.
         Err(SpoolError::Older { .. }) => Ok(QmgrOverrides::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
     }
 }
 
-/// The settings as a `lanai.toml`; everything else is in comments.
+/// The settings as a valid `lanai.toml`, with warnings and the share tree as comments.
 fn as_toml(result: &CheckResult, config: &Config, exists: bool) -> String {
     let head = if exists {
         format!("{}: valid", result.file)

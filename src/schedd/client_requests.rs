@@ -1,5 +1,6 @@
-//! Client requests. Those that change nothing are answered or passed to a reader. The others wait
-//! for the tick, some of them first for script storage or for hooks.
+//! Client requests. Queries are answered at once or passed to a reader thread. Requests for changes
+//! are queued for the next tick (pass of the event loop); some of them first wait for script
+//! storage or for hooks.
 
 use crate::model::job::Attempt;
 use crate::model::job::state::JobState;
@@ -24,13 +25,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl Schedd {
-    /// Answers a request that changes nothing, or queues it for the tick.
+    /// Answers a query, or queues a request for a change.
     pub(super) fn handle_request(&mut self, token: Token, caller: Caller, request: ClientRequest) {
         match request {
             ClientRequest::Ask(Question::Ahead(ahead)) => self.answer_forecast(token, ahead),
             ClientRequest::Ask(Question::Cycles) => self.answer_cycles(token, caller.privileged),
             ClientRequest::Ask(question) => {
-                if let Some((stream, caller)) = self.clients.take(token) {
+                if let Some((stream, caller)) = self.clients.detach(token) {
                     self.readers.serve(stream, caller, question);
                 }
             }
@@ -59,11 +60,11 @@ impl Schedd {
                 self.clients.await_change(token);
                 self.scripts.store(token, caller, submission);
             }
-            request => match self.occasion(&request) {
+            request => match self.hook_event(&request) {
                 Some(_) if matches!(request, ClientRequest::Batch(_)) => {
                     self.clients.answer(token, &Reply::NotBatched)
                 }
-                Some(occasion) => self.consult(occasion, token, caller, request),
+                Some(hook_event) => self.ask_hooks(hook_event, token, caller, request),
                 None => self.inbox.push(Input::Request(token, caller, request)),
             },
         }
@@ -108,7 +109,7 @@ impl Schedd {
         }
     }
 
-    /// `qstat --cycles`: only operators may read it, and the owner of a personal installation.
+    /// Answers `qstat --cycles`, for operators and the owner of a personal installation only.
     fn answer_cycles(&mut self, token: Token, is_privileged: bool) {
         if !is_privileged {
             return self
@@ -116,19 +117,19 @@ impl Schedd {
                 .answer(token, &Reply::Refused(Refusal::unauthorized()));
         }
         self.write_cycles();
-        if let Some((stream, caller)) = self.clients.take(token) {
+        if let Some((stream, caller)) = self.clients.detach(token) {
             self.readers.serve(stream, caller, Question::Cycles);
         }
     }
 
-    /// Whether a submission waits until its large script is stored in a file. Submissions that will
-    /// be refused (script above the limit, full disk) and repeated ones do not wait.
+    /// Whether a submission must wait until its large script is stored in a file. Repeated
+    /// submissions, and submissions to be refused (script too large, disk full), do not wait.
     fn awaits_storage(&mut self, caller: &Caller, submission: &NewJob) -> bool {
         let Payload::Script(text) = &submission.payload else {
             return false;
         };
         let most = self.server.setup.config.server.jobscript_max_size.bytes();
-        if text.len() < SMALLEST || text.len() as u64 > most || !self.reserve.is_whole() {
+        if text.len() < SMALLEST || text.len() as u64 > most || !self.reserve.is_complete() {
             return false;
         }
         let context = RequestContext {
@@ -136,18 +137,20 @@ impl Schedd {
             history: &self.spool,
             caller,
         };
-        context.admit().is_ok() && matches!(context.submitted(submission.token), Ok(None))
+        context.job_owner().is_ok()
+            && matches!(context.earlier_submission(submission.token), Ok(None))
     }
 
-    /// Handles a failure to store a script. A full disk is noticed here before the database fails.
+    /// Handles a failure to store a script. If the disk is full, this starts the refusal of new
+    /// jobs before a commit fails.
     fn handle_storage_error(&mut self, error: SpoolError) {
         match error {
-            SpoolError::Full => self.reserve.used(error),
+            SpoolError::Full => self.reserve.mark_incomplete(error),
             error => tracing::error!("cannot store a job script: {error}"),
         }
     }
 
-    /// Continues with the submissions after their scripts were stored.
+    /// Continues with the submissions whose scripts have been stored.
     pub(super) fn take_stored(&mut self) {
         for Stored {
             token,
@@ -155,7 +158,7 @@ impl Schedd {
             submission,
         } in self.scripts.take_stored()
         {
-            self.busy = monotonic();
+            self.last_busy = monotonic();
             match submission {
                 Ok(submission) => {
                     self.handle_request(token, caller, ClientRequest::Submit(submission))
@@ -169,8 +172,8 @@ impl Schedd {
         }
     }
 
-    /// Connects a client to the terminal of its job. Only the job's owner may connect, not even
-    /// operators.
+    /// Connects a client to the terminal of its job. Only the job's owner may connect; operators
+    /// may not.
     fn attach(&mut self, token: Token, caller: &Caller, id: JobId) {
         let begun = self.terminal_of(caller, id).and_then(|(node, attempt)| {
             let noded = self
@@ -211,9 +214,10 @@ impl Schedd {
     pub(super) fn connect_terminal(&mut self, token: Token) {
         match self.calls.poll(token) {
             None => {}
-            Some(Ok(stream)) => self
-                .clients
-                .hand_over(token, &Reply::Attached, stream.as_fd()),
+            Some(Ok(stream)) => {
+                self.clients
+                    .answer_with_descriptor(token, &Reply::Attached, stream.as_fd())
+            }
             Some(Err(why)) => self
                 .clients
                 .answer(token, &Reply::Refused(no_terminal_now(why))),

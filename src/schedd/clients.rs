@@ -25,21 +25,21 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Maximum number of connections, in total and per user. The latter does not apply to privileged
-/// users.
+/// Maximum number of connections of all users together.
 const MAX_CONNECTIONS: usize = 2000;
+/// Maximum number of connections of a user who is not privileged.
 const MAX_CONNECTIONS_PER_USER: usize = 200;
 /// Maximum time for a message to arrive completely.
 const MESSAGE_TIMEOUT: Span = Span::seconds(30);
 /// Connections without requests are closed after this time.
 const IDLE_TIMEOUT: Span = Span::seconds(300);
-/// Maximum size of unread replies in bytes; a client with more is disconnected.
+/// Maximum size in bytes of replies that a client has not read. Clients with more are disconnected.
 const MAX_BACKLOG: usize = 4 << 20;
 
 /// Maximum size in bytes of a user's incomplete messages, over all connections.
 const MAX_PARTIAL: usize = 64 << 20;
 
-/// Maximum number of requests handled per client and tick.
+/// Maximum number of requests handled per client in one tick (pass of the event loop).
 const MAX_REQUESTS: usize = 16;
 
 /// All connected clients.
@@ -55,7 +55,8 @@ struct Connection {
     caller: Caller,
     /// The job that the client waits for.
     awaits: Option<JobId>,
-    /// Whether the client waits for a change.
+    /// Whether the client waits for something other than the end of a job, such as a change of
+    /// jobs.
     watches: bool,
     /// Whether reading is paused.
     is_paused: bool,
@@ -124,7 +125,8 @@ impl Clients {
         read.map(|(&token, client)| (token, client.link.as_fd(), client.link.wants_write()))
     }
 
-    /// Pauses reading large messages of the users that `is_full_for` selects, until the next call.
+    /// Until the next call, pauses reading from clients that send a large message, if `is_full_for`
+    /// is true for their user.
     pub fn pause(&mut self, is_full_for: impl Fn(u32) -> bool) {
         for client in self.connections.values_mut() {
             client.is_paused =
@@ -140,8 +142,8 @@ impl Clients {
         self.connections.is_empty()
     }
 
-    /// Reads the requests of a client. A client that has disconnected, sends invalid data or has
-    /// another protocol version is dropped.
+    /// Reads the requests of a client. Drops a client that has disconnected, sends invalid data,
+    /// has another protocol version, or exceeds the memory limit for incomplete messages.
     pub fn receive(&mut self, token: Token) -> Vec<(Caller, ClientRequest)> {
         let requests_read = self.read_requests(token);
         if self.exceeds_partial_limit(token) {
@@ -150,7 +152,7 @@ impl Clients {
         requests_read
     }
 
-    /// Whether this client's user exceeds the memory limit for incomplete messages.
+    /// Whether the user of a client exceeds the memory limit for incomplete messages.
     fn exceeds_partial_limit(&self, token: Token) -> bool {
         let Some(client) = self
             .connections
@@ -195,7 +197,7 @@ impl Clients {
         }
     }
 
-    /// Clients with complete requests that were not handled yet.
+    /// Clients with requests that have arrived completely but are not handled yet.
     pub fn pending_clients(&self) -> Vec<Token> {
         self.connections
             .iter()
@@ -216,8 +218,8 @@ impl Clients {
         }
     }
 
-    /// Sends a reply with a copy of a descriptor.
-    pub fn hand_over(&mut self, token: Token, reply: &Reply, passed: BorrowedFd) {
+    /// Sends a reply, and a copy of a descriptor to the client.
+    pub fn answer_with_descriptor(&mut self, token: Token, reply: &Reply, passed: BorrowedFd) {
         let Some(client) = self.connections.get_mut(&token) else {
             return;
         };
@@ -227,26 +229,27 @@ impl Clients {
         }
     }
 
-    /// Marks that this client waits for a change, which exempts it from the idle limit.
+    /// Marks that a client waits for a reply. Until then, the idle timeout does not apply to the
+    /// client.
     pub fn await_change(&mut self, token: Token) {
         if let Some(client) = self.connections.get_mut(&token) {
             client.watches = true;
         }
     }
 
-    /// Whether this client is connected.
-    pub fn is_there(&self, token: Token) -> bool {
+    /// Whether a client is still connected.
+    pub fn is_connected(&self, token: Token) -> bool {
         self.connections.contains_key(&token)
     }
 
-    /// Makes a client wait for the end of this job.
+    /// Records that a client waits for the end of a job.
     pub fn await_end(&mut self, token: Token, job: JobId) {
         if let Some(client) = self.connections.get_mut(&token) {
             client.awaits = Some(job);
         }
     }
 
-    /// Takes the clients that wait for the end of this job.
+    /// Takes the clients that wait for the end of a job.
     pub fn take_awaiting(&mut self, job: JobId) -> Vec<Token> {
         let mut tokens = Vec::new();
         for (&token, client) in &mut self.connections {
@@ -259,14 +262,15 @@ impl Clients {
     }
 
     /// Removes a connection, to pass it to a reader.
-    pub fn take(&mut self, token: Token) -> Option<(UnixStream, Caller)> {
+    pub fn detach(&mut self, token: Token) -> Option<(UnixStream, Caller)> {
         let client = self.connections.remove(&token)?;
         let stream = client.link.stream().try_clone().ok()?;
         Some((stream, client.caller))
     }
 
-    /// Takes a connection back from a reader, for further requests. None if it is broken.
-    pub fn take_back(&mut self, stream: UnixStream, caller: Caller) -> Option<Token> {
+    /// Takes a connection back from a reader, for further requests. None if the connection is
+    /// broken.
+    pub fn reattach(&mut self, stream: UnixStream, caller: Caller) -> Option<Token> {
         FrameSocket::new(stream)
             .ok()
             .map(|link| self.keep(link, caller))

@@ -1,4 +1,4 @@
-//! Commits the changes of the server, then notifies clients, nodes and programs.
+//! Commits the server's changes, then sends replies, orders, mail and notices.
 
 use crate::model::job::state::JobState;
 use crate::model::job::{Job, Want};
@@ -20,8 +20,8 @@ use crate::wire::order::ScheddOrder;
 use std::sync::Arc;
 
 impl Schedd {
-    /// Commits the changes of the server. Returns the jobs that have changed. A failure rolls all
-    /// changes back.
+    /// Commits the changes of the server. Returns the changed jobs. If the commit fails, all
+    /// changes are undone.
     pub(super) fn commit(&mut self) -> Result<Vec<Arc<Job>>, SpoolError> {
         let mut changes = self.server.changes();
         let verdicts_due = self.verdicts.due.is_some_and(|due| due <= monotonic());
@@ -59,21 +59,21 @@ impl Schedd {
         }
     }
 
-    /// Writes the records of cycles that no other commit has written.
+    /// Writes the records of scheduling cycles that are not in the spool yet.
     pub(super) fn write_cycles(&mut self) {
         let rows: Vec<Update> = self.cycles.changes().collect();
-        if rows.is_empty() || !self.reserve.is_whole() {
+        if rows.is_empty() || !self.reserve.is_complete() {
             return;
         }
         match self.spool.commit(&rows) {
             Ok(()) => self.cycles.written(),
-            Err(error) => tracing::warn!("cannot write the log of cycles now: {error}"),
+            Err(error) => tracing::warn!("cannot write records of scheduling cycles now: {error}"),
         }
     }
 
-    /// Carries out the effects of committed changes.
+    /// Sends the replies, orders, mail and notices that result from committed changes.
     pub(super) fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
-        self.take_up_setup();
+        self.apply_committed_setup();
         self.shutdown_mode = effects.shutdown_mode.or(self.shutdown_mode);
         let mails = self.server.take_mails();
         self.mailer.post(mails);
@@ -82,7 +82,7 @@ impl Schedd {
             .into_iter()
             .partition(|notice| notice.recipient == Recipient::Site);
         self.notifier.queue(site);
-        self.user_notices.take(users, monotonic());
+        self.user_notices.queue(users, monotonic());
         for (token, reply) in &effects.replies {
             self.clients.answer(*token, reply);
         }
@@ -97,23 +97,24 @@ impl Schedd {
             self.answer_end(job.id);
         }
         for (target, order) in &effects.back {
-            let news = self.nodes.send_to(*target, order);
-            self.note(news);
+            let events = self.nodes.send_to(*target, order);
+            self.handle_node_events(events);
         }
         for (target, why) in effects.refused {
             self.nodes.refuse(target, why);
         }
         for (node, order) in &effects.orders {
-            // The process that requested a skipped task requests it again.
+            // The start of a task is skipped here: the process that requested the task repeats its
+            // request.
             if let ScheddOrder::Start(launch) = order
                 && (!task_requests::is_due(&self.server, launch) || self.nodes.is_behind(node))
             {
                 continue;
             }
-            let news = self.nodes.send(node, order);
-            self.note(news);
+            let events = self.nodes.send(node, order);
+            self.handle_node_events(events);
         }
-        for nodes in effects.met {
+        for nodes in effects.connected {
             for job in
                 node_reports::running_on(&self.server, |node| nodes.iter().any(|name| name == node))
             {
@@ -125,31 +126,31 @@ impl Schedd {
     /// Sends the notices to users that can be sent now.
     pub(super) fn notify_users(&mut self) {
         let host = &self.server.setup.host;
-        let news = self.user_notices.send(&mut self.nodes, host, monotonic());
-        self.note(news);
+        let events = self.user_notices.send(&mut self.nodes, host, monotonic());
+        self.handle_node_events(events);
     }
 
     /// Sends the orders that follow from the state of a job.
     fn send_orders_of(&mut self, job: &Job) {
         for (node, order) in suspension::orders(job) {
-            let news = self.nodes.send(&node, &order);
-            self.note(news);
+            let events = self.nodes.send(&node, &order);
+            self.handle_node_events(events);
         }
         match orders::order(&self.server, &self.spool, job) {
             Ok(Some((node, order))) => {
-                let news = self.nodes.send(&node, &order);
-                self.note(news);
+                let events = self.nodes.send(&node, &order);
+                self.handle_node_events(events);
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::error!("cannot send job {} to its node now: {error}", job.id);
+                tracing::error!("cannot send job {} to a node now: {error}", job.id);
                 self.unsent_orders.insert(job.id);
                 self.timers.retry = Some(monotonic() + timers::RETRY);
             }
         }
     }
 
-    /// Sends the orders that could not be read from the spool before.
+    /// Sends the orders that an earlier error of the spool prevented.
     pub(super) fn retry_orders(&mut self) {
         for id in std::mem::take(&mut self.unsent_orders) {
             if let Some(job) = self.server.job(id).cloned() {
@@ -199,7 +200,7 @@ impl Schedd {
     }
 }
 
-/// The answer to a client that waits for the end of this job.
+/// The reply to a client that waits for the end of a job.
 fn end_of(job: &Job) -> Reply {
     let exit = job.life.exit;
     Reply::Ended {

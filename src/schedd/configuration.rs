@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The default mail program.
 const MAILER: &str = "/usr/sbin/sendmail";
 
-/// The text of `lanai.toml`; empty if there is no such file.
+/// The text of `lanai.toml`; empty if the file does not exist.
 pub fn text(home: &Home) -> Result<String> {
     match std::fs::read_to_string(&home.config) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(String::new()),

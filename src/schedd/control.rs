@@ -12,7 +12,8 @@ use std::time::Duration;
 /// Maximum time for schedd to respond.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether a schedd responds. One that only listens may be about to exit.
+/// Whether a running schedd answers a request. A schedd that only accepts connections may be about
+/// to exit.
 pub fn is_served(home: &Home) -> bool {
     let Ok(mut client) = Client::reach(home) else {
         return false;
@@ -21,7 +22,7 @@ pub fn is_served(home: &Home) -> bool {
     let answer = client
         .begin(&ClientRequest::Status)
         .and_then(|()| client.reply());
-    // A schedd of another version answers with an error, but it serves.
+    // A schedd of another version answers with an error, but is running.
     !matches!(answer, Err(ClientError::Unreachable(_)))
 }
 
@@ -68,7 +69,7 @@ fn or_none(list: &[String]) -> String {
     }
 }
 
-/// Makes schedd exit, and waits until the spool is unlocked.
+/// Makes schedd exit, and waits until it has unlocked the spool.
 pub fn stop(home: &Home) -> Result<()> {
     let reply = Client::reach(home).and_then(|mut client| client.call(&ClientRequest::Stop));
     match reply {
@@ -88,7 +89,7 @@ pub fn stop(home: &Home) -> Result<()> {
         clock::sleep(Duration::from_millis(5));
     }
     bail!(
-        "schedd has not exited: it still holds the spool {}",
+        "schedd has not exited: schedd still holds the spool {}",
         home.spool().display()
     )
 }

@@ -1,4 +1,4 @@
-//! Scheduling in a tick: runs cycles and carries out their plans.
+//! Scheduling: runs scheduling cycles and carries out their plans.
 
 use crate::model::trigger::{AwaitedMoment, CycleRecord, Trigger, Triggers};
 use crate::sched::cycle;
@@ -11,19 +11,19 @@ use crate::sys::clock::{monotonic, monotonic_micros};
 use crate::sys::fault;
 
 impl Schedd {
-    /// Runs cycles until no cycle releases further dependencies: a job may depend on the start of
-    /// another.
+    /// Runs cycles until a cycle releases no further dependencies. A job may depend on the start of
+    /// another job.
     pub(super) fn decide(&mut self) {
         self.server.dependencies.stirred = false;
         while self.decide_once() && self.server.dependencies.stirred {
-            // The triggers have been recorded as they happened.
+            // The reasons (triggers) for this cycle are recorded already.
             self.server.dependencies.stirred = false;
             self.server.request_cycle();
         }
     }
 
     /// Runs one scheduling cycle and carries out its plan. Starts are on disk before any node gets
-    /// the order. False if nothing was carried out.
+    /// the order. Returns whether anything was carried out.
     fn decide_once(&mut self) -> bool {
         if !self.may_decide() {
             return false;
@@ -34,34 +34,34 @@ impl Schedd {
         let (mut plan, took) = self.run_cycle();
         self.publish(&plan, &triggers);
         let preempts = self.server.take_preempts(&plan);
-        self.hold_back(&mut plan);
+        self.hold_back_unapproved(&mut plan);
         self.server.take_resumes(&plan.resumes);
         for started in self.server.take_starts(&plan) {
             self.clear_hook_refusal(started);
         }
-        self.cycles.note(record(&plan, triggers, took));
+        self.cycles.add(record(&plan, triggers, took));
         let judged = self.server.judge_limits(&plan);
         if plan.starts.is_empty() && plan.resumes.is_empty() && !preempts && !judged {
             return false;
         }
         let carried_out = self.commit_plan();
-        // The starts just made do not require another cycle.
+        // The starts of this plan do not require another cycle.
         self.server.take_cycle_due();
         carried_out
     }
 
     /// Whether the scheduler may run now.
     fn may_decide(&mut self) -> bool {
-        // The rest of the disk is reserved for the ends of running jobs. With scheduling off, only
-        // `qrun` starts jobs.
-        let is_off = !self.reserve.is_whole()
+        // If the disk is almost full, its free space is reserved for the ends of running jobs. With
+        // scheduling off, only `qrun` starts jobs.
+        let is_off = !self.reserve.is_complete()
             || !self.server.setup.config.cycle.scheduling
             || self.shutdown_mode.is_some();
         if is_off {
             self.next_cycle = None;
             return false;
         }
-        !self.awaits_own_noded() && !self.startup_grace.goes_on(&mut self.server)
+        !self.awaits_own_noded() && !self.startup_grace.is_waiting(&mut self.server)
     }
 
     /// The reasons for the cycle that is due; None if no cycle is due.
@@ -79,7 +79,7 @@ impl Schedd {
             self.server.cluster(),
             &self.server.setup.policy,
             self.server.now,
-            &self.memory,
+            &self.cycle_cache,
         );
         is_due.then_some(triggers)
     }
@@ -87,7 +87,7 @@ impl Schedd {
     /// Passes the bookings and reasons of a plan to the next cycle and to displays.
     fn publish(&mut self, plan: &Plan, triggers: &Triggers) {
         self.next_cycle = plan.next;
-        self.faults.take_in(
+        self.faults.log_once(
             self.server.cluster().formula_fault(),
             &self.server.setup.policy.precedence,
         );
@@ -96,13 +96,14 @@ impl Schedd {
             .server
             .cluster()
             .fair_share_priorities(&self.server.setup.policy.fair_share);
-        self.verdicts.take_in_shares(fair_shares, monotonic());
+        self.verdicts.update_fair_shares(fair_shares, monotonic());
         let cluster = self.server.cluster();
         self.verdicts
-            .take_in(plan, |job| cluster.class_of(job).is_some(), monotonic());
+            .update(plan, |job| cluster.class_of(job).is_some(), monotonic());
     }
 
-    /// Commits the changes of a plan, and sends the resulting orders. False if the commit failed.
+    /// Commits the changes of a plan, and sends the resulting orders. Returns false if the commit
+    /// failed.
     fn commit_plan(&mut self) -> bool {
         match self.commit() {
             Ok(touched) => {
@@ -112,7 +113,7 @@ impl Schedd {
             Err(error) => {
                 tracing::error!("cannot store the plan of a cycle in the spool: {error}");
                 if matches!(error, SpoolError::Full) {
-                    self.reserve.used(SpoolError::Full);
+                    self.reserve.mark_incomplete(SpoolError::Full);
                 }
                 self.server.want_cycle(Trigger::Timer(AwaitedMoment::Disk));
                 self.timers.retry = Some(monotonic() + timers::RETRY);
@@ -124,12 +125,13 @@ impl Schedd {
     /// Runs the cycle. Returns its plan and its duration in microseconds.
     fn run_cycle(&mut self) -> (Plan, u64) {
         let began = monotonic_micros();
-        let plan = self.server.plan(&mut self.memory);
+        let plan = self.server.plan(&mut self.cycle_cache);
         (plan, monotonic_micros() - began)
     }
 }
 
-/// The record of a cycle that took `took` microseconds. Its number is set when it is written.
+/// The record of a cycle that took `took` microseconds, for `qstat --cycles`. `Cycles::add` sets
+/// the number.
 fn record(plan: &Plan, triggers: Triggers, took: u64) -> CycleRecord {
     CycleRecord {
         number: 0,

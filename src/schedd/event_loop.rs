@@ -1,4 +1,5 @@
-//! The event loop: waits for events, collects them, and runs a tick.
+//! The event loop. Each pass waits for events, collects inputs from them, and runs a tick, which
+//! applies and commits the inputs.
 
 use crate::model::time::Span;
 use crate::schedd::inbox::Input;
@@ -10,7 +11,7 @@ use crate::wire::order::NodeReport;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 
-/// The source of a polled descriptor.
+/// What a polled descriptor belongs to.
 enum Watched {
     Listener,
     Signals,
@@ -19,7 +20,8 @@ enum Watched {
     Client(Token),
     Node(usize),
     Call(Token),
-    /// A site program. [`Schedd::serve`] checks its output and its time limit in every turn.
+    /// A program of the site. [`Schedd::serve`] checks the output and time limits of all such
+    /// programs in each pass.
     Site,
 }
 
@@ -30,8 +32,8 @@ impl Schedd {
             self.nodes.dial();
             let scripts = &self.scripts;
             self.clients.pause(|uid| scripts.is_full_for(uid));
-            let ready = self.watch();
-            self.gather(ready);
+            let ready = self.wait_for_events();
+            self.handle_ready(ready);
             self.allocation_script
                 .poll(&mut self.server, machine::monotonic());
             self.resource_poller
@@ -40,34 +42,37 @@ impl Schedd {
             self.answer_watchers();
             self.retry_forecasts();
             self.run_housekeeping();
-            let inputs = if self.lingers() {
+            let inputs = if self.delays_commit() {
                 Vec::new()
             } else {
                 std::mem::take(&mut self.inbox)
             };
             self.tick(inputs);
             self.notify_users();
-            self.wind_down();
+            self.exit_after_qterm();
             self.restart_log();
         }
-        self.leave();
+        self.exit();
     }
 
-    /// Whether the inputs are held back, to be committed together with later ones. No client waits
-    /// for the commit of a job's start, and a short job ends soon after it.
-    fn lingers(&mut self) -> bool {
+    /// Whether to delay the inputs, to commit them together with later inputs. Only reports such as
+    /// the start of a job are delayed: no client waits for their commit, and a short job ends soon.
+    fn delays_commit(&mut self) -> bool {
         if self.inbox.is_empty()
             || !self.inbox.iter().all(Input::may_be_delayed)
             || self.has_interactive_start()
         {
-            self.timers.linger = None;
+            self.timers.delayed_commit = None;
             return false;
         }
         let now = machine::monotonic();
-        let until = *self.timers.linger.get_or_insert(now + timers::LINGER);
-        let lingers = now < until;
-        self.timers.linger = lingers.then_some(until);
-        lingers
+        let until = *self
+            .timers
+            .delayed_commit
+            .get_or_insert(now + timers::MAX_COMMIT_DELAY);
+        let delays_commit = now < until;
+        self.timers.delayed_commit = delays_commit.then_some(until);
+        delays_commit
     }
 
     /// Whether a user waits for the start of an interactive job.
@@ -89,7 +94,7 @@ impl Schedd {
     }
 
     /// Waits until there is something to read, or a timer expires.
-    fn watch(&self) -> Vec<Watched> {
+    fn wait_for_events(&self) -> Vec<Watched> {
         let mut watched = vec![
             Watched::Listener,
             Watched::Signals,
@@ -145,14 +150,14 @@ impl Schedd {
             .collect()
     }
 
-    /// How long to wait for events at most.
+    /// The maximum time to wait for events: until the next timer expires.
     fn poll_timeout(&self) -> PollTimeout {
         let now = machine::monotonic();
         let server = &self.server;
         let moments = [
             self.next_cycle,
             server.next_begin(),
-            server.next_turn(),
+            server.next_reservation_time(),
             server.next_routed(),
         ];
         let moment = moments.into_iter().flatten().min();
@@ -160,7 +165,7 @@ impl Schedd {
         // While the disk is unwritable, timers that need a write do not wake the loop.
         let timers = match self.timers.retry {
             Some(retry) => [Some(retry), None, None, None],
-            None => [None, self.timers.linger, self.verdicts.due, moment],
+            None => [None, self.timers.delayed_commit, self.verdicts.due, moment],
         };
         let fixed = [
             self.timers.housekeeping,
@@ -171,7 +176,7 @@ impl Schedd {
             .watchers
             .next()
             .into_iter()
-            .chain(self.aside.due)
+            .chain(self.waiting_forecasts.due)
             .chain(self.allocation_script.next())
             .chain(self.hooks.next());
         let others = others.chain(self.resource_poller.next());
@@ -186,7 +191,7 @@ impl Schedd {
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
     }
 
-    fn gather(&mut self, ready: Vec<Watched>) {
+    fn handle_ready(&mut self, ready: Vec<Watched>) {
         for what in ready {
             match what {
                 Watched::Listener => self
@@ -195,7 +200,7 @@ impl Schedd {
                 Watched::Signals => self.handle_signals(),
                 Watched::Readers => {
                     for (stream, caller) in self.readers.answered() {
-                        self.clients.take_back(stream, caller);
+                        self.clients.reattach(stream, caller);
                     }
                 }
                 Watched::Scripts => self.take_stored(),
@@ -203,11 +208,11 @@ impl Schedd {
                 Watched::Call(token) => self.connect_terminal(token),
                 Watched::Node(index) => {
                     let events = self.nodes.receive(index);
-                    self.note(events);
+                    self.handle_node_events(events);
                 }
                 Watched::Client(token) => {
                     for (caller, request) in self.clients.receive(token) {
-                        self.busy = machine::monotonic();
+                        self.last_busy = machine::monotonic();
                         self.handle_request(token, caller, request);
                     }
                 }

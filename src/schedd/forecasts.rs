@@ -1,4 +1,5 @@
-//! Forecast queries: the work of the loop before a reader can answer them.
+//! Forecast queries, such as `qstat --start`: the event loop's part of the work, before a reader
+//! thread computes the answer.
 
 use crate::model::job::state::JobState;
 use crate::model::job::{Digest, Job, Life};
@@ -7,8 +8,8 @@ use crate::model::refusal::Refusal;
 use crate::model::report::outlook::{Explanation, Overtaker};
 use crate::model::system_resource::PoolUse;
 use crate::schedd::clients::readers;
+use crate::schedd::clients::snapshot::ForecastTask;
 use crate::schedd::clients::snapshot::SnapshotQuery;
-use crate::schedd::clients::snapshot::Study;
 use crate::schedd::programs::resource_poller::ResourcePoller;
 use crate::schedd::state::Schedd;
 use crate::server::caller::Caller;
@@ -27,39 +28,46 @@ use std::sync::Arc;
 const MAX_JOBS: usize = 1000;
 
 impl Schedd {
-    /// Answers a forecast query of a client.
-    pub(super) fn answer_forecast(&mut self, token: Token, ahead: ForecastQuery) {
-        if let Some((stream, caller)) = self.clients.take(token) {
-            self.study(stream, caller, ahead);
+    /// Starts the work on a forecast query of a client.
+    pub(super) fn answer_forecast(&mut self, token: Token, query: ForecastQuery) {
+        if let Some((stream, caller)) = self.clients.detach(token) {
+            self.start_forecast(stream, caller, query);
         }
     }
 
-    /// Retries the queries that wait for a newer copy of the state.
+    /// Continues with the queries that wait for a newer snapshot, once it may be taken.
     pub(super) fn retry_forecasts(&mut self) {
         let now = monotonic();
         self.snapshots.expire(now);
-        if self.aside.due.take_if(|due| *due <= now).is_some() {
-            for (stream, caller, ahead) in std::mem::take(&mut self.aside.questions) {
-                self.study(stream, caller, ahead);
+        if self
+            .waiting_forecasts
+            .due
+            .take_if(|due| *due <= now)
+            .is_some()
+        {
+            for (stream, caller, query) in std::mem::take(&mut self.waiting_forecasts.questions) {
+                self.start_forecast(stream, caller, query);
             }
         }
     }
 
-    fn study(&mut self, stream: UnixStream, caller: Caller, ahead: ForecastQuery) {
-        if number_of_jobs(&ahead) > MAX_JOBS {
-            return self.refuse_study(stream, caller, &Refusal::too_many_jobs(MAX_JOBS));
+    fn start_forecast(&mut self, stream: UnixStream, caller: Caller, query: ForecastQuery) {
+        if number_of_jobs(&query) > MAX_JOBS {
+            return self.refuse_forecast(stream, caller, &Refusal::too_many_jobs(MAX_JOBS));
         }
         let snapshot = match self
             .snapshots
             .of_revision(self.revision, &self.server, monotonic())
         {
             Ok(snapshot) => snapshot,
-            Err(_) if self.aside.is_full_for(&caller) => {
-                return self.refuse_study(stream, caller, &Refusal::spool(readers::BUSY));
+            Err(_) if self.waiting_forecasts.is_full_for(&caller) => {
+                return self.refuse_forecast(stream, caller, &Refusal::spool(readers::BUSY));
             }
             Err(due) => {
-                self.aside.due = Some(due);
-                self.aside.questions.push((stream, caller, ahead));
+                self.waiting_forecasts.due = Some(due);
+                self.waiting_forecasts
+                    .questions
+                    .push((stream, caller, query));
                 return;
             }
         };
@@ -68,15 +76,17 @@ impl Schedd {
             &self.resource_poller,
             &self.spool,
             &caller,
-            ahead,
+            query,
         ) {
-            Ok(task) => self.readers.study(stream, caller, Study { snapshot, task }),
-            Err(refusal) => self.refuse_study(stream, caller, &refusal),
+            Ok(task) => self
+                .readers
+                .forecast(stream, caller, ForecastTask { snapshot, task }),
+            Err(refusal) => self.refuse_forecast(stream, caller, &refusal),
         }
     }
 
-    fn refuse_study(&mut self, stream: UnixStream, caller: Caller, refusal: &Refusal) {
-        let token = self.clients.take_back(stream, caller);
+    fn refuse_forecast(&mut self, stream: UnixStream, caller: Caller, refusal: &Refusal) {
+        let token = self.clients.reattach(stream, caller);
         token
             .into_iter()
             .for_each(|token| self.clients.answer(token, &Reply::Refused(refusal.clone())));
@@ -84,8 +94,8 @@ impl Schedd {
 }
 
 /// Number of jobs that a query names.
-fn number_of_jobs(ahead: &ForecastQuery) -> usize {
-    match ahead {
+fn number_of_jobs(query: &ForecastQuery) -> usize {
+    match query {
         ForecastQuery::Starts(jobs) | ForecastQuery::Places(jobs) | ForecastQuery::Scores(jobs) => {
             jobs.len()
         }
@@ -103,9 +113,9 @@ fn task(
     resource_poller: &ResourcePoller,
     spool: &Spool,
     caller: &Caller,
-    ahead: ForecastQuery,
+    query: ForecastQuery,
 ) -> Result<SnapshotQuery, Refusal> {
-    Ok(match ahead {
+    Ok(match query {
         ForecastQuery::Starts(jobs) => SnapshotQuery::Starts(jobs.into_iter().collect()),
         ForecastQuery::Why(job) => match released(server, job) {
             Some(released) => SnapshotQuery::Released(Box::new(released)),
@@ -138,7 +148,7 @@ fn task(
                 history: spool,
                 caller,
             };
-            context.admit()?;
+            context.job_owner()?;
             let (job, held) = trial_job(&context, &submission)?;
             context.server.refuse_impossible(&job)?;
             SnapshotQuery::Trial(Box::new(job), held)
@@ -146,7 +156,8 @@ fn task(
     })
 }
 
-/// Removes the script of a trial submission, so that the loop need not hash it.
+/// Replaces the script of a trial submission by its size. This saves hashing the script in the
+/// event loop.
 fn remove_script(submission: &mut NewJob) {
     if let Some(size) = submission.script_size() {
         submission.stored = Some(Arc::new(StoredScript {
@@ -156,8 +167,8 @@ fn remove_script(submission: &mut NewJob) {
     }
 }
 
-/// The system-wide resources with their reported amounts. Their usage by jobs comes from the
-/// scheduler's view.
+/// The system-wide resources with their reported amounts. The usage by jobs is added later, from
+/// the snapshot.
 fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse> {
     let config = &server.setup.config;
     let mut pools = Vec::new();
@@ -176,12 +187,12 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
     pools
 }
 
-/// The job that a submission would create, eligible from its begin time, and whether it would be
-/// held.
+/// The job that a submission would create, as queued from its begin time on, and whether it would
+/// be held.
 fn trial_job(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool), Refusal> {
     let owner = context.caller.owner.clone();
     let (draft, dependencies) = context.draft(&owner, submission)?;
-    let elements = context.elements(&draft.spec)?;
+    let elements = context.new_subjobs(&draft.spec)?;
     let (server, number) = (&context.server, context.server.next_number());
     let held = !draft.holds.is_none() || !dependencies.bars().are_open();
     let mut life = Life::new(draft.holds, draft.run_count, server.now);
@@ -207,7 +218,7 @@ fn trial_job(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool
     ))
 }
 
-/// A held job as it would be without holds; None for other jobs.
+/// A copy of a held job without its holds; None if the job is not held.
 fn released(server: &ServerState, id: JobId) -> Option<Job> {
     let mut job = server
         .known(id)
@@ -222,7 +233,7 @@ fn released(server: &ServerState, id: JobId) -> Option<Job> {
     Some(job)
 }
 
-/// The running jobs that were queued behind this one and started since it became eligible, latest
+/// The running jobs that were queued behind a job and started after the job became eligible, latest
 /// start first (I9).
 fn overtakers(server: &ServerState, id: JobId) -> Vec<Overtaker> {
     let Some((job, since)) = server

@@ -1,11 +1,12 @@
-//! Approval of requests and starts by the site's hooks ([`crate::model::hook`]) that schedd runs:
-//! before a job is accepted, altered or started.
+//! Approval by the site's hooks ([`crate::model::hook`]), programs that schedd runs before a job is
+//! accepted, altered or started.
 //!
-//! A request that needs approval has passed all checks of the server and waits outside the tick.
-//! Once the hooks allow it, the next tick checks it again, with their changes. Nothing is stored
-//! until then: when the client disconnects or schedd is killed, the request is gone, and no client
-//! has seen a job id. A start that needs approval is left out of its plan; once the hooks allow it,
-//! the next cycle starts the job. No job is preempted for a start that hooks have not allowed.
+//! A request that needs approval first passes all checks of the server, and then waits while the
+//! event loop continues. Once the hooks allow the request, it is checked again with the hooks'
+//! changes, and applied. Nothing is stored before that: if the client disconnects or schedd is
+//! killed, the request is lost, but no client has seen a job id. A start that needs approval is
+//! removed from the plan. Once the hooks allow the start, the next cycle starts the job. No job is
+//! preempted for a start that hooks have not allowed.
 
 use crate::config::overrides::command::{Edit, Op, QmgrCommand, Verb};
 use crate::config::overrides::{AttributeKey, QmgrObject};
@@ -20,9 +21,9 @@ use crate::schedd::inbox::Input;
 use crate::schedd::programs::hooks::Ruling;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
-use crate::schedd::programs::hooks::judging::judge;
+use crate::schedd::programs::hooks::case_queue::HookResult;
+use crate::schedd::programs::hooks::judging::check_case;
 use crate::schedd::programs::hooks::judging::nodes_of;
-use crate::schedd::programs::hooks::lane::HookResult;
 use crate::schedd::programs::hooks::programs;
 use crate::schedd::programs::hooks::question::question;
 use crate::schedd::state::Schedd;
@@ -39,37 +40,38 @@ use std::sync::Arc;
 const BUSY: &str = "too many requests wait for hooks of the site; try again in a moment";
 
 impl Schedd {
-    /// The hook event of a request; None if no hooks apply. With a full disk none apply: the
-    /// request is refused anyway.
-    pub(super) fn occasion(&self, request: &ClientRequest) -> Option<HookEvent> {
-        let occasion = match request {
+    /// The hook event of a request; None if the site has no hooks for this event. Also None if the
+    /// disk is full, because the request is refused anyway.
+    pub(super) fn hook_event(&self, request: &ClientRequest) -> Option<HookEvent> {
+        let hook_event = match request {
             ClientRequest::Submit(_) => HookEvent::QueueJob,
             ClientRequest::Alter(..) => HookEvent::ModifyJob,
             ClientRequest::Run { .. } => HookEvent::RunJob,
-            ClientRequest::Batch(batch) => return self.occasion(&batch.first()?),
+            ClientRequest::Batch(batch) => return self.hook_event(&batch.first()?),
             _ => return None,
         };
-        (self.has_hooks(occasion) && self.reserve.is_whole()).then_some(occasion)
+        (self.has_hooks(hook_event) && self.reserve.is_complete()).then_some(hook_event)
     }
 
-    fn has_hooks(&self, occasion: HookEvent) -> bool {
-        !hooks_at(&self.server.setup.config.hooks, occasion).is_empty()
+    fn has_hooks(&self, hook_event: HookEvent) -> bool {
+        !hooks_at(&self.server.setup.config.hooks, hook_event).is_empty()
     }
 
-    /// Queues a request for hooks, if it could be granted.
-    pub(super) fn consult(
+    /// Checks a request and queues it for hooks. A refused request is answered at once. A
+    /// repetition of a granted request continues without hooks.
+    pub(super) fn ask_hooks(
         &mut self,
-        occasion: HookEvent,
+        hook_event: HookEvent,
         token: Token,
         caller: Caller,
         request: ClientRequest,
     ) {
         self.server.begin(&timers::read_clocks());
         let matter = Matter::Request(token, caller, Box::new(request));
-        let case = Case::new(matter, occasion, &self.server.setup.config.hooks);
-        match judge(&mut self.server, &self.spool, &case) {
+        let case = Case::new(matter, hook_event, &self.server.setup.config.hooks);
+        match check_case(&mut self.server, &self.spool, &case) {
             Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
-            // A repetition of a granted request needs no hooks.
+            // The request repeats a granted request, for which no hooks run.
             Ok(None) => self.complete(case, Ok(())),
             Ok(Some(_)) if !self.hooks.requests.has_room_for(&case) => {
                 self.clients
@@ -83,7 +85,8 @@ impl Schedd {
         }
     }
 
-    /// Handles the answers of hooks, kills those that exceed their time limit, and starts the next.
+    /// Handles the answers of hooks, kills hooks that exceed their time limits, and starts the next
+    /// hooks.
     pub(super) fn handle_hooks(&mut self) {
         if self.hooks.is_idle() {
             return;
@@ -92,19 +95,21 @@ impl Schedd {
         let now = monotonic();
         self.hooks
             .requests
-            .forget(|token| self.clients.is_there(token));
-        let mut heard = self.hooks.requests.poll(now);
-        heard.extend(self.hooks.starts.poll(now));
-        heard.into_iter().for_each(|heard| self.take_answer(heard));
+            .forget(|token| self.clients.is_connected(token));
+        let mut results = self.hooks.requests.poll(now);
+        results.extend(self.hooks.starts.poll(now));
+        results
+            .into_iter()
+            .for_each(|result| self.handle_result(result));
         self.start_hooks();
     }
 
-    fn take_answer(&mut self, heard: HookResult) {
+    fn handle_result(&mut self, result: HookResult) {
         let HookResult {
             mut case,
             hook,
             answer,
-        } = heard;
+        } = result;
         case.hooks.pop_front();
         let decision = match answer {
             Ok(HookAnswer::Accept(set)) => self.apply_changes(&mut case, &hook, set),
@@ -112,13 +117,14 @@ impl Schedd {
             Err(cause) => Err(failure(&hook, &cause)),
         };
         match decision {
-            Ok(()) if !case.hooks.is_empty() => self.hooks.lane(&case.matter).push_front(case),
+            Ok(()) if !case.hooks.is_empty() => self.hooks.queue_for(&case.matter).push_front(case),
             Ok(()) => self.complete(case, Ok(())),
             Err(refusal) => self.complete(case, Err((hook.name, refusal))),
         }
     }
 
-    /// Applies a hook's changes to a case, after the same checks as for a client's request.
+    /// Applies a hook's changes to a case (a request or start), and checks the case like a client's
+    /// request.
     fn apply_changes(
         &mut self,
         case: &mut Case,
@@ -128,12 +134,12 @@ impl Schedd {
         if set.is_empty() {
             return Ok(());
         }
-        case.lay_over(&hook.name, set);
-        judge(&mut self.server, &self.spool, case)
+        case.set_attributes(&hook.name, set);
+        check_case(&mut self.server, &self.spool, case)
             .map(drop)
             .map_err(|refusal| {
                 tracing::warn!(
-                    "the changes by hook {} are refused: {}",
+                    "schedd refuses the changes by hook {}: {}",
                     hook.name,
                     refusal.text
                 );
@@ -147,7 +153,10 @@ impl Schedd {
                 continue;
             };
             match self.start_hook(&case, &hook) {
-                Ok(running) => self.hooks.lane(&case.matter).begin(case, hook, running),
+                Ok(running) => self
+                    .hooks
+                    .queue_for(&case.matter)
+                    .begin(case, hook, running),
                 Err(refusal) => self.complete(case, Err((hook.name, refusal))),
             }
         }
@@ -160,10 +169,11 @@ impl Schedd {
             ..ProgramCall::new(&hook.command, hook.alarm)
         };
         call.start(monotonic())
-            .map_err(|error| failure(hook, &format!("it cannot be run: {error}")))
+            .map_err(|error| failure(hook, &format!("the program cannot be run: {error}")))
     }
 
-    /// Completes a case: passes it to the tick, or refuses it. The error names the hook.
+    /// Completes a case: queues the request or the decision for the next tick (pass of the event
+    /// loop), or refuses the request. An error names the hook that refused.
     fn complete(&mut self, case: Case, decision: Result<(), (String, Refusal)>) {
         let Case {
             matter, set, by, ..
@@ -182,7 +192,7 @@ impl Schedd {
             (Matter::Start(job, _), Ok(())) => {
                 self.inbox.push(Input::Ruled(job, Ruling::Granted(by, set)))
             }
-            // The server itself refuses the start now, so no refusal by the hook is recorded.
+            // The server, not the hook, refuses this start, so the job is not deferred.
             (Matter::Start(..), Err((_, refusal))) if !refusal.is_of_hook() => {}
             (Matter::Start(job, _), Err((hook, refusal))) => {
                 self.inbox
@@ -191,7 +201,8 @@ impl Schedd {
         }
     }
 
-    /// Passes the starts that hooks have allowed to the scheduler. It preempts jobs only for these.
+    /// Passes the starts that hooks have allowed to the scheduler, which preempts jobs only for
+    /// these starts.
     pub(super) fn renew_permits(&mut self) {
         let mut permits = None;
         if self.has_hooks(HookEvent::RunJob) {
@@ -208,9 +219,9 @@ impl Schedd {
         self.server.set_permits(permits);
     }
 
-    /// Removes starts that hooks have not allowed yet from a plan, and queues them for hooks.
-    /// Starts that need preemption are queued too.
-    pub(super) fn hold_back(&mut self, plan: &mut Plan) {
+    /// Removes the starts that hooks have not allowed from a plan, and queues them for hooks. Also
+    /// queues the starts for which the plan would preempt jobs.
+    pub(super) fn hold_back_unapproved(&mut self, plan: &mut Plan) {
         self.hooks.wanted.clear();
         if !self.has_hooks(HookEvent::RunJob) {
             return;
@@ -218,7 +229,7 @@ impl Schedd {
         let permits = self.server.cluster().permits();
         for start in std::mem::take(&mut plan.starts) {
             if permits.is_some_and(|permits| permits.contains(&start.job)) {
-                self.hooks.permissions.use_up(start.job);
+                self.hooks.permissions.remove(start.job);
                 plan.starts.push(start);
             } else {
                 self.hooks.wanted.push((start.job, nodes_of(&start)));
@@ -242,7 +253,8 @@ impl Schedd {
             caller,
         };
         context.may_import_hook(name)?;
-        let path = programs::keep(&self.home.hooks(), name, content).map_err(Refusal::spool)?;
+        let path =
+            programs::store_program(&self.home.hooks(), name, content).map_err(Refusal::spool)?;
         let path = path
             .to_str()
             .ok_or_else(|| Refusal::illegal_value("LANAI_HOME"))?;
@@ -258,8 +270,9 @@ impl Schedd {
         }))
     }
 
-    /// Applies the hooks' decision about a start: allows its next start for a while, or defers it.
-    pub(super) fn rule(&mut self, job: JobId, ruling: &Ruling) {
+    /// Applies the hooks' decision about the start of a job: allows the start for a while, or
+    /// defers the job.
+    pub(super) fn apply_ruling(&mut self, job: JobId, ruling: &Ruling) {
         match ruling {
             Ruling::Refused(hook, why) => self.defer(job, hook, why),
             Ruling::Granted(hook, set) => {
@@ -281,14 +294,14 @@ impl Schedd {
                 };
                 self.hooks
                     .permissions
-                    .note(job, known.spec.clone(), monotonic());
-                self.memory.doubt();
+                    .allow(job, known.spec.clone(), monotonic());
+                self.cycle_cache.doubt();
                 self.server.want_cycle(Trigger::Answer);
             }
         }
     }
 
-    /// Defers a start that a hook refused. A subjob that has never started is deferred with its
+    /// Defers a job whose start a hook refused. For a subjob that has never started, defers the
     /// array.
     fn defer(&mut self, job: JobId, hook: &str, why: &str) {
         let held = if self.server.job(job).is_some() {
@@ -301,7 +314,7 @@ impl Schedd {
                 hook: hook.to_string(),
                 why: why.to_string(),
             };
-            self.server.happen(held, event);
+            self.server.apply_event(held, event);
         }
     }
 
@@ -323,7 +336,7 @@ impl Schedd {
     }
 }
 
-/// The refusal shown to the user when a hook fails. The cause is only logged.
+/// The refusal that the user gets when a hook fails. The cause is only logged.
 fn failure(hook: &Hook, cause: &str) -> Refusal {
     tracing::warn!("hook {} has failed: {cause}", hook.name);
     Refusal::hook(hook.failure())

@@ -1,4 +1,4 @@
-//! Periodic work of schedd.
+//! Periodic work of schedd, such as timeouts, pings and the removal of old data.
 
 use crate::model::trigger::{AwaitedMoment, Trigger};
 use crate::schedd::state::Schedd;
@@ -14,8 +14,8 @@ impl Schedd {
     pub(super) fn run_housekeeping(&mut self) {
         let poll = self.server.setup.config.cycle.poll_interval;
         let moment = self.next_cycle.is_some_and(|next| self.server.now >= next);
-        if Timers::ring(&mut self.timers.poll, poll) {
-            self.memory.doubt();
+        if Timers::restart_if_expired(&mut self.timers.poll, poll) {
+            self.cycle_cache.doubt();
             self.server.want_cycle(Trigger::Poll);
         }
         if moment {
@@ -30,61 +30,64 @@ impl Schedd {
             self.retry_orders();
             self.server.want_cycle(Trigger::Timer(AwaitedMoment::Disk));
         }
-        if !Timers::ring(&mut self.timers.housekeeping, timers::HOUSEKEEPING) {
+        if !Timers::restart_if_expired(&mut self.timers.housekeeping, timers::HOUSEKEEPING) {
             return;
         }
         self.listener
             .rebind_if_vanished(&self.server.setup, &self.home);
         self.clients.expire();
         self.end_late_calls();
-        self.watchers
-            .rest(machine::monotonic(), |token| self.clients.is_there(token));
-        node_reports::note_silence(&mut self.server);
-        if Timers::ring(
+        self.watchers.expire(machine::monotonic(), |token| {
+            self.clients.is_connected(token)
+        });
+        node_reports::mark_lost_contacts(&mut self.server);
+        if Timers::restart_if_expired(
             &mut self.timers.starts,
-            launch_timeout::pace(self.server.setup.config.launch.start_timeout),
+            launch_timeout::check_interval(self.server.setup.config.launch.start_timeout),
         ) {
-            launch_timeout::give_up(&mut self.server);
+            launch_timeout::cancel_overdue_starts(&mut self.server);
         }
         self.server.sweep();
         self.clear_remains();
-        if Timers::ring(&mut self.timers.uses, timers::USES) {
+        if Timers::restart_if_expired(&mut self.timers.uses, timers::USES) {
             self.server.write_uses();
         }
         self.reserve.renew();
         let events = self.nodes.ping();
-        self.note(events);
-        let history = timers::kept(self.server.setup.config.server.history);
-        if Timers::ring(&mut self.timers.purge, timers::PURGE.min(history)) {
+        self.handle_node_events(events);
+        let history = timers::retention(self.server.setup.config.server.history);
+        if Timers::restart_if_expired(&mut self.timers.purge, timers::PURGE.min(history)) {
             self.server.purge(self.server.now - history);
             if let Err(error) = expiry::forget_charges(&mut self.server, &self.spool) {
                 tracing::error!("cannot read old charges now: {error}");
             }
             self.server
-                .also(Update::ForgetTokens(self.server.now - timers::REPEATED));
+                .add_update(Update::ForgetTokens(self.server.now - timers::REPEATED));
         }
         self.stopping |= self.is_idle() && self.has_no_new_connection();
     }
 
-    /// Removes a batch of data of forgotten jobs and old accounting records, unless the disk is
-    /// full.
+    /// Removes a batch of the data of jobs no longer in the history, and of old accounting records,
+    /// unless the disk is full.
     fn clear_remains(&mut self) {
-        if !self.reserve.is_whole() {
+        if !self.reserve.is_complete() {
             return;
         }
         if self.spool.has_purged_rows().unwrap_or(false) {
-            self.server.also(Update::Clear);
+            self.server.add_update(Update::Clear);
         }
         match expiry::stale_entries(&self.server.setup, self.server.now, &self.spool) {
-            Ok(stale) => stale.into_iter().for_each(|row| self.server.also(row)),
+            Ok(stale) => stale
+                .into_iter()
+                .for_each(|row| self.server.add_update(row)),
             Err(error) => {
                 tracing::error!("cannot find old accounting records now: {error}")
             }
         }
     }
 
-    /// Removes the socket, and accepts connections made before. If there are any, listens again and
-    /// returns false.
+    /// Before an exit: removes the socket, and accepts the connections made before. If a client has
+    /// connected, listens again and returns false.
     fn has_no_new_connection(&mut self) -> bool {
         self.listener.remove();
         self.clients
@@ -96,7 +99,8 @@ impl Schedd {
         self.clients.is_empty()
     }
 
-    /// Whether a personal schedd may exit for lack of work. The next command starts it again.
+    /// Whether a personal schedd has had no work for so long that it may exit. The next command
+    /// starts it again.
     fn is_idle(&mut self) -> bool {
         let has_live_job = self
             .server
@@ -114,8 +118,8 @@ impl Schedd {
             || self.readers.are_busy()
             || !self.scripts.is_idle()
         {
-            self.busy = machine::monotonic();
+            self.last_busy = machine::monotonic();
         }
-        machine::monotonic() > self.busy + setup.config.server.idle
+        machine::monotonic() > self.last_busy + setup.config.server.idle
     }
 }

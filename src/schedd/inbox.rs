@@ -1,4 +1,5 @@
-//! Inputs that arrive between two ticks.
+//! The inputs that the event loop collects for its next tick (the pass that applies and commits
+//! them).
 
 use crate::model::job_id::JobId;
 use crate::schedd::programs::hooks::Ruling;
@@ -8,20 +9,21 @@ use crate::wire::message::ClientRequest;
 use crate::wire::order::{AttemptStatus, NodeReport};
 use crate::wire::task::TaskRequestKind;
 
-/// An input of a tick.
+/// An input to apply to the server.
 pub enum Input {
     /// A client's request.
     Request(Token, Caller, ClientRequest),
-    /// A node's report.
+    /// A report, with the number of the noded's connection.
     Report(usize, NodeReport),
     /// These nodes no longer respond.
     Lost(Vec<String>),
-    /// The decision of hooks about a start.
+    /// The decision of hooks about the start of a job.
     Ruled(JobId, Ruling),
 }
 
 impl Input {
-    /// Whether the commit of this input may wait: the node reports it again on request.
+    /// Whether the commit of this input may be delayed. If such a report is lost, noded sends the
+    /// information again.
     pub fn may_be_delayed(&self) -> bool {
         match self {
             Input::Report(_, NodeReport::TaskRequest(request)) => {
@@ -38,9 +40,10 @@ impl Input {
     }
 }
 
-/// Keeps an input until the disk accepts it: the last status of each attempt, but no usage and no
-/// requests, which the node sends again. So the inbox does not grow while the disk is full.
-pub fn keep(inbox: &mut Vec<Input>, kept: Input) {
+/// Keeps an input until the disk can be written. Of each attempt, only the last status is kept.
+/// Reports that nodes repeat, such as usage, are dropped. Therefore the inbox does not grow while
+/// the disk is full.
+pub fn keep_for_retry(inbox: &mut Vec<Input>, kept: Input) {
     match &kept {
         Input::Report(
             _,

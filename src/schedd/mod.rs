@@ -1,9 +1,10 @@
-//! The scheduler daemon: one loop, one writer, working state in memory.
+//! The scheduler daemon: one event loop, one writer to the database, working state in memory.
 //!
-//! The [`event_loop`] collects client requests ([`clients`]), node reports ([`nodes`]) and timers.
-//! A [`tick`] passes them to the server ([`crate::server`]), commits the result to the spool
-//! ([`commit`]) and replies. Then the scheduling cycle ([`deciding`]) plans, its plan is committed,
-//! and nodes get their orders. [`state`] defines the parts of the daemon.
+//! The [`event_loop`] collects inputs: client requests ([`clients`]), node reports ([`nodes`]) and
+//! expired timers. A [`tick`], one pass of the loop, passes the inputs to the server
+//! ([`crate::server`]), commits the changes to the spool ([`commit`]), replies to clients, and then
+//! runs the scheduling cycle ([`deciding`]). The plan of the cycle is committed, too, before nodes
+//! get orders. [`state`] defines the daemon's data.
 
 pub mod accounts;
 mod check;

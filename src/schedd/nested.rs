@@ -1,9 +1,10 @@
-//! `schedd --nested`: a private queue inside a job of another Lanai (F17).
+//! `schedd --nested`: a nested instance, a private Lanai server inside a job of another Lanai
+//! server, the parent (F17).
 //!
-//! It is a personal installation in the job's `TMPDIR`. Its noded offers the job's resources.
-//! schedd and noded are the same at every level. This process is the main process of the job. It
-//! runs the given command, waits for the jobs submitted meanwhile, and ends what is left, so that
-//! nothing outlives the job.
+//! The nested instance is a personal installation in the job's `TMPDIR`; its noded offers the job's
+//! resources. This process is the main process of the job. It starts the nested schedd, runs the
+//! given command, waits for the nested jobs, and ends all remaining processes, so that no process
+//! outlives the job.
 
 use crate::model::job::state::JobState;
 use crate::model::time::Span;
@@ -40,8 +41,9 @@ mod taking;
 
 /// Maximum time for noded to start.
 const NODED_TIMEOUT: Span = Span::seconds(10);
-/// Time for remaining processes to end on their own, and after SIGTERM.
-const LINGER: Span = Span::seconds(3);
+/// Maximum time for remaining processes to end on their own.
+const EXIT_TIME: Span = Span::seconds(3);
+/// Maximum time for remaining processes to end after SIGTERM.
 const GRACE: Span = Span::seconds(10);
 
 /// Runs the nested instance. Returns the exit status of the command.
@@ -53,7 +55,7 @@ pub fn run(options: &NestedOptions) -> Result<ExitCode> {
     let home = create_installation(options)?;
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
     wait_for_nodes(&home);
-    let mut children = ProcessTree::gather()?;
+    let mut children = ProcessTree::adopt_orphans()?;
     let start_taker = || {
         options
             .queue
@@ -69,8 +71,8 @@ pub fn run(options: &NestedOptions) -> Result<ExitCode> {
     if !matches!(served, Ok(NestedEnd::Signal(_))) {
         let _ = control::stop(&home);
     }
-    children.end(
-        LINGER,
+    children.end_all(
+        EXIT_TIME,
         matches!(served, Ok(NestedEnd::Signal(_))).then_some(GRACE),
     );
     Ok(ExitCode::from(match served? {
@@ -80,8 +82,8 @@ pub fn run(options: &NestedOptions) -> Result<ExitCode> {
     }))
 }
 
-/// Waits for noded, at most `NODED_TIMEOUT`. Until it has responded, schedd cannot refuse jobs that
-/// request too much.
+/// Waits up to [`NODED_TIMEOUT`] for noded. Until noded has connected, schedd cannot refuse jobs
+/// that request too much.
 fn wait_for_nodes(home: &Home) {
     let until = clock::monotonic() + NODED_TIMEOUT;
     while clock::monotonic() < until {
@@ -94,7 +96,7 @@ fn wait_for_nodes(home: &Home) {
     }
 }
 
-/// The exit status by which a shell reports a signal.
+/// The exit status with which a shell reports that a program was killed by a signal.
 fn after_signal(number: i32) -> u8 {
     (128 + number).rem_euclid(256) as u8
 }
@@ -107,8 +109,8 @@ enum NestedEnd {
     Signal(Signal),
 }
 
-/// Runs the command. Jobs are taken from the parent only while the command runs or, without a
-/// command, while schedd runs. A signal drops the taker, which then moves no more jobs.
+/// Runs the command, or without a command waits for the nested schedd. Meanwhile, a thread (the
+/// taker) takes jobs from a queue of the parent. A signal stops the taker at once.
 fn serve(
     home: &Home,
     (schedd, command): (Pid, &[OsString]),
@@ -118,7 +120,7 @@ fn serve(
     let Some((first, arguments)) = command.split_first() else {
         announce(home)?;
         let taker = start_taker()?;
-        return match children.until_gone(schedd, true)? {
+        return match children.wait_for_child(schedd, true)? {
             Err(signal) => Ok(NestedEnd::Signal(signal)),
             Ok(ProcessEnd::Exited(0)) => {
                 taker.into_iter().for_each(Taker::stop);
@@ -142,11 +144,11 @@ fn serve(
         }
     };
     let taker = start_taker()?;
-    let end = match children.until_gone(command, false)? {
+    let end = match children.wait_for_child(command, false)? {
         Err(signal) => return Ok(NestedEnd::Signal(signal)),
         Ok(end) => end,
     };
-    // A job being moved is in one of the two queues before the remaining jobs are counted.
+    // First finish the current move, so that the moved job is counted in one of the two servers.
     taker.into_iter().for_each(Taker::stop);
     Ok(match wait_for_jobs(home, children)? {
         Ok(stuck) => NestedEnd::Ended(end_with(end, stuck)),
@@ -154,14 +156,14 @@ fn serve(
     })
 }
 
-/// Prints the setting that commands need to find this instance, as shell code.
+/// Prints shell code that makes commands use this instance.
 fn announce(home: &Home) -> Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "export LANAI_HOME={}", quoted(&home.state))?;
     Ok(out.flush()?)
 }
 
-/// Reports that a command cannot be started. Returns the status that a shell uses for that.
+/// Reports that the command cannot be started. Returns the exit status of a shell in this case.
 fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
     eprintln!("schedd: {}: {error}", program.display());
     if error.kind() == ErrorKind::NotFound {
@@ -171,7 +173,7 @@ fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
     }
 }
 
-/// The final status: jobs that can never run turn success into failure.
+/// The final exit status. Jobs that can never run turn success into failure.
 fn end_with(end: ProcessEnd, stuck: Option<StuckJobs>) -> ProcessEnd {
     let Some(StuckJobs { jobs, first, why }) = stuck else {
         return end;
@@ -189,7 +191,7 @@ fn end_with(end: ProcessEnd, stuck: Option<StuckJobs>) -> ProcessEnd {
     }
 }
 
-/// The jobs that can never run, from the spool of a schedd that has exited.
+/// The jobs that are still queued in the spool of a schedd that has exited: they can never run.
 fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
     let Some(mut reader) = SpoolReader::open(&spool::file(home))? else {
         return Ok(None);
@@ -213,7 +215,7 @@ fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
                     first: record.job.id,
                     why: match &record.reason {
                         Some(reason) => reason.to_string(),
-                        None => "it can never run".to_string(),
+                        None => "the job can never run".to_string(),
                     },
                 });
                 stuck.jobs += 1;
@@ -224,8 +226,8 @@ fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
     Ok(stuck)
 }
 
-/// Waits until no job is left that could run. Returns the remaining jobs that can never run, or the
-/// signal that arrives first.
+/// Waits until all jobs that can run have finished. Returns the jobs that can never run; or, if a
+/// signal arrives first, this signal as the inner error.
 fn wait_for_jobs(
     home: &Home,
     children: &mut ProcessTree,
@@ -246,15 +248,15 @@ fn wait_for_jobs(
 
 /// The jobs of the nested instance after a change.
 enum JobsStatus {
-    /// Some wait or run, as of this change number.
+    /// Some jobs wait or run. The value is the number of the latest change.
     Changed(u64),
-    /// All have finished, except some that can never run.
+    /// All jobs have finished, except held jobs and jobs that can never run.
     Finished(Option<StuckJobs>),
     /// This process received a signal.
     Signal(Signal),
 }
 
-/// Waits for a change after `seen`, then reads the status.
+/// Waits for a change with a higher number than `seen`, then reads the status of the jobs.
 fn await_change(
     client: &mut Client,
     children: &mut ProcessTree,
@@ -284,7 +286,7 @@ fn await_change(
         .find(|(state, _)| *state == JobState::Held)
         .map_or(0, |(_, count)| *count);
     if held > 0 {
-        eprintln!("schedd: {held} held jobs end without having run");
+        eprintln!("schedd: held jobs that end without having run: {held}");
     }
     Ok(JobsStatus::Finished(status.stuck))
 }

@@ -1,5 +1,5 @@
-//! The connections to the nodeds. schedd connects to them, and starts its own noded if that does
-//! not respond.
+//! The connections to the nodeds (the daemons of the hosts). schedd connects to each configured
+//! noded. A personal schedd also starts the noded of its own host if that does not respond.
 
 use crate::model::time::Span;
 use crate::server::setup::Setup;
@@ -15,105 +15,112 @@ use std::path::{Path, PathBuf};
 const MAX_SILENCE: Span = Span::seconds(30);
 /// Interval of pings to a noded.
 const PING_INTERVAL: Span = Span::seconds(10);
-/// Delay between two attempts to connect, while success is expected soon.
+/// First delay between two attempts to connect to a noded.
 const REDIAL_DELAY: Span = Span(10);
-/// Maximum delay between two attempts.
+/// Maximum delay between two attempts to connect to a noded.
 const MAX_REDIAL_DELAY: Span = Span::seconds(5);
 /// Delay before connecting again to a noded that was refused.
 const REFUSED_DELAY: Span = Span::seconds(2);
-/// Backlog of unread orders, in bytes, above which a noded gets no more tasks.
+/// Backlog of unread orders, in bytes, above which a noded gets no orders to start tasks.
 const MAX_BACKLOG: usize = 32 << 20;
-/// Maximum delay between two starts of schedd's own noded, if it ends before it can be reached.
+/// Maximum delay between two starts of schedd's own noded, if it ends before schedd can connect to
+/// it.
 const MAX_RESTART_DELAY: Span = Span::seconds(2);
 
 /// All nodeds of this schedd.
 pub struct Nodes {
-    /// By numbers that are never reused, so that a late report is not attributed to another noded.
+    /// The nodeds, by numbers that are never reused. Therefore a late report is never attributed to
+    /// another noded.
     targets: BTreeMap<usize, Target>,
-    /// The next number.
+    /// The number of the next noded.
     next: usize,
     epoch: u64,
     home: Home,
 }
 
-/// A noded's socket, and the nodes it may present there.
+/// A noded's socket, and the names that its nodes may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NodedAddress {
     socket: PathBuf,
-    /// Names it may present; empty: any but those barred.
-    bound: Vec<String>,
-    /// Names of nodes that have other sockets.
-    barred: Vec<String>,
-    /// The installation of the noded, if schedd is to start it.
+    /// Names that the noded's nodes may have; empty for all names that are not excluded.
+    allowed: Vec<String>,
+    /// Names of nodes at other sockets.
+    excluded: Vec<String>,
+    /// The installation of the noded, if schedd may start this noded.
     own: Option<Home>,
 }
 
 impl NodedAddress {
-    /// The addresses in a configuration: every socket that a `[[node]]` names, and the socket of
-    /// this host's noded unless a `[[node]]` with this host's name has another. A personal
-    /// installation also starts this host's noded, unless every `[[node]]` of the file has a
-    /// socket.
+    /// The addresses in a configuration: each socket that a `[[node]]` names, and the socket of
+    /// this host's noded, unless a `[[node]]` with this host's name has another socket. In a
+    /// personal installation, schedd may start this host's noded, unless each `[[node]]` of the
+    /// file has a socket.
     fn all(setup: &Setup, home: &Home) -> Vec<NodedAddress> {
-        let mut places: Vec<NodedAddress> = Vec::new();
+        let mut addresses: Vec<NodedAddress> = Vec::new();
         let nodes = &setup.config.nodes;
         for (name, socket) in nodes
             .iter()
             .filter_map(|node| Some((&node.name, node.socket.as_ref()?)))
         {
-            match places.iter_mut().find(|place| place.socket == *socket) {
-                Some(place) => place.bound.push(name.clone()),
-                None => places.push(NodedAddress {
+            match addresses
+                .iter_mut()
+                .find(|address| address.socket == *socket)
+            {
+                Some(address) => address.allowed.push(name.clone()),
+                None => addresses.push(NodedAddress {
                     socket: socket.clone(),
-                    bound: vec![name.clone()],
-                    barred: Vec::new(),
+                    allowed: vec![name.clone()],
+                    excluded: Vec::new(),
                     own: None,
                 }),
             }
         }
         let socket = home.runtime.join("noded.sock");
-        let barred: Vec<String> = places
+        let excluded: Vec<String> = addresses
             .iter()
-            .flat_map(|place| place.bound.clone())
+            .flat_map(|address| address.allowed.clone())
             .collect();
         let mut listed = nodes.iter().filter(|node| node.is_listed).peekable();
         let is_own =
             !home.system && (listed.peek().is_none() || listed.any(|node| node.socket.is_none()));
         let own = is_own.then(|| home.clone());
-        if !barred.contains(&setup.host) && !places.iter().any(|place| place.socket == socket) {
-            places.push(NodedAddress {
+        if !excluded.contains(&setup.host)
+            && !addresses.iter().any(|address| address.socket == socket)
+        {
+            addresses.push(NodedAddress {
                 socket,
-                bound: Vec::new(),
-                barred,
+                allowed: Vec::new(),
+                excluded,
                 own,
             });
         }
-        places
+        addresses
     }
 
-    fn admits(&self, node: &String) -> bool {
-        (self.bound.is_empty() || self.bound.contains(node)) && !self.barred.contains(node)
+    fn allows(&self, node: &String) -> bool {
+        (self.allowed.is_empty() || self.allowed.contains(node)) && !self.excluded.contains(node)
     }
 }
 
 /// The state of one noded.
 struct Target {
-    place: NodedAddress,
-    /// Nodes it presents.
+    address: NodedAddress,
+    /// The nodes that the noded has reported as its own.
     presents: Vec<String>,
     link: Option<FrameSocket>,
     boot: String,
-    /// The identity of its state directory.
+    /// The identity of the noded's state directory.
     directory: String,
     received_at: Span,
     pinged_at: Span,
     dial_at: Span,
-    pause: Span,
-    /// When schedd's own noded was last started; None after its loss.
+    redial_delay: Span,
+    /// When schedd last started its own noded; None after the connection was lost.
     started: Option<Span>,
     process: Option<daemon::Started>,
     /// Delay before schedd's own noded is started again.
-    restart: Span,
-    /// Whether it has ever sent its greeting.
+    restart_delay: Span,
+    /// Whether the noded has ever sent its greeting, the first report on a connection.
     greeted: bool,
 }
 
@@ -124,8 +131,9 @@ pub enum NodedEvent {
     Report(usize, NodeReport),
     /// A noded no longer responds; these are its nodes.
     Lost(Vec<String>),
-    /// schedd's own noded has served a schedd with a higher epoch. This spool is locked, so the
-    /// other schedd had another spool, which no longer exists. Continue with this epoch.
+    /// schedd's own noded has served a schedd with a higher epoch (a number that grows with each
+    /// start of schedd). That schedd had another spool, because this spool is locked. Continue with
+    /// this new epoch.
     Epoch(u64),
 }
 
@@ -138,29 +146,26 @@ impl Nodes {
             epoch,
             home: home.clone(),
         };
-        nodes.follow(setup);
+        nodes.apply_setup(setup);
         nodes
     }
 
-    /// Applies a changed configuration: connects to new nodeds and drops removed ones. A noded that
-    /// may present other nodes than before is reconnected.
-    pub fn follow(&mut self, setup: &Setup) -> Vec<NodedEvent> {
-        let mut places = NodedAddress::all(setup, &self.home);
+    /// Applies a changed configuration: connects to new nodeds, and drops removed nodeds.
+    /// Reconnects to a noded whose nodes may now have other names.
+    pub fn apply_setup(&mut self, setup: &Setup) -> Vec<NodedEvent> {
+        let mut addresses = NodedAddress::all(setup, &self.home);
         let mut events = Vec::new();
         let mut gone = Vec::new();
         for (&number, target) in &mut self.targets {
-            match places
+            match addresses
                 .iter()
-                .position(|place| place.socket == target.place.socket)
+                .position(|address| address.socket == target.address.socket)
             {
-                Some(at) => events.extend(target.move_to(places.swap_remove(at))),
+                Some(at) => events.extend(target.change_address(addresses.swap_remove(at))),
                 None => {
-                    events.extend(
-                        target
-                            .link
-                            .is_some()
-                            .then(|| target.lose("it is no longer in the configuration")),
-                    );
+                    events.extend(target.link.is_some().then(|| {
+                        target.lose_connection("the configuration no longer contains this noded")
+                    }));
                     gone.push(number);
                 }
             }
@@ -168,14 +173,14 @@ impl Nodes {
         for number in gone {
             self.targets.remove(&number);
         }
-        for place in places {
-            self.targets.insert(self.next, Target::new(place));
+        for address in addresses {
+            self.targets.insert(self.next, Target::new(address));
             self.next += 1;
         }
         events
     }
 
-    /// Makes the connections that are due.
+    /// Tries to connect to the nodeds for which an attempt is due.
     pub fn dial(&mut self) {
         let now = clock::monotonic();
         for target in self
@@ -188,10 +193,10 @@ impl Nodes {
     }
 
     /// Whether the noded that schedd starts has not sent its greeting yet.
-    pub fn await_own(&self) -> bool {
+    pub fn awaits_own(&self) -> bool {
         self.targets
             .values()
-            .any(|target| target.place.own.is_some() && !target.greeted)
+            .any(|target| target.address.own.is_some() && !target.greeted)
     }
 
     /// When [`Nodes::dial`] or [`Nodes::ping`] is due next.
@@ -228,22 +233,24 @@ impl Nodes {
         match received {
             Ok(reports) => {
                 target.received_at = clock::monotonic();
-                let overtaken = reports.iter().find_map(|report| target.overtaken(report));
+                let higher_epoch = reports
+                    .iter()
+                    .find_map(|report| target.higher_epoch(report));
                 let mut events: Vec<NodedEvent> = reports
                     .into_iter()
-                    .map(|report| target.admit(index, report))
+                    .map(|report| target.accept_report(index, report))
                     .collect();
-                if let Some(epoch) = overtaken {
+                if let Some(epoch) = higher_epoch {
                     self.epoch = epoch;
                     events.push(NodedEvent::Epoch(epoch));
                 }
                 events
             }
-            Err(error) => vec![target.lose(&error.to_string())],
+            Err(error) => vec![target.lose_connection(&error.to_string())],
         }
     }
 
-    /// Pings nodeds, and drops those that have not responded to earlier pings.
+    /// Pings nodeds, and drops the connections of nodeds that have not responded to earlier pings.
     pub fn ping(&mut self) -> Vec<NodedEvent> {
         let now = clock::monotonic();
         let mut events = Vec::new();
@@ -256,7 +263,7 @@ impl Nodes {
             .filter(|target| target.link.is_some() && target.pinged_at + PING_INTERVAL <= now)
         {
             if target.received_at + MAX_SILENCE < now {
-                events.push(target.lose("it does not respond"));
+                events.push(target.lose_connection("noded does not respond"));
             } else {
                 target.pinged_at = now;
                 events.extend(target.send(&ScheddOrder::Ping));
@@ -265,8 +272,8 @@ impl Nodes {
         events
     }
 
-    /// Sends an order to the noded that presents `node`. A noded that is not connected gets the
-    /// order when it connects.
+    /// Sends an order to the noded of `node`. If this noded is not connected, the order is dropped;
+    /// orders for jobs are sent again when a noded connects.
     pub fn send(&mut self, node: &str, order: &ScheddOrder) -> Vec<NodedEvent> {
         let target = self
             .targets
@@ -275,20 +282,20 @@ impl Nodes {
         target.map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
-    /// The socket of the connected noded that presents `node`.
+    /// The socket of the connected noded of `node`.
     pub fn socket_of(&self, node: &str) -> Option<&Path> {
         self.targets
             .values()
             .find(|target| target.link.is_some() && target.presents(node))
-            .map(|target| target.place.socket.as_path())
+            .map(|target| target.address.socket.as_path())
     }
 
-    /// This schedd's epoch.
+    /// This schedd's epoch, a number that grows with each start of schedd.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Whether the noded that presents `node` has a large backlog of unread orders.
+    /// Whether the noded of `node` has a large backlog of unread orders.
     pub fn is_behind(&self, node: &str) -> bool {
         let target = self
             .targets
@@ -315,24 +322,24 @@ impl Nodes {
             .collect()
     }
 
-    /// The noded that notifies a user of a job: preferably on this `host`, then on the node where
-    /// the job ran, then any. None while none is connected.
+    /// The noded that runs a user's notification program: preferably the noded of this `host`, else
+    /// the noded of the node where the job ran, else any noded. None while no noded is connected.
     pub fn notifier(&self, host: &str, ran_on: Option<&str>) -> Option<usize> {
         let admitted = self
             .targets
             .iter()
             .filter(|(_, target)| target.is_admitted());
         admitted
-            .min_by_key(|(_, target)| target.distance(host, ran_on))
+            .min_by_key(|(_, target)| target.notification_rank(host, ran_on))
             .map(|(&index, _)| index)
     }
 
-    /// Whether a noded is connected and presents nodes.
+    /// Whether a noded is connected and has nodes.
     pub fn is_admitted(&self, index: usize) -> bool {
         self.targets.get(&index).is_some_and(Target::is_admitted)
     }
 
-    /// The nodes a noded presents. Its reports count for these only.
+    /// The nodes of a noded. Reports of the noded on other nodes are ignored.
     pub fn presents(&self, index: usize) -> &[String] {
         self.targets
             .get(&index)
@@ -355,8 +362,8 @@ impl Nodes {
             .unwrap_or_default()
     }
 
-    /// Refuses a noded with a reason, and connects to it again later, when the reason may no longer
-    /// apply.
+    /// Refuses a noded with a reason, and closes the connection. A later connection may find the
+    /// reason resolved.
     pub fn refuse(&mut self, index: usize, why: String) {
         let Some(target) = self.targets.get_mut(&index) else {
             return;
@@ -367,12 +374,12 @@ impl Nodes {
         target.dial_at = clock::monotonic() + REFUSED_DELAY;
     }
 
-    /// Makes schedd's own noded exit with schedd, even if it has just been started.
-    pub fn leave(&mut self) {
+    /// Makes schedd's own noded exit, even if it has just been started.
+    pub fn shut_down(&mut self) {
         for target in self
             .targets
             .values_mut()
-            .filter(|target| target.place.own.is_some())
+            .filter(|target| target.address.own.is_some())
         {
             target.send(&ScheddOrder::Leave);
             target
@@ -388,7 +395,7 @@ impl Target {
         self.presents.iter().any(|name| name == node)
     }
 
-    /// When to connect to this noded, or to ping it.
+    /// When to ping this noded next or, without a connection, when to connect.
     fn next(&self) -> Span {
         if self.link.is_some() {
             self.pinged_at + PING_INTERVAL
@@ -397,10 +404,10 @@ impl Target {
         }
     }
 
-    /// Preference for a notification, lowest first: 0 on `host`, 1 on the node where the job ran,
-    /// else 2.
-    fn distance(&self, host: &str, ran_on: Option<&str>) -> u8 {
-        if self.place.bound.is_empty() || self.presents(host) {
+    /// Rank of this noded for running a notification program, lowest first: 0 on `host`, 1 on the
+    /// node where the job ran, else 2.
+    fn notification_rank(&self, host: &str, ran_on: Option<&str>) -> u8 {
+        if self.address.allowed.is_empty() || self.presents(host) {
             0
         } else if ran_on.is_some_and(|node| self.presents(node)) {
             1
@@ -409,10 +416,10 @@ impl Target {
         }
     }
 
-    fn new(place: NodedAddress) -> Target {
+    fn new(address: NodedAddress) -> Target {
         let zero = Span(0);
         Target {
-            place,
+            address,
             presents: Vec::new(),
             link: None,
             boot: String::new(),
@@ -420,29 +427,33 @@ impl Target {
             received_at: zero,
             pinged_at: zero,
             dial_at: zero,
-            pause: REDIAL_DELAY,
+            redial_delay: REDIAL_DELAY,
             started: None,
             process: None,
-            restart: REDIAL_DELAY,
+            restart_delay: REDIAL_DELAY,
             greeted: false,
         }
     }
 
-    /// Applies the configuration of this socket; reconnects if its nodes have changed.
-    fn move_to(&mut self, place: NodedAddress) -> Option<NodedEvent> {
-        let before = std::mem::replace(&mut self.place, place);
-        let is_other = (&before.bound, &before.barred) != (&self.place.bound, &self.place.barred);
+    /// Sets a changed address with the same socket. Drops the connection if other node names are
+    /// allowed now.
+    fn change_address(&mut self, address: NodedAddress) -> Option<NodedEvent> {
+        let before = std::mem::replace(&mut self.address, address);
+        let is_other =
+            (&before.allowed, &before.excluded) != (&self.address.allowed, &self.address.excluded);
         self.dial_at = Span(0);
         (is_other && self.link.is_some()).then(|| {
-            let events = self.lose("the configuration has changed the nodes of this socket");
-            (self.dial_at, self.pause) = (Span(0), REDIAL_DELAY);
+            let events =
+                self.lose_connection("the configuration has changed the nodes of this socket");
+            (self.dial_at, self.redial_delay) = (Span(0), REDIAL_DELAY);
             events
         })
     }
 
     fn dial(&mut self, epoch: u64, now: Span) {
-        // A noded with a full accept queue is not waited for.
-        let connected = socket::connect_nonblocking(&self.place.socket).and_then(FrameSocket::new);
+        // Connecting does not block, even if the accept queue of noded is full.
+        let connected =
+            socket::connect_nonblocking(&self.address.socket).and_then(FrameSocket::new);
         match connected {
             Ok(link) => {
                 self.link = Some(link);
@@ -451,38 +462,38 @@ impl Target {
             }
             Err(error) => {
                 self.start_own(now);
-                self.dial_at = now + self.pause;
-                self.pause = Span((self.pause.0 * 5 / 4).min(MAX_REDIAL_DELAY.0));
-                tracing::debug!("{}: {error}", self.place.socket.display());
+                self.dial_at = now + self.redial_delay;
+                self.redial_delay = Span((self.redial_delay.0 * 5 / 4).min(MAX_REDIAL_DELAY.0));
+                tracing::debug!("{}: {error}", self.address.socket.display());
             }
         }
     }
 
-    /// Starts schedd's own noded, unless it is starting already. If it ends before it can be
-    /// reached, it is started again after growing delays.
+    /// Starts schedd's own noded, unless it runs or has just been started. The delay between two
+    /// starts grows until schedd can connect.
     fn start_own(&mut self, now: Span) {
-        let Some(home) = self.place.own.clone() else {
+        let Some(home) = self.address.own.clone() else {
             return;
         };
         if self.is_alive()
             || self
                 .started
-                .is_some_and(|started| now < started + self.restart)
+                .is_some_and(|started| now < started + self.restart_delay)
         {
             return;
         }
-        (self.started, self.pause) = (Some(now), REDIAL_DELAY);
-        self.restart = Span((self.restart.0 * 2).min(MAX_RESTART_DELAY.0));
+        (self.started, self.redial_delay) = (Some(now), REDIAL_DELAY);
+        self.restart_delay = Span((self.restart_delay.0 * 2).min(MAX_RESTART_DELAY.0));
         match daemon::start("noded", &["--foreground", "--exit-when-idle", "600"], &home) {
             Ok(process) => {
-                tracing::info!("started noded");
+                tracing::info!("schedd has started noded");
                 self.process = Some(process);
             }
             Err(error) => tracing::error!("cannot start noded: {error:#}"),
         }
     }
 
-    /// Whether the noded that schedd started last still runs. Reaps it if not.
+    /// Whether the noded that schedd last started still runs. Reaps the process if it has ended.
     fn is_alive(&mut self) -> bool {
         self.process = self
             .process
@@ -502,21 +513,22 @@ impl Target {
                 tracing::error!("cannot send an order to a noded: {error}");
                 None
             }
-            Err(error) => Some(self.lose(&error.to_string())),
+            Err(error) => Some(self.lose_connection(&error.to_string())),
         }
     }
 
-    /// The epoch to continue with, if schedd's own noded has seen a higher one.
-    fn overtaken(&self, report: &NodeReport) -> Option<u64> {
+    /// The epoch to continue with, if schedd's own noded has served a schedd with a higher epoch.
+    fn higher_epoch(&self, report: &NodeReport) -> Option<u64> {
         match report {
-            NodeReport::Fenced { epoch } if self.place.own.is_some() => Some(epoch + 1),
+            NodeReport::Fenced { epoch } if self.address.own.is_some() => Some(epoch + 1),
             _ => None,
         }
     }
 
-    /// Accepts the greeting of a noded. It presents only nodes configured for its socket: a tunnel
-    /// proves which socket it leads to, but not which noded is at its far end.
-    fn admit(&mut self, index: usize, report: NodeReport) -> NodedEvent {
+    /// Turns a report into an event. A greeting sets the noded's nodes; only names that are allowed
+    /// at the noded's socket are accepted, because the socket may be the end of a tunnel to any
+    /// noded. A noded that serves a newer schedd is disconnected.
+    fn accept_report(&mut self, index: usize, report: NodeReport) -> NodedEvent {
         match report {
             NodeReport::Hello {
                 boot,
@@ -524,10 +536,10 @@ impl Target {
                 mut nodes,
                 attempts,
             } => {
-                nodes.retain(|facts| self.place.admits(&facts.name));
+                nodes.retain(|facts| self.address.allows(&facts.name));
                 self.presents = nodes.iter().map(|facts| facts.name.clone()).collect();
                 (self.boot, self.directory) = (boot.clone(), directory.clone());
-                (self.pause, self.restart) = (REDIAL_DELAY, REDIAL_DELAY);
+                (self.redial_delay, self.restart_delay) = (REDIAL_DELAY, REDIAL_DELAY);
                 self.greeted = true;
                 NodedEvent::Report(
                     index,
@@ -540,19 +552,22 @@ impl Target {
                 )
             }
             NodeReport::Fenced { epoch } => {
-                self.lose(&format!("it serves a newer schedd (epoch {epoch})"))
+                self.lose_connection(&format!("noded serves a newer schedd (epoch {epoch})"))
             }
             other => NodedEvent::Report(index, other),
         }
     }
 
-    fn lose(&mut self, why: &str) -> NodedEvent {
-        tracing::warn!("lost the noded at {}: {why}", self.place.socket.display());
+    fn lose_connection(&mut self, why: &str) -> NodedEvent {
+        tracing::warn!(
+            "schedd lost the noded at {}: {why}",
+            self.address.socket.display()
+        );
         self.link = None;
         self.started = None;
-        // A noded that closes every connection is tried less and less often.
-        self.dial_at = clock::monotonic() + self.pause;
-        self.pause = Span((self.pause.0 * 2).min(MAX_REDIAL_DELAY.0));
+        // The delay grows if a noded closes each connection at once.
+        self.dial_at = clock::monotonic() + self.redial_delay;
+        self.redial_delay = Span((self.redial_delay.0 * 2).min(MAX_REDIAL_DELAY.0));
         NodedEvent::Lost(std::mem::take(&mut self.presents))
     }
 }
@@ -568,7 +583,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_noded_that_accepts_no_connection_is_not_waited_for() {
+    fn connecting_to_a_noded_that_does_not_accept_does_not_block() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("noded.sock");
         let stuck = socket(
@@ -587,13 +602,13 @@ mod tests {
         assert!(connections.len() < 10);
         let (done, is_done) = channel();
         std::thread::spawn(move || {
-            let place = NodedAddress {
+            let address = NodedAddress {
                 socket: path,
-                bound: Vec::new(),
-                barred: Vec::new(),
+                allowed: Vec::new(),
+                excluded: Vec::new(),
                 own: None,
             };
-            let mut target = Target::new(place);
+            let mut target = Target::new(address);
             target.dial(1, clock::monotonic());
             done.send(target.link.is_none())
         });

@@ -1,5 +1,5 @@
-//! Configuration changes at run time: by reloading `lanai.toml` or by `qmgr`, and the effects
-//! outside the server.
+//! Configuration changes at run time, by reloading `lanai.toml` or by `qmgr`: validation, and
+//! updates of schedd's parts after the commit.
 
 use crate::config::settings::{KeySetting, effective};
 use crate::model::time::Span;
@@ -26,13 +26,17 @@ impl Schedd {
         let setup = &self.server.setup;
         let mut next = match configuration::read(&self.home) {
             Ok(read) => read
-                .granted_to(setup.grantees.clone())
+                .with_grantees(setup.grantees.clone())
                 .with_overrides(setup.overrides.clone()),
-            Err(error) => return tracing::error!("not reloaded, settings unchanged: {error:#}"),
+            Err(error) => {
+                return tracing::error!(
+                    "lanai.toml is not reloaded, settings unchanged: {error:#}"
+                );
+            }
         };
         if let Some(why) = resource_in_use(&self.server, &next) {
             return tracing::error!(
-                "not reloaded, settings unchanged: {}: {why}",
+                "lanai.toml is not reloaded, settings unchanged: {}: {why}",
                 next.installation.config.display()
             );
         }
@@ -40,48 +44,51 @@ impl Schedd {
             tracing::warn!("{fixed}: takes effect when schedd is restarted");
         }
         let changed = changes(setup, &next);
-        for misfit in &next.misfits {
+        for conflict in &next.conflicts {
             tracing::warn!(
-                "a setting of qmgr conflicts with {} and is ignored: {misfit}",
+                "a setting of qmgr conflicts with {} and is ignored: {conflict}",
                 next.installation.config.display()
             );
         }
         match self.server.reconfigure(next) {
             Ok(()) if changed.is_empty() => self.reloaded = Some("nothing has changed".to_string()),
             Ok(()) => self.reloaded = Some(changed.join(", ")),
-            Err(error) => tracing::error!("not reloaded, settings unchanged: {error}"),
+            Err(error) => {
+                tracing::error!("lanai.toml is not reloaded, settings unchanged: {error}")
+            }
         }
     }
 
-    /// Updates the parts of schedd that depend on the configuration, once a changed one is on disk.
-    pub(super) fn take_up_setup(&mut self) {
+    /// Updates the parts of schedd that depend on the configuration, after a changed configuration
+    /// is committed.
+    pub(super) fn apply_committed_setup(&mut self) {
         let Some(before) = self.server.take_setup() else {
             return;
         };
         if let Some(changed) = self.reloaded.take() {
-            tracing::info!("reloaded: {changed}");
+            tracing::info!("lanai.toml is reloaded: {changed}");
         }
         let now = monotonic();
         let setup = &self.server.setup;
         self.clients.authorize(setup);
         if (&before.mailer, &before.mail_from) != (&setup.mailer, &setup.mail_from) {
-            self.mailer.leave();
+            self.mailer.shut_down();
             self.mailer = Mailer::new(setup);
         }
         if before.policy.placement != setup.policy.placement {
-            self.allocation_script.leave();
+            self.allocation_script.shut_down();
             self.allocation_script = AllocationScript::new(&setup.policy.placement);
         }
         self.resource_poller
-            .follow(&setup.config, &setup.resources, now);
+            .apply_configuration(&setup.config, &setup.resources, now);
         if before.config.hooks != setup.config.hooks {
             self.hooks.forget_permissions();
-            programs::clear(&self.home.hooks(), &setup.config.hooks);
-            let events = self.nodes.send_to_all(&orders::attend(setup));
-            self.note(events);
+            programs::remove_unused(&self.home.hooks(), &setup.config.hooks);
+            let events = self.nodes.send_to_all(&orders::periodic_hooks(setup));
+            self.handle_node_events(events);
         }
-        let events = self.nodes.follow(&self.server.setup);
-        self.note(events);
+        let events = self.nodes.apply_setup(&self.server.setup);
+        self.handle_node_events(events);
         let setup = &self.server.setup;
         self.timers.poll = self.timers.poll.min(now + setup.config.cycle.poll_interval);
         if before.config.server.history != setup.config.server.history {
@@ -96,10 +103,10 @@ impl Schedd {
         }
         if before.resources != self.server.setup.resources {
             let promises = self.verdicts.promises();
-            self.server.recall(&promises);
+            self.server.restore_promises(&promises);
         }
         if before.decides_otherwise(&self.server.setup) {
-            self.memory = CycleCache::default();
+            self.cycle_cache = CycleCache::default();
         }
         self.snapshots.forget();
         self.server.want_cycle(Trigger::Config);
@@ -109,13 +116,16 @@ impl Schedd {
         match expiry::stored_usage(self.server.setup.policy.usage.clone(), &self.spool) {
             Ok(usage) => self.server.load_usage(usage),
             Err(error) => {
-                tracing::error!("cannot recompute usage, which stays as before: {error}")
+                tracing::error!(
+                    "cannot recompute the fair-share usage, which stays unchanged: {error}"
+                )
             }
         }
     }
 }
 
-/// A resource in use that `next` removes or gives another type, with a hint; None if there is none.
+/// A message about a requested resource that `next` removes or gives another type; None if all
+/// requested resources stay.
 fn resource_in_use(server: &ServerState, next: &Setup) -> Option<String> {
     for (name, known) in server.setup.resources.iter() {
         let other = next.resources.get(name);
@@ -123,7 +133,7 @@ fn resource_in_use(server: &ServerState, next: &Setup) -> Option<String> {
             && let Some(requester) = server.requester_of(name)
         {
             return Some(format!(
-                "{requester} requests `{name}`, which the file no longer defines with that type: \
+                "{requester} requests `{name}`, which the file no longer defines with the same type: \
                  delete {requester} first"
             ));
         }
@@ -131,7 +141,7 @@ fn resource_in_use(server: &ServerState, next: &Setup) -> Option<String> {
     None
 }
 
-/// Resets settings that cannot change while schedd runs. Returns their names.
+/// Resets the changed settings that need a restart of schedd. Returns the names of these settings.
 fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     let (old, file) = (&now.file, Arc::make_mut(&mut next.file));
     let mut kept = Vec::new();
@@ -154,12 +164,12 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     kept
 }
 
-/// The section, the section's name and the key of a setting.
+/// Identifies a setting by its section, the name in the section (for `[[...]]`), and its key.
 fn place(setting: &KeySetting) -> (&'static str, Option<String>, Cow<'static, str>) {
     (setting.section, setting.name.clone(), setting.key.clone())
 }
 
-/// The changed settings with their values, and the removed sections.
+/// Texts that name each changed setting with its new value, and each removed section.
 fn changes(now: &Setup, next: &Setup) -> Vec<String> {
     let before = effective(&now.config, &now.text, &now.overrides);
     let after = effective(&next.config, &next.text, &next.overrides);

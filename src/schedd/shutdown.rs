@@ -1,4 +1,5 @@
-//! The end of schedd: after `qterm` it starts no more jobs, then it exits in order.
+//! The exit of schedd. After `qterm`, schedd starts no more jobs, waits for running jobs if
+//! requested, and exits.
 
 use crate::model::time::Span;
 use crate::schedd::state::Schedd;
@@ -10,12 +11,12 @@ use crate::wire::message::{ClientRequest, QtermMode};
 use crate::wire::order::ScheddOrder;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Maximum time that waiting notices delay the exit.
+/// Maximum time by which waiting notices delay the exit.
 const EXIT_DELAY: Span = Span::seconds(2);
 
 impl Schedd {
-    /// Exits after `qterm`, once the jobs that it waits for have ended.
-    pub(super) fn wind_down(&mut self) {
+    /// After `qterm`, makes schedd exit. With `-t delay`, waits for the running jobs first.
+    pub(super) fn exit_after_qterm(&mut self) {
         let Some(mode) = self.shutdown_mode else {
             return;
         };
@@ -28,7 +29,7 @@ impl Schedd {
         self.stopping = true;
     }
 
-    /// Whether a request would start something while schedd shuts down.
+    /// Whether a request for new jobs or reservations comes after `qterm`.
     pub(super) fn is_too_late_for(&self, request: &ClientRequest) -> bool {
         let begins = matches!(
             request,
@@ -43,17 +44,18 @@ impl Schedd {
         self.shutdown_mode.is_some() && begins
     }
 
-    /// Exits in order. Running jobs continue under their shepherds.
-    pub(super) fn leave(&mut self) {
-        tracing::info!("exiting");
-        self.mailer.leave();
+    /// Ends the parts of schedd in order. Running jobs continue under their shepherds (one process
+    /// for each job).
+    pub(super) fn exit(&mut self) {
+        tracing::info!("schedd exits");
+        self.mailer.shut_down();
         self.send_last_notices();
-        self.notifier.leave();
-        self.allocation_script.leave();
-        self.resource_poller.leave();
-        self.hooks.leave();
+        self.notifier.shut_down();
+        self.allocation_script.shut_down();
+        self.resource_poller.shut_down();
+        self.hooks.shut_down();
         if !self.server.setup.shared {
-            self.nodes.leave();
+            self.nodes.shut_down();
         }
         let home = &self.home;
         self.listener.remove();
@@ -67,10 +69,11 @@ impl Schedd {
         }
     }
 
-    /// Sends the notices to users that still wait, within [`EXIT_DELAY`]. nodeds run their programs.
+    /// Sends the waiting notices to users, for up to [`EXIT_DELAY`]. The users' programs run under
+    /// noded.
     fn send_last_notices(&mut self) {
         let until = clock::monotonic() + EXIT_DELAY;
-        self.user_notices.end_rounds(Span(i64::MAX));
+        self.user_notices.queue_digests(Span(i64::MAX));
         loop {
             self.notify_users();
             let left = until.0 - clock::monotonic().0;
@@ -82,7 +85,7 @@ impl Schedd {
         self.user_notices.give_up("schedd exits");
     }
 
-    /// Handles reports that arrive within `milliseconds`.
+    /// Waits up to `milliseconds` for reports of nodeds, and handles them.
     fn receive_reports(&mut self, milliseconds: i64) {
         let (indices, mut fds): (Vec<usize>, Vec<PollFd>) = self
             .nodes
@@ -100,7 +103,7 @@ impl Schedd {
             .filter(|&(_, is_ready)| is_ready)
         {
             let events = self.nodes.receive(index);
-            self.note(events);
+            self.handle_node_events(events);
         }
     }
 }

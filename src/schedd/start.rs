@@ -1,4 +1,4 @@
-//! The command `schedd`: its options, and the start of the daemon.
+//! The command `schedd`: command line options, and the start of the daemon.
 
 use crate::model::policy::Preset;
 use crate::model::time::Span;
@@ -43,8 +43,8 @@ struct Arguments {
     /// Stop the running schedd; running jobs continue, and the next schedd takes them over.
     #[arg(long, conflicts_with_all = ["foreground", "check"])]
     stop: bool,
-    /// Validate the configuration and print the settings in force: every policy and cycle key with
-    /// its value and origin: preset, line of the file, or qmgr.
+    /// Validate the configuration, and print each policy and cycle setting with its value and
+    /// origin: preset, line of the file, or qmgr.
     #[arg(long, conflicts_with = "foreground")]
     check: bool,
     /// Inside a job: run a private queue on the job's resources until COMMAND and the jobs it
@@ -78,7 +78,7 @@ fn presets() -> Vec<&'static str> {
     Preset::ALL.iter().map(|(name, _)| *name).collect()
 }
 
-/// The command line, for manual pages and completions.
+/// The definition of the command line, for manual pages and completions.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
@@ -136,7 +136,7 @@ fn serve(home: Home, ready: bool) -> Result<()> {
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     raise_descriptor_limit();
     let signals = Signals::catch()?;
-    let Some(recovered) = take(&home, ready)? else {
+    let Some(recovered) = lock_and_load(&home, ready)? else {
         return daemon::report("ready");
     };
     let listener = Listener::open(&recovered.server.setup, &home).context("schedd.sock")?;
@@ -144,15 +144,16 @@ fn serve(home: Home, ready: bool) -> Result<()> {
     if ready {
         daemon::report("ready")?;
     }
-    tracing::info!("serving {}", home.spool().display());
+    tracing::info!("schedd serves {}", home.spool().display());
     schedd.serve();
     Ok(())
 }
 
-/// Locks and loads the spool. None with `ready` if another schedd serves it. Two first commands may
-/// start two daemons, and a command may come while a schedd is about to exit: the second daemon
-/// waits until the first serves or has exited.
-fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
+/// Locks and loads the spool (schedd's database). With `ready`, returns None if another schedd has
+/// locked the spool and answers requests. Two commands may start two daemons, or a command may
+/// start a daemon while another is about to exit; so a daemon waits until the other one answers or
+/// has exited.
+fn lock_and_load(home: &Home, ready: bool) -> Result<Option<Recovered>> {
     let until = clock::monotonic() + TAKEOVER_TIMEOUT;
     while clock::monotonic() < until {
         match recover(home) {
@@ -165,7 +166,7 @@ fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
         clock::sleep(Duration::from_millis(10));
     }
     bail!(
-        "another schedd holds {} and does not answer",
+        "another schedd has locked {} and does not answer",
         home.spool().display()
     )
 }

@@ -1,4 +1,4 @@
-//! The parts of the daemon.
+//! The data of the daemon.
 
 use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
@@ -53,13 +53,13 @@ pub struct Schedd {
     pub(super) calls: Calls,
     pub(super) readers: Readers,
     pub(super) snapshots: Snapshots,
-    pub(super) aside: WaitingForecasts,
+    pub(super) waiting_forecasts: WaitingForecasts,
     pub(super) checkpoints: Checkpoints,
     pub(super) reserve: Reserve,
     pub(super) verdicts: Verdicts,
     pub(super) cycles: Cycles,
     pub(super) faults: Faults,
-    pub(super) memory: CycleCache,
+    pub(super) cycle_cache: CycleCache,
     pub(super) startup_grace: StartupGrace,
     pub(super) timers: Timers,
     pub(super) mailer: Mailer,
@@ -69,22 +69,22 @@ pub struct Schedd {
     pub(super) resource_poller: ResourcePoller,
     pub(super) hooks: Hooks,
     pub(super) signals: Signals,
-    /// The changes of a reload, until the commit.
+    /// A text with the changes of a reload, until they are committed.
     pub(super) reloaded: Option<String>,
-    /// Jobs with orders that could not be read from the spool.
+    /// Jobs whose orders could not be sent because the spool could not be read.
     pub(super) unsent_orders: BTreeSet<JobId>,
-    /// The inputs of the next tick.
+    /// The inputs for the next pass of the event loop.
     pub(super) inbox: Vec<Input>,
     pub(super) scripts: Scripts,
-    /// Number of commits so far: equal revisions mean equal state.
+    /// Number of commits so far. Equal revisions mean equal state.
     pub(super) revision: u64,
-    /// When a cycle may decide something without an event.
+    /// When the next cycle is due even without an event, if the last plan named a time.
     pub(super) next_cycle: Option<Time>,
     /// When schedd last had work.
-    pub(super) busy: Span,
+    pub(super) last_busy: Span,
     pub(super) started: Span,
     pub(super) stopping: bool,
-    /// How `qterm` ends schedd, once requested.
+    /// The shutdown mode, once `qterm` is requested.
     pub(super) shutdown_mode: Option<ShutdownMode>,
     _lock: Lock,
 }
@@ -115,13 +115,13 @@ impl Schedd {
             readers: Readers::start(crate::spool::file(&home))?,
             scripts: Scripts::start(&home)?,
             snapshots: Snapshots::default(),
-            aside: WaitingForecasts::default(),
+            waiting_forecasts: WaitingForecasts::default(),
             checkpoints: Checkpoints::start(crate::spool::file(&home))?,
             reserve: Reserve::of(crate::spool::log(&home)),
             verdicts: Verdicts::new(verdicts, promises),
             cycles: Cycles::new(last_cycle),
             faults: Faults::default(),
-            memory: CycleCache::default(),
+            cycle_cache: CycleCache::default(),
             startup_grace,
             timers: Timers::new(server.setup.config.cycle.poll_interval),
             mailer: Mailer::new(&server.setup),
@@ -140,7 +140,7 @@ impl Schedd {
             inbox: Vec::new(),
             revision: 0,
             next_cycle: None,
-            busy: now,
+            last_busy: now,
             started: now,
             stopping: false,
             shutdown_mode: None,
@@ -153,26 +153,26 @@ impl Schedd {
         })
     }
 
-    /// Whether a personal schedd that has just started still waits for its own noded. The resources
-    /// of its host are unknown until then, so requests and cycles wait.
+    /// Whether a personal schedd that has just started still waits for its own noded. Until noded
+    /// connects, the host's resources are unknown, so requests and cycles wait.
     pub(super) fn awaits_own_noded(&self) -> bool {
-        self.nodes.await_own() && !self.server.is_settled(startup::OWN)
+        self.nodes.awaits_own() && !self.server.is_settled(startup::OWN)
     }
 
     /// Handles events of node connections.
-    pub(super) fn note(&mut self, news: Vec<NodedEvent>) {
-        for news in news {
-            match news {
+    pub(super) fn handle_node_events(&mut self, events: Vec<NodedEvent>) {
+        for event in events {
+            match event {
                 NodedEvent::Report(target, NodeReport::Notified { token, why }) => {
-                    self.user_notices.ended(target, token, why);
+                    self.user_notices.handle_end(target, token, why);
                 }
                 NodedEvent::Report(target, report) => {
                     self.inbox.push(Input::Report(target, report))
                 }
                 NodedEvent::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
-                NodedEvent::Epoch(epoch) => {
-                    self.server.also(Update::Meta("epoch", epoch.to_string()))
-                }
+                NodedEvent::Epoch(epoch) => self
+                    .server
+                    .add_update(Update::Meta("epoch", epoch.to_string())),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Data that schedd stores besides jobs, and loading it at startup.
+//! Data other than jobs that schedd stores, and the loading of the spool at startup.
 
 pub mod checkpoints;
 pub mod cycles;

@@ -1,9 +1,10 @@
-//! A tick: apply all inputs, commit, reply, run cycles, commit, send orders to nodes.
+//! A tick is one pass of the event loop: apply all inputs, commit, reply, run scheduling cycles,
+//! commit their plans, send orders to nodes.
 //!
-//! A client never waits for a cycle. Inputs that arrive during a tick are handled in the next one.
+//! A client never waits for a cycle. Inputs that arrive during a tick are handled in the next tick.
 
 use crate::model::refusal::Refusal;
-use crate::schedd::inbox::{Input, keep};
+use crate::schedd::inbox::{Input, keep_for_retry};
 use crate::schedd::state::Schedd;
 use crate::schedd::timers;
 use crate::server::caller::Caller;
@@ -20,33 +21,34 @@ use crate::sys::clock::monotonic;
 use crate::wire::message::{ClientRequest, Reply};
 
 impl Schedd {
-    /// Applies the inputs, commits and replies; then runs cycles until no more follow.
+    /// Applies the inputs, commits and replies; then runs scheduling cycles until none is due.
     pub fn tick(&mut self, inputs: Vec<Input>) {
         self.server.begin(&timers::read_clocks());
-        let lack = self.reserve.lack().map(Refusal::spool);
-        let mut effects = self.apply(&inputs, lack.as_ref());
+        let no_space = self.reserve.why_incomplete().map(Refusal::spool);
+        let mut effects = self.apply(&inputs, no_space.as_ref());
         let mut committed = self.commit();
-        if matches!(committed, Err(SpoolError::Full)) && self.reserve.is_whole() {
-            // Without new jobs the rest may fit.
-            self.reserve.used(SpoolError::Full);
+        if matches!(committed, Err(SpoolError::Full)) && self.reserve.is_complete() {
+            // Without requests for new jobs, the other changes may fit on the disk.
+            self.reserve.mark_incomplete(SpoolError::Full);
             effects = self.apply(&inputs, Some(&Refusal::spool(SpoolError::Full)));
             committed = self.commit();
         }
         match committed {
             Ok(touched) => self.carry_out(effects, &touched),
-            Err(error) => self.give_back(inputs, &error),
+            Err(error) => self.refuse_or_keep(inputs, &error),
         }
         self.decide();
     }
 
-    /// `lack` is the refusal of requests that need much space, if the disk is full.
-    fn apply(&mut self, inputs: &[Input], lack: Option<&Refusal>) -> Effects {
+    /// Applies the inputs, without a commit. If the disk is full, `no_space` is the refusal of
+    /// requests that need much space.
+    fn apply(&mut self, inputs: &[Input], no_space: Option<&Refusal>) -> Effects {
         let mut effects = Effects::default();
         self.server.release_due();
         for input in inputs {
             match input {
                 Input::Request(token, caller, request) => {
-                    let granted = self.grant(caller, request, lack);
+                    let granted = self.grant(caller, request, no_space);
                     effects.answer(&self.server, *token, granted);
                 }
                 Input::Report(target, report) => {
@@ -56,9 +58,9 @@ impl Schedd {
                         directory: &self.nodes.directory(*target),
                         presents: self.nodes.presents(*target),
                     };
-                    effects.take_report(&mut self.server, &noded, report);
+                    effects.apply_report(&mut self.server, &noded, report);
                 }
-                Input::Ruled(job, ruling) => self.rule(*job, ruling),
+                Input::Ruled(job, ruling) => self.apply_ruling(*job, ruling),
                 Input::Lost(nodes) => {
                     for node in nodes {
                         node_reports::node_down(&mut self.server, node);
@@ -76,23 +78,24 @@ impl Schedd {
         &mut self,
         caller: &Caller,
         request: &ClientRequest,
-        lack: Option<&Refusal>,
+        no_space: Option<&Refusal>,
     ) -> Result<Granted, Refusal> {
         let stored = match request {
-            ClientRequest::ImportHook { name, content } if lack.is_none() => {
+            ClientRequest::ImportHook { name, content } if no_space.is_none() => {
                 Some(self.store_hook_program(caller, name, content)?)
             }
             _ => None,
         };
         let request = stored.as_ref().unwrap_or(request);
-        requests::apply(&mut self.server, &self.spool, caller, request, lack)
+        requests::apply(&mut self.server, &self.spool, caller, request, no_space)
     }
 
-    /// Handles a failed commit: refuses the requests and keeps the reports for later.
-    fn give_back(&mut self, inputs: Vec<Input>, error: &SpoolError) {
+    /// Handles a failed commit: refuses the requests of clients, and keeps the other inputs to
+    /// apply them again.
+    fn refuse_or_keep(&mut self, inputs: Vec<Input>, error: &SpoolError) {
         // A full disk has been logged already, and the log file may be on it.
         if !matches!(error, SpoolError::Full) {
-            tracing::error!("cannot store the changes of a tick in the spool: {error}");
+            tracing::error!("cannot store the changes of a transaction in the spool: {error}");
         }
         for input in inputs {
             match input {
@@ -100,7 +103,7 @@ impl Schedd {
                     let refusal = Refusal::spool(error);
                     self.clients.answer(token, &Reply::Refused(refusal));
                 }
-                kept => keep(&mut self.inbox, kept),
+                kept => keep_for_retry(&mut self.inbox, kept),
             }
         }
         self.timers.retry = Some(monotonic() + timers::RETRY);

@@ -19,44 +19,45 @@ pub fn read_clocks() -> Reading {
 /// When each timer expires next, in monotonic time.
 #[derive(Debug)]
 pub struct Timers {
-    /// Check sockets and connections.
+    /// Periodic checks of sockets, connections and nodes.
     pub housekeeping: Span,
-    /// Run a cycle without an event.
+    /// A scheduling cycle without an event.
     pub poll: Span,
-    /// Delete old history.
+    /// Removal of old history.
     pub purge: Span,
-    /// Write the last uses of nodes.
+    /// Writing of the times of last use of nodes.
     pub uses: Span,
-    /// Check for unconfirmed starts.
+    /// Check for starts that nodes have not confirmed.
     pub starts: Span,
-    /// Retry a failed commit.
+    /// Retry after a failed commit.
     pub retry: Option<Span>,
-    /// Commit inputs that may linger.
-    pub linger: Option<Span>,
+    /// Commit of delayed inputs.
+    pub delayed_commit: Option<Span>,
 }
 
 /// Interval of housekeeping.
 pub const HOUSEKEEPING: Span = Span::seconds(1);
-/// Delay before a verdict of a new kind is written.
+/// Delay before a new kind of reason why jobs wait is written.
 pub const SOON: Span = Span(100);
-/// Delay before changed figures of a verdict are written.
+/// Delay before changed figures of a reason are written.
 pub const FIGURES: Span = Span::seconds(2);
-/// Interval at which old history is deleted, if it is kept for longer.
+/// Maximum interval at which old history is removed.
 pub const PURGE: Span = Span::seconds(3600);
-/// Interval at which the last uses of nodes are written.
+/// Interval at which the times of last use of nodes are written.
 pub const USES: Span = Span::seconds(60);
 /// Maximum delay of a commit that no client waits for.
-pub const LINGER: Span = Span(50);
-/// How long a repeated submission is recognized.
+pub const MAX_COMMIT_DELAY: Span = Span(50);
+/// How long a repeated submission is recognized as a repetition.
 pub const REPEATED: Span = Span::seconds(24 * 3600);
 /// Delay before a failed commit is retried.
 pub const RETRY: Span = Span(200);
 
-/// How long finished jobs are kept without a history: a command may still wait for their end.
+/// How long finished jobs are kept if no history is configured. Commands may still wait for the end
+/// of such jobs.
 const MIN_KEPT: Span = Span::seconds(60);
 
-/// How long finished jobs are kept.
-pub fn kept(history: Span) -> Span {
+/// How long finished jobs are kept. `history` is the configured duration.
+pub fn retention(history: Span) -> Span {
     if history > Span(0) { history } else { MIN_KEPT }
 }
 
@@ -71,12 +72,12 @@ impl Timers {
             uses: now + USES,
             starts: now,
             retry: None,
-            linger: None,
+            delayed_commit: None,
         }
     }
 
-    /// Whether a timer has expired. If so, it restarts.
-    pub fn ring(timer: &mut Span, interval: Span) -> bool {
+    /// Whether a timer has expired. If so, restarts the timer.
+    pub fn restart_if_expired(timer: &mut Span, interval: Span) -> bool {
         let now = clock::monotonic();
         let has_expired = *timer <= now;
         if has_expired {

@@ -1,8 +1,8 @@
 //! Accounting records: one for each ended attempt, and one for a job that ends while it waits.
 //!
-//! A record is stored in the transaction of the end it reports, with the charge. So no job is
-//! missing and none is counted twice: a job ended by force already has its record, and the later
-//! end of its attempt adds none. A failed start that is retried leaves no record.
+//! A record is stored in the transaction that ends the attempt or job, together with the charge.
+//! Therefore each end has exactly one record. A job ended by force gets its record at once, and no
+//! second record when its attempt ends. A failed start that is retried leaves no record.
 
 use crate::model::account::accounting::AccountingEntry;
 use crate::model::account::accounting::JobEnd;
@@ -34,8 +34,8 @@ pub struct AccountingContext<'a> {
 }
 
 impl AccountingContext<'_> {
-    /// The record for an attempt that `event`, if any, has just ended. None for a failed start that
-    /// is retried.
+    /// The record for an attempt that has just ended, by `event` if given. None for a failed start
+    /// that is retried.
     pub fn of_attempt(&self, job: &Job, event: Option<&Event>) -> Option<Update> {
         let run = job.life.run.as_ref().filter(|run| !run.open)?;
         let ran = !matches!(event, Some(Event::Ended { outcome, .. }) if !outcome.how.ran());
@@ -49,8 +49,8 @@ impl AccountingContext<'_> {
         ))
     }
 
-    /// The record for a job that is ended by force now, before its node reports the end. The usage
-    /// known now is final; the attempt has held its nodes until now.
+    /// The record for a job that is ended by force now, before its node reports the end. The record
+    /// counts the last reported usage, and the nodes as held until now.
     pub fn of_forced(&self, job: &Job) -> Option<Update> {
         let run = job.life.open_run()?;
         Some(self.row(job, Some((run, job.life.used)), run.ran(self.now)))
@@ -124,8 +124,8 @@ impl AccountingContext<'_> {
     }
 }
 
-/// The usage of an attempt: the last report of its nodes or the outcome in `event`, whichever is
-/// larger. A job that was ended by force keeps the usage known then.
+/// The usage of an attempt: for each resource, the larger of the last reported value and the final
+/// value in `event`.
 fn used(job: &Job, event: Option<&Event>) -> Usage {
     let (known, Some(Event::Ended { outcome, .. })) = (job.life.used, event) else {
         return job.life.used;

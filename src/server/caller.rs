@@ -1,4 +1,4 @@
-//! The user who sends a request, and the rights of this user.
+//! The user who sends a request, and the user's rights.
 
 use crate::config::TestUser;
 use crate::model::job::Job;
@@ -13,7 +13,7 @@ pub struct Caller {
     pub owner: Owner,
     /// Operator, manager, root, or the only user of a personal system.
     pub privileged: bool,
-    /// As `privileged`, but without operators.
+    /// Manager, root, or the only user of a personal system, but not an operator.
     pub manager: bool,
     /// Root, or the account that the server runs as.
     is_ourselves: bool,
@@ -34,7 +34,7 @@ impl Caller {
         caller
     }
 
-    /// The caller for a request of a site hook. It has all rights.
+    /// The caller for a request of a site hook. Hooks have all rights.
     pub fn hook(name: &str, setup: &Setup) -> Caller {
         let own = &setup.installation.own;
         let owner = Owner {
@@ -61,7 +61,7 @@ impl Caller {
         self.is_ourselves
     }
 
-    /// Sets the rights to exactly those that the configuration grants.
+    /// Sets the rights that the configuration grants, and removes all others.
     pub fn authorize(&mut self, setup: &Setup) {
         let is_listed =
             |people: &[TestUser]| people.iter().any(|person| self.is_named_by(person, setup));
@@ -79,8 +79,8 @@ impl Caller {
         person.is(user, &setup.host) && is_account
     }
 
-    /// Warns if a right is bound to an earlier account of the same name. An administrator must
-    /// grant the right to the new account again.
+    /// Warns if the user's rights are bound to an earlier account of the same name. An
+    /// administrator must then grant the rights to the new account.
     pub fn warn_of_other_account(&self, setup: &Setup) {
         let Owner { user, uid, .. } = &self.owner;
         let Some(bound) = setup.grantees.number(user).filter(|bound| bound != uid) else {

@@ -1,8 +1,8 @@
-//! Charges for attempts: the duration that the shepherd measured, times the resources held. Queues
-//! with a charge factor of 0 are free.
+//! Charges for attempts: the resources held, multiplied by the duration. The duration is measured
+//! by the shepherd, the process that runs the attempt. Queues with a charge factor of 0 are free.
 //!
-//! The charge is stored in the transaction of the attempt's end. The scheduler's view is updated
-//! once that is on disk, so a tick that is rolled back charges nothing.
+//! The charge is stored in the transaction that ends the attempt. The scheduler's view is updated
+//! after the commit; a transaction that is rolled back charges nothing.
 
 use crate::model::account::charge::Charge;
 use crate::model::job::Job;
@@ -13,19 +13,19 @@ use crate::model::time::Span;
 use crate::model::time::Time;
 use crate::server::setup::Setup;
 
-/// The open charge of a running job. None if it does not run or is not charged.
+/// The open charge of a running job. None if the job does not run, is suspended or is not charged.
 pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
     let run = job.life.open_run().filter(|run| !run.is_stopped())?;
     charged(setup, job).map(|factor| Charge::of(job, run, factor))
 }
 
-/// The charge for an attempt that `event`, if any, has just ended. Without a final measurement of
-/// the shepherd, the last known one counts.
+/// The final charge for an attempt that has just ended, by `event` if given. Without a final
+/// measurement by the shepherd, the last reported duration counts.
 pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> Option<Charge> {
     let run = job.life.run.as_ref().filter(|run| !run.open)?;
     let factor = charged(setup, job)?;
     let charge = Charge::of(job, run, factor);
-    // The time before the last suspension is charged already.
+    // The running time before the last suspension is charged already.
     let before = charge
         .from
         .since(run.started + run.pauses().total)
@@ -35,7 +35,8 @@ pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> O
     Some(charge.until(to))
 }
 
-/// The charge up to the suspension that starts now. Suspended time is free, whatever the job holds.
+/// The charge up to the suspension that starts now. Suspended time is free, even if the job keeps
+/// resources.
 pub fn of_stopped(setup: &Setup, job: &Job, now: Time) -> Option<Charge> {
     let run = job.life.open_run()?;
     charged(setup, job).map(|factor| Charge::of(job, run, factor).until(now))
@@ -56,7 +57,8 @@ pub fn of_released(setup: &Setup, job: &Job, released: &[NodeShare], now: Time) 
     charged(setup, job).map(|factor| Charge::of(job, &part, factor).until(now))
 }
 
-/// How long the latest attempt lasted, which `event`, if any, has just ended. 0 if it never ran.
+/// The running time of the latest attempt. `event`, if given, has just ended the attempt. 0 if the
+/// attempt never ran.
 pub fn lasted(job: &Job, event: Option<&Event>) -> Span {
     match event {
         Some(Event::Ended { outcome, .. }) if !outcome.how.ran() => Span(0),
@@ -65,8 +67,8 @@ pub fn lasted(job: &Job, event: Option<&Event>) -> Span {
     }
 }
 
-/// The charge factor of a job, from its quality of service and its queue. A reservation's queue has
-/// no factor of its own (I5, X24).
+/// The charge factor of a job, from its quality of service and its queue. The queue of a
+/// reservation has no charge factor (I5, X24).
 pub fn factor(setup: &Setup, job: &Job) -> f64 {
     setup
         .policy
@@ -74,7 +76,7 @@ pub fn factor(setup: &Setup, job: &Job) -> f64 {
         .charge(job.spec.qos.as_deref(), setup.queue(&job.spec.queue))
 }
 
-/// The charge factor; None if it is 0.
+/// The charge factor of a job; None if the factor is not positive.
 fn charged(setup: &Setup, job: &Job) -> Option<f64> {
     Some(factor(setup, job)).filter(|factor| *factor > 0.0)
 }

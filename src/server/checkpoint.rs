@@ -1,4 +1,5 @@
-//! Site-run checkpoints of running jobs: the orders to nodes, and what happens on failure.
+//! Checkpoints of running jobs by the site's checkpoint command: orders to nodes, and handling of
+//! failures.
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
@@ -15,8 +16,8 @@ use crate::server::state::ServerState;
 use crate::wire::order::Checkpoint;
 use crate::wire::order::ScheddOrder;
 
-/// Whether a job is to be ended once it is checkpointed. False if the site no longer configures a
-/// checkpoint command: the job is then ended without one.
+/// Whether a job must be checkpointed before it is ended. False if no checkpoint command is
+/// configured (any more).
 pub fn is_pending(setup: &Setup, job: &Job) -> bool {
     setup.config.launch.checkpoint.program.is_some() && job.awaits_checkpoint()
 }
@@ -35,15 +36,15 @@ pub fn order(setup: &Setup, job: &Job, run: &Run) -> Option<ScheddOrder> {
     })))
 }
 
-/// Handles a hold on a running job: checkpoints and requeues it if the site has a command for that;
-/// otherwise the job runs on, as in PBS.
-pub fn of_held(server: &mut ServerState, id: JobId, by: &str) {
+/// Handles a hold on a running job. If the site has a checkpoint command, the job is checkpointed
+/// and requeued; otherwise the job continues, as in PBS.
+pub fn checkpoint_held_job(server: &mut ServerState, id: JobId, by: &str) {
     let has_command = server.setup.config.launch.checkpoint.program.is_some();
     let held = server
         .job(id)
         .filter(|job| has_command && job.is_checkpointed_by_site());
     if let Some(attempt) = held.and_then(|job| Some(job.life.open_run()?.attempt)) {
-        server.happen(
+        server.apply_event(
             id,
             Event::CheckpointWanted {
                 attempt,
@@ -53,8 +54,8 @@ pub fn of_held(server: &mut ServerState, id: JobId, by: &str) {
     }
 }
 
-/// Handles a failed checkpoint: a preempted job falls back to the next preemption action, any other
-/// job runs on.
+/// Handles a failed checkpoint. A job that is being preempted is preempted by the next configured
+/// action; any other job continues.
 pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) {
     let Some(job) = server
         .job(id)
@@ -69,14 +70,14 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
     let preemption = job.life.preemption.clone().filter(|preemption| {
         preemption.concerns(run.attempt, run.started) && preemption.action.checkpoints()
     });
-    server.happen(
+    server.apply_event(
         id,
         Event::CheckpointFailed {
             attempt,
             why: why.to_string(),
         },
     );
-    // No fallback if the preemptor has started meanwhile or is gone.
+    // The preemptor may have started or ended meanwhile: then the job continues.
     let waits = |to: JobId| server.holds_resources_for(to);
     let Some(preemption) = preemption.filter(|preemption| preemption.to.is_none_or(waits)) else {
         return;
@@ -86,8 +87,8 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
     }
 }
 
-/// The preemption action after the failed one. Suspension is skipped: it frees less than the
-/// preemptor needs.
+/// The preemption action after the failed action. None if that is suspension, which frees less than
+/// the preemptor needs.
 fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option<PreemptAction> {
     let candidate = PreemptionCandidate::of(server.job(id)?)?;
     let rule = &server.setup.policy.preemption;
@@ -99,7 +100,7 @@ fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option
 }
 
 impl ServerState {
-    /// Preempts a running job for the job `to`, for this cause and by this action.
+    /// Preempts a running job. `to` is the preemptor, if any.
     pub fn preempt(
         &mut self,
         job: JobId,
@@ -110,7 +111,7 @@ impl ServerState {
             return;
         }
         let by = format!("Scheduler@{}", self.setup.host);
-        self.happen(
+        self.apply_event(
             job,
             Event::Preempted {
                 attempt,
@@ -127,7 +128,7 @@ impl ServerState {
                 job: to,
                 releases: self.setup.policy.preemption.releases.clone(),
             };
-            self.happen(
+            self.apply_event(
                 job,
                 Event::SuspendWanted {
                     by,

@@ -1,7 +1,7 @@
-//! schedd's clock. It never runs backwards and ignores steps of the wall clock.
+//! schedd's clock. schedd's time never goes backwards and ignores steps of the wall clock.
 //!
-//! It follows the time since boot. A [`ClockTable`] records each step of the wall clock, so earlier
-//! times are still displayed as the wall clock showed them.
+//! schedd's time advances with the time since boot. A [`ClockTable`] records each step of the wall
+//! clock; therefore earlier times are still displayed as the wall clock showed them.
 
 use crate::model::time::ClockTable;
 pub use crate::model::time::Saved;
@@ -41,8 +41,8 @@ impl Clock {
         }
     }
 
-    /// The clock of an existing spool. Within one boot it continues from the time since boot. After
-    /// a reboot the wall clock gives the time the machine was off, but time never runs backwards.
+    /// The clock of an existing spool. Within one boot, server time continues with the time since
+    /// boot. After a reboot, server time continues from the wall clock, but never goes back.
     pub fn resume(saved_last: Saved, table: ClockTable, reading: &Reading) -> Clock {
         let after_reboot = || saved_last.time.max(Time(reading.wall - table.offset()));
         let time = saved_last
@@ -59,8 +59,8 @@ impl Clock {
         self.anchor.time + Span((reading.since_boot.0 - self.anchor.since_boot.0).max(0))
     }
 
-    /// Detects a step of the wall clock. Returns when it happened and how far, in milliseconds, the
-    /// wall clock is now ahead. The caller stores it.
+    /// Detects a step of the wall clock. Returns the current server time, and by how many
+    /// milliseconds the wall clock is ahead of server time. The caller stores both.
     pub fn observe(&mut self, reading: &Reading) -> Option<(Time, i64)> {
         let now = self.now(reading);
         let ahead = reading.wall - now.0;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_the_wall_clock_are_absorbed_in_both_directions() {
+    fn the_server_clock_ignores_steps_of_the_wall_clock_in_both_directions() {
         let mut clock = Clock::new(&reading(0, 1_000_000));
         assert_eq!(
             clock.observe(&reading(500, 1_000_900)),

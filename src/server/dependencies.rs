@@ -1,5 +1,5 @@
-//! Dependencies in the server: who may add them, and what is stored. Their effects are in
-//! [`crate::model::job::dependency::effects`].
+//! Dependencies in the server: validation of requests, and storage. The effects of dependencies are
+//! in [`crate::model::job::dependency::effects`].
 
 mod by_name;
 
@@ -36,11 +36,11 @@ impl JobStore for ServerState {
     }
 
     fn note(&mut self, id: JobId, event: Event) {
-        ServerState::note(self, id, event);
+        ServerState::apply_event_alone(self, id, event);
     }
 
     fn keep(&mut self, tie: Tie, state: TieState) {
-        self.also(Update::Tie(tie, state));
+        self.add_update(Update::Tie(tie, state));
     }
 
     fn server(&self) -> &str {
@@ -49,7 +49,7 @@ impl JobStore for ServerState {
 }
 
 /// Removes the dependencies of a job that an operator has released. `was` is the job before the
-/// release. The lifted dependencies remain visible.
+/// release. The removed dependencies are still displayed.
 pub fn lift(server: &mut ServerState, was: &Job) {
     let id = was.id;
     for (other, condition) in server.dependencies.conditions(id) {
@@ -61,12 +61,12 @@ pub fn lift(server: &mut ServerState, was: &Job) {
             },
         };
         server.dependencies.remove(tie);
-        server.also(Update::Tie(tie, TieState::Lifted));
+        server.add_update(Update::Tie(tie, TieState::Lifted));
     }
     if was.life.bars.rival.is_some()
         && let Some(tie) = server.dependencies.membership(id)
     {
         server.dependencies.remove(tie);
-        server.also(Update::Tie(tie, TieState::Met));
+        server.add_update(Update::Tie(tie, TieState::Met));
     }
 }

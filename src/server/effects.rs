@@ -1,5 +1,5 @@
-//! The effects of requests and reports once the changes of a tick are stored: replies to clients
-//! and orders for nodes.
+//! The effects of requests and reports: replies to clients and orders for nodes. schedd sends them
+//! after it has stored the changes in the spool.
 
 use crate::model::job_id::JobId;
 use crate::model::refusal::Refusal;
@@ -15,21 +15,21 @@ use crate::wire::order::ScheddOrder;
 /// The number of a client's connection.
 pub type Token = u64;
 
-/// Replies and orders that wait until the changes of a tick are stored.
+/// Replies and orders that wait until the changes of a transaction are stored.
 #[derive(Default)]
 pub struct Effects {
     /// Replies to clients.
     pub replies: Vec<(Token, Reply)>,
     /// Clients that wait for the end of a job.
     pub waits: Vec<(Token, JobId)>,
-    /// Orders for the noded of a node.
+    /// Orders, each with the node whose noded receives the order.
     pub orders: Orders,
-    /// Orders for the noded that reported, by the number of its connection.
+    /// Orders for nodeds that have sent a report, each with the number of the noded's connection.
     pub back: Vec<(usize, ScheddOrder)>,
-    /// The nodes of each noded that has just reported its inventory: the orders for their jobs are
-    /// sent again.
-    pub met: Vec<Vec<String>>,
-    /// Nodeds that are not admitted, and why.
+    /// The nodes of each noded that has just connected. Orders for jobs on these nodes are sent
+    /// again.
+    pub connected: Vec<Vec<String>>,
+    /// The connections of nodeds that are not admitted, each with the reason.
     pub refused: Vec<(usize, String)>,
     /// How the server shuts down, if an operator requested it.
     pub shutdown_mode: Option<ShutdownMode>,
@@ -72,7 +72,7 @@ impl Effects {
             }
             Granted::Wait(_) => return Reply::Refused(Refusal::invalid_request()),
             Granted::Altered(id, notes) => {
-                let walltime = server.job(id).and_then(|job| orders::walltime(job));
+                let walltime = server.job(id).and_then(|job| orders::time_limits(job));
                 self.orders.extend(walltime);
                 if !notes.is_empty() {
                     return Reply::Noted(notes);

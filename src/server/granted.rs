@@ -1,4 +1,4 @@
-//! The result of a granted request.
+//! The results of granted requests: what the client and the nodes receive.
 
 use crate::model::job::Attempt;
 use crate::model::job_id::JobId;
@@ -7,17 +7,17 @@ use crate::server::orders::Orders;
 use crate::wire::message::QtermMode;
 use crate::wire::order::ScheddOrder;
 
-/// The result of a granted request. Orders are sent once the tick is stored.
+/// The result of a granted request. Replies and orders are sent once the changes are on disk.
 #[derive(Clone, Debug)]
 pub enum Granted {
-    /// The request created this job; the messages report what differs from the request.
+    /// The request created this job. The texts are messages for the client, such as warnings.
     Job(JobId, Vec<String>),
     /// Done.
     Done,
     /// Done, with a message.
     Noted(String),
-    /// The job was altered: the node that runs it receives its new limits. The messages report what
-    /// differs from the request.
+    /// The request altered this job; the node that runs the job receives the new limits. The texts
+    /// are messages for the client, such as warnings.
     Altered(JobId, Vec<String>),
     /// The client receives its reply when this job has finished.
     Wait(JobId),
@@ -29,7 +29,8 @@ pub enum Granted {
     Orders(Orders),
     /// schedd shuts down.
     Shutdown(ShutdownMode),
-    /// The full id of a reservation, and whether it is confirmed; None while that is open.
+    /// The full id of a reservation, and whether the reservation is confirmed; None while
+    /// undecided.
     Reserved(String, Option<bool>),
     /// The result of each request of a batch.
     Batch(Vec<Result<Granted, Refusal>>),

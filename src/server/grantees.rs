@@ -1,7 +1,7 @@
 //! The accounts behind the names in `[server] managers` and `operators`.
 //!
-//! A name is bound to a user number when the right is granted. An account that gets the name or the
-//! number later does not have the right.
+//! A name is bound to a uid when the right is granted. Another account that gets the name later
+//! does not have the right.
 
 use crate::config::ServerConfig;
 use crate::config::TestUser;
@@ -9,22 +9,22 @@ use crate::server::outside::Accounts;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// User numbers by the names that rights are granted to.
+/// The uids of managers and operators, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Grantees(BTreeMap<String, u32>);
 
 impl Grantees {
-    /// The key under which the spool keeps these numbers.
+    /// The key under which the spool keeps these uids.
     pub const KEY: &'static str = "grantees";
 
-    /// Whether a right that names `user` is meant for the account with this number. A name without
-    /// an account is bound to the first one that uses it.
+    /// Whether a right that names `user` applies to the account with this uid: the name is bound to
+    /// this uid, or not bound yet.
     pub fn allow(&self, user: &str, uid: u32) -> bool {
         self.0.get(user).is_none_or(|bound| *bound == uid)
     }
 
-    /// The number that a name is bound to.
+    /// The uid that a name is bound to.
     pub fn number(&self, user: &str) -> Option<u32> {
         self.0.get(user).copied()
     }
@@ -38,12 +38,12 @@ impl Grantees {
         is_new
     }
 
-    /// Unbinds these names; the next lookup binds them again.
+    /// Unbinds these names. They are bound again when their accounts are next looked up or used.
     pub fn release(&mut self, names: &[String]) {
         self.0.retain(|name, _| !names.contains(name));
     }
 
-    /// Keeps the names that have rights, and binds those that are new.
+    /// Removes names that no longer have rights, and binds new names whose accounts exist.
     pub fn follow(&mut self, server: &ServerConfig, accounts: &dyn Accounts) {
         let named: BTreeSet<&str> = people(server).filter_map(TestUser::account).collect();
         self.0.retain(|name, _| named.contains(name.as_str()));
@@ -58,7 +58,7 @@ impl Grantees {
     }
 }
 
-/// All people who are granted a right by name.
+/// All managers and operators of the configuration.
 pub fn people(server: &ServerConfig) -> impl Iterator<Item = &TestUser> {
     server.managers.iter().chain(&server.operators)
 }

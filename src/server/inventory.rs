@@ -1,4 +1,4 @@
-//! The inventory of a noded: its first report after it has connected.
+//! The inventory of a noded: the first report on a new connection.
 
 use crate::model::job::Attempt;
 use crate::model::job::TaskNumber;
@@ -13,14 +13,15 @@ pub struct Inventory {
     pub boot: String,
     /// The identity of the noded's state directory.
     pub directory: String,
-    /// The nodes presented.
+    /// The nodes of this noded.
     pub nodes: Vec<NodeFacts>,
-    /// Every attempt and task not yet confirmed.
+    /// Every attempt and task of the noded whose end schedd has not confirmed; task 0 is the job
+    /// script.
     pub attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
 }
 
 impl Inventory {
-    /// Whether the noded presents a node.
+    /// Whether this noded has a node of this name.
     pub fn presents(&self, node: &str) -> bool {
         self.nodes.iter().any(|facts| facts.name == node)
     }

@@ -1,6 +1,6 @@
-//! The stored job comment, for facts that the state does not show: the user who held the job, the
-//! failure of its start, the lost contact with its node. All other comments are computed for
-//! display.
+//! The stored job comment. It reports facts that the job's state does not show, such as the user
+//! who held the job, a failed start, or a lost contact with a node. All other comments are computed
+//! for display.
 
 use crate::model::job::How;
 use crate::model::job::Job;
@@ -12,7 +12,8 @@ use crate::model::job::state::JobState;
 use crate::model::time::Time;
 use chrono::NaiveDateTime;
 
-/// The comment after `event`: Some(None) clears it, None keeps it. `server` is the server's name.
+/// The job's comment after `event`: Some(None) clears the comment, None keeps it. `server` is the
+/// server's name.
 pub fn comment(
     job: &Job,
     event: &Event,
@@ -27,7 +28,7 @@ pub fn comment(
         }
         Event::Released { .. } if job.life.holds.is_none() => Some(None),
         Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
-        // The comment gave the reason for the suspension.
+        // The old comment is the reason for the suspension.
         Event::Resumed { .. } => Some(None),
         Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
         Event::Shoved { .. } if job.life.deferral.is_some() => Some(None),
@@ -68,7 +69,7 @@ fn preempted(job: &Job, what: &str, server: &str) -> Option<String> {
     ))
 }
 
-/// Why the start of a job is deferred after `event`.
+/// Why the start of a job is deferred (retried later) after `event`; None if it is not deferred.
 pub fn deferral(job: &Job, event: &Event) -> Option<Deferral> {
     let how = match event {
         Event::StartRefused { .. } => return Some(Deferral::HookRefused),
@@ -118,7 +119,10 @@ fn after_end(
             let at = at.map_or(String::new(), |at| format!(" on {}", shown(civil(at))));
             Some(format!("{begin}{at}: {files}"))
         }
-        How::ShepherdLost => lost(job, "its shepherd was killed"),
+        How::ShepherdLost => lost(
+            job,
+            "the shepherd (the process that runs the job) was killed",
+        ),
         How::NodeFault(why) if is_held => Some(held(why)),
         How::NodeFault(why) if deferral.is_some() => Some(deferred(job, why, civil)),
         How::Cancelled if is_held => Some(held(UNCONFIRMED)),
@@ -133,13 +137,13 @@ fn after_end(
 }
 
 /// The reason given for a start that the node never confirmed.
-const UNCONFIRMED: &str = "its node did not confirm the start in time";
+const UNCONFIRMED: &str = "the node did not confirm the start in time";
 
 fn held(why: &str) -> String {
     format!("job held, too many failed attempts to run: {why}")
 }
 
-/// The comment of a deferred job (M10). PBS has no such state; others call it deferred.
+/// The comment of a job whose start is retried later (M10).
 fn deferred(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> String {
     let begin = Deferral::StartFailed.comment();
     match job.life.not_before {
@@ -148,7 +152,7 @@ fn deferred(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> Str
     }
 }
 
-/// The comment of a lost job that may not be rerun. A rerunnable job is queued again instead.
+/// The comment of a lost job that is not rerunnable. None for other jobs, which are queued again.
 fn lost(job: &Job, why: &str) -> Option<String> {
     (job.life.state == JobState::Finished)
         .then(|| format!("Job was lost: {why}; it is not rerunnable"))

@@ -1,6 +1,7 @@
-//! Starts that neither succeed nor fail (M10): the node has the order but does not report that the
-//! job runs. After `start_timeout` the attempt is cancelled there, which leaves a tombstone. The
-//! job starts again only when the node has reported the outcome, so it never runs twice.
+//! Starts that neither succeed nor fail (M10): a node has the start order but does not report that
+//! the job runs. After `start_timeout` the node is ordered to cancel the attempt, and keeps a
+//! tombstone (a file that prevents a later start). The job starts again only when the node has
+//! reported the outcome; therefore the job never runs twice.
 
 use crate::model::hook::job_hooks::delay;
 use crate::model::job::Attempt;
@@ -13,22 +14,22 @@ use crate::model::time::Span;
 use crate::server::state::ServerState;
 
 /// Interval between checks of pending starts: an eighth of the timeout, 1 to 30 s.
-pub fn pace(timeout: Option<Span>) -> Span {
+pub fn check_interval(timeout: Option<Span>) -> Span {
     let eighth = timeout.map_or(i64::MAX, |timeout| timeout.0 / 8);
     Span(eighth.clamp(1000, 30_000))
 }
 
-/// Cancels the starts that their nodes have not confirmed in time.
-pub fn give_up(server: &mut ServerState) {
+/// Cancels the attempts whose start no node has confirmed in time.
+pub fn cancel_overdue_starts(server: &mut ServerState) {
     let Some(timeout) = server.setup.config.launch.start_timeout else {
         return;
     };
-    let stuck: Vec<(JobId, Attempt)> = server
+    let overdue: Vec<(JobId, Attempt)> = server
         .holders()
-        .filter_map(|job| stuck(server, job, timeout))
+        .filter_map(|job| overdue_attempt(server, job, timeout))
         .collect();
-    for (job, attempt) in stuck {
-        server.happen(
+    for (job, attempt) in overdue {
+        server.apply_event(
             job,
             Event::StartTimedOut {
                 attempt,
@@ -38,10 +39,10 @@ pub fn give_up(server: &mut ServerState) {
     }
 }
 
-/// The late attempt of a job, if its start is overdue. Skips nodes that are down, which may have
-/// started it and report later, and jobs with stage-in. The time limits of hooks and the prologue
-/// are added.
-fn stuck(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {
+/// The attempt of a job if its start is overdue: the timeout and the time limits of hooks and
+/// prologue have passed. None for jobs with stage-in, and if the node is down, because a node may
+/// have started the job and report later.
+fn overdue_attempt(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {
     let run = job.life.open_run()?;
     if job.life.want != Want::Run || !run.has_script() || run.session.is_some() {
         return None;
@@ -59,13 +60,16 @@ mod tests {
 
     #[test]
     fn short_timeouts_are_checked_more_often() {
-        let paces = [
+        let intervals = [
             Some(Span(1000)),
             Some(Span::seconds(40)),
             Some(Span::seconds(600)),
             None,
         ]
-        .map(pace);
-        assert_eq!(paces, [Span(1000), Span(5000), Span(30_000), Span(30_000)]);
+        .map(check_interval);
+        assert_eq!(
+            intervals,
+            [Span(1000), Span(5000), Span(30_000), Span(30_000)]
+        );
     }
 }

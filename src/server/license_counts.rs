@@ -1,20 +1,20 @@
 //! The amounts of system-wide resources, such as licenses, that commands and operators report
-//! (Q21). A reported amount stays in force, also after a restart, until another one is reported.
+//! (Q21). A reported amount applies until the next report, even after a restart.
 
 use crate::model::system_resource::Pool;
 use crate::model::system_resource::ReportedCount;
 use std::collections::BTreeMap;
 
-/// The reported amounts by resource, and those that the tick has changed.
+/// The reported amounts by resource, with the earlier amounts for a rollback.
 #[derive(Default)]
 pub(crate) struct LicenseCounts {
     reported: BTreeMap<String, ReportedCount>,
-    /// The amounts that the tick has changed, as they were before.
+    /// The earlier amounts of the resources that the current transaction has changed.
     before: BTreeMap<String, Option<ReportedCount>>,
 }
 
 impl LicenseCounts {
-    /// The amounts that were reported earlier.
+    /// Starts with the stored amounts of an earlier schedd.
     pub fn new(reported: BTreeMap<String, ReportedCount>) -> LicenseCounts {
         LicenseCounts {
             reported,
@@ -32,12 +32,13 @@ impl LicenseCounts {
         self.reported.iter()
     }
 
-    /// A configured resource with its reported amount.
+    /// Adds the reported amount to a configured resource.
     pub fn pool(&self, name: &str, pool: &Pool) -> Pool {
         pool.with_reported_counts(self.get(name))
     }
 
-    /// If the report equals the amount in force, updates only its time. Returns whether it does.
+    /// If a report repeats the current amount, updates only the report's time. Returns whether the
+    /// report repeats it.
     pub fn confirm(&mut self, resource: &str, count: &ReportedCount) -> bool {
         let Some(known) = self.reported.get_mut(resource) else {
             return false;
@@ -49,7 +50,8 @@ impl LicenseCounts {
         is_equal
     }
 
-    /// Replaces an amount. Until [`LicenseCounts::settle`] the earlier one can be restored.
+    /// Replaces an amount; None removes it. [`LicenseCounts::roll_back`] restores the earlier
+    /// amount.
     pub fn set(&mut self, resource: &str, count: Option<ReportedCount>) {
         let before = match count {
             Some(count) => self.reported.insert(resource.to_string(), count),
@@ -58,12 +60,12 @@ impl LicenseCounts {
         self.before.entry(resource.to_string()).or_insert(before);
     }
 
-    /// The tick is stored: its changes can no longer be undone.
+    /// Ends a stored transaction, whose changes are no longer undone.
     pub fn settle(&mut self) {
         self.before.clear();
     }
 
-    /// Undoes the changes of the tick. Returns the resources concerned.
+    /// Undoes the changes of the current transaction. Returns the changed resources.
     pub fn roll_back(&mut self) -> Vec<String> {
         let before = std::mem::take(&mut self.before);
         let resources = before.keys().cloned().collect();

@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 /// Maximum length of a mail, in bytes.
 const MAX_LENGTH: usize = 16 << 10;
-/// Maximum number of index ranges that one line lists.
+/// Maximum number of index ranges in one line of a mail.
 const MAX_RANGES: usize = 50;
 
 /// A mail about a job.
@@ -31,14 +31,14 @@ pub struct Letter {
     pub body: String,
 }
 
-/// An event to mail about, and the letters of `-m` that request it.
+/// An event that can cause mail, and the letters of `-m` that request this mail.
 pub(crate) struct Occasion {
     pub(crate) points: &'static str,
     pub(crate) what: String,
 }
 
-/// The mail about an event, if one is requested. `before` is the state before the event, `job` the
-/// job after it. Without an event, the job is an array: its state follows from its subjobs.
+/// The mail about an event, if requested. `before` is the job's state before the event, `job` the
+/// job after the event. Without an event, the job is an array whose state changed with its subjobs.
 pub fn letter(setup: &Setup, before: JobState, job: &Job, event: Option<&Event>) -> Option<Letter> {
     setup.mailer.as_ref()?;
     let Occasion { points, what } = occasion(before, job, event)?;
@@ -64,7 +64,7 @@ fn points_of(job: &Job) -> &str {
         .map_or("a", String::as_str)
 }
 
-/// Whether a job gets mail of its own. A subjob does only with `-m j`.
+/// Whether a job gets mail of its own. A subjob gets mail only with `-m j`.
 pub(crate) fn has_own_mail(job: &Job) -> bool {
     job.id.index().is_none() || points_of(job).contains('j')
 }
@@ -81,7 +81,7 @@ pub(crate) fn occasion(before: JobState, job: &Job, event: Option<&Event>) -> Op
         return occasion("b", "Begun execution");
     }
     match (before, job.life.state) {
-        // The job continues on another server.
+        // No mail: the job continues on another server.
         _ if job.life.moved_to.is_some() => None,
         (JobState::Queued, JobState::Begun) => occasion("b", "Begun execution"),
         (JobState::Running, JobState::Held) if !job.life.holds.is_none() => {
@@ -111,11 +111,11 @@ fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
         }
     }
     match &job.life.want {
-        // No mail for jobs that their owner deletes.
+        // A deletion by another user. If the owner deletes a job before its start, no mail is sent.
         Want::Gone(by) if by.split('@').next() != Some(&job.owner.user) => {
             occasion("ae", format!("Job deleted at request of {by}"))
         }
-        // An array without a started subjob that was deleted range by range.
+        // The last waiting subjobs of an array that never started were deleted: no mail.
         _ if !began && event.is_none() => None,
         _ if !began && !matches!(job.life.want, Want::Gone(_)) => occasion(
             "ae",
@@ -187,7 +187,7 @@ fn body(setup: &Setup, job: &Job, what: &str) -> String {
     }
 }
 
-/// Writes one line per exit status of an array's subjobs. Most arrays get a single mail.
+/// Writes one line per exit status, with the indices of an array's subjobs that ended with it.
 fn write_subjobs(text: &mut String, elements: &Elements, indices: Indices) {
     for (status, set) in elements.ended() {
         let runs = set

@@ -1,9 +1,10 @@
 //! The server: handles requests of clients and reports of nodes.
 //!
-//! It is pure. Two traits give it access to the outside: [`JobHistory`](outside::JobHistory) finds
-//! stored jobs, [`Accounts`](outside::Accounts) looks up users and groups. It emits
-//! [`crate::update::Update`]s to be stored. schedd implements the traits with the spool and the
-//! machine, the simulator in memory.
+//! The server does no input or output. Two traits give access to the machine:
+//! [`JobHistory`](outside::JobHistory) finds stored jobs, [`Accounts`](outside::Accounts) looks up
+//! users and groups. Changes are emitted as [`crate::update::Update`]s to be stored. schedd
+//! implements the traits with the spool (its database) and the system's accounts; the simulator
+//! implements both in memory.
 
 pub mod accounting;
 

@@ -23,9 +23,9 @@ use crate::wire::order::ScheddOrder;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Handles an inventory: the nodes are up, their attempts are adopted, and jobs missing from it are
-/// lost.
-pub fn take_inventory(
+/// Handles an inventory: the listed nodes are up, the listed attempts continue, and attempts on
+/// these nodes that the inventory does not list are lost.
+pub fn apply_inventory(
     server: &mut ServerState,
     inventory: &Inventory,
     orders: &mut Vec<ScheddOrder>,
@@ -59,9 +59,9 @@ pub fn lose_missing(server: &mut ServerState, inventory: &Inventory) {
     }
 }
 
-/// Why a noded is not admitted; None if it is. Its nodes may still run jobs that another state
-/// directory records, and it cannot report on those. Its host was reinstalled, or another host has
-/// the same node name.
+/// Why a noded is not admitted; None if it is admitted. A noded is refused if its nodes may still
+/// run jobs that are recorded in another state directory, because the noded cannot report on these
+/// jobs. The host was reinstalled, or two hosts use the same node name.
 pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Option<String> {
     let names: BTreeSet<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
     let of_others: Vec<(&Job, &str, &str)> = server
@@ -86,8 +86,8 @@ pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Op
     ))
 }
 
-/// The nodes where processes of a job may run, each with the state directory that has their
-/// records, if known.
+/// The nodes where processes of a job may run, each with the state directory that records the
+/// processes. Nodes without a known directory are left out.
 fn places<'a>(server: &'a ServerState, job: &'a Job) -> Vec<(&'a str, &'a str)> {
     let Some(run) = job.life.open_run() else {
         return Vec::new();
@@ -104,8 +104,8 @@ fn places<'a>(server: &'a ServerState, job: &'a Job) -> Vec<(&'a str, &'a str)> 
     script.into_iter().chain(tasks).collect()
 }
 
-/// Whether a noded with this state directory has the records of a task. True if its attempt is not
-/// open or comes from an earlier version, which recorded no directory.
+/// Whether a state directory records a task. True if the task's attempt is not open, or if no
+/// directory is known.
 pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool {
     let Some(job) = server.job(name.job) else {
         return true;
@@ -127,8 +127,8 @@ pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool
     own.is_none_or(|own| own == directory)
 }
 
-/// Records why a noded was refused, and orders it to end attempts that belong to another state
-/// directory: their jobs may run elsewhere by now.
+/// Records why a noded was refused, and orders this noded to end all attempts that its state
+/// directory does not own, because the jobs may run on other nodes by now.
 pub fn refuse(
     server: &mut ServerState,
     inventory: &Inventory,
@@ -169,7 +169,7 @@ pub fn refuse(
     }
 }
 
-/// The order to end an attempt that was given up or is unknown.
+/// The order to end an attempt that schedd has given up or does not know.
 fn abandon(server: &ServerState, job: JobId, attempt: Attempt) -> ScheddOrder {
     let grace = server.setup.config.launch.grace;
     // A later attempt may be writing to the same files.
@@ -186,18 +186,18 @@ fn abandon(server: &ServerState, job: JobId, attempt: Attempt) -> ScheddOrder {
     }
 }
 
-/// Handles an open attempt that the inventory lacks. If its launch was never reported, it is
-/// ordered again under the same number; else it is lost.
+/// Handles an open attempt that an inventory does not list. If the node never reported the
+/// attempt's launch, schedd sends the start order again; otherwise the attempt is lost.
 fn not_in_inventory(server: &mut ServerState, job: &Job, run: &Run, boot: &str) {
     if run.session.is_none() {
         return;
     }
     let why = if run.boot.as_deref() == Some(boot) {
-        "its node has no record of it"
+        "the node has no record of the attempt"
     } else {
-        "its node was rebooted"
+        "the node was rebooted"
     };
-    server.happen(
+    server.apply_event(
         job.id,
         Event::Vanished {
             attempt: run.attempt,
@@ -206,13 +206,13 @@ fn not_in_inventory(server: &mut ServerState, job: &Job, run: &Run, boot: &str) 
     );
 }
 
-/// The jobs with their script on a node for which `here` is true.
+/// The jobs that run their script on a node for which `here` is true.
 pub fn running_on(server: &ServerState, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
     let runs_here = |job: &&Arc<Job>| job.script_node().is_some_and(&here);
     server.holders().filter(runs_here).cloned().collect()
 }
 
-/// Whether the node that runs a job's script is up: orders that are sent only once need it.
+/// Whether the node that runs a job's script is up. Checked before orders that are not repeated.
 pub fn is_node_up(server: &ServerState, id: JobId) -> bool {
     let node = server
         .job(id)
@@ -237,7 +237,7 @@ pub fn handle_attempt(
     match (status, open) {
         (AttemptStatus::Ended(outcome), open) => {
             if open.is_some() {
-                server.happen(
+                server.apply_event(
                     id,
                     Event::Ended {
                         attempt,
@@ -254,7 +254,7 @@ pub fn handle_attempt(
         (AttemptStatus::Running(session) | AttemptStatus::Suspended(session), Some(run))
             if run.session.is_none() =>
         {
-            server.happen(
+            server.apply_event(
                 id,
                 Event::Launched {
                     attempt,
@@ -263,11 +263,11 @@ pub fn handle_attempt(
                 },
             );
         }
-        // An unknown or abandoned attempt must not run on.
+        // An unknown or abandoned attempt must end.
         (_, None) => orders.push(abandon(server, id, attempt)),
         (AttemptStatus::Running(_) | AttemptStatus::Suspended(_), Some(run)) => {
             if run.silent {
-                server.happen(id, Event::ContactRegained);
+                server.apply_event(id, Event::ContactRegained);
             }
             let times = server
                 .job(id)
@@ -278,7 +278,11 @@ pub fn handle_attempt(
                 attempt,
                 times,
             });
-            orders.extend(server.job(id).and_then(|job| release_nodes::places(job, 0)));
+            orders.extend(
+                server
+                    .job(id)
+                    .and_then(|job| release_nodes::node_file_order(job, 0)),
+            );
             suspension::handle_part(
                 server,
                 TaskName {
@@ -326,7 +330,7 @@ pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
 }
 
 /// Sets nodes offline after the failure of a hook that is configured to do so.
-pub fn take_out(server: &mut ServerState, nodes: &[String], why: &str) {
+pub fn set_offline(server: &mut ServerState, nodes: &[String], why: &str) {
     let now = server.now;
     // An offline node keeps its earlier comment.
     let serve = nodes
@@ -334,7 +338,7 @@ pub fn take_out(server: &mut ServerState, nodes: &[String], why: &str) {
         .filter_map(|name| server.node(name))
         .filter(|node| !node.offline);
     for node in serve.cloned().collect::<Vec<_>>() {
-        tracing::warn!("node {} is set offline: {why}", node.facts.name);
+        tracing::warn!("schedd sets node {} offline: {why}", node.facts.name);
         server.set_node(Node {
             offline: true,
             comment: Some(why.to_string()),
@@ -344,11 +348,11 @@ pub fn take_out(server: &mut ServerState, nodes: &[String], why: &str) {
     }
 }
 
-/// A node that is down for this long has lost contact with its jobs.
+/// After this time without a report from a node, its jobs are marked as out of contact.
 const CONTACT_LOST_AFTER: Span = Span::seconds(5);
 
-/// Marks the jobs of nodes that have been down for a while.
-pub fn note_silence(server: &mut ServerState) {
+/// Marks the jobs of nodes that have been down for `CONTACT_LOST_AFTER`.
+pub fn mark_lost_contacts(server: &mut ServerState) {
     let now = server.now;
     let silent = server
         .nodes()
@@ -359,7 +363,7 @@ pub fn note_silence(server: &mut ServerState) {
     }
 }
 
-/// Records with the jobs of a node that it does not respond.
+/// Marks the jobs of a node that does not respond.
 pub fn lose_contact(server: &mut ServerState, node: &str) {
     let mut jobs = running_on(server, |name| name == node);
     let tasks = tasks::running_on(server, |name| name == node).into_iter();
@@ -368,7 +372,7 @@ pub fn lose_contact(server: &mut ServerState, node: &str) {
         let run = server.job(job.id).and_then(|job| job.life.open_run());
         if run.is_some_and(|run| !run.silent) {
             let node = node.to_string();
-            server.happen(job.id, Event::ContactLost { node });
+            server.apply_event(job.id, Event::ContactLost { node });
         }
     }
 }

@@ -1,17 +1,17 @@
-//! The time a job last ended on each node. It is kept in memory and stored with the node's row when
-//! that is written, or periodically, to save a write per job.
+//! The time when a job last ended on each node. To save a write for each job, the time is kept in
+//! memory and written with the next change of the node, or periodically.
 
 use crate::model::job::NodeShare;
 use crate::model::time::Time;
 use std::collections::BTreeMap;
 
-/// The uses that are not stored yet.
+/// The times of last use that are not stored yet, by node.
 #[derive(Debug, Default)]
 pub struct NodeUses(BTreeMap<String, Time>);
 
 impl NodeUses {
     /// Records that a job released these shares at `at`.
-    pub fn note(&mut self, shares: &[NodeShare], at: Time) {
+    pub fn record(&mut self, shares: &[NodeShare], at: Time) {
         for share in shares {
             match self.0.get_mut(&share.node) {
                 Some(last) => *last = at,
@@ -20,12 +20,12 @@ impl NodeUses {
         }
     }
 
-    /// Takes the last use of a node, to store it now.
+    /// Takes the time of last use of a node, to store it.
     pub fn take(&mut self, node: &str) -> Option<Time> {
         self.0.remove(node)
     }
 
-    /// The nodes with a use to store.
+    /// The nodes with a time of last use that is not stored yet.
     pub fn nodes(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
     }

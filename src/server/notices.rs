@@ -1,5 +1,5 @@
-//! Messages to notification programs when a job begins, ends or fails: the site's program
-//! (`[server] notify`) and the owner's (`-W notify=`).
+//! Messages to notification programs when a job begins, ends or fails. The site's program is set in
+//! `[server] notify`, the owner's program with `qsub -W notify=`.
 
 use crate::model::job::Job;
 use crate::model::job::Owner;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The attribute that names the owner's program.
+/// The job attribute that names the owner's notification program.
 const ATTRIBUTE: &str = "notify";
 
 /// The recipient of a notice.
@@ -22,7 +22,7 @@ const ATTRIBUTE: &str = "notify";
 pub enum Recipient {
     /// The site.
     Site,
-    /// A user, by a program that runs as this user.
+    /// A user, whose program runs as this user.
     User(Owner),
 }
 
@@ -43,26 +43,26 @@ pub struct Notice {
 #[derive(Clone, Debug)]
 pub enum Body {
     /// An event of a job.
-    Job(Box<Turn>),
-    /// Several events, more than the rate limit allows individually.
+    Job(Box<NoticedEvent>),
+    /// A summary of events that the rate limit does not allow to be sent individually.
     Digest {
         /// Number of events.
         count: usize,
-        /// The first of them, as JSON.
-        turns: Vec<Value>,
+        /// The first of these events, as JSON.
+        events: Vec<Value>,
     },
 }
 
 /// An event of a job, for a notice.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct NoticedEvent {
     /// `begin`, `end` or `abort`.
     pub event: &'static str,
-    /// Description in one or two lines.
+    /// Description of the event, in one or two lines.
     pub what: String,
     /// The job after the event.
     pub job: Job,
-    /// The server's name and facts.
+    /// The server's facts, such as its name and time.
     pub facts: Arc<ServerFacts>,
 }
 
@@ -70,15 +70,15 @@ impl Notice {
     /// The server's facts; None for a digest.
     pub fn facts(&self) -> Option<Arc<ServerFacts>> {
         match &self.body {
-            Body::Job(turn) => Some(turn.facts.clone()),
+            Body::Job(noticed) => Some(noticed.facts.clone()),
             Body::Digest { .. } => None,
         }
     }
 
-    /// The node on which the job last ran or runs, if the notice is about one job that has started.
+    /// The first node of the job's latest attempt; None for a digest or a job that has not started.
     pub fn node(&self) -> Option<&str> {
         match &self.body {
-            Body::Job(turn) => turn
+            Body::Job(noticed) => noticed
                 .job
                 .life
                 .run
@@ -93,22 +93,22 @@ impl Notice {
     /// The JSON that the program reads.
     pub fn document(&self) -> Vec<u8> {
         let document = match &self.body {
-            Body::Job(turn) => json!({
-                "event": turn.event,
-                "what": turn.what,
-                "server": turn.facts.name,
-                "job": job_json::of_job(&turn.job, None, &turn.facts),
+            Body::Job(noticed) => json!({
+                "event": noticed.event,
+                "what": noticed.what,
+                "server": noticed.facts.name,
+                "job": job_json::of_job(&noticed.job, None, &noticed.facts),
             }),
-            Body::Digest { count, turns } => {
-                json!({ "event": "digest", "user": self.user, "count": count, "jobs": turns })
+            Body::Digest { count, events } => {
+                json!({ "event": "digest", "user": self.user, "count": count, "jobs": events })
             }
         };
         document.to_string().into_bytes()
     }
 }
 
-/// The notices about an event. `before` is the state before the event, `job` the job after it.
-/// Without an event, the job is an array: its state follows from its subjobs.
+/// The notices about an event. `before` is the job's state before the event, `job` the job after
+/// the event. Without an event, the job is an array whose state changed with its subjobs.
 pub fn notices(
     setup: &Setup,
     facts: impl FnOnce() -> Arc<ServerFacts>,
@@ -135,7 +135,7 @@ pub fn notices(
     let Some((event, what)) = event_of(before, job, event) else {
         return Vec::new();
     };
-    let body = Body::Job(Box::new(Turn {
+    let body = Body::Job(Box::new(NoticedEvent {
         event,
         what,
         job: job.clone(),
@@ -164,7 +164,7 @@ fn event_of(before: JobState, job: &Job, event: Option<&Event>) -> Option<(&'sta
             };
             Some((event, what))
         }
-        // The owner deleted the job: no mail, but a notice.
+        // The owner deleted the job, which causes a notice but no mail.
         None if before != JobState::Finished
             && job.life.state == JobState::Finished
             && job.life.moved_to.is_none() =>

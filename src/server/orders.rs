@@ -1,5 +1,5 @@
-//! Orders to nodes, derived from the state of jobs. Every order may be sent again: after a restart,
-//! a lost connection, or any change of the job.
+//! Orders to nodes, derived from the state of jobs. The same order may be sent again: after a
+//! restart, a lost connection, or any change of the job.
 
 use crate::config::Workdir;
 use crate::model::hook::HookEvent;
@@ -35,7 +35,7 @@ use serde_json::Value;
 /// Orders, each with the node that receives it.
 pub type Orders = Vec<(String, ScheddOrder)>;
 
-/// The order that a job's state requires, and its node. None if there is none.
+/// The order that a job's state requires, with the node that receives it; None if no order is due.
 pub fn order(
     server: &ServerState,
     history: &dyn JobHistory,
@@ -69,14 +69,15 @@ pub fn order(
     Ok(Some((node.to_string(), order)))
 }
 
-/// The time that a job has to end, and the first signal: a preempted job may save its state (Y17).
+/// The time that a job has to end, and the signal at the start of this time, which lets a preempted
+/// job save its state (Y17).
 pub fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
-    // Finished while its attempt is open: deleted by force. This order informs noded.
+    // A finished job with an open attempt was deleted by force: noded kills its processes.
     if job.life.state == JobState::Finished {
         return (Span(0), Some(signal::KILL));
     }
     let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
-    // With a grace of 0, an explicit signal informs the shepherd (Y17).
+    // A job that is to checkpoint itself gets a signal first, even with a grace of 0 (Y17).
     let first = (run.checkpoint == CheckpointProgress::Wanted).then_some(signal::TERM);
     if !job.was_preempted(run) {
         return (usual, first);
@@ -88,7 +89,7 @@ pub fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
 }
 
 /// The order with the current time limits of a running job, which may have been altered.
-pub fn walltime(job: &Job) -> Option<(String, ScheddOrder)> {
+pub fn time_limits(job: &Job) -> Option<(String, ScheddOrder)> {
     let (run, node) = (job.life.open_run()?, job.script_node()?);
     let order = ScheddOrder::Walltime {
         job: job.id,
@@ -99,7 +100,7 @@ pub fn walltime(job: &Job) -> Option<(String, ScheddOrder)> {
 }
 
 /// The order with the periodic hooks that nodes run.
-pub fn attend(setup: &Setup) -> ScheddOrder {
+pub fn periodic_hooks(setup: &Setup) -> ScheddOrder {
     let hooks = hooks_at(&setup.config.hooks, HookEvent::ExechostPeriodic)
         .into_iter()
         .cloned()
@@ -118,7 +119,7 @@ fn launch(
 ) -> Result<Launch, Refusal> {
     let lost = || {
         Refusal::spool(format!(
-            "the script or environment of job {} is gone",
+            "the script or environment of job {} is missing in the spool",
             job.id
         ))
     };
@@ -129,7 +130,7 @@ fn launch(
     let environ = history.environment(job.spec.environ)?.ok_or_else(lost)?;
     Ok(Launch {
         job_hooks: job_hooks(server, job),
-        ..frame(&server.setup, job, run, payload, environ)
+        ..launch_order(&server.setup, job, run, payload, environ)
     })
 }
 
@@ -161,7 +162,13 @@ fn granted_amount(run: &Run, resource: &str) -> Option<i64> {
 }
 
 /// The order to start an attempt with this payload and environment.
-pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec<u8>) -> Launch {
+pub fn launch_order(
+    setup: &Setup,
+    job: &Job,
+    run: &Run,
+    payload: Payload,
+    environ: Vec<u8>,
+) -> Launch {
     let checkpoint = &setup.config.launch.checkpoint;
     let in_home = setup.config.server.workdir == Workdir::Home;
     let first = job.spec.request.select.chunks.first();
@@ -215,8 +222,8 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
     }
 }
 
-/// The path of an output stream: in the home directory if kept there, else the path after `host:`,
-/// else the default in the submission directory.
+/// The path of an output stream: in the home directory if kept there (`qsub -k`), else the given
+/// path without `host:`, else the default name in the submission directory.
 fn stream(job: &Job, given: Option<&Text>, letter: char) -> Text {
     let own = job.id.output_file(&job.spec.name, letter);
     let keep = job.spec.other.get("Keep_Files").map_or("", String::as_str);

@@ -1,4 +1,4 @@
-//! What the server needs from outside: stored jobs, and the accounts of the machine.
+//! The server's access to stored jobs and to the machine's accounts.
 
 use crate::model::job::Digest;
 use crate::model::job::Job;
@@ -9,13 +9,14 @@ use crate::model::refusal::Refusal;
 use crate::model::reservation::recurrence::Zone;
 use std::fmt;
 
-/// The jobs that are stored, finished or not. Changes of the current tick are not stored yet.
+/// The jobs in the spool, finished or not. Changes of the current transaction are not in the spool
+/// yet.
 pub trait JobHistory {
     /// A stored job.
     fn job(&self, id: JobId) -> Result<Option<Job>, Refusal>;
-    /// The job that a user submitted with this token.
+    /// The job that a user submitted with this token, which identifies a repeated submission.
     fn submitted(&self, uid: u32, token: [u8; 16]) -> Result<Option<JobId>, Refusal>;
-    /// The last job with this label, not counting `except`.
+    /// The last submitted job with this label, other than `except`.
     fn labelled(&self, mark: &Mark, except: Option<JobId>) -> Result<Option<JobId>, Refusal>;
     /// A stored job script.
     fn script(&self, digest: Digest) -> Result<Option<Vec<u8>>, Refusal>;
@@ -25,15 +26,15 @@ pub trait JobHistory {
 
 /// The users, the groups and the time zone of the machine.
 pub trait Accounts: fmt::Debug {
-    /// The number of a user; None if there is no such user, or the lookup fails.
+    /// The uid of a user; None if the user does not exist or the lookup fails.
     fn user_number(&self, name: &str) -> Option<u32>;
-    /// The number of a group.
+    /// The gid of a group; None if the group does not exist or the lookup fails.
     fn group_number(&self, name: &str) -> Option<u32>;
-    /// The name of a group, or its number if it has no name.
+    /// The name of a group; the gid as text if the group has no name.
     fn group_name(&self, gid: u32) -> String;
-    /// The number of a group if this user is a member of it.
+    /// The gid of a group if the user is a member; None otherwise.
     fn membership(&self, owner: &Owner, group: &str) -> Result<Option<u32>, Refusal>;
-    /// Whether this process may run jobs with this group.
+    /// Whether schedd's own process may run jobs with this group.
     fn may_take_group(&self, gid: u32) -> bool;
     /// The local time zone.
     fn zone(&self) -> &dyn Zone;

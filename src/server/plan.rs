@@ -1,4 +1,4 @@
-//! Runs a scheduling cycle, and carries out its plan: preempts, resumes and starts jobs.
+//! Runs a scheduling cycle, and carries out the plan's preemptions and starts.
 
 use crate::model::job::Want;
 use crate::model::job::event::Event;
@@ -11,14 +11,15 @@ use crate::server::reservations;
 use crate::server::state::ServerState;
 
 impl ServerState {
-    /// Runs a scheduling cycle. It changes only the priorities and the cycle cache.
-    pub fn plan(&mut self, memory: &mut CycleCache) -> Plan {
+    /// Runs a scheduling cycle. This changes only the priorities in the scheduler's view and the
+    /// cycle cache.
+    pub fn plan(&mut self, cycle_cache: &mut CycleCache) -> Plan {
         self.prioritise();
-        cycle::run_again(self.cluster(), &self.setup.policy, self.now, memory)
+        cycle::run_again(self.cluster(), &self.setup.policy, self.now, cycle_cache)
     }
 
-    /// Preempts jobs, and records the preemption with the preemptors too. Returns whether any job
-    /// was newly preempted.
+    /// Preempts running jobs as planned, and records in each preempting job which jobs it preempts.
+    /// Returns whether any job was newly preempted.
     pub fn take_preempts(&mut self, plan: &Plan) -> bool {
         let mut is_new = false;
         for &Preemption {
@@ -37,16 +38,17 @@ impl ServerState {
         }
         if is_new {
             for (job, by) in plan.victims_by_preemptor() {
-                self.happen(job, Event::RoomMade { by });
+                self.apply_event(job, Event::RoomMade { by });
             }
         }
         is_new
     }
 
-    /// Starts jobs. Of several jobs of one `runone` set only the first starts: its start bars the
-    /// others. Returns the jobs that were started.
+    /// Starts jobs as planned. Of a `runone` set only one job starts, because its start bars the
+    /// others. Returns the started jobs.
     pub fn take_starts(&mut self, plan: &Plan) -> Vec<JobId> {
-        // The score of an array changes once one of its subjobs has started.
+        // All scores are computed before the first start, because a started subjob changes its
+        // array's score.
         let scores: Vec<Option<f64>> = plan
             .starts
             .iter()
@@ -57,7 +59,7 @@ impl ServerState {
             let Some(attempt) = self.next_attempt(start.job) else {
                 continue;
             };
-            self.happen(
+            self.apply_event(
                 start.job,
                 Event::Started {
                     attempt,
@@ -66,7 +68,7 @@ impl ServerState {
                     extra: start.beyond.is_some(),
                 },
             );
-            reservations::of_started(self, start.job);
+            reservations::create_from_started_job(self, start.job);
             started.push(start.job);
         }
         started

@@ -34,13 +34,14 @@ impl RequestContext<'_> {
             account: spec.account.clone().or_else(default),
             ..spec.clone()
         };
-        self.come_in(EnteringJob::New(state), owner, &spec, state)
+        self.admit_to_queue(EnteringJob::New(state), owner, &spec, state)
     }
 
-    /// As [`RequestContext::enter`], for new and existing jobs.
-    pub(crate) fn come_in(
+    /// Admits a new or existing job to the queue in its spec, which may be the queue of a
+    /// reservation.
+    pub(crate) fn admit_to_queue(
         &self,
-        comer: EnteringJob,
+        entering: EnteringJob,
         owner: &Owner,
         spec: &Spec,
         state: JobState,
@@ -59,10 +60,10 @@ impl RequestContext<'_> {
                     reservation: Some(spec.queue.clone()),
                     ..spec.clone()
                 };
-                let notes = self.server.room_for(comer, owner, &spec)?;
+                let notes = self.server.check_limits(entering, owner, &spec)?;
                 Entered { spec, notes }
             }
-            None => enter(self.server, comer, owner, spec, state)?,
+            None => enter(self.server, entering, owner, spec, state)?,
         };
         if entered
             .spec
@@ -77,27 +78,31 @@ impl RequestContext<'_> {
 
     /// Checks an altered job against its queue and against limits on queued jobs, and applies the
     /// queue's defaults (M27, F4, I19). Returns warnings. Running jobs are not checked.
-    pub(crate) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<Vec<String>, Refusal> {
+    pub(crate) fn check_altered(
+        &self,
+        before: &Job,
+        after: &mut Spec,
+    ) -> Result<Vec<String>, Refusal> {
         if before.life.state.is_under_way() {
             return Ok(Vec::new());
         }
-        let (comer, owner) = (EnteringJob::Known(before.id), &before.owner);
+        let (entering, owner) = (EnteringJob::Known(before.id), &before.owner);
         let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
         if !is_as_before && let Some(queue) = self.server.setup.queue(&after.queue) {
-            through(self.server, comer, owner, |admission| {
+            with_queue_admission(self.server, entering, owner, |admission| {
                 admission.fit(after, queue)
             })?;
         }
-        self.server.room_for(comer, owner, after)
+        self.server.check_limits(entering, owner, after)
     }
 
     /// Refuses to move a job to a queue that does not allow its quality of service. Operators may
-    /// (M27).
+    /// move any job (M27).
     pub(crate) fn keep_quality(&self, job: &Job, queue: &str) -> Result<(), Refusal> {
         if self.caller.privileged {
             return Ok(());
         }
-        through(
+        with_queue_admission(
             self.server,
             EnteringJob::Known(job.id),
             &job.owner,
@@ -106,23 +111,23 @@ impl RequestContext<'_> {
     }
 }
 
-/// Admits a job to the configured queue it names, or to the destination of a routing queue.
+/// Admits a job to the configured queue in its spec, or to the destination of a routing queue.
 pub fn enter(
     server: &ServerState,
-    comer: EnteringJob,
+    entering: EnteringJob,
     owner: &Owner,
     spec: &Spec,
     state: JobState,
 ) -> Result<Entered, Refusal> {
-    through(server, comer, owner, |admission| {
+    with_queue_admission(server, entering, owner, |admission| {
         admission.enter(spec, state)
     })
 }
 
 /// Calls `call` with the queue admission for jobs of this owner.
-pub fn through<T>(
+pub fn with_queue_admission<T>(
     server: &ServerState,
-    comer: EnteringJob,
+    entering: EnteringJob,
     owner: &Owner,
     call: impl FnOnce(&QueueAdmission) -> T,
 ) -> T {
@@ -142,19 +147,18 @@ pub fn through<T>(
             is_member: &is_member,
             host: &setup.host,
         },
-        room: &|spec| server.room_for(comer, owner, spec),
+        room: &|spec| server.check_limits(entering, owner, spec),
     })
 }
 
-/// The names by which limits identify a job. The group is looked up only if `uses_groups`, else
-/// empty.
+/// The names by which limits identify a job. Without `uses_groups`, the name of the group is empty.
 pub fn subject(
     policy: &Policy,
     accounts: &dyn Accounts,
     who: &Credentials,
     uses_groups: bool,
 ) -> LimitSubject {
-    // A gid may have several names: use the one that the limits name, as for running jobs.
+    // A gid may have several names: use the name that the limits use, as for running jobs.
     let named = || policy.limits.groups.get(&who.gid).cloned();
     let group = if uses_groups {
         named().unwrap_or_else(|| accounts.group_name(who.gid))
@@ -171,7 +175,7 @@ mod tests {
     use super::*;
     use crate::schedd::accounts::SystemAccounts;
 
-    /// I19: a gid may have several names; this one is not in the system's group database.
+    /// I19. This gid is not in the system's group database.
     #[test]
     fn a_group_is_matched_by_the_name_that_limits_use() {
         let [user, project, queue] = ["ann", "none", "batch"].map(str::to_string);

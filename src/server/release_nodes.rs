@@ -1,5 +1,6 @@
-//! `pbs_release_nodes`: a running job releases nodes before its end. Its processes there are ended,
-//! the nodes are removed from its node files, and it is charged for them until now.
+//! `pbs_release_nodes`: a running job releases nodes before its end. The job's processes on these
+//! nodes are ended, the nodes are removed from the job's node files, and charging for these nodes
+//! ends.
 
 use crate::model::job::Attempt;
 use crate::model::job::Job;
@@ -27,7 +28,7 @@ impl RequestContext<'_> {
         id: JobId,
         keep: &KeptNodes,
     ) -> Result<Granted, Refusal> {
-        let job = self.owned(id)?;
+        let job = self.owned_job(id)?;
         if id.is_array() {
             return Err(Refusal::not_for_arrays());
         }
@@ -43,7 +44,7 @@ impl RequestContext<'_> {
             Some(&self.server.node(node)?.facts)
         })?;
         let by = self.caller.shown();
-        self.server.happen(
+        self.server.apply_event(
             id,
             Event::NodesReleased {
                 by,
@@ -51,7 +52,7 @@ impl RequestContext<'_> {
                 division,
             },
         );
-        Ok(Granted::Orders(follow(self.server, id)))
+        Ok(Granted::Orders(orders_after_release(self.server, id)))
     }
 
     fn select(&self, keep: &KeptNodes) -> Result<Select, Refusal> {
@@ -63,9 +64,9 @@ impl RequestContext<'_> {
     }
 }
 
-/// Handles the start of stage-out: releases all nodes but the script's host, if the job requests it
-/// (`-W release_nodes_on_stageout`).
-pub fn at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Orders {
+/// Handles the start of stage-out. If the job has `-W release_nodes_on_stageout`, releases all
+/// nodes except those on the script's host.
+pub fn release_at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Orders {
     let Some(job) = server.job(id).cloned() else {
         return Vec::new();
     };
@@ -83,7 +84,7 @@ pub fn at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Or
         return Vec::new();
     };
     let by = format!("schedd@{}", server.setup.host);
-    server.happen(
+    server.apply_event(
         id,
         Event::NodesReleased {
             by,
@@ -91,11 +92,11 @@ pub fn at_stage_out(server: &mut ServerState, id: JobId, attempt: Attempt) -> Or
             division,
         },
     );
-    follow(server, id)
+    orders_after_release(server, id)
 }
 
-/// The orders to nodes after a job has released some.
-fn follow(server: &mut ServerState, id: JobId) -> Orders {
+/// The orders after a job has released nodes: end the tasks on these nodes, and update node files.
+fn orders_after_release(server: &mut ServerState, id: JobId) -> Orders {
     let Some(job) = server.job(id).cloned() else {
         return Vec::new();
     };
@@ -105,23 +106,24 @@ fn follow(server: &mut ServerState, id: JobId) -> Orders {
     };
     orders.extend(
         job.script_node()
-            .and_then(|node| Some((node.to_string(), places(job, 0)?))),
+            .and_then(|node| Some((node.to_string(), node_file_order(job, 0)?))),
     );
     let Some(run) = job.life.open_run() else {
         return orders;
     };
     let stays = run.tasks().open().filter(|(_, task)| !task.ending);
-    orders.extend(
-        stays.filter_map(|(task, _)| {
-            Some((run.share_of_task(task)?.node.clone(), places(job, task)?))
-        }),
-    );
+    orders.extend(stays.filter_map(|(task, _)| {
+        Some((
+            run.share_of_task(task)?.node.clone(),
+            node_file_order(job, task)?,
+        ))
+    }));
     orders
 }
 
-/// The order with the current node file of a process, for jobs that have released nodes. It may be
-/// repeated to a node that may have missed it.
-pub fn places(job: &Job, task: TaskNumber) -> Option<ScheddOrder> {
+/// The order with the current node file of a script (task 0) or task, for jobs that have released
+/// nodes. The order can safely be repeated.
+pub fn node_file_order(job: &Job, task: TaskNumber) -> Option<ScheddOrder> {
     let run = job.life.open_run().filter(|run| !run.released.is_empty())?;
     Some(ScheddOrder::Places {
         job: job.id,

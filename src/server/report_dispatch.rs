@@ -1,4 +1,4 @@
-//! Dispatches the reports of a noded, as far as they concern jobs and nodes that it may report on.
+//! Dispatches the reports of a noded. Reports on jobs and nodes of other nodeds are ignored.
 
 use crate::model::job::Attempt;
 use crate::model::job::Usage;
@@ -20,28 +20,29 @@ use crate::wire::order::ScheddOrder;
 use crate::wire::task::TaskNews;
 use crate::wire::task::TaskRequest;
 
-/// The noded that reports.
+/// The noded that has sent a report.
 #[derive(Clone, Copy)]
 pub struct ReportingNoded<'a> {
-    /// The number of its connection.
+    /// The number of the noded's connection.
     pub target: usize,
     /// The kernel's boot id.
     pub boot: &'a str,
-    /// The identity of its state directory.
+    /// The identity of the noded's state directory.
     pub directory: &'a str,
-    /// The nodes it presents; none once its connection is lost.
+    /// The nodes of the noded; empty once its connection is lost.
     pub presents: &'a [String],
 }
 
 impl ReportingNoded<'_> {
-    /// Whether it may report on a process: the process runs on its nodes and belongs to its state
-    /// directory, or its attempt has ended or is unknown, and the noded is then ordered to end it.
+    /// Whether the noded may report on a script or task. True if it runs on the noded's nodes and
+    /// is recorded in the noded's state directory. Also true if no such script or task is known to
+    /// run, because the noded is then ordered to end it.
     fn may_report_on(&self, server: &ServerState, name: TaskName) -> bool {
         let is_here = self.runs(server, name).is_none_or(|is_own| is_own);
         is_here && node_reports::belongs_to(server, name, self.directory)
     }
 
-    /// Whether a process runs on one of its nodes; None if the process runs nowhere.
+    /// Whether a script or task runs on one of the noded's nodes; None if it runs on no node.
     fn runs(&self, server: &ServerState, name: TaskName) -> Option<bool> {
         let job = server.job(name.job)?;
         let node = tasks::node_of(job, name.attempt, name.task)?;
@@ -50,8 +51,8 @@ impl ReportingNoded<'_> {
 }
 
 impl Effects {
-    /// Applies the report of a noded, and adds the orders that follow from it.
-    pub fn take_report(
+    /// Applies the report of a noded, and adds the resulting orders.
+    pub fn apply_report(
         &mut self,
         server: &mut ServerState,
         noded: &ReportingNoded,
@@ -71,12 +72,12 @@ impl Effects {
                     nodes: nodes.clone(),
                     attempts: attempts.clone(),
                 };
-                self.take_hello(server, noded.target, inventory, &mut back);
+                self.handle_hello(server, noded.target, inventory, &mut back);
             }
             &NodeReport::Attempt(job, attempt, task, ref status) => {
                 let name = TaskName { job, attempt, task };
                 if noded.may_report_on(server, name) {
-                    self.take_status(server, noded, name, status, &mut back);
+                    self.apply_status(server, noded, name, status, &mut back);
                 }
             }
             NodeReport::Usage(all) => {
@@ -99,7 +100,7 @@ impl Effects {
             }
             &NodeReport::StagingOut(job, attempt) => {
                 if noded.may_report_on(server, script(job, attempt)) {
-                    let released = release_nodes::at_stage_out(server, job, attempt);
+                    let released = release_nodes::release_at_stage_out(server, job, attempt);
                     self.orders.extend(released);
                 }
             }
@@ -108,7 +109,7 @@ impl Effects {
                     checkpoint::failed(server, *job, *attempt, why);
                 }
             }
-            NodeReport::Unfit { why } => node_reports::take_out(server, noded.presents, why),
+            NodeReport::Unfit { why } => node_reports::set_offline(server, noded.presents, why),
             NodeReport::Pong
             | NodeReport::Attached
             | NodeReport::Fenced { .. }
@@ -119,7 +120,7 @@ impl Effects {
     }
 
     /// Applies the inventory of a noded that has just connected, unless it is not admitted.
-    fn take_hello(
+    fn handle_hello(
         &mut self,
         server: &mut ServerState,
         target: usize,
@@ -132,7 +133,7 @@ impl Effects {
             self.refused.push((target, why));
             return;
         }
-        // The connection may have been lost since: the report itself names its nodes.
+        // The nodes come from the report, because the connection may be lost by now.
         let nodes = inventory.nodes.iter().map(|facts| facts.name.clone());
         let nodes: Vec<String> = nodes.collect();
         let noded = ReportingNoded {
@@ -146,23 +147,23 @@ impl Effects {
             noded.may_report_on(server, TaskName { job, attempt, task })
         });
         inventory.attempts = attempts;
-        node_reports::take_inventory(server, &inventory, back);
+        node_reports::apply_inventory(server, &inventory, back);
         for &(job, attempt, task, ref status) in &inventory.attempts {
             if task > 0 {
                 let name = TaskName { job, attempt, task };
                 task_reports::handle_status(server, name, status, back, &mut self.orders);
             }
         }
-        task_reports::take_inventory(server, &inventory, &mut self.orders);
-        back.push(orders::attend(&server.setup));
+        task_reports::apply_inventory(server, &inventory, &mut self.orders);
+        back.push(orders::periodic_hooks(&server.setup));
         for (.., status) in &inventory.attempts {
-            take_out_unfit(server, &nodes, status);
+            set_unfit_offline(server, &nodes, status);
         }
-        self.met.push(nodes);
+        self.connected.push(nodes);
     }
 
     /// Applies the status of a script or a task.
-    fn take_status(
+    fn apply_status(
         &mut self,
         server: &mut ServerState,
         noded: &ReportingNoded,
@@ -174,12 +175,12 @@ impl Effects {
             task_reports::handle_status(server, name, status, back, &mut self.orders);
         } else {
             node_reports::handle_attempt(server, name.job, name.attempt, status, noded.boot, back);
-            take_out_unfit(server, noded.presents, status);
+            set_unfit_offline(server, noded.presents, status);
         }
     }
 
-    /// Answers the request of a process for tasks; None if the connection was lost: the process
-    /// repeats its request on the next one.
+    /// Answers the request of a process for tasks; None if the noded's connection was lost. The
+    /// process repeats the request on the next connection.
     fn grant_tasks(
         &mut self,
         server: &mut ServerState,
@@ -215,17 +216,16 @@ fn script(job: JobId, attempt: Attempt) -> TaskName {
     }
 }
 
-/// Takes nodes out of service if an attempt has ended because its node is unfit.
-fn take_out_unfit(server: &mut ServerState, nodes: &[String], status: &AttemptStatus) {
+/// Sets nodes offline if an attempt has ended because its node is unfit.
+fn set_unfit_offline(server: &mut ServerState, nodes: &[String], status: &AttemptStatus) {
     if let AttemptStatus::Ended(outcome) = status
         && let Some(why) = &outcome.unfit
     {
-        node_reports::take_out(server, nodes, why);
+        node_reports::set_offline(server, nodes, why);
     }
 }
 
-/// Notes what a process of the open attempt has used. A job without tasks is charged for its
-/// script.
+/// Records the resource usage of a script or task of the open attempt.
 fn note_usage(server: &mut ServerState, name: TaskName, used: Usage) {
     let open = server.job(name.job).and_then(|job| job.life.open_run());
     let Some(run) = open.filter(|run| run.attempt == name.attempt) else {
@@ -234,6 +234,6 @@ fn note_usage(server: &mut ServerState, name: TaskName, used: Usage) {
     if run.tasks().made > 0 {
         server.change_tasks(name.job, |job| job.task_used(name.task, used));
     } else if name.task == 0 {
-        server.used(name.job, used);
+        server.set_used(name.job, used);
     }
 }

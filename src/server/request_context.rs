@@ -1,4 +1,4 @@
-//! The context of a client request: the server, which it may change, the history and the caller.
+//! The context of a client request: the server's state, the stored jobs and the caller.
 
 use crate::model::job::Digest;
 use crate::model::job::Job;
@@ -23,20 +23,20 @@ pub(crate) struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Stores bytes by their digest: equal environments are stored once.
-    pub(crate) fn keep(&mut self, bytes: &[u8]) -> Digest {
+    /// Stores a script or an environment under its digest. Equal contents are stored once.
+    pub(crate) fn store(&mut self, bytes: &[u8]) -> Digest {
         let digest = Digest::of(bytes);
-        self.server.also(Update::Blob(digest, bytes.into()));
+        self.server.add_update(Update::Blob(digest, bytes.into()));
         digest
     }
 
-    /// A job that has not finished.
-    pub(crate) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+    /// An unfinished job. Finished and unknown jobs are refused.
+    pub(crate) fn unfinished_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         match self.server.known(id) {
             Some(job) if job.life.state != JobState::Finished => Ok(job),
             Some(job) => Err(self.refusal_of_finished(&job)),
             None => Err(self
-                .past(id)?
+                .stored_job(id)?
                 .map_or_else(Refusal::unknown_job, |job| self.refusal_of_finished(&job))),
         }
     }
@@ -55,8 +55,8 @@ impl RequestContext<'_> {
         self.server.setup.config.server.history > Span(0)
     }
 
-    /// A job from the history.
-    pub(crate) fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
+    /// A job from the spool, finished or not; None if the job is unknown or being removed.
+    pub(crate) fn stored_job(&self, id: JobId) -> Result<Option<Job>, Refusal> {
         if self.server.is_forgotten(id.parent().unwrap_or(id)) {
             Ok(None)
         } else {
@@ -65,29 +65,30 @@ impl RequestContext<'_> {
     }
 
     /// An unfinished job or array that the caller may change. Subjobs are refused.
-    pub(crate) fn whole(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+    pub(crate) fn owned_whole_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         if id.index().is_some() {
             Err(Refusal::invalid_request())
         } else {
-            self.owned(id)
+            self.owned_job(id)
         }
     }
 
     /// An unfinished job that the caller may change.
-    pub(crate) fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        let job = self.live(id)?;
+    pub(crate) fn owned_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.unfinished_job(id)?;
         self.caller.must_own(&job)?;
         Ok(job)
     }
 }
 
-/// Whether a user is a member of a group. A user who cannot be looked up is a member of none.
+/// Whether a user is a member of a group. False if the lookup fails.
 pub(crate) fn is_member(setup: &Setup, owner: &Owner, group: &str) -> bool {
     let number = setup.installation.accounts.membership(owner, group);
     number.is_ok_and(|number| number.is_some())
 }
 
-/// Requires the privilege to set and release these holds: owners may change user holds only.
+/// Refuses callers who may not set or release these holds. Owners may change user holds only;
+/// operators may change all.
 pub(crate) fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
     if Holds::USER.contains(holds) {
         Ok(())

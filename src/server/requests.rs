@@ -1,5 +1,5 @@
-//! Handles client requests, one function each. A request changes the server or is refused. It is
-//! acknowledged once the tick is on disk.
+//! Handles client requests, one function each. A request changes the server or is refused. The
+//! client gets the reply once the changes are on disk.
 
 pub mod alter;
 
@@ -39,17 +39,18 @@ use crate::wire::batch::BatchTarget;
 use crate::wire::message::ClientRequest;
 use std::sync::Arc;
 
-/// Applies a request. `lack` is set while the spool has no space. It is the refusal of every
-/// request that could make the spool grow much; jobs can still be held, released and deleted.
+/// Applies a request. While the spool (schedd's database) has no space, `no_space` is the refusal
+/// of each request that could make the spool grow much. Jobs can still be held, released and
+/// deleted.
 pub fn apply(
     server: &mut ServerState,
     history: &dyn JobHistory,
     caller: &Caller,
     request: &ClientRequest,
-    lack: Option<&Refusal>,
+    no_space: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
     if let ClientRequest::Batch(batch) = request {
-        return apply_batch(server, history, caller, batch, lack);
+        return apply_batch(server, history, caller, batch, no_space);
     }
     if caller.privileged {
         server.bind_grantee(&caller.owner);
@@ -59,14 +60,14 @@ pub fn apply(
         history,
         caller,
     };
-    if let Some(lack) = lack
-        && needs_room(request)
+    if let Some(no_space) = no_space
+        && may_grow_spool(request)
     {
         return match request {
             ClientRequest::Submit(submission) => context
-                .submitted(submission.token)?
-                .ok_or_else(|| lack.clone()),
-            _ => Err(lack.clone()),
+                .earlier_submission(submission.token)?
+                .ok_or_else(|| no_space.clone()),
+            _ => Err(no_space.clone()),
         };
     }
     match request {
@@ -89,7 +90,7 @@ pub fn apply(
         ClientRequest::Signal { job, only, signal } => context.signal(*job, *only, signal),
         ClientRequest::ReleaseNodes(id, keep) => context.release_nodes(*id, keep),
         &ClientRequest::Terminate { manner, nodes } => context.terminate(manner, nodes),
-        ClientRequest::Move(id, destination) => context.put(*id, destination),
+        ClientRequest::Move(id, destination) => context.move_job(*id, destination),
         ClientRequest::Swap(one, other) => context.swap(*one, *other),
         ClientRequest::Message {
             job,
@@ -113,7 +114,7 @@ pub fn apply(
         ClientRequest::AlterReservation { id, changes, force } => {
             context.alter_reservation(id, changes, *force)
         }
-        ClientRequest::Amend(command) => context.amend(command),
+        ClientRequest::Amend(command) => context.apply_qmgr_command(command),
         ClientRequest::DeleteReservation(id) => context.delete_reservation(id),
         ClientRequest::Ask(_)
         | ClientRequest::Attach(_)
@@ -125,14 +126,15 @@ pub fn apply(
     }
 }
 
-/// Applies a batch to its jobs in their order. Dependencies are evaluated after the last job: a job
-/// that the batch deletes is neither released nor deleted because another job of the batch ends.
+/// Applies one act, such as a deletion, to all jobs of a batch. Dependencies are evaluated after
+/// the last job. Therefore the end of one job never affects another job that the batch deletes,
+/// too.
 fn apply_batch(
     server: &mut ServerState,
     history: &dyn JobHistory,
     caller: &Caller,
     batch: &Batch,
-    lack: Option<&Refusal>,
+    no_space: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
     if batch.jobs.len() > batch::LARGEST {
         return Err(Refusal::invalid_request());
@@ -141,19 +143,19 @@ fn apply_batch(
     let granted = batch
         .jobs
         .iter()
-        .map(|target| apply_to(server, history, caller, (&batch.act, target), lack));
+        .map(|target| apply_to(server, history, caller, (&batch.act, target), no_space));
     let granted = granted.collect();
     server.pass_on_deferred();
     Ok(Granted::Batch(granted))
 }
 
-/// Applies an act to one job of a batch.
+/// Applies the act of a batch to one job. If a subjob is unknown, the act is applied to its array.
 fn apply_to(
     server: &mut ServerState,
     history: &dyn JobHistory,
     caller: &Caller,
     (act, target): (&Act, &BatchTarget),
-    lack: Option<&Refusal>,
+    no_space: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
     let unknown = Refusal::unknown_job();
     let granted = apply(
@@ -161,18 +163,18 @@ fn apply_to(
         history,
         caller,
         &act.on(target.job, target.only),
-        lack,
+        no_space,
     );
     match target.array() {
         Some(array) if granted.as_ref().is_err_and(|refusal| *refusal == unknown) => {
-            apply(server, history, caller, &act.on(array, None), lack)
+            apply(server, history, caller, &act.on(array, None), no_space)
         }
         _ => granted,
     }
 }
 
 /// Whether a request can make the spool grow much.
-fn needs_room(request: &ClientRequest) -> bool {
+fn may_grow_spool(request: &ClientRequest) -> bool {
     matches!(
         request,
         ClientRequest::Submit(_)
@@ -192,23 +194,23 @@ fn needs_room(request: &ClientRequest) -> bool {
 
 impl RequestContext<'_> {
     fn hold(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
-        self.whole(id)?;
+        self.owned_whole_job(id)?;
         may_hold(self.caller, holds)?;
-        self.server.happen_to_all(
+        self.server.apply_event_to_all(
             id,
             &Event::Held {
                 holds,
                 by: self.caller.shown(),
             },
         );
-        checkpoint::of_held(self.server, id, &self.caller.shown());
+        checkpoint::checkpoint_held_job(self.server, id, &self.caller.shown());
         Ok(Granted::Done)
     }
 
     fn release(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
-        let was = self.whole(id)?;
+        let was = self.owned_whole_job(id)?;
         may_hold(self.caller, holds)?;
-        self.server.happen_to_all(
+        self.server.apply_event_to_all(
             id,
             &Event::Released {
                 holds,
@@ -222,8 +224,8 @@ impl RequestContext<'_> {
     }
 
     fn delete(&mut self, id: JobId, force: bool, purge: bool) -> Result<Granted, Refusal> {
-        match self.owned(id) {
-            Ok(_) => self.server.happen_to_all(
+        match self.owned_job(id) {
+            Ok(_) => self.server.apply_event_to_all(
                 id,
                 &Event::DeleteWanted {
                     by: self.caller.shown(),
@@ -236,11 +238,12 @@ impl RequestContext<'_> {
         Ok(Granted::Done)
     }
 
-    /// Removes a job from the history. A job is kept until its node has reported.
+    /// Removes a finished job from the history. Refused while a node still has to report on the
+    /// job.
     fn purge(&mut self, id: JobId) -> Result<(), Refusal> {
-        let job = self.past(id)?.ok_or_else(Refusal::unknown_job)?;
+        let job = self.stored_job(id)?.ok_or_else(Refusal::unknown_job)?;
         self.caller.must_own(&job)?;
-        if self.server.is_unsettled(id) {
+        if self.server.awaits_reports(id) {
             return Err(Refusal::bad_state());
         }
         self.server.forget(id);
@@ -248,10 +251,10 @@ impl RequestContext<'_> {
     }
 
     fn wait(&self, id: JobId) -> Result<Granted, Refusal> {
-        match self.live(id) {
+        match self.unfinished_job(id) {
             Err(refusal) => {
                 let known = self.server.known(id).map(Arc::unwrap_or_clone);
-                let job = known.map_or_else(|| self.past(id), |job| Ok(Some(job)))?;
+                let job = known.map_or_else(|| self.stored_job(id), |job| Ok(Some(job)))?;
                 let has_ended = job.is_some_and(|job| job.life.moved_to.is_none());
                 if has_ended {
                     Ok(Granted::Wait(id))

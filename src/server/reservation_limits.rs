@@ -1,5 +1,5 @@
-//! Limits on reservations of ordinary users (`resv_...` in `[server]`): allowed users, number,
-//! duration and processors.
+//! Limits on reservations (`resv_...` in `[server]`): allowed users, number, duration and
+//! processors.
 
 use crate::model::job::Owner;
 use crate::model::node::NodeFacts;
@@ -12,10 +12,10 @@ use crate::model::time::Span;
 use crate::server::caller::Caller;
 use crate::server::state::ServerState;
 
-/// Maximum number of occurrences of all reservations of a user. It applies to operators, too.
+/// Maximum number of occurrences of all reservations of a user, including operators.
 const MAX_OCCURRENCES: usize = 1000;
 
-/// Refuses users who may not reserve, and more reservations than a user may have.
+/// Refuses users who may not reserve, and users who would exceed the limit with `more` occurrences.
 pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Result<(), Refusal> {
     let bounds = &server.setup.config.server.reserving;
     let owner = &caller.owner;
@@ -24,7 +24,8 @@ pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Resul
         .iter()
         .any(|person| person.is(&owner.user, &server.setup.host));
     if !caller.privileged && !may_reserve {
-        let why = "only operators and users in resv_users may reserve (see qmgr -c 'list server')";
+        let why =
+            "only operators and users in resv_users may reserve nodes (see qmgr -c 'list server')";
         return Err(Refusal::unauthorized().because(why));
     }
     let most = if caller.privileged {
@@ -32,7 +33,7 @@ pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Resul
     } else {
         MAX_OCCURRENCES.min(bounds.number as usize)
     };
-    let has = of_user(server, owner)
+    let has = reservations_of(server, owner)
         .map(|made| made.occurrences.len() - made.current)
         .sum::<usize>();
     if has + more > most {
@@ -42,8 +43,8 @@ pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Resul
     }
 }
 
-/// Refuses a reservation that is too long or too large. `except` is the reservation that it
-/// replaces.
+/// Refuses a reservation that is too long, or with which the user would reserve too many
+/// processors. `except` is the id of the reservation being altered.
 pub fn check_size(
     server: &ServerState,
     caller: &Caller,
@@ -70,7 +71,8 @@ pub fn check_size(
         nodes.requested_by(request),
     );
     for occurrence in occurrences {
-        let others = of_user(server, &caller.owner).filter(|made| except != Some(made.id.as_str()));
+        let others =
+            reservations_of(server, &caller.owner).filter(|made| except != Some(made.id.as_str()));
         let at_that_time = others.filter(|made| {
             made.occurrences[made.current..]
                 .iter()
@@ -95,7 +97,7 @@ fn overlap(one: &Occurrence, other: &Occurrence) -> bool {
     one.from < other.to && other.from < one.to
 }
 
-/// The processors of the nodes.
+/// The number of processors of all nodes.
 struct Processors {
     all: u64,
     /// Processors of the largest node.
@@ -113,7 +115,8 @@ impl Processors {
         Processors { all, largest }
     }
 
-    /// Processors that a request takes. An exclusive chunk counts as the largest node.
+    /// The number of processors that a request needs. An exclusive chunk counts like the largest
+    /// node.
     fn requested_by(&self, request: &Request) -> u64 {
         let is_alone = request.place.sharing.is_exclusive();
         let of_chunk = |ncpus: i64| {

@@ -1,8 +1,7 @@
-//! Reservations made by users: the commands, one function each, and time-driven changes
-//! ([`attend`]).
+//! Reservations of users: the commands, one function each, and time-driven changes (`advance`).
 //!
-//! A request is decided in its tick: the reply and the nodes are one transaction. Only while the
-//! cluster has no nodes yet, the decision is left open, and `pbs_rsub -I` waits for it.
+//! A request is confirmed or denied at once, in the transaction that adds the reservation. Only
+//! while no nodes are known, the reservation stays unconfirmed, and `pbs_rsub -I` waits.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;
@@ -33,12 +32,12 @@ use crate::server::state::ServerState;
 use std::sync::Arc;
 
 impl RequestContext<'_> {
-    /// `pbs_rsub`: takes a number and replies whether the reservation is confirmed.
+    /// `pbs_rsub`: adds a reservation, and replies whether it is confirmed.
     pub(crate) fn reserve(&mut self, requested: &ReservationRequest) -> Result<Granted, Refusal> {
         requested.check()?;
         reservation_limits::check_number(self.server, self.caller, 1)?;
         if let Some(job) = requested.job {
-            let job = self.owned(job)?;
+            let job = self.owned_job(job)?;
             let id = reserve_nodes_of(self.server, &job, requested.name.clone())
                 .ok_or_else(Refusal::bad_state)?;
             return Ok(self.reply_for(&id, Some(true)));
@@ -61,7 +60,7 @@ impl RequestContext<'_> {
             &occurrences,
             None,
         )?;
-        let nodes = self.hosts(&requested.nodes)?;
+        let nodes = self.shares_of_hosts(&requested.nodes)?;
         let letter = if terms.whole {
             'M'
         } else if terms.rule.is_some() {
@@ -92,7 +91,7 @@ impl RequestContext<'_> {
         let (id, by) = (reservation.id.clone(), self.caller.shown());
         self.server.add_reservation(reservation);
         self.server
-            .happen_to_reservation(&id, Happened::Submitted(by));
+            .apply_reservation_event(&id, Happened::Submitted(by));
         let confirmed = confirm(self.server, &id);
         self.reply_for(&id, confirmed)
     }
@@ -101,8 +100,8 @@ impl RequestContext<'_> {
         Granted::Reserved(format!("{id}.{}", self.server.setup.name), confirmed)
     }
 
-    /// All nodes of these hosts, whole, as shares.
-    fn hosts(&self, hosts: &[String]) -> Result<Vec<NodeShare>, Refusal> {
+    /// Shares with all resources of all nodes on these hosts.
+    fn shares_of_hosts(&self, hosts: &[String]) -> Result<Vec<NodeShare>, Refusal> {
         let mut names = Vec::new();
         for host in hosts {
             let facts = self.server.nodes().map(|node| &node.facts);
@@ -124,7 +123,7 @@ impl RequestContext<'_> {
             .map_err(|name| Refusal::no_such_node(&name))
     }
 
-    /// `pbs_ralter`: changes all requested terms or none.
+    /// `pbs_ralter`: applies all requested changes or none.
     pub(crate) fn alter_reservation(
         &mut self,
         id: &str,
@@ -167,7 +166,7 @@ impl RequestContext<'_> {
             )?;
         }
         if !same && !force {
-            match fitted(self.server, &after) {
+            match fitting_shares(self.server, &after) {
                 Some(shares) => after.occurrences[was.current].shares = shares,
                 None => return Ok(self.reply_for(id, Some(false))),
             }
@@ -175,8 +174,8 @@ impl RequestContext<'_> {
         self.server
             .change_reservation(id, |reservation| *reservation = after);
         self.server
-            .happen_to_reservation(id, Happened::Altered(self.caller.shown()));
-        self.server.show_insiders(id);
+            .apply_reservation_event(id, Happened::Altered(self.caller.shown()));
+        self.server.update_jobs_inside(id);
         Ok(self.reply_for(id, Some(true)))
     }
 
@@ -185,7 +184,7 @@ impl RequestContext<'_> {
         self.own_reservation(id)?;
         let by = self.caller.shown();
         self.server
-            .happen_to_reservation(id, Happened::DeleteWanted(by.clone()));
+            .apply_reservation_event(id, Happened::DeleteWanted(by.clone()));
         delete_jobs(self.server, id, &by);
         Ok(Granted::Done)
     }
@@ -198,7 +197,7 @@ impl RequestContext<'_> {
         let reservation = found.cloned().ok_or_else(Refusal::unknown_reservation)?;
         if !reservation.has_queue() {
             return Err(Refusal::unsupported(
-                "this reservation is defined in lanai.toml: change it there",
+                "this reservation is defined in lanai.toml: change that file instead",
             ));
         }
         if self.caller.privileged || self.caller.owner.is_same_account(&reservation.owner) {
@@ -208,8 +207,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whether a job may request a reservation of this name: an existing or configured one, or
-    /// [`ANY`].
+    /// Whether a job may request a reservation of this name: the reservation exists or is
+    /// configured, or the name is [`ANY`].
     pub(crate) fn is_reservation(&self, name: &str) -> bool {
         let configured = self
             .server
@@ -230,7 +229,7 @@ impl RequestContext<'_> {
     /// Checks that the caller may submit to the queue of a reservation.
     pub(crate) fn may_enter(&self, reservation: &Reservation) -> Result<(), Refusal> {
         let owner = &self.caller.owner;
-        // Groups are looked up only if a group is named.
+        // The user's groups are looked up only if the reservation names a group.
         let is_member = |group: &str| is_member(&self.server.setup, owner, group);
         let host = &self.server.setup.host;
         if self.caller.privileged || reservation.grants_access(owner, host, is_member) {
@@ -266,8 +265,8 @@ fn zone_of(
         .ok_or_else(|| Refusal::other_zone(name, &accounts.zone_name()))
 }
 
-/// Assigns nodes to a reservation, or removes it if none fit. None while no suitable node is known
-/// yet.
+/// Assigns nodes to a reservation, or denies and removes the reservation. Returns whether the
+/// reservation is confirmed; None if it stays undecided because no nodes are known yet.
 fn confirm(server: &mut ServerState, id: &str) -> Option<bool> {
     let reservation = server.reservation(id)?.clone();
     let found = if reservation.terms.whole {
@@ -280,25 +279,25 @@ fn confirm(server: &mut ServerState, id: &str) -> Option<bool> {
         reservation
             .occurrences
             .iter()
-            .map(|occurrence| find(server, &reservation, occurrence))
+            .map(|occurrence| find_shares(server, &reservation, occurrence))
             .collect()
     };
     match found {
         Ok(shares) => {
-            server.happen_to_reservation(id, Happened::Confirmed(shares));
+            server.apply_reservation_event(id, Happened::Confirmed(shares));
             Some(true)
         }
         Err(Reason::NoNodes) if reservation.occurrences[0].from > server.wall() => None,
         Err(reason) => {
-            server.happen_to_reservation(id, Happened::Denied(reason.to_string()));
+            server.apply_reservation_event(id, Happened::Denied(reason.to_string()));
             server.drop_reservation(id);
             Some(false)
         }
     }
 }
 
-/// The shares that an occurrence of a reservation can get.
-pub(crate) fn find(
+/// Finds free shares of nodes for an occurrence of a reservation.
+pub(crate) fn find_shares(
     server: &ServerState,
     reservation: &Reservation,
     when: &Occurrence,
@@ -311,18 +310,23 @@ pub(crate) fn find(
         to: clock.time(when.to),
         except: &reservation.id,
     };
-    reservation_window::place(server.cluster(), &wanted, &server.inside(), server.now)
+    reservation_window::place(
+        server.cluster(),
+        &wanted,
+        &server.running_reserved_jobs(),
+        server.now,
+    )
 }
 
-/// The shares that a changed reservation can get: its own if they fit. A running reservation gets
-/// no others.
-fn fitted(server: &ServerState, after: &Reservation) -> Option<Vec<NodeShare>> {
+/// Finds the shares for a changed reservation. A running reservation can only keep its shares. None
+/// if the change does not fit.
+fn fitting_shares(server: &ServerState, after: &Reservation) -> Option<Vec<NodeShare>> {
     let when = after.occurrence();
     if after.terms.whole {
         return Some(when.shares.clone());
     }
     if after.state != ReservationState::Running {
-        return find(server, after, when).ok();
+        return find_shares(server, after, when).ok();
     }
     let clock = server.clock().table();
     let request = &after.terms.request;
@@ -336,14 +340,14 @@ fn fitted(server: &ServerState, after: &Reservation) -> Option<Vec<NodeShare>> {
         server.cluster(),
         &wanted,
         &when.shares,
-        &server.inside(),
+        &server.running_reserved_jobs(),
         server.now,
     );
     keeps.then(|| when.shares.clone())
 }
 
-/// Reserves the nodes of a running job until its walltime ends, and moves the job into the
-/// reservation. None if the job does not run or is in a reservation.
+/// Reserves the nodes of a running job until its walltime ends, and moves the job into this
+/// reservation. Returns the id; None for a subjob, or if the job does not run or has a reservation.
 fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -> Option<String> {
     let is_in_reservation = job.spec.reservation.is_some();
     if job.life.state != JobState::Running || is_in_reservation || job.id.index().is_some() {
@@ -394,14 +398,14 @@ fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -
         Happened::Confirmed(vec![shares]),
         Happened::Began,
     ] {
-        server.happen_to_reservation(&id, fact);
+        server.apply_reservation_event(&id, fact);
     }
     let from = job.spec.queue.clone();
     server.change(job.id, |job| {
         let spec = Arc::make_mut(&mut job.spec);
         (spec.queue, spec.reservation) = (id.clone(), Some(id.clone()));
     });
-    server.happen(
+    server.apply_event(
         job.id,
         Event::Moved {
             by,
@@ -412,8 +416,8 @@ fn reserve_nodes_of(server: &mut ServerState, job: &Job, name: Option<String>) -
     Some(id)
 }
 
-/// `-W create_resv_from_job=true`: makes the reservation once the job has started.
-pub(crate) fn of_started(server: &mut ServerState, id: JobId) {
+/// `-W create_resv_from_job=true`: reserves the nodes of a job that has just started.
+pub(crate) fn create_from_started_job(server: &mut ServerState, id: JobId) {
     let Some(job) = server.job(id).cloned() else {
         return;
     };
@@ -428,31 +432,32 @@ pub(crate) fn of_started(server: &mut ServerState, id: JobId) {
     }
 }
 
-/// Time-driven changes: reservations begin and end, unconfirmed ones are retried, and finished ones
-/// are removed after their last job.
+/// Time-driven changes: reservations begin and end, unconfirmed reservations are retried, and
+/// finished reservations are removed after their last job.
 pub(crate) fn advance(server: &mut ServerState) {
     site_calendar::advance(server);
-    let searches = server.searches(SEARCH_INTERVAL);
+    let may_search = server.may_search_replacements(SEARCH_INTERVAL);
     let ids: Vec<String> = server
         .reservations()
         .map(|reservation| reservation.id.clone())
         .collect();
     for id in ids {
         begin_or_end_due(server, &id);
-        notice_lost_nodes(server, &id, searches);
+        notice_lost_nodes(server, &id, may_search);
         let is_over = server
             .reservation(&id)
             .is_some_and(|reservation| reservation.is_over());
         let has_jobs =
             || server.reservation_queue(&id).is_some() && !server.jobs_in(&id).is_empty();
         if is_over && !has_jobs() {
-            server.happen_to_reservation(&id, Happened::Emptied);
+            server.apply_reservation_event(&id, Happened::Emptied);
             server.drop_reservation(&id);
         }
     }
 }
 
-/// Begins and ends the occurrences that are due, in order.
+/// Begins and ends the occurrences that are due, in order. Before that, retries an unconfirmed
+/// reservation.
 fn begin_or_end_due(server: &mut ServerState, id: &str) {
     let now = server.wall();
     let is_due = |server: &ServerState| {
@@ -471,7 +476,7 @@ fn begin_or_end_due(server: &mut ServerState, id: &str) {
         let begins = server
             .reservation(id)
             .is_some_and(|reservation| reservation.state == ReservationState::Confirmed);
-        server.happen_to_reservation(
+        server.apply_reservation_event(
             id,
             if begins {
                 Happened::Began
@@ -485,8 +490,8 @@ fn begin_or_end_due(server: &mut ServerState, id: &str) {
     }
 }
 
-/// Ends the running jobs of a reservation at its end. After the last occurrence, deletes the
-/// waiting jobs too.
+/// Ends the running jobs of a reservation at the end of an occurrence. At the end of the last
+/// occurrence, deletes all jobs.
 fn end_jobs(server: &mut ServerState, id: &str) {
     let Some(reservation) = server
         .reservation(id)
@@ -515,13 +520,13 @@ fn end_jobs(server: &mut ServerState, id: &str) {
                 force: false,
             }
         };
-        server.happen_to_all(job.id, &event);
+        server.apply_event_to_all(job.id, &event);
     }
 }
 
 fn delete_jobs(server: &mut ServerState, id: &str, by: &str) {
     for job in server.jobs_in(id) {
-        server.happen_to_all(
+        server.apply_event_to_all(
             job,
             &Event::DeleteWanted {
                 by: by.to_string(),
@@ -531,15 +536,16 @@ fn delete_jobs(server: &mut ServerState, id: &str, by: &str) {
     }
 }
 
-/// A node may be down for this long before a reservation is degraded. A restart takes less.
+/// A reservation is degraded if one of its nodes is down for longer than this. Restarts are
+/// shorter.
 const DEGRADED_AFTER: Span = Span::seconds(60);
 
-/// Interval at which degraded reservations search for other nodes.
+/// Interval at which replacements for lost nodes of reservations are searched for.
 const SEARCH_INTERVAL: Span = Span::seconds(60);
 
-/// Marks reservations with lost nodes as degraded. One that has not begun searches for other nodes,
-/// at once and then periodically.
-fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
+/// Marks a reservation with lost nodes as degraded. If it has not begun, replaces its nodes if
+/// possible; while the same nodes are lost, only if `may_search`.
+fn notice_lost_nodes(server: &mut ServerState, id: &str, may_search: bool) {
     let Some(reservation) = server.reservation(id).cloned() else {
         return;
     };
@@ -567,11 +573,11 @@ fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
         .collect();
     lost.dedup();
     let is_known = lost == reservation.lost;
-    if is_known && (lost.is_empty() || !searches) {
+    if is_known && (lost.is_empty() || !may_search) {
         return;
     }
     let elsewhere = if reservation.state == ReservationState::Confirmed && !lost.is_empty() {
-        find(server, &reservation, reservation.occurrence()).ok()
+        find_shares(server, &reservation, reservation.occurrence()).ok()
     } else {
         None
     };
@@ -583,12 +589,12 @@ fn notice_lost_nodes(server: &mut ServerState, id: &str, searches: bool) {
                 .map(|o| o.shares.clone())
                 .collect();
             all[reservation.current] = shares;
-            server.happen_to_reservation(id, Happened::Confirmed(all));
+            server.apply_reservation_event(id, Happened::Confirmed(all));
         }
         None if is_known => {}
-        None => server.happen_to_reservation(id, Happened::Lost(lost)),
+        None => server.apply_reservation_event(id, Happened::Lost(lost)),
     }
 }
 
-/// The end of an unlimited reservation.
+/// The end of a reservation without an end.
 pub(crate) const NEVER: Wall = Wall(i64::MAX);

@@ -1,4 +1,4 @@
-//! Routes jobs out of routing queues: after a change of the job, then periodically.
+//! Routes jobs from routing queues to other queues: after each change of the job, and periodically.
 
 use crate::model::admission::RouteOutcome;
 use crate::model::job::Job;
@@ -11,7 +11,7 @@ use crate::server::queue_admission;
 use crate::server::state::ServerState;
 use std::sync::Arc;
 
-/// Tries to route all jobs that are due.
+/// Tries to route all jobs whose next routing attempt is due.
 pub fn route_waiting_jobs(server: &mut ServerState) {
     for id in server.routed_due() {
         let job = server.job(id).cloned();
@@ -26,24 +26,24 @@ pub fn route_waiting_jobs(server: &mut ServerState) {
 
 fn route_job(server: &mut ServerState, job: &Job, queue: &Queue) {
     let by = format!("Server@{}", server.setup.host);
-    let comer = EnteringJob::Known(job.id);
-    match queue_admission::through(server, comer, &job.owner, |admission| {
+    let entering = EnteringJob::Known(job.id);
+    match queue_admission::with_queue_admission(server, entering, &job.owner, |admission| {
         admission.turn(job, queue, server.now)
     }) {
         RouteOutcome::PassOn(spec) => put_into(server, job.id, *spec, by),
         RouteOutcome::Delete => {
-            server.happen_to_all(job.id, &Event::DeleteWanted { by, force: false })
+            server.apply_event_to_all(job.id, &Event::DeleteWanted { by, force: false })
         }
-        RouteOutcome::Wait(pause) => server.try_again(job.id, pause),
+        RouteOutcome::Wait(pause) => server.retry_routing_after(job.id, pause),
     }
 }
 
-/// Moves a job to another queue, with the spec it gets there.
+/// Moves a job to the queue of `spec`, and sets its spec.
 pub fn put_into(server: &mut ServerState, id: JobId, spec: Spec, by: String) {
     let Some(from) = server.job(id).map(|job| job.spec.queue.clone()) else {
         return;
     };
     let to = spec.queue.clone();
     server.change(id, |job| job.spec = Arc::new(spec));
-    server.happen(id, Event::Moved { by, from, to });
+    server.apply_event(id, Event::Moved { by, from, to });
 }

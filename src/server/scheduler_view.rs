@@ -1,5 +1,5 @@
-//! The scheduler's view of the server. All changes go through [`SchedulerView::make`], so that they
-//! can be recorded and replayed.
+//! The scheduler's view of the server's state. All changes go through [`SchedulerView::make`]; this
+//! allows recording and replaying them.
 
 use crate::model::job::eligible_time::OwnLimit;
 use crate::model::job_id::JobId;
@@ -18,7 +18,7 @@ use std::ops::Deref;
 
 /// Records the changes of the scheduler's view.
 pub trait Recorder {
-    /// Appends a line.
+    /// Appends a recorded entry, as a line of JSON.
     fn write(&mut self, line: &[u8]);
     /// Passes the written lines to the operating system.
     fn flush(&mut self);
@@ -41,7 +41,7 @@ impl SchedulerView {
         view
     }
 
-    /// Records the policy of the following cycles.
+    /// Records a changed policy, which applies to the following cycles.
     pub fn follow(&mut self, policy: &Policy) {
         self.record(|| RecordedEntry::Policy(Cow::Borrowed(policy)));
     }
@@ -90,7 +90,9 @@ impl SchedulerView {
         self.state.prioritise(policy, now);
     }
 
-    /// The jobs with a changed blocking limit. Plans do not depend on it.
+    /// The jobs that are now blocked by another limit on themselves, their owner, group or project
+    /// than before, with the limit; None if no such limit blocks them any more. Not recorded,
+    /// because plans do not depend on this limit.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         self.state.judge_limits(plan)
     }

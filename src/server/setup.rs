@@ -1,4 +1,4 @@
-//! The resolved configuration: names, resources, policy, rights.
+//! The resolved configuration: `lanai.toml`, the changes of `qmgr`, and all that derives from them.
 
 use crate::config::Config;
 use crate::config::ServerConfig;
@@ -31,9 +31,9 @@ pub struct Installation {
     pub host: String,
     /// The account that the server runs as.
     pub own: Owner,
-    /// Whether it serves many users even without `shared` in the configuration.
+    /// Whether the server serves several users even if the configuration does not set `shared`.
     pub system: bool,
-    /// Whether it runs inside a job of another instance.
+    /// Whether the server runs inside a job of another Lanai server.
     pub nested: bool,
     /// The configuration file.
     pub config: PathBuf,
@@ -43,7 +43,7 @@ pub struct Installation {
     pub accounts: Arc<dyn Accounts>,
 }
 
-/// The configuration, resolved.
+/// The resolved configuration.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The machine and the installation.
@@ -64,7 +64,7 @@ pub struct Setup {
     pub mailer: Option<PathBuf>,
     /// The sender of mail.
     pub mail_from: String,
-    /// The settings in force: `lanai.toml` with the overrides of `qmgr`.
+    /// The current settings: `lanai.toml` with the overrides of `qmgr`.
     pub config: Config,
     /// The text of `lanai.toml`.
     pub text: Arc<str>,
@@ -73,23 +73,24 @@ pub struct Setup {
     /// The overrides of `qmgr`.
     pub overrides: Arc<QmgrOverrides>,
     /// Overrides that conflict with the current file and have no effect.
-    pub misfits: Vec<Conflict>,
-    /// Gids of the groups that limits and priorities name, as of the last read of the file. A
-    /// lookup per `qmgr` command could block schedd on a directory service.
+    pub conflicts: Vec<Conflict>,
+    /// Gids of the groups that limits and priorities name. The gids are looked up when the file is
+    /// read; a lookup for each `qmgr` command could block schedd.
     groups: BTreeMap<String, u32>,
     /// The accounts of managers and operators.
     pub grantees: Grantees,
 }
 
 impl Setup {
-    /// A configuration without changes by `qmgr`, and the text it was read from.
+    /// Resolves a parsed configuration file, without overrides of `qmgr`. `text` is the file's
+    /// text.
     pub fn new(installation: Installation, text: Arc<str>, file: Arc<Config>) -> Setup {
-        Setup::of(installation, text, file, Arc::default(), BTreeMap::new())
+        Setup::resolve(installation, text, file, Arc::default(), BTreeMap::new())
     }
 
-    /// This configuration with these overrides of `qmgr`.
+    /// The same configuration file with other overrides of `qmgr`.
     pub fn with_overrides(&self, overrides: Arc<QmgrOverrides>) -> Setup {
-        let mut setup = Setup::of(
+        let mut setup = Setup::resolve(
             self.installation.clone(),
             self.text.clone(),
             self.file.clone(),
@@ -103,22 +104,22 @@ impl Setup {
         setup
     }
 
-    /// This configuration with these accounts as managers and operators.
-    pub fn granted_to(self, grantees: Grantees) -> Setup {
+    /// The same configuration with other accounts as managers and operators.
+    pub fn with_grantees(self, grantees: Grantees) -> Setup {
         Setup { grantees, ..self }
     }
 
-    fn of(
+    fn resolve(
         installation: Installation,
         text: Arc<str>,
         file: Arc<Config>,
         overrides: Arc<QmgrOverrides>,
         groups: BTreeMap<String, u32>,
     ) -> Setup {
-        let (config, misfits) = file.with_overrides(&overrides);
+        let (config, conflicts) = file.with_overrides(&overrides);
         let host = installation.host.clone();
         let mut policy = config.effective_policy();
-        // Groups without a gid are looked up again each time.
+        // A group without a gid is looked up again at each change of the configuration.
         let groups = RefCell::new(groups);
         let number = |name: &str| {
             let known = groups.borrow().get(name).copied();
@@ -146,7 +147,7 @@ impl Setup {
             text,
             file,
             overrides,
-            misfits,
+            conflicts,
             groups: groups.into_inner(),
             grantees: Grantees::default(),
         }
@@ -158,7 +159,7 @@ impl Setup {
             || self.config.without_comments() != other.config.without_comments()
     }
 
-    /// The nodes that the configuration lists, in their order.
+    /// The nodes that the configuration lists, in the order of the file.
     pub fn listed(&self) -> Vec<String> {
         let listed = self.config.nodes.iter().filter(|node| node.is_listed);
         listed.map(|node| node.name.clone()).collect()
@@ -169,7 +170,7 @@ impl Setup {
         self.queues.iter().find(|queue| queue.name == name)
     }
 
-    /// The facts about the installation that readers of the spool need.
+    /// The facts about the installation that `qstat` and other readers of the spool need.
     pub fn facts_on_disk(&self) -> serde_json::Result<[Update; 3]> {
         let objects = described(&self.config, &self.overrides);
         Ok([

@@ -7,7 +7,7 @@ use crate::model::request::select::Request;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Number of requests at which unused ones are first removed.
+/// Unused requests are removed for the first time at this number of requests.
 const FIRST_SWEEP: usize = 1024;
 
 /// The requests in memory, by their select text.
@@ -28,7 +28,7 @@ impl Default for SharedRequests {
 }
 
 impl SharedRequests {
-    /// Makes a job share the request of a job with an equal one.
+    /// Makes a job use the request of another job if both requests are equal.
     pub fn share(&mut self, job: &mut Job) {
         let same = self
             .known

@@ -1,5 +1,5 @@
-//! Reserved time in the configuration: `[[reservation]]` windows, created ahead of each recurrence
-//! (M40), dedicated time and prime time (I23).
+//! The site's calendar in the configuration: reservations (`[[reservation]]`), which are created
+//! ahead of each recurrence (M40), dedicated time and prime time (I23).
 
 use crate::config::ReservationConfig;
 use crate::config::Times;
@@ -20,13 +20,14 @@ use crate::model::time::Wall;
 use crate::sched::backfill::reservation_window;
 use crate::server::outside::Accounts;
 use crate::server::reservations::NEVER;
-use crate::server::reservations::find;
+use crate::server::reservations::find_shares;
 use crate::server::state::ServerState;
 
-/// Interval at which new windows are created, if nothing else happens.
+/// Interval at which missing reservations are created, if nothing else triggers a check.
 const RETRY_INTERVAL: Span = Span::seconds(30);
 
-/// Creates the windows that are due, and updates the scheduler's calendar.
+/// Creates the reservations that are due, deletes reservations that are no longer configured, and
+/// updates dedicated time and prime time.
 pub(crate) fn advance(server: &mut ServerState) {
     update_site_time(server);
     let configured = server.setup.config.reservations.clone();
@@ -67,7 +68,7 @@ fn id_of(site: &ReservationConfig, instance: Instance) -> String {
     }
 }
 
-/// Deletes the reservations that are no longer in the configuration.
+/// Deletes the site's reservations that the configuration no longer contains.
 fn forget_unwanted(server: &mut ServerState, wanted: &[(&ReservationConfig, Instance)]) {
     let is_wanted = |id: &str| {
         wanted
@@ -80,17 +81,17 @@ fn forget_unwanted(server: &mut ServerState, wanted: &[(&ReservationConfig, Inst
     let gone = of_site.filter(|reservation| !reservation.is_over() && !is_wanted(&reservation.id));
     let gone: Vec<String> = gone.map(|reservation| reservation.id.clone()).collect();
     for id in gone {
-        server.happen_to_reservation(&id, Happened::DeleteWanted("configuration".into()));
+        server.apply_reservation_event(&id, Happened::DeleteWanted("configuration".into()));
     }
 }
 
-/// Creates one instance if it is missing and its nodes are available. Otherwise it is retried as
-/// nodes return and jobs end.
+/// Creates one instance of a configured reservation if it is missing and its nodes are available.
+/// Otherwise a later call creates it.
 fn make(server: &mut ServerState, site: &ReservationConfig, instance: Instance) {
     let id = id_of(site, instance);
     let access = site_access(&*server.setup.installation.accounts, site);
     if let Some(known) = server.reservation(&id) {
-        // A reloaded configuration may change the access.
+        // The configuration may have been reloaded with other access rules.
         if known.terms.access.as_ref() != Some(&access) {
             server.change_reservation(&id, |reservation| reservation.terms.access = Some(access));
         }
@@ -110,8 +111,8 @@ fn make(server: &mut ServerState, site: &ReservationConfig, instance: Instance) 
     };
     reservation.occurrences[0].shares = shares.clone();
     server.add_reservation(reservation);
-    server.happen_to_reservation(&id, Happened::Submitted("configuration".into()));
-    server.happen_to_reservation(&id, Happened::Confirmed(vec![shares]));
+    server.apply_reservation_event(&id, Happened::Submitted("configuration".into()));
+    server.apply_reservation_event(&id, Happened::Confirmed(vec![shares]));
 }
 
 fn site_access(accounts: &dyn Accounts, site: &ReservationConfig) -> SiteAccess {
@@ -180,7 +181,7 @@ fn shares(
     reservation: &Reservation,
 ) -> Option<Vec<NodeShare>> {
     if site.nodes.is_empty() {
-        find(server, reservation, reservation.occurrence()).ok()
+        find_shares(server, reservation, reservation.occurrence()).ok()
     } else {
         reservation_window::whole(server.cluster(), &site.nodes).ok()
     }
@@ -214,7 +215,7 @@ fn update_site_time(server: &mut ServerState) {
     server.set_site_time(SiteTime { dedicated, prime });
 }
 
-/// When the configured reservations are tried again.
+/// When the creation of missing configured reservations is retried.
 pub(crate) fn next_retry(server: &ServerState) -> Option<Time> {
     let reservations = &server.setup.config.reservations;
     (!reservations.is_empty()).then(|| server.now + RETRY_INTERVAL)

@@ -1,8 +1,8 @@
-//! Startup grace: no scheduling cycle runs until the known nodes have responded, or had time to
-//! respond.
+//! Startup grace: no scheduling cycle runs until all usable nodes have connected, or 2 seconds have
+//! passed.
 //!
-//! A cycle with only some of the nodes would drop the bookings on the others, and start conflicting
-//! jobs on the nodes that responded first.
+//! A cycle with only some of the nodes would drop the bookings (planned starts) on missing nodes,
+//! and start conflicting jobs on the nodes that connected first.
 
 use crate::model::node::Node;
 use crate::model::time::Span;
@@ -16,19 +16,19 @@ pub(crate) const LONGEST: Span = Span::seconds(2);
 /// Maximum time a personal schedd waits for the noded that it starts, before it handles requests.
 pub(crate) const OWN: Span = Span::seconds(5);
 
-/// The nodes still waited for.
+/// The nodes that have not connected yet.
 pub struct StartupGrace(BTreeSet<String>);
 
 impl StartupGrace {
-    /// Waits for the stored nodes that could run jobs.
-    pub fn of<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> StartupGrace {
+    /// Starts the grace, for all stored nodes that can run jobs.
+    pub fn new<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> StartupGrace {
         let usable = nodes.into_iter().filter(|node| node.is_usable());
         StartupGrace(usable.map(|node| node.facts.name.clone()).collect())
     }
 
-    /// Whether nodes are still waited for. At the end of the grace, missing nodes are stored as
-    /// down, so that the next start does not wait for them.
-    pub fn goes_on(&mut self, server: &mut ServerState) -> bool {
+    /// Whether schedd still waits for nodes. At the end of the grace, missing nodes are stored as
+    /// down; then the next start of schedd does not wait for these nodes.
+    pub fn is_waiting(&mut self, server: &mut ServerState) -> bool {
         self.0.retain(|name| {
             server
                 .node(name)
@@ -41,7 +41,7 @@ impl StartupGrace {
                 .filter_map(|name| server.node(name).cloned())
                 .collect();
             late.into_iter()
-                .for_each(|node| server.also(Update::Node(Box::new(node))));
+                .for_each(|node| server.add_update(Update::Node(Box::new(node))));
         }
         !self.0.is_empty()
     }

@@ -1,7 +1,8 @@
-//! The server's state in memory, and the changes of the current tick.
+//! The server's state in memory, and the changes of the current transaction.
 //!
-//! The spool holds the same state durably: every change here is also an update to be written. Until
-//! it is written, the whole tick can be rolled back ([`ServerState::roll_back`]).
+//! The spool (schedd's database) stores the same state. Each change in memory also adds an update
+//! for the spool. schedd writes the updates of a transaction together; if this fails, the server
+//! undoes the whole transaction ([`ServerState::roll_back`]).
 
 mod arrays;
 
@@ -72,9 +73,9 @@ use std::sync::Arc;
 
 /// The working state.
 pub struct ServerState {
-    /// The configuration in force.
+    /// The current configuration.
     pub setup: Setup,
-    /// The time of this tick.
+    /// The server time of the current transaction.
     pub now: Time,
     /// Dependencies between jobs.
     pub dependencies: DependencyGraph,
@@ -95,20 +96,20 @@ pub struct ServerState {
     began: Time,
     /// Jobs that wait for their begin time.
     waiting: BTreeSet<(Wall, JobId)>,
-    /// Arrays that have changed since the scheduler's view was updated.
+    /// Changed arrays that the scheduler's view does not reflect yet.
     stale: BTreeSet<JobId>,
     next: u64,
-    tick: Tick,
+    transaction: Transaction,
     /// Steps of the wall clock that are not on disk yet. A rollback keeps them.
     steps: Vec<(Time, i64)>,
     /// The last reported facts of each node.
     reported_facts: BTreeMap<String, NodeFacts>,
-    /// The replaced configuration, until [`ServerState::take_setup`].
+    /// The configuration before the last committed change, until [`ServerState::take_setup`].
     superseded: Option<Box<Setup>>,
-    /// Mail of ticks that are on disk.
+    /// Mail of committed transactions that is not sent yet.
     mails: Vec<Letter>,
     notices: Vec<Notice>,
-    /// Whether dependencies are evaluated later, because several requests are applied together.
+    /// Whether dependencies are evaluated only after all requests of a batch.
     defers_dependencies: bool,
     cycle_due: bool,
     /// The reasons why a cycle is due.
@@ -128,32 +129,32 @@ pub struct StoredState {
     pub next: u64,
 }
 
-/// The changes of this tick, with the earlier values.
+/// The changes of the current transaction, with the earlier values for a rollback.
 #[derive(Default)]
-struct Tick {
-    jobs: BTreeMap<JobId, Touched>,
+struct Transaction {
+    jobs: BTreeMap<JobId, ChangedJob>,
     nodes: BTreeMap<String, Option<Node>>,
     next: Option<u64>,
     changes: Vec<Update>,
-    /// The jobs of the tick's tokens, by user.
+    /// Submitted jobs by uid and token. With a token, qsub can repeat a submission safely.
     tokens: BTreeMap<(u32, [u8; 16]), JobId>,
     /// Jobs removed from the history.
     forgotten: BTreeSet<JobId>,
-    /// Jobs that ended before this time are removed from the history after all other changes.
+    /// If set, the commit removes jobs that ended before this time from the history.
     purge: Option<Time>,
     mails: Vec<Letter>,
     notices: Vec<Notice>,
     /// The server facts for notices, computed once.
     facts: Option<Arc<ServerFacts>>,
     charges: charges::Charges,
-    /// The configuration before the tick, if the tick changed it.
+    /// The configuration before the transaction, if the transaction changed it.
     setup: Option<Box<Setup>>,
 }
 
-/// A job changed in this tick.
-struct Touched {
+/// A job changed in the current transaction.
+struct ChangedJob {
     before: Option<Arc<Job>>,
-    /// Whether to write the whole row, not only the `life`.
+    /// Whether to write the job's whole row, not only its `life`.
     whole: bool,
 }
 
@@ -206,7 +207,7 @@ impl ServerState {
             waiting: BTreeSet::new(),
             stale: BTreeSet::new(),
             next,
-            tick: Tick::default(),
+            transaction: Transaction::default(),
             steps: Vec::new(),
             reported_facts: BTreeMap::new(),
             superseded: None,
@@ -218,32 +219,33 @@ impl ServerState {
             sweep_due: false,
         };
         let ids: Vec<JobId> = server.jobs.keys().copied().collect();
-        ids.into_iter().for_each(|id| server.reschedule(id));
+        ids.into_iter().for_each(|id| server.refresh_job(id));
         server.recount_jobs();
         server.want_cycle(Trigger::Begin);
         server
     }
 
-    /// Begins a tick at this reading of the clocks.
+    /// Sets the server time from a reading of the clocks, and detects steps of the wall clock.
     pub fn begin(&mut self, reading: &Reading) {
         self.now = self.now.max(self.clock.now(reading));
         self.began = self.began.min(self.now);
         if let Some((since, ahead)) = self.clock.observe(reading) {
             tracing::warn!(
-                "the wall clock was stepped; it now differs from schedd's clock by {} s",
+                "the wall clock was stepped; the wall clock now differs from schedd's clock by \
+                 {} s",
                 ahead / 1000
             );
             self.steps.push((since, ahead));
-            self.show_all_windows();
+            self.update_all_windows();
         }
     }
 
-    /// The server clock, to be saved with the tick.
+    /// The server clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The facts that every display needs, as of now. For notification programs.
+    /// The server facts with the current time, for hooks and notification programs.
     pub fn facts_now(&self) -> ServerFacts {
         ServerFacts {
             clock: self.clock.table().clone(),
@@ -252,17 +254,17 @@ impl ServerState {
         }
     }
 
-    /// Whether this schedd has run for longer than `time`, so that nodes had time to respond.
+    /// Whether schedd has run for longer than `time`, which gives nodes time to connect.
     pub fn is_settled(&self, time: Span) -> bool {
         self.now.since(self.began) > time
     }
 
-    /// The wall-clock time of this tick.
+    /// The wall-clock time of the current transaction.
     pub fn wall(&self) -> Wall {
         self.clock.wall(self.now)
     }
 
-    /// The context of this tick's events, for [`Job::apply`].
+    /// The context of the current transaction's events, for [`Job::apply`].
     pub fn moment(&self) -> EventContext {
         let (rules, accrual) = (self.setup.config.rules(), self.setup.policy.accrual);
         EventContext {
@@ -279,7 +281,8 @@ impl ServerState {
         self.jobs.get(&id)
     }
 
-    /// As [`ServerState::job`], and also subjobs of unfinished arrays that have not started.
+    /// The job that [`ServerState::job`] returns or, if that is None, a subjob that has not
+    /// started.
     pub fn known(&self, id: JobId) -> Option<Arc<Job>> {
         let element = || {
             self.jobs
@@ -290,24 +293,24 @@ impl ServerState {
         self.jobs.get(&id).cloned().or_else(element)
     }
 
-    /// Whether nodes have yet to report on a finished job, or on subjobs of a finished array.
-    pub fn is_unsettled(&self, id: JobId) -> bool {
+    /// Whether a finished job, or a subjob of a finished array, still waits for reports of nodes.
+    pub fn awaits_reports(&self, id: JobId) -> bool {
         let last = JobId::element(id.number, u32::MAX);
         self.jobs.contains_key(&id)
             || (id.is_array() && self.jobs.range(id..=last).next().is_some())
     }
 
-    /// Whether nodes have yet to report on finished subjobs of an array.
-    pub fn has_unsettled_element(&self, array: JobId) -> bool {
+    /// Whether finished subjobs of an array still wait for reports of nodes.
+    pub fn has_subjobs_awaiting_reports(&self, array: JobId) -> bool {
         let all = JobId::element(array.number, 0)..=JobId::element(array.number, u32::MAX);
         let is_over =
             |job: &Job| job.life.state == JobState::Finished && job.life.open_run().is_some();
         self.jobs.range(all).any(|(_, element)| is_over(element))
     }
 
-    /// Whether this tick removes a job from the history.
+    /// Whether the current transaction removes a job from the history.
     pub fn is_forgotten(&self, id: JobId) -> bool {
-        self.tick.forgotten.contains(&id)
+        self.transaction.forgotten.contains(&id)
     }
 
     /// All jobs that hold resources of nodes.
@@ -315,7 +318,7 @@ impl ServerState {
         self.cluster.holders().filter_map(|id| self.jobs.get(&id))
     }
 
-    /// Whether a waiting job is to get the resources freed by its victims.
+    /// Whether resources of preempted jobs are kept for this waiting job.
     pub fn holds_resources_for(&self, job: JobId) -> bool {
         self.cluster.holds_resources_for(job)
     }
@@ -331,12 +334,12 @@ impl ServerState {
         self.triggers.note(trigger);
     }
 
-    /// Requests another cycle for the reasons recorded already.
+    /// Requests a cycle without recording a reason.
     pub fn request_cycle(&mut self) {
         self.cycle_due = true;
     }
 
-    /// Takes the reasons for the cycle that is due.
+    /// Takes the recorded reasons for the next cycle.
     pub fn take_triggers(&mut self) -> Triggers {
         std::mem::take(&mut self.triggers)
     }
@@ -358,7 +361,7 @@ impl ServerState {
 
     /// Takes the number for a new job.
     pub fn take_number(&mut self, is_array: bool) -> JobId {
-        self.tick.next.get_or_insert(self.next);
+        self.transaction.next.get_or_insert(self.next);
         let id = if is_array {
             JobId::array(self.next)
         } else {
@@ -372,20 +375,20 @@ impl ServerState {
     pub fn insert(&mut self, mut job: Job) {
         let id = job.id;
         self.sharing.share(&mut job);
-        self.tick.jobs.insert(
+        self.transaction.jobs.insert(
             id,
-            Touched {
+            ChangedJob {
                 before: None,
                 whole: true,
             },
         );
         self.jobs.insert(id, Arc::new(job));
-        self.happen(id, Event::Submitted);
+        self.apply_event(id, Event::Submitted);
     }
 
-    /// Applies an event to a job, and its effects to dependent jobs.
-    pub fn happen(&mut self, id: JobId, event: Event) {
-        self.note(id, event);
+    /// Applies an event to a job, and the effects of the event to dependent jobs.
+    pub fn apply_event(&mut self, id: JobId, event: Event) {
+        self.apply_event_alone(id, event);
         if !self.defers_dependencies {
             effects::pass_on(self);
         }
@@ -403,12 +406,12 @@ impl ServerState {
     }
 
     /// Applies an event to a job, without effects on dependent jobs.
-    pub(crate) fn note(&mut self, id: JobId, event: Event) {
+    pub(crate) fn apply_event_alone(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
         if matches!(event, Event::Started { .. } | Event::RunWanted { .. }) {
-            self.begin_element(id);
+            self.create_subjob_record(id);
         }
-        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else {
+        let Some(job) = touch(&mut self.jobs, &mut self.transaction, id, false) else {
             return;
         };
         let was = job.life.state;
@@ -416,7 +419,7 @@ impl ServerState {
         let was_maintained = job.is_suspended_for_maintenance();
         job.apply(&event, moment);
         if matches!(event, Event::Started { .. }) {
-            nodes::bind(job, &self.nodes);
+            nodes::record_directory(job, &self.nodes);
         }
         let is_maintained = job.is_suspended_for_maintenance();
         self.dependencies.observe(was, job);
@@ -425,21 +428,22 @@ impl ServerState {
             matches!(event, Event::DeleteWanted { force: true, .. }),
         );
         if let Event::NodesReleased { division, .. } = &event {
-            self.uses.note(&division.released, moment.now);
-            self.tick.release(&accounting, job, division);
+            self.uses.record(&division.released, moment.now);
+            self.transaction.charge_released(&accounting, job, division);
         }
         if matches!(event, Event::Suspended { .. }) {
-            self.tick.stop(&accounting, job);
+            self.transaction.charge_suspended(&accounting, job);
         }
         let closed = job.life.run.as_ref().filter(|run| was_open && !run.open);
         self.triggers.note_event(&event, job, closed);
         if let Some(run) = closed {
-            self.uses.note(&run.shares, moment.now);
-            self.tick.close(&accounting, job, Some(&event));
+            self.uses.record(&run.shares, moment.now);
+            self.transaction
+                .charge_ended(&accounting, job, Some(&event));
         } else if was != JobState::Finished && !was_open {
-            self.tick.end_waiting(&accounting, job);
+            self.transaction.record_unstarted_end(&accounting, job);
         } else if was != JobState::Finished && is_forced {
-            self.tick.end_by_force(&accounting, job);
+            self.transaction.record_forced_end(&accounting, job);
         }
         if let Some(comment) = job_comment::comment(job, &event, &self.setup.name, |time| {
             let zone = self.setup.installation.accounts.zone();
@@ -448,12 +452,14 @@ impl ServerState {
             job.life.comment = comment;
             job.life.deferral = job_comment::deferral(job, &event);
         }
-        self.tick
+        self.transaction
             .mails
             .extend(mail::letter(&self.setup, was, job, Some(&event)));
-        self.note_turn(id, was, Some(&event));
-        self.tick.changes.push(Update::Event(moment.now, id, event));
-        self.reschedule(id);
+        self.add_notices(id, was, Some(&event));
+        self.transaction
+            .changes
+            .push(Update::Event(moment.now, id, event));
+        self.refresh_job(id);
         self.update_array_of(id);
         if was_maintained != is_maintained {
             self.maintain_nodes(id, is_maintained);
@@ -475,16 +481,16 @@ impl ServerState {
         if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
             self.waiting.remove(&(begin, id));
         }
-        if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, true) {
+        if let Some(job) = touch(&mut self.jobs, &mut self.transaction, id, true) {
             change(job);
             job.life.mtime = now;
-            self.reschedule(id);
+            self.refresh_job(id);
         }
     }
 
-    /// Records the usage of a running job. Nothing else depends on it.
-    pub fn used(&mut self, id: JobId, used: Usage) {
-        if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) {
+    /// Records the usage of a running job. The scheduler's view does not depend on this usage.
+    pub fn set_used(&mut self, id: JobId, used: Usage) {
+        if let Some(job) = touch(&mut self.jobs, &mut self.transaction, id, false) {
             job.life.used = used;
         }
     }
@@ -492,22 +498,22 @@ impl ServerState {
     /// Removes a finished job from the history. [`ServerState::sweep`] later removes its script and
     /// environment.
     pub fn forget(&mut self, id: JobId) {
-        self.tick.forgotten.insert(id);
-        self.also(Update::Forget(id));
+        self.transaction.forgotten.insert(id);
+        self.add_update(Update::Forget(id));
         self.sweep_due = true;
     }
 
-    /// Removes the scripts and environments of forgotten jobs. It scans all jobs, so call it
-    /// rarely.
+    /// Removes the scripts and environments of forgotten jobs. A sweep scans all jobs and must be
+    /// rare.
     pub fn sweep(&mut self) {
         if std::mem::take(&mut self.sweep_due) {
-            self.also(Update::Sweep);
+            self.add_update(Update::Sweep);
         }
     }
 
-    /// Changes the tasks of a job's open attempt, which may end with the last task.
+    /// Changes the tasks of a job's open attempt. The attempt may end with its last task.
     pub fn change_tasks(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
-        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else {
+        let Some(job) = touch(&mut self.jobs, &mut self.transaction, id, false) else {
             return;
         };
         let closing = job.life.open_run().is_some_and(|run| !run.has_script());
@@ -529,36 +535,43 @@ impl ServerState {
         self.triggers
             .note_freed(held.iter().filter(|share| !kept.contains(share)));
         if closing && job.life.open_run().is_none() {
-            self.tick
-                .close(&accounting(&self.setup, &self.clock, self.now), job, None);
+            self.transaction.charge_ended(
+                &accounting(&self.setup, &self.clock, self.now),
+                job,
+                None,
+            );
         }
         if closing || gave_back || job.life.open_run().is_some_and(|run| !run.has_script()) {
-            self.reschedule(id);
+            self.refresh_job(id);
         }
     }
 
-    /// Removes jobs from the history that ended before this time, except those restored in this
-    /// tick.
+    /// Removes jobs that ended before this time from the history, except jobs that the current
+    /// transaction restores.
     pub fn purge(&mut self, before: Time) {
-        self.tick.purge = Some(before);
+        self.transaction.purge = Some(before);
     }
 
-    /// The jobs changed in this tick.
-    pub fn touched(&self) -> impl Iterator<Item = &Arc<Job>> {
-        self.tick.jobs.keys().filter_map(|id| self.jobs.get(id))
+    /// The jobs changed in the current transaction.
+    pub fn changed_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.transaction
+            .jobs
+            .keys()
+            .filter_map(|id| self.jobs.get(id))
     }
 
     /// Adds an update of the spool that does not concern the state in memory.
-    pub fn also(&mut self, change: Update) {
+    pub fn add_update(&mut self, change: Update) {
         if let Update::Token(uid, token, job, _) = &change {
-            self.tick.tokens.insert((*uid, *token), *job);
+            self.transaction.tokens.insert((*uid, *token), *job);
         }
-        self.tick.changes.push(change);
+        self.transaction.changes.push(change);
     }
 
-    /// The job that this tick has recorded for a user's token. It is not in the spool yet.
+    /// The job that the current transaction has recorded for a user's token. The spool does not
+    /// contain the job yet.
     pub fn recorded(&self, uid: u32, token: [u8; 16]) -> Option<JobId> {
-        self.tick.tokens.get(&(uid, token)).copied()
+        self.transaction.tokens.get(&(uid, token)).copied()
     }
 
     /// Makes waiting jobs eligible at their begin time.
@@ -567,7 +580,7 @@ impl ServerState {
         let due = self.waiting.iter().take_while(|(begin, _)| *begin <= now);
         let due: Vec<JobId> = due.map(|&(_, id)| id).collect();
         for id in due {
-            self.happen(id, Event::Due);
+            self.apply_event(id, Event::Due);
         }
     }
 
@@ -578,8 +591,8 @@ impl ServerState {
             .map(|&(begin, _)| self.clock.table().time(begin))
     }
 
-    /// Updates the scheduler's view of a job.
-    fn reschedule(&mut self, id: JobId) {
+    /// Updates all that depends on a job's state: dependency graph, counters and scheduler's view.
+    fn refresh_job(&mut self, id: JobId) {
         self.cycle_due = true;
         match self.jobs.get(&id) {
             Some(job) => self.dependencies.follow(job),
@@ -589,11 +602,11 @@ impl ServerState {
         self.note_routed(id);
         self.count(id);
         if id.is_array() {
-            // An array may change with each of its subjobs: its view is updated once, before the
-            // cycle.
+            // An array changes with each of its subjobs, so the array's view is updated only once,
+            // before the cycle.
             self.stale.insert(id);
         } else {
-            self.view(id);
+            self.update_job_view(id);
         }
     }
 
@@ -617,15 +630,15 @@ fn accounting<'a>(setup: &'a Setup, clock: &'a Clock, now: Time) -> AccountingCo
     }
 }
 
-/// A job to change in this tick.
+/// Returns a job to be changed, and keeps the unchanged job for a rollback.
 fn touch<'a>(
     jobs: &'a mut BTreeMap<JobId, Arc<Job>>,
-    tick: &mut Tick,
+    transaction: &mut Transaction,
     id: JobId,
     whole: bool,
 ) -> Option<&'a mut Job> {
     let job = jobs.get_mut(&id)?;
-    let touched = tick.jobs.entry(id).or_insert_with(|| Touched {
+    let touched = transaction.jobs.entry(id).or_insert_with(|| ChangedJob {
         before: Some(job.clone()),
         whole,
     });
@@ -633,7 +646,7 @@ fn touch<'a>(
     Some(Arc::make_mut(job))
 }
 
-/// The classes of jobs that share this job's verdict.
+/// The keys of this job's verdict: why the job, and all jobs like it, wait.
 fn verdict_classes(job: &Job) -> VerdictClasses {
     VerdictClasses {
         class: ClassId::of(job).0,

@@ -1,8 +1,8 @@
-//! Suspension of running jobs: authorization, orders to nodes, and their reports.
+//! Suspension of running jobs: authorization, orders to nodes, and reports of nodes.
 //!
-//! The desired state follows from the job ([`crate::model::job::suspension`]). Each of its nodes
-//! gets the order again until it confirms: after any change of the job, at each reconnection, and
-//! on a conflicting report.
+//! A job says whether it is to be suspended ([`crate::model::job::suspension`]). The job's script
+//! and tasks are its parts. The node of each part gets the order again until the part has confirmed
+//! it: after any change of the job, at each reconnection, and on a conflicting report.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;
@@ -24,19 +24,19 @@ use crate::wire::order::AttemptStatus;
 use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {
-    /// `qsig -s suspend` and related signals, for operators only. For an array, it applies to the
-    /// subjobs in a suitable state.
-    pub(crate) fn turn(
+    /// `qsig -s suspend` and related signals, for operators only. Of an array, only the subjobs
+    /// that can be suspended or resumed are changed.
+    pub(crate) fn suspend_or_resume(
         &mut self,
         id: JobId,
         only: Option<Indices>,
         turn: SuspendRequest,
     ) -> Result<Granted, Refusal> {
-        self.live(id.parent().unwrap_or(id))?;
+        self.unfinished_job(id.parent().unwrap_or(id))?;
         self.caller.must_be_privileged()?;
         let releases = self.server.setup.policy.preemption.releases.clone();
         let jobs = self
-            .begun(id, only)?
+            .started_jobs(id, only)?
             .into_iter()
             .filter_map(|id| self.server.job(id));
         let (mut events, mut why) = (Vec::new(), self.not_running(id));
@@ -51,7 +51,7 @@ impl RequestContext<'_> {
         }
         events
             .into_iter()
-            .for_each(|(id, event)| self.server.happen(id, event));
+            .for_each(|(id, event)| self.server.apply_event(id, event));
         Ok(Granted::Done)
     }
 }
@@ -65,7 +65,7 @@ impl ServerState {
                 .filter(|job| job.waits_to_resume())
                 .and_then(|job| job.life.open_run());
             if let Some(attempt) = waits.map(|run| run.attempt) {
-                self.happen(
+                self.apply_event(
                     *job,
                     Event::Resumed {
                         attempt,
@@ -77,7 +77,7 @@ impl ServerState {
     }
 }
 
-/// The orders to suspend or resume that the nodes of a job have not confirmed yet.
+/// The orders to suspend or resume that the parts of a job have not confirmed yet.
 pub fn orders(job: &Job) -> Orders {
     let Some(run) = job.life.open_run() else {
         return Vec::new();
@@ -97,7 +97,8 @@ pub fn orders(job: &Job) -> Orders {
         .collect()
 }
 
-/// The suspend or resume order due for a part of an attempt.
+/// The order to suspend or resume that a part of an attempt has not confirmed; None if no order is
+/// due.
 fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<ScheddOrder> {
     let (job, attempt) = (job.id, run.attempt);
     match &run.suspension {
@@ -114,12 +115,12 @@ fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<ScheddOrder> {
     }
 }
 
-/// The processors of a part of an attempt, numbered as on its host.
+/// The processors that a part of an attempt may use, by their numbers on the host.
 fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
     let Some(own) = run.share_of_task(task) else {
         return Vec::new();
     };
-    let is_its = |share: &&NodeShare| {
+    let is_own = |share: &&NodeShare| {
         if task == 0 {
             share.host == own.host
         } else {
@@ -128,13 +129,13 @@ fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
     };
     run.shares
         .iter()
-        .filter(is_its)
+        .filter(is_own)
         .flat_map(|share| share.cpus.iter().copied())
         .collect()
 }
 
-/// Handles a node's report that a part of an attempt is suspended or runs. `back` receives orders
-/// for that node's noded.
+/// Handles a report that a part of an attempt is suspended or runs. Orders for the reporting noded
+/// are added to `back`.
 pub fn handle_part(
     server: &mut ServerState,
     name: TaskName,
@@ -159,7 +160,7 @@ pub fn handle_part(
     match (status, &run.suspension) {
         (AttemptStatus::Suspended(_), Some(suspension)) if !suspension.stopped.contains(&task) => {
             server.change_tasks(id, |job| job.note_stopped(task));
-            note_still(server, id);
+            complete_suspension(server, id);
         }
         (AttemptStatus::Running(_), Some(_)) => back.push(ScheddOrder::Suspend {
             job: id,
@@ -181,14 +182,15 @@ pub fn handle_part(
     }
 }
 
-/// Completes the suspension of a job once all its parts have stopped: it releases resources.
-pub fn note_still(server: &mut ServerState, id: JobId) {
+/// Completes the suspension of a job once all its parts have stopped. The job then releases
+/// resources.
+pub fn complete_suspension(server: &mut ServerState, id: JobId) {
     let newly = server
         .job(id)
         .filter(|job| job.is_newly_stopped())
         .and_then(|job| job.life.open_run());
     if let Some(attempt) = newly.map(|run| run.attempt) {
-        server.happen(id, Event::Suspended { attempt });
+        server.apply_event(id, Event::Suspended { attempt });
     }
 }
 
@@ -198,11 +200,11 @@ mod tests {
     use crate::model::job::suspension::SuspendMode;
     use crate::sched::fixture;
 
-    fn happen(job: &mut Job, event: Event) {
+    fn apply_event(job: &mut Job, event: Event) {
         job.apply(&event, fixture::moment(5));
     }
 
-    /// Runs its script on the first of two nodes of one host, and a task on each other node.
+    /// A job that runs its script on node a0, and tasks on a1 (same host) and b.
     fn job() -> Job {
         let mut job = fixture::cluster("").job(1, "select=3:ncpus=1");
         let share = |node: &str, host: &str, cpus: &[u16]| {
@@ -218,7 +220,7 @@ mod tests {
             share("a1", "a", &[2]),
             share("b", "b", &[7]),
         ];
-        happen(
+        apply_event(
             &mut job,
             Event::Started {
                 attempt: 1,
@@ -227,7 +229,7 @@ mod tests {
                 extra: false,
             },
         );
-        happen(
+        apply_event(
             &mut job,
             Event::Launched {
                 attempt: 1,
@@ -241,7 +243,7 @@ mod tests {
         job
     }
 
-    /// The orders as text: `a0 stop 0`; `a0 go 0 on 0,1,2` with the processors.
+    /// The orders as text, such as `a0 stop 0` or, with processors, `a0 go 0 on [0, 1, 2]`.
     fn order_texts(job: &Job) -> Vec<String> {
         let text_of = |(node, order): (String, ScheddOrder)| match order {
             ScheddOrder::Suspend { task, .. } => format!("{node} stop {task}"),
@@ -260,7 +262,7 @@ mod tests {
         let manner = SuspendMode::UntilTold {
             releases: vec!["ncpus".into()],
         };
-        happen(
+        apply_event(
             &mut job,
             Event::SuspendWanted {
                 by: "op@head".into(),
@@ -273,12 +275,13 @@ mod tests {
         assert_eq!(order_texts(&job), ["a0 stop 0", "b stop 2"]);
         job.note_stopped(0);
         job.note_stopped(2);
-        happen(&mut job, Event::Suspended { attempt: 1 });
+        apply_event(&mut job, Event::Suspended { attempt: 1 });
         assert_eq!(order_texts(&job), [""; 0]);
         let mut shares = job.life.run.as_ref().unwrap().shares.clone();
         shares[0].cpus = vec![3, 4];
-        happen(&mut job, Event::Resumed { attempt: 1, shares });
-        // The script gets all of the job's processors on its host, a task those of its node.
+        apply_event(&mut job, Event::Resumed { attempt: 1, shares });
+        // The script gets all processors of the job on host a; a task gets the processors of its
+        // node.
         assert_eq!(
             order_texts(&job),
             ["a0 go 0 on [3, 4, 2]", "a1 go 1 on [2]", "b go 2 on [7]"]
@@ -288,12 +291,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_to_end_gets_no_more_orders() {
+    fn a_job_to_be_deleted_gets_no_suspend_orders() {
         let mut job = job();
         let manner = SuspendMode::UntilTold {
             releases: Vec::new(),
         };
-        happen(
+        apply_event(
             &mut job,
             Event::SuspendWanted {
                 by: "op@head".into(),
@@ -301,7 +304,7 @@ mod tests {
                 manner,
             },
         );
-        happen(
+        apply_event(
             &mut job,
             Event::DeleteWanted {
                 by: "op@head".into(),

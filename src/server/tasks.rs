@@ -1,10 +1,11 @@
-//! The tasks of jobs: processes that a job starts on its nodes besides its script.
+//! The tasks of jobs: processes that a job starts on its nodes in addition to its script.
 //!
-//! A process requests tasks from the noded of its node. The server grants them within the running
-//! attempt and on its nodes only ([`task_requests`]). A task is stored before its node receives the
-//! order to start it. Its program is not stored: the process repeats its request until the task
-//! runs, and the node starts the task once. The end of a task is reported to the process that
-//! requested it ([`task_reports`]). All tasks end with the script ([`cancellation`]).
+//! A process requests tasks from the noded of its node. The server grants tasks only while the
+//! job's attempt runs and only on the attempt's nodes ([`task_requests`]). A task is stored before
+//! its node receives the order to start it. The task's program is not stored. Instead, the process
+//! repeats its request until the task runs; the node starts the task only once. The end of a task
+//! is reported to the process that requested it ([`task_reports`]). When the script ends, all tasks
+//! are ended ([`cancellation`]).
 
 pub mod cancellation;
 
@@ -44,7 +45,7 @@ pub fn running_on(server: &ServerState, is_here: impl Fn(&str) -> bool) -> Vec<A
     jobs
 }
 
-/// The open attempt of a job, if it is this one.
+/// The open attempt of a job, if it has this number.
 fn open_attempt(server: &ServerState, job: JobId, attempt: Attempt) -> Option<&Run> {
     let run = server.job(job)?.life.open_run()?;
     (run.attempt == attempt).then_some(run)
@@ -59,16 +60,16 @@ mod tests {
     use crate::model::job::{Exit, NodeShare};
     use crate::sched::fixture;
 
-    /// A job that runs on two nodes, two lines of the node file on the first, and has a task on
-    /// each.
+    /// A job with its script on n1 and a task each on n1 and n2. The node file lists n1 twice, n2
+    /// once.
     pub(super) fn job() -> Job {
         let mut job = fixture::cluster("2 x ncpus=2").job(1, "select=2:ncpus=1");
         let share = |node: &str, mpiprocs| NodeShare {
             mpiprocs,
             ..fixture::share(node)
         };
-        happen(&mut job, Event::Submitted);
-        happen(
+        apply_event(&mut job, Event::Submitted);
+        apply_event(
             &mut job,
             Event::Started {
                 attempt: 1,
@@ -83,7 +84,7 @@ mod tests {
         job
     }
 
-    fn happen(job: &mut Job, event: Event) {
+    fn apply_event(job: &mut Job, event: Event) {
         job.apply(&event, fixture::moment(5));
     }
 
@@ -103,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_status_is_set_at_once_and_each_node_is_freed_by_its_last_task() {
+    fn the_script_sets_the_exit_status_and_each_node_is_freed_by_its_last_task() {
         let mut job = job();
         assert_eq!(node_of(&job, 1, 2), Some("n2"));
-        happen(&mut job, ended(3));
+        apply_event(&mut job, ended(3));
         assert_eq!(
             job.life.exit,
             Some(Exit {
@@ -114,7 +115,7 @@ mod tests {
                 deleted: false
             })
         );
-        happen(&mut job, ended(4));
+        apply_event(&mut job, ended(4));
         assert_eq!(
             job.life.exit.unwrap().status,
             3,
@@ -133,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn a_job_ended_by_force_holds_only_nodes_where_it_may_still_run() {
+    fn a_job_ended_by_force_holds_only_nodes_where_its_processes_may_still_run() {
         let mut job = job();
         job.task_over(2, 0, Default::default());
-        assert_eq!(held(&job), ["n1", "n2"], "its script runs");
-        happen(
+        assert_eq!(held(&job), ["n1", "n2"], "the job's script runs");
+        apply_event(
             &mut job,
             Event::DeleteWanted {
                 by: "me@here".into(),
@@ -145,31 +146,31 @@ mod tests {
             },
         );
         job.task_over(1, 0, Default::default());
-        assert_eq!(held(&job), ["n1"], "its script may still run");
+        assert_eq!(held(&job), ["n1"], "the job's script may still run");
     }
 
     #[test]
-    fn a_requeued_job_waits_for_its_tasks_and_can_be_deleted_meanwhile() {
+    fn a_requeued_job_keeps_its_attempt_until_its_tasks_end_and_can_be_deleted_meanwhile() {
         let mut job = job();
-        happen(
+        apply_event(
             &mut job,
             Event::RerunWanted {
                 by: "me@here".into(),
             },
         );
-        happen(&mut job, ended(3));
+        apply_event(&mut job, ended(3));
         assert_eq!(
             (job.life.state, job.life.open_run().is_some()),
             (JobState::Queued, true)
         );
-        happen(
+        apply_event(
             &mut job,
             Event::RerunWanted {
                 by: "me@here".into(),
             },
         );
         assert_eq!(job.life.want, Want::Run, "a queued job cannot be requeued");
-        happen(
+        apply_event(
             &mut job,
             Event::Vanished {
                 attempt: 1,
@@ -180,7 +181,7 @@ mod tests {
             (job.life.state, job.life.failed_starts),
             (JobState::Queued, 0)
         );
-        happen(
+        apply_event(
             &mut job,
             Event::DeleteWanted {
                 by: "me@here".into(),
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_slots_follow_the_order_of_the_shares() {
+    fn hosts_and_slots_are_numbered_in_the_order_of_the_shares() {
         let job = job();
         let run = job.life.open_run().unwrap();
         let node = |slot| run.share_of_slot(slot).map(|share| share.node.as_str());

@@ -471,7 +471,11 @@ fn a_lost_connection_with_an_unrecorded_inventory_loses_no_job() {
         sandbox.set("LANAI_FAULTS", format!("spool.commit:{commit}:fail"));
         let _ = sandbox.run("schedd", &[]);
         sandbox.unset("LANAI_FAULTS");
-        let failed = || sandbox.log().contains("cannot store the changes of a tick");
+        let failed = || {
+            sandbox
+                .log()
+                .contains("cannot store the changes of a transaction")
+        };
         let started = Instant::now();
         while !failed() && started.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(2));

@@ -218,7 +218,7 @@ fn a_hook_without_its_program_fails() {
     assert!(
         sandbox
             .log()
-            .contains("hook hq has failed: it cannot be run: No such file"),
+            .contains("hook hq has failed: the program cannot be run: No such file"),
         "{}",
         sandbox.log()
     );

@@ -364,7 +364,7 @@ fn q14_a_count_from_a_command_starts_jobs_and_survives_failures_and_restarts() {
     assert_eq!(shown_resource(&sandbox)["told"]["by"], "command");
     let text = sandbox.run("qstat", &["--resources"]).ok();
     assert!(
-        text.contains("nuke: its command reports no value: it ended with status 1"),
+        text.contains("nuke: its command reports no value: the command ended with status 1"),
         "{text}"
     );
 }
@@ -388,7 +388,7 @@ fn a_hanging_command_times_out_and_schedd_continues() {
     let fault = sandbox.until("the fault", || {
         shown_resource(&sandbox)["fault"].as_str().map(String::from)
     });
-    assert_eq!(fault, "it took longer than 1 s");
+    assert_eq!(fault, "the command took longer than 1 s");
     sandbox.until("a second run", || {
         (fs::read_to_string(&record).unwrap().lines().count() > 1).then_some(())
     });

@@ -277,7 +277,7 @@ fn an_ineffective_qorder_is_reported_with_a_hint() {
     for (order, hint) in [
         (
             "by = \"priority\"\nuser_priority = \"free\"",
-            "; qalter -p would change that",
+            "; qalter -p changes the priority",
         ),
         ("by = \"formula\"\nformula = \"walltime\"", ""),
     ] {

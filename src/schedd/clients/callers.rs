@@ -1,4 +1,4 @@
-//! The users behind connections, as reported by the kernel.
+//! The users at the other end of connections, as reported by the kernel.
 
 use crate::model::job::Owner;
 use crate::model::time::Span;
@@ -9,7 +9,7 @@ use crate::wire::peer::Peer;
 use nix::unistd::User;
 use std::collections::BTreeMap;
 
-/// How long a user name is cached: a lookup may take long.
+/// How long a user name is cached, because a lookup may be slow.
 const CACHE_TIME: Span = Span::seconds(5);
 
 /// Cache of user names.
@@ -25,8 +25,8 @@ struct Known {
 }
 
 impl Callers {
-    /// The user's name, and whether it was looked up just now. Without an account, it is the uid,
-    /// which is not cached. If the lookup fails, the last name remains valid.
+    /// The user's name, and whether it was looked up now. If the uid has no account, the name is
+    /// the uid as text. If the lookup fails, the last name remains valid.
     fn name(&mut self, uid: u32) -> (String, bool) {
         let now = clock::monotonic();
         if let Some(known) = self
@@ -60,7 +60,7 @@ impl Callers {
         }
     }
 
-    /// The caller behind `peer`.
+    /// The caller at the other end of a connection.
     pub fn of(&mut self, peer: Peer, setup: &Setup) -> Caller {
         let uid = peer.uid();
         let (user, is_new) = self.name(uid);

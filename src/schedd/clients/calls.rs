@@ -1,8 +1,8 @@
 //! The connection of `qsub -I` to the terminal of its job.
 //!
-//! schedd opens another connection to the job's noded and names the attempt. Once noded has
-//! accepted it, schedd passes the connection to the client: session data bypasses schedd, and a
-//! session survives schedd's exit.
+//! schedd opens a second connection to the job's noded (a call) and names the attempt. Once noded
+//! has accepted the call, schedd passes this connection to the client. Session data then bypasses
+//! schedd, and the session survives schedd's exit.
 
 use crate::model::time::Span;
 use crate::server::effects::Token;
@@ -15,11 +15,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Maximum time for noded to accept, and maximum number of pending calls.
+/// Maximum time for noded to accept a call.
 const ACCEPT_TIMEOUT: Span = Span::seconds(10);
+/// Maximum number of calls that noded has not accepted yet.
 const MAX_CALLS: usize = 8;
 
-/// Connections not yet accepted by noded, by client.
+/// The calls that noded has not accepted yet, by client.
 #[derive(Default)]
 pub struct Calls {
     calls: BTreeMap<Token, Call>,
@@ -31,7 +32,7 @@ struct Call {
 }
 
 impl Calls {
-    /// Connects to a noded for this client and sends it `order`.
+    /// Connects to a noded for a client, and sends `order` to the noded.
     pub fn begin(
         &mut self,
         client: Token,
@@ -61,7 +62,7 @@ impl Calls {
             .map(|(&client, call)| (client, call.link.as_fd()))
     }
 
-    /// The accepted connection for this client, or the error. None while noded has not replied.
+    /// The accepted connection for a client, or the error. None while noded has not replied.
     pub fn poll(&mut self, client: Token) -> Option<Result<UnixStream, String>> {
         let call = self.calls.get_mut(&client)?;
         let received = call
@@ -105,7 +106,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn an_accepted_call_returns_a_connection_and_a_refused_one_an_error() {
+    fn an_accepted_call_returns_a_connection_and_a_closed_call_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("noded.sock");
         let listener = socket::bind(&path, 0o600).unwrap();

@@ -1,6 +1,6 @@
-//! Limit usage for `qstat --limits`. The scheduler reports the usage of limits on running and
-//! considered jobs. The admission counters report the usage of limits on queued jobs, which include
-//! held jobs.
+//! Limit usage for `qstat --limits`. The scheduler reports the usage of limits on running jobs and
+//! on jobs considered in a cycle. The server's job counters report the usage of limits on queued
+//! jobs, including held jobs.
 
 use crate::model::limit::usage::LimitUse;
 use crate::model::limit::{Limit, LimitKey, LimitScope, LimitStage, Limits, Selector};
@@ -8,8 +8,8 @@ use crate::model::queue::counters::uses::Counted;
 use crate::model::resource::Resources;
 use std::collections::BTreeMap;
 
-/// All limits with their usage, sorted. `group` returns the name of a group, which the scheduler
-/// identifies by gid.
+/// All limits with their usage, sorted. `group` maps a gid, by which the scheduler identifies a
+/// group, to the group's name.
 pub fn with_counted(
     considered: Vec<LimitUse>,
     counted: &[Counted],
@@ -39,8 +39,10 @@ pub fn with_counted(
             ..one.with_texts(limit, resources)
         });
     }
-    // Limits with only explicit names are shown even without jobs.
-    let unused = kept.into_values().filter(|one| names_all(&one.limit));
+    // A limit that names all its users, groups etc. is shown even without jobs.
+    let unused = kept
+        .into_values()
+        .filter(|one| has_only_explicit_names(&one.limit));
     all.extend(unused.map(|one| {
         let bounds = one.limit.bounds();
         let no_jobs = Counted {
@@ -51,7 +53,7 @@ pub fn with_counted(
         };
         no_jobs.with_texts(&one.limit, resources)
     }));
-    // Exemptions have no bounds of their own.
+    // Entries without bounds are exemptions, which are not shown.
     all.retain(|one| one.soft.is_some() || one.hard.is_some());
     all.sort_by(|a, b| (a.place, &a.key).cmp(&(b.place, &b.key)));
     all
@@ -79,7 +81,7 @@ fn with_group(one: &LimitUse, group: impl Fn(u32) -> String) -> LimitKey {
     key
 }
 
-fn names_all(limit: &Limit) -> bool {
+fn has_only_explicit_names(limit: &Limit) -> bool {
     limit
         .scope
         .selectors()
@@ -93,7 +95,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn limits_on_queued_jobs_show_the_counters_of_admission() {
+    fn limits_on_queued_jobs_show_the_usage_of_the_job_counters() {
         let text = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 2 }\nqueued = { mem = \"4gb\" }\n\
                     [[limit]]\nqueue = \"night\"\nqueued = { jobs = 9 }\n";
         let config = Config::parse(text).unwrap();
@@ -148,7 +150,7 @@ mod tests {
         );
     }
     #[test]
-    fn a_group_is_shown_by_its_name_with_its_waiting_jobs() {
+    fn a_gid_is_replaced_by_the_group_name_and_a_user_name_is_not() {
         let text = "[[limit]]\nuser = \"*\"\ngroup = \"*\"\nrunning = { jobs = 2 }\nqueued = { jobs = 9 }\n";
         let config = Config::parse(text).unwrap();
         let (limits, resources) = (config.effective_policy().limits, config.resources());

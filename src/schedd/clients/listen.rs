@@ -1,4 +1,4 @@
-//! schedd's socket, and the record that tells clients its path.
+//! schedd's socket, and the record: a file in which clients find the socket's path.
 
 use crate::server::setup::Setup;
 use crate::sys::home::Home;
@@ -19,10 +19,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at the socket that this process inherited, else at a new one.
+    /// Listens at the socket that this process inherited, or else at a new socket.
     pub fn open(setup: &Setup, home: &Home) -> io::Result<Listener> {
         if setup.shared {
-            // All users need the record and the socket; the spool next to them is private.
+            // All users must be able to reach the record and the socket in this directory.
             filesystem::make_passable(&home.state)?;
         }
         let Some(socket) = socket::given()? else {
@@ -58,13 +58,17 @@ impl Listener {
         &self.socket
     }
 
-    /// Listens again if the socket has been removed: a runtime directory disappears when its user
-    /// logs out. If it cannot be recreated, the state directory is used.
+    /// Listens at a new socket if the socket has been removed, as happens to runtime directories
+    /// when users log out. If the runtime directory cannot be recreated, the new socket is in the
+    /// state directory.
     pub fn rebind_if_vanished(&mut self, setup: &Setup, home: &Home) {
         if std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.ino() == self.inode) {
             return;
         }
-        tracing::warn!("{} has disappeared: creating it again", self.path.display());
+        tracing::warn!(
+            "schedd's socket {} was removed: schedd creates it again",
+            self.path.display()
+        );
         let again = Listener::bind(setup, home).or_else(|_| {
             let path = home.state.join("schedd.sock");
             let (socket, inode) = bind(setup, &path)?;
@@ -78,7 +82,9 @@ impl Listener {
         });
         match again {
             Ok(listener) => *self = listener,
-            Err(error) => tracing::error!("clients cannot reach schedd: {error}"),
+            Err(error) => tracing::error!(
+                "schedd cannot create a socket, and clients cannot connect: {error}"
+            ),
         }
     }
 
@@ -95,7 +101,8 @@ fn announce(home: &Home, path: &Path) {
     let Err(error) = record::write(home, path) else {
         return;
     };
-    // Without a record clients try the runtime directory, so a full disk does not lock them out.
+    // Without a record clients try the runtime directory. So schedd can be reached even if the disk
+    // is full.
     tracing::warn!("cannot write {}: {error}", home.record().display());
     if record::read(home).is_some_and(|old| old.socket != path) {
         record::erase(home);

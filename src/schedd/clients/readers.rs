@@ -1,13 +1,13 @@
-//! Threads that answer queries, so that the tick never waits for one.
+//! Reader threads, which answer queries. Thus the event loop never waits for a query.
 //!
-//! A connection with a query belongs to a reader until it is answered, then to the loop again.
-//! Readers see the last committed tick and write directly to the client. The number of readers, in
-//! total and per user, and the time per answer are limited, so a slow client delays only its own
-//! user.
+//! A connection with a query belongs to a reader until the query is answered, and then to the event
+//! loop again. Readers see the last committed state and write directly to the client. The number of
+//! readers, in total and per user, and the time per answer are limited. Therefore a slow client
+//! delays only queries of the same user.
 
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::schedd::clients::snapshot::Study;
+use crate::schedd::clients::snapshot::ForecastTask;
 use crate::server::caller::Caller;
 use crate::spool::query::Viewer;
 use crate::spool::{SpoolError, SpoolReader};
@@ -24,18 +24,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Number of readers, in total and per user.
+/// Number of reader threads.
 const THREADS: usize = 6;
+/// Maximum number of reader threads that work for one user at once.
 const THREADS_PER_USER: usize = 2;
-/// Maximum number of waiting queries, in total and per user.
+/// Maximum number of waiting queries of all users together.
 const MAX_QUEUED: usize = 256;
+/// Maximum number of waiting queries of a user who is not privileged.
 const MAX_QUEUED_PER_USER: usize = 64;
-/// Maximum number of a user's waiting forecast queries. Readers answer one forecast query at a
-/// time.
-const MAX_STUDIES_PER_USER: usize = 4;
+/// Maximum number of a user's waiting forecast queries. All readers together answer only one
+/// forecast query at once.
+const MAX_FORECASTS_PER_USER: usize = 4;
 /// Maximum time for a client to read a part of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time per answer: a reader's snapshot of the spool blocks its checkpoint.
+/// Maximum time per answer. While a reader reads the spool, the spool's log cannot be checkpointed
+/// completely.
 const ANSWER_TIMEOUT: Span = Span::seconds(60);
 
 /// The message for a query above the limits.
@@ -53,11 +56,11 @@ enum ReaderQuery {
     /// A query that the spool answers.
     Spool(Question),
     /// A forecast query.
-    Ahead(Study),
+    Ahead(ForecastTask),
 }
 
 impl ReaderRequest {
-    fn is_study(&self) -> bool {
+    fn is_forecast(&self) -> bool {
         matches!(self.query, ReaderQuery::Ahead(_))
     }
 }
@@ -66,7 +69,7 @@ impl ReaderRequest {
 pub struct Readers {
     context: Arc<ReaderContext>,
     /// Becomes readable when a connection is returned.
-    bell: UnixStream,
+    wakeup: UnixStream,
 }
 
 /// State that the readers and the loop share.
@@ -74,7 +77,7 @@ struct ReaderContext {
     queue: Mutex<ReaderQueue>,
     /// Signals a new query or a free reader.
     changed: Condvar,
-    bell: UnixStream,
+    wakeup: UnixStream,
 }
 
 #[derive(Default)]
@@ -83,21 +86,21 @@ struct ReaderQueue {
     /// Number of readers that each user occupies.
     occupied: BTreeMap<u32, usize>,
     /// Whether a forecast query is being answered.
-    studies: bool,
-    /// Answered connections, to be returned to the loop.
+    is_forecasting: bool,
+    /// Connections with answered queries, to be returned to the event loop.
     answered: Vec<(UnixStream, Caller)>,
 }
 
 impl Readers {
     /// Starts the threads.
     pub fn start(file: PathBuf) -> io::Result<Readers> {
-        let (bell, far) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
+        let (wakeup, far) = UnixStream::pair()?;
+        wakeup.set_nonblocking(true)?;
         far.set_nonblocking(true)?;
         let context = Arc::new(ReaderContext {
             queue: Mutex::default(),
             changed: Condvar::new(),
-            bell: far,
+            wakeup: far,
         });
         for _ in 0..THREADS {
             let (context, file) = (context.clone(), file.clone());
@@ -105,7 +108,7 @@ impl Readers {
                 .name("reader".into())
                 .spawn(move || read(&context, &file))?;
         }
-        Ok(Readers { context, bell })
+        Ok(Readers { context, wakeup })
     }
 
     /// Passes a connection with a spool query to a reader.
@@ -118,26 +121,26 @@ impl Readers {
     }
 
     /// Passes a connection with a forecast query to a reader.
-    pub fn study(&self, stream: UnixStream, caller: Caller, study: Study) {
+    pub fn forecast(&self, stream: UnixStream, caller: Caller, task: ForecastTask) {
         self.enqueue(ReaderRequest {
             stream,
             caller,
-            query: ReaderQuery::Ahead(study),
+            query: ReaderQuery::Ahead(task),
         });
     }
 
     fn enqueue(&self, request: ReaderRequest) {
         let mut queue = self.context.queue();
         let uid = request.caller.owner.uid;
-        let (mut own, mut studies) = (0, 0);
+        let (mut own, mut own_forecasts) = (0, 0);
         for other in &queue.waiting {
             if other.caller.owner.uid == uid {
                 own += 1;
-                studies += usize::from(other.is_study());
+                own_forecasts += usize::from(other.is_forecast());
             }
         }
-        let exceeds_limit =
-            own >= MAX_QUEUED_PER_USER || (request.is_study() && studies >= MAX_STUDIES_PER_USER);
+        let exceeds_limit = own >= MAX_QUEUED_PER_USER
+            || (request.is_forecast() && own_forecasts >= MAX_FORECASTS_PER_USER);
         if queue.waiting.len() >= MAX_QUEUED || (exceeds_limit && !request.caller.privileged) {
             let busy = Reply::Refused(Refusal::spool(BUSY));
             let _ = frame::write(&mut &request.stream, &busy);
@@ -149,8 +152,8 @@ impl Readers {
 
     /// Takes the answered connections back.
     pub fn answered(&mut self) -> Vec<(UnixStream, Caller)> {
-        let mut rings = [0; 64];
-        while self.bell.read(&mut rings).is_ok_and(|count| count > 0) {}
+        let mut bytes = [0; 64];
+        while self.wakeup.read(&mut bytes).is_ok_and(|count| count > 0) {}
         std::mem::take(&mut self.context.queue().answered)
     }
 
@@ -163,17 +166,18 @@ impl Readers {
 
 impl AsFd for Readers {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wakeup.as_fd()
     }
 }
 
 impl ReaderContext {
-    /// A panicked reader leaves the queue consistent, so a poisoned lock is safe to use.
+    /// Locks the queue. A panicked reader leaves the queue consistent, so a poisoned lock is safe
+    /// to use.
     fn queue(&self) -> MutexGuard<'_, ReaderQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a query of a user who is below the limit of readers.
+    /// Waits for a query whose user occupies fewer readers than the limit.
     fn next(&self) -> ReaderRequest {
         let mut queue = self.queue();
         loop {
@@ -187,18 +191,18 @@ impl ReaderContext {
         }
     }
 
-    /// Frees a reader, and returns its connection to the loop unless it is broken.
-    fn finish(&self, uid: u32, was_study: bool, connection: Option<(UnixStream, Caller)>) {
+    /// Frees a reader, and returns the answered connection, unless it is broken, to the event loop.
+    fn finish(&self, uid: u32, was_forecast: bool, connection: Option<(UnixStream, Caller)>) {
         let mut queue = self.queue();
-        queue.studies &= !was_study;
+        queue.is_forecasting &= !was_forecast;
         match queue.occupied.get_mut(&uid) {
             Some(count) if *count > 1 => *count -= 1,
             _ => drop(queue.occupied.remove(&uid)),
         }
         queue.answered.extend(connection);
         self.changed.notify_one();
-        // If the buffer is full, the loop is notified already.
-        let _ = (&self.bell).write(&[1]);
+        // If the socket's buffer is full, the event loop will wake up anyway.
+        let _ = (&self.wakeup).write(&[1]);
     }
 }
 
@@ -207,10 +211,10 @@ impl ReaderQueue {
         let at = self.waiting.iter().position(|request| {
             let occupied = self.occupied.get(&request.caller.owner.uid);
             occupied.is_none_or(|&count| count < THREADS_PER_USER)
-                && !(self.studies && request.is_study())
+                && !(self.is_forecasting && request.is_forecast())
         })?;
         let request = self.waiting.remove(at)?;
-        self.studies |= request.is_study();
+        self.is_forecasting |= request.is_forecast();
         *self.occupied.entry(request.caller.owner.uid).or_default() += 1;
         Some(request)
     }
@@ -220,14 +224,14 @@ fn read(context: &ReaderContext, file: &Path) {
     let mut reader = None;
     loop {
         let request = context.next();
-        let (uid, is_study) = (request.caller.owner.uid, request.is_study());
+        let (uid, is_forecast) = (request.caller.owner.uid, request.is_forecast());
         if reader.is_none() {
             reader = SpoolReader::open(file)
                 .inspect_err(|error| tracing::error!("the spool cannot be read: {error}"))
                 .ok()
                 .flatten();
         }
-        // A panic costs only this client its answer.
+        // After a panic, only this client gets no answer.
         let answered = panic::catch_unwind(AssertUnwindSafe(|| match &mut reader {
             Some(reader) => answer(reader, request),
             None => refuse(request),
@@ -237,7 +241,7 @@ fn read(context: &ReaderContext, file: &Path) {
         }
         context.finish(
             uid,
-            is_study,
+            is_forecast,
             answered
                 .ok()
                 .and_then(|answered| answered.inspect_err(log).ok()),
@@ -285,9 +289,9 @@ fn answer(
     };
     let answered = match query {
         ReaderQuery::Spool(question) => reader.answer(&question, viewer, each),
-        ReaderQuery::Ahead(study) => {
+        ReaderQuery::Ahead(task) => {
             let server = reader.answer(&Question::Server, viewer, each);
-            server.and_then(|()| study.answer(&mut |part| each(ClientAnswer::Ahead(part))))
+            server.and_then(|()| task.answer(&mut |part| each(ClientAnswer::Ahead(part))))
         }
     };
     let last = match answered {

@@ -1,10 +1,10 @@
-//! Stores large scripts in a separate thread, one at a time: the loop neither hashes them nor waits
-//! for the disk.
+//! Stores large job scripts in a separate thread, one after the other. Thus the event loop neither
+//! hashes scripts nor waits for the disk.
 //!
-//! A submission waits here until its script is on disk. Then it continues as a request with the
-//! script's digest, and is answered when its job is on disk too. The request holds a reference to
-//! the stored script. When the last reference is dropped, the job is on disk or was refused, and a
-//! script without a job is removed.
+//! A submission waits until its script is on disk. Then it continues as a request with the script's
+//! digest, and is answered when the job is on disk, too. The request holds a reference to the
+//! stored script (a lease). When the last reference is dropped, the job is on disk or was refused;
+//! then a script without a job is removed.
 
 use crate::server::caller::Caller;
 use crate::server::effects::Token;
@@ -22,20 +22,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum number of waiting submissions with large scripts, in total and per user. Further ones
-/// are not read from their connections.
+/// Maximum number of waiting submissions with large scripts. Further such submissions are not read
+/// from their connections.
 const MAX_WAITING: usize = 8;
+/// Maximum number of waiting submissions with large scripts of one user.
 const MAX_WAITING_PER_USER: usize = 2;
 
-/// Interval of checks for dropped references, while there are any.
+/// Interval of checks for dropped references, while there are references.
 const LEASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Handle of the thread that stores scripts.
+/// Controls the thread that stores scripts.
 pub struct Scripts {
     tasks: Sender<ScriptTask>,
     results: Receiver<Stored>,
     /// Becomes readable when there is a result.
-    bell: UnixStream,
+    wakeup: UnixStream,
     /// Number of waiting submissions per user.
     waiting: BTreeMap<u32, usize>,
 }
@@ -57,7 +58,7 @@ struct Pending {
 pub struct Stored {
     /// The waiting client.
     pub token: Token,
-    /// Its user.
+    /// The client's user.
     pub caller: Caller,
     /// The submission, or why its script was not stored.
     pub submission: Result<Box<NewJob>, SpoolError>,
@@ -68,13 +69,13 @@ impl Scripts {
     pub fn start(home: &Home) -> io::Result<Scripts> {
         let (tasks, to_do) = channel();
         let (done, results) = channel();
-        let (bell, far) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
+        let (wakeup, far) = UnixStream::pair()?;
+        wakeup.set_nonblocking(true)?;
         far.set_nonblocking(true)?;
         let worker = Worker {
             tasks: to_do,
             results: done,
-            bell: far,
+            wakeup: far,
             scripts: scripts::ScriptFolder::of(&home.spool()),
             database: crate::spool::file(home),
             leases: Vec::new(),
@@ -85,7 +86,7 @@ impl Scripts {
         Ok(Scripts {
             tasks,
             results,
-            bell,
+            wakeup,
             waiting: BTreeMap::new(),
         })
     }
@@ -107,8 +108,8 @@ impl Scripts {
 
     /// Takes the submissions with a stored or failed script.
     pub fn take_stored(&mut self) -> Vec<Stored> {
-        let mut rings = [0; 64];
-        while self.bell.read(&mut rings).is_ok_and(|count| count > 0) {}
+        let mut bytes = [0; 64];
+        while self.wakeup.read(&mut bytes).is_ok_and(|count| count > 0) {}
         let stored: Vec<Stored> = self.results.try_iter().collect();
         for uid in stored.iter().map(|stored| stored.caller.owner.uid) {
             match self.waiting.get_mut(&uid) {
@@ -119,7 +120,7 @@ impl Scripts {
         stored
     }
 
-    /// Whether the limits allow no further large script of this user.
+    /// Whether the limits on waiting submissions allow no further large script of a user.
     pub fn is_full_for(&self, uid: u32) -> bool {
         let own = self.waiting.get(&uid).copied().unwrap_or(0);
         own >= MAX_WAITING_PER_USER || self.waiting.values().sum::<usize>() >= MAX_WAITING
@@ -133,7 +134,7 @@ impl Scripts {
 
 impl AsFd for Scripts {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wakeup.as_fd()
     }
 }
 
@@ -141,7 +142,7 @@ impl AsFd for Scripts {
 struct Worker {
     tasks: Receiver<ScriptTask>,
     results: Sender<Stored>,
-    bell: UnixStream,
+    wakeup: UnixStream,
     scripts: scripts::ScriptFolder,
     database: PathBuf,
     /// Scripts that requests may still refer to.
@@ -150,7 +151,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        // Scripts of jobs that an earlier schedd did not commit.
+        // Removes scripts whose jobs an earlier schedd did not commit.
         self.sweep();
         while let Ok(task) = self.next_task() {
             match task {
@@ -162,7 +163,7 @@ impl Worker {
         }
     }
 
-    /// The next task. None when leases are to be checked; an error when schedd exits.
+    /// Waits for the next task. None when leases must be checked; an error when schedd exits.
     fn next_task(&self) -> Result<Option<ScriptTask>, RecvTimeoutError> {
         if self.leases.is_empty() {
             return self
@@ -199,8 +200,8 @@ impl Worker {
             caller,
             submission,
         });
-        // If the buffer is full, the loop is notified already.
-        let _ = (&self.bell).write(&[1]);
+        // If the socket's buffer is full, the event loop will wake up anyway.
+        let _ = (&self.wakeup).write(&[1]);
     }
 
     fn lease(&mut self, text: &[u8]) -> Result<Arc<StoredScript>, SpoolError> {
@@ -213,12 +214,12 @@ impl Worker {
         Ok(lease)
     }
 
-    /// Removes scripts that neither a request nor a job refers to.
+    /// Removes the scripts of dropped references that no job uses.
     fn end_leases(&mut self) {
         let mut ended = Vec::new();
         for mut lease in std::mem::take(&mut self.leases) {
-            // Unlike `strong_count`, this synchronizes with the last use of the reference, and so
-            // with the commit of the job.
+            // Unlike `strong_count`, `get_mut` synchronizes with the last drop of a reference, and
+            // so with the commit of the job.
             match Arc::get_mut(&mut lease) {
                 Some(script) => ended.push(script.digest),
                 None => self.leases.push(lease),
@@ -248,7 +249,7 @@ impl Worker {
     }
 }
 
-/// Logs a failed removal. A later sweep tries again.
+/// Logs a failed removal. A later sweep removes the scripts.
 fn log(removed: Result<(), SpoolError>) {
     if let Err(error) = removed {
         tracing::warn!("cannot remove unused job scripts: {error}");

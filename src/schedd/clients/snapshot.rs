@@ -1,10 +1,10 @@
-//! Snapshots for forecast queries: a copy of the scheduler's view, shared by all queries until the
-//! view changes.
+//! Snapshots for forecast queries, such as `qstat --start`. A snapshot is a copy of the scheduler's
+//! view, shared by all queries until the view changes.
 //!
-//! An answer is never older than its query, so it includes the caller's earlier changes. With
-//! 100,000 jobs, a copy blocks the loop for some ten milliseconds; it shares most jobs with the
-//! view. Queries that need a newer copy wait and then share it. Readers compute the answers, one at
-//! a time, and share the forecast.
+//! A snapshot is never older than the query, so the answer includes the caller's earlier changes.
+//! With 100,000 jobs, taking a snapshot blocks the event loop for some ten milliseconds. Queries
+//! that need a newer snapshot wait until the next snapshot may be taken, and then share it. Reader
+//! threads compute the answers, one query at a time, and share the computed forecast.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -31,23 +31,25 @@ use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Maximum age of a shared copy. Even if the state has not changed, the time of the copy is fixed.
+/// Maximum age of a shared snapshot. Forecasts start at the time of the snapshot, so even an
+/// unchanged state needs a newer snapshot after some time.
 const MAX_SHARED_TIME: Span = Span::seconds(1);
 
-/// Minimum time between two copies.
+/// Minimum time between two snapshots.
 const MIN_INTERVAL: Span = Span(50);
 
-/// Minimum time between two copies, as a multiple of the duration of a copy.
+/// Minimum time between two snapshots, as a multiple of the time for taking one.
 const INTERVAL_FACTOR: i64 = 20;
 
-/// Maximum number of snapshots in use: each is as large as the scheduler's view.
+/// Maximum number of snapshots in memory at once.
 const MAX_SNAPSHOTS: usize = 4;
 
 /// Number of jobs in one part of an answer.
 const PART_SIZE: usize = 500;
 
-/// Maximum number of queries that wait for a newer copy, in total and per user.
+/// Maximum number of queries that wait for a newer snapshot.
 const MAX_WAITING: usize = 256;
+/// Maximum number of a user's queries that wait for a newer snapshot.
 const MAX_WAITING_PER_USER: usize = 16;
 
 /// The state of the cluster at one time.
@@ -87,7 +89,7 @@ impl Snapshot {
     }
 }
 
-/// The latest snapshot, and all that are still in use.
+/// The latest snapshot, and references to all snapshots still in use.
 #[derive(Default)]
 pub struct Snapshots {
     latest: Option<Latest>,
@@ -98,14 +100,15 @@ struct Latest {
     snapshot: Arc<Snapshot>,
     /// The revision of the state in the snapshot.
     revision: u64,
-    /// The earliest time to replace the snapshot, and the latest time to share it.
-    kept: Span,
-    shared: Span,
+    /// The earliest time to replace the snapshot.
+    replaceable_at: Span,
+    /// The latest time to share the snapshot.
+    valid_until: Span,
 }
 
 impl Snapshots {
-    /// The snapshot of this revision of the state. If no snapshot may be made yet, the error is the
-    /// time to try again. Times are monotonic.
+    /// The snapshot of this revision of the state. If no snapshot may be taken yet, the error is
+    /// the time to try again. Times are monotonic.
     pub fn of_revision(
         &mut self,
         revision: u64,
@@ -113,11 +116,11 @@ impl Snapshots {
         now: Span,
     ) -> Result<Arc<Snapshot>, Span> {
         if let Some(latest) = &self.latest {
-            if latest.revision == revision && now < latest.shared {
+            if latest.revision == revision && now < latest.valid_until {
                 return Ok(latest.snapshot.clone());
             }
-            if now < latest.kept {
-                return Err(latest.kept);
+            if now < latest.replaceable_at {
+                return Err(latest.replaceable_at);
             }
         }
         self.latest = None;
@@ -127,7 +130,7 @@ impl Snapshots {
         }
         let snapshot = Arc::new(Snapshot::of(server));
         let pause = Span((monotonic().0 - now.0) * INTERVAL_FACTOR);
-        let (kept, shared) = (
+        let (replaceable_at, valid_until) = (
             now + MIN_INTERVAL.max(pause),
             now + MAX_SHARED_TIME.max(pause),
         );
@@ -135,8 +138,8 @@ impl Snapshots {
         self.latest = Some(Latest {
             snapshot: snapshot.clone(),
             revision,
-            kept,
-            shared,
+            replaceable_at,
+            valid_until,
         });
         Ok(snapshot)
     }
@@ -148,21 +151,21 @@ impl Snapshots {
 
     /// Drops the latest snapshot if it is too old.
     pub fn expire(&mut self, now: Span) {
-        self.latest.take_if(|latest| now >= latest.shared);
+        self.latest.take_if(|latest| now >= latest.valid_until);
     }
 }
 
-/// Queries that wait for a newer copy of the state.
+/// Queries that wait for a newer snapshot.
 #[derive(Default)]
 pub struct WaitingForecasts {
     /// The queries with their connections.
     pub questions: Vec<(UnixStream, Caller, ForecastQuery)>,
-    /// When they can be answered.
+    /// When to try again to take a snapshot.
     pub due: Option<Span>,
 }
 
 impl WaitingForecasts {
-    /// Whether this caller's query must be refused.
+    /// Whether too many queries wait, so that a query of this caller must be refused.
     pub fn is_full_for(&self, caller: &Caller) -> bool {
         let own = self
             .questions
@@ -173,9 +176,9 @@ impl WaitingForecasts {
     }
 }
 
-/// A query with its snapshot, to be answered without the loop.
-pub struct Study {
-    /// The snapshot that answers it.
+/// A query with its snapshot, to be answered by a reader thread.
+pub struct ForecastTask {
+    /// The snapshot from which the query is answered.
     pub snapshot: Arc<Snapshot>,
     /// The query.
     pub task: SnapshotQuery,
@@ -183,15 +186,16 @@ pub struct Study {
 
 /// A query about the state of the cluster.
 pub enum SnapshotQuery {
-    /// The planned starts of these jobs; of all, if none are named.
+    /// The planned starts of these jobs; of all jobs if the set is empty.
     Starts(BTreeSet<JobId>),
-    /// The free resources for jobs like this one.
+    /// The times and places with free resources for this job.
     Windows(Box<Job>),
-    /// Why a job waits, and which running jobs started before it out of order.
+    /// Why a job waits. The value lists running jobs that were queued behind this job and started
+    /// first.
     Why(JobId, Vec<Overtaker>),
     /// The forecast for this held job, as if it had no holds.
     Released(Box<Job>),
-    /// The forecast for this new job. The flag is true if it would be held.
+    /// The forecast for this new job. The flag is true if the job would be held.
     Trial(Box<Job>, bool),
     /// The recorded usage by user and account.
     Usage,
@@ -199,17 +203,17 @@ pub enum SnapshotQuery {
     Places(Vec<JobId>),
     /// The first N jobs of the queue, or all.
     Queue(Option<u64>),
-    /// The computed priorities of these jobs; of all waiting jobs, if none are named.
+    /// The computed priorities of these jobs; of all waiting jobs if the list is empty.
     Scores(Vec<JobId>),
     /// The fair-share tree.
     Shares,
-    /// The usage of limits. The values are the usage of limits on queued jobs.
+    /// The usage of all limits. The first value is the usage of limits on queued jobs.
     Limits(Vec<Counted>, Arc<Resources>),
     /// The usage of system-wide resources by jobs.
     Resources(Vec<PoolUse>),
 }
 
-impl Study {
+impl ForecastTask {
     /// Sends the answer in parts.
     pub fn answer<E>(
         &self,
@@ -274,7 +278,7 @@ impl Study {
                 each(ForecastAnswer::Foreseen(std::mem::take(&mut part)))?;
             }
         }
-        // A subjob without a forecast of its own has its array's.
+        // A subjob without a forecast of its own gets the forecast of its array.
         for job in jobs.iter().filter(|job| job.index().is_some()) {
             if let Some(foreseen) = outlook.of(*job)
                 && foreseen.job != *job
@@ -313,7 +317,7 @@ impl Study {
         })
     }
 
-    /// The priority formula, if it is in use.
+    /// The priority formula, if the policy orders jobs by it.
     fn formula(&self) -> Option<String> {
         let rule = &self.snapshot.policy.precedence;
         if rule.order != PriorityOrder::Formula {

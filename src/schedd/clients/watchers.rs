@@ -1,9 +1,9 @@
 //! Clients that wait for changes of jobs ([`crate::wire::message::ClientRequest::Watch`]).
 //!
-//! Every change has a number, and an answer contains the latest. A client that reads the jobs and
-//! then waits from that number on misses no change. The numbers of a schedd exceed those of its
-//! predecessor, so after a restart every client is answered at once and reads the jobs again.
-//! Changes are kept only while clients watch.
+//! Changes are numbered, and each answer contains the number of the latest change. A client that
+//! reads the jobs and then waits for changes after this number misses no change. After a restart of
+//! schedd the numbers are higher than before; so each client is answered at once and reads the jobs
+//! again. Changes are kept only while clients watch.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -13,16 +13,16 @@ use crate::server::effects::Token;
 use crate::wire::message::{Reply, WatchedJobs};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Number of changes kept for clients that are about to watch again.
+/// Maximum number of changes that are kept for clients between two watches.
 const MAX_CHANGES: usize = 4096;
-/// A client that names more jobs than this is notified of changes of any job.
+/// A watch that names more jobs than this reports changes of all jobs.
 const MAX_JOBS: usize = 1000;
 /// Maximum number of watches per user.
 const MAX_PER_USER: usize = 100;
-/// Delay that combines changes into one answer, for watches of several jobs.
+/// Delay of the answer to a watch of several jobs, which combines changes into one answer.
 const ANSWER_DELAY: Span = Span(50);
 /// How long changes are kept after the last watch.
-const LINGER: Span = Span::seconds(60);
+const RETENTION: Span = Span::seconds(60);
 
 /// All watching clients.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Watchers {
     count: u64,
     /// The latest changes, oldest first.
     recent: VecDeque<WatchedChange>,
-    /// Changes up to this number are not kept.
+    /// The number of the latest change that is no longer kept.
     forgotten: u64,
     /// When to drop the kept changes; None if none are kept.
     until: Option<Span>,
@@ -40,21 +40,22 @@ pub struct Watchers {
 
 #[derive(Debug)]
 struct Watcher {
-    of: Scope,
+    scope: Scope,
     uid: u32,
-    /// When to answer, once there is a change.
+    /// When to answer; None until a watched job changes.
     due: Option<Span>,
 }
 
 #[derive(Debug)]
 enum Scope {
-    /// Jobs and arrays by their numbers.
+    /// Jobs and arrays with these numbers.
     Jobs(BTreeSet<u64>),
-    Of(u32),
+    /// The jobs of the user with this uid.
+    Owner(u32),
     Any,
 }
 
-/// A change of a job, with its owner, or of the reasons of waiting jobs.
+/// A change of a job, given by number and the owner's uid, or of the reasons why jobs wait.
 #[derive(Clone, Copy, Debug)]
 enum WatchedChange {
     Job { number: u64, uid: u32 },
@@ -64,7 +65,7 @@ enum WatchedChange {
 impl Scope {
     fn of(watched: &WatchedJobs, uid: u32) -> Scope {
         match watched {
-            WatchedJobs::Mine => Scope::Of(uid),
+            WatchedJobs::Mine => Scope::Owner(uid),
             WatchedJobs::Jobs(ids) if ids.len() <= MAX_JOBS => {
                 Scope::Jobs(ids.iter().map(|id: &JobId| id.number).collect())
             }
@@ -72,16 +73,16 @@ impl Scope {
         }
     }
 
-    fn holds(&self, change: WatchedChange) -> bool {
+    fn matches(&self, change: WatchedChange) -> bool {
         match (self, change) {
             (Scope::Any, _) | (_, WatchedChange::Reasons) => true,
             (Scope::Jobs(numbers), WatchedChange::Job { number, .. }) => numbers.contains(&number),
-            (Scope::Of(owner), WatchedChange::Job { uid, .. }) => *owner == uid,
+            (Scope::Owner(owner), WatchedChange::Job { uid, .. }) => *owner == uid,
         }
     }
 
-    /// The delay before an answer. A watch of a single job has none: a user may be waiting for its
-    /// start.
+    /// The delay before an answer. A watch of a single job has no delay, because a user may wait
+    /// for the start of this job.
     fn delay(&self) -> Span {
         match self {
             Scope::Jobs(numbers) if numbers.len() == 1 => Span(0),
@@ -91,7 +92,8 @@ impl Scope {
 }
 
 impl Watchers {
-    /// An empty set. Changes are numbered above those of schedds with a lower epoch.
+    /// Starts without watches. Changes get higher numbers than under earlier schedds, which had a
+    /// lower epoch (a number that grows with each start).
     pub fn new(epoch: u64) -> Watchers {
         let count = epoch << 40;
         Watchers {
@@ -103,8 +105,8 @@ impl Watchers {
         }
     }
 
-    /// Adds a watch. Returns the answer if there is a change already, or a refusal if the user has
-    /// too many watches.
+    /// Adds a watch for changes after number `since`. Returns the answer if there may be such a
+    /// change already, or a refusal if the user has too many watches.
     pub fn open(
         &mut self,
         token: Token,
@@ -114,15 +116,15 @@ impl Watchers {
         now: Span,
     ) -> Option<Reply> {
         if self.until.is_none() {
-            // Changes without watchers were not recorded.
+            // No changes were recorded while there were no watches, so assume one.
             self.count += 1;
             self.forgotten = self.count;
         }
-        self.until = Some(now + LINGER);
-        let of = Scope::of(watched, uid);
+        self.until = Some(now + RETENTION);
+        let scope = Scope::of(watched, uid);
         if since < self.forgotten
             || since > self.count
-            || self.since(since).any(|change| of.holds(change))
+            || self.since(since).any(|change| scope.matches(change))
         {
             self.open.remove(&token);
             return Some(Reply::Changed { seen: self.count });
@@ -137,11 +139,18 @@ impl Watchers {
                 "too many of your commands watch jobs; end some of them",
             )));
         }
-        self.open.insert(token, Watcher { of, uid, due: None });
+        self.open.insert(
+            token,
+            Watcher {
+                scope,
+                uid,
+                due: None,
+            },
+        );
         None
     }
 
-    /// The kept changes after this number.
+    /// The kept changes with higher numbers than `number`.
     fn since(&self, number: u64) -> impl Iterator<Item = WatchedChange> {
         let newer = usize::try_from(self.count - number)
             .unwrap_or(usize::MAX)
@@ -164,7 +173,7 @@ impl Watchers {
         }
     }
 
-    /// Records a committed change of the reasons of waiting jobs.
+    /// Records a committed change of the reasons why jobs wait.
     pub fn note_reasons(&mut self, now: Span) {
         if self.until.is_some() {
             self.note(WatchedChange::Reasons, now);
@@ -181,9 +190,9 @@ impl Watchers {
         for watcher in self
             .open
             .values_mut()
-            .filter(|watcher| watcher.due.is_none() && watcher.of.holds(change))
+            .filter(|watcher| watcher.due.is_none() && watcher.scope.matches(change))
         {
-            watcher.due = Some(now + watcher.of.delay());
+            watcher.due = Some(now + watcher.scope.delay());
         }
     }
 
@@ -192,7 +201,7 @@ impl Watchers {
         self.open.values().filter_map(|watcher| watcher.due).min()
     }
 
-    /// Takes the answers that are due.
+    /// Removes the watches with an answer that is due, and returns these answers.
     pub fn answers(&mut self, now: Span) -> Vec<(Token, Reply)> {
         let mut answers = Vec::new();
         self.open.retain(|&token, watcher| {
@@ -205,11 +214,12 @@ impl Watchers {
         answers
     }
 
-    /// Removes disconnected clients and, some time after the last one, the changes.
-    pub fn rest(&mut self, now: Span, is_there: impl Fn(Token) -> bool) {
-        self.open.retain(|&token, _| is_there(token));
+    /// Removes the watches of disconnected clients and, some time after the last watch, all
+    /// changes.
+    pub fn expire(&mut self, now: Span, is_connected: impl Fn(Token) -> bool) {
+        self.open.retain(|&token, _| is_connected(token));
         if !self.open.is_empty() {
-            self.until = Some(now + LINGER);
+            self.until = Some(now + RETENTION);
         }
         if self.until.is_some_and(|until| until <= now) {
             self.until = None;
@@ -288,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_another_schedd_or_too_old_ones_are_answered_at_once() {
+    fn a_watch_with_a_number_that_is_too_old_or_of_another_schedd_is_answered_at_once() {
         let mut watchers = Watchers::new(3);
         let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
         (0..=MAX_CHANGES as u64)
@@ -301,14 +311,14 @@ mod tests {
     }
 
     #[test]
-    fn without_watchers_no_changes_are_kept_and_none_is_missed() {
+    fn without_watches_no_changes_are_kept_and_the_next_watch_is_answered_at_once() {
         let mut watchers = Watchers::new(3);
         watchers.note_reasons(NOW);
         let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
-        watchers.rest(NOW + LINGER, |_| false);
-        watchers.note_reasons(NOW + LINGER);
+        watchers.expire(NOW + RETENTION, |_| false);
+        watchers.note_reasons(NOW + RETENTION);
         assert!(watchers.recent.is_empty() && watchers.until.is_none());
-        seen(watchers.open(1, 10, &job(5), since, NOW + LINGER));
+        seen(watchers.open(1, 10, &job(5), since, NOW + RETENTION));
     }
 
     #[test]
@@ -331,7 +341,7 @@ mod tests {
                 .open(1001, 11, &WatchedJobs::Any, since, NOW)
                 .is_none()
         );
-        watchers.rest(NOW, |token| token == 1001);
+        watchers.expire(NOW, |token| token == 1001);
         assert_eq!(watchers.open.len(), 1);
     }
 }

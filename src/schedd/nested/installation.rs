@@ -21,19 +21,19 @@ const TMPDIR_HINT: &str = "keep the TMPDIR of the job, or use a private director
 /// The options of a nested instance.
 #[derive(Debug)]
 pub struct NestedOptions<'a> {
-    /// `--preset`: its defaults.
+    /// `--preset`: the preset of the nested instance.
     pub preset: Option<&'a str>,
-    /// `--config`: its `lanai.toml`.
+    /// `--config`: the `lanai.toml` of the nested instance.
     pub config: Option<&'a Path>,
-    /// `--queue`: the queue of the parent from which it takes jobs.
+    /// `--queue`: the queue of the parent server from which jobs are taken.
     pub queue: Option<&'a str>,
     /// The command to run; empty for none.
     pub command: &'a [OsString],
 }
 
-/// Creates the installation, and sets the environment of this process and its children to it.
+/// Creates the installation, and sets `LANAI_HOME` of this process and its children to it.
 pub fn create_installation(options: &NestedOptions) -> Result<Home> {
-    let remedy = "schedd --nested runs only inside a job of Lanai: submit it, for example \
+    let remedy = "schedd --nested runs only inside a job of Lanai: submit such a job, for example \
                   `qsub -l select=1:ncpus=8 -- schedd --nested`";
     let grant = env::text(grant::VARIABLE).context(remedy)?;
     let granted = HostGrant::parse(&grant)
@@ -62,8 +62,9 @@ pub fn create_installation(options: &NestedOptions) -> Result<Home> {
     Ok(home)
 }
 
-/// `TMPDIR` as a canonical path, so that a link cannot redirect it later. A directory that others
-/// may write to, such as /tmp, is refused: they could have created our directory there.
+/// `TMPDIR` as a canonical path, so that a changed link cannot redirect it later. A directory to
+/// which other users may write, such as /tmp, is refused, because they could have created the
+/// installation's directory.
 fn job_tmpdir() -> Result<PathBuf> {
     let folder = env::var("TMPDIR")
         .map(PathBuf::from)
@@ -77,7 +78,7 @@ fn job_tmpdir() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Refuses a path that is not a directory, or that others own or may write to.
+/// Refuses a path that is not a directory, or that other users own or may write to.
 fn must_be_private(folder: &Path) -> Result<()> {
     let is_private =
         filesystem::is_protected(folder).with_context(|| folder.display().to_string())?;
@@ -89,7 +90,7 @@ fn must_be_private(folder: &Path) -> Result<()> {
     })
 }
 
-/// The `lanai.toml` of the instance: the given one, else the default.
+/// The `lanai.toml` of the nested instance: the file of `--config`, the preset, or the default.
 fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
     let text = match (options.config, options.preset) {
         (Some(file), _) => {
@@ -98,7 +99,7 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
         (None, Some(preset)) => format!("preset = \"{preset}\"\n"),
         (None, None) => FIRST_COME_FIRST_SERVED.to_string(),
     };
-    // Errors are reported with the file's own name and line.
+    // Errors name the file of `--config`, not the file that is written from it.
     let place = match options.config {
         Some(file) => file.display().to_string(),
         None => String::new(),
@@ -106,7 +107,7 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
     let config = Config::parse(&text).with_context(|| place.clone())?;
     if config.nodes.iter().any(|node| node.socket.is_some()) {
         bail!(
-            "{}: a nested instance has no [[node]] with a socket: remove it",
+            "{}: a nested instance cannot have a [[node]] with a socket: remove this section",
             place
         );
     }
@@ -117,14 +118,14 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
     if let Some(server) = server.as_table_mut() {
         server.entry("name").or_insert_with(|| name(job).into());
         server.entry("idle").or_insert_with(|| DEFAULT_IDLE.into());
-        // The queue of one job belongs to its owner.
+        // A nested instance serves only the owner of the outer job.
         server.insert("shared".into(), false.into());
     }
     Ok(toml::to_string(&table)?)
 }
 
-/// Server name, the part of its job ids after the dot: `job12.head`, or `job12-3.head` in element 3
-/// of an array.
+/// The name of the nested server in job ids: `job12.head` inside job 12 of server head,
+/// `job12-3.head` inside subjob 12[3].
 fn name(job: &str) -> String {
     format!("job{}", job.replace('[', "-").replace(']', ""))
 }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_configuration_is_refused_with_the_name_of_its_file() {
+    fn the_refusal_of_an_invalid_configuration_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("own.toml");
         let refused = |text: &str| {

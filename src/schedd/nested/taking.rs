@@ -1,9 +1,9 @@
-//! Moves jobs from the parent's queue to a nested instance: makes a held copy, claims the job,
-//! releases the copy.
+//! Moves jobs from a queue of the parent server to a nested instance. For each job: creates a held
+//! copy in the nested instance, claims the job from the parent, and releases the copy.
 //!
-//! It runs in a separate thread, so that neither schedd waits for the other. Each request can be
-//! repeated: if a daemon was killed, the request is sent again once the daemon runs. The parent is
-//! never started from here: its user may have stopped it.
+//! This runs in a separate thread, so that neither schedd waits for the other. All requests can be
+//! repeated: if a schedd was killed, a request is sent again once that schedd runs again. A parent
+//! schedd that does not run is not started, because its user may have stopped it.
 
 use crate::model::job::state::{Holds, JobState};
 use crate::model::job_id::JobId;
@@ -25,16 +25,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Interval at which the parent is queried for jobs.
+/// Interval at which the parent server is queried for jobs.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Maximum time for an answer.
+/// Maximum time for the answer to a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Delay before a job is tried again after the parent refused its claim.
+/// Delay before a job is claimed again after the parent has refused the claim.
 const RETRY_DELAY: Span = Span::seconds(5);
-/// Maximum time that a request is repeated once the nested instance is to end.
+/// How long a request is still repeated after the nested instance has begun to end.
 const STOP_TIMEOUT: Span = Span::seconds(20);
 
-/// The thread that takes jobs. When this value is dropped, the thread moves no more jobs.
+/// Controls the thread that moves jobs. When this value is dropped, the thread sends no more
+/// requests.
 pub struct Taker {
     end: Arc<StopFlags>,
     thread: Option<JoinHandle<()>>,
@@ -43,17 +44,18 @@ pub struct Taker {
 /// How the thread is to end.
 #[derive(Debug, Default)]
 struct StopFlags {
-    /// Take no other job, but finish the current move.
-    leave: AtomicBool,
+    /// Finish the current move, and take no further job.
+    stop: AtomicBool,
     /// The nested instance is being killed: send no more requests.
-    give_up: AtomicBool,
+    abort: AtomicBool,
 }
 
-/// Refuses a queue that the parent does not have, or that is not for nested instances.
+/// Refuses a queue that the parent server does not have, or that does not offer jobs to nested
+/// instances.
 pub fn check(parent: &Home, queue: &str) -> Result<()> {
     match offer(parent, queue, BTreeSet::new()) {
         Ok((_, Err(refusal))) => bail!("--queue {queue}: {refusal}"),
-        // An unreachable parent is tried again later.
+        // A parent that does not respond now may respond later.
         _ => Ok(()),
     }
 }
@@ -80,9 +82,9 @@ impl Taker {
         })
     }
 
-    /// Takes no more jobs. Waits for the current move.
+    /// Stops the thread after the current move, and waits for its end.
     pub fn stop(mut self) {
-        self.end.leave.store(true, Ordering::Relaxed);
+        self.end.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             let _ = thread.join();
@@ -92,8 +94,8 @@ impl Taker {
 
 impl Drop for Taker {
     fn drop(&mut self) {
-        self.end.leave.store(true, Ordering::Relaxed);
-        self.end.give_up.store(true, Ordering::Relaxed);
+        self.end.stop.store(true, Ordering::Relaxed);
+        self.end.abort.store(true, Ordering::Relaxed);
         self.thread
             .iter()
             .for_each(|thread| thread.thread().unpark());
@@ -104,10 +106,10 @@ struct TakerThread {
     parent: Home,
     child: Home,
     queue: String,
-    /// Jobs that are not taken before this time: the nested instance cannot run them, or the parent
-    /// refused the claim.
+    /// Jobs that are not taken before the given time, because the nested instance cannot run them
+    /// or the parent has refused the claim.
     deferred: BTreeMap<JobId, Span>,
-    /// The last message, printed once until jobs can be taken again.
+    /// The last printed message. It is not repeated until jobs can be taken again.
     last_problem: Option<String>,
     end: Arc<StopFlags>,
 }
@@ -115,7 +117,7 @@ struct TakerThread {
 impl TakerThread {
     fn run(&mut self) {
         while !self.is_stopping() {
-            match self.take_next() {
+            match self.move_next_job() {
                 Ok(has_more) => {
                     self.last_problem = None;
                     if has_more {
@@ -139,16 +141,16 @@ impl TakerThread {
     }
 
     fn is_stopping(&self) -> bool {
-        self.end.leave.load(Ordering::Relaxed)
+        self.end.stop.load(Ordering::Relaxed)
     }
 
-    fn has_given_up(&self) -> bool {
-        self.end.give_up.load(Ordering::Relaxed)
+    fn is_aborted(&self) -> bool {
+        self.end.abort.load(Ordering::Relaxed)
     }
 
     /// Takes the first available job, if no job waits in the nested instance. Returns whether
     /// another job may be available at once.
-    fn take_next(&mut self) -> Result<bool> {
+    fn move_next_job(&mut self) -> Result<bool> {
         if !self.is_queue_empty()? || self.is_stopping() {
             return Ok(false);
         }
@@ -160,14 +162,14 @@ impl TakerThread {
             self.deferred.keys().copied().collect(),
         )?;
         match found {
-            Ok(Some(offered)) => self.take(&server, offered),
+            Ok(Some(offered)) => self.move_job(&server, offered),
             Ok(None) => Ok(false),
             Err(refusal) => bail!("{refusal}"),
         }
     }
 
-    /// Whether no job waits in the nested instance. This reads the spool, so it neither starts the
-    /// nested schedd nor keeps it from exiting when idle.
+    /// Whether no job waits in the nested instance. Reads the nested spool without the nested
+    /// schedd, which may exit when idle.
     fn is_queue_empty(&self) -> Result<bool> {
         let Some(mut reader) = SpoolReader::open(&spool::file(&self.child))? else {
             return Ok(false);
@@ -188,8 +190,9 @@ impl TakerThread {
         Ok(is_queue_empty)
     }
 
-    /// Moves a job, or defers it. Returns whether another job may be available at once.
-    fn take(&mut self, server: &str, offered: Offered) -> Result<bool> {
+    /// Moves a job to the nested instance, or defers it. Returns whether another job may be
+    /// available at once.
+    fn move_job(&mut self, server: &str, offered: Offered) -> Result<bool> {
         let (job, revision) = (offered.job, offered.revision);
         let adoption = Adoption {
             token: process::random()?,
@@ -201,7 +204,7 @@ impl TakerThread {
             Reply::Accepted { id, .. } => id,
             Reply::Refused(refusal) => {
                 eprintln!(
-                    "schedd: job {} of queue {} cannot run here: {refusal}",
+                    "schedd: job {} of queue {} cannot run in the nested instance: {refusal}",
                     job.number, self.queue
                 );
                 self.deferred.insert(job, Span(i64::MAX));
@@ -250,7 +253,7 @@ impl TakerThread {
         request: &ClientRequest,
     ) -> Result<Reply, ClientError> {
         let mut until = None;
-        while !self.has_given_up() {
+        while !self.is_aborted() {
             let error = match self.send(side, request) {
                 Ok(Reply::Refused(refusal)) if refusal.is_temporary() => {
                     ClientError::Unreachable(refusal.text)
@@ -260,7 +263,7 @@ impl TakerThread {
             };
             if self.is_stopping() {
                 let until = *until.get_or_insert(clock::monotonic() + STOP_TIMEOUT);
-                // Without a copy the move has not begun.
+                // No copy exists yet, so the move can simply be abandoned.
                 if matches!(request, ClientRequest::Adopt(_)) || clock::monotonic() > until {
                     return Err(error);
                 }
@@ -273,7 +276,7 @@ impl TakerThread {
         ))
     }
 
-    /// Sends a request. In tests, fault injection makes claims fail; the copy then stays held.
+    /// Sends a request to one of the two servers. In tests, claims fail at the fault points.
     fn send(&self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
         if matches!(request, ClientRequest::Claim(_)) {
             fault::point("nested.claim")
@@ -293,14 +296,14 @@ impl TakerThread {
     }
 }
 
-/// The schedd to send a request to.
+/// The server that receives a request: the parent or the nested instance (child).
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Parent,
     Child,
 }
 
-/// An available job, if any, or why the queue offers none.
+/// The job that a queue offers, if any; the error is the reason why the queue offers no jobs.
 type Offer = Result<Option<Offered>, Refusal>;
 
 /// The parent's server name, and the job that its queue offers.

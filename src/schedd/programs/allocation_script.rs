@@ -1,9 +1,10 @@
-//! Runs the site's allocation script, which ranks nodes for jobs (M8i): outside the tick, one
-//! process per query, with limits on number and time.
+//! Runs the site's allocation script, which ranks nodes for jobs (M8i). Each query is a process of
+//! its own; number and time are limited. The event loop does not wait for the script.
 //!
-//! It reads the candidates as JSON and writes their names, the best first. A timeout, or a name
-//! that is not a candidate, is logged, and the job is placed without the script. After a timeout
-//! the script is not run for a while, so that further jobs need not wait for it.
+//! The script reads the job and the candidate nodes as JSON, and writes names of candidates, the
+//! best first. After an error, such as a timeout or an unknown name, the job is placed without the
+//! script, and the error is logged. After a timeout the script is not run for a while, so that
+//! further jobs need not wait.
 
 use crate::model::job::Job;
 use crate::model::policy::PlacementPolicy;
@@ -24,20 +25,20 @@ const DEFAULT_TIMEOUT: Span = Span::seconds(5);
 /// How long the script is not run after a timeout.
 const TIMEOUT_PAUSE: Span = Span::seconds(60);
 
-/// Runs the allocation script.
+/// The running and waiting queries of the allocation script.
 #[derive(Debug)]
 pub struct AllocationScript {
     program: Option<PathBuf>,
     timeout: Span,
-    /// The job classes that the script is running for, with their candidates.
+    /// The queries that run: classes of equal waiting jobs, each with its candidate nodes.
     running_queries: ProgramPool<(ClassId, Vec<String>)>,
-    /// The job classes that wait for it.
+    /// The job classes whose query waits.
     waiting: VecDeque<ClassId>,
     paused_until: Option<Span>,
 }
 
 impl AllocationScript {
-    /// The runner for a placement policy. Without a script it does nothing.
+    /// Starts without queries. Without a script in the policy, no query is ever queued.
     pub fn new(placement: &PlacementPolicy) -> AllocationScript {
         let timeout = placement.program_timeout.unwrap_or(DEFAULT_TIMEOUT);
         AllocationScript {
@@ -59,7 +60,8 @@ impl AllocationScript {
         self.running_queries.next()
     }
 
-    /// Queues a query for every job class that needs the script. The jobs wait for the answer.
+    /// Queues a query for each job class that needs the script and has no answer. Its jobs wait for
+    /// the answer.
     pub fn ask(&mut self, server: &mut ServerState, now: Span) {
         if self.program.is_none() {
             return;
@@ -90,7 +92,8 @@ impl AllocationScript {
         }
     }
 
-    /// Starts a query. False if it cannot be started, or there is only one candidate.
+    /// Starts a query. Returns false if the script cannot be started, or there is no choice of
+    /// nodes.
     fn begin(&mut self, server: &ServerState, class: ClassId, now: Span) -> bool {
         let candidates: Vec<String> = server
             .cluster()
@@ -142,12 +145,17 @@ impl AllocationScript {
             if matches!(result.exit, Err(ProgramFault::Late(_))) {
                 self.paused_until = Some(now + TIMEOUT_PAUSE);
             }
-            self.note(server, class, answer(result, &candidates));
+            self.record_answer(server, class, answer(result, &candidates));
         }
         self.start_waiting(server, now);
     }
 
-    fn note(&self, server: &mut ServerState, class: ClassId, answer: Result<Vec<String>, String>) {
+    fn record_answer(
+        &self,
+        server: &mut ServerState,
+        class: ClassId,
+        answer: Result<Vec<String>, String>,
+    ) {
         if let (Err(why), Some(program)) = (&answer, &self.program) {
             let job = server.cluster().jobs_in(class).next();
             let of = job.map_or(String::new(), |job| format!(" for job {job}"));
@@ -157,17 +165,17 @@ impl AllocationScript {
     }
 
     /// Kills all running scripts.
-    pub fn leave(&mut self) {
+    pub fn shut_down(&mut self) {
         self.running_queries.stop(|_| true);
     }
 }
 
-/// The names in the script's output, or why they are invalid.
+/// The nodes that the script has selected, or why the script failed.
 fn answer(result: ProgramResult, candidates: &[String]) -> Result<Vec<String>, String> {
     match result.exit {
-        Ok(exit) => names(&exit.text, candidates),
+        Ok(exit) => parse_names(&exit.text, candidates),
         Err(ProgramFault::Late(_)) => Err(format!(
-            "it took too long and is not run again for {} s",
+            "the script took too long and is not run again for {} s",
             TIMEOUT_PAUSE.as_seconds()
         )),
         Err(fault) => Err(fault.to_string()),
@@ -175,14 +183,14 @@ fn answer(result: ProgramResult, candidates: &[String]) -> Result<Vec<String>, S
 }
 
 /// The names in the output, in order, if all are candidates.
-fn names(output: &str, candidates: &[String]) -> Result<Vec<String>, String> {
+fn parse_names(output: &str, candidates: &[String]) -> Result<Vec<String>, String> {
     let names: Vec<String> = output.split_whitespace().map(String::from).collect();
     match names.iter().find(|name| !candidates.contains(name)) {
         Some(unknown) => Err(format!(
             "`{}` is not a candidate node",
             unknown.escape_debug()
         )),
-        None if names.is_empty() => Err("it named no node".to_string()),
+        None if names.is_empty() => Err("the script named no node".to_string()),
         None => Ok(names),
     }
 }
@@ -231,20 +239,20 @@ fn plain(list: &ResourceList) -> Map<String, serde_json::Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::parse_names;
 
     #[test]
-    fn m8i_an_answer_that_names_other_nodes_is_invalid() {
+    fn m8i_an_answer_without_names_or_with_unknown_names_is_invalid() {
         let candidates = ["n1", "n2"].map(String::from);
         assert_eq!(
-            names("n2\nn1\n", &candidates),
+            parse_names("n2\nn1\n", &candidates),
             Ok(vec!["n2".to_string(), "n1".to_string()])
         );
-        assert_eq!(names("n2", &candidates), Ok(vec!["n2".to_string()]));
+        assert_eq!(parse_names("n2", &candidates), Ok(vec!["n2".to_string()]));
         assert_eq!(
-            names("n2 nX", &candidates),
+            parse_names("n2 nX", &candidates),
             Err("`nX` is not a candidate node".to_string())
         );
-        assert!(names(" \n", &candidates).is_err());
+        assert!(parse_names(" \n", &candidates).is_err());
     }
 }

@@ -4,7 +4,7 @@ pub mod case;
 
 pub mod judging;
 
-pub mod lane;
+pub mod case_queue;
 
 pub mod programs;
 
@@ -18,37 +18,38 @@ use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
-use crate::schedd::programs::hooks::lane::Lane;
+use crate::schedd::programs::hooks::case_queue::CaseQueue;
 use crate::schedd::programs::hooks::permissions::StartPermissions;
 use std::os::fd::BorrowedFd;
 
-/// The decision of hooks about a start.
+/// The decision of hooks about the start of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ruling {
-    /// This hook allows it, with these attributes.
+    /// The hooks allow the start. The values are the last hook that has set attributes, and these
+    /// attributes.
     Granted(String, Vec<AttributeSetting>),
-    /// This hook refuses it, for this reason.
+    /// This hook refuses the start, for this reason.
     Refused(String, String),
 }
 
-/// The requests and starts that wait for hooks, and what hooks have decided about starts.
+/// The requests and starts that wait for hooks, and the starts that hooks have allowed.
 pub struct Hooks {
     /// The requests that wait for hooks.
-    pub requests: Lane,
+    pub requests: CaseQueue,
     /// The starts that wait for hooks.
-    pub starts: Lane,
+    pub starts: CaseQueue,
     /// The starts that hooks have allowed.
     pub permissions: StartPermissions,
-    /// The starts that the last cycle wanted and hooks have not allowed yet, with their nodes.
+    /// The starts, each with its nodes, that the last cycle planned and hooks have not allowed yet.
     pub wanted: Vec<(JobId, Vec<String>)>,
 }
 
 impl Hooks {
-    /// Empty queues; no hook runs.
+    /// Starts with empty queues.
     pub fn new() -> Hooks {
         Hooks {
-            requests: Lane::new(),
-            starts: Lane::new(),
+            requests: CaseQueue::new(),
+            starts: CaseQueue::new(),
             permissions: StartPermissions::default(),
             wanted: Vec::new(),
         }
@@ -73,26 +74,27 @@ impl Hooks {
         self.permissions = StartPermissions::default();
     }
 
-    /// Whether nothing waits and no hook runs.
+    /// Whether no request or start waits and no hook runs.
     pub fn is_idle(&self) -> bool {
         self.requests.is_idle() && self.starts.is_idle() && self.wanted.is_empty()
     }
 
-    /// Drops what waits and kills the hooks that run.
-    pub fn leave(&mut self) {
-        self.requests.leave();
-        self.starts.leave();
+    /// Drops all waiting requests and starts, and kills running hooks.
+    pub fn shut_down(&mut self) {
+        self.requests.shut_down();
+        self.starts.shut_down();
     }
 
-    /// The queue for this kind of case.
-    pub fn lane(&mut self, matter: &Matter) -> &mut Lane {
+    /// The queue for requests or for starts.
+    pub fn queue_for(&mut self, matter: &Matter) -> &mut CaseQueue {
         match matter {
             Matter::Request(..) => &mut self.requests,
             Matter::Start(..) => &mut self.starts,
         }
     }
 
-    /// The next case for which a hook may run.
+    /// The next case (request or start) for which a hook may run; None if none waits or too many
+    /// hooks run.
     pub fn next_case(&mut self, hooks: &[Hook]) -> Option<Case> {
         self.requests
             .next_case()
@@ -103,7 +105,7 @@ impl Hooks {
     fn next_start(&mut self, hooks: &[Hook]) -> Option<Case> {
         while self.starts.can_run_more() && !self.wanted.is_empty() {
             let (job, nodes) = self.wanted.remove(0);
-            if !self.starts.is_about(job) {
+            if !self.starts.has_start_of(job) {
                 return Some(Case::new(
                     Matter::Start(job, nodes),
                     HookEvent::RunJob,

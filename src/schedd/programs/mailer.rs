@@ -1,12 +1,12 @@
 //! Sends mail through the configured mail program, in a thread that starts with the first mail.
 //!
-//! Each user gets at most twenty mails per minute. Further events are combined into one mail at the
-//! end of the minute. schedd never waits for the mail program: mail beyond the queue limit is
-//! dropped, and that is logged.
+//! Each user gets up to twenty mails per minute. Further events are combined into one mail at the
+//! end of the minute. schedd never waits for the mail program. Mail above the queue limit is
+//! dropped, which is logged.
 
 use crate::model::time::Span;
 use crate::schedd::programs::rate_limit::Fold;
-use crate::schedd::programs::rate_limit::ROUND;
+use crate::schedd::programs::rate_limit::PERIOD;
 use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::mail::Letter;
 use crate::server::setup::Setup;
@@ -28,13 +28,14 @@ use std::time::Duration;
 const MAX_QUEUED: usize = 1024;
 /// Time limit of the mail program for one mail.
 const SEND_TIMEOUT: Span = Span::seconds(30);
-/// Maximum time that queued mail delays the exit of schedd.
+/// Maximum time by which queued mail delays the exit of schedd.
 const EXIT_DELAY: Duration = Duration::from_secs(2);
-/// Maximum number of jobs and recipients in a combined mail.
+/// Maximum number of jobs in a combined mail.
 const MAX_LINES: usize = 100;
+/// Maximum number of recipients of a combined mail.
 const MAX_RECIPIENTS: usize = 16;
 
-/// Handle of the thread that sends mail.
+/// Controls the thread that sends mail.
 #[derive(Debug)]
 pub struct Mailer {
     program: Option<MailProgram>,
@@ -57,7 +58,7 @@ struct MailerState {
 }
 
 impl Mailer {
-    /// The mailer of a configuration. Without a mail program it does nothing.
+    /// The mailer of a configuration. Without a mail program, mail is discarded.
     pub fn new(setup: &Setup) -> Mailer {
         let program = setup.mailer.clone().map(|mailer| MailProgram {
             mailer,
@@ -80,7 +81,7 @@ impl Mailer {
                 Ok(()) => self.dropped = 0,
                 Err(TrySendError::Full(_)) if self.dropped == 0 => {
                     self.dropped = 1;
-                    tracing::warn!("the mail program is too slow: mails are dropped");
+                    tracing::warn!("the mail program is too slow: schedd drops mail");
                 }
                 Err(TrySendError::Full(_)) => self.dropped += 1,
                 Err(TrySendError::Disconnected(_)) => self.working = None,
@@ -106,7 +107,7 @@ impl Mailer {
     }
 
     /// Waits a limited time for queued mail to be sent.
-    pub fn leave(&mut self) {
+    pub fn shut_down(&mut self) {
         if let Some(MailerState { mails, done }) = self.working.take() {
             drop(mails);
             let _ = done.recv_timeout(EXIT_DELAY);
@@ -116,27 +117,30 @@ impl Mailer {
 
 impl MailProgram {
     fn deliver(&self, inbox: &Receiver<Letter>) {
-        let mut rounds: RateLimit<MailDigest> = RateLimit::default();
+        let mut rate_limit: RateLimit<MailDigest> = RateLimit::default();
         loop {
             let now = clock::monotonic();
-            let wait = rounds.next().map_or(ROUND.0, |end| end.0 - now.0).max(0);
+            let wait = rate_limit
+                .next()
+                .map_or(PERIOD.0, |end| end.0 - now.0)
+                .max(0);
             match inbox.recv_timeout(Duration::from_millis(wait.unsigned_abs())) {
                 Ok(letter) => {
                     let user = letter.user.clone();
-                    rounds
-                        .take(&user, letter, clock::monotonic())
+                    rate_limit
+                        .allow(&user, letter, clock::monotonic())
                         .iter()
                         .for_each(|letter| self.send(letter));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            rounds
+            rate_limit
                 .due(clock::monotonic())
                 .iter()
                 .for_each(|letter| self.send(letter));
         }
-        rounds
+        rate_limit
             .due(Span(i64::MAX))
             .iter()
             .for_each(|letter| self.send(letter));
@@ -144,8 +148,8 @@ impl MailProgram {
 
     /// Runs `mailer -f from to ...` as PBS does, with headers and text on standard input.
     ///
-    /// There is no `--` before the recipients: a mail program written for PBS would take it for an
-    /// address. No recipient begins with a dash (`check::mail_address`).
+    /// There is no `--` before the recipients, because a mail program written for PBS would use
+    /// `--` as an address. No recipient begins with a dash (`value_syntax::mail_address`).
     fn send(&self, letter: &Letter) {
         let mailer = self.mailer.display().to_string();
         let mut words = vec![mailer.clone(), "-f".to_string(), self.from.clone()];
@@ -164,7 +168,7 @@ impl MailProgram {
     }
 }
 
-/// Runs a mail program with a message as its standard input and waits for its end.
+/// Runs a mail program with a message on standard input, and waits for the program's end.
 fn send(words: &[String], message: &[u8], timeout: Span) -> io::Result<()> {
     let call = ProgramCall {
         input: message,
@@ -189,7 +193,7 @@ fn send(words: &[String], message: &[u8], timeout: Span) -> io::Result<()> {
     }
 }
 
-/// The combined mail at the end of a round.
+/// The mails above the rate limit, collected for a combined mail.
 #[derive(Default)]
 struct MailDigest {
     count: usize,
@@ -238,7 +242,7 @@ impl Fold for MailDigest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedd::programs::rate_limit::MOST;
+    use crate::schedd::programs::rate_limit::MAX_MESSAGES;
 
     fn letter(job: usize) -> Letter {
         let text = |text: &str| text.to_string();
@@ -252,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_becomes_twenty_mails_and_a_digest() {
-        let mut rounds: RateLimit<MailDigest> = RateLimit::default();
+    fn many_mails_become_twenty_mails_and_a_combined_mail() {
+        let mut rate_limit: RateLimit<MailDigest> = RateLimit::default();
         let sent = (0..500)
-            .filter_map(|job| rounds.take("ann", letter(job), Span(job as i64)))
+            .filter_map(|job| rate_limit.allow("ann", letter(job), Span(job as i64)))
             .count();
-        assert_eq!(sent, MOST);
-        assert!(rounds.due(Span(59_999)).is_empty());
-        let digests = rounds.due(Span(60_000));
+        assert_eq!(sent, MAX_MESSAGES);
+        assert!(rate_limit.due(Span(59_999)).is_empty());
+        let digests = rate_limit.due(Span(60_000));
         assert_eq!(digests.len(), 1);
         assert!(
             digests[0]
@@ -273,10 +277,10 @@ mod tests {
             "{}",
             digests[0].body
         );
-        assert_eq!(rounds.next(), None);
+        assert_eq!(rate_limit.next(), None);
         assert!(
-            rounds.take("ann", letter(1), Span(60_001)).is_some(),
-            "a new round"
+            rate_limit.allow("ann", letter(1), Span(60_001)).is_some(),
+            "a new period"
         );
     }
 
@@ -294,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mailer_receives_signals_that_its_sender_blocks() {
+    fn a_mail_program_does_not_inherit_blocked_signals() {
         crate::sys::process::block_signals().unwrap();
         let words = ["/bin/sh", "-c", "kill -TERM $$; exit 0"].map(String::from);
         let ended = send(&words, &[b'x'; 1 << 20], Span(5000)).map_err(|e| e.to_string());

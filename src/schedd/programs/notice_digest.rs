@@ -1,18 +1,18 @@
-//! The message that summarizes the notices above a user's rate limit.
+//! The notice that summarizes the notices above a user's rate limit.
 
 use crate::schedd::programs::rate_limit::Fold;
 use crate::server::notices::{Body, Notice, Recipient};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Maximum number of jobs in the message.
+/// Maximum number of jobs that the summary lists.
 const MAX_JOBS: usize = 1000;
 
-/// The notices of a round above the limit.
+/// The notices above the rate limit, collected for a summary.
 #[derive(Debug, Default)]
 pub struct NoticeDigest {
     count: usize,
-    turns: Vec<Value>,
+    events: Vec<Value>,
     last: Option<(Recipient, String, PathBuf)>,
 }
 
@@ -21,10 +21,10 @@ impl Fold for NoticeDigest {
 
     fn fold(&mut self, notice: Notice) {
         self.count += 1;
-        if let (Body::Job(turn), true) = (&notice.body, self.turns.len() < MAX_JOBS) {
-            let id = turn.job.id.full(&turn.facts.name);
-            self.turns
-                .push(json!({ "id": id, "event": turn.event, "what": turn.what }));
+        if let (Body::Job(noticed), true) = (&notice.body, self.events.len() < MAX_JOBS) {
+            let id = noticed.job.id.full(&noticed.facts.name);
+            self.events
+                .push(json!({ "id": id, "event": noticed.event, "what": noticed.what }));
         }
         self.last = Some((notice.recipient, notice.user, notice.program));
     }
@@ -37,7 +37,7 @@ impl Fold for NoticeDigest {
             program,
             body: Body::Digest {
                 count: self.count,
-                turns: self.turns,
+                events: self.events,
             },
         })
     }

@@ -1,9 +1,10 @@
-//! Notifies the site's program of jobs, in a thread that starts with the first notice. One instance
-//! runs at a time. Notices beyond the queue limit are dropped, and that is logged.
+//! Runs the site's notification program (`[server] notify`) for notices about jobs, one after the
+//! other, in a thread that starts with the first notice. Notices above the queue limit are dropped,
+//! which is logged.
 
 use crate::model::time::Span;
 use crate::schedd::programs::notice_digest::NoticeDigest;
-use crate::schedd::programs::rate_limit::ROUND;
+use crate::schedd::programs::rate_limit::PERIOD;
 use crate::schedd::programs::rate_limit::RateLimit;
 use crate::server::notices::Notice;
 use crate::sys::program::{ProgramCall, ProgramFault, ProgramPool, RunningProgram, Surroundings};
@@ -22,10 +23,10 @@ const MAX_QUEUED: usize = 4096;
 const MAX_WAITING: usize = 64;
 /// Time limit of the program for one notice.
 const PROGRAM_TIMEOUT: Span = Span::seconds(30);
-/// Maximum time that waiting notices delay the exit of schedd.
+/// Maximum time by which waiting notices delay the exit of schedd.
 const EXIT_DELAY: Duration = Duration::from_secs(2);
 
-/// Handle of the thread that notifies the site's program.
+/// Controls the thread that runs the site's notification program.
 #[derive(Debug, Default)]
 pub struct Notifier {
     working: Option<NotifierState>,
@@ -35,7 +36,7 @@ pub struct Notifier {
 #[derive(Debug)]
 struct NotifierState {
     notices: SyncSender<Notice>,
-    bell: pipe::WakeupSender,
+    wakeup_sender: pipe::WakeupSender,
     /// Disconnected when all notices are handled.
     done: Receiver<()>,
 }
@@ -49,12 +50,14 @@ impl Notifier {
             };
             match working.notices.try_send(notice) {
                 Ok(()) => {
-                    working.bell.ring();
+                    working.wakeup_sender.ring();
                     self.dropped = 0;
                 }
                 Err(TrySendError::Full(_)) => {
                     if self.dropped == 0 {
-                        tracing::warn!("too many notifications: some are dropped");
+                        tracing::warn!(
+                            "too many notifications wait for the site's program: schedd drops some"
+                        );
                     }
                     self.dropped += 1;
                 }
@@ -66,19 +69,19 @@ impl Notifier {
     fn working(&mut self) -> Option<&NotifierState> {
         if self.working.is_none() {
             let ((notices, inbox), (finished, done)) = (sync_channel(MAX_QUEUED), channel());
-            let begun = pipe::bell().and_then(|(bell, ear)| {
+            let begun = pipe::bell().and_then(|(wakeup_sender, wakeup_receiver)| {
                 let thread = thread::Builder::new().name("notifier".into());
                 thread.spawn(move || {
-                    NotifierContext::new(inbox, ear).work();
+                    NotifierContext::new(inbox, wakeup_receiver).work();
                     drop(finished);
                 })?;
-                Ok(bell)
+                Ok(wakeup_sender)
             });
             match begun {
-                Ok(bell) => {
+                Ok(wakeup_sender) => {
                     self.working = Some(NotifierState {
                         notices,
-                        bell,
+                        wakeup_sender,
                         done,
                     })
                 }
@@ -89,15 +92,15 @@ impl Notifier {
     }
 
     /// Waits a limited time for queued notices to be handled.
-    pub fn leave(&mut self) {
+    pub fn shut_down(&mut self) {
         if let Some(NotifierState {
             notices,
-            bell,
+            wakeup_sender,
             done,
         }) = self.working.take()
         {
             drop(notices);
-            bell.ring();
+            wakeup_sender.ring();
             let _ = done.recv_timeout(EXIT_DELAY);
         }
     }
@@ -106,22 +109,22 @@ impl Notifier {
 /// The state of the thread.
 struct NotifierContext {
     inbox: Receiver<Notice>,
-    ear: pipe::WakeupReceiver,
-    rounds: RateLimit<NoticeDigest>,
+    wakeup_receiver: pipe::WakeupReceiver,
+    rate_limit: RateLimit<NoticeDigest>,
     waiting: VecDeque<Notice>,
     /// The running program.
     running: ProgramPool<String>,
-    /// Whether notices are being dropped, so that it is logged once.
+    /// Whether notices are being dropped. Only the first dropped notice is logged.
     is_flooded: bool,
     is_stopping: bool,
 }
 
 impl NotifierContext {
-    fn new(inbox: Receiver<Notice>, ear: pipe::WakeupReceiver) -> NotifierContext {
+    fn new(inbox: Receiver<Notice>, wakeup_receiver: pipe::WakeupReceiver) -> NotifierContext {
         NotifierContext {
             inbox,
-            ear,
-            rounds: RateLimit::default(),
+            wakeup_receiver,
+            rate_limit: RateLimit::default(),
             waiting: VecDeque::new(),
             running: ProgramPool::new(1),
             is_flooded: false,
@@ -131,21 +134,21 @@ impl NotifierContext {
 
     fn work(mut self) {
         while !(self.is_stopping && self.waiting.is_empty() && self.running.is_empty()) {
-            self.take_in();
+            self.receive_notices();
             self.end();
             self.begin();
             self.wait();
         }
     }
 
-    fn take_in(&mut self) {
-        self.ear.clear_wakeups();
+    fn receive_notices(&mut self) {
+        self.wakeup_receiver.clear_wakeups();
         let now = clock::monotonic();
         loop {
             match self.inbox.try_recv() {
                 Ok(notice) => {
                     let user = notice.user.clone();
-                    let due = self.rounds.take(&user, notice, now);
+                    let due = self.rate_limit.allow(&user, notice, now);
                     due.into_iter().for_each(|notice| self.enqueue(notice));
                 }
                 Err(TryRecvError::Empty) => break,
@@ -160,7 +163,7 @@ impl NotifierContext {
         } else {
             now
         };
-        self.rounds
+        self.rate_limit
             .due(end)
             .into_iter()
             .for_each(|notice| self.enqueue(notice));
@@ -173,13 +176,13 @@ impl NotifierContext {
         }
         if !std::mem::replace(&mut self.is_flooded, true) {
             tracing::warn!(
-                "{} is too slow: notifications are dropped",
+                "{} is too slow: schedd drops notifications",
                 notice.program.display()
             );
         }
     }
 
-    /// Starts the program for the next notice, unless it is running.
+    /// Starts the program for the next notice, unless the program is running.
     fn begin(&mut self) {
         while self.running.is_empty()
             && let Some(notice) = self.waiting.pop_front()
@@ -213,14 +216,18 @@ impl NotifierContext {
 
     fn wait(&self) {
         let now = clock::monotonic();
-        let next = self.running.next().into_iter().chain(self.rounds.next());
-        let next = next.min().unwrap_or(now + ROUND);
-        let left = (next.0 - now.0).clamp(0, ROUND.0);
+        let next = self
+            .running
+            .next()
+            .into_iter()
+            .chain(self.rate_limit.next());
+        let next = next.min().unwrap_or(now + PERIOD);
+        let left = (next.0 - now.0).clamp(0, PERIOD.0);
         let mut fds: Vec<PollFd> = self
             .running
             .watched()
-            // The bell is closed for good when schedd exits, so it is not polled then.
-            .chain((!self.is_stopping).then(|| self.ear.as_fd()))
+            // When schedd exits, the pipe is closed and always readable, so it is not polled then.
+            .chain((!self.is_stopping).then(|| self.wakeup_receiver.as_fd()))
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
         let _ = poll(

@@ -1,4 +1,4 @@
-//! The descendants of this process: waiting for them and ending them.
+//! The descendants of this process: waiting for their end, and killing them.
 
 use crate::model::time::Span;
 use crate::sys::process::{self, ProcessEnd, Reaped};
@@ -23,20 +23,20 @@ const KILL_TIMEOUT: Span = Span::seconds(3);
 pub enum WakeReason {
     /// This process received a signal; SIGCHLD when a descendant has ended.
     Signal(Signal),
-    /// The other descriptor is readable.
+    /// The given descriptor is readable.
     Readable,
 }
 
-/// The descendants of this process. As subreaper it adopts orphans.
+/// The descendants of this process, including orphans, which this process adopts as a subreaper.
 pub struct ProcessTree {
     signals: SignalFd,
-    /// Reaped processes, until their status is taken.
+    /// The ends of reaped processes, by process id, until they are taken.
     ended: BTreeMap<i32, ProcessEnd>,
 }
 
 impl ProcessTree {
     /// Makes this process a subreaper, and its signals readable from a descriptor.
-    pub fn gather() -> io::Result<ProcessTree> {
+    pub fn adopt_orphans() -> io::Result<ProcessTree> {
         prctl::set_child_subreaper(true)?;
         process::block_signals()?;
         let signals = process::signals(&[
@@ -69,10 +69,10 @@ impl ProcessTree {
         }
     }
 
-    /// Waits until a child has ended; a signal that arrives before is the inner error. If
-    /// `interruptible` is false, SIGINT is ignored: a command in the foreground gets it from the
-    /// terminal itself.
-    pub fn until_gone(
+    /// Waits until a child has ended. If a signal arrives first, it is the inner error. If
+    /// `interruptible` is false, SIGINT is ignored, because a command in the foreground gets SIGINT
+    /// from the terminal, too.
+    pub fn wait_for_child(
         &mut self,
         pid: Pid,
         interruptible: bool,
@@ -90,7 +90,7 @@ impl ProcessTree {
         }
     }
 
-    /// Reaps ended processes. Returns whether none is left.
+    /// Reaps ended processes. Returns whether no descendant is left.
     fn reap_all(&mut self) -> bool {
         loop {
             match process::reap(None) {
@@ -101,9 +101,9 @@ impl ProcessTree {
         }
     }
 
-    /// Waits until no descendant is left, for up to `linger`, then kills the rest. With `grace`,
-    /// sends SIGTERM first and waits up to that time instead.
-    pub fn end(&mut self, linger: Span, grace: Option<Span>) {
+    /// Waits up to `exit_time` until no descendant is left, then kills the remaining processes.
+    /// With `grace`, sends SIGTERM first, and waits up to `grace` instead.
+    pub fn end_all(&mut self, exit_time: Span, grace: Option<Span>) {
         let own = std::process::id() as i32;
         if grace.is_some() {
             for process in procfs::descendants(own) {
@@ -111,10 +111,10 @@ impl ProcessTree {
                 process::send_signal(process.pid, SIGCONT);
             }
         }
-        let until = clock::monotonic() + grace.unwrap_or(linger);
+        let until = clock::monotonic() + grace.unwrap_or(exit_time);
         while !self.reap_all() && clock::monotonic() < until + KILL_TIMEOUT {
             if clock::monotonic() >= until {
-                // Orphans of killed processes are adopted and found in the next round.
+                // Children of killed processes are adopted, and killed at the next repetition.
                 procfs::descendants(own)
                     .iter()
                     .for_each(|process| process::end(process.pid));

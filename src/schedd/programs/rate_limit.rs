@@ -1,13 +1,13 @@
-//! Rate limit of messages: each user gets a number of them per minute, and one summary of the rest
-//! at its end.
+//! Rate limit of messages. Each user gets up to 20 messages per period of a minute, and one summary
+//! of all further messages at the end of the period.
 
 use crate::model::time::Span;
 use std::collections::BTreeMap;
 
-/// Maximum number of messages to a user in one round.
-pub const MOST: usize = 20;
-/// Length of a round.
-pub const ROUND: Span = Span::seconds(60);
+/// Maximum number of messages to a user in one period, without the summary.
+pub const MAX_MESSAGES: usize = 20;
+/// Length of a period. It starts with the first message to the user.
+pub const PERIOD: Span = Span::seconds(60);
 
 /// A summary of the messages above the limit.
 pub trait Fold: Default {
@@ -21,12 +21,12 @@ pub trait Fold: Default {
     fn summary(self, user: String) -> Option<Self::Message>;
 }
 
-/// The current rounds by user.
+/// The current period of each user.
 #[derive(Debug)]
-pub struct RateLimit<F>(BTreeMap<String, Round<F>>);
+pub struct RateLimit<F>(BTreeMap<String, Period<F>>);
 
 #[derive(Debug)]
-struct Round<F> {
+struct Period<F> {
     end: Span,
     sent: usize,
     folded: F,
@@ -39,39 +39,40 @@ impl<F> Default for RateLimit<F> {
 }
 
 impl<F: Fold> RateLimit<F> {
-    /// The message, if it may be sent now. Otherwise it is added to the summary.
-    pub fn take(&mut self, user: &str, message: F::Message, now: Span) -> Option<F::Message> {
-        let round = self.0.entry(user.to_string()).or_insert_with(|| Round {
-            end: Span(now.0.saturating_add(ROUND.0)),
+    /// Returns the message if it may be sent now. Otherwise adds the message to the summary of the
+    /// period.
+    pub fn allow(&mut self, user: &str, message: F::Message, now: Span) -> Option<F::Message> {
+        let period = self.0.entry(user.to_string()).or_insert_with(|| Period {
+            end: Span(now.0.saturating_add(PERIOD.0)),
             sent: 0,
             folded: F::default(),
         });
-        if round.sent < MOST {
-            round.sent += 1;
+        if period.sent < MAX_MESSAGES {
+            period.sent += 1;
             return Some(message);
         }
-        round.folded.fold(message);
+        period.folded.fold(message);
         None
     }
 
-    /// The summaries of rounds that have ended.
+    /// Takes the summaries of the periods that have ended.
     pub fn due(&mut self, now: Span) -> Vec<F::Message> {
         let ended: Vec<String> = self
             .0
             .iter()
-            .filter(|(_, round)| round.end <= now)
+            .filter(|(_, period)| period.end <= now)
             .map(|(user, _)| user.clone())
             .collect();
-        let rounds = ended
+        let periods = ended
             .into_iter()
             .filter_map(|user| self.0.remove_entry(&user));
-        rounds
-            .filter_map(|(user, round)| round.folded.summary(user))
+        periods
+            .filter_map(|(user, period)| period.folded.summary(user))
             .collect()
     }
 
-    /// When the next round ends.
+    /// When the next of the current periods ends.
     pub fn next(&self) -> Option<Span> {
-        self.0.values().map(|round| round.end).min()
+        self.0.values().map(|period| period.end).min()
     }
 }

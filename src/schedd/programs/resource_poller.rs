@@ -1,6 +1,6 @@
-//! Runs the commands that report the amounts of dynamic resources (Q21), outside the tick. A
-//! reported amount holds until the next report. A failure is logged once and shown with the
-//! resource.
+//! Runs the commands that report the amounts of dynamic resources, such as licenses (Q21). The
+//! event loop does not wait for these commands. A reported amount applies until the next report. A
+//! failure is logged once, and shown with the resource.
 
 use crate::config::Config;
 use crate::model::resource::{ResourceType, Resources};
@@ -27,27 +27,27 @@ pub struct ResourcePoller {
 struct PolledResource {
     meter: ResourceMeter,
     kind: ResourceType,
-    /// When its command runs next.
+    /// When the command runs next.
     due: Span,
     is_running: bool,
-    /// Why its last command failed.
+    /// Why the last run of the command failed; None if it succeeded.
     fault: Option<String>,
 }
 
 impl ResourcePoller {
-    /// The resources of a configuration; their commands are due at once.
+    /// Starts with the resources of a configuration. Their commands are due at once.
     pub fn new(config: &Config, resources: &Resources, now: Span) -> ResourcePoller {
         let mut poller = ResourcePoller {
             all: BTreeMap::new(),
             running: ProgramPool::new(MAX_RUNNING),
         };
-        poller.follow(config, resources, now);
+        poller.apply_configuration(config, resources, now);
         poller
     }
 
-    /// Applies a new configuration. Unchanged resources keep their state, the others are due at
-    /// once.
-    pub fn follow(&mut self, config: &Config, resources: &Resources, now: Span) {
+    /// Applies a changed configuration. Unchanged resources keep their state; the commands of other
+    /// resources are due at once.
+    pub fn apply_configuration(&mut self, config: &Config, resources: &Resources, now: Span) {
         let mut before = std::mem::take(&mut self.all);
         let mut unchanged = BTreeSet::new();
         for (name, meter) in &config.meters {
@@ -73,7 +73,7 @@ impl ResourcePoller {
             .stop(|resource| !unchanged.contains(resource.as_str()));
     }
 
-    /// The descriptors that become readable when there is something to [`attend`](Self::attend).
+    /// The descriptors that become readable when [`poll`](Self::poll) has something to do.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.running.watched()
     }
@@ -89,13 +89,13 @@ impl ResourcePoller {
         self.running.next().into_iter().chain(due).min()
     }
 
-    /// Why the last command of a resource failed.
+    /// Why the last run of a resource's command failed; None if it succeeded.
     pub fn fault(&self, resource: &str) -> Option<&str> {
         self.all.get(resource)?.fault.as_deref()
     }
 
-    /// Handles the output of finished commands, kills those that exceed their time limit, and
-    /// starts those that are due.
+    /// Handles the output of finished commands, kills commands that exceed their time limits, and
+    /// starts commands that are due.
     pub fn poll(&mut self, server: &mut ServerState, now: Span) {
         for (resource, result) in self.running.finished(now) {
             let Some(polled) = self.all.get_mut(&resource) else {
@@ -104,7 +104,7 @@ impl ResourcePoller {
             polled.is_running = false;
             polled.due = now + polled.meter.interval;
             let report = polled.read(result);
-            polled.note(&resource, report.as_ref().err());
+            polled.record_result(&resource, report.as_ref().err());
             if let Ok((total, elsewhere)) = report {
                 let count = ReportedCount {
                     total: Some(total),
@@ -129,33 +129,34 @@ impl ResourcePoller {
                 }
                 Err(error) => {
                     polled.due = now + polled.meter.interval;
-                    polled.note(resource, Some(&error.to_string()));
+                    polled.record_result(resource, Some(&error.to_string()));
                 }
             }
         }
     }
 
-    /// Kills the commands that run.
-    pub fn leave(&mut self) {
+    /// Kills the running commands.
+    pub fn shut_down(&mut self) {
         self.running.stop(|_| true);
     }
 }
 
 impl PolledResource {
-    /// The total and the amount used elsewhere that a command reports, or why it failed.
+    /// The total that a command reports, and the amount used outside this cluster; or why the
+    /// command failed.
     fn read(&self, result: ProgramResult) -> Result<(i64, i64), String> {
         let exit = match result.exit {
             Ok(exit) => exit,
             Err(ProgramFault::Late(timeout)) => {
                 let seconds = timeout.0 as f64 / 1000.0;
-                return Err(format!("it took longer than {seconds} s"));
+                return Err(format!("the command took longer than {seconds} s"));
             }
             Err(fault) => return Err(fault.to_string()),
         };
         let failure = match exit.status {
             Some(0) => return ResourceMeter::read(self.kind, &exit.text),
-            Some(status) => format!("it ended with status {status}"),
-            None => "it was killed".to_string(),
+            Some(status) => format!("the command ended with status {status}"),
+            None => "the command was killed".to_string(),
         };
         Err(match result.complaint {
             Some(complaint) => format!("{failure}: {complaint}"),
@@ -163,13 +164,14 @@ impl PolledResource {
         })
     }
 
-    fn note(&mut self, resource: &str, fault: Option<&String>) {
+    fn record_result(&mut self, resource: &str, fault: Option<&String>) {
         let program = &self.meter.command[0];
         if let Some(why) = fault
             && self.fault.as_ref() != fault
         {
             tracing::warn!(
-                "{program} reported no amount of {resource}, which keeps its last one: {why}"
+                "{program} reported no amount of {resource}, so the last reported amount applies: \
+                 {why}"
             );
         }
         if fault.is_none() && self.fault.is_some() {

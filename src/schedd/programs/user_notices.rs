@@ -1,6 +1,6 @@
-//! Notices for users' own programs (`qsub -W notify=PATH`), sent to nodeds: schedd runs no program
-//! of a user. The programs of a user run one at a time, so that a program that hangs delays no
-//! other user.
+//! Notices for users' own notification programs (`qsub -W notify=PATH`). schedd sends the notices
+//! to nodeds, which run the programs. For each user only one program runs at once, so a program
+//! that hangs delays no other user.
 
 use crate::model::time::Span;
 use crate::schedd::nodes::NodedEvent;
@@ -13,30 +13,30 @@ use crate::wire::order::{Notification, ScheddOrder};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-/// Maximum number of notices that wait for a user's program.
+/// Maximum number of waiting notices per user.
 const MAX_WAITING: usize = 64;
 /// Maximum number of programs that run at once.
 const MAX_RUNNING: usize = 16;
 /// Maximum time that notices wait for a noded.
 const MAX_WAIT: Span = Span::seconds(300);
-/// Time after which a program without a report counts as lost. noded kills it after 30 s and
-/// reports that.
+/// If noded has not reported the end of a program after this time, the program counts as lost.
+/// noded kills a program after 30 s and reports its end.
 const REPORT_TIMEOUT: Span = Span::seconds(60);
 
 /// Waiting notices and running programs.
 #[derive(Debug)]
 pub struct UserNotices {
-    rounds: RateLimit<NoticeDigest>,
+    rate_limit: RateLimit<NoticeDigest>,
     /// The waiting notices of each user.
     waiting: BTreeMap<String, VecDeque<Notice>>,
     /// The running program of each user.
     running: BTreeMap<String, RunningUserNotice>,
-    /// The user served last.
+    /// The user to whose program a notice was sent last.
     served: String,
     last_token: u64,
-    /// Since when no noded has been connected; None while one is.
+    /// Since when no noded has been connected; None while a noded is connected.
     unreachable: Option<Span>,
-    /// The user of the last dropped notice, so that a flood is logged once.
+    /// The user of the last dropped notice. Further dropped notices of this user are not logged.
     flooded: Option<String>,
 }
 
@@ -49,11 +49,12 @@ struct RunningUserNotice {
 }
 
 impl UserNotices {
-    /// An empty queue. Tokens contain the epoch, so that a report for an earlier schedd matches no
-    /// notice of this one.
+    /// Starts with empty queues. Notices are identified by tokens, which contain the epoch (a
+    /// number that grows with each start of schedd). Therefore a report for an earlier schedd
+    /// matches no notice.
     pub fn new(epoch: u64) -> UserNotices {
         UserNotices {
-            rounds: RateLimit::default(),
+            rate_limit: RateLimit::default(),
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
             served: String::new(),
@@ -63,11 +64,11 @@ impl UserNotices {
         }
     }
 
-    /// Queues notices to be sent.
-    pub fn take(&mut self, notices: Vec<Notice>, now: Span) {
+    /// Queues notices, within the rate limits of their users.
+    pub fn queue(&mut self, notices: Vec<Notice>, now: Span) {
         for notice in notices {
             let user = notice.user.clone();
-            let due = self.rounds.take(&user, notice, now);
+            let due = self.rate_limit.allow(&user, notice, now);
             due.into_iter().for_each(|notice| self.enqueue(notice));
         }
     }
@@ -79,15 +80,15 @@ impl UserNotices {
         }
         if self.flooded.as_ref() != Some(&notice.user) {
             tracing::warn!(
-                "{} is too slow: notifications are dropped",
+                "{} is too slow: schedd drops notifications",
                 notice.program.display()
             );
             self.flooded = Some(notice.user);
         }
     }
 
-    /// Handles the end of a program; `why` is the error of a failed one.
-    pub fn ended(&mut self, noded: usize, token: u64, why: Option<String>) {
+    /// Handles the end of a program; `why` is the error if the program failed.
+    pub fn handle_end(&mut self, noded: usize, token: u64, why: Option<String>) {
         let before = self.running.len();
         self.running
             .retain(|_, running| (running.noded, running.token) != (noded, token));
@@ -98,28 +99,28 @@ impl UserNotices {
         }
     }
 
-    /// Whether notices wait for a noded that is connected.
+    /// Whether notices wait and a noded is connected.
     pub fn can_send_more(&self) -> bool {
         !self.waiting.is_empty() && self.unreachable.is_none()
     }
 
-    /// Queues the digests of rounds that end by `now`.
-    pub fn end_rounds(&mut self, now: Span) {
-        self.rounds
+    /// Queues the summaries of the rate limit's periods that have ended by `now`.
+    pub fn queue_digests(&mut self, now: Span) {
+        self.rate_limit
             .due(now)
             .into_iter()
             .for_each(|notice| self.enqueue(notice));
     }
 
-    /// Sends the notices that can be sent now. Drops programs of lost nodeds, and notices that no
-    /// noded takes.
+    /// Sends the notices that can be sent now. Forgets programs whose noded is disconnected, and
+    /// drops notices after no noded has been connected for `MAX_WAIT`.
     pub fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<NodedEvent> {
-        self.end_rounds(now);
+        self.queue_digests(now);
         self.running.retain(|user, running| {
             let is_lost = now >= running.until || !nodes.is_admitted(running.noded);
             if is_lost {
                 tracing::warn!(
-                    "{} of {user}: the node did not report its end",
+                    "the node did not report the end of {} of user {user}",
                     running.program
                 );
             }
@@ -160,8 +161,8 @@ impl UserNotices {
         events
     }
 
-    /// The users with a notice that can be sent now. They take turns, so that users with slow
-    /// programs do not delay all others.
+    /// The users that can get a notice now, in alphabetical order after the user served last. So
+    /// users with slow programs do not delay all other users.
     fn next_users(&mut self) -> Vec<String> {
         let served = self.served.as_str();
         let later = self
@@ -215,7 +216,7 @@ impl UserNotices {
             .filter(|(_, queue)| !queue.is_empty())
         {
             tracing::warn!(
-                "{} notifications for {user} are dropped: {why}",
+                "schedd drops the waiting notifications for user {user} ({}): {why}",
                 queue.len()
             );
         }
@@ -229,7 +230,7 @@ mod tests {
     use crate::server::notices::Body;
 
     #[test]
-    fn users_take_turns() {
+    fn all_users_are_served_once_before_any_user_is_served_again() {
         let mut notices = UserNotices::new(1);
         let users: Vec<String> = (b'a'..=b'z')
             .map(|letter| char::from(letter).to_string())
@@ -242,7 +243,7 @@ mod tests {
             });
             let body = Body::Digest {
                 count: 0,
-                turns: Vec::new(),
+                events: Vec::new(),
             };
             notices.enqueue(Notice {
                 recipient,
@@ -252,7 +253,7 @@ mod tests {
             });
         }
         assert_eq!(notices.next_users(), users[..MAX_RUNNING]);
-        // All of these have another notice.
+        // Each of these users has another notice.
         let second = [
             &users[MAX_RUNNING..],
             &users[..2 * MAX_RUNNING - users.len()],

@@ -1,7 +1,9 @@
-//! Checkpoints the spool's log outside the tick, in a separate thread.
+//! Checkpoints the write-ahead log of the spool (SQLite) in a separate thread, outside the event
+//! loop.
 //!
-//! Commits during a checkpoint remain in the log. The writer copies this rest, so that the log
-//! restarts at its beginning: a growing log makes every commit slower.
+//! Commits during a checkpoint remain in the log. schedd's own connection then copies these
+//! commits; after that, the log restarts at its beginning. A growing log would slow down each
+//! commit.
 
 use crate::spool::Checkpointer;
 use std::path::{Path, PathBuf};
@@ -13,9 +15,9 @@ use std::thread;
 /// Number of commits between checkpoints.
 const CHECKPOINT_COMMITS: u32 = 200;
 
-/// Handle of the checkpoint thread.
+/// Controls the checkpoint thread.
 pub struct Checkpoints {
-    bell: SyncSender<()>,
+    trigger: SyncSender<()>,
     commits: u32,
     /// Set when the thread has completed a checkpoint.
     done: Arc<AtomicBool>,
@@ -24,14 +26,14 @@ pub struct Checkpoints {
 impl Checkpoints {
     /// Starts the thread.
     pub fn start(file: PathBuf) -> std::io::Result<Checkpoints> {
-        let (bell, requests) = sync_channel(1);
+        let (trigger, requests) = sync_channel(1);
         let done = Arc::new(AtomicBool::new(false));
         let completed = done.clone();
         thread::Builder::new()
             .name("checkpoints".into())
             .spawn(move || run(&requests, &file, &completed))?;
         Ok(Checkpoints {
-            bell,
+            trigger,
             commits: 0,
             done,
         })
@@ -40,7 +42,7 @@ impl Checkpoints {
     /// Counts a commit, and starts a checkpoint if one is due.
     pub fn committed(&mut self) {
         self.commits += 1;
-        if self.commits >= CHECKPOINT_COMMITS && self.bell.try_send(()).is_ok() {
+        if self.commits >= CHECKPOINT_COMMITS && self.trigger.try_send(()).is_ok() {
             self.commits = 0;
         }
     }

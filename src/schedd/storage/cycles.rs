@@ -1,5 +1,5 @@
-//! The log of scheduling cycles. Records are written with the next commit for another reason, so
-//! that an idle cycle costs no sync, or when a client queries them.
+//! The records of scheduling cycles, for `qstat --cycles`. They are written with the next commit of
+//! other changes, or when a client queries them. Therefore a cycle without changes causes no write.
 
 use crate::model::trigger::CycleRecord;
 use crate::update::Update;
@@ -21,24 +21,24 @@ impl Cycles {
     }
 
     /// Adds a record and sets its number.
-    pub fn note(&mut self, record: CycleRecord) {
+    pub fn add(&mut self, record: CycleRecord) {
         self.last += 1;
         self.unwritten.push_back(CycleRecord {
             number: self.last,
             ..record
         });
-        // Older records would be overwritten in the same transaction.
+        // The spool keeps only this number of records.
         if self.unwritten.len() as u64 > CycleRecord::KEPT {
             self.unwritten.pop_front();
         }
     }
 
-    /// The updates to write.
+    /// The updates for the records that are not in the spool yet.
     pub fn changes(&self) -> impl Iterator<Item = Update> {
         self.unwritten.iter().cloned().map(Update::Cycle)
     }
 
-    /// The updates are on disk.
+    /// Marks all records as written.
     pub fn written(&mut self) {
         self.unwritten.clear();
     }
@@ -63,7 +63,7 @@ mod tests {
             preempted: 0,
             took: 1,
         };
-        (0..CycleRecord::KEPT + 5).for_each(|_| cycles.note(record.clone()));
+        (0..CycleRecord::KEPT + 5).for_each(|_| cycles.add(record.clone()));
         let rows: Vec<Update> = cycles.changes().collect();
         assert_eq!(rows.len() as u64, CycleRecord::KEPT);
         assert!(

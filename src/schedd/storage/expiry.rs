@@ -1,4 +1,4 @@
-//! Expiry of old charges and accounting records, and the sum of the stored charges.
+//! Expiry of old charges and accounting records, and the fair-share usage from the stored charges.
 
 use crate::model::account::charge::UsageRules;
 use crate::model::time::Time;
@@ -9,29 +9,29 @@ use crate::server::state::ServerState;
 use crate::spool::{Spool, SpoolError};
 use crate::update::Update;
 
-/// The sum of the stored charges.
+/// The fair-share usage: the sum of the stored charges, under `rules`.
 pub fn stored_usage(rules: UsageRules, spool: &Spool) -> Result<UsageTable, SpoolError> {
     let mut usage = UsageTable::new(rules);
     spool.charges(|charge| usage.add(&charge))?;
     Ok(usage)
 }
 
-/// Deletes charges that no longer count and are older than the history.
+/// Deletes charges that no longer count for fair share and are older than the job history.
 pub fn forget_charges(server: &mut ServerState, spool: &Spool) -> Result<(), SpoolError> {
     let Some(counts) = server.setup.policy.usage.counts_for() else {
         return Ok(());
     };
-    let before = server.now - counts.max(timers::kept(server.setup.config.server.history));
+    let before = server.now - counts.max(timers::retention(server.setup.config.server.history));
     let mut old = Vec::new();
     spool.charges_before(before, |charge| old.push(charge))?;
     if !old.is_empty() {
-        server.also(Update::ForgetCharges(before));
-        server.uncharge(old);
+        server.add_update(Update::ForgetCharges(before));
+        server.remove_charges(old);
     }
     Ok(())
 }
 
-/// The deletion of old accounting records, once a batch is due.
+/// The update that deletes old accounting records; None until enough records have expired.
 pub fn stale_entries(
     setup: &Setup,
     now: Time,

@@ -1,5 +1,5 @@
-//! The fair-share priorities of the last cycle (I7): one row of the spool, for `qstat -f`. They
-//! change with any usage, so they are written with a delay.
+//! The fair-share priorities of the last cycle (I7), stored in one row of the spool for `qstat -f`.
+//! The priorities change with any usage, so they are written with a delay.
 
 use crate::model::account::member::Member;
 use crate::model::time::Span;
@@ -11,23 +11,24 @@ use crate::wire::message::ServerFacts;
 #[derive(Default)]
 pub struct StoredFairShares {
     latest: Vec<(Member, f64)>,
-    /// None if unknown: an earlier schedd may have stored some.
+    /// The stored priorities; None until the first write, because an earlier schedd may have stored
+    /// some.
     written: Option<Vec<(Member, f64)>>,
     due: Option<Span>,
     is_being_written: bool,
 }
 
 impl StoredFairShares {
-    /// Takes the priorities of a cycle. Returns when they must be written, if they have changed.
-    /// `now` is monotonic.
-    pub fn take_in(&mut self, latest: Vec<(Member, f64)>, now: Span) -> Option<Span> {
+    /// Sets the priorities of a cycle. Returns when changed priorities must be written. `now` is
+    /// monotonic time.
+    pub fn update(&mut self, latest: Vec<(Member, f64)>, now: Span) -> Option<Span> {
         let is_new = self.written.as_ref() != Some(&latest);
         self.latest = latest;
         self.due = is_new.then(|| self.due.unwrap_or(now + FIGURES));
         self.due
     }
 
-    /// The update, if it is due.
+    /// The update with changed priorities, if it is due.
     pub fn change(&mut self, now: Span) -> Option<Update> {
         self.is_being_written = self.due.is_some_and(|due| due <= now);
         if !self.is_being_written {
@@ -37,7 +38,7 @@ impl StoredFairShares {
         Some(Update::Meta(ServerFacts::FAIR_SHARES, text))
     }
 
-    /// The update is on disk. Returns when the next one is due.
+    /// Marks the update as written. Returns when the next update is due.
     pub fn written(&mut self) -> Option<Span> {
         if std::mem::take(&mut self.is_being_written) {
             (self.written, self.due) = (Some(self.latest.clone()), None);
@@ -55,7 +56,7 @@ mod tests {
         let (mut shares, mut written) = (StoredFairShares::default(), Vec::new());
         for tenth in 0..100 {
             let (now, value) = (Span(100 * tenth), tenth.min(45) as f64);
-            let due = shares.take_in(vec![(Member::new("a", "ann"), value)], now);
+            let due = shares.update(vec![(Member::new("a", "ann"), value)], now);
             written.extend(shares.change(now).map(|_| (tenth, value)));
             assert_eq!(
                 shares.written().is_some(),
@@ -70,7 +71,7 @@ mod tests {
     fn a_change_is_written_again_until_it_is_stored() {
         let mut shares = StoredFairShares::default();
         assert_eq!(
-            shares.take_in(Vec::new(), Span(0)),
+            shares.update(Vec::new(), Span(0)),
             Some(FIGURES),
             "an earlier schedd may have stored some"
         );
@@ -79,6 +80,6 @@ mod tests {
             (shares.written(), shares.change(FIGURES).is_some()),
             (None, false)
         );
-        assert_eq!(shares.take_in(Vec::new(), FIGURES), None);
+        assert_eq!(shares.update(Vec::new(), FIGURES), None);
     }
 }

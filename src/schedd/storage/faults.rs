@@ -1,5 +1,4 @@
-//! Errors in evaluating the priority formula (I15). They are logged once per loaded formula, not
-//! per job or cycle.
+//! Errors in evaluating the priority formula (I15). Only one error of each formula is logged.
 
 use crate::model::expression::{EvaluationFault, Expression};
 use crate::model::policy::Precedence;
@@ -11,12 +10,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Logs the first error of a rule's formula.
-    pub fn take_in(&mut self, fault: Option<&EvaluationFault>, rule: &Precedence) {
+    /// Logs an error of a formula, unless an error of the same formula has been logged.
+    pub fn log_once(&mut self, fault: Option<&EvaluationFault>, rule: &Precedence) {
         if let Some(fault) = fault
             && self.is_new(rule)
         {
-            tracing::warn!("[order] formula: {fault}; such jobs have the priority 0");
+            tracing::warn!("[order] formula: {fault}; jobs with this error have priority 0");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The spool as the server's history of jobs.
+//! Implements the server's access to stored jobs with the spool, schedd's database.
 
 use crate::model::job::dependency::label::Mark;
 use crate::model::job::{Digest, Job};

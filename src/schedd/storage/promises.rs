@@ -1,11 +1,13 @@
-//! Planned starts: the first and the current one of each job, and every slip with its cause.
+//! Planned starts: of each waiting job the first and the current planned start, and the slips
+//! (delays of the planned start) with their causes.
 //!
-//! A slip becomes an event of the job. On a busy machine bookings move with every cycle: only
-//! changed rows are written, and a continuing slip of one cause is reported again only once it has
-//! doubled.
+//! A slip is stored as an event of the job. Planned starts may move with each cycle; only changed
+//! rows are written. A continuing slip with the same cause is stored again only once the total slip
+//! has doubled.
 //!
-//! A planned start lapses while none can be computed: its node is down, or other jobs have started
-//! first. It is kept while the job waits, so that the next one is compared with the first.
+//! A planned start lapses while a cycle plans none for the job: a node is down, or other jobs have
+//! started first. A lapsed planned start is kept while the job waits, to compare the next planned
+//! start with it.
 
 use crate::model::job::event::Event;
 use crate::model::job::promise::{PromisedStart, SlipCause};
@@ -24,24 +26,25 @@ const MIN_CONTINUED_SLIP: Span = Span::seconds(60);
 /// Maximum number of reported slips per job.
 const MAX_SLIPS: u32 = 100;
 
-/// The planned starts of the latest cycle, lapsed ones, and changes that are not in the spool yet.
+/// The current and the lapsed planned starts, and changes that are not in the spool yet.
 #[derive(Default)]
 pub struct Promises {
     given: BTreeMap<JobId, Kept>,
-    /// Rows to write or delete.
+    /// Jobs whose rows must be written or deleted.
     unwritten: BTreeSet<JobId>,
-    /// Slips to write: when they were found, and the job.
+    /// Slips to write, each with the time of detection and the job.
     slips: Vec<(Time, JobId, Slip)>,
 }
 
 /// A planned start and its reported slips.
 struct Kept {
     promise: PromisedStart,
-    /// Whether it has lapsed: the job waits without a planned start.
+    /// Whether the planned start has lapsed: the latest cycle has planned none.
     lapsed: bool,
-    /// The last reported start: the first one, or the end of the last slip.
+    /// The planned start with which the next one is compared to detect a slip.
     reported: Time,
-    /// The cause of the last reported slips, and their total length.
+    /// The cause of the last reported slips, and the total length of consecutive slips with this
+    /// cause.
     latest: Option<(SlipCause, Span)>,
     slips: u32,
 }
@@ -54,7 +57,7 @@ struct Slip {
 }
 
 impl Promises {
-    /// The planned starts of an earlier schedd.
+    /// Starts with the stored planned starts of an earlier schedd.
     pub fn new(written: BTreeMap<JobId, PromisedStart>) -> Promises {
         let given = written
             .into_iter()
@@ -66,16 +69,16 @@ impl Promises {
         }
     }
 
-    /// The planned starts of the latest cycle.
-    pub fn in_force(&self) -> BTreeMap<JobId, PromisedStart> {
+    /// The planned starts of the latest cycle, without lapsed ones.
+    pub fn current(&self) -> BTreeMap<JobId, PromisedStart> {
         let kept = self.given.iter().filter(|(_, kept)| !kept.lapsed);
         kept.map(|(job, kept)| (*job, kept.promise.clone()))
             .collect()
     }
 
-    /// Takes the bookings of a cycle. Returns how soon changes must be written; None if there are
-    /// none. `waits` is whether a job is still a candidate.
-    pub fn take_in(
+    /// Applies the bookings (planned starts) of a cycle. Returns how soon changes must be written;
+    /// None without changes. `waits` reports whether a job still waits.
+    pub fn update(
         &mut self,
         bookings: &[Booking],
         waits: impl Fn(JobId) -> bool,
@@ -100,7 +103,7 @@ impl Promises {
             .min()
     }
 
-    /// Takes one booking.
+    /// Applies one booking. Returns how soon the change must be written; None without a change.
     fn keep(&mut self, booking: &Booking, now: Time) -> Option<Span> {
         let mut promise = PromisedStart {
             at: booking.at,
@@ -120,7 +123,7 @@ impl Promises {
         }
         kept.promise = promise;
         self.unwritten.insert(booking.job);
-        // A planned start of an earlier schedd, or a lapsed one, has moved without a known cause.
+        // After a restart of schedd or a lapse, the cause of the move is unknown.
         let unknown = booking.was.is_none().then_some(SlipCause::Changed);
         let slip = match booking.cause.clone().or(unknown) {
             Some(cause) => kept.slipped(booking.at, cause),
@@ -138,7 +141,7 @@ impl Promises {
         Some(delay)
     }
 
-    /// The updates to write.
+    /// The updates for changes that are not in the spool yet.
     pub fn changes(&self) -> impl Iterator<Item = Update> {
         let rows = self.unwritten.iter().map(|job| {
             let kept = self.given.get(job).filter(|kept| !kept.lapsed);
@@ -151,7 +154,7 @@ impl Promises {
         rows.chain(events)
     }
 
-    /// The updates are on disk.
+    /// Marks all changes as written.
     pub fn written(&mut self) {
         self.unwritten.clear();
         self.slips.clear();
@@ -169,7 +172,8 @@ impl Kept {
         }
     }
 
-    /// The slip to report for a moved start; None if it is too small or moves earlier.
+    /// The slip to report when the planned start moves to `to`; None if it moves by too little or
+    /// to an earlier time.
     fn slipped(&mut self, to: Time, cause: SlipCause) -> Option<Slip> {
         if to <= self.reported {
             (self.reported, self.latest) = (to, None);
@@ -206,7 +210,8 @@ mod tests {
         })
     }
 
-    /// The reported slips of a start planned for 100 s that moves as given, in seconds.
+    /// The reported slips, in seconds, of a start that is planned for 100 s and then moves to each
+    /// time of `moves`, in milliseconds.
     fn reported_slips(moves: &[(i64, SlipCause)]) -> Vec<(i64, i64)> {
         let mut kept = kept(100);
         let slips = moves
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn each_slip_is_reported_with_its_cause_and_an_earlier_start_is_none() {
+    fn a_move_to_a_later_start_is_reported_and_a_move_to_an_earlier_start_is_not() {
         let lost = SlipCause::NodeLost { node: "n1".into() };
         let moves = [
             (200_000, overdue(1)),
@@ -250,7 +255,7 @@ mod tests {
         }
     }
 
-    /// The stored row of job 1: planned start and first planned start, in seconds.
+    /// The row of the promise to write: planned start and first planned start, in seconds.
     fn row(promises: &Promises) -> Option<(i64, i64)> {
         let promise = promises.changes().find_map(|change| match change {
             Update::Promise(_, promise) => promise,
@@ -260,25 +265,25 @@ mod tests {
     }
 
     #[test]
-    fn a_lapsed_promise_is_compared_with_the_first_one() {
+    fn the_first_planned_start_survives_a_lapse_while_the_job_waits() {
         let mut promises = Promises::default();
-        promises.take_in(&[booking(1, 100)], |_| true, Time(0));
+        promises.update(&[booking(1, 100)], |_| true, Time(0));
         promises.written();
-        assert!(promises.take_in(&[], |_| true, Time(1000)).is_some());
+        assert!(promises.update(&[], |_| true, Time(1000)).is_some());
         assert!(
             matches!(promises.changes().next(), Some(Update::Promise(_, None))),
-            "its row is deleted"
+            "the row of the lapsed promise is deleted"
         );
         promises.written();
-        assert_eq!(promises.take_in(&[], |_| true, Time(2000)), None);
-        promises.take_in(&[booking(1, 300)], |_| true, Time(3000));
+        assert_eq!(promises.update(&[], |_| true, Time(2000)), None);
+        promises.update(&[booking(1, 300)], |_| true, Time(3000));
         assert_eq!(
             (row(&promises), promises.slips.len()),
             (Some((300, 100)), 1)
         );
         promises.written();
-        promises.take_in(&[], |_| false, Time(4000));
-        promises.take_in(&[booking(1, 400)], |_| true, Time(5000));
+        promises.update(&[], |_| false, Time(4000));
+        promises.update(&[booking(1, 400)], |_| true, Time(5000));
         assert_eq!(
             (row(&promises), promises.slips.len()),
             (Some((400, 400)), 0),
@@ -287,19 +292,19 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_that_moves_with_the_clock_has_no_slip() {
+    fn a_later_planned_start_without_a_cause_is_no_slip() {
         let mut promises = Promises::default();
-        promises.take_in(&[booking(1, 100)], |_| true, Time(0));
+        promises.update(&[booking(1, 100)], |_| true, Time(0));
         let moved = Booking {
             was: Some(Time(100_000)),
             ..booking(1, 200)
         };
-        promises.take_in(&[moved], |_| true, Time(0));
+        promises.update(&[moved], |_| true, Time(0));
         assert_eq!(
             (row(&promises), promises.slips.len()),
             (Some((200, 100)), 0)
         );
-        promises.take_in(
+        promises.update(
             &[Booking {
                 cause: Some(overdue(2)),
                 ..booking(1, 300)
@@ -318,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overdue_job_does_not_fill_the_spool() {
+    fn many_small_slips_with_one_cause_are_reported_a_few_times() {
         let moves: Vec<_> = (0..100_000)
             .map(|step| (100_000 + step * 100, overdue(1)))
             .collect();

@@ -1,5 +1,6 @@
-//! A file that records all input of the cycles, line by line (`[cycle] record`), for `qsim check
-//! --recorded`. A write error never affects scheduling: it is logged once, and recording stops.
+//! The file of `[cycle] record`, which records the input and plan of each scheduling cycle as lines
+//! of JSON, for `qsim check --recorded`. A write error never affects scheduling: recording stops,
+//! and the error is logged.
 
 use crate::sched::view::change::RecordedEntry;
 use crate::server::scheduler_view::Recorder;
@@ -14,16 +15,16 @@ pub struct Recording {
     path: PathBuf,
     /// None when recording has stopped.
     file: Option<BufWriter<File>>,
-    /// Number of bytes that may still be written.
+    /// Number of bytes by which the file may still grow.
     bytes_left: u64,
 }
 
 impl Recording {
-    /// Opens a recording to append, or creates one that only its owner can read. It may grow to
-    /// `limit` bytes. None, with a log message, if it cannot be opened.
+    /// Opens a recording to append to it, or creates a file that only its owner can read. The file
+    /// may grow to `limit` bytes. If it cannot be opened, logs the error and returns None.
     pub fn open(path: &Path, limit: u64) -> Option<Recording> {
         let mut options = OpenOptions::new();
-        // Without O_NONBLOCK, opening a pipe would block.
+        // If the path is a pipe, opening it without O_NONBLOCK would block.
         options
             .read(true)
             .append(true)
@@ -34,7 +35,10 @@ impl Recording {
         let opened = file.and_then(|file| Ok((file.metadata()?, file)));
         match opened {
             Ok((facts, _)) if !facts.is_file() => {
-                tracing::error!("{}: cannot record: not a regular file", path.display())
+                tracing::error!(
+                    "{}: cannot record scheduling cycles: not a regular file",
+                    path.display()
+                )
             }
             Ok((facts, file)) => {
                 let is_partial = facts.len() > 0 && !ends_a_line(&file, facts.len());
@@ -52,14 +56,18 @@ impl Recording {
                 }
                 return Some(recording);
             }
-            Err(error) => tracing::error!("{}: cannot record: {error}", path.display()),
+            Err(error) => tracing::error!(
+                "{}: cannot record scheduling cycles: {error}",
+                path.display()
+            ),
         }
         None
     }
 }
 
 impl Recorder for Recording {
-    /// Appends a line. If the file would exceed its limit, the last line records that.
+    /// Appends a line. If the file would exceed its limit, appends a last line that marks its end,
+    /// and stops recording.
     fn write(&mut self, line: &[u8]) {
         let Some(file) = &mut self.file else { return };
         let needed = line.len() as u64 + 1;
@@ -77,7 +85,7 @@ impl Recorder for Recording {
         match written {
             Ok(()) if !is_full => return,
             Ok(()) => tracing::warn!(
-                "{}: recording stopped: record_size is reached",
+                "{}: recording of scheduling cycles stopped: the file has reached record_size",
                 self.path.display()
             ),
             Err(error) => tracing::error!("{}: recording stopped: {error}", self.path.display()),
@@ -95,7 +103,8 @@ impl Recorder for Recording {
     }
 }
 
-/// Whether the last line is complete. A killed schedd or a full disk can leave a partial one.
+/// Whether the last line of a file is complete. A killed schedd or a full disk can leave a partial
+/// line.
 fn ends_a_line(file: &File, length: u64) -> bool {
     let mut last = [0];
     file.read_exact_at(&mut last, length - 1).is_ok() && last == *b"\n"
@@ -111,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partial_line_is_completed_before_the_next_one() {
+    fn a_partial_last_line_is_ended_before_the_next_line_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record");
         for torn in ["", "\"who", "\"whole\"\n"] {
@@ -132,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_stays_within_its_limit_and_records_its_end() {
+    fn a_recording_stays_within_its_limit_and_ends_with_a_mark() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record");
         for _ in 0..3 {

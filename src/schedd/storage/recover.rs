@@ -1,4 +1,5 @@
-//! Startup of schedd: locks the spool, loads unfinished jobs, and continues from the stored state.
+//! Startup of schedd: locks the spool (schedd's database), loads the stored state, and builds the
+//! working state.
 
 use crate::model::job::promise::PromisedStart;
 use crate::model::job_id::JobId;
@@ -32,11 +33,12 @@ pub struct Recovered {
     pub spool: Spool,
     /// The working state.
     pub server: ServerState,
-    /// The last schedd's epoch plus one.
+    /// The number of this start of schedd: the epoch of the last schedd plus one.
     pub epoch: u64,
-    /// Stored verdicts by job class. The first cycle confirms or removes them.
+    /// Stored verdicts (why jobs wait) by job class, with their times. The first cycle confirms or
+    /// removes them.
     pub verdicts: BTreeMap<u64, (Reason, Time)>,
-    /// The nodes to wait for.
+    /// The nodes to wait for before the first cycle.
     pub startup_grace: StartupGrace,
     /// The planned starts.
     pub promises: BTreeMap<JobId, PromisedStart>,
@@ -61,11 +63,11 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     let reservations = spool.reservations()?;
     let grantees = spool.meta(Grantees::KEY)?.unwrap_or_default();
     let setup = setup
-        .granted_to(grantees)
+        .with_grantees(grantees)
         .with_overrides(Arc::new(spool.overrides()?));
-    for misfit in &setup.misfits {
+    for conflict in &setup.conflicts {
         tracing::warn!(
-            "a setting of qmgr conflicts with {} and is ignored: {misfit}",
+            "a setting of qmgr conflicts with {} and is ignored: {conflict}",
             setup.installation.config.display()
         );
     }
@@ -80,7 +82,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     let mut jobs = spool.live_jobs()?;
     jobs.extend(spool.unsettled_jobs()?);
     let mut nodes = spool.nodes()?;
-    let startup_grace = StartupGrace::of(&nodes);
+    let startup_grace = StartupGrace::new(&nodes);
     nodes.iter_mut().for_each(|node| node.up = false);
     let next = spool.meta::<u64>("next")?.unwrap_or(1);
     let (verdicts, promises, last_cycle) =
@@ -102,7 +104,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
     for (resource, job) in server.undefined_requests() {
         tracing::warn!(
             "job {job} requests `{resource}`, which is not a [[resource]] any more: \
-             it is not counted until {} defines it again",
+             this resource is not counted until {} defines it again",
             server.setup.installation.config.display()
         );
     }
@@ -114,7 +116,7 @@ pub fn recover(home: &Home) -> Result<Recovered> {
         server.setup.policy.usage.clone(),
         &spool,
     )?);
-    server.recall(&promises);
+    server.restore_promises(&promises);
     Ok(Recovered {
         lock,
         spool,

@@ -1,7 +1,9 @@
-//! Reserved disk space for a full disk: the spool's log owns space beyond its end, so that ends of
-//! jobs and deletions can still be written while new jobs are refused and none start.
+//! Reserved disk space. The log file of the spool (schedd's database) has allocated blocks beyond
+//! its end. If the disk is full, ends and deletions of jobs can still be written there, while new
+//! jobs are refused and no jobs start.
 //!
-//! Unlike a placeholder file to delete, this space cannot be lost to other writers.
+//! A placeholder file would not do: when schedd deletes the file, another program may use the space
+//! first.
 
 use crate::spool::SpoolError;
 use crate::sys::filesystem;
@@ -14,62 +16,63 @@ const RESERVE_BYTES: u64 = 4 << 20;
 /// The reserved space beyond the log's end.
 pub struct Reserve {
     log: PathBuf,
-    /// Why it is incomplete; None if it is complete.
-    lack: Option<SpoolError>,
-    /// Whether the last renewal failed for lack of file descriptors.
+    /// Why the reserve is incomplete; None if it is complete.
+    why_incomplete: Option<SpoolError>,
+    /// Whether the last renewal failed because schedd had no free file descriptors.
     unknown: bool,
 }
 
 impl Reserve {
-    /// Reserves space for this log, if the disk has room.
+    /// Reserves space for this log, if the disk has enough free space.
     pub fn of(log: PathBuf) -> Reserve {
         let mut reserve = Reserve {
             log,
-            lack: None,
+            why_incomplete: None,
             unknown: false,
         };
         reserve.renew();
         reserve
     }
 
-    /// Whether the reserve is complete. If not, only commitments to running jobs may be written.
-    pub fn is_whole(&self) -> bool {
-        self.lack.is_none()
+    /// Whether the reserve is complete. If not, no jobs may be accepted or started.
+    pub fn is_complete(&self) -> bool {
+        self.why_incomplete.is_none()
     }
 
-    /// Why it is incomplete.
-    pub fn lack(&self) -> Option<&SpoolError> {
-        self.lack.as_ref()
+    /// Why the reserve is incomplete; None if it is complete.
+    pub fn why_incomplete(&self) -> Option<&SpoolError> {
+        self.why_incomplete.as_ref()
     }
 
-    /// Restores the used part of the reserve, if the disk has room.
+    /// Restores the used part of the reserve, if the disk has enough free space.
     pub fn renew(&mut self) {
-        let lack = match filesystem::preallocate(&self.log, RESERVE_BYTES) {
+        let why_incomplete = match filesystem::preallocate(&self.log, RESERVE_BYTES) {
             Ok(()) => None,
-            // Some file systems do not support preallocation.
+            // The file system may not support preallocation: then only check the free space.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => {
                 (!has_room(&self.log)).then_some(SpoolError::Full)
             }
-            // This is no problem of the disk, and the spool's own files are open.
+            // Without free descriptors the reserve cannot be checked. The spool's files are open
+            // already.
             Err(error) if filesystem::lacks_descriptors(&error) => return self.note_unknown(),
             Err(error) => Some(SpoolError::of_file(error, self.folder())),
         };
         self.unknown = false;
-        match lack {
-            Some(why) => self.used(why),
-            None if self.lack.take().is_some() => {
+        match why_incomplete {
+            Some(why) => self.mark_incomplete(why),
+            None if self.why_incomplete.take().is_some() => {
                 tracing::info!("the spool has enough disk space again")
             }
             None => {}
         }
     }
 
-    /// Records that the disk is full or unwritable, for this reason.
-    pub fn used(&mut self, why: SpoolError) {
-        if self.lack.is_none() {
-            tracing::error!("{why}; until then new jobs are refused and none start");
+    /// Marks the reserve as incomplete, because the disk is full or cannot be written.
+    pub fn mark_incomplete(&mut self, why: SpoolError) {
+        if self.why_incomplete.is_none() {
+            tracing::error!("{why}; until then schedd refuses new jobs and starts no jobs");
         }
-        self.lack = Some(why);
+        self.why_incomplete = Some(why);
     }
 
     fn note_unknown(&mut self) {
@@ -93,15 +96,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reserve_is_whole_again_once_there_is_room() {
+    fn renewing_completes_the_reserve_if_the_disk_has_space() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         std::fs::write(&log, "x").unwrap();
         let mut reserve = Reserve::of(log);
-        assert!(reserve.is_whole());
-        reserve.used(SpoolError::Full);
-        assert!(!reserve.is_whole());
+        assert!(reserve.is_complete());
+        reserve.mark_incomplete(SpoolError::Full);
+        assert!(!reserve.is_complete());
         reserve.renew();
-        assert!(reserve.is_whole());
+        assert!(reserve.is_complete());
     }
 }

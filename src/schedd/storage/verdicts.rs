@@ -1,8 +1,8 @@
-//! The reasons why jobs wait, by job class, and the planned starts: kept in memory and written when
-//! they change.
+//! The reasons why jobs wait (verdicts), by class of equal waiting jobs, the planned starts, and
+//! the fair-share priorities. They are kept in memory and written when they change.
 //!
-//! A new kind of reason is written soon; changed figures alone are written with a delay, because on
-//! a busy machine they change with every start.
+//! A new kind of reason is written soon. Changed figures of a reason are written with a longer
+//! delay, because they may change with each start of a job.
 
 use crate::model::account::member::Member;
 use crate::model::job::promise::PromisedStart;
@@ -17,21 +17,21 @@ use crate::schedd::timers::SOON;
 use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The verdicts of the latest cycle, and which of them are not in the spool yet.
+/// The verdicts of the latest cycle, and the classes whose verdict is not in the spool yet.
 #[derive(Default)]
 pub struct Verdicts {
-    /// Each reason, and since when it has had its code.
+    /// The reason of each class, and since when the class has had a reason with this code.
     reasons: BTreeMap<u64, (Reason, Time)>,
     unwritten: BTreeSet<u64>,
     promises: Promises,
     fair_shares: StoredFairShares,
-    /// When the unwritten ones must be written.
+    /// When unwritten changes must be written.
     pub due: Option<Span>,
 }
 
 impl Verdicts {
-    /// `written` are the stored verdicts by class, which are deleted unless a cycle confirms them.
-    /// `promises` are the stored planned starts.
+    /// Starts with the stored verdicts by class (`written`), which are deleted unless a cycle
+    /// confirms them, and the stored planned starts.
     pub fn new(
         written: BTreeMap<u64, (Reason, Time)>,
         promises: BTreeMap<JobId, PromisedStart>,
@@ -45,9 +45,9 @@ impl Verdicts {
         }
     }
 
-    /// Takes the result of a cycle. `waits` is whether a job is still a candidate. `now` is
-    /// monotonic.
-    pub fn take_in(&mut self, plan: &Plan, waits: impl Fn(JobId) -> bool, now: Span) {
+    /// Applies the plan of a cycle. `waits` reports whether a job still waits. `now` is monotonic
+    /// time.
+    pub fn update(&mut self, plan: &Plan, waits: impl Fn(JobId) -> bool, now: Span) {
         let mut reasons = BTreeMap::new();
         for (class, reason) in &plan.verdicts {
             let reason = reason.kept();
@@ -69,39 +69,39 @@ impl Verdicts {
                 let same_kind =
                     old.map(|(reason, _)| reason.code()) == new.map(|(reason, _)| reason.code());
                 self.unwritten.insert(class);
-                self.by(now + if same_kind { FIGURES } else { SOON });
+                self.write_by(now + if same_kind { FIGURES } else { SOON });
             }
         }
         self.reasons = reasons;
         let starting: BTreeSet<JobId> = plan.starts.iter().map(|start| start.job).collect();
-        let delay = self.promises.take_in(
+        let delay = self.promises.update(
             &plan.bookings,
             |job| !starting.contains(&job) && waits(job),
             plan.now,
         );
         if let Some(delay) = delay {
-            self.by(now + delay);
+            self.write_by(now + delay);
         }
     }
 
-    /// The planned starts of the latest cycle.
+    /// The planned starts of the latest cycle, by job.
     pub fn promises(&self) -> BTreeMap<JobId, PromisedStart> {
-        self.promises.in_force()
+        self.promises.current()
     }
 
-    /// Takes the fair-share priorities of a cycle.
-    pub fn take_in_shares(&mut self, priorities: Vec<(Member, f64)>, now: Span) {
-        let due = self.fair_shares.take_in(priorities, now);
+    /// Sets the fair-share priorities of a cycle.
+    pub fn update_fair_shares(&mut self, priorities: Vec<(Member, f64)>, now: Span) {
+        let due = self.fair_shares.update(priorities, now);
         if let Some(due) = due {
-            self.by(due);
+            self.write_by(due);
         }
     }
 
-    fn by(&mut self, when: Span) {
+    fn write_by(&mut self, when: Span) {
         self.due = Some(self.due.map_or(when, |due| due.min(when)));
     }
 
-    /// The updates to write.
+    /// The updates for changes that are not in the spool yet.
     pub fn changes(&mut self, now: Span) -> Vec<Update> {
         let fair_shares = self.fair_shares.change(now);
         self.unwritten
@@ -112,7 +112,7 @@ impl Verdicts {
             .collect()
     }
 
-    /// The updates are on disk.
+    /// Marks all changes as written.
     pub fn written(&mut self) {
         self.unwritten.clear();
         self.promises.written();

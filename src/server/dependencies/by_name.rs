@@ -1,5 +1,5 @@
-//! Dependencies on jobs by name, as Grid Engine's `-hold_jid`: on all unfinished jobs of the owner
-//! with that name.
+//! Dependencies on job names, as Grid Engine's `-hold_jid`. A job then depends on all unfinished
+//! jobs of its owner with that name.
 
 use crate::model::attribute::Draft;
 use crate::model::job::Owner;
@@ -15,10 +15,11 @@ use crate::server::request_context::RequestContext;
 const MAX_JOBS: usize = 10_000;
 
 impl RequestContext<'_> {
-    /// Makes the draft depend on the jobs it names. A name without a job adds a warning.
-    pub(crate) fn wait_for_named(&self, owner: &Owner, draft: &mut Draft) {
+    /// Makes the draft of a job depend on all jobs with the names that the draft lists. A name
+    /// without a job adds a warning.
+    pub(crate) fn add_named_dependencies(&self, owner: &Owner, draft: &mut Draft) {
         for name in std::mem::take(&mut draft.names) {
-            let jobs = self.named(owner, &name);
+            let jobs = self.jobs_named(owner, &name);
             if jobs.is_empty() {
                 draft.notes.push(format!(
                     "warning: {} has no job named {name}: the dependency is ignored",
@@ -39,8 +40,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The owner's unfinished jobs with this name. Subjobs are represented by their array.
-    fn named(&self, owner: &Owner, name: &str) -> Vec<JobId> {
+    /// The owner's unfinished jobs and arrays with this name.
+    fn jobs_named(&self, owner: &Owner, name: &str) -> Vec<JobId> {
         let jobs = self
             .server
             .jobs()
@@ -51,7 +52,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Whether a name matches a pattern: `*` matches any text, `?` any character.
+/// Whether a name matches a pattern: `*` matches any text, `?` matches any single character.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
@@ -64,7 +65,7 @@ fn matches(pattern: &str, name: &str) -> bool {
             }
             Some(&c) if c == '?' || c == name[read] => (at, read) = (at + 1, read + 1),
             _ => match star {
-                // The last star takes one more character.
+                // The last star matches one more character.
                 Some((behind, from)) => {
                     star = Some((behind, from + 1));
                     (at, read) = (behind, from + 1);
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_patterns_match_as_for_files() {
+    fn name_patterns_match_like_file_name_patterns() {
         for (pattern, name, expected) in [
             ("align", "align", true),
             ("align", "align2", false),

@@ -4,11 +4,12 @@ use crate::model::job::dependency::graph::DependencyGraph;
 use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of jobs of a circle that a message names.
+/// Maximum number of jobs that a message about a circle names.
 const MAX_NAMED: usize = 8;
 
-/// A path from one of `waited_for` along its dependencies to one of `waiting`, if there is one. A
-/// job that depends on `waited_for`, and on which `waiting` depend, would then wait for itself.
+/// Finds a path along dependencies from a job of `waited_for` to a job of `waiting`. If a path
+/// exists, a job that depends on all of `waited_for`, and on which all of `waiting` depend, would
+/// wait for itself.
 pub fn find(
     dependencies: &DependencyGraph,
     waited_for: &[JobId],
@@ -83,7 +84,7 @@ mod tests {
             "this job -> 3.head -> 2.head -> 1.head -> this job"
         );
         assert_eq!(found(3, 2, &[2]).unwrap(), "this job -> 2.head -> this job");
-        assert_eq!(found(3, 1, &[3]), None, "without a circle nothing is found");
+        assert_eq!(found(3, 1, &[3]), None, "no circle");
         assert_eq!(found(3, 3, &[]), None);
         let long = found(20, 20, &[1]).unwrap();
         assert!(

@@ -1,4 +1,5 @@
-//! Validation of `-W depend=` against the existing jobs: accepted completely or refused.
+//! Validation of `-W depend=` against the existing jobs. A request is accepted completely or
+//! refused.
 
 use crate::model::job::Job;
 use crate::model::job::dependency::DependencyCondition;
@@ -29,13 +30,13 @@ pub struct DependencyRequest<'a> {
     pub history: &'a dyn JobHistory,
     /// The user who sent the request.
     pub caller: &'a Caller,
-    /// The job that gets the dependencies; None at submission.
+    /// The job that gets the dependencies; None for a job that is being submitted.
     pub job: Option<JobId>,
 }
 
 impl DependencyRequest<'_> {
-    /// Validates a request. Conditions that are met already are dropped; one that cannot be met
-    /// refuses the request.
+    /// Validates a request. Conditions that are already met are dropped. A condition that can never
+    /// be met causes a refusal.
     pub fn grant(&self, dependency: &ParsedDependency) -> Result<JobDependencies, Refusal> {
         let mut dependencies = JobDependencies {
             on: dependency.on,
@@ -46,22 +47,22 @@ impl DependencyRequest<'_> {
             if self.job == Some(edge.job) {
                 return Err(Refusal::dependency(&format!(
                     "{} cannot depend on itself",
-                    self.full(edge.job)
+                    self.full_id(edge.job)
                 )));
             }
-            let job = self.found(edge.job)?;
+            let job = self.find_job(edge.job)?;
             if let Some(to) = &job.life.moved_to {
                 return Err(Refusal::dependency(&format!(
                     "{} was moved to {to}",
-                    self.full(edge.job)
+                    self.full_id(edge.job)
                 )));
             }
             match edge.kind {
                 DependencyKind::After(condition) => {
-                    self.condition(&mut dependencies, &job, condition)?
+                    self.add_condition(&mut dependencies, &job, condition)?
                 }
                 DependencyKind::Before(condition) => {
-                    self.may_precede(&job, room.entry(edge.job).or_insert(job.life.bars.on))?;
+                    self.check_precedence(&job, room.entry(edge.job).or_insert(job.life.bars.on))?;
                     dependencies.before.push((edge.job, condition));
                 }
                 DependencyKind::RunOne => self.add_runone_member(&mut dependencies, &job)?,
@@ -71,16 +72,16 @@ impl DependencyRequest<'_> {
         Ok(dependencies)
     }
 
-    fn full(&self, id: JobId) -> String {
+    fn full_id(&self, id: JobId) -> String {
         id.full(&self.server.setup.name)
     }
 
-    /// The job, finished or not.
-    fn found(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+    /// The job with this id, finished or not.
+    fn find_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         if let Some(job) = self.server.job(id) {
             return Ok(job.clone());
         }
-        let unknown = || Refusal::no_such_job(&self.full(id));
+        let unknown = || Refusal::no_such_job(&self.full_id(id));
         // Job numbers fit the spool's integers.
         i64::try_from(id.number).map_err(|_| unknown())?;
         let past = self.history.job(id)?;
@@ -89,7 +90,7 @@ impl DependencyRequest<'_> {
             .ok_or_else(unknown)
     }
 
-    fn condition(
+    fn add_condition(
         &self,
         dependencies: &mut JobDependencies,
         other: &Job,
@@ -105,7 +106,7 @@ impl DependencyRequest<'_> {
                 let which = format!(
                     "{}:{}, {}",
                     edge.kind.name(),
-                    self.full(other.id),
+                    self.full_id(other.id),
                     fate(&other.life)
                 );
                 return Err(Refusal::unmet_dependency(&which));
@@ -119,13 +120,13 @@ impl DependencyRequest<'_> {
         Ok(())
     }
 
-    /// Checks that `other` may be made to wait for the job. Takes 1 from `room`, the remaining `on`
-    /// count of `other`.
-    fn may_precede(&self, other: &Job, room: &mut u32) -> Result<(), Refusal> {
+    /// Checks that `other` may be made to wait for the job. Decreases `room`, the remaining number
+    /// of dependencies that `other` accepts (`depend=on`).
+    fn check_precedence(&self, other: &Job, room: &mut u32) -> Result<(), Refusal> {
         let refuse = |why: &str| {
             Err(Refusal::dependency(&format!(
                 "{} {why}",
-                self.full(other.id)
+                self.full_id(other.id)
             )))
         };
         match other.life.state {
@@ -143,8 +144,8 @@ impl DependencyRequest<'_> {
         }
     }
 
-    /// Adds the job to the `runone` set of `other`. A member that was deleted before it ran has
-    /// left the set.
+    /// Adds the job to the `runone` set of `other`. A member that was deleted before it ran no
+    /// longer belongs to the set.
     fn add_runone_member(
         &self,
         dependencies: &mut JobDependencies,
@@ -153,13 +154,13 @@ impl DependencyRequest<'_> {
         if self.caller.must_own(other).is_err() {
             return Err(Refusal::dependency(&format!(
                 "{} is another user's job",
-                self.full(other.id)
+                self.full_id(other.id)
             )));
         }
         match DependencyProgress::of(other) {
             DependencyProgress::Ended { began: false, .. } => {}
             DependencyProgress::Ended { .. } => {
-                let which = format!("runone:{}, {}", self.full(other.id), fate(&other.life));
+                let which = format!("runone:{}, {}", self.full_id(other.id), fate(&other.life));
                 return Err(Refusal::unmet_dependency(&which));
             }
             _ => {
@@ -192,7 +193,7 @@ impl DependencyRequest<'_> {
         }
         let this = self
             .job
-            .map_or("this job".to_string(), |job| self.full(job));
+            .map_or("this job".to_string(), |job| self.full_id(job));
         match cycle::find(&self.server.dependencies, &waited_for, &waiting) {
             Some(mut trail) => {
                 trail.pop_if(|last| Some(*last) == self.job);

@@ -1,5 +1,5 @@
-//! Dependencies on labels (Q29). The last submitted job with the label decides; without one, the
-//! first job with the label that meets the condition later.
+//! Dependencies on labels (Q29). The condition is met if the last submitted job with the label
+//! meets it. Otherwise the job waits until any job with the label meets it.
 
 use crate::model::job::Job;
 use crate::model::job::Owner;
@@ -21,9 +21,9 @@ use crate::server::request_context::RequestContext;
 const MAX_LABELS: usize = 1000;
 
 impl RequestContext<'_> {
-    /// The labels that a job of this owner still has to wait for. `before` is the job as it was, if
-    /// it is altered.
-    pub(crate) fn awaited(
+    /// The labels for which a job of this owner must still wait. `before` is the job before an
+    /// alteration; None for a new job.
+    pub(crate) fn unmet_labels(
         &self,
         before: Option<&Job>,
         (owner, spec): (&Owner, &Spec),
@@ -48,7 +48,7 @@ impl RequestContext<'_> {
     }
 
     /// Refuses jobs that would wait for each other's labels forever.
-    pub(crate) fn no_circle_of_labels(
+    pub(crate) fn refuse_label_circles(
         &self,
         before: Option<&Job>,
         (owner, spec): (&Owner, &Spec),
@@ -84,10 +84,10 @@ impl RequestContext<'_> {
         let carries = |job: &&std::sync::Arc<Job>| {
             Mark::carried_by(job).as_ref() == Some(&carrier) && Some(job.id) != except
         };
-        // Jobs submitted in this tick are not in the spool yet.
+        // Jobs submitted in the current transaction are not in the spool yet.
         let new = self
             .server
-            .touched()
+            .changed_jobs()
             .filter(carries)
             .map(|job| job.id)
             .max();
@@ -98,7 +98,7 @@ impl RequestContext<'_> {
         let last = index.map_or(last, |index| JobId::element(last.number, index));
         let progress = match self.server.job(last) {
             Some(job) => Some(DependencyProgress::of(job)),
-            None => self.past(last)?.as_ref().map(DependencyProgress::of),
+            None => self.stored_job(last)?.as_ref().map(DependencyProgress::of),
         };
         Ok(progress.is_some_and(|progress| judge(condition, progress) == DependencyVerdict::Met))
     }

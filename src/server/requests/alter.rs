@@ -21,21 +21,21 @@ use std::sync::Arc;
 
 /// A job before and after an alteration.
 pub(crate) struct Alteration {
-    /// The job before.
+    /// The job before the alteration.
     pub job: Arc<Job>,
-    /// The draft after.
+    /// The draft of the altered job.
     pub after: Draft,
     dependencies: JobDependencies,
 }
 
 impl RequestContext<'_> {
-    /// Computes the job after these settings, if they are allowed.
+    /// Computes the job with these settings. Refuses settings that are not allowed.
     pub(crate) fn altered(
         &mut self,
         id: JobId,
         settings: &[AttributeSetting],
     ) -> Result<Alteration, Refusal> {
-        let job = self.whole(id)?;
+        let job = self.owned_whole_job(id)?;
         if size_of(settings) > LARGEST_REST {
             return Err(Refusal::too_large("a request", LARGEST_REST));
         }
@@ -43,8 +43,8 @@ impl RequestContext<'_> {
         let is_member = |group: &str| is_member(&self.server.setup, &job.owner, group);
         let context = self.context(&job.owner, job.life.state.is_under_way(), &is_member);
         let mut after = attribute::alter(&before, settings, &context)?;
-        self.wait_for_named(&job.owner, &mut after);
-        let above = self.fit_again(&job, &mut after.spec)?;
+        self.add_named_dependencies(&job.owner, &mut after);
+        let above = self.check_altered(&job, &mut after.spec)?;
         after.notes.extend(above);
         if let Some(reservation) = self.server.reservation_queue(&after.spec.queue) {
             after.spec.reservation = Some(reservation.id.clone());
@@ -62,8 +62,8 @@ impl RequestContext<'_> {
         may_hold(self.caller, changed)?;
         let mut dependencies = self.dependencies(Some(id), &after.depend)?;
         dependencies.labels =
-            self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend.labels)?;
-        self.no_circle_of_labels(Some(&job), (&job.owner, &after.spec), &dependencies)?;
+            self.unmet_labels(Some(&job), (&job.owner, &after.spec), &after.depend.labels)?;
+        self.refuse_label_circles(Some(&job), (&job.owner, &after.spec), &dependencies)?;
         self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
         self.check_hosts(Some(&job.spec), &after.spec)?;
         self.refuse_impossible(&job, &after.spec)?;
@@ -74,8 +74,8 @@ impl RequestContext<'_> {
         })
     }
 
-    /// Refuses an altered request that can never run, as `qsub` does. Attributes other than the
-    /// request may be changed even if the job can never run.
+    /// Refuses an alteration after which the job can never run, as `qsub` does. Only changes of
+    /// requested resources, placement or quality of service are checked.
     fn refuse_impossible(&mut self, job: &Job, after: &Spec) -> Result<(), Refusal> {
         let before = &job.spec;
         let is_same = (&before.request, &before.placement, &before.qos)
@@ -99,7 +99,7 @@ impl RequestContext<'_> {
             after,
             dependencies,
         } = self.altered(id, settings)?;
-        self.server.keep_spec_of_begun(id);
+        self.server.store_specs_of_started(id);
         let (now, before, holds) = (self.server.now, job.life.holds, after.holds);
         let (depends, notes) = (!after.depend.is_empty(), after.notes);
         self.server.change(id, |job| {
@@ -119,25 +119,25 @@ impl RequestContext<'_> {
             .iter()
             .map(|setting| setting.attribute.clone())
             .collect();
-        self.server.happen(
+        self.server.apply_event(
             id,
             Event::Altered {
                 by: self.caller.shown(),
                 attributes,
             },
         );
-        self.hold_begun(id, before, holds);
+        self.hold_started(id, before, holds);
         if depends {
             effects::bind(self.server, id, &dependencies, true);
         }
         Ok(Granted::Altered(id, notes))
     }
 
-    /// Applies the changed holds of an array to its subjobs that have started.
-    fn hold_begun(&mut self, id: JobId, before: Holds, after: Holds) {
+    /// Applies the changed holds of an array to its started, unfinished subjobs.
+    fn hold_started(&mut self, id: JobId, before: Holds, after: Holds) {
         let (more, fewer) = (after.without(before), before.without(after));
         if !more.is_none() {
-            self.server.happen_to_begun(
+            self.server.apply_event_to_started(
                 id,
                 &Event::Held {
                     holds: more,
@@ -146,7 +146,7 @@ impl RequestContext<'_> {
             );
         }
         if !fewer.is_none() {
-            self.server.happen_to_begun(
+            self.server.apply_event_to_started(
                 id,
                 &Event::Released {
                     holds: fewer,

@@ -1,5 +1,5 @@
-//! Requests that move a job to another queue (qmove), swap two jobs (qorder), start a job at once
-//! (qrun) or write a message to it (qmsg). One function for each, as in [`super`].
+//! Requests that move a job to another queue (qmove), swap two jobs (qorder), write a message to a
+//! job (qmsg), retry a deferred job (qalter --shove) or start a job at once (qrun).
 
 use crate::model::admission::elsewhere;
 use crate::model::attribute;
@@ -27,12 +27,13 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::sync::Arc;
 
-/// Maximum length of a message to a job, in bytes: it must fit into one order to the shepherd.
+/// Maximum length of a message to a job, in bytes. The message must fit into one order to the
+/// shepherd, the process that runs the job.
 pub const LONGEST_MESSAGE: usize = 1024;
 
 impl RequestContext<'_> {
     /// `qmove`: moves a job that is not running to another queue of this server.
-    pub(crate) fn put(&mut self, id: JobId, destination: &str) -> Result<Granted, Refusal> {
+    pub(crate) fn move_job(&mut self, id: JobId, destination: &str) -> Result<Granted, Refusal> {
         let job = self.whole_unstarted(id)?;
         let setup = &self.server.setup;
         let named = attribute::destination(destination, &setup.name)?;
@@ -42,7 +43,7 @@ impl RequestContext<'_> {
             named
         };
         self.keep_quality(&job, &name)?;
-        let entered = self.come_in(
+        let entered = self.admit_to_queue(
             EnteringJob::Known(id),
             &job.owner,
             &elsewhere(&job.spec, &name),
@@ -58,7 +59,7 @@ impl RequestContext<'_> {
             .map_or(Granted::Done, Granted::Noted))
     }
 
-    /// `qorder`: swaps two jobs in the queue order, and their queues if these differ.
+    /// `qorder`: swaps the queue positions of two jobs, and their queues if these differ.
     pub(crate) fn swap(&mut self, one: JobId, other: JobId) -> Result<Granted, Refusal> {
         let (first, second) = (self.whole_unstarted(one)?, self.whole_unstarted(other)?);
         if one == other {
@@ -70,15 +71,15 @@ impl RequestContext<'_> {
             None
         };
         let (of_one, of_other) = (
-            self.in_place_of(&first, &second)?,
-            self.in_place_of(&second, &first)?,
+            self.swapped_spec(&first, &second)?,
+            self.swapped_spec(&second, &first)?,
         );
-        self.take_place_of(one, &second, of_one);
-        self.take_place_of(other, &first, of_other);
+        self.apply_swap(one, &second, of_one);
+        self.apply_swap(other, &first, of_other);
         Ok(ineffective_swap.map_or(Granted::Done, Granted::Noted))
     }
 
-    /// The warning if swapping two jobs has no effect on their order now (X18).
+    /// The warning if swapping two jobs does not change which job starts first (X18).
     fn ineffective_swap(&self, one: JobId, other: JobId) -> Option<String> {
         let setup = &self.server.setup;
         let first = self
@@ -88,25 +89,30 @@ impl RequestContext<'_> {
         let order = setup.policy.precedence.order;
         let (id, by) = (first.full(&setup.name), order.name());
         let help = match order {
-            Precedes::Multifactor => format!("; qalter --user-factor=0.5 {id} would lower it"),
-            Precedes::Cluster | Precedes::Priority => "; qalter -p would change that".to_string(),
+            Precedes::Multifactor => {
+                format!("; qalter --user-factor=0.5 {id} lowers this priority")
+            }
+            Precedes::Cluster | Precedes::Priority => {
+                "; qalter -p changes the priority".to_string()
+            }
             _ => String::new(),
         };
         Some(format!(
-            "warning: {id} still starts first: with [order] by = \"{by}\" its priority is higher, \
+            "warning: {id} still starts first: {id} has the higher priority with [order] by = \
+             \"{by}\", \
              and qorder affects only jobs of equal priority (qstat --priority){help}"
         ))
     }
 
-    /// The spec of a job after it takes the place of another job that leaves the queue.
-    fn in_place_of(&self, job: &Job, other: &Job) -> Result<Spec, Refusal> {
+    /// The spec of a job after a swap with `other`: the job moves to the queue of `other`.
+    fn swapped_spec(&self, job: &Job, other: &Job) -> Result<Spec, Refusal> {
         if job.spec.queue == other.spec.queue {
             return Ok(Spec::clone(&job.spec));
         }
         self.keep_quality(job, &other.spec.queue)?;
         let spec = elsewhere(&job.spec, &other.spec.queue);
         Ok(self
-            .come_in(
+            .admit_to_queue(
                 EnteringJob::InPlaceOf {
                     own: job.id,
                     other: other.id,
@@ -118,12 +124,12 @@ impl RequestContext<'_> {
             .spec)
     }
 
-    fn take_place_of(&mut self, id: JobId, other: &Job, spec: Spec) {
+    fn apply_swap(&mut self, id: JobId, other: &Job, spec: Spec) {
         self.server.change(id, |job| {
             job.life.rank = Some(other.own_rank());
             job.spec = Arc::new(spec);
         });
-        self.server.happen(
+        self.server.apply_event(
             id,
             Event::Reordered {
                 by: self.caller.shown(),
@@ -132,7 +138,7 @@ impl RequestContext<'_> {
         );
     }
 
-    /// `qmsg`: writes a line to the output files of a running job.
+    /// `qmsg`: writes a line to the standard output or error file of a running job.
     pub(crate) fn message(
         &mut self,
         id: JobId,
@@ -140,7 +146,7 @@ impl RequestContext<'_> {
         errors: bool,
         text: &Text,
     ) -> Result<Granted, Refusal> {
-        let job = self.owned(id)?;
+        let job = self.owned_job(id)?;
         let is_reachable = |run: &&Run| run.session.is_some() && run.has_script();
         let run = job
             .life
@@ -153,7 +159,7 @@ impl RequestContext<'_> {
         if !node_reports::is_node_up(self.server, id) {
             return Err(Refusal::node_away());
         }
-        self.server.happen(
+        self.server.apply_event(
             id,
             Event::Messaged {
                 by: self.caller.shown(),
@@ -173,13 +179,14 @@ impl RequestContext<'_> {
         ))
     }
 
-    /// `qalter --shove`: makes the scheduler retry a deferred job now (Q1).
+    /// `qalter --shove`: makes the scheduler retry a deferred job now, for example after a failed
+    /// start (Q1).
     pub(crate) fn shove(&mut self, id: JobId) -> Result<Granted, Refusal> {
-        let job = self.owned(id)?;
+        let job = self.owned_job(id)?;
         if !is_candidate(&job) {
             return Err(Refusal::bad_state());
         }
-        // A subjob that has never started waits with its array.
+        // A subjob that has never started has no record: the array is retried.
         let target = if self.server.job(id).is_some() {
             id
         } else {
@@ -196,7 +203,7 @@ impl RequestContext<'_> {
         };
         let deferred: Vec<JobId> = elements.into_iter().filter(is_deferred).collect();
         for id in iter::once(target).chain(deferred) {
-            self.server.happen(
+            self.server.apply_event(
                 id,
                 Event::Shoved {
                     by: self.caller.shown(),
@@ -206,8 +213,8 @@ impl RequestContext<'_> {
         Ok(Granted::Done)
     }
 
-    /// `qrun`: starts a job in this tick, or refuses with the reason that its comment would give.
-    /// With `detached`, it is no error if the job cannot start now.
+    /// `qrun`: starts a job at once, or refuses with the reason why the job cannot start. With
+    /// `detached`, a job that cannot start now is no error.
     pub(crate) fn run_now(
         &mut self,
         id: JobId,
@@ -221,8 +228,8 @@ impl RequestContext<'_> {
         Ok(Granted::Done)
     }
 
-    /// The job of a qrun and where it would start now. The start is None if a `detached` run cannot
-    /// start.
+    /// The job that `qrun` names, and the resources on which the job would start now. The start is
+    /// None if the job cannot start and `detached` is set.
     pub(crate) fn planned_run(
         &self,
         id: JobId,
@@ -250,23 +257,23 @@ impl RequestContext<'_> {
     }
 
     fn start_now(&mut self, job: &Job, start: Start) {
-        // An operator starts the job, so it has no score.
+        // An operator starts the job, so the start has no score.
         let started = Event::Started {
             attempt: job.life.attempt + 1,
             shares: start.shares,
             score: None,
             extra: false,
         };
-        self.server.happen(
+        self.server.apply_event(
             job.id,
             Event::RunWanted {
                 by: self.caller.shown(),
             },
         );
-        self.server.happen(job.id, started);
+        self.server.apply_event(job.id, started);
     }
 
-    /// The nodes that `-H` names; None for any.
+    /// The nodes that `qrun -H` names; None for any nodes.
     fn wanted_nodes(&self, job: &Job, on: &Placing) -> Result<Option<BTreeSet<String>>, Refusal> {
         let names: BTreeSet<String> = match on {
             Placing::Anywhere => return Ok(None),
@@ -299,9 +306,10 @@ impl RequestContext<'_> {
 
     /// A job that has not started and that the caller may change.
     fn unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        let job = self.owned(id)?;
+        let job = self.owned_job(id)?;
         match job.life.state {
-            // Not while tasks of an earlier attempt are still being ended.
+            // An open attempt of a waiting job means that tasks of an earlier attempt are still
+            // being ended.
             JobState::Queued | JobState::Held | JobState::Waiting
                 if job.life.open_run().is_none() && !job.has_begun() =>
             {

@@ -1,8 +1,9 @@
-//! Moves waiting jobs from a queue of nested instances to a nested instance of their owner.
+//! Moves waiting jobs to a nested instance: a personal Lanai server of the job's owner that runs
+//! inside another job.
 //!
-//! A reader offers a job. The nested instance makes a held copy and claims the job. The claim ends
-//! the job here, in one transaction; only then the copy is released. So the two can never both
-//! start.
+//! The parent server offers a job. The nested instance creates a held copy and claims the job. The
+//! claim ends the job in the parent, in one transaction. Only then the nested instance releases its
+//! copy. Therefore job and copy never both start.
 
 use crate::model::job::Digest;
 use crate::model::job::Job;
@@ -23,29 +24,30 @@ use crate::wire::message::NestedClaim;
 use crate::wire::message::Offered;
 use std::sync::Arc;
 
-/// Maximum length of a full job id, in bytes: it is stored and printed.
+/// Maximum length of a full job id, in bytes.
 const MAX_ID_LENGTH: usize = 300;
 
 impl RequestContext<'_> {
-    /// Whether the caller's nested instance may take this job now. A job with dependents or in a
-    /// `runone` set stays.
-    fn may_take(&self, job: &Job, queue: &Queue) -> bool {
+    /// Whether a nested instance may claim this job now. Jobs with dependents and jobs in a
+    /// `runone` set may not be claimed.
+    fn may_be_claimed(&self, job: &Job, queue: &Queue) -> bool {
         let dependencies = &self.server.dependencies;
         queue.passes_on(job)
             && !dependencies.has_dependents(job.id)
             && dependencies.membership(job.id).is_none()
     }
 
-    /// Ends the job here; it continues as `to`. The token identifies a repeated claim.
+    /// Ends a claimed job in the parent server. The job continues in the nested instance, as `to`.
+    /// The token identifies a repeated claim.
     pub(crate) fn claim(&mut self, claim: &NestedClaim) -> Result<Granted, Refusal> {
         let NestedClaim { job: id, to, .. } = claim;
         if !is_full_id(to) {
             return Err(Refusal::invalid_request());
         }
-        if self.submitted(claim.token)?.is_some() || self.has_moved(*id, to)? {
+        if self.earlier_submission(claim.token)?.is_some() || self.has_moved(*id, to)? {
             return Ok(Granted::Done);
         }
-        let job = self.live(*id)?;
+        let job = self.unfinished_job(*id)?;
         if !self.caller.owner.is_same_account(&job.owner) {
             return Err(Refusal::unauthorized());
         }
@@ -55,16 +57,16 @@ impl RequestContext<'_> {
             .queue(&job.spec.queue)
             .ok_or_else(Refusal::unknown_queue)?;
         let is_as_offered = self.revision(&job)? == claim.revision;
-        if !is_as_offered || !self.may_take(&job, queue) {
+        if !is_as_offered || !self.may_be_claimed(&job, queue) {
             return Err(Refusal::bad_state());
         }
-        self.server.also(Update::Token(
+        self.server.add_update(Update::Token(
             self.caller.owner.uid,
             claim.token,
             *id,
             self.server.now,
         ));
-        self.server.happen(
+        self.server.apply_event(
             *id,
             Event::Taken {
                 by: self.caller.shown(),
@@ -78,21 +80,22 @@ impl RequestContext<'_> {
         job.spec.revision().map_err(Refusal::spool)
     }
 
-    /// Whether a job of the caller has moved to `to`. Needed because tokens expire.
+    /// Whether a job of the caller has already moved to `to`. Detects claims that are repeated
+    /// after their token has expired.
     fn has_moved(&self, id: JobId, to: &str) -> Result<bool, Refusal> {
         let job = match self.server.known(id) {
             Some(job) => Some(Arc::unwrap_or_clone(job)),
-            None => self.past(id)?,
+            None => self.stored_job(id)?,
         };
         let has_moved = |job: Job| job.life.moved_to.as_deref() == Some(to);
         Ok(job.is_some_and(|job| self.caller.owner.is_same_account(&job.owner) && has_moved(job)))
     }
 
-    /// Adds a held copy of a job of the parent instance. The parent has checked the job, and its
-    /// owner is the only user here.
+    /// Adds a held copy of a job of the parent server, which has checked the job. The job's owner
+    /// is the only user of this instance.
     pub(crate) fn adopt(&mut self, adoption: &Adoption) -> Result<Granted, Refusal> {
         self.must_be_nested()?;
-        if let Some(granted) = self.submitted(adoption.token)? {
+        if let Some(granted) = self.earlier_submission(adoption.token)? {
             return Ok(granted);
         }
         let Offered {
@@ -107,7 +110,7 @@ impl RequestContext<'_> {
         if !is_whole {
             return Err(Refusal::invalid_request());
         }
-        let owner = self.admit()?;
+        let owner = self.job_owner()?;
         let queue = self.server.setup.config.server.default_queue.clone();
         let wanted = Spec {
             queue,
@@ -126,12 +129,12 @@ impl RequestContext<'_> {
         };
         self.server.refuse_impossible(&job)?;
         if let JobProgram::Script(_) = spec.program {
-            self.keep(script);
+            self.store(script);
         }
-        self.keep(environ);
+        self.store(environ);
         job.id = self.server.take_number(false);
         let id = job.id;
-        self.server.also(Update::Token(
+        self.server.add_update(Update::Token(
             job.owner.uid,
             adoption.token,
             id,
@@ -141,18 +144,18 @@ impl RequestContext<'_> {
         Ok(Granted::Job(id, entered.notes))
     }
 
-    /// Ends a held copy of a job that was not claimed: the job continues as `to`. No mail or notice
-    /// is sent, since the job has not ended.
+    /// Ends a held copy whose job was not claimed. The job continues in the parent server, as `to`.
+    /// No mail or notice is sent.
     pub(crate) fn give_back(&mut self, copy: JobId, to: &str) -> Result<Granted, Refusal> {
         self.must_be_nested()?;
         if !is_full_id(to) {
             return Err(Refusal::invalid_request());
         }
-        let job = self.whole(copy)?;
+        let job = self.owned_whole_job(copy)?;
         if job.life.state != JobState::Held || !job.life.holds.contains(Holds::SYSTEM) {
             return Err(Refusal::bad_state());
         }
-        self.server.happen(
+        self.server.apply_event(
             copy,
             Event::Taken {
                 by: self.caller.shown(),

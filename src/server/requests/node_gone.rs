@@ -1,5 +1,5 @@
-//! `pbsnodes --gone`: a host that will not return. An administrator must declare it: a node that
-//! does not respond keeps its jobs.
+//! `pbsnodes --gone`: an administrator declares that a node will not return. Without this, a node
+//! that does not respond keeps its jobs.
 
 use crate::model::job::Job;
 use crate::model::job::Run;
@@ -15,8 +15,8 @@ use crate::server::state::ServerState;
 use crate::server::tasks::task_reports;
 
 impl RequestContext<'_> {
-    /// Ends all that ran on a node: rerunnable jobs are requeued, others terminated. From now on a
-    /// noded with any state directory is admitted for it.
+    /// Ends all jobs on a node: rerunnable jobs are requeued, other jobs terminated. Afterwards a
+    /// noded with another state directory may connect for this node.
     pub(crate) fn declare_gone(&mut self, name: &str) -> Result<Granted, Refusal> {
         if !self.caller.manager {
             return Err(Refusal::unauthorized());
@@ -28,20 +28,22 @@ impl RequestContext<'_> {
             .ok_or_else(Refusal::unknown_node)?;
         if node.up {
             return Err(Refusal::not_gone(&format!(
-                "node {name} responds and runs jobs: stop its noded first, or use qrerun and qdel"
+                "node {name} is up: stop the noded of {name} first, or end its jobs with qrerun \
+                 and qdel"
             )));
         }
         if !self.server.is_settled(startup::LONGEST) {
             let why = format!(
-                "schedd has just started; node {name} may still respond: retry in a few seconds"
+                "schedd has just started, and node {name} may still connect: retry in a few \
+                 seconds"
             );
             return Err(Refusal::not_gone(&why));
         }
         let by = self.caller.shown();
         let mut orders = Orders::new();
         task_reports::lose_node(self.server, name, &mut orders);
-        for job in held(self.server, name) {
-            end(self.server, job, name, &by);
+        for job in jobs_on(self.server, name) {
+            end_job(self.server, job, name, &by);
         }
         let changed = self.server.now;
         self.server.set_node(Node {
@@ -51,14 +53,14 @@ impl RequestContext<'_> {
             ..node
         });
         tracing::warn!(
-            "node {name} was declared gone by {by}: its jobs are requeued or terminated"
+            "{by} declared node {name} gone: the jobs on {name} are requeued or terminated"
         );
         Ok(Granted::Orders(orders))
     }
 }
 
-/// The jobs that hold shares of a node. Lingering tasks on other nodes do not count.
-fn held(server: &ServerState, node: &str) -> Vec<JobId> {
+/// The jobs with resources on a node whose script has not ended.
+fn jobs_on(server: &ServerState, node: &str) -> Vec<JobId> {
     let is_on = |run: &Run| run.has_script() && run.shares.iter().any(|share| share.node == node);
     server
         .holders()
@@ -67,8 +69,9 @@ fn held(server: &ServerState, node: &str) -> Vec<JobId> {
         .collect()
 }
 
-/// Ends a job of a gone node. A script on another node that responds is ended there.
-fn end(server: &mut ServerState, id: JobId, node: &str, by: &str) {
+/// Ends a job with resources on a gone node. If the job's script runs on another node, that node
+/// ends the job.
+fn end_job(server: &mut ServerState, id: JobId, node: &str, by: &str) {
     let Some(job) = server.job(id).cloned() else {
         return;
     };
@@ -83,12 +86,12 @@ fn end(server: &mut ServerState, id: JobId, node: &str, by: &str) {
     } else if !job.life.state.is_under_way() {
         return;
     } else {
-        ended_elsewhere(&job, by)
+        end_request(&job, by)
     };
-    server.happen(id, event);
+    server.apply_event(id, event);
 }
 
-fn ended_elsewhere(job: &Job, by: &str) -> Event {
+fn end_request(job: &Job, by: &str) -> Event {
     let by = by.to_string();
     if job.spec.rerunnable {
         Event::RerunWanted { by }

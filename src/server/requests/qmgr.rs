@@ -21,7 +21,7 @@ use crate::server::setup::Setup;
 use crate::server::state::ServerState;
 use std::sync::Arc;
 
-/// The names to which a command grants rights. They are bound to the accounts of these names now.
+/// The user names to which a command grants the rights of managers or operators.
 fn granted_names(command: &QmgrCommand) -> Vec<String> {
     let mut granted = Vec::new();
     for edit in &command.edits {
@@ -36,9 +36,9 @@ fn granted_names(command: &QmgrCommand) -> Vec<String> {
 
 impl RequestContext<'_> {
     /// Applies a `qmgr` command, completely or not at all.
-    pub(crate) fn amend(&mut self, command: &QmgrCommand) -> Result<Granted, Refusal> {
+    pub(crate) fn apply_qmgr_command(&mut self, command: &QmgrCommand) -> Result<Granted, Refusal> {
         command.check_size()?;
-        self.may_amend(command)?;
+        self.check_rights(command)?;
         let note = match &command.target {
             QmgrObject::Node(name) => {
                 self.is_node(name, command)?;
@@ -47,14 +47,14 @@ impl RequestContext<'_> {
                     .iter()
                     .map(|edit| mark(command.verb, edit))
                     .collect::<Result<Vec<_>, _>>()?;
-                // A node exists once its noded connects, so creating it only sets the socket to
-                // dial.
+                // A node exists once its noded connects. `create node` only sets the address of the
+                // noded.
                 let verb = if command.verb == Verb::Create {
                     Verb::Set
                 } else {
                     command.verb
                 };
-                self.amend_others(&QmgrCommand {
+                self.change_configuration(&QmgrCommand {
                     edits: others,
                     verb,
                     ..command.clone()
@@ -76,7 +76,7 @@ impl RequestContext<'_> {
                 if reported_edits.is_empty() || !others.edits.is_empty() || !is_change(command.verb)
                 {
                     self.must_be_unused(&command.target, &others)?;
-                    self.amend_others(&others)?;
+                    self.change_configuration(&others)?;
                 }
                 self.set_reported_amounts(command, &reported_edits)?;
                 ineffective_settings(&others)
@@ -92,15 +92,16 @@ impl RequestContext<'_> {
         Ok(note.map_or(Granted::Done, Granted::Noted))
     }
 
-    /// Managers may change everything; operators open and close queues and take nodes out of
-    /// service.
-    fn may_amend(&self, command: &QmgrCommand) -> Result<(), Refusal> {
+    /// Refuses callers without the rights for a command. Managers may change all objects except
+    /// hooks. Operators may only start and enable queues, set node states and comments, and report
+    /// amounts of resources.
+    fn check_rights(&self, command: &QmgrCommand) -> Result<(), Refusal> {
         if matches!(command.target, QmgrObject::Hook(_)) {
             return self.may_change_hooks();
         }
         self.caller.must_be_privileged()?;
-        // These settings name the program that schedd starts, or the noded that receives all job
-        // scripts, so only schedd's user may change them.
+        // These settings name a program that schedd runs, and the noded that receives job scripts.
+        // Therefore only root and schedd's user may change these settings.
         let of_schedd = ["mailer", SOCKET];
         for edit in &command.edits {
             if edit.changes_one_of(&of_schedd) && !self.caller.is_ourselves() {
@@ -126,7 +127,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Hooks run as schedd's user, so only that user may change them.
+    /// Hooks run as schedd's user, so only root and this user may change hooks.
     fn may_change_hooks(&self) -> Result<(), Refusal> {
         if self.caller.is_ourselves() {
             Ok(())
@@ -138,8 +139,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Refuses to import a program for a hook that does not exist, or from another user than
-    /// schedd's.
+    /// Refuses to import a program for an unknown hook, or on request of a user other than root and
+    /// schedd's user.
     pub(crate) fn may_import_hook(&self, name: &str) -> Result<(), Refusal> {
         self.may_change_hooks()?;
         let hooks = &self.server.setup.config.hooks;
@@ -150,8 +151,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Sets the reported total and used amounts of a system-wide resource (Q21). A site script or
-    /// an operator reports them.
+    /// Sets the total and used amounts of a system-wide resource that an operator or a site script
+    /// reports (Q21).
     fn set_reported_amounts(
         &mut self,
         command: &QmgrCommand,
@@ -198,7 +199,7 @@ impl RequestContext<'_> {
         Ok(())
     }
 
-    fn amend_others(&mut self, command: &QmgrCommand) -> Result<(), Refusal> {
+    fn change_configuration(&mut self, command: &QmgrCommand) -> Result<(), Refusal> {
         if command.edits.is_empty() && matches!(command.verb, Verb::Set | Verb::Unset) {
             return Ok(());
         }
@@ -208,7 +209,7 @@ impl RequestContext<'_> {
         grantees.release(&granted_names(command));
         let next: Setup = setup
             .clone()
-            .granted_to(grantees)
+            .with_grantees(grantees)
             .with_overrides(Arc::new(overrides));
         self.server.reconfigure(next).map_err(Refusal::spool)
     }
@@ -249,8 +250,8 @@ impl RequestContext<'_> {
         let is_there = is_known || has_socket;
         match command.verb {
             Verb::Create if is_there => Err(Refusal::node_exists()),
-            // A node exists as soon as its noded connects, until it is forgotten.
-            Verb::Create if names_socket(command) => Ok(()),
+            // The node itself exists once its noded connects.
+            Verb::Create if sets_socket(command) => Ok(()),
             Verb::Create => Err(Refusal::unknown_node()),
             Verb::Delete if is_there => self.must_be_free(name),
             _ if is_there => Ok(()),
@@ -258,8 +259,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Refuses to delete a node while a job or reservation holds shares of it, the file names it,
-    /// or its noded is connected: it would return.
+    /// Refuses to delete a node while a job or reservation holds resources of it, the configuration
+    /// file lists it, or its noded is connected. In the last two cases the node would return.
     fn must_be_free(&self, name: &str) -> Result<(), Refusal> {
         let runs = self.server.holders().filter_map(|job| job.life.open_run());
         let mut held = runs.flat_map(|run| run.shares.iter().chain(run.lingering()));
@@ -272,20 +273,22 @@ impl RequestContext<'_> {
         if let Some(line) = line_of_node(setup, name) {
             let place = format!("line {line} of {}", setup.installation.config.display());
             return Err(Refusal::busy().because(&format!(
-                "its [[node]] is at {place}; remove it there and reload the file (SIGHUP to schedd)"
+                "node {name} is defined at {place}; remove this [[node]] section and reload the \
+                 file (SIGHUP to schedd)"
             )));
         }
         if self.server.node(name).is_some_and(|node| node.up) {
             Err(Refusal::busy().because(
-                "its noded is connected; stop it first (systemctl stop noded on its host)",
+                "the noded of the node is connected; stop this noded first (systemctl stop noded \
+                 on the node's host)",
             ))
         } else {
             Ok(())
         }
     }
 
-    /// Refuses to delete a queue with jobs, and to change a resource that jobs or the configuration
-    /// use.
+    /// Refuses to delete a queue with jobs, to create a queue with the name of a reservation's
+    /// queue, and to change a resource that jobs or the configuration use.
     fn must_be_unused(&self, target: &QmgrObject, command: &QmgrCommand) -> Result<(), Refusal> {
         let is_needed = match (target, command.verb) {
             (QmgrObject::Queue(name), Verb::Create)
@@ -312,24 +315,24 @@ impl RequestContext<'_> {
 /// The attribute with the address of a node's noded.
 const SOCKET: &str = "socket";
 
-fn names_socket(command: &QmgrCommand) -> bool {
+fn sets_socket(command: &QmgrCommand) -> bool {
     command
         .edits
         .iter()
         .any(|edit| edit.key.attribute.eq_ignore_ascii_case(SOCKET))
 }
 
-/// The node attributes that the server keeps, not the configuration.
+/// The node attributes that are state of the server, not configuration.
 const OF_NODE: [&str; 2] = ["state", "comment"];
 
-/// The attributes of a system-wide resource that the server keeps, not the configuration.
+/// The attributes of a system-wide resource that are state of the server, not configuration.
 const OF_RESOURCE: [&str; 2] = ["total", "used"];
 
 fn is_change(verb: Verb) -> bool {
     matches!(verb, Verb::Set | Verb::Unset)
 }
 
-/// Splits the edits of a command: those to attributes that the server keeps, and the rest.
+/// Splits the edits of a command into edits of the server's state and edits of the configuration.
 fn split_edits(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
     let own: &[&str] = match &command.target {
         QmgrObject::Node(_) => &OF_NODE,
@@ -340,7 +343,7 @@ fn split_edits(command: &QmgrCommand) -> (Vec<Edit>, Vec<Edit>) {
     edits.partition(|edit| edit.changes_one_of(own))
 }
 
-/// The amount that an edit sets; None for unset.
+/// The amount that an edit sets; None if the edit unsets the amount.
 fn amount_of(verb: Verb, edit: &Edit, kind: ResourceType) -> Result<Option<i64>, Refusal> {
     if verb == Verb::Unset {
         return Ok(None);
@@ -392,7 +395,7 @@ fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
 }
 
 impl RequestContext<'_> {
-    /// The warning if a queue priority is set that has no effect.
+    /// The warning if a command sets a queue priority that has no effect.
     fn unused_priority(&self, command: &QmgrCommand) -> Option<String> {
         let QmgrObject::Queue(queue) = &command.target else {
             return None;
@@ -426,7 +429,8 @@ fn ineffective_settings(command: &QmgrCommand) -> Option<String> {
     }
 }
 
-/// The note about a float resource that PBS would count; here only long and size are counted.
+/// The note about a float resource that PBS would count. Lanai counts only resources of types long
+/// and size.
 fn uncounted(command: &QmgrCommand) -> Option<String> {
     let QmgrObject::Resource(name) = &command.target else {
         return None;
@@ -435,11 +439,11 @@ fn uncounted(command: &QmgrCommand) -> Option<String> {
     if !is_to_count || value(command, "type") != "float" {
         return None;
     }
-    let text = "is compared but not counted: only long and size are";
+    let text = "is compared but not counted: only types long and size are counted";
     Some(format!("{name}: a float {text}"))
 }
 
-/// The value that a command gives an attribute; empty if it gives none.
+/// The value that a command sets for an attribute; empty if the command does not set the attribute.
 fn value<'c>(command: &'c QmgrCommand, attribute: &str) -> &'c str {
     let mut edits = command.edits.iter();
     let edit = edits.find(|edit| edit.changes_one_of(&[attribute]));

@@ -13,23 +13,24 @@ use crate::server::request_context::RequestContext;
 use crate::server::requests::subjobs;
 
 impl RequestContext<'_> {
-    /// Requeues the failed subjobs of an array. A finished array is restored for that.
+    /// Requeues the failed subjobs of an array. A finished array is restored from the history
+    /// first.
     pub(crate) fn rerun_failed(&mut self, id: JobId) -> Result<Granted, Refusal> {
         if id.index().is_some() {
             return Err(Refusal::invalid_request());
         }
-        let array = self.to_be_retried(id)?;
+        let array = self.retriable_job(id)?;
         if array.elements.is_none() {
             return Err(Refusal::not_an_array());
         }
         self.run_again(array, Again::Failed)
     }
 
-    /// Requeues a job that failed or was deleted. Of an array, it requeues such subjobs, all or
-    /// those in `only`.
+    /// Requeues a job that failed or was deleted. Of an array, requeues the subjobs that failed or
+    /// were deleted: all of them, or those in `only`.
     pub(crate) fn retry(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
         let only = only.or(id.index().map(Indices::one));
-        let job = self.to_be_retried(id.parent().unwrap_or(id))?;
+        let job = self.retriable_job(id.parent().unwrap_or(id))?;
         match (&job.elements, only) {
             (None, Some(_)) => return Err(Refusal::unknown_job()),
             (Some(elements), Some(only)) => {
@@ -37,26 +38,26 @@ impl RequestContext<'_> {
                 let named = indices
                     .positions(only)
                     .ok_or_else(Refusal::invalid_request)?;
-                subjobs::bounded(named, elements)?;
+                subjobs::check_ranges(named, elements)?;
             }
-            // Queue admission is the same as for a new job.
-            (None, None) => self.has_place(&job)?,
+            // The queue must accept the job like a new job.
+            (None, None) => self.check_queue(&job)?,
             (Some(_), None) => {}
         }
         self.run_again(job, Again::Unsuccessful(only))
     }
 
-    /// A job, finished or not, that the caller may run again.
-    fn to_be_retried(&self, id: JobId) -> Result<Job, Refusal> {
+    /// A job, finished or not, whose attempts have all ended and that the caller may change.
+    fn retriable_job(&self, id: JobId) -> Result<Job, Refusal> {
         let job = match self.server.job(id) {
             Some(job) => Job::clone(job),
-            None if self.has_history() => self.past(id)?.ok_or_else(Refusal::unknown_job)?,
+            None if self.has_history() => self.stored_job(id)?.ok_or_else(Refusal::unknown_job)?,
             None => return Err(Refusal::unknown_job()),
         };
         self.caller.must_own(&job)?;
-        // An interactive job cannot run again without its terminal.
+        // An interactive job needs the terminal of its submission, so it cannot run again.
         let is_settled =
-            job.life.open_run().is_none() && !self.server.has_unsettled_element(job.id);
+            job.life.open_run().is_none() && !self.server.has_subjobs_awaiting_reports(job.id);
         if is_settled && !job.spec.interactive {
             Ok(job)
         } else {
@@ -64,7 +65,7 @@ impl RequestContext<'_> {
         }
     }
 
-    fn has_place(&self, job: &Job) -> Result<(), Refusal> {
+    fn check_queue(&self, job: &Job) -> Result<(), Refusal> {
         let queue = self
             .server
             .queue(&job.spec.queue)
@@ -73,7 +74,7 @@ impl RequestContext<'_> {
             return Err(Refusal::queue_disabled());
         }
         self.server
-            .room_for(EnteringJob::New(JobState::Queued), &job.owner, &job.spec)
+            .check_limits(EnteringJob::New(JobState::Queued), &job.owner, &job.spec)
             .map(drop)
     }
 
@@ -82,12 +83,12 @@ impl RequestContext<'_> {
             return Err(Refusal::bad_state());
         }
         let (id, highest, by) = (job.id, job.life.highest, self.caller.shown());
-        self.server.take_back(job);
+        self.server.restore_from_history(job);
         let event = match again {
             Again::Failed => Event::FailedRerun { by, highest },
             Again::Unsuccessful(only) => Event::Retried { by, only, highest },
         };
-        self.server.happen(id, event);
+        self.server.apply_event(id, event);
         Ok(Granted::Done)
     }
 }

@@ -1,5 +1,5 @@
-//! `qterm`: running jobs continue (`-t quick`), jobs that cannot be rerun are waited for (`-t
-//! delay`), or all jobs are requeued or deleted (`-t immediate`).
+//! `qterm`: all running jobs continue (`-t quick`); or rerunnable jobs are requeued and the others
+//! continue (`-t delay`) or are deleted (`-t immediate`).
 
 use crate::model::job::Job;
 use crate::model::job::Run;
@@ -15,8 +15,8 @@ use crate::wire::message::QtermMode;
 use std::sync::Arc;
 
 impl RequestContext<'_> {
-    /// Requeues or deletes running jobs as requested. The nodes end them even after this server has
-    /// exited.
+    /// Requeues or deletes running jobs, depending on `manner`. The nodes carry this out even after
+    /// schedd has exited.
     pub(crate) fn terminate(&mut self, manner: QtermMode, nodes: bool) -> Result<Granted, Refusal> {
         self.caller.must_be_privileged()?;
         let by = self.caller.shown();
@@ -26,10 +26,10 @@ impl RequestContext<'_> {
         for (id, rerunnable) in running {
             let by = by.clone();
             if rerunnable && manner != QtermMode::Quick {
-                self.server.happen(id, Event::RerunWanted { by });
+                self.server.apply_event(id, Event::RerunWanted { by });
             } else if manner == QtermMode::Immediate {
                 self.server
-                    .happen(id, Event::DeleteWanted { by, force: false });
+                    .apply_event(id, Event::DeleteWanted { by, force: false });
             }
         }
         Ok(Granted::Shutdown(ShutdownMode { manner, nodes }))

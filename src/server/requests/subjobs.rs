@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 impl RequestContext<'_> {
     /// The subjobs of a new array; None for other jobs. Refuses arrays above the size limit.
-    pub(crate) fn elements(&self, spec: &Spec) -> Result<Option<Arc<Elements>>, Refusal> {
+    pub(crate) fn new_subjobs(&self, spec: &Spec) -> Result<Option<Arc<Elements>>, Refusal> {
         let most = self.server.setup.config.server.max_array_size;
         if spec
             .subjob_count()
@@ -31,10 +31,14 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The running jobs that an id means: the job itself, or the started subjobs of an array, all
-    /// or those in `only`.
-    pub(crate) fn begun(&self, id: JobId, only: Option<Indices>) -> Result<Vec<JobId>, Refusal> {
-        let job = self.live(id.parent().unwrap_or(id))?;
+    /// The jobs that an id names: the job itself; or the started, unfinished subjobs of an array,
+    /// all of them or those in `only`.
+    pub(crate) fn started_jobs(
+        &self,
+        id: JobId,
+        only: Option<Indices>,
+    ) -> Result<Vec<JobId>, Refusal> {
+        let job = self.unfinished_job(id.parent().unwrap_or(id))?;
         let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else {
             return Ok(vec![id]);
         };
@@ -50,24 +54,24 @@ impl RequestContext<'_> {
             .collect())
     }
 
-    /// Deletes subjobs. Finished ones are skipped, unless all are finished.
+    /// Deletes subjobs. Finished subjobs are skipped; if all are finished, the request is refused.
     pub(crate) fn delete_elements(
         &mut self,
         id: JobId,
         only: Indices,
         force: bool,
     ) -> Result<Granted, Refusal> {
-        let array = self.owned(id.parent().unwrap_or(id))?;
+        let array = self.owned_job(id.parent().unwrap_or(id))?;
         let (Some(indices), Some(elements)) = (array.indices(), &array.elements) else {
             return Err(Refusal::unknown_job());
         };
         let named = indices
             .positions(only)
             .ok_or_else(Refusal::invalid_request)?;
-        bounded(named, elements)?;
+        check_ranges(named, elements)?;
         let (waiting, begun) = (
-            runs_among(named, elements.waiting()),
-            runs_among(named, elements.begun()),
+            ranges_among(named, elements.waiting()),
+            ranges_among(named, elements.begun()),
         );
         if waiting.is_empty() && begun.is_empty() {
             return Err(Refusal::finished_element());
@@ -75,7 +79,7 @@ impl RequestContext<'_> {
         let by = self.caller.shown();
         for position in begun.into_iter().flat_map(|(first, last)| first..=last) {
             let element = JobId::element(array.id.number, indices.at(position));
-            self.server.happen(
+            self.server.apply_event(
                 element,
                 Event::DeleteWanted {
                     by: by.clone(),
@@ -86,27 +90,31 @@ impl RequestContext<'_> {
         if !waiting.is_empty() {
             self.server.end_waiting(array.id, &waiting);
             self.server
-                .happen(array.id, Event::ElementsDeleted { by, indices: only });
+                .apply_event(array.id, Event::ElementsDeleted { by, indices: only });
         }
         Ok(Granted::Done)
     }
 
     pub(crate) fn rerun(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
-        let job = self.live(id.parent().unwrap_or(id))?;
+        let job = self.unfinished_job(id.parent().unwrap_or(id))?;
         self.caller.must_be_privileged()?;
         let runs = |id: &JobId| {
             self.server
                 .job(*id)
                 .is_some_and(|job| job.life.state.is_under_way())
         };
-        let running: Vec<JobId> = self.begun(id, only)?.into_iter().filter(runs).collect();
+        let running: Vec<JobId> = self
+            .started_jobs(id, only)?
+            .into_iter()
+            .filter(runs)
+            .collect();
         match () {
             () if running.is_empty() => return Err(Refusal::bad_state()),
             () if !job.spec.rerunnable => return Err(Refusal::not_rerunnable()),
             () => {}
         }
         for id in running {
-            self.server.happen(
+            self.server.apply_event(
                 id,
                 Event::RerunWanted {
                     by: self.caller.shown(),
@@ -116,7 +124,7 @@ impl RequestContext<'_> {
         Ok(Granted::Done)
     }
 
-    /// The refusal to signal a job that does not run.
+    /// The refusal of a request that needs a running job.
     pub(crate) fn not_running(&self, id: JobId) -> Refusal {
         let array = id.parent().and_then(|array| self.server.job(array));
         let state = array
@@ -135,9 +143,9 @@ impl RequestContext<'_> {
         name: &str,
     ) -> Result<Granted, Refusal> {
         if let Some(turn) = SuspendRequest::named(name) {
-            return self.turn(id, only, turn);
+            return self.suspend_or_resume(id, only, turn);
         }
-        self.owned(id.parent().unwrap_or(id))?;
+        self.owned_job(id.parent().unwrap_or(id))?;
         let signal = signal::parse(name).ok_or_else(Refusal::unknown_signal)?;
         let attempt = |id: JobId| -> Option<(JobId, Attempt)> {
             let run = self
@@ -149,7 +157,7 @@ impl RequestContext<'_> {
             Some((id, run.attempt))
         };
         let attempts: Vec<(JobId, Attempt)> = self
-            .begun(id, only)?
+            .started_jobs(id, only)?
             .into_iter()
             .filter_map(attempt)
             .collect();
@@ -164,7 +172,7 @@ impl RequestContext<'_> {
             return Err(Refusal::node_away());
         }
         for &(id, _) in &attempts {
-            self.server.happen(
+            self.server.apply_event(
                 id,
                 Event::Signalled {
                     by: self.caller.shown(),
@@ -176,12 +184,12 @@ impl RequestContext<'_> {
     }
 }
 
-/// Maximum number of scattered indices in one request. An array has at most twice as many separate
-/// index ranges, since each costs memory.
+/// Maximum number of separate index ranges in one request. Each range uses memory; an array may
+/// have twice this number of ranges.
 const MAX_SCATTERED: u32 = 100_000;
 
 /// Refuses requests that split an array into too many index ranges.
-pub(crate) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal> {
+pub(crate) fn check_ranges(named: Indices, elements: &Elements) -> Result<(), Refusal> {
     let scattered = if named.is_dense() { 1 } else { named.count() };
     if scattered > MAX_SCATTERED
         || elements.waiting().runs().saturating_add(scattered as usize) > 2 * MAX_SCATTERED as usize
@@ -192,8 +200,8 @@ pub(crate) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal
     }
 }
 
-/// The numbers of a set that are in `named`, as ranges.
-fn runs_among(named: Indices, set: &Spans) -> Vec<(u32, u32)> {
+/// The positions in `set` that are also in `named`, as ranges.
+fn ranges_among(named: Indices, set: &Spans) -> Vec<(u32, u32)> {
     if named.is_dense() {
         set.within(named.at(0), named.largest()).collect()
     } else {
@@ -210,24 +218,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_intersected_with_the_set() {
+    fn positions_in_both_the_request_and_the_set_are_returned_as_ranges() {
         let mut set = Spans::default();
         set.insert(2, 5);
         set.insert(8, 9);
         let range = |text: &str| text.parse::<Indices>().unwrap();
-        assert_eq!(runs_among(range("3-8"), &set), [(3, 5), (8, 8)]);
-        assert_eq!(runs_among(range("0-9:4"), &set), [(4, 4), (8, 8)]);
-        assert_eq!(runs_among(Indices::one(7), &set), []);
+        assert_eq!(ranges_among(range("3-8"), &set), [(3, 5), (8, 8)]);
+        assert_eq!(ranges_among(range("0-9:4"), &set), [(4, 4), (8, 8)]);
+        assert_eq!(ranges_among(Indices::one(7), &set), []);
     }
 
     #[test]
-    fn an_array_is_not_split_into_too_many_ranges() {
+    fn requests_with_too_many_separate_ranges_are_refused() {
         let elements = Elements::new(1_000_000);
         let range = |text: &str| text.parse::<Indices>().unwrap();
-        assert!(bounded(range("0-999999"), &elements).is_ok());
-        assert!(bounded(range("0-199998:2"), &elements).is_ok());
+        assert!(check_ranges(range("0-999999"), &elements).is_ok());
+        assert!(check_ranges(range("0-199998:2"), &elements).is_ok());
         assert!(
-            bounded(range("0-999999:2"), &elements)
+            check_ranges(range("0-999999:2"), &elements)
                 .unwrap_err()
                 .text
                 .contains("100000")

@@ -33,21 +33,21 @@ use std::sync::Arc;
 impl RequestContext<'_> {
     /// Adds a job, or repeats the reply to an earlier submission with the same token.
     pub(crate) fn submit(&mut self, submission: &NewJob) -> Result<Granted, Refusal> {
-        let owner = self.admit()?;
-        if let Some(granted) = self.submitted(submission.token)? {
+        let owner = self.job_owner()?;
+        if let Some(granted) = self.earlier_submission(submission.token)? {
             return Ok(granted);
         }
-        let (draft, dependencies, _) = self.admitted(&owner, submission)?;
+        let (draft, dependencies, _) = self.validated(&owner, submission)?;
         if let (None, Payload::Script(text)) = (&submission.stored, &submission.payload) {
-            self.keep(text);
+            self.store(text);
         }
-        let environ = self.keep(&with_queue(
+        let environ = self.store(&with_queue(
             &submission.environ,
             &self.requested_queue(submission),
         ));
-        let elements = self.elements(&draft.spec)?;
+        let elements = self.new_subjobs(&draft.spec)?;
         let id = self.server.take_number(elements.is_some());
-        self.server.also(Update::Token(
+        self.server.add_update(Update::Token(
             owner.uid,
             submission.token,
             id,
@@ -75,9 +75,9 @@ impl RequestContext<'_> {
         Ok(Granted::Job(id, draft.notes))
     }
 
-    /// Validates a submission, including that it can ever run. Returns the draft, the dependencies
-    /// and the job under the next number.
-    pub(crate) fn admitted(
+    /// Validates a submission, and that its job can ever run. Returns the draft, the dependencies,
+    /// and the job with the number that it would get.
+    pub(crate) fn validated(
         &mut self,
         owner: &Owner,
         submission: &NewJob,
@@ -94,7 +94,7 @@ impl RequestContext<'_> {
         Ok((draft, dependencies, job))
     }
 
-    /// The draft and the dependencies of a submission, if it is allowed.
+    /// Validates a submission. Returns the draft of its job, and the dependencies.
     pub(crate) fn draft(
         &self,
         owner: &Owner,
@@ -109,10 +109,11 @@ impl RequestContext<'_> {
         )?;
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
-        self.wait_for_named(owner, &mut draft);
+        self.add_named_dependencies(owner, &mut draft);
         let mut dependencies = self.dependencies(None, &draft.depend)?;
-        dependencies.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;
-        self.no_circle_of_labels(None, (owner, &draft.spec), &dependencies)?;
+        dependencies.labels =
+            self.unmet_labels(None, (owner, &draft.spec), &draft.depend.labels)?;
+        self.refuse_label_circles(None, (owner, &draft.spec), &dependencies)?;
         let is_held = !draft.holds.is_none() || !dependencies.bars().are_open();
         let is_early = draft
             .spec
@@ -165,8 +166,9 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The job of an earlier request with this token, in this tick or before.
-    pub(crate) fn submitted(&self, token: [u8; 16]) -> Result<Option<Granted>, Refusal> {
+    /// The job of an earlier submission with this token, whether that submission is stored yet or
+    /// not.
+    pub(crate) fn earlier_submission(&self, token: [u8; 16]) -> Result<Option<Granted>, Refusal> {
         let uid = self.caller.owner.uid;
         let found = match self.server.recorded(uid, token) {
             Some(id) => Some(id),
@@ -175,8 +177,8 @@ impl RequestContext<'_> {
         Ok(found.map(|id| Granted::Job(id, Vec::new())))
     }
 
-    /// The caller as job owner. A multi-user server refuses root and system accounts.
-    pub(crate) fn admit(&self) -> Result<Owner, Refusal> {
+    /// The caller as the owner of a new job. A multi-user server refuses root and system accounts.
+    pub(crate) fn job_owner(&self) -> Result<Owner, Refusal> {
         let owner = self.caller.owner.clone();
         let setup = &self.server.setup;
         if setup.shared && owner.uid < setup.config.server.min_uid.max(1) {
@@ -187,7 +189,7 @@ impl RequestContext<'_> {
     }
 
     fn origin(&self, submission: &NewJob) -> Result<SubmitContext, Refusal> {
-        bounded(submission)?;
+        check_size(submission)?;
         let most = self.server.setup.config.server.jobscript_max_size.bytes();
         if !is_working_directory(&submission.workdir.0) {
             return Err(Refusal::illegal_value("PBS_O_WORKDIR"));
@@ -236,8 +238,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Refuses a group that the owner is not a member of. `before` is the job before the
-    /// alteration.
+    /// Refuses a group of which the owner is not a member. `before` is the spec before an
+    /// alteration; None for a new job.
     pub(crate) fn grant_group(
         &self,
         owner: &Owner,
@@ -245,7 +247,7 @@ impl RequestContext<'_> {
         after: &Spec,
     ) -> Result<(), Refusal> {
         let setup = &self.server.setup;
-        let Some(list) = newly(before, after, "group_list") else {
+        let Some(list) = changed_text(before, after, "group_list") else {
             return Ok(());
         };
         let Some(name) = for_host(list.as_bytes(), &setup.host) else {
@@ -255,7 +257,7 @@ impl RequestContext<'_> {
         let gid = accounts
             .membership(owner, &String::from_utf8_lossy(name))?
             .ok_or_else(Refusal::bad_gid)?;
-        // In a single-user system noded runs as that user and cannot change to any other group.
+        // In a single-user system noded runs as the user, and cannot change to every group.
         if setup.shared || accounts.may_take_group(gid) {
             Ok(())
         } else {
@@ -263,7 +265,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Refuses stage-in from and stage-out to hosts without a node.
+    /// Refuses stage-in from and stage-out to hosts other than this host and hosts with a node.
     pub(crate) fn check_hosts(&self, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
         let setup = &self.server.setup;
         let known = |host: &str| {
@@ -274,7 +276,7 @@ impl RequestContext<'_> {
                 || self.server.nodes().any(|node| is(&node.facts.host))
         };
         for name in ["stagein", "stageout"] {
-            let list = newly(before, after, name)
+            let list = changed_text(before, after, name)
                 .and_then(transfers)
                 .unwrap_or_default();
             if let Some(transfer) = list.iter().find(|transfer| !known(&transfer.host)) {
@@ -285,8 +287,8 @@ impl RequestContext<'_> {
     }
 }
 
-/// The text of an attribute, if it differs from the job before.
-fn newly<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Option<&'a str> {
+/// The value of an attribute, if it differs from the value before the alteration.
+fn changed_text<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Option<&'a str> {
     let text = after.other.get(name)?;
     let known = before.and_then(|spec| spec.other.get(name));
     (known != Some(text)).then_some(text.as_str())
@@ -300,17 +302,17 @@ fn is_working_directory(path: &[u8]) -> bool {
     path.starts_with(b"/") && path.len() < MAX_PATH && !path.contains(&0)
 }
 
-/// Maximum size of a job's environment, in bytes: above what the kernel passes to a program.
+/// Maximum size of a job's environment, in bytes. The kernel's limit for a program is lower.
 const MAX_ENVIRON: usize = 1 << 20;
-/// Maximum size of the rest of a job without its script, in bytes: it is kept in memory.
+/// Maximum size of a job without its script and environment, in bytes. This part is kept in memory.
 pub(crate) const LARGEST_REST: usize = 256 << 10;
 
-/// Refuses oversized submissions: they would cost all users.
-fn bounded(submission: &NewJob) -> Result<(), Refusal> {
+/// Refuses oversized submissions, which would use memory and disk of all users.
+fn check_size(submission: &NewJob) -> Result<(), Refusal> {
     if submission.environ.len() > MAX_ENVIRON {
         return Err(Refusal::too_large("an environment", MAX_ENVIRON));
     }
-    // Empty words and settings take memory, too.
+    // Even empty words and settings use memory.
     let words = match &submission.payload {
         Payload::Command(words) => words.iter().map(|word| word.0.len() + 32).sum(),
         Payload::Script(_) => 0,
@@ -334,10 +336,10 @@ pub(crate) fn size_of(settings: &[AttributeSetting]) -> usize {
     settings.iter().map(one).sum()
 }
 
-/// The variable that follows `PBS_O_QUEUE`, as in PBS.
+/// The variable before which `PBS_O_QUEUE` is inserted, as in PBS.
 const HOST: &[u8] = b"\0PBS_O_HOST=";
 
-/// Adds `PBS_O_QUEUE` to an environment: the server determines the queue.
+/// Adds `PBS_O_QUEUE` to an environment. Only the server can determine the queue.
 fn with_queue(environ: &[u8], queue: &str) -> Vec<u8> {
     let entry = format!("PBS_O_QUEUE={queue}\0");
     let host = environ

@@ -1,4 +1,5 @@
-//! Arrays and their subjobs in the server. Events of an array affect its subjobs, and the reverse.
+//! Arrays and their subjobs in the server. Events of an array affect its subjobs; events of a
+//! subjob affect its array.
 
 use crate::model::job::Job;
 use crate::model::job::array::Rewrite;
@@ -7,24 +8,24 @@ use crate::model::job::life::EventContext;
 use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::server::mail;
+use crate::server::state::ChangedJob;
 use crate::server::state::ServerState;
-use crate::server::state::Touched;
 use crate::server::state::touch;
 use std::sync::Arc;
 
 impl ServerState {
-    /// Applies an event to a job and, for an array, to all running and requeued subjobs: they have
-    /// holds of their own.
-    pub fn happen_to_all(&mut self, id: JobId, event: &Event) {
-        self.happen(id, event.clone());
-        self.happen_to_begun(id, event);
+    /// Applies an event to a job and, for an array, also to all started, unfinished subjobs, which
+    /// are stored as jobs of their own.
+    pub fn apply_event_to_all(&mut self, id: JobId, event: &Event) {
+        self.apply_event(id, event.clone());
+        self.apply_event_to_started(id, event);
     }
 
     /// Applies an event to the started, unfinished subjobs of an array.
-    pub fn happen_to_begun(&mut self, id: JobId, event: &Event) {
+    pub fn apply_event_to_started(&mut self, id: JobId, event: &Event) {
         self.begun(id)
             .into_iter()
-            .for_each(|element| self.happen(element, event.clone()));
+            .for_each(|element| self.apply_event(element, event.clone()));
     }
 
     /// The started, unfinished subjobs of an array; empty for other jobs.
@@ -34,7 +35,8 @@ impl ServerState {
             .map_or(Vec::new(), |job| job.running_subjobs())
     }
 
-    /// Ends subjobs, by position, that have never started.
+    /// Ends subjobs that have never started. `positions` are ranges in the array's order of
+    /// subjobs.
     pub fn end_waiting(&mut self, id: JobId, positions: &[(u32, u32)]) {
         self.change_array(id, |array, moment| {
             positions
@@ -46,7 +48,7 @@ impl ServerState {
     /// Changes subjob states in an array. This may start or finish the array.
     fn change_array(&mut self, id: JobId, change: impl FnOnce(&mut Job, EventContext)) {
         let moment = self.moment();
-        let Some(array) = touch(&mut self.jobs, &mut self.tick, id, false) else {
+        let Some(array) = touch(&mut self.jobs, &mut self.transaction, id, false) else {
             return;
         };
         let (was, had_begun) = (array.life.state, array.has_begun());
@@ -55,29 +57,29 @@ impl ServerState {
         if array.has_begun() && !had_begun {
             self.dependencies.note_began(array);
         }
-        self.tick
+        self.transaction
             .mails
             .extend(mail::letter(&self.setup, was, array, None));
-        self.note_turn(id, was, None);
-        self.reschedule(id);
+        self.add_notices(id, was, None);
+        self.refresh_job(id);
     }
 
-    /// Restores a finished array from the history.
-    pub fn take_back(&mut self, array: Job) {
-        if !self.jobs.contains_key(&array.id) {
-            self.tick.jobs.insert(
-                array.id,
-                Touched {
+    /// Adds a finished job or array from the history to the jobs in memory.
+    pub fn restore_from_history(&mut self, job: Job) {
+        if !self.jobs.contains_key(&job.id) {
+            self.transaction.jobs.insert(
+                job.id,
+                ChangedJob {
                     before: None,
                     whole: false,
                 },
             );
-            self.jobs.insert(array.id, Arc::new(array));
+            self.jobs.insert(job.id, Arc::new(job));
         }
     }
 
     /// Creates the record of a subjob that starts.
-    pub(crate) fn begin_element(&mut self, id: JobId) {
+    pub(crate) fn create_subjob_record(&mut self, id: JobId) {
         if self.jobs.contains_key(&id) {
             return;
         }
@@ -88,11 +90,12 @@ impl ServerState {
         if let Some(mut element) =
             element.filter(|element| element.life.state != JobState::Finished)
         {
-            // The bars of the array do not apply: an operator starts this subjob.
+            // Dependencies and other bars of the array do not apply: this subjob is started
+            // already.
             (element.life.bars, element.life.awaits) = Default::default();
             // The stored record of an earlier run may have an outdated spec.
             let whole = element.life.attempt > 0;
-            self.tick.jobs.entry(id).or_insert(Touched {
+            self.transaction.jobs.entry(id).or_insert(ChangedJob {
                 before: None,
                 whole,
             });
@@ -121,10 +124,10 @@ impl ServerState {
         });
     }
 
-    /// Makes the started subjobs of an array keep their spec when the array is altered.
-    pub fn keep_spec_of_begun(&mut self, id: JobId) {
+    /// Stores the spec of each started subjob. Altering the array then does not change these specs.
+    pub fn store_specs_of_started(&mut self, id: JobId) {
         for element in self.begun(id) {
-            touch(&mut self.jobs, &mut self.tick, element, true);
+            touch(&mut self.jobs, &mut self.transaction, element, true);
         }
     }
 }

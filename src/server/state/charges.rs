@@ -1,5 +1,5 @@
-//! The charges of a tick: updates are written at once, the scheduler's view follows when they are
-//! on disk.
+//! The charges of a transaction. Updates are added to the transaction at once; the scheduler's view
+//! changes after the commit.
 
 use crate::model::account::charge::Charge;
 use crate::model::job::Job;
@@ -12,24 +12,25 @@ use crate::sched::view::change::Change;
 use crate::server::accounting::AccountingContext;
 use crate::server::charging;
 use crate::server::state::ServerState;
-use crate::server::state::Tick;
+use crate::server::state::Transaction;
 use crate::update::Update;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Numbers of charges up to a suspension start here; those of released shares start at 1.
+/// The first number of charges up to a suspension. The charges of an attempt are numbered: the
+/// final charge has number 0, and charges for released shares have numbers from 1 on.
 const FIRST_PAUSE_NUMBER: u32 = 1 << 31;
 
-/// The charges that a tick adds and removes.
+/// The charges that a transaction adds and removes.
 #[derive(Default)]
 pub(crate) struct Charges {
     ended: Vec<(JobId, Charge)>,
     forgotten: Vec<Charge>,
 }
 
-impl Tick {
+impl Transaction {
     /// Charges an attempt that has ended, and adds its accounting record.
-    pub(crate) fn close(
+    pub(crate) fn charge_ended(
         &mut self,
         accounting: &AccountingContext,
         job: &Job,
@@ -49,8 +50,8 @@ impl Tick {
         self.charges.ended.push((job.id, charge));
     }
 
-    /// Charges released shares until now; the rest of the attempt continues.
-    pub(crate) fn release(
+    /// Charges released shares until now. The attempt continues on its other shares.
+    pub(crate) fn charge_released(
         &mut self,
         accounting: &AccountingContext,
         job: &Job,
@@ -74,8 +75,8 @@ impl Tick {
         self.charges.ended.push((job.id, charge));
     }
 
-    /// Charges a job that is suspended now. Its next charge starts when it resumes.
-    pub(crate) fn stop(&mut self, accounting: &AccountingContext, job: &Job) {
+    /// Charges an attempt up to its suspension, which begins now.
+    pub(crate) fn charge_suspended(&mut self, accounting: &AccountingContext, job: &Job) {
         let Some(run) = job.life.open_run() else {
             return;
         };
@@ -92,15 +93,15 @@ impl Tick {
         self.charges.ended.push((job.id, charge));
     }
 
-    /// Adds the accounting record of a job ended by force. Its attempt is charged until its nodes
-    /// report the end.
-    pub(crate) fn end_by_force(&mut self, accounting: &AccountingContext, job: &Job) {
+    /// Adds the accounting record of a job ended by force. Charges for its attempt continue until
+    /// the nodes report the end.
+    pub(crate) fn record_forced_end(&mut self, accounting: &AccountingContext, job: &Job) {
         self.changes.extend(accounting.of_forced(job));
     }
 
-    /// Adds the accounting record of a job that ended without running. Arrays have those of their
-    /// subjobs instead.
-    pub(crate) fn end_waiting(&mut self, accounting: &AccountingContext, job: &Job) {
+    /// Adds the accounting record of a job that ended without running. Arrays get no record,
+    /// because their subjobs have records.
+    pub(crate) fn record_unstarted_end(&mut self, accounting: &AccountingContext, job: &Job) {
         let is_over = job.life.state == JobState::Finished && job.life.open_run().is_none();
         self.changes
             .extend((is_over && !job.id.is_array()).then(|| accounting.of_waiting(job)));
@@ -108,19 +109,19 @@ impl Tick {
 }
 
 impl ServerState {
-    /// Loads the stored usage. The open charges of running jobs are added.
+    /// Loads the stored usage, and adds the open charges of running jobs.
     pub fn load_usage(&mut self, usage: UsageTable) {
         self.cluster.make(Change::Usage(Cow::Owned(usage)));
         let jobs: Vec<Arc<Job>> = self.jobs.values().cloned().collect();
         jobs.iter().for_each(|job| self.charge_running(job));
     }
 
-    /// Removes expired charges from the usage at the end of the tick.
-    pub fn uncharge(&mut self, charges: Vec<Charge>) {
-        self.tick.charges.forgotten.extend(charges);
+    /// Removes expired charges from the usage when the transaction is committed.
+    pub fn remove_charges(&mut self, charges: Vec<Charge>) {
+        self.transaction.charges.forgotten.extend(charges);
     }
 
-    /// Updates the scheduler's view after a tick that touched these jobs is on disk.
+    /// Updates the scheduler's view after a committed transaction that changed these jobs.
     pub(crate) fn settle_charges(&mut self, charges: Charges, touched: &[Arc<Job>]) {
         for (id, charge) in charges.ended {
             self.cluster.make(Change::Charged(id, Cow::Owned(charge)));

@@ -1,4 +1,4 @@
-//! The end of a tick: its changes are on disk, or all are rolled back.
+//! The end of a transaction: all changes are on disk, or all are undone.
 
 use crate::model::job::Job;
 use crate::model::job::state::JobState;
@@ -12,19 +12,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl ServerState {
-    /// The updates this tick must write, in order.
+    /// Takes the updates that the current transaction must write, in order.
     pub fn changes(&mut self) -> Vec<Update> {
         let steps = self
             .steps
             .iter()
             .map(|&(since, ahead)| Update::ClockStep(since, ahead));
         let mut changes: Vec<Update> = steps
-            .chain(std::mem::take(&mut self.tick.changes))
+            .chain(std::mem::take(&mut self.transaction.changes))
             .collect();
-        if self.tick.next.is_some() {
+        if self.transaction.next.is_some() {
             changes.push(Update::Meta("next", self.next.to_string()));
         }
-        for (id, touched) in &self.tick.jobs {
+        for (id, touched) in &self.transaction.jobs {
             let Some(job) = self.jobs.get_mut(id) else {
                 continue;
             };
@@ -39,25 +39,26 @@ impl ServerState {
             });
         }
         changes.extend(self.unwritten_reservations());
-        changes.extend(self.tick.purge.take().map(Update::Purge));
+        changes.extend(self.transaction.purge.take().map(Update::Purge));
         changes
     }
 
-    /// Completes a tick that is on disk. Returns the changed jobs; finished ones leave memory.
+    /// Completes a transaction that is on disk. Returns the changed jobs. Finished jobs without an
+    /// open attempt are removed from memory.
     pub fn settle(&mut self) -> Vec<Arc<Job>> {
-        let mut tick = std::mem::take(&mut self.tick);
+        let mut transaction = std::mem::take(&mut self.transaction);
         self.steps.clear();
         self.dependencies.settle();
         self.settle_reservations();
-        self.mails.append(&mut tick.mails);
-        self.notices.append(&mut tick.notices);
-        let touched: Vec<Arc<Job>> = tick
+        self.mails.append(&mut transaction.mails);
+        self.notices.append(&mut transaction.notices);
+        let touched: Vec<Arc<Job>> = transaction
             .jobs
             .keys()
             .filter_map(|id| self.jobs.get(id).cloned())
             .collect();
-        self.settle_charges(tick.charges, &touched);
-        self.settle_setup(tick.setup);
+        self.settle_charges(transaction.charges, &touched);
+        self.settle_setup(transaction.setup);
         self.license_counts.settle();
         for job in &touched {
             if job.life.state == JobState::Finished && job.life.open_run().is_none() {
@@ -67,17 +68,17 @@ impl ServerState {
         touched
     }
 
-    /// Undoes all changes of a tick that could not be written.
+    /// Undoes all changes of a transaction that could not be written.
     pub fn roll_back(&mut self) {
-        let tick = std::mem::take(&mut self.tick);
+        let transaction = std::mem::take(&mut self.transaction);
         self.dependencies.roll_back();
-        self.roll_back_setup(tick.setup);
+        self.roll_back_setup(transaction.setup);
         self.roll_back_license_counts();
         self.roll_back_reservations();
-        if let Some(next) = tick.next {
+        if let Some(next) = transaction.next {
             self.next = next;
         }
-        for (id, touched) in tick.jobs {
+        for (id, touched) in transaction.jobs {
             if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
                 self.waiting.remove(&(begin, id));
             }
@@ -85,9 +86,9 @@ impl ServerState {
                 Some(job) => self.jobs.insert(id, job),
                 None => self.jobs.remove(&id),
             };
-            self.reschedule(id);
+            self.refresh_job(id);
         }
-        for (name, before) in tick.nodes {
+        for (name, before) in transaction.nodes {
             match before {
                 Some(node) => {
                     self.cluster.make(Change::of_node(&node));

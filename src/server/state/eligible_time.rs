@@ -1,5 +1,5 @@
-//! Changes of eligible time without an event: by a cycle's verdict, and when schedd starts. All
-//! other changes come with events, in [`Job::apply`](crate::model::job::Job).
+//! Changes of eligible time by a cycle's plan or a changed policy. Events change eligible time in
+//! [`Job::apply`](crate::model::job::Job).
 
 use crate::model::job::eligible_time::Eligibility;
 use crate::model::job_id::JobId;
@@ -9,8 +9,8 @@ use crate::server::state::ServerState;
 use crate::server::state::touch;
 
 impl ServerState {
-    /// Records which candidates of a plan are blocked by a limit of their own, where that affects
-    /// eligible time. Returns whether anything changed.
+    /// Records which waiting jobs are blocked by a limit on themselves, their owner, group or
+    /// project, because such jobs may not accrue eligible time. Returns whether anything changed.
     pub fn judge_limits(&mut self, plan: &Plan) -> bool {
         let moment = self.moment();
         let judged = self.cluster.judge_limits(plan).into_iter();
@@ -23,7 +23,7 @@ impl ServerState {
         !judged.is_empty()
     }
 
-    /// Updates the eligibility of all jobs to a policy that may have changed.
+    /// Recomputes whether each job accrues eligible time, after a change of the policy.
     pub fn recompute_eligibility(&mut self) {
         let moment = self.moment();
         let updated = self
@@ -39,7 +39,7 @@ impl ServerState {
     }
 
     fn set_eligibility(&mut self, id: JobId, eligibility: Eligibility) {
-        if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) {
+        if let Some(job) = touch(&mut self.jobs, &mut self.transaction, id, false) {
             job.life.eligibility = eligibility;
             self.cluster.make(Change::Accrues(id, eligibility));
         }

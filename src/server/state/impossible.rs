@@ -1,4 +1,5 @@
-//! Jobs that can never run: refused at submission, and not waited for.
+//! Jobs that can never run: submission refuses such jobs, and `schedd` reports when only such jobs
+//! are left.
 
 use crate::model::job::Job;
 use crate::model::job::state::JobState;
@@ -8,8 +9,8 @@ use crate::wire::message::StuckJobs;
 use std::sync::Arc;
 
 impl ServerState {
-    /// Refuses a job that can never run, with the nearest request that could (P24). Disabled if the
-    /// site keeps such jobs, or while a listed node has never been seen.
+    /// Refuses a job that can never run, and names the nearest request that can (P24). Accepts all
+    /// jobs if the site disables this check, or while a configured node has never connected.
     pub fn refuse_impossible(&mut self, job: &Job) -> Result<(), Refusal> {
         let setup = &self.setup;
         if !setup.config.server.refuse_impossible || !self.has_seen_all_nodes() {
@@ -22,7 +23,7 @@ impl ServerState {
         }
     }
 
-    /// A report if only jobs are left that can never run; None otherwise.
+    /// A report if all unfinished jobs are queued and none can ever run; None otherwise.
     pub fn stuck(&mut self) -> Option<StuckJobs> {
         let is_left = |job: &&Arc<Job>| job.life.state.is_live() || job.life.open_run().is_some();
         let may_run =
@@ -46,7 +47,7 @@ impl ServerState {
         })
     }
 
-    /// Whether every node that the configuration lists has been seen.
+    /// Whether every configured node has connected at least once.
     fn has_seen_all_nodes(&self) -> bool {
         self.setup
             .config

@@ -16,10 +16,10 @@ use crate::server::queue_admission::subject;
 use crate::server::state::ServerState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of jobs routed in one tick, so that other requests need not wait.
+/// Maximum number of jobs routed in one transaction, so that client requests need not wait.
 const MAX_ROUTED: usize = 1000;
 
-/// Jobs in routing queues, each with the time of its next try.
+/// Jobs in routing queues, each with the time of the next routing attempt.
 #[derive(Default)]
 pub struct Routed {
     next: BTreeMap<JobId, Time>,
@@ -40,10 +40,10 @@ impl Routed {
 }
 
 impl ServerState {
-    /// Checks the limits for a job in its queue. Returns warnings.
-    pub fn room_for(
+    /// Checks the limits for a job that enters its queue. Returns warnings.
+    pub fn check_limits(
         &self,
-        comer: EnteringJob,
+        entering: EnteringJob,
         owner: &Owner,
         spec: &Spec,
     ) -> Result<Vec<String>, Refusal> {
@@ -59,7 +59,7 @@ impl ServerState {
             self.job_counters.uses_groups(),
         );
         self.job_counters
-            .admit(comer, spec, &subject, &self.setup.resources)
+            .admit(entering, spec, &subject, &self.setup.resources)
     }
 
     /// Usage of the limits on queued jobs.
@@ -79,7 +79,8 @@ impl ServerState {
         }
     }
 
-    /// Updates whether a job waits to be routed. Its change may allow it, so it is tried now.
+    /// Updates whether a job waits to be routed. If so, routing is tried now, because the job has
+    /// changed.
     pub(crate) fn note_routed(&mut self, id: JobId) {
         let is_routed = self.jobs.get(&id).is_some_and(|job| self.is_routed(job));
         if is_routed || self.routed.next.contains_key(&id) {
@@ -89,7 +90,7 @@ impl ServerState {
 
     /// Whether routing may change a job: it may be routed, or its wait may time out.
     fn is_routed(&self, job: &Job) -> bool {
-        // Subjobs follow their array.
+        // Only the array is routed, not its subjobs.
         if job.id.index().is_some() {
             return false;
         }
@@ -112,7 +113,7 @@ impl ServerState {
         }
     }
 
-    /// The jobs in routing queues that are due.
+    /// The jobs whose next routing attempt is due.
     pub fn routed_due(&self) -> Vec<JobId> {
         let due = self
             .routed
@@ -122,12 +123,12 @@ impl ServerState {
         due.take(MAX_ROUTED).map(|(_, id)| *id).collect()
     }
 
-    /// Sets the next try of a job after this time.
-    pub fn try_again(&mut self, id: JobId, after: Span) {
+    /// Sets the next routing attempt of a job to `after` from now.
+    pub fn retry_routing_after(&mut self, id: JobId, after: Span) {
         self.routed.try_at(id, Some(self.now + after));
     }
 
-    /// The time of the next try of any job in a routing queue.
+    /// The time of the next routing attempt of any job.
     pub fn next_routed(&self) -> Option<Time> {
         self.routed.in_order.first().map(|(next, _)| *next)
     }

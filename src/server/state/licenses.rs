@@ -1,4 +1,4 @@
-//! Reports on the resources of the whole system, such as licenses (Q21).
+//! Reported amounts of system-wide resources, such as licenses (Q21).
 
 use crate::model::system_resource::ReportedCount;
 use crate::model::trigger::Trigger;
@@ -13,8 +13,8 @@ impl ServerState {
         self.license_counts.get(resource)
     }
 
-    /// Notes the reported amount of a resource; None revokes an earlier report. An unchanged amount
-    /// causes neither a write nor a cycle.
+    /// Records the reported amount of a resource; None revokes the earlier report. An unchanged
+    /// amount causes neither a write nor a cycle.
     pub fn set_reported(&mut self, resource: &str, count: Option<ReportedCount>) {
         let is_unchanged = match &count {
             Some(count) => self.license_counts.confirm(resource, count),
@@ -25,8 +25,8 @@ impl ServerState {
         }
         let before = self.cluster.pool_free(resource);
         self.license_counts.set(resource, count.clone());
-        self.show_pool(resource);
-        self.tick
+        self.update_pool(resource);
+        self.transaction
             .changes
             .push(Update::ReportedCount(resource.to_string(), count));
         let name = resource.to_string();
@@ -54,8 +54,8 @@ impl ServerState {
         }
     }
 
-    /// Brings the scheduler's view of a resource in line with its configured and reported amounts.
-    fn show_pool(&mut self, resource: &str) {
+    /// Updates the scheduler's view of a resource from the configured and reported amounts.
+    fn update_pool(&mut self, resource: &str) {
         let pools = &self.setup.config.pools;
         if let Some((_, pool)) = pools.iter().find(|(name, _)| name == resource) {
             let pool = self.license_counts.pool(resource, pool);
@@ -64,10 +64,10 @@ impl ServerState {
         }
     }
 
-    /// Undoes what the tick has changed.
+    /// Undoes the changes of a transaction that was not written.
     pub(crate) fn roll_back_license_counts(&mut self) {
         for resource in self.license_counts.roll_back() {
-            self.show_pool(&resource);
+            self.update_pool(&resource);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Nodes under maintenance while jobs on them are suspended with `qsig -s admin-suspend`: they take
-//! no new jobs until the last of these resumes or ends.
+//! Nodes in maintenance. A node takes no new jobs while any job on it is suspended with `qsig -s
+//! admin-suspend`.
 
 use crate::model::job_id::JobId;
 use crate::model::node::Node;
 use crate::server::state::ServerState;
 
 impl ServerState {
-    /// Adds or removes a job as the cause of maintenance on its nodes.
+    /// Adds (`is_wanted`) or removes a job as a cause of maintenance on its nodes.
     pub(crate) fn maintain_nodes(&mut self, id: JobId, is_wanted: bool) {
         let Some(run) = self.jobs.get(&id).and_then(|job| job.life.run.as_ref()) else {
             return;

@@ -1,4 +1,4 @@
-//! Nodes and their properties.
+//! Changes of nodes and their measurements.
 
 use crate::model::job::Job;
 use crate::model::node::Node;
@@ -9,9 +9,9 @@ use crate::server::state::ServerState;
 use crate::update::Update;
 use std::collections::BTreeMap;
 
-/// Records the state directory of a started job's attempt: only the noded with this directory gets
-/// the order to start it.
-pub(crate) fn bind(job: &mut Job, nodes: &BTreeMap<String, Node>) {
+/// Stores in a started attempt the state directory of its first node's noded. Only the noded with
+/// this directory gets the order to start the attempt.
+pub(crate) fn record_directory(job: &mut Job, nodes: &BTreeMap<String, Node>) {
     let Some(run) = job.life.run.as_mut() else {
         return;
     };
@@ -46,29 +46,34 @@ impl ServerState {
             self.cluster.make(Change::of_node(&node));
             self.want_cycle(Trigger::Node(name.clone()));
         }
-        self.tick.nodes.entry(name.clone()).or_insert(before);
-        self.tick.changes.push(Update::Node(Box::new(node.clone())));
+        self.transaction.nodes.entry(name.clone()).or_insert(before);
+        self.transaction
+            .changes
+            .push(Update::Node(Box::new(node.clone())));
         self.nodes.insert(name, node);
     }
 
-    /// Removes a node until its noded presents it again.
+    /// Removes a node. The node returns when its noded reports it again.
     pub fn forget_node(&mut self, name: &str) {
         let Some(before) = self.nodes.remove(name) else {
             return;
         };
-        self.tick
+        self.transaction
             .nodes
             .entry(name.to_string())
             .or_insert(Some(before));
         self.forget_reported_facts(name);
         self.remove_from_view(name);
-        self.tick.changes.push(Update::NodeGone(name.to_string()));
+        self.transaction
+            .changes
+            .push(Update::NodeGone(name.to_string()));
         self.want_cycle(Trigger::Node(name.to_string()));
     }
 
-    /// Records measurements of a node. If the policy uses them, they are written and trigger a
-    /// cycle, so that `pbsnodes` shows what the reasons of waiting jobs name. Otherwise they are
-    /// written with the next uses of nodes. A cycle uses the last recorded values (X21).
+    /// Records measurements of a node, such as its load. If the policy uses measurements, they are
+    /// written at once and trigger a cycle; then `pbsnodes` shows the values that reasons of
+    /// waiting jobs name. Otherwise [`ServerState::write_uses`] writes them later. A cycle uses the
+    /// last recorded values (X21).
     pub fn measure(&mut self, name: &str, facts: NodeFacts) {
         let Some(node) = self.nodes.get_mut(name) else {
             return;
@@ -76,18 +81,20 @@ impl ServerState {
         node.facts = facts;
         self.cluster.make(Change::of_node(node));
         if self.setup.policy.placement.uses_measurements() {
-            self.tick.changes.push(Update::Node(Box::new(node.clone())));
+            self.transaction
+                .changes
+                .push(Update::Node(Box::new(node.clone())));
             self.want_cycle(Trigger::Node(name.to_string()));
         } else {
             self.measured.insert(name.to_string());
         }
     }
 
-    /// Writes new last uses and measurements of nodes.
+    /// Writes the measurements and the times of last use that are not on disk yet.
     pub fn write_uses(&mut self) {
         let measured = std::mem::take(&mut self.measured);
         let nodes = measured.iter().filter_map(|name| self.nodes.get(name));
-        self.tick
+        self.transaction
             .changes
             .extend(nodes.map(|node| Update::Node(Box::new(node.clone()))));
         for name in self.uses.nodes() {

@@ -1,5 +1,5 @@
-//! Configuration changes at run time. The scheduler's view changes with them, and is restored if
-//! the tick cannot be written.
+//! Configuration changes at run time. The scheduler's view changes with the configuration; both are
+//! restored if the transaction cannot be written.
 
 use crate::model::job::Job;
 use crate::model::job::Owner;
@@ -22,30 +22,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl ServerState {
-    /// Applies a configuration. It is written with the tick; then [`ServerState::take_setup`]
-    /// returns the replaced one.
+    /// Applies a configuration, which is written with the transaction. After the commit,
+    /// [`ServerState::take_setup`] returns the earlier configuration.
     pub fn reconfigure(&mut self, setup: Setup) -> serde_json::Result<()> {
         let facts = setup.facts_on_disk()?;
         let before = std::mem::replace(&mut self.setup, setup);
-        self.follow(&before);
+        self.update_view(&before);
         self.recount_jobs();
         self.reapply_node_settings();
         if before.policy.accrual != self.setup.policy.accrual {
             self.recompute_eligibility();
         }
         let queues = self.queues();
-        self.tick.changes.extend(facts);
-        self.tick.changes.push(Update::Queues(queues));
-        self.tick
+        self.transaction.changes.extend(facts);
+        self.transaction.changes.push(Update::Queues(queues));
+        self.transaction
             .changes
             .push(Update::QmgrOverrides(self.setup.overrides.clone()));
         self.revoke_stale_reports();
-        self.tick.setup.get_or_insert_with(|| Box::new(before));
+        self.transaction
+            .setup
+            .get_or_insert_with(|| Box::new(before));
         self.want_cycle(Trigger::Config);
         Ok(())
     }
 
-    /// Binds the name of a manager or an operator to the first account that uses it.
+    /// Binds the name of a manager or operator to the uid of the first account that uses this name.
     pub fn bind_grantee(&mut self, owner: &Owner) {
         let server = &self.setup.config.server;
         let is_named =
@@ -54,17 +56,17 @@ impl ServerState {
             return;
         }
         match serde_json::to_string(&self.setup.grantees) {
-            Ok(text) => self.also(Update::Meta(Grantees::KEY, text)),
-            Err(error) => tracing::error!("cannot store the uid of {}: {error}", owner.user),
+            Ok(text) => self.add_update(Update::Meta(Grantees::KEY, text)),
+            Err(error) => tracing::error!("cannot store the uid of user {}: {error}", owner.user),
         }
     }
 
-    /// An unfinished job or a reservation that requests a resource, as text with its id.
+    /// Names an unfinished job or a reservation that requests a resource, such as `job 3.head`.
     pub fn requester_of(&self, resource: &str) -> Option<String> {
         let requests = |job: &&Arc<Job>| {
-            job.life.state != JobState::Finished && names(&job.spec.request, resource)
+            job.life.state != JobState::Finished && requests_resource(&job.spec.request, resource)
         };
-        let reserves = |made: &&Arc<Reservation>| names(&made.terms.request, resource);
+        let reserves = |made: &&Arc<Reservation>| requests_resource(&made.terms.request, resource);
         let job = self
             .jobs()
             .find(requests)
@@ -93,22 +95,25 @@ impl ServerState {
             .collect()
     }
 
-    /// Takes the configuration that ticks on disk have replaced.
+    /// Takes the configuration that committed transactions have replaced.
     pub fn take_setup(&mut self) -> Option<Box<Setup>> {
         self.superseded.take()
     }
 
-    /// Keeps the replaced configuration once the tick is on disk.
+    /// After the commit, keeps the replaced configuration for [`ServerState::take_setup`].
     pub(crate) fn settle_setup(&mut self, before: Option<Box<Setup>>) {
         self.superseded = self.superseded.take().or(before);
     }
 
-    /// Restores the configuration if the tick was not written.
+    /// Restores the configuration that a transaction changed, because the transaction was not
+    /// written.
     pub(crate) fn roll_back_setup(&mut self, before: Option<Box<Setup>>) {
         if let Some(before) = before {
-            tracing::error!("cannot store the new configuration: the earlier one is restored");
+            tracing::error!(
+                "cannot store the new configuration: schedd restores the earlier configuration"
+            );
             let after = std::mem::replace(&mut self.setup, *before);
-            self.follow(&after);
+            self.update_view(&after);
             self.recount_jobs();
         }
     }
@@ -124,8 +129,8 @@ impl ServerState {
         self.reported_facts.remove(name);
     }
 
-    /// Updates the scheduler's view to the configuration, which was `before`.
-    fn follow(&mut self, before: &Setup) {
+    /// Updates the scheduler's view after the configuration has changed from `before`.
+    fn update_view(&mut self, before: &Setup) {
         if before.resources != self.setup.resources {
             return self.rebuild_view();
         }
@@ -152,7 +157,9 @@ impl ServerState {
             != (new.placement.access, new.default_walltime)
         {
             let holders: Vec<JobId> = self.holders().map(|job| job.id).collect();
-            holders.into_iter().for_each(|job| self.view(job));
+            holders
+                .into_iter()
+                .for_each(|job| self.update_job_view(job));
         }
     }
 
@@ -173,8 +180,8 @@ impl ServerState {
             .for_each(|queue| self.cluster.make(Change::Queue(Cow::Borrowed(queue))));
     }
 
-    /// Rebuilds the scheduler's view: amounts are indexed by resource, so other resources need a
-    /// new one.
+    /// Rebuilds the scheduler's view after a change of the resource definitions, because the view
+    /// indexes amounts by resource.
     fn rebuild_view(&mut self) {
         let usage = self.cluster.usage().clone();
         self.cluster.reset(&self.setup);
@@ -182,8 +189,8 @@ impl ServerState {
         self.cluster
             .add_objects(&self.setup, &self.license_counts, nodes);
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.reschedule(id));
-        self.view_stale();
+        ids.into_iter().for_each(|id| self.refresh_job(id));
+        self.update_stale_arrays();
         self.rebuild_windows();
         self.cluster.make(Change::Usage(Cow::Owned(usage)));
     }
@@ -202,7 +209,7 @@ impl ServerState {
     }
 }
 
-fn names(request: &Request, resource: &str) -> bool {
+fn requests_resource(request: &Request, resource: &str) -> bool {
     let in_chunks = request
         .select
         .chunks

@@ -1,5 +1,5 @@
-//! Reservations in the server: their changes in a tick, their queues, and the windows in the
-//! scheduler's view.
+//! Reservations in the server: changes in a transaction, queues of reservations, and windows
+//! (reservations as the scheduler sees them).
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -19,11 +19,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// All reservations, and the changes of the tick.
+/// All reservations, and the changes of the current transaction.
 #[derive(Default)]
 pub(crate) struct Reservations {
     all: BTreeMap<String, Arc<Reservation>>,
-    /// The reservations changed in this tick, as they were before it.
+    /// The reservations that the current transaction changed, as before the transaction; None if
+    /// new.
     before: BTreeMap<String, Option<Arc<Reservation>>>,
     /// The windows in the scheduler's view, by reservation.
     shown: BTreeMap<String, Vec<String>>,
@@ -39,11 +40,13 @@ impl ServerState {
             self.reservations
                 .all
                 .insert(id.clone(), Arc::new(reservation));
-            self.show_windows(&id);
+            self.update_windows(&id);
         }
-        // These jobs were viewed before their windows existed.
+        // The view of running jobs names their reservations, which were not loaded before.
         let holders: Vec<JobId> = self.holders().map(|job| job.id).collect();
-        holders.into_iter().for_each(|job| self.view(job));
+        holders
+            .into_iter()
+            .for_each(|job| self.update_job_view(job));
     }
 
     /// The reservation with this id.
@@ -69,15 +72,16 @@ impl ServerState {
         self.reservations
             .all
             .insert(id.clone(), Arc::new(reservation));
-        self.show_windows(&id);
+        self.update_windows(&id);
     }
 
-    /// Applies and records an event of a reservation. For an unknown one it is only recorded.
-    pub fn happen_to_reservation(&mut self, id: &str, fact: Happened) {
-        tracing::info!("reservation {id}: {fact:?}");
+    /// Applies and records an event of a reservation. The event of an unknown reservation is only
+    /// recorded.
+    pub fn apply_reservation_event(&mut self, id: &str, fact: Happened) {
+        tracing::info!("reservation {id} {}", event_text(&fact));
         let now = self.now;
         self.change_reservation(id, |reservation| reservation.apply(&fact, now));
-        self.also(Update::ReservationEvent(now, id.to_string(), fact));
+        self.add_update(Update::ReservationEvent(now, id.to_string(), fact));
     }
 
     /// Changes a reservation other than by an event.
@@ -90,7 +94,7 @@ impl ServerState {
             .entry(id.to_string())
             .or_insert_with(|| Some(reservation.clone()));
         change(Arc::make_mut(reservation));
-        self.show_windows(id);
+        self.update_windows(id);
     }
 
     /// Removes a reservation.
@@ -100,11 +104,11 @@ impl ServerState {
                 .before
                 .entry(id.to_string())
                 .or_insert(Some(reservation));
-            self.show_windows(id);
+            self.update_windows(id);
         }
     }
 
-    /// A queue, configured or of a reservation.
+    /// A queue of the configuration or of a reservation.
     pub fn queue(&self, name: &str) -> Option<Queue> {
         self.setup.queue(name).cloned().or_else(|| {
             self.reservation_queue(name)
@@ -112,14 +116,14 @@ impl ServerState {
         })
     }
 
-    /// When reservations and the calendar must be handled next, including retries of configured
-    /// reservations.
-    pub fn next_turn(&self) -> Option<Time> {
+    /// When a reservation or the site's calendar next changes, or a configured reservation is
+    /// retried.
+    pub fn next_reservation_time(&self) -> Option<Time> {
         let retry = site_calendar::next_retry(self);
         self.next_calendar_change().into_iter().chain(retry).min()
     }
 
-    /// When a reservation next begins or ends, or another part of the calendar begins.
+    /// When a reservation begins or ends next, or prime time or dedicated time changes.
     pub fn next_calendar_change(&self) -> Option<Time> {
         let turns = self
             .reservations()
@@ -137,14 +141,13 @@ impl ServerState {
         }
     }
 
-    /// The running jobs that requested a reservation.
-    pub fn inside(&self) -> BTreeSet<JobId> {
+    /// The jobs that hold resources of nodes and have requested a reservation.
+    pub fn running_reserved_jobs(&self) -> BTreeSet<JobId> {
         let reserved = self.holders().filter(|job| job.spec.reservation.is_some());
         reserved.map(|job| job.id).collect()
     }
 
-    /// The jobs of a queue that are unfinished or have an open attempt; arrays without their
-    /// subjobs.
+    /// The jobs and arrays of a queue that are unfinished or have an open attempt, without subjobs.
     pub fn jobs_in(&self, queue: &str) -> Vec<JobId> {
         self.jobs()
             .filter(|job| job.spec.queue == queue && job.id.index().is_none())
@@ -152,54 +155,58 @@ impl ServerState {
             .collect()
     }
 
-    /// The reservation a running job is in: the one it requested, else one that admits it to one of
-    /// its nodes.
+    /// The reservation that a running job uses: the requested reservation, else a reservation on
+    /// one of the job's nodes to which the job has access.
     pub(crate) fn reservation_of(&self, job: &Job) -> Option<String> {
         self.cluster
             .reservation_of(job, self.setup.policy.default_walltime, self.now)
     }
 
-    /// Whether to search replacements for lost nodes now: at most once per `pace`.
-    pub fn searches(&mut self, pace: Span) -> bool {
-        let rings = self.now.since(self.reservations.searched) >= pace;
-        if rings {
+    /// Whether to search for replacements of lost nodes now. Returns true at most once per
+    /// `interval`.
+    pub fn may_search_replacements(&mut self, interval: Span) -> bool {
+        let is_due = self.now.since(self.reservations.searched) >= interval;
+        if is_due {
             self.reservations.searched = self.now;
         }
-        rings
+        is_due
     }
 
-    /// Updates the view of the jobs in a reservation with changed times: they end with it.
-    pub fn show_insiders(&mut self, id: &str) {
-        let insiders = self
+    /// Updates the view of the jobs in a reservation with changed times, because the jobs end with
+    /// the reservation.
+    pub fn update_jobs_inside(&mut self, id: &str) {
+        let jobs_inside = self
             .holders()
             .filter(|job| job.spec.reservation.as_deref() == Some(id));
-        let insiders: Vec<JobId> = insiders.map(|job| job.id).collect();
-        insiders.into_iter().for_each(|job| self.view(job));
+        let jobs_inside: Vec<JobId> = jobs_inside.map(|job| job.id).collect();
+        jobs_inside
+            .into_iter()
+            .for_each(|job| self.update_job_view(job));
     }
 
-    /// The end of the reservation that a job requested: the job ends with it.
-    pub(crate) fn close_of(&self, job: &Job) -> Option<Time> {
+    /// The end of the reservation that a job requested. The job ends no later.
+    pub(crate) fn reservation_end(&self, job: &Job) -> Option<Time> {
         let reservation = self.reservation_queue(job.spec.reservation.as_deref()?)?;
         Some(self.clock.table().time(reservation.occurrence().to))
     }
 
-    /// Updates all windows after a step of the wall clock: their server times change.
-    pub(crate) fn show_all_windows(&mut self) {
+    /// Updates all windows after a step of the wall clock, which changes their server times.
+    pub(crate) fn update_all_windows(&mut self) {
         let ids: Vec<String> = self.reservations.all.keys().cloned().collect();
         for id in ids {
-            self.show_windows(&id);
-            self.show_insiders(&id);
+            self.update_windows(&id);
+            self.update_jobs_inside(&id);
         }
     }
 
     /// Adds all windows to a new, empty view.
     pub(crate) fn rebuild_windows(&mut self) {
         self.reservations.shown.clear();
-        self.show_all_windows();
+        self.update_all_windows();
     }
 
-    /// Updates the scheduler's view of a reservation.
-    fn show_windows(&mut self, id: &str) {
+    /// Replaces a reservation's windows and queue in the scheduler's view.
+    fn update_windows(&mut self, id: &str) {
         for window in self.reservations.shown.remove(id).unwrap_or_default() {
             self.cluster.make(Change::NoWindow(Cow::Owned(window)));
         }
@@ -219,7 +226,7 @@ impl ServerState {
             .for_each(|window| self.cluster.make(Change::Window(Cow::Owned(window))));
     }
 
-    /// The updates of reservations that this tick must write.
+    /// The updates of reservations that the current transaction must write.
     pub(crate) fn unwritten_reservations(&self) -> Vec<Update> {
         let row = |id: &String| match self.reservations.all.get(id) {
             Some(reservation) => Update::Reservation(reservation.clone()),
@@ -245,19 +252,35 @@ impl ServerState {
             .collect()
     }
 
-    /// Completes a tick that is on disk.
+    /// Drops the data for a rollback, after the commit.
     pub(crate) fn settle_reservations(&mut self) {
         self.reservations.before.clear();
     }
 
-    /// Restores the reservations if the tick was not written.
+    /// Restores the reservations that a transaction changed, because it was not written.
     pub(crate) fn roll_back_reservations(&mut self) {
         for (id, before) in std::mem::take(&mut self.reservations.before) {
             match before {
                 Some(reservation) => self.reservations.all.insert(id.clone(), reservation),
                 None => self.reservations.all.remove(&id),
             };
-            self.show_windows(&id);
+            self.update_windows(&id);
         }
+    }
+}
+
+/// An event of a reservation, for the log, where the text follows the id of the reservation.
+fn event_text(event: &Happened) -> String {
+    match event {
+        Happened::Submitted(by) => format!("is requested by {by}"),
+        Happened::Confirmed(_) => "is confirmed".to_string(),
+        Happened::Denied(why) => format!("is denied: {why}"),
+        Happened::Altered(by) => format!("is altered by {by}"),
+        Happened::Began => "begins".to_string(),
+        Happened::Ended => "ends".to_string(),
+        Happened::Lost(nodes) if nodes.is_empty() => "has all nodes again".to_string(),
+        Happened::Lost(nodes) => format!("has lost nodes: {}", nodes.join(", ")),
+        Happened::DeleteWanted(by) => format!("is deleted by {by}"),
+        Happened::Emptied => "is removed after its last job".to_string(),
     }
 }

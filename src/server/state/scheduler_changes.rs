@@ -1,4 +1,4 @@
-//! The scheduler's view of the server's state, and how it is kept up to date.
+//! Keeps the scheduler's view of the server's state up to date.
 
 use crate::model::job::Job;
 use crate::model::job::eligible_time::Accrues;
@@ -26,25 +26,27 @@ impl ServerState {
         self.cluster.make(Change::NoNode(Cow::Borrowed(name)));
     }
 
-    /// Records that the site's allocation script was called for a class of jobs.
+    /// Records that the site's allocation script, which selects nodes, was called for a class of
+    /// equal waiting jobs.
     pub fn note_script_called(&mut self, class: ClassId) {
         self.cluster.make(Change::Asked(class));
     }
 
-    /// Records the script's answer, best node first; None for no answer.
+    /// Records the nodes that the allocation script selected, best node first; None if the script
+    /// gave no answer.
     pub fn note_answer(&mut self, class: ClassId, nodes: Option<Vec<String>>) {
         self.cluster.make(Change::Answered(class, nodes));
         self.want_cycle(Trigger::Answer);
     }
 
-    /// Sets the jobs that hooks permit to start; None if no hooks apply.
+    /// Sets the jobs that hooks permit to start; None if jobs need no permission.
     pub fn set_permits(&mut self, permits: Option<BTreeSet<JobId>>) {
         if self.cluster.permits() != permits.as_ref() {
             self.cluster.make(Change::Permits(permits));
         }
     }
 
-    /// Applies the bookings of a plan to the view for the next cycle.
+    /// Applies the bookings (planned starts) of a plan to the view for the next cycle.
     pub fn take_over(&mut self, plan: &Plan, triggers: &Triggers) {
         self.cluster.take_over(plan, triggers);
     }
@@ -54,9 +56,9 @@ impl ServerState {
         self.cluster.prioritise(&self.setup.policy, self.now);
     }
 
-    /// Restores the planned starts of an earlier schedd in the view.
-    pub fn recall(&mut self, promises: &BTreeMap<JobId, PromisedStart>) {
-        self.view_stale();
+    /// Restores stored planned starts in the view, after a start or reload of schedd.
+    pub fn restore_promises(&mut self, promises: &BTreeMap<JobId, PromisedStart>) {
+        self.update_stale_arrays();
         for (&job, promise) in promises {
             let Some(walltime) = self.known(job).map(|job| job.spec.walltime()) else {
                 continue;
@@ -72,18 +74,18 @@ impl ServerState {
 
     /// Whether a cycle has become due since the last call.
     pub fn take_cycle_due(&mut self) -> bool {
-        self.view_stale();
+        self.update_stale_arrays();
         std::mem::take(&mut self.cycle_due)
     }
 
     /// Updates the view of changed arrays.
-    pub(crate) fn view_stale(&mut self) {
+    pub(crate) fn update_stale_arrays(&mut self) {
         for array in std::mem::take(&mut self.stale) {
-            self.view(array);
+            self.update_job_view(array);
         }
     }
 
-    /// The initial state of a forecast: the scheduler's view with the jobs that only wait for their
+    /// The initial state of a forecast: the scheduler's view plus the jobs that wait for their
     /// begin time.
     pub fn cluster_ahead(&self) -> snapshot::ClusterState {
         let mut cluster = self.cluster.clone();
@@ -102,14 +104,14 @@ impl ServerState {
     }
 
     /// Updates the view of one job.
-    pub(crate) fn view(&mut self, id: JobId) {
+    pub(crate) fn update_job_view(&mut self, id: JobId) {
         let job = self.jobs.get(&id).map(Arc::as_ref);
         if let Some(change) = Change::of_limit(id, job, &self.cluster) {
             self.cluster.make(change);
         }
         let change = Change::of(id, job, &self.setup.policy);
         let change = match job.filter(|job| job.life.open_run().is_some()) {
-            Some(job) => change.inside(self.reservation_of(job), self.close_of(job)),
+            Some(job) => change.inside(self.reservation_of(job), self.reservation_end(job)),
             None => change,
         };
         self.cluster.make(change);

@@ -13,8 +13,8 @@ use crate::wire::order::ScheddOrder;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Marks the selected tasks of a job as ending, and returns the orders to end them. Each order is
-/// sent once, and again if the node reports the task as running.
+/// Marks the selected tasks of a job as ending, and returns the orders to end them. Tasks that are
+/// already marked get no new order, unless a node reports such a task as running.
 pub(crate) fn cancel_tasks(
     server: &mut ServerState,
     job: &Job,
@@ -59,10 +59,9 @@ pub fn cancel_on_released(server: &mut ServerState, job: &Job) -> Orders {
     cancel_tasks(server, job, |_, task| slots.contains(&task.slot))
 }
 
-/// Ends the tasks of jobs changed in this tick that are to end or have ended: no task runs longer
-/// than its job.
+/// Ends all tasks of the jobs that the current transaction has ended or marked to end.
 pub fn cancel_unwanted(server: &mut ServerState, orders: &mut Orders) {
-    let touched = server.touched().filter(|job| has_tasks(job));
+    let touched = server.changed_jobs().filter(|job| has_tasks(job));
     let touched: Vec<Arc<Job>> = touched.cloned().collect();
     for job in touched {
         if !is_to_continue(&job) || !job.life.open_run().is_some_and(Run::has_script) {
@@ -76,7 +75,7 @@ fn has_tasks(job: &Job) -> bool {
     run.is_some_and(|run| !run.tasks().known.is_empty())
 }
 
-/// Whether the tasks of a job continue, as they do while it is checkpointed.
+/// Whether the tasks of a job may continue: the job is not to end, or waits for its checkpoint.
 pub(super) fn is_to_continue(job: &Job) -> bool {
     job.life.want == Want::Run || job.awaits_checkpoint()
 }

@@ -22,7 +22,7 @@ use crate::wire::order::ScheddOrder;
 use crate::wire::task::TaskNews;
 use std::collections::BTreeSet;
 
-/// Handles the status of a task. Orders for the noded that reports it are added to `back`.
+/// Handles the status of a task. Orders for the reporting noded are added to `back`.
 pub fn handle_status(
     server: &mut ServerState,
     name: TaskName,
@@ -42,7 +42,7 @@ pub fn handle_status(
     let run = open_attempt(server, name.job, name.attempt);
     let known = run.and_then(|run| run.tasks().known.get(&name.task));
     let Some(task) = known.filter(|task| task.is_open() && !task.ending) else {
-        // The task is unknown or is to end: it must not continue.
+        // An unknown task, or a task marked as ending, must end.
         back.push(cancellation::cancel(
             server,
             name.job,
@@ -57,10 +57,10 @@ pub fn handle_status(
     }
     suspension::handle_part(server, name, status, back);
     let job = server.job(name.job);
-    back.extend(job.and_then(|job| release_nodes::places(job, name.task)));
+    back.extend(job.and_then(|job| release_nodes::node_file_order(job, name.task)));
 }
 
-/// Notes that a task runs, and notifies the process that requested it.
+/// Records that a task runs, and notifies the process that requested the task.
 fn note_running(server: &mut ServerState, name: TaskName, task: &JobTask, orders: &mut Orders) {
     server.change_tasks(name.job, |job| {
         let tasks = job.life.run.as_mut().map(|run| run.tasks_mut());
@@ -72,7 +72,7 @@ fn note_running(server: &mut ServerState, name: TaskName, task: &JobTask, orders
     orders.extend(job.and_then(|job| notification(job, task, TaskStage::Running)));
 }
 
-/// Notes that a task has ended, and notifies the process that requested it.
+/// Records that a task has ended, and notifies the process that requested the task.
 fn end_task(
     server: &mut ServerState,
     name: TaskName,
@@ -95,12 +95,12 @@ fn end_task(
     server.change_tasks(name.job, |job| {
         job.task_over(name.task, status, outcome.used)
     });
-    suspension::note_still(server, name.job);
+    suspension::complete_suspension(server, name.job);
     orders.extend(notification(&job, &task, TaskStage::Over(status)));
 }
 
-/// The order that reports a task's stage to the process that requested the task; None if that
-/// process has ended and is forgotten.
+/// The order that reports a task's stage to the process that requested the task; None if the script
+/// has ended or the process has released the task.
 fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, ScheddOrder)> {
     let run = job
         .life
@@ -115,9 +115,10 @@ fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, 
     Some((run.share_of_task(task.asker)?.node.clone(), order))
 }
 
-/// Handles the tasks that should be on the nodes of an inventory but are missing. A task that ran
-/// is lost. A task that had not started is requested again, if it is still wanted.
-pub fn take_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Orders) {
+/// Handles the tasks that an inventory should list but does not. A task that ran or was to end is
+/// lost. A task that was ordered but did not run stays open, because the process that requested it
+/// repeats the request.
+pub fn apply_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Orders) {
     let mut listed = BTreeSet::new();
     for &(job, attempt, task, _) in &inventory.attempts {
         listed.insert((job, attempt, task));
@@ -140,12 +141,13 @@ pub fn take_inventory(server: &mut ServerState, inventory: &Inventory, orders: &
             && job.life.state.is_under_way()
             && script.is_none_or(|node| !inventory.presents(node))
         {
-            server.happen(job.id, Event::ContactRegained);
+            server.apply_event(job.id, Event::ContactRegained);
         }
     }
 }
 
-/// Handles the loss of a node: its tasks are lost. The processes that requested them are notified.
+/// Handles the loss of a node. All tasks on the node are lost, and the processes that requested the
+/// tasks are notified.
 pub fn lose_node(server: &mut ServerState, node: &str, orders: &mut Orders) {
     for job in running_on(server, |name| name == node) {
         let Some(run) = job.life.open_run() else {
@@ -160,7 +162,7 @@ pub fn lose_node(server: &mut ServerState, node: &str, orders: &mut Orders) {
     }
 }
 
-/// Ends tasks of the open attempt without a report of their node.
+/// Ends tasks of the open attempt that no node reports any more.
 fn lose_tasks(server: &mut ServerState, job: &Job, tasks: Vec<TaskNumber>, orders: &mut Orders) {
     let Some(run) = job.life.open_run() else {
         return;

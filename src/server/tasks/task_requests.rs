@@ -30,7 +30,7 @@ use crate::wire::task::TaskRequest;
 use crate::wire::task::TaskRequestKind;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Answers a request. The orders that follow from it are added to `orders`.
+/// Carries out and answers a request. The resulting orders are added to `orders`.
 pub fn grant(server: &mut ServerState, request: &TaskRequest, orders: &mut Orders) -> TaskNews {
     let job = server.job(request.job).cloned();
     let Some((job, run)) = job
@@ -38,7 +38,7 @@ pub fn grant(server: &mut ServerState, request: &TaskRequest, orders: &mut Order
         .and_then(|job| Some((job, startable_run(job, request.attempt)?)))
     else {
         return TaskNews::Refused(format!(
-            "job {} is ending: it starts no more tasks",
+            "job {} is ending and cannot start tasks",
             request.job
         ));
     };
@@ -61,7 +61,7 @@ pub fn grant(server: &mut ServerState, request: &TaskRequest, orders: &mut Order
     }
 }
 
-/// The attempt, if its script runs and is not to end: only then it may start tasks.
+/// The open attempt of a job, if it may start tasks: its script runs and is not to end.
 fn startable_run(job: &Job, attempt: Attempt) -> Option<&Run> {
     let is_wanted = job.life.state.is_under_way() && job.life.want == Want::Run;
     job.life
@@ -69,7 +69,7 @@ fn startable_run(job: &Job, attempt: Attempt) -> Option<&Run> {
         .filter(|run| is_wanted && run.has_script() && run.attempt == attempt)
 }
 
-/// Refuses programs that are too large or too many, and tasks outside the job's nodes.
+/// Refuses too large programs, too many tasks, and tasks on nodes that are not the job's.
 fn check(run: &Run, program: &TaskProgram) -> Result<(), String> {
     let size = program.size();
     let known: BTreeSet<TaskToken> = run.tasks().known.values().map(|task| task.token).collect();
@@ -80,35 +80,35 @@ fn check(run: &Run, program: &TaskProgram) -> Result<(), String> {
         .count();
     match program.tasks.iter().map(|&(_, slot)| slot).max() {
         _ if size > LARGEST => Err(format!(
-            "{size} bytes of arguments and environment: at most {LARGEST} are allowed"
+            "a task has {size} bytes of arguments and environment: at most {LARGEST} are allowed"
         )),
-        _ if program.words.is_empty() => Err("the program is missing".into()),
+        _ if program.words.is_empty() => Err("the request names no program to start".into()),
         _ if program.tasks.len().saturating_mul(size + 1024)
             > LARGEST_TASK_SET.max(size + 1024) =>
         {
             Err(format!(
-                "{} tasks of {size} bytes at once: request fewer",
+                "a request cannot start {} tasks of {size} bytes: request fewer tasks",
                 program.tasks.len()
             ))
         }
         _ if run.tasks().open().count() + new > MOST => {
-            Err(format!("a job may have {MOST} tasks at a time"))
+            Err(format!("a job may have at most {MOST} tasks at a time"))
         }
         _ if run.tasks().made > TaskNumber::MAX - MOST as u32 => {
-            Err("this attempt has started as many tasks as it may".into())
+            Err("this attempt has started the maximum number of tasks".into())
         }
         _ if program.tasks.iter().any(|&(token, _)| token == 0) => {
-            Err("a task without a token".into())
+            Err("a task in the request has no token".into())
         }
         Some(slot) if slot >= run.slots() => Err(format!(
-            "this job has {} places for tasks: no place {slot}",
+            "place {slot} does not exist: this job has {} places for tasks, numbered from 0",
             run.slots()
         )),
         _ => Ok(()),
     }
 }
 
-/// Creates the tasks that are new, and orders those to be started that do not run yet.
+/// Creates new tasks, and orders all requested tasks to be started that do not run yet.
 fn start(
     server: &mut ServerState,
     request: &TaskRequest,
@@ -151,7 +151,7 @@ fn start(
     TaskNews::Stages(stages)
 }
 
-/// The order to start a task, for its node.
+/// The order to start a task, with the node that receives the order.
 fn launch(
     server: &ServerState,
     job: &Job,
@@ -169,8 +169,8 @@ fn launch(
         nodes: Some(node_file(&run.shares)),
         room: HostMemoryLimit::on(&share.host, &run.shares),
     };
-    let of_script = orders::frame(&server.setup, job, run, payload, program.environ.clone());
-    // The time limits, the files and the terminal of a job belong to its script.
+    let of_script = orders::launch_order(&server.setup, job, run, payload, program.environ.clone());
+    // Time limits, staged files and the terminal of a job apply only to its script.
     let limits = RunLimits {
         warning: None,
         ..of_script.limits
@@ -187,8 +187,8 @@ fn launch(
     Some((share.node.clone(), ScheddOrder::Start(Box::new(launch))))
 }
 
-/// Whether a task has still to be started after all reports and requests of a tick: if its end was
-/// reported after the request, its node has forgotten the task and would start it again.
+/// Whether a task must still be started. Checked after all reports of a transaction are applied: if
+/// the task has ended meanwhile, its node has forgotten the task and would start it again.
 pub fn is_due(server: &ServerState, launch: &Launch) -> bool {
     let run = server
         .job(launch.job)
@@ -197,7 +197,7 @@ pub fn is_due(server: &ServerState, launch: &Launch) -> bool {
     task.is_some_and(|task| task.stage == TaskStage::Ordered && !task.ending)
 }
 
-/// The stages of tasks. An unknown task counts as lost.
+/// The stages of tasks. An unknown task counts as ended without having run.
 fn stages(run: &Run, tokens: &[TaskToken]) -> Vec<(TaskToken, TaskStage)> {
     let known: BTreeMap<TaskToken, TaskStage> = run
         .tasks()
@@ -213,7 +213,7 @@ fn stages(run: &Run, tokens: &[TaskToken]) -> Vec<(TaskToken, TaskStage)> {
     stages
 }
 
-/// Forgets ended tasks. The ends of open ones will not be reported to the process.
+/// Forgets tasks that have ended. The end of a task that is still open will not be reported.
 fn release(server: &mut ServerState, id: JobId, tokens: &[TaskToken]) {
     let tokens: BTreeSet<&TaskToken> = tokens.iter().collect();
     server.change_tasks(id, |job| {
@@ -236,7 +236,7 @@ mod tests {
     use crate::server::tasks::tests::job;
 
     #[test]
-    fn tasks_are_limited_in_size_and_number_and_to_the_jobs_nodes() {
+    fn requests_with_too_large_or_too_many_tasks_or_without_a_program_are_refused() {
         let mut job = job();
         let run = job.life.run.as_mut().unwrap();
         let program = |tasks: Vec<(TaskToken, u32)>, environ: usize| TaskProgram {

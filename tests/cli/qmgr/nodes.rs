@@ -106,18 +106,18 @@ fn a_node_is_deleted_only_if_unused_and_without_noded() {
     let is_idle = || {
         manage(&sandbox, "delete node n2")
             .err
-            .contains("its noded is connected")
+            .contains("the noded of the node is connected")
     };
     sandbox.until("the end of the job", || is_idle().then_some(()));
     assert_refused(
         &manage(&sandbox, "delete node n2"),
         179,
-        "Cannot delete busy object: its noded is connected; stop it",
+        "Cannot delete busy object: the noded of the node is connected; stop this noded",
     );
     assert_refused(
         &manage(&sandbox, "delete node n1"),
         179,
-        "Cannot delete busy object: its [[node]] is at line 2 of /",
+        "Cannot delete busy object: node n1 is defined at line 2 of /",
     );
     sandbox.kill("noded");
     let is_down = || {

@@ -1,4 +1,5 @@
-//! A case: a request or a start that hooks decide, with the changes that they have made.
+//! A case: a request, or the start of a job, that hooks allow or refuse, with the changes by the
+//! hooks.
 
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::{Hook, HookEvent, hooks_at};
@@ -9,46 +10,47 @@ use crate::server::effects::Token;
 use crate::wire::message::{ClientRequest, NewJob, Payload};
 use std::collections::VecDeque;
 
-/// A request or a start that hooks decide.
+/// A request or start that hooks allow or refuse.
 pub enum Matter {
     /// A request of a client, which waits for the reply.
     Request(Token, Caller, Box<ClientRequest>),
-    /// A cycle would start this job on these nodes.
+    /// The start of this job on these nodes, which a cycle has planned.
     Start(JobId, Vec<String>),
 }
 
-/// A request or a start on its way through the hooks of an event.
+/// A request or start for which the hooks of an event run, one after the other.
 pub struct Case {
     /// The request or the start.
     pub matter: Matter,
-    /// The event that hooks are run for.
-    pub occasion: HookEvent,
-    /// The hooks still to run, the next first.
+    /// The event whose hooks run.
+    pub hook_event: HookEvent,
+    /// The hooks that have not finished, in their order.
     pub hooks: VecDeque<Hook>,
     /// The attributes that hooks have set for a job to start.
     pub set: Vec<AttributeSetting>,
-    /// The last hook that has set something.
+    /// The last hook that has set an attribute; empty if none has.
     pub by: String,
 }
 
-/// The attributes of resources and of the environment.
+/// The attribute of requested resources.
 const LIST: &str = "Resource_List";
+/// The prefix of the attributes that set environment variables.
 const ENVIRONMENT: &str = "Variable_List.";
 
 impl Case {
     /// A case for all hooks of an event, in their order.
-    pub fn new(matter: Matter, occasion: HookEvent, hooks: &[Hook]) -> Case {
-        let hooks = hooks_at(hooks, occasion).into_iter().cloned().collect();
+    pub fn new(matter: Matter, hook_event: HookEvent, hooks: &[Hook]) -> Case {
+        let hooks = hooks_at(hooks, hook_event).into_iter().cloned().collect();
         Case {
             matter,
-            occasion,
+            hook_event,
             hooks,
             set: Vec::new(),
             by: String::new(),
         }
     }
 
-    /// The client that waits for the reply; None for a start.
+    /// The client that waits for a reply, with the user; None for a start.
     pub fn caller(&self) -> Option<(Token, &Caller)> {
         match &self.matter {
             Matter::Request(token, caller, _) => Some((*token, caller)),
@@ -67,8 +69,8 @@ impl Case {
         submission.environ.len() + script(submission).map_or(0, <[u8]>::len)
     }
 
-    /// Changes attributes as a hook requires; None unsets one.
-    pub fn lay_over(&mut self, hook: &str, set: Vec<(String, Option<String>)>) {
+    /// Applies the attributes that a hook has set; None unsets an attribute.
+    pub fn set_attributes(&mut self, hook: &str, set: Vec<(String, Option<String>)>) {
         self.by = hook.to_string();
         for (name, value) in set {
             match &mut self.matter {
@@ -102,7 +104,7 @@ fn submit(submission: &mut NewJob, name: &str, value: Option<String>) {
     }
 }
 
-/// Replaces all earlier settings of an attribute; None removes them.
+/// Replaces all earlier settings of an attribute by `value`; None only removes the settings.
 fn replace(settings: &mut Vec<AttributeSetting>, name: &str, value: Option<String>) {
     let (attribute, resource) = match name.split_once('.') {
         Some((list, resource)) if list.eq_ignore_ascii_case(LIST) => (LIST, Some(resource)),
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_replaces_all_earlier_ones() {
+    fn a_setting_replaces_all_earlier_settings_of_the_attribute() {
         let mut settings = vec![
             AttributeSetting::new("Job_Name", "a"),
             AttributeSetting::resource("walltime", "60"),
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_a_variable_keeps_those_with_similar_names() {
+    fn setting_a_variable_keeps_variables_with_similar_names() {
         let environ = b"AB=1\0A=2\0B=A=3\0";
         assert_eq!(
             with_variable(environ, "A", Some("x=y")),

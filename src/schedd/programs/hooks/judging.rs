@@ -1,4 +1,5 @@
-//! The server's own decision about a case: whether it can be granted, and for which job.
+//! The server's check of a case (a request or start that hooks decide): whether the server could
+//! grant the case, and the job concerned.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -15,22 +16,23 @@ use crate::wire::message::{ClientRequest, NewJob};
 use std::sync::Arc;
 
 /// The job of a case that could be granted.
-pub struct Judged {
-    /// The job as hooks see it: a new job as it would be, a job to alter as it is, a job to start
-    /// with the changes of hooks so far.
+pub struct CheckedCase {
+    /// The job that hooks see: the job that a submission would create, a job before its alteration,
+    /// or a job to start with the changes by earlier hooks.
     pub job: Job,
-    /// Whether it is a new job, which has no number yet.
+    /// Whether the job is new. A new job has no number yet.
     pub is_new: bool,
-    /// The nodes on which it would start; empty for other cases.
+    /// The nodes on which the job would start; empty if the case is no start.
     pub nodes: Vec<String>,
 }
 
-/// Checks a case as if all hooks had allowed it. None if it has been granted already.
-pub fn judge(
+/// Checks a case as if all hooks had allowed it. None for a repeated submission that has been
+/// granted.
+pub fn check_case(
     server: &mut ServerState,
     spool: &Spool,
     case: &Case,
-) -> Result<Option<Judged>, Refusal> {
+) -> Result<Option<CheckedCase>, Refusal> {
     let site = Caller::hook(&case.by, &server.setup);
     match &case.matter {
         Matter::Start(job, nodes) => {
@@ -55,7 +57,7 @@ pub fn judge(
                 ClientRequest::Submit(submission) => submitted(&mut context, submission),
                 ClientRequest::Alter(id, settings) => {
                     let altered = context.altered(*id, settings)?;
-                    Ok(Some(Judged {
+                    Ok(Some(CheckedCase {
                         job: Job::clone(&altered.job),
                         is_new: false,
                         nodes: Vec::new(),
@@ -77,41 +79,44 @@ pub fn judge(
     }
 }
 
-fn submitted(context: &mut RequestContext, submission: &NewJob) -> Result<Option<Judged>, Refusal> {
-    let owner = context.admit()?;
-    if context.submitted(submission.token)?.is_some() {
+fn submitted(
+    context: &mut RequestContext,
+    submission: &NewJob,
+) -> Result<Option<CheckedCase>, Refusal> {
+    let owner = context.job_owner()?;
+    if context.earlier_submission(submission.token)?.is_some() {
         return Ok(None);
     }
-    let (draft, _, mut job) = context.admitted(&owner, submission)?;
-    job.elements = context.elements(&draft.spec)?;
+    let (draft, _, mut job) = context.validated(&owner, submission)?;
+    job.elements = context.new_subjobs(&draft.spec)?;
     if job.elements.is_some() {
         job.id = JobId::array(job.id.number);
     }
-    Ok(Some(Judged {
+    Ok(Some(CheckedCase {
         job,
         is_new: true,
         nodes: Vec::new(),
     }))
 }
 
-/// A job to start, with the changes of hooks.
+/// A job to start, with the changes by hooks.
 fn started(
     context: &mut RequestContext,
     job: &Arc<Job>,
     case: &Case,
     nodes: Vec<String>,
-) -> Result<Judged, Refusal> {
+) -> Result<CheckedCase, Refusal> {
     let mut job = Job::clone(job);
     if !case.set.is_empty() {
         if job.id.index().is_some() {
             return Err(Refusal::illegal_placement(
-                &names(case),
+                &attribute_names(case),
                 "a subjob has the attributes of its array, and none can be set",
             ));
         }
         job.spec = Arc::new(context.altered(job.id, &case.set)?.after.spec);
     }
-    Ok(Judged {
+    Ok(CheckedCase {
         job,
         is_new: false,
         nodes,
@@ -130,7 +135,7 @@ pub fn nodes_of(start: &Start) -> Vec<String> {
     nodes
 }
 
-fn names(case: &Case) -> String {
+fn attribute_names(case: &Case) -> String {
     case.set
         .iter()
         .map(|setting| setting.attribute.as_str())

@@ -6,21 +6,24 @@ use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How long an allowed start remains valid, since conditions change.
+/// How long a start remains allowed. Afterwards the hooks run again, because conditions may have
+/// changed.
 const VALIDITY: Span = Span::seconds(60);
 
-/// The jobs that may start, with their specs when hooks were run, and until when.
+/// The jobs whose start is allowed, each with its spec when the hooks ran, and the end of the
+/// permission.
 #[derive(Debug, Default)]
 pub struct StartPermissions(BTreeMap<JobId, (Arc<Spec>, Span)>);
 
 impl StartPermissions {
     /// Records that a job may start with this spec.
-    pub fn note(&mut self, job: JobId, spec: Arc<Spec>, now: Span) {
+    pub fn allow(&mut self, job: JobId, spec: Arc<Spec>, now: Span) {
         self.0.insert(job, (spec, now + VALIDITY));
     }
 
-    /// The jobs that may start. `is_same` reports whether a job has the same spec. There is no time
-    /// limit while resources are kept for a job (`is_awaited`): jobs were preempted for it.
+    /// The jobs whose start is allowed. `is_same` reports whether a job still has the same spec.
+    /// `is_awaited` reports whether resources of preempted jobs are kept for a job; for such a job
+    /// the permission does not expire.
     pub fn valid(
         &mut self,
         now: Span,
@@ -32,8 +35,8 @@ impl StartPermissions {
         self.0.keys().copied().collect()
     }
 
-    /// Removes a job that starts: its next start needs approval again.
-    pub fn use_up(&mut self, job: JobId) {
+    /// Removes the permission of a job that starts. The job's next start needs approval again.
+    pub fn remove(&mut self, job: JobId) {
         self.0.remove(&job);
     }
 }
@@ -49,10 +52,10 @@ mod tests {
         let spec = |text: &str| snapshot.job(1, text).spec.clone();
         let valid = |started: &str, later: Span, is_awaited: bool| {
             let mut permissions = StartPermissions::default();
-            permissions.note(id, spec("walltime=60"), now);
+            permissions.allow(id, spec("walltime=60"), now);
             let is_same = |_, known: &Arc<Spec>| *known == spec(started);
             let valid = permissions.valid(now + later, is_same, |_| is_awaited);
-            permissions.use_up(id);
+            permissions.remove(id);
             assert_eq!(permissions.valid(now, is_same, |_| true), BTreeSet::new());
             valid.contains(&id)
         };
@@ -61,7 +64,7 @@ mod tests {
         assert!(!valid("walltime=60", VALIDITY, false));
         assert!(
             valid("walltime=60", VALIDITY, true),
-            "others were preempted for it"
+            "jobs were preempted for this job"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Programs of hooks that `qmgr` imported: files in the installation, named after hook and content.
+//! Programs of hooks that `qmgr` imported. They are files in the installation, named after the hook
+//! and a digest of the content.
 
 use crate::model::hook::Hook;
 use sha2::{Digest, Sha256};
@@ -9,8 +10,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Stores a program for a hook in a private directory. Returns its path. Earlier programs of the
-/// hook stay until [`clear`].
-pub fn keep(folder: &Path, hook: &str, content: &[u8]) -> io::Result<PathBuf> {
+/// hook stay until [`remove_unused`].
+pub fn store_program(folder: &Path, hook: &str, content: &[u8]) -> io::Result<PathBuf> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -39,7 +40,7 @@ pub fn keep(folder: &Path, hook: &str, content: &[u8]) -> io::Result<PathBuf> {
 }
 
 /// Removes the programs that no hook uses.
-pub fn clear(folder: &Path, hooks: &[Hook]) {
+pub fn remove_unused(folder: &Path, hooks: &[Hook]) {
     let used: BTreeSet<&Path> = hooks
         .iter()
         .filter_map(|hook| hook.command.first().map(Path::new))
@@ -65,12 +66,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn stored_programs_are_private_and_removed_with_their_hook() {
+    fn stored_programs_are_private_and_removed_when_no_hook_uses_them() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("hooks");
         let (first, second) = (
-            keep(&folder, "h", b"one").unwrap(),
-            keep(&folder, "h", b"two").unwrap(),
+            store_program(&folder, "h", b"one").unwrap(),
+            store_program(&folder, "h", b"two").unwrap(),
         );
         assert_ne!(first, second);
         assert_eq!(fs::read(&second).unwrap(), b"two");
@@ -84,7 +85,7 @@ mod tests {
             command: vec![second.display().to_string()],
             ..Hook::blank("h")
         };
-        clear(&folder, &[hook]);
+        remove_unused(&folder, &[hook]);
         assert!(second.exists() && !first.exists());
     }
 }

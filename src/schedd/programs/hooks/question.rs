@@ -1,4 +1,5 @@
-//! The input of a hook: the event, the requesting user, and the job as `qstat -f -F json` shows it.
+//! The input of a hook: the event, the requesting user, and the job in the format of `qstat -f -F
+//! json`.
 
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::Hook;
@@ -6,8 +7,8 @@ use crate::model::refusal::Refusal;
 use crate::schedd::programs::hooks::case::Case;
 use crate::schedd::programs::hooks::case::Matter;
 use crate::schedd::programs::hooks::case::script;
-use crate::schedd::programs::hooks::judging::Judged;
-use crate::schedd::programs::hooks::judging::judge;
+use crate::schedd::programs::hooks::judging::CheckedCase;
+use crate::schedd::programs::hooks::judging::check_case;
 use crate::schedd::programs::hooks::judging::requested_dependencies;
 use crate::server::state::ServerState;
 use crate::shown::attributes;
@@ -17,8 +18,8 @@ use crate::spool::scripts::SMALLEST;
 use crate::wire::message::{ClientRequest, JobRecord, ServerFacts};
 use serde_json::{Map, Value};
 
-/// Maximum length of a script in a hook's input, in bytes. Larger scripts are stored first, and the
-/// request no longer has their text.
+/// Maximum length of a script in a hook's input, in bytes. Must be below [`SMALLEST`]: from this
+/// size on, scripts are stored first, and the request no longer contains the text.
 const MAX_SCRIPT: usize = 64 << 10;
 const _: () = assert!(MAX_SCRIPT < SMALLEST);
 
@@ -43,9 +44,9 @@ pub fn question(
     case: &Case,
     hook: &Hook,
 ) -> Result<Value, Refusal> {
-    let judged = judge(server, spool, case)?.ok_or_else(Refusal::invalid_request)?;
+    let checked = check_case(server, spool, case)?.ok_or_else(Refusal::invalid_request)?;
     let mut question = Map::new();
-    question.insert("event".into(), case.occasion.name().into());
+    question.insert("event".into(), case.hook_event.name().into());
     question.insert("hook".into(), hook.name.as_str().into());
     question.insert("server".into(), server.setup.name.as_str().into());
     let scheduler = ("Scheduler", server.setup.host.as_str());
@@ -54,14 +55,14 @@ pub fn question(
     });
     question.insert("requestor".into(), requestor.into());
     question.insert("requestor_host".into(), host.into());
-    let (record, facts) = (record(spool, case, &judged)?, facts(server));
+    let (record, facts) = (record(spool, case, &checked)?, facts(server));
     let mut job = job_json::of(&attributes::of_job(&record, &facts));
-    if judged.is_new {
+    if checked.is_new {
         ATTRIBUTES_OF_EXISTING_JOBS
             .iter()
             .for_each(|name| drop(job.remove(*name)));
     } else {
-        job.insert("id".into(), judged.job.id.full(&server.setup.name).into());
+        job.insert("id".into(), checked.job.id.full(&server.setup.name).into());
     }
     if let Matter::Request(_, _, request) = &case.matter {
         let depend = requested_dependencies(request).map(|text| text.lossy().into_owned());
@@ -70,14 +71,14 @@ pub fn question(
             .for_each(|depend| drop(job.insert("depend".into(), depend.into())));
         question.extend(request_facts(request));
     }
-    if !judged.nodes.is_empty() {
-        question.insert("nodes".into(), judged.nodes.into());
+    if !checked.nodes.is_empty() {
+        question.insert("nodes".into(), checked.nodes.into());
     }
     question.insert("job".into(), Value::Object(job));
     Ok(Value::Object(question))
 }
 
-/// The facts about a request besides the job.
+/// The parts of a hook's input that describe the request, not the job.
 fn request_facts(request: &ClientRequest) -> Map<String, Value> {
     let mut facts = Map::new();
     match request {
@@ -100,7 +101,7 @@ fn request_facts(request: &ClientRequest) -> Map<String, Value> {
     facts
 }
 
-/// The changes under the names that a hook uses, such as `Resource_List.walltime`.
+/// The requested changes of an alteration, by names such as `Resource_List.walltime`.
 fn changes(settings: &[AttributeSetting]) -> Map<String, Value> {
     let mut changes = Map::new();
     for setting in settings {
@@ -113,8 +114,8 @@ fn changes(settings: &[AttributeSetting]) -> Map<String, Value> {
     changes
 }
 
-fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<JobRecord, Refusal> {
-    let job = judged.job.clone();
+fn record(spool: &Spool, case: &Case, checked: &CheckedCase) -> Result<JobRecord, Refusal> {
+    let job = checked.job.clone();
     let mut environ = None;
     if let Matter::Request(_, _, request) = &case.matter
         && let ClientRequest::Submit(submission) = &**request
@@ -125,7 +126,7 @@ fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<JobRecord, Refu
         environ = spool.blob(job.spec.environ).map_err(Refusal::spool)?;
     }
     let owner_id = job.id.parent().unwrap_or(job.id);
-    let links = if judged.is_new {
+    let links = if checked.is_new {
         Vec::new()
     } else {
         spool.links(owner_id).map_err(Refusal::spool)?

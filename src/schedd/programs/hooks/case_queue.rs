@@ -1,4 +1,5 @@
-//! A queue of cases for hooks, with limits on number and time.
+//! A queue of cases (requests or starts) for hooks, with limits on number and memory, and the
+//! running hooks.
 
 use crate::model::hook::{Hook, HookAnswer};
 use crate::model::job_id::JobId;
@@ -10,19 +11,21 @@ use crate::sys::program::{ProgramPool, ProgramResult, RunningProgram};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
-/// Maximum number of running hooks, in total and for the requests of one user.
+/// Maximum number of hooks that run at once.
 const MAX_RUNNING: usize = 16;
+/// Maximum number of hooks that run at once for the requests of one user.
 const MAX_RUNNING_PER_USER: usize = 8;
-/// Maximum number of waiting requests, in total and per user. The latter does not apply to
-/// operators.
+/// Maximum number of waiting requests of all users together.
 const MAX_WAITING: usize = 4000;
+/// Maximum number of waiting requests of a user who is not an operator.
 const MAX_WAITING_PER_USER: usize = 1000;
-/// Maximum memory of waiting requests in bytes, in total and per user.
+/// Maximum memory of all waiting requests, in bytes.
 const MAX_BYTES: usize = 256 << 20;
+/// Maximum memory of the waiting requests of a user who is not an operator, in bytes.
 const MAX_BYTES_PER_USER: usize = 64 << 20;
 
 /// A queue of cases, in order of arrival.
-pub struct Lane {
+pub struct CaseQueue {
     waiting: VecDeque<Case>,
     running: ProgramPool<QueuedCall>,
 }
@@ -32,13 +35,13 @@ struct QueuedCall {
     hook: Hook,
 }
 
-/// The answer of a hook to a case; an error is the hook's failure, for the log.
+/// The answer of a hook to a case.
 pub struct HookResult {
     /// The case.
     pub case: Case,
     /// The hook.
     pub hook: Hook,
-    /// Its answer.
+    /// The hook's answer; the error is the cause of the hook's failure.
     pub answer: Result<HookAnswer, String>,
 }
 
@@ -46,16 +49,16 @@ fn user(case: &Case) -> Option<u32> {
     case.caller().map(|(_, caller)| caller.owner.uid)
 }
 
-impl Lane {
+impl CaseQueue {
     /// An empty queue.
-    pub fn new() -> Lane {
-        Lane {
+    pub fn new() -> CaseQueue {
+        CaseQueue {
             waiting: VecDeque::new(),
             running: ProgramPool::with_user_limit(MAX_RUNNING, MAX_RUNNING_PER_USER),
         }
     }
 
-    /// The descriptors that become readable when there is something to [`hear`](Self::hear).
+    /// The descriptors that become readable when [`poll`](Self::poll) has something to do.
     pub fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.running.watched()
     }
@@ -77,7 +80,7 @@ impl Lane {
     }
 
     /// Whether a start of this job waits or is being decided.
-    pub fn is_about(&self, job: JobId) -> bool {
+    pub fn has_start_of(&self, job: JobId) -> bool {
         self.cases()
             .any(|case| matches!(case.matter, Matter::Start(other, _) if other == job))
     }
@@ -101,7 +104,7 @@ impl Lane {
         self.waiting.push_back(case);
     }
 
-    /// Adds a case at the front: it has waited already.
+    /// Adds a case at the front, for the case's next hook.
     pub fn push_front(&mut self, case: Case) {
         self.waiting.push_front(case);
     }
@@ -111,7 +114,7 @@ impl Lane {
         self.running.has_room()
     }
 
-    /// The first case for which a hook may run. The limit per user keeps hooks available to others.
+    /// Takes the first case for which the limits allow a hook to run.
     pub fn next_case(&mut self) -> Option<Case> {
         let place = self
             .waiting
@@ -120,31 +123,32 @@ impl Lane {
         self.waiting.remove(place)
     }
 
-    /// Adds a hook that was started for a case.
+    /// Adds the hook that has been started for a case.
     pub fn begin(&mut self, case: Case, hook: Hook, running: RunningProgram) {
         let user = user(&case);
         self.running.add(QueuedCall { case, hook }, user, running);
     }
 
-    /// The answers of finished hooks. A hook that exceeds its time limit has failed.
+    /// Takes the answers of finished hooks. A hook that exceeds its time limit is killed and has
+    /// failed.
     pub fn poll(&mut self, now: Span) -> Vec<HookResult> {
-        let mut heard = Vec::new();
+        let mut results = Vec::new();
         for (QueuedCall { case, hook }, result) in self.running.finished(now) {
             let answer = answer(&result);
-            heard.push(HookResult { case, hook, answer });
+            results.push(HookResult { case, hook, answer });
         }
-        heard
+        results
     }
 
-    /// Drops the cases of clients that have disconnected.
-    pub fn forget(&mut self, is_there: impl Fn(Token) -> bool) {
-        let is_gone = |case: &Case| case.caller().is_some_and(|(token, _)| !is_there(token));
+    /// Drops the cases of disconnected clients, and kills the hooks that run for these cases.
+    pub fn forget(&mut self, is_connected: impl Fn(Token) -> bool) {
+        let is_gone = |case: &Case| case.caller().is_some_and(|(token, _)| !is_connected(token));
         self.waiting.retain(|case| !is_gone(case));
         self.running.stop(|running| is_gone(&running.case));
     }
 
-    /// Drops all cases and kills the hooks that run.
-    pub fn leave(&mut self) {
+    /// Drops all cases, and kills running hooks.
+    pub fn shut_down(&mut self) {
         self.waiting.clear();
         self.running.stop(|_| true);
     }
