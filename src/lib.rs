@@ -3,15 +3,17 @@
 //! The modules form layers, which `tests/repository/architecture.rs` enforces. In `a <- b`, `b` may
 //! import `a`:
 //!
-//! * `model <- sched <- server <- {sim, schedd}`: data types, scheduling decisions, the handling of
-//!   requests and reports, and the programs that use all three. The first three do no I/O
-//! * `model <- config <- {spool, wire, sim, schedd, noded, cli}`: `lanai.toml` and what qmgr
-//!   overrides; `sched` uses only the policy types of `model`
-//! * `config <- update <- {server, spool}`: changes of the stored state, as data
-//! * `model <- {spool, wire} <- {schedd, noded, cli}`: data types, then disk and sockets, then
-//!   programs
-//! * `wire <- shown <- {schedd, cli}`: the text and JSON that commands print of a job
-//! * `sys`: system calls; `model` and `sched` never use them
+//! * `model <- sched <- server <- {sim, schedd}`: `model` contains data types, `sched` makes
+//!   scheduling decisions, `server` handles client requests and node reports. These three do no
+//!   I/O. The simulator `sim` and the daemon `schedd` use all three
+//! * `model <- config <- {spool, wire, sim, schedd, noded, cli}`: `config` reads `lanai.toml` and
+//!   the settings of qmgr; `sched` uses only the policy types of `model`
+//! * `config <- update <- {server, spool}`: `update` describes changes of the stored state
+//! * `model <- {spool, wire} <- {schedd, noded, cli}`: `spool` stores data types on disk, `wire`
+//!   sends them through sockets
+//! * `wire <- shown <- {schedd, cli}`: `shown` formats jobs as the text and JSON that commands
+//!   print
+//! * `sys`: system calls; `model` and `sched` make none
 
 #![deny(missing_docs)]
 

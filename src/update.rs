@@ -1,4 +1,5 @@
-//! Changes of the stored state, as data: the spool writes them, and a simulation ignores them.
+//! Changes of the stored state, as data. schedd writes the changes to the spool; a simulation
+//! ignores them.
 
 use crate::config::overrides::QmgrOverrides;
 use crate::model::account::accounting::AccountingEntry;
@@ -22,58 +23,66 @@ use crate::model::time::Time;
 use crate::model::trigger::CycleRecord;
 use std::sync::Arc;
 
-/// A charge's job, attempt and number within the attempt. The charge at the attempt's end has 0.
+/// Key of a charge: the job, the attempt, and the number of the charge within the attempt. The
+/// charge at the end of the attempt has number 0.
 pub type ChargePart = (JobId, Attempt, u32);
 
-/// The groups of waiting jobs that share a scheduling verdict with a job.
+/// Ids of the two groups of waiting jobs to which a job belongs. The jobs of a group wait for the
+/// same reason (verdict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerdictClasses {
-    /// Jobs that are equal in everything the scheduler uses.
+    /// Id of the group of jobs that are equal in everything the scheduler uses.
     pub class: u64,
-    /// Jobs with equal requests.
+    /// Id of the group of jobs with equal requests.
     pub shape: u64,
 }
 
-/// One change of the stored state. All updates of a tick are one transaction.
+/// One change of the stored state. All updates of one tick (one turn of schedd's loop) are one
+/// transaction.
 #[derive(Clone, Debug)]
 pub enum Update {
     /// A new job or a job with a changed `spec`, with its verdict classes if known.
     Job(Arc<Job>, Option<VerdictClasses>),
-    /// The token of a user's submission, the job it created, and the submission time.
+    /// A submission: the submitter's uid, the submission's token (a random value with which qsub
+    /// repeats a submission safely), the created job, and the submission time.
     Token(u32, [u8; 16], JobId, Time),
     /// A job with a changed `life`, or a subjob that has just started, with its verdict classes if
     /// known.
     Life(Arc<Job>, Option<VerdictClasses>),
-    /// The states of an array's subjobs.
+    /// An array, and the changes of its stored subjob states.
     Elements(JobId, Rewrite),
-    /// Removes a finished job from the history, an array with its subjobs. [`Update::Sweep`]
-    /// removes its script and environment, [`Update::Clear`] the rest.
+    /// Removes a finished job, or a finished array with its subjobs, from the history.
+    /// [`Update::Sweep`] removes the job's script and environment, [`Update::Clear`] all other
+    /// data of the job.
     Forget(JobId),
-    /// Removes the scripts and environments that no job uses any more. Checks every job.
+    /// Removes the scripts and environments that no job uses. This update reads every job.
     Sweep,
-    /// Removes a batch of the remaining data of jobs removed from the history.
+    /// Removes a limited number of records that belong to jobs removed from the history.
     Clear,
-    /// A script or an environment.
+    /// A script or an environment, with its digest.
     Blob(Digest, Arc<[u8]>),
-    /// A time, and the event of a job at that time.
+    /// An entry of a job's history: time, job, event.
     Event(Time, JobId, Event),
-    /// A new or changed dependency between jobs.
+    /// A new or changed dependency between jobs, with its state.
     Tie(Tie, effects::TieState),
-    /// The reason why the jobs of a class do not start, and since when; None removes it.
+    /// The id of a class of jobs, the reason why these jobs do not start, and the time since when
+    /// the reason applies; None removes the reason.
     Verdict(u64, Option<(Reason, Time)>),
-    /// The start promised to a job; None withdraws the promise.
+    /// A job and its planned start; None removes the planned start.
     Promise(JobId, Option<PromisedStart>),
-    /// The charge for a finished attempt. Later writes do not change it.
+    /// The usage charged for an attempt. A charge that is already stored under this key stays
+    /// unchanged.
     Charge(ChargePart, Box<Charge>),
     /// Removes all charges for attempts that ended before this time.
     ForgetCharges(Time),
-    /// The end time and accounting entry of a finished attempt. Later writes do not change it.
+    /// The end time and accounting entry of a finished attempt. An entry that is already stored for
+    /// this attempt stays unchanged.
     Entry(Time, Box<AccountingEntry>),
-    /// Removes a batch of the accounting entries of attempts that ended before this time.
+    /// Removes a limited number of accounting entries of attempts that ended before this time.
     ForgetEntries(Time),
-    /// A scheduling cycle. The last [`CycleRecord::KEPT`] are kept.
+    /// The record of a scheduling cycle. The spool keeps the last [`CycleRecord::KEPT`] records.
     Cycle(CycleRecord),
-    /// The last reported count of a system-wide resource; None if no count is in force.
+    /// The name of a system-wide resource and its last reported count; None removes the count.
     ReportedCount(String, Option<ReportedCount>),
     /// A new or changed node.
     Node(Box<Node>),
@@ -87,15 +96,16 @@ pub enum Update {
     Reservation(Arc<Reservation>),
     /// Removes a reservation.
     ReservationGone(String),
-    /// An event of a reservation, and its time.
+    /// An entry of a reservation's history: time, reservation, event.
     ReservationEvent(Time, String, Happened),
-    /// From this time on the wall clock is this many milliseconds ahead.
+    /// A time on schedd's clock, and the milliseconds by which the wall clock is ahead of schedd's
+    /// clock from that time on.
     ClockStep(Time, i64),
-    /// A named value, as JSON.
+    /// A single value by name, as JSON.
     Meta(&'static str, String),
-    /// Removes all tokens of submissions before this time.
+    /// Removes the tokens of all submissions before this time.
     ForgetTokens(Time),
-    /// Removes all jobs that finished before this time from the history, with their unshared
-    /// scripts and environments.
+    /// Removes from the history all jobs that finished before this time, and the scripts and
+    /// environments that only these jobs used.
     Purge(Time),
 }

@@ -19,7 +19,7 @@ use std::fmt;
 /// Maximum depth of the tree.
 pub const DEEPEST: usize = 64;
 
-/// Name of the root account. Its settings apply to the entries directly below the root.
+/// Name of the root account. Its settings apply to the accounts and users directly below the root.
 pub const ROOT_NAME: &str = "root";
 
 /// `[[account]]`: an account of the fair-share tree.
@@ -33,26 +33,27 @@ pub struct Account {
     /// Share of the parent's entitlement.
     #[serde(default)]
     pub shares: Shares,
-    /// Usage target for method `target`; None derives it from the shares.
+    /// Usage target for method `target`; if None, the target follows from the shares.
     #[serde(default)]
     pub target: Option<UsageTarget>,
-    /// Users of the account with their shares; None for every user who charges it, with one share
-    /// each.
+    /// Users of the account with their shares. If None, every user may charge the account and has
+    /// one share.
     #[serde(default)]
     pub users: Option<Vec<(String, Shares)>>,
-    /// Settings of the account as a pool.
+    /// Settings of the account as a YTsaurus pool.
     #[serde(default)]
     pub pool: PoolTerms,
 }
 
-/// Share, relative to the shares of the siblings.
+/// Shares of an account or user, relative to the shares of the other accounts and users under the
+/// same parent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shares {
     /// Number of shares, at least 0.
     Of(f64),
-    /// No shares of its own. The entries below an account compete with its siblings; a user has the
-    /// entitlement of its account.
+    /// No own shares. The accounts and users below such an account compete with the siblings of
+    /// that account. Such a user has the entitlement of the user's account.
     Parent,
 }
 
@@ -72,16 +73,16 @@ impl fmt::Display for Shares {
     }
 }
 
-/// Target for a user's or an account's part of all usage (M12).
+/// Target for the usage of a user or an account (M12).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UsageTarget {
-    /// Percent; for [`TargetKind::Amount`], seconds of weighted resources.
+    /// Percentage of all usage; for [`TargetKind::Amount`], seconds of weighted resources.
     pub value: f64,
-    /// Direction in which the target applies.
+    /// Effect of usage above and below the target.
     pub bound: TargetKind,
 }
 
-/// Direction in which a target applies (M12).
+/// Effect of usage above and below a target (M12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetKind {
@@ -91,10 +92,10 @@ pub enum TargetKind {
     Floor,
     /// `25-`: usage above the target lowers priority.
     Ceiling,
-    /// `25%`: cap as a percentage of all usage. `qstat --shares` reports usage above it; priorities
-    /// and starts do not depend on it.
+    /// `25%`: cap as a percentage of all usage. `qstat --shares` reports usage above the cap;
+    /// priorities and starts do not depend on the cap.
     Percent,
-    /// `25^`: cap as an amount, otherwise as `25%`.
+    /// `25^`: cap as an amount, with the same effect as `25%`.
     Amount,
 }
 
@@ -166,8 +167,8 @@ pub enum AccountFault {
     Deep(String),
 }
 
-/// Checks that the accounts, each with a different name, form a tree. The error holds the index of
-/// the first invalid account and the reason.
+/// Checks that the accounts form a tree; the caller has checked that their names differ. The error
+/// contains the index of the first invalid account and the reason.
 pub fn check(accounts: &[Account]) -> Result<(), (usize, AccountFault)> {
     let parents: BTreeMap<&str, Option<&str>> = accounts
         .iter()
@@ -195,7 +196,7 @@ fn check_one(
     }
 }
 
-/// Follows the parents of an account up to the root.
+/// Checks that the parents of an account lead to the root within [`DEEPEST`] levels.
 fn check_ancestors(name: &str, parents: &BTreeMap<&str, Option<&str>>) -> Result<(), AccountFault> {
     let mut path = vec![name];
     let mut seen = BTreeSet::from([name]);
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_that_form_no_tree_are_refused_with_the_index() {
+    fn accounts_that_form_no_tree_are_refused_with_the_index_of_an_invalid_account() {
         let error = fault(&[account("a", ""), account("b", "x")]);
         assert_eq!(
             error,
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_may_be_configured_without_parent_or_shares() {
+    fn the_root_may_be_configured_but_has_no_parent_shares_or_target() {
         assert_eq!(check(&[account("a", "root"), account("root", "")]), Ok(()));
         assert_eq!(check(&[account("a", "root")]), Ok(()));
         let error =
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_read_and_written() {
+    fn targets_are_parsed_and_formatted() {
         for text in ["50", "10+", "35-", "25%", "12.5", "86400^"] {
             assert_eq!(UsageTarget::parse(text).unwrap().to_string(), text);
         }

@@ -1,8 +1,8 @@
 //! Admission of jobs to a queue, shared by submission, `qmove` and routing.
 //!
-//! A queue checks whether it is enabled, the user's access, and the size of the request; then the
-//! job gets the queue's defaults. A routing queue keeps no job that one of its destinations
-//! accepts.
+//! For each queue, admission checks that the queue is enabled and that the user has access. It then
+//! adds the queue's defaults to the job and checks the size of the request. A started routing queue
+//! passes a job to the first destination that accepts the job.
 
 mod access;
 
@@ -35,21 +35,22 @@ pub struct QueueAdmission<'a> {
     pub qualities: &'a Qualities,
     /// User and host that submit the job.
     pub visitor: Visitor<'a>,
-    /// Checks limits on the queue that the job names; returns warnings for the user (I19).
+    /// Checks the limits on jobs in the queue to which the job goes; returns warnings for the user
+    /// (I19).
     pub room: &'a dyn Fn(&Spec) -> Result<Vec<String>, Refusal>,
 }
 
-/// Admitted job.
+/// Result of the admission of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entered {
-    /// Job with the queue's defaults.
+    /// Options of the job, with the queue's defaults.
     pub spec: Spec,
     /// Warnings for the user.
     pub notes: Vec<String>,
 }
 
-/// Returns the options of a job that moves to another queue. A job that leaves the queue of a
-/// reservation leaves the reservation; one requested by name stays.
+/// Returns the options of a job that moves to `queue`. A job that leaves the queue of a reservation
+/// also leaves that reservation. A job keeps a reservation that it requested by name.
 pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
     let mut spec = spec.clone();
     if spec.queue != queue {
@@ -60,23 +61,23 @@ pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
 }
 
 impl QueueAdmission<'_> {
-    /// Admits a job, which will have this state, to the queue that it names, or to a destination
-    /// of that queue.
+    /// Admits a job to the queue in `spec`, or to a destination of that queue. `state` is the state
+    /// that the job will have.
     pub fn enter(&self, spec: &Spec, state: JobState) -> Result<Entered, Refusal> {
         let queue = self.find(&spec.queue)?;
         let own = self.admit(spec, queue, false)?;
         let Some(route) = &queue.route else {
             return self.settle(own);
         };
-        // A job that no destination can ever accept is refused, whether it would be routed now or
-        // not. Routing starts from the job as this queue completes it, as it does for a job that
-        // has waited.
+        // A job that no destination can ever accept is refused, even if it would not be routed now.
+        // Destinations get the job with the defaults of this queue, as if the job had waited here.
         match self.pass_on(&own, queue)? {
             Some(entered) if queue.started && route.passes(state) => Ok(entered),
             _ => self.settle(own),
         }
     }
 
+    /// Checks the limits on jobs in the queue, and returns the admitted job.
     fn settle(&self, spec: Spec) -> Result<Entered, Refusal> {
         let notes = (self.room)(&spec)?;
         Ok(Entered { spec, notes })
@@ -89,8 +90,8 @@ impl QueueAdmission<'_> {
             .ok_or_else(Refusal::unknown_queue)
     }
 
-    /// Returns the job as completed by a queue, if the queue accepts it. `is_routed` marks jobs
-    /// from a routing queue.
+    /// Returns the job with the queue's defaults, if the queue accepts the job. `is_routed` is true
+    /// if a routing queue passes the job on.
     fn admit(&self, spec: &Spec, queue: &Queue, is_routed: bool) -> Result<Spec, Refusal> {
         if !queue.enabled {
             return Err(Refusal::queue_disabled());
@@ -112,8 +113,8 @@ impl QueueAdmission<'_> {
         Ok(spec)
     }
 
-    /// Applies a queue's defaults to a job and checks the queue's bounds; a quality of service
-    /// may be exempt from these (F4).
+    /// Adds a queue's defaults to a job and checks the queue's bounds on the request. Jobs of an
+    /// exempt quality of service skip the check of the bounds (F4).
     pub fn fit(&self, spec: &mut Spec, queue: &Queue) -> Result<(), Refusal> {
         let is_exempt = self.qualities.is_exempt(spec.qos.as_deref());
         let defaults = Defaults::new(queue.defaults.clone(), queue.chunk_defaults.clone());

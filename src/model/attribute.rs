@@ -1,7 +1,8 @@
 //! Job attributes that users may set, and their effects (`spec` section 4).
 //!
 //! `qsub` and `qalter` send settings: pairs of attribute and value. [`submit`] creates the
-//! [`Draft`] of a new job from them, [`alter`] a changed draft. Changes are all-or-nothing.
+//! [`Draft`] of a new job from the settings. [`alter`] applies settings to an existing draft,
+//! either all of them or none.
 
 use super::job::dependency::ParsedDependency;
 use super::job::state::Holds;
@@ -25,7 +26,7 @@ mod table;
 
 use table::{AttributeRule, Effect, TABLE, Who};
 
-/// Setting of one attribute; settings of `Resource_List` name a resource.
+/// Setting of one attribute. A setting of `Resource_List` also has a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttributeSetting {
     /// PBS name: `Job_Name`, `Priority`, `Resource_List`.
@@ -46,7 +47,7 @@ impl AttributeSetting {
         }
     }
 
-    /// Creates the request for `value` of `resource`.
+    /// Creates the setting of `Resource_List` that requests `value` of `resource`.
     pub fn resource(resource: &str, value: impl Into<Text>) -> AttributeSetting {
         AttributeSetting {
             attribute: LIST.into(),
@@ -65,9 +66,9 @@ pub struct Draft {
     pub holds: Holds,
     /// Number of starts.
     pub run_count: u32,
-    /// Comment set by an operator.
+    /// Comment of the job.
     pub comment: Option<String>,
-    /// Dependencies to add to the existing ones.
+    /// Dependencies to add to the job's existing dependencies.
     pub depend: ParsedDependency,
     /// Names of jobs to wait for, and patterns of such names.
     pub names: Vec<String>,
@@ -78,7 +79,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Creates the draft of an existing job.
+    /// Creates the draft of an existing job, without changes.
     pub fn of(job: &Job) -> Draft {
         Draft {
             spec: (*job.spec).clone(),
@@ -108,12 +109,12 @@ pub struct SubmitContext {
     pub arguments: Text,
 }
 
-/// Permissions of the caller, and state of the job.
+/// Permissions of the user who sets attributes, and state of the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// The caller is an operator or a manager.
+    /// The user is an operator or a manager.
     pub privileged: bool,
-    /// The job runs: few attributes may change.
+    /// The job runs. Only a few attributes of a running job may change.
     pub running: bool,
 }
 
@@ -122,13 +123,13 @@ pub struct Rights {
 pub struct Context<'a> {
     /// All resources.
     pub resources: &'a Resources,
-    /// Permissions of the caller.
+    /// Permissions of the user, and state of the job.
     pub rights: Rights,
     /// User name of the job's owner.
     pub owner: &'a str,
     /// Server name after the dot of job ids.
     pub server: &'a str,
-    /// Queue of jobs that name none.
+    /// Queue of jobs submitted without a queue.
     pub default_queue: Option<&'a str>,
     /// Policy: priorities that owners may set, and qualities of service.
     pub policy: &'a Policy,
@@ -137,24 +138,24 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Refuses a quality of service that the job may not have.
-    fn grant_quality(&self, spec: &Spec) -> Result<(), Refusal> {
-        let asker = QosApplicant {
+    /// Checks that the job may have its quality of service.
+    fn check_quality(&self, spec: &Spec) -> Result<(), Refusal> {
+        let applicant = QosApplicant {
             user: self.owner,
             account: spec.account.as_deref(),
             queue: &spec.queue,
             privileged: self.rights.privileged,
             is_member: self.is_member,
         };
-        self.policy.qualities.check(spec.qos.as_deref(), &asker)
+        self.policy.qualities.check(spec.qos.as_deref(), &applicant)
     }
 }
 
-/// Attribute whose settings name a resource.
+/// The only attribute whose settings have a resource.
 const LIST: &str = "Resource_List";
 
-/// Resources whose limits may change while the job runs.
-const RUNNING: [&str; 5] = [
+/// Names of the resources whose requests may change while the job runs.
+const CHANGEABLE_WHILE_RUNNING: [&str; 5] = [
     "walltime",
     "cput",
     "soft_walltime",
@@ -162,15 +163,16 @@ const RUNNING: [&str; 5] = [
     "max_walltime",
 ];
 
-/// Creates a new job. `queue` is the destination, also `queue@server` or `@server`; the caller
-/// checks that the queue exists.
+/// Creates the draft of a new job. The setting `queue` has the form `queue`, `queue@server` or
+/// `@server`. The caller checks that the queue exists.
 pub fn submit(
     settings: &[AttributeSetting],
     origin: SubmitContext,
     context: &Context,
 ) -> Result<Draft, Refusal> {
     let mut draft = blank(origin, context.policy.precedence.own_say.default_priority());
-    let (settings, notes) = dialects::translated(with_requests(settings), context.resources)?;
+    let (settings, notes) =
+        dialects::translated(placement_as_attributes(settings), context.resources)?;
     draft.notes = notes;
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         match setting.attribute.as_str() {
@@ -193,15 +195,15 @@ pub fn submit(
         &resource_requests(&settings)?,
         context.resources,
     )?);
-    suits_array(&draft.spec)?;
-    suits_geometry(&draft.spec)?;
-    context.grant_quality(&draft.spec)?;
+    check_array_options(&draft.spec)?;
+    check_geometry(&draft.spec)?;
+    context.check_quality(&draft.spec)?;
     forbid_rerun_if_interactive(&mut draft.spec);
     Ok(draft)
 }
 
-/// Converts placement requirements given as `-l` to attributes.
-fn with_requests(settings: &[AttributeSetting]) -> Vec<AttributeSetting> {
+/// Converts `-l` requests that are placement requirements to settings of attributes.
+fn placement_as_attributes(settings: &[AttributeSetting]) -> Vec<AttributeSetting> {
     let mut settings = settings.to_vec();
     for setting in &mut settings {
         let name = setting.resource.as_deref().unwrap_or_default();
@@ -213,8 +215,8 @@ fn with_requests(settings: &[AttributeSetting]) -> Vec<AttributeSetting> {
     settings
 }
 
-/// A geometry requires a request with one kind of chunk.
-fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
+/// Checks that a job with a geometry requests one kind of chunk, as many as the geometry has tasks.
+fn check_geometry(spec: &Spec) -> Result<(), Refusal> {
     let Some(geometry) = &spec.placement.geometry else {
         return Ok(());
     };
@@ -222,7 +224,7 @@ fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
         [chunk] if chunk.count as usize == geometry.tasks() => Ok(()),
         _ => {
             let why = format!(
-                "it has {0} tasks: request {0} chunks of one kind",
+                "the geometry has {0} tasks: request {0} chunks of one kind",
                 geometry.tasks()
             );
             Err(Refusal::illegal_placement("geometry", &why))
@@ -230,8 +232,9 @@ fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
     }
 }
 
-/// Some attributes are valid only for arrays, some resources only for other jobs.
-fn suits_array(spec: &Spec) -> Result<(), Refusal> {
+/// Checks that only arrays limit their running subjobs, and that no array requests a range of
+/// walltimes.
+fn check_array_options(spec: &Spec) -> Result<(), Refusal> {
     let list = &spec.request.list;
     let is_range = list.contains_key("min_walltime") || list.contains_key("max_walltime");
     match spec.array {
@@ -241,15 +244,15 @@ fn suits_array(spec: &Spec) -> Result<(), Refusal> {
     }
 }
 
-/// Creates the changed job. A setting that PBS does not allow, not now, or not for the caller,
-/// refuses the whole request.
+/// Creates the changed draft of a job. The whole request is refused if PBS does not allow one of
+/// the settings at all, for this user, or while the job runs.
 pub fn alter(
     old: &Draft,
     settings: &[AttributeSetting],
     context: &Context,
 ) -> Result<Draft, Refusal> {
     let mut draft = old.clone();
-    let settings = &with_requests(settings);
+    let settings = &placement_as_attributes(settings);
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         let attribute = permitted(&setting.attribute, context)?;
         if attribute.who == Who::Submitter {
@@ -270,22 +273,22 @@ pub fn alter(
             context.rights,
         )?;
     }
-    suits_array(&draft.spec)?;
-    suits_geometry(&draft.spec)?;
+    check_array_options(&draft.spec)?;
+    check_geometry(&draft.spec)?;
     if (&draft.spec.qos, &draft.spec.account) != (&old.spec.qos, &old.spec.account) {
-        context.grant_quality(&draft.spec)?;
+        context.check_quality(&draft.spec)?;
     }
     forbid_rerun_if_interactive(&mut draft.spec);
     Ok(draft)
 }
 
-/// Interactive jobs cannot be rerun: the user's terminal is gone.
+/// Interactive jobs cannot be rerun, because the user's terminal is gone by then.
 fn forbid_rerun_if_interactive(spec: &mut Spec) {
     spec.rerunnable &= !spec.interactive;
 }
 
-/// Tests whether the attribute exists and the caller may set it. Commands use this check before
-/// they contact the server.
+/// Checks that the attribute exists and that the user may set it. Commands call this before they
+/// contact the server.
 pub fn may_set(name: &str, privileged: bool) -> Result<(), Refusal> {
     find(name, privileged).map(|_| ())
 }
@@ -309,7 +312,8 @@ fn blank(origin: SubmitContext, priority: i32) -> Draft {
     }
 }
 
-/// Returns the queue of a destination; empty if it names only a server.
+/// Returns the queue of a destination `queue`, `queue@server` or `@server`; empty for `@server`.
+/// `ours` is the name of this server.
 pub fn destination(text: &str, ours: &str) -> Result<String, Refusal> {
     let (queue, server) = text.split_once('@').unwrap_or((text, ours));
     if same_server(server, ours) {
@@ -369,7 +373,7 @@ fn apply(
     is_set.ok_or_else(|| Refusal::illegal_value(attribute.name))
 }
 
-/// Sets an attribute to a text. Returns None for an illegal value without a reason of its own.
+/// Sets an attribute to a text. Returns None for an illegal value that needs no explanation.
 fn apply_text(
     draft: &mut Draft,
     attribute: &AttributeRule,
@@ -402,7 +406,7 @@ fn apply_text(
     }
 }
 
-/// Stores the text of an attribute that has no effect here; an empty text removes it.
+/// Stores the text of an attribute in [`Spec::other`]; an empty text removes the attribute.
 fn keep(spec: &mut Spec, name: &str, text: &str) {
     if text.is_empty() {
         spec.other.remove(name);
@@ -411,7 +415,7 @@ fn keep(spec: &mut Spec, name: &str, text: &str) {
     }
 }
 
-/// Returns the stored text of a boolean.
+/// Returns the text in which a boolean is stored; None if `text` is not a boolean.
 fn boolean(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         return Some("");
@@ -420,7 +424,7 @@ fn boolean(text: &str) -> Option<&'static str> {
     Some(if is_true { "True" } else { "False" })
 }
 
-/// While a job runs, only its time limits may change, and only an operator may raise them.
+/// Checks that only time limits of a running job change, and that only operators raise them.
 fn check_running(
     old: &Request,
     new: &Request,
@@ -431,7 +435,7 @@ fn check_running(
         return Ok(());
     }
     for (name, _) in changes {
-        if !RUNNING.contains(&name.as_str()) {
+        if !CHANGEABLE_WHILE_RUNNING.contains(&name.as_str()) {
             return Err(Refusal::running(&format!("{LIST}.{name}")));
         }
         let [old, new] = [old, new].map(|request| {

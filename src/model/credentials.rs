@@ -1,11 +1,11 @@
-//! Credentials of a job: the basis of access control, limits and shares.
+//! Credentials of a job, on which access control, limits and fair shares depend.
 
 use serde::{Deserialize, Serialize};
 
 /// Name of the default quality of service.
 pub const NORMAL_QOS: &str = "normal";
 
-/// Names on which access control, limits and shares of a job depend.
+/// User, group, project, account, quality of service and queue of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Credentials {
     /// User name of the owner.

@@ -1,11 +1,10 @@
-//! The one expression language: requirements on hosts (Q3, Q20), rankings of nodes (M8f) and
+//! Language of all expressions: requirements on hosts (Q3, Q20), rankings of nodes (M8f) and
 //! formulas for the order of jobs (I15).
 //!
-//! An [`Expression`] is read once from its text and evaluated as often as needed, against a
-//! [`NameScope`] with the values of names. The caller decides which names exist, and the result
-//! of an undefined value or an [`EvaluationFault`]: a requirement rejects the host, a formula
-//! counts as 0. The table in `operator` has the operators and their precedence; decision 19 gives
-//! the reasons.
+//! An [`Expression`] is parsed once and evaluated as often as needed. A [`NameScope`] gives the
+//! values of names; the caller decides which names exist. The caller also decides the effect of an
+//! undefined value or an [`EvaluationFault`]: a requirement then rejects the host, and a formula
+//! has the value 0. The table in `operator` lists the operators and their precedence (decision 19).
 //!
 //! ```
 //! use lanai::model::expression::{Expression, ExpressionValue};
@@ -48,7 +47,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// Parsed expression. It is stored as its original text, and displayed ([`fmt::Display`]) in a
+/// Parsed expression. An expression is stored as its original text. [`fmt::Display`] shows it in a
 /// canonical form, which parses to the same expression.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -58,7 +57,7 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Parses an expression; the error states the fault and its column.
+    /// Parses an expression; the error states the fault and the column of the fault.
     pub fn parse(text: &str) -> Result<Expression, Syntax> {
         Ok(Expression {
             text: text.to_string(),
@@ -71,7 +70,7 @@ impl Expression {
         &self.text
     }
 
-    /// Returns the value; `Undefined` if it depends on a name unknown to `scope`.
+    /// Returns the value; `Undefined` if the value depends on a name unknown to `scope`.
     pub fn evaluate<'a>(
         &'a self,
         scope: &'a dyn NameScope,
@@ -84,19 +83,20 @@ impl Expression {
         evaluation::number(&self.root, scope)
     }
 
-    /// Tests whether the expression is true. Without an explanation, and without allocations.
+    /// Tests whether the expression is true. This test is faster than [`Expression::verdict`],
+    /// because it gives no explanation and allocates no memory.
     pub fn holds(&self, scope: &dyn NameScope) -> bool {
         matches!(evaluation::truth(&self.root, scope), Ok(Some(true)))
     }
 
-    /// Tests whether the expression is true; if not, returns the first part that is not true,
-    /// with the values found (Q3).
+    /// Returns whether the expression is true; if it is not, also the first part that is not true,
+    /// with the values of its names (Q3).
     pub fn verdict(&self, scope: &dyn NameScope) -> RequirementVerdict {
         verdict::judge(&self.root, scope)
     }
 
-    /// Returns the names used, sorted, without bare words, which only some scopes treat as names:
-    /// see [`Expression::words`].
+    /// Returns the names in the expression, sorted. Bare words ([`Expression::words`]) are not
+    /// included, because only some scopes define them as names.
     pub fn names(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
         self.root.visit(&mut |node| {
@@ -120,7 +120,7 @@ impl Expression {
     }
 }
 
-/// Expressions with the same canonical form are equal, whatever their original texts.
+/// Expressions with the same canonical form are equal, even if their original texts differ.
 impl PartialEq for Expression {
     fn eq(&self, other: &Expression) -> bool {
         self.root == other.root

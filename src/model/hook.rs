@@ -1,6 +1,6 @@
-//! `[[hook]]`: programs of the site that run before certain events and may accept, reject or
-//! modify them. The events are PBS's (`spec`: hooks), passed as JSON to any program instead of to
-//! Python within the daemon.
+//! `[[hook]]`: programs of the site that run at certain events and may accept, reject or modify the
+//! event. The events are those of PBS (`spec`: hooks). Lanai passes an event as JSON to a program;
+//! PBS runs Python code in the daemon.
 
 mod answer;
 
@@ -22,15 +22,15 @@ pub enum HookEvent {
     ModifyJob,
     /// Start decision, before the job is launched.
     RunJob,
-    /// Receipt of the start order by the node, before anything of the job exists there.
+    /// Receipt of the start order by the node, before the job has any process or file on the node.
     ExecjobBegin,
-    /// On the node, immediately before the job.
+    /// Start of the job's script on the node; the hook runs immediately before the script.
     ExecjobPrologue,
-    /// On the node, immediately after the job.
+    /// End of the job's script on the node; the hook runs immediately after the script.
     ExecjobEpilogue,
-    /// On the node, after all remains of the job have been removed.
+    /// End of the job on the node, after the node has cleaned up.
     ExecjobEnd,
-    /// On each node, periodically.
+    /// Periodic event on each node, without a job.
     ExechostPeriodic,
 }
 
@@ -52,18 +52,18 @@ impl HookEvent {
         Self::ALL
             .iter()
             .find(|(known, _)| *known == name)
-            .map(|(_, occasion)| *occasion)
+            .map(|(_, event)| *event)
     }
 
     /// Returns the name.
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()
-            .find(|(_, occasion)| *occasion == self)
+            .find(|(_, event)| *event == self)
             .map_or("", |(name, _)| name)
     }
 
-    /// Tests whether noded runs the hook, not schedd.
+    /// Tests whether noded, rather than schedd, runs the hooks of this event.
     pub fn is_on_nodes(self) -> bool {
         !matches!(
             self,
@@ -88,14 +88,14 @@ impl RunsAs {
         &[("pbsadmin", RunsAs::Daemon), ("pbsuser", RunsAs::Owner)];
 }
 
-/// Additional action on a node after a hook failure: it cannot run, exceeds its time limit, or
-/// gives an invalid answer.
+/// Additional action on a node after a hook failure. A hook fails if it cannot run, exceeds its
+/// time limit, or gives an invalid answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailAction {
     /// No action.
     #[default]
     None,
-    /// The node is set offline, with the failure as its comment.
+    /// schedd sets the node offline, with the failure as the node's comment.
     OfflineVnodes,
 }
 
@@ -110,24 +110,24 @@ impl FailAction {
 /// Maximum length of a hook name in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// Hook: a program of the site and its events.
+/// Hook: a program of the site, and the events at which it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
     /// Unique name; valid if [`Hook::is_name`] accepts it.
     pub name: String,
-    /// Events at which it runs.
+    /// Events at which the hook runs.
     pub occasions: BTreeSet<HookEvent>,
-    /// Absolute path of the program, and its arguments. It reads the event as JSON.
+    /// Absolute path of the program, then its arguments. The program reads the event as JSON.
     pub command: Vec<String>,
-    /// False for a hook that does not run.
+    /// False for a hook that never runs.
     pub is_enabled: bool,
-    /// Position: lower values run first, equal values in configuration order.
+    /// Position: hooks with lower values run first, hooks with equal values in configuration order.
     pub order: u16,
     /// Time limit.
     pub alarm: Span,
     /// Interval of [`HookEvent::ExechostPeriodic`].
     pub every: Span,
-    /// User under which it runs on a node.
+    /// User under which the hook runs on a node.
     pub runs_as: RunsAs,
     /// Additional action after a failure.
     pub on_failure: FailAction,
@@ -156,12 +156,12 @@ impl Hook {
         }
     }
 
-    /// Tests for a valid name, which may be used as a file name.
+    /// Tests whether `name` is a valid hook name. A valid name can be used as a file name.
     pub fn is_name(name: &str) -> bool {
         name.len() <= LONGEST_NAME && !name.starts_with('.') && is_word(name, "-_.")
     }
 
-    /// Returns the message to the user after a failure, in PBS's words (exit code 32).
+    /// Returns PBS's message to the user whose request is rejected because this hook failed.
     pub fn failure(&self) -> String {
         format!(
             "request rejected as filter hook '{}' encountered an exception. Please inform Admin",
@@ -170,15 +170,15 @@ impl Hook {
     }
 }
 
-/// Returns the hooks that run at an event, in order.
-pub fn hooks_at(hooks: &[Hook], occasion: HookEvent) -> Vec<&Hook> {
-    let mut asked: Vec<&Hook> = hooks
+/// Returns the hooks that run at an event, in the order in which they run.
+pub fn hooks_at(hooks: &[Hook], event: HookEvent) -> Vec<&Hook> {
+    let mut found: Vec<&Hook> = hooks
         .iter()
         .filter(|hook| hook.is_enabled && !hook.command.is_empty())
-        .filter(|hook| hook.occasions.contains(&occasion))
+        .filter(|hook| hook.occasions.contains(&event))
         .collect();
-    asked.sort_by_key(|hook| hook.order);
-    asked
+    found.sort_by_key(|hook| hook.order);
+    found
 }
 
 #[cfg(test)]
@@ -207,8 +207,8 @@ mod tests {
             hook("a", 1, true),
             hook("b", 1, true),
         ];
-        let names = |occasion| {
-            hooks_at(&hooks, occasion)
+        let names = |event| {
+            hooks_at(&hooks, event)
                 .iter()
                 .map(|hook| hook.name.as_str())
                 .collect::<Vec<_>>()

@@ -11,8 +11,8 @@ use std::str::FromStr;
 
 /// `X-Y[:Z]`: every Z-th index from X to Y.
 ///
-/// The k-th index has *position* k. Subjobs are stored by position, because positions are
-/// consecutive for any step.
+/// The *position* of an index is its number in this sequence, from 0. Subjobs are stored by
+/// position, because positions are consecutive for any step Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Given")]
 pub struct Indices {
@@ -21,7 +21,7 @@ pub struct Indices {
     step: u32,
 }
 
-/// Unchecked form of [`Indices`] in messages and the spool: a client may send any numbers.
+/// Form of [`Indices`] in messages and the spool, before the check: a client may send any numbers.
 #[derive(Deserialize)]
 struct Given {
     first: u32,
@@ -34,13 +34,15 @@ impl TryFrom<Given> for Indices {
 
     fn try_from(given: Given) -> Result<Indices, NotIndices> {
         let Given { first, last, step } = given;
+        // `new` refuses the largest index, `one` allows it.
         let alone = (first == last && step == 1).then_some(Indices::one(first));
         Indices::new(first, last, step).or(alone).ok_or(NotIndices)
     }
 }
 
 impl Indices {
-    /// Creates every `step`-th index from `first` to `last`; None if there are none.
+    /// Creates every `step`-th index from `first` to `last`. None if `first` is above `last`,
+    /// `step` is 0, or `last` is `u32::MAX`.
     pub fn new(first: u32, last: u32, step: u32) -> Option<Indices> {
         (first <= last && step > 0 && last < u32::MAX).then_some(Indices { first, last, step })
     }
@@ -62,7 +64,7 @@ impl Indices {
         }
     }
 
-    /// Returns all indices above this one; None if there are none.
+    /// Creates all indices above `index`; None if no index is above it.
     pub fn after(index: u32) -> Option<Indices> {
         Indices::new(index.checked_add(1)?, u32::MAX - 1, 1)
     }
@@ -77,7 +79,7 @@ impl Indices {
         self.first + position * self.step
     }
 
-    /// Returns the indices from one position to another.
+    /// Returns the indices from position `first` to position `last`.
     pub fn between(self, first: u32, last: u32) -> Indices {
         Indices {
             first: self.at(first),
@@ -91,7 +93,7 @@ impl Indices {
         self.step == 1 || self.count() == 1
     }
 
-    /// Returns the position of an index; None if it is not contained.
+    /// Returns the position of `index`; None if the range does not contain `index`.
     pub fn position(self, index: u32) -> Option<u32> {
         let beyond = index.checked_sub(self.first)?;
         (index <= self.last && beyond.is_multiple_of(self.step)).then_some(beyond / self.step)
@@ -102,7 +104,7 @@ impl Indices {
         self.at(self.count() - 1)
     }
 
-    /// Returns the intersection; None if empty.
+    /// Returns the indices in both ranges; None if no index is in both.
     pub fn common(self, others: Indices) -> Option<Indices> {
         let (coarse, fine) = if self.step >= others.step {
             (self, others)
@@ -114,18 +116,18 @@ impl Indices {
         let fine_step = u64::from(fine.step);
         let steps = u64::from(low - coarse.first).div_ceil(coarse_step);
         let start = u64::from(coarse.first) + steps * coarse_step;
-        // Remainders modulo the finer step repeat after that many coarser steps.
+        // Modulo the finer step, the remainders repeat after at most `fine_step` coarser steps.
         let first = (0..fine_step)
             .map(|k| start + k * coarse_step)
             .take_while(|&index| index <= u64::from(high))
             .find(|&index| (index - u64::from(fine.first)).is_multiple_of(fine_step))?;
         let step = coarse_step / gcd(coarse_step, fine_step) * fine_step;
-        // Any step beyond the last index has the same effect.
+        // Any step that leads beyond the last index has the same effect.
         let step = u32::try_from(step).unwrap_or(u32::MAX);
         Indices::new(u32::try_from(first).ok()?, high, step)
     }
 
-    /// Returns the positions of those of `some` that are contained, as a range.
+    /// Returns the positions of the indices that are also in `some`; None if no index is in both.
     pub fn positions(self, some: Indices) -> Option<Indices> {
         let common = self.common(some)?;
         let last = self.position(common.largest())?;
@@ -136,7 +138,7 @@ impl Indices {
         })
     }
 
-    /// Formats as in `-J`: always with both bounds.
+    /// Formats the range as for `-J`, with both bounds even for a single index.
     pub fn submitted(self) -> String {
         match self.step {
             1 => format!("{}-{}", self.first, self.last),
@@ -185,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn indices_are_read_counted_and_shown() {
+    fn indices_are_parsed_counted_and_shown() {
         let odd: Indices = "1-10:2".parse().unwrap();
         assert_eq!(
             (odd.count(), odd.largest(), odd.to_string().as_str()),
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_ranges_in_messages_are_refused() {
+    fn invalid_ranges_in_messages_are_refused_and_valid_ranges_are_kept() {
         for (first, last, step) in [
             (1, 3, 0),
             (3, 1, 1),
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_ranges_are_compared_quickly() {
+    fn the_widest_ranges_are_intersected() {
         let read = |text: &str| text.parse::<Indices>().unwrap();
         let (all, sparse) = (read("0-4294967294"), read("7-4294967294:65537"));
         assert_eq!(all.common(sparse).map(Indices::count), Some(sparse.count()));

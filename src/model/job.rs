@@ -58,19 +58,18 @@ use task::Tasks;
 pub struct Owner {
     /// User name in the account database of schedd's machine.
     pub user: String,
-    /// User id. Permission checks compare it.
+    /// User id, which permission checks compare.
     pub uid: u32,
     /// Primary group id of the submitter.
     pub gid: u32,
 }
 
 impl Owner {
-    /// Tests whether this user, whose name was just looked up, owns a job or a reservation of
-    /// `owner`.
+    /// Tests whether this user is the `owner` recorded with a job or a reservation.
     ///
-    /// User id and user name must both match: a site may reassign either of them to another
-    /// person. If the current name is unknown, the user id alone decides, because no other
-    /// account has it.
+    /// User id and user name must both match, because a site may reassign either of them to another
+    /// person. `self` has the current user name. If the user id has no name now, `user` contains
+    /// the user id as text, and the user id alone decides, because no account has this id.
     pub fn is_same_account(&self, owner: &Owner) -> bool {
         self.uid == owner.uid && (self.user == owner.user || self.user == self.uid.to_string())
     }
@@ -83,11 +82,12 @@ pub struct Job {
     pub id: JobId,
     /// User who submitted the job.
     pub owner: Owner,
-    /// Submitted options and requests. Only `qalter` changes them.
+    /// Options and requests of the job. Commands such as `qalter` and `qmove` change them, events
+    /// of the job do not.
     pub spec: Arc<Spec>,
     /// State, history and current attempt.
     pub life: Life,
-    /// State of the subjobs, if the job is an array.
+    /// States of the subjobs, if the job is an array.
     pub elements: Option<Arc<Elements>>,
 }
 
@@ -115,18 +115,21 @@ impl Job {
             .is_some_and(|preemption| preemption.concerns(run.attempt, run.started))
     }
 
-    /// Returns the signal on which the job writes its checkpoint and exits, if it has one (Y17).
+    /// Returns the signal on which the job itself writes a checkpoint and exits (Y17); None if the
+    /// owner set no such signal.
     pub fn interruption(&self) -> Option<i32> {
         signal::parse(self.spec.other.get("interrupt")?)
     }
 
-    /// Tests whether the job can write a checkpoint on request.
+    /// Tests whether the job itself writes a checkpoint on a signal and its owner permits
+    /// checkpoints.
     pub fn can_checkpoint(&self) -> bool {
         self.interruption().is_some() && self.allows_checkpoints()
     }
 
-    /// Returns the position among waiting jobs of equal priority: the lowest first, ties in order of
-    /// the id. A boosted job has position 0 (X25).
+    /// Returns the job's position among waiting jobs of equal priority. Jobs start in order of
+    /// their positions, and jobs with equal positions in order of their ids. A boosted job has
+    /// position 0 (X25).
     pub fn rank(&self) -> u64 {
         if self.life.boosted {
             0
@@ -135,13 +138,14 @@ impl Job {
         }
     }
 
-    /// Returns the position given by the job number, or by `qorder`.
+    /// Returns the job's position without a boost: the one set by `qorder`, otherwise the job
+    /// number.
     pub fn own_rank(&self) -> u64 {
         self.life.rank.unwrap_or(self.id.number)
     }
 }
 
-/// SHA-256 of a script or an environment. The spool stores each digest once.
+/// SHA-256 of a script or an environment. The spool stores equal scripts or environments once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
@@ -153,7 +157,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Program that the job runs.
+/// Script or command that the job runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobProgram {
     /// Script, stored in the spool.
@@ -162,7 +166,7 @@ pub enum JobProgram {
     Command(Vec<Text>),
 }
 
-/// Joining of the output streams, `-j`.
+/// Option `-j`: whether the job's output streams are joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Join {
     /// `n`: two separate files.
@@ -187,28 +191,28 @@ pub struct Spec {
     pub process_group: Option<String>,
     /// Queue, `-q` or the default queue.
     pub queue: String,
-    /// `-A`: account charged.
+    /// `-A`: account to which the job's usage is charged.
     pub account: Option<String>,
-    /// `-P`: project; `_pbs_project_default` by default.
+    /// `-P`: project; [`DEFAULT_PROJECT`] by default.
     pub project: String,
-    /// `-p`: -1024 to 1023; or 1 to 9999, lowest first, if the policy uses that range.
+    /// `-p`: -1024 to 1023, highest first. If the policy uses that range: 1 to 9999, lowest first.
     pub priority: i32,
     /// `--user-factor`, 0 to 1: factor by which the owner scales the job's priority.
     #[serde(default = "one")]
     pub user_factor: f64,
-    /// `system_priority`, set by an operator: the job precedes all jobs without one and all with
-    /// a lower one.
+    /// `system_priority`, set by an operator. The job precedes all jobs without a system priority
+    /// and all jobs with a lower system priority.
     #[serde(default)]
     pub system_priority: Option<i32>,
     /// `-r`: the job may be restarted from the beginning.
     pub rerunnable: bool,
     /// `-a`: the job is not eligible before this time.
     pub begin: Option<Wall>,
-    /// `-j`: joined output streams.
+    /// `-j`: whether the output streams are joined.
     pub join: Join,
     /// `-o` as displayed: `host:/abs/path`, `host:/abs/dir/`; None for the default file.
     pub output: Option<Text>,
-    /// `-e`, same form.
+    /// `-e`, in the form of `output`.
     pub error: Option<Text>,
     /// `-S`: shell as given, `path[@host],...`.
     pub shell: Option<Text>,
@@ -219,14 +223,14 @@ pub struct Spec {
     /// `-J`: range of indices, if the job is an array.
     #[serde(default)]
     pub array: Option<Indices>,
-    /// Existing indices, if some of the range are left out.
+    /// Indices of the subjobs, if the array omits some indices of the range `array`.
     #[serde(default)]
     pub array_list: Option<IndexList>,
     /// `-J %M`, `-W max_run_subjobs=`: maximum number of running subjobs; 0 for no limit.
     #[serde(default)]
     pub max_run_subjobs: Option<u32>,
     /// `--expand`, `-W expand=`: maximum number of running subjobs while resources are otherwise
-    /// idle (Q15); `u32::MAX` for no limit, 0 for no more than `max_run_subjobs`.
+    /// idle (Q15); `u32::MAX` for no limit; 0 if `max_run_subjobs` always applies.
     #[serde(default)]
     pub expand: u32,
     /// `-W retry=`: maximum number of reruns after a failure.
@@ -235,7 +239,7 @@ pub struct Spec {
     /// `-W retry_delay=`: delay before each rerun.
     #[serde(default)]
     pub retry_delay: Span,
-    /// `-I`: the job runs on a terminal to which its `qsub` is attached.
+    /// `-I`: the job runs on a terminal that is connected to the user's `qsub`.
     #[serde(default)]
     pub interactive: bool,
     /// `-W qos=`: quality of service.
@@ -244,18 +248,19 @@ pub struct Spec {
     /// Placement requirements beyond `-l`, such as hosts and clusters.
     #[serde(default, rename = "wishes")]
     pub placement: PlacementRequirements,
-    /// Reservation that the job must run in, requested by its queue or by `-W resv=`.
+    /// Reservation that the job must run in, given by the job's queue or by `-W resv=`.
     #[serde(default)]
     pub reservation: Option<String>,
     /// `-l`: requested resources. Jobs with equal requests may share one value.
     pub request: Arc<Request>,
     /// Script or command to run.
     pub program: JobProgram,
-    /// Environment of the job (`Variable_List`): `K=V` entries, each terminated by a zero byte.
+    /// Digest of the job's environment (`Variable_List`): `K=V` entries, each terminated by a zero
+    /// byte.
     pub environ: Digest,
     /// Working directory of qsub, absolute.
     pub workdir: Text,
-    /// Initial working directory of the job, absolute, if the owner gives one.
+    /// Initial working directory of the job, absolute, if the owner set it.
     #[serde(default)]
     pub init_workdir: Option<Text>,
     /// Arguments of the script, each terminated by a zero byte.
@@ -266,7 +271,7 @@ pub struct Spec {
     /// Command line of qsub, `Submit_arguments`.
     pub arguments: Text,
     /// Attributes stored and displayed as given (`Mail_Points`, `Checkpoint`, `stagein`, ...), by
-    /// PBS name. Each is parsed where it takes effect, if it has any effect.
+    /// PBS name. The code that uses an attribute parses its text.
     pub other: BTreeMap<String, String>,
 }
 
@@ -320,7 +325,7 @@ impl Spec {
         }
     }
 
-    /// Returns the subjobs of a new array, none of them started.
+    /// Returns the subjob states of a new array, all waiting; None if the job is not an array.
     pub fn elements(&self) -> Option<Elements> {
         let count = self.array?.count();
         Some(self.array_list.as_ref().map_or_else(
@@ -339,7 +344,8 @@ impl Spec {
         )
     }
 
-    /// Returns the limits on running subjobs, if the job is an array with such a limit.
+    /// Returns the limits on running subjobs; None without such a limit and for jobs other than
+    /// arrays.
     pub fn subjob_limit(&self) -> Option<SubjobLimit> {
         let limit = self
             .max_run_subjobs
@@ -350,14 +356,14 @@ impl Spec {
         })
     }
 
-    /// Returns the maximum number of running subjobs on otherwise idle resources, for an array
-    /// that may exceed its limit there (Q15).
+    /// Returns the maximum number of running subjobs while resources are otherwise idle (Q15). None
+    /// if the array may not exceed `max_run_subjobs`.
     pub fn expands_to(&self) -> Option<u32> {
         let limit = self.max_run_subjobs.filter(|&limit| limit > 0)?;
         Some(self.expand).filter(|&most| most > limit)
     }
 
-    /// Returns the requested walltime.
+    /// Returns the requested walltime; None if the job requests none.
     pub fn walltime(&self) -> Option<Span> {
         match self.request.list.get("walltime") {
             Some(ResourceValue::Time(span)) => Some(*span),
@@ -371,7 +377,7 @@ impl Spec {
 pub struct SubjobLimit {
     /// Limit from `max_run_subjobs`.
     pub limit: u32,
-    /// Limit on free resources that no other job needs (`expand`), at least `limit`.
+    /// Limit while resources are free that no other job needs (`expand`); at least `limit`.
     pub most: u32,
 }
 
@@ -390,24 +396,25 @@ pub struct Life {
     pub state: JobState,
     /// Holds that prevent a start.
     pub holds: Holds,
-    /// Number of starts as PBS counts them. `-W run_count=` and `qalter` may raise it.
+    /// Number of starts, PBS's `run_count`. `qsub` and `qalter` may set a higher number.
     pub run_count: u32,
     /// Number of the latest attempt; 0 before the first.
     pub attempt: Attempt,
-    /// Consecutive starts that failed because of a node.
+    /// Number of consecutive starts that failed.
     pub failed_starts: u32,
     /// Number of reruns after failures (`-W retry=`).
     #[serde(default)]
     pub retries: u32,
     /// Latest attempt, kept after it has ended.
     pub run: Option<Run>,
-    /// Pending request for the running job, such as a deletion or a requeue.
+    /// Pending request to end the running job, such as a deletion or a requeue.
     pub want: Want,
     /// Resource usage: updated while the job runs, final afterwards.
     pub used: Usage,
     /// Exit status; None before the end.
     pub exit: Option<Exit>,
-    /// Displayed comment. None displays the scheduler's latest reason.
+    /// Comment set by an operator or schedd. If None, commands display the scheduler's latest
+    /// reason.
     pub comment: Option<String>,
     /// Submission time.
     pub ctime: Time,
@@ -415,15 +422,17 @@ pub struct Life {
     pub mtime: Time,
     /// Time of entry into the current queue.
     pub qtime: Time,
-    /// Time at which the job became eligible; None while it is held or waiting.
+    /// Time at which the job became eligible; None while a hold, a dependency or its start time
+    /// prevents the start.
     pub etime: Option<Time>,
-    /// Earliest time of the next start, after a failed start.
+    /// Earliest time of the next start, if the start is deferred.
     pub not_before: Option<Time>,
-    /// Hosts on which starts failed because of the host, until a start succeeds.
+    /// Hosts on which starts of the job failed because of the host, since the last reset of
+    /// `failed_starts`.
     #[serde(default)]
     pub failed_hosts: BTreeSet<String>,
-    /// Number of other hosts that may fail before `not_before` applies to all hosts. At 0 it
-    /// does.
+    /// Number of other hosts that may fail before `not_before` applies to all hosts; 0 if
+    /// `not_before` applies to all hosts already.
     #[serde(default)]
     pub hosts_to_try: u32,
     /// End time.
@@ -431,14 +440,14 @@ pub struct Life {
     /// Dependencies that prevent a start.
     #[serde(default)]
     pub bars: UnmetDependencies,
-    /// Labels that the job waits for; `bars` counts them as well.
+    /// Labels that the job waits for. `bars` counts these conditions as unmet.
     #[serde(default)]
     pub awaits: Vec<Awaited>,
     /// Details of the end beyond the exit status: usage figures and the fate of the output files.
     #[serde(default)]
     pub ending: Option<String>,
-    /// Position in the queue, if `qorder` swapped it with another job's; else the job number
-    /// decides.
+    /// Position in the queue, if `qorder` swapped the job with another; otherwise the job number
+    /// is the position.
     #[serde(default)]
     pub rank: Option<u64>,
     /// Start time of the first subjob, for an array.
@@ -462,7 +471,7 @@ pub struct Life {
     /// Latest preemption: which job preempted this one, and by which action.
     #[serde(default, rename = "yielding")]
     pub preemption: Option<Box<JobPreemption>>,
-    /// Reason for which the start was deferred, if the comment displays one.
+    /// Reason for which the start was deferred, if the comment displays this reason.
     #[serde(default)]
     pub deferral: Option<Deferral>,
 }
@@ -482,21 +491,21 @@ pub struct Run {
     pub score: Option<f64>,
     /// Session id reported by the node; None before the report.
     pub session: Option<u32>,
-    /// Boot id of the node on which the job was launched, once reported.
+    /// Boot id of the script's node; None before the node reports the start.
     pub boot: Option<String>,
-    /// The node has not yet reported the end of this attempt.
+    /// True until the nodes have reported the end of the script and of all tasks.
     pub open: bool,
-    /// The node has not responded for some time; the job is displayed as lost contact.
+    /// True if the node of the script or of a task has not responded for some time.
     #[serde(default)]
     pub silent: bool,
-    /// Tasks that the job started on its nodes; None before the first.
+    /// Tasks that the job started on its nodes; None before the first task.
     #[serde(default)]
     pub tasks: Option<Box<Tasks>>,
     /// Resources released before the end (`pbs_release_nodes`).
     #[serde(default)]
     pub released: Vec<Released>,
-    /// For a subjob: started above the array's limit, on resources that no other job needed
-    /// (Q15).
+    /// The attempt is of a subjob, and was started above the array's own limit on resources that no
+    /// other job needed (Q15).
     #[serde(default)]
     pub extra: bool,
     /// Current suspension; None while the job runs.
@@ -509,7 +518,7 @@ pub struct Run {
     #[serde(default)]
     pub checkpoint: CheckpointProgress,
     /// Identity of the state directory of the noded that starts the attempt. None for an attempt
-    /// of an earlier version, which belongs to the state directory that its node had last.
+    /// started by an earlier version: that attempt belongs to the last state directory of the node.
     #[serde(default)]
     pub directory: Option<String>,
 }

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Id of a job, an array or a subjob. Sorts an array before its subjobs, and these before the
-/// next number.
+/// Id of a job, an array or a subjob. Ids sort by number; an array sorts before its subjobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId {
     /// Sequence number assigned by the server.
@@ -14,7 +13,7 @@ pub struct JobId {
     pub part: IdPart,
 }
 
-/// Kind of job that an id names.
+/// Kind of job that an id refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum IdPart {
     /// `12`: a job that is not an array.
@@ -68,8 +67,8 @@ impl JobId {
         self.part == IdPart::Array
     }
 
-    /// Returns the default file name of an output stream: `STDIN.o12`, for a subjob
-    /// `STDIN.o12.3`, for an array `STDIN.o12.^array_index^`. `letter` is `o` or `e`.
+    /// Returns the default file name of an output stream of a job called `name`: `STDIN.o12`, for a
+    /// subjob `STDIN.o12.3`, for an array `STDIN.o12.^array_index^`. `letter` is `o` or `e`.
     pub fn output_file(self, name: &str, letter: char) -> String {
         let number = self.number;
         match self.part {

@@ -1,9 +1,9 @@
 //! Limits on running and waiting jobs (M22 to M26, I19, Y24).
 //!
-//! A limit states which jobs count together ([`LimitScope`]), in which stage ([`LimitStage`]), what
-//! it counts ([`Quantity`]), and a soft and a hard value. A limit for a named user replaces the
-//! generic per-user limit; likewise for groups, projects and accounts. All other limits that apply
-//! to a job hold together.
+//! A limit states which jobs count together ([`LimitScope`]), in which state jobs count
+//! ([`LimitStage`]), what is counted ([`Quantity`]), and a soft and a hard value. A limit for a
+//! named user replaces the per-user limit; likewise for queues, groups, projects, accounts and
+//! qualities of service. A job must satisfy all other limits that apply to it.
 
 pub mod excess;
 
@@ -16,19 +16,19 @@ use directory::Directory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Selection of values of one credential of a job.
+/// Selection of jobs by one of their credentials, such as the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Selector {
-    /// All values; their jobs count together.
+    /// All jobs, counted together whatever the value of their credential.
     #[default]
     All,
-    /// Each value counts separately.
+    /// All jobs, counted separately for each value of the credential.
     Each,
-    /// This value only.
+    /// Only jobs with this value of the credential.
     Named(String),
 }
 
-/// Jobs that count together: those that match all selectors.
+/// Jobs that count together: a job counts if it matches all selectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LimitScope {
     /// Selection by queue.
@@ -45,12 +45,12 @@ pub struct LimitScope {
     pub qos: Selector,
 }
 
-/// Stage at which a limit applies, and the jobs that count.
+/// State of the jobs that a limit counts, and the effect of reaching the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LimitStage {
     /// Running jobs (M22). Jobs above the limit wait.
     Running,
-    /// Waiting jobs that are eligible (M24). Jobs above the limit are not considered.
+    /// Waiting jobs that are eligible (M24). The scheduler ignores jobs above the limit.
     Idle,
     /// All unfinished jobs (I19, F21). Submissions above the limit are refused.
     Queued,
@@ -137,18 +137,18 @@ impl From<Quantity> for String {
 pub struct Limit {
     /// Jobs that count together.
     pub scope: LimitScope,
-    /// Stage at which the limit applies.
+    /// State of the jobs that the limit counts.
     pub stage: LimitStage,
     /// Quantity counted.
     pub quantity: Quantity,
     /// Soft limit. Jobs may exceed it once all jobs within their soft limits have started or have
     /// bookings (M23).
     pub soft: Option<i64>,
-    /// Hard limit. Resources use the unit of [`super::resource::ResourceValue::amount`]: sizes in
-    /// bytes.
+    /// Hard limit. Amounts of resources have the unit of
+    /// [`super::resource::ResourceValue::amount`], such as bytes.
     pub hard: Option<i64>,
-    /// For jobs of its quality of service, this limit replaces all limits of the same stage and
-    /// quantity that apply to any quality (M26).
+    /// This limit is for one quality of service. For jobs of that quality, this limit replaces all
+    /// limits of the same stage and quantity that apply to any quality (M26).
     pub overrides: bool,
 }
 
@@ -162,13 +162,13 @@ pub struct LimitValues {
 }
 
 impl LimitValues {
-    /// Returns the lower of both values: the limit until all jobs within their soft limits have been
-    /// considered.
+    /// Returns the lower of both values. This limit applies until the scheduler has considered all
+    /// jobs within their soft limits.
     pub fn soft_limit(self) -> Option<i64> {
         self.soft.into_iter().chain(self.hard).min()
     }
 
-    /// Removes the values that `other` replaces, soft and hard separately (X16).
+    /// Removes the soft value if `other` has a soft value, and likewise the hard value (X16).
     fn replaced(self, other: LimitValues) -> LimitValues {
         let mut left = self;
         if other.soft.is_some() {
@@ -190,10 +190,11 @@ impl Limit {
         }
     }
 
-    /// Tests whether this limit replaces another for a subject that matches both: the selectors
-    /// agree, except that this one is `Named` where the other is `Each`.
+    /// Tests whether this limit replaces `other` for the jobs to which both apply: stage, quantity
+    /// and selectors are equal, except for at least one selector that is `Named` in this limit and
+    /// `Each` in the other.
     fn outranks(&self, other: &Limit) -> bool {
-        if !self.counts_as(other) {
+        if !self.has_same_stage_and_quantity(other) {
             return false;
         }
         let mut names_more = false;
@@ -212,15 +213,15 @@ impl Limit {
         names_more
     }
 
-    /// Tests whether this limit replaces the other for jobs of its quality of service (M26).
+    /// Tests whether this limit replaces `other` for jobs of this limit's quality of service (M26).
     fn overrides(&self, other: &Limit) -> bool {
         self.overrides
             && !other.overrides
             && other.scope.qos == Selector::All
-            && self.counts_as(other)
+            && self.has_same_stage_and_quantity(other)
     }
 
-    fn counts_as(&self, other: &Limit) -> bool {
+    fn has_same_stage_and_quantity(&self, other: &Limit) -> bool {
         self.stage == other.stage && self.quantity == other.quantity
     }
 }
@@ -239,16 +240,17 @@ impl LimitScope {
     }
 }
 
-/// Names of a job's credentials, in the order of [`LimitScope::selectors`]. The list for accounts
-/// holds the job's own account, then all accounts above it.
+/// Values of a job's credentials, in the order of [`LimitScope::selectors`]. Each credential has
+/// one value, except the account: its values are the job's own account and all accounts above that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LimitSubject {
-    /// Names for each selector.
+    /// Values of the credential that each selector tests.
     pub names: [Vec<String>; 6],
 }
 
 impl LimitSubject {
-    /// Creates the subject of these credentials; `accounts` begins with the job's own account.
+    /// Creates the subject of a job with these credentials. `accounts` begins with the job's own
+    /// account; the accounts above it follow.
     pub fn new(who: &Credentials, group: String, accounts: Vec<String>) -> LimitSubject {
         let qos = who.qos.clone().unwrap_or_else(|| NORMAL_QOS.to_string());
         let names = [
@@ -263,32 +265,33 @@ impl LimitSubject {
     }
 }
 
-/// Key of jobs that count together: one value for each selector other than `All`.
+/// Key of the jobs that a limit counts together: one value for each selector other than `All`.
 pub type LimitKey = Vec<String>;
 
-/// Limit that applies to a subject.
+/// Limit that applies to the jobs with a [`LimitSubject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concern {
     /// Index in [`Limits::all`].
     pub place: usize,
-    /// Key under which the subject counts.
+    /// Key under which the limit counts these jobs.
     pub key: LimitKey,
-    /// Values that no other limit replaces; at least one is set.
+    /// Values of the limit that no other limit replaces; at least one is set.
     pub bounds: LimitValues,
 }
 
-/// All configured limits, with the ids of the groups that they name.
+/// All configured limits, with the ids of the groups that have limits of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Limits in configuration order.
     pub all: Vec<Limit>,
-    /// Names of the groups that limits name, by group id; see [`Limits::number_groups`].
+    /// Names of the groups in [`Selector::Named`], by group id; see [`Limits::number_groups`].
     #[serde(default)]
     pub groups: BTreeMap<u32, String>,
 }
 
 impl Limits {
-    /// Looks up the ids of all named groups, because jobs store their group as an id.
+    /// Sets [`Limits::groups`]: `number` returns the id of a group. Jobs have only the id of their
+    /// group.
     pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
         let named = self
             .all
@@ -300,8 +303,8 @@ impl Limits {
         self.groups = named.collect();
     }
 
-    /// Returns the subject of jobs with these credentials; `accounts` begins with their own
-    /// account. A group that no limit names appears as its id.
+    /// Returns the subject of jobs with these credentials. `accounts` begins with the jobs' own
+    /// account; the accounts above it follow. A group without a named limit appears as an id.
     pub fn subject(&self, who: &Credentials, accounts: Vec<String>) -> LimitSubject {
         let group = self
             .groups
@@ -311,13 +314,13 @@ impl Limits {
         LimitSubject::new(who, group, accounts)
     }
 
-    /// Tests whether any limit applies at a stage.
+    /// Tests whether a limit of this stage exists.
     pub fn concern(&self, stage: LimitStage) -> bool {
         self.all.iter().any(|limit| limit.stage == stage)
     }
 
-    /// Returns the limits of a directory that apply to a subject, in order. A per-account limit
-    /// appears once for each account of the subject.
+    /// Returns the limits that apply to a subject, in configuration order. `directory` is the index
+    /// of these limits. A per-account limit appears once for each account of the subject.
     pub fn concerning(&self, subject: &LimitSubject, directory: &Directory) -> Vec<Concern> {
         let mut found = Vec::new();
         for place in directory.of(subject) {
@@ -331,7 +334,7 @@ impl Limits {
             }
         }
         let left = found.iter().map(|one| Concern {
-            bounds: self.left(one, &found),
+            bounds: self.remaining_values(one, &found),
             ..one.clone()
         });
         left.filter(|one| one.bounds != LimitValues::default())
@@ -339,7 +342,7 @@ impl Limits {
     }
 
     /// Returns the values of a limit that no other limit in `found` replaces.
-    fn left(&self, one: &Concern, found: &[Concern]) -> LimitValues {
+    fn remaining_values(&self, one: &Concern, found: &[Concern]) -> LimitValues {
         let limit = &self.all[one.place];
         if found
             .iter()
@@ -357,7 +360,8 @@ impl Limits {
     }
 }
 
-/// Returns the keys under which a scope counts a subject; none if the scope does not match.
+/// Returns the keys under which a limit with this scope counts a subject; empty if the subject does
+/// not match the scope.
 fn keys(scope: &LimitScope, subject: &LimitSubject) -> Vec<LimitKey> {
     let selectors = scope.selectors().into_iter().zip(&subject.names);
     // Cheap check first: most limits name another user, group or queue.

@@ -1,7 +1,6 @@
-//! Enums with a configuration name for each variant.
+//! Macro `named!`: enums whose variants have names in `lanai.toml`.
 
-/// Declares an enum with a name in `lanai.toml` for each variant. The first variant is the
-/// default.
+/// Declares an enum whose variants have names in `lanai.toml`. The first variant is the default.
 macro_rules! named {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$about])*

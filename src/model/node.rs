@@ -1,4 +1,4 @@
-//! Nodes: resources of a host and their state.
+//! Nodes: a node is a set of resources of a host (PBS's vnode).
 
 use crate::model::job_id::JobId;
 use crate::model::request::cluster_path::{ClusterPath, Restriction};
@@ -19,19 +19,19 @@ pub struct NodeFacts {
     pub available: ResourceList,
     /// Number of processors of the host (`pcpus`).
     pub pcpus: u32,
-    /// Host numbers of the processors that belong to this node alone; empty if jobs are not bound
-    /// to processors.
+    /// The operating system's numbers of the processors that belong to this node alone; empty if
+    /// jobs are not bound to processors.
     pub cpus: Vec<u16>,
-    /// Host numbers of the GPUs, in order of allocation.
+    /// The host's numbers of the GPUs, in order of allocation.
     pub gpus: Vec<u16>,
-    /// GPUs that processes outside the queue use now; no job gets them.
+    /// GPUs that processes other than jobs use now. No job gets these GPUs.
     #[serde(default)]
     pub gpus_outside: Vec<u16>,
-    /// Measured use of `ncpus`, `mem` and `swap`, by jobs and all other processes (M6). `ncpus`
-    /// is the load in whole processors, rounded up. Empty without measurement.
+    /// Measured use of `ncpus`, `mem` and `swap` by all processes of the host (M6). The use of
+    /// `ncpus` is the load in whole processors, rounded up. Empty without measurement.
     #[serde(default)]
     pub utilized: ResourceList,
-    /// One-minute load average in thousandths: 1000 keeps one processor busy.
+    /// One-minute load average in thousandths: a load of 1000 keeps one processor busy.
     #[serde(default)]
     pub load: u32,
     /// Administrator's settings for the node.
@@ -39,18 +39,18 @@ pub struct NodeFacts {
     pub terms: NodeTerms,
 }
 
-/// Terms on which jobs use a node, set by the administrator.
+/// Administrator's settings for a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeTerms {
-    /// Sharing for jobs that do not request any (PBS's `sharing`).
+    /// Whether jobs share the node (PBS's `sharing`).
     pub sharing: NodeSharing,
-    /// Restriction on which jobs may run together (M46).
+    /// Restriction on which jobs may run on the node at the same time (M46).
     pub access: NodeAccess,
     /// Maximum number of running jobs (M48; PBS's `max_running`).
     pub max_jobs: Option<u32>,
     /// Maximum number of running jobs of one user (PBS's `max_user_run`).
     pub max_user_jobs: Option<u32>,
-    /// Load in thousandths above which the node takes no more jobs.
+    /// Load in thousandths above which the node accepts no more jobs.
     pub max_load: Option<u32>,
     /// Action when the load approaches `max_load`.
     pub adjust: Adjust,
@@ -60,12 +60,12 @@ pub struct NodeTerms {
     pub groups: Vec<String>,
     /// Clusters whose jobs the node accepts; None for all.
     pub restrictions: Option<Restriction>,
-    /// Value of `PRIORITY` in node ranking (M8f).
+    /// Value of `PRIORITY` in the expression that ranks nodes (M8f).
     pub priority: i32,
 }
 
 named! {
-    /// Sharing of a node by jobs (PBS's node attribute `sharing`).
+    /// Whether jobs share a node (PBS's node attribute `sharing`).
     NodeSharing {
         /// Shared unless the job requests exclusive use.
         DefaultShared = "default_shared",
@@ -83,7 +83,7 @@ named! {
 }
 
 impl NodeSharing {
-    /// Returns the effective sharing of a job that requests `requested`.
+    /// Returns the sharing that applies to a job that requests `requested`.
     pub fn resolve(self, requested: Sharing) -> Sharing {
         match (self, requested) {
             (NodeSharing::IgnoreExcl, _) => Sharing::Shared,
@@ -103,7 +103,7 @@ impl NodeSharing {
 named! {
     /// Effect of a node's `max_load` (M48).
     Adjust {
-        /// Above `max_load`, the node takes no jobs.
+        /// Above `max_load`, the node accepts no more jobs.
         State = "state",
         /// The number of free processors is at most `max_load` minus the load.
         Procs = "procs",
@@ -111,7 +111,7 @@ named! {
 }
 
 impl NodeFacts {
-    /// Returns these facts with the measured usage and load of `other`.
+    /// Returns a copy of these facts with the measured usage and load from `other`.
     pub fn as_measured_in(&self, other: &NodeFacts) -> NodeFacts {
         NodeFacts {
             utilized: other.utilized.clone(),
@@ -122,13 +122,13 @@ impl NodeFacts {
 }
 
 impl Node {
-    /// Sets or clears maintenance on behalf of a suspended job.
+    /// Adds or removes a job that was suspended for maintenance of the node.
     pub fn maintain(&mut self, job: JobId, is_wanted: bool) {
         self.maintenance.retain(|known| *known != job);
         self.maintenance.extend(is_wanted.then_some(job));
     }
 
-    /// Tests whether the node may get jobs: it responds and is neither offline nor under
+    /// Tests whether the node may get jobs: the node responds and is neither offline nor under
     /// maintenance.
     pub fn is_usable(&self) -> bool {
         self.up && !self.offline && self.maintenance.is_empty()
@@ -140,27 +140,27 @@ impl Node {
 pub struct Node {
     /// Facts reported by noded, with the administrator's values applied.
     pub facts: NodeFacts,
-    /// Set by the administrator: the node accepts no new jobs.
+    /// The administrator or a failed hook has set the node offline: it accepts no new jobs.
     pub offline: bool,
     /// True while noded responds.
     pub up: bool,
     /// Latest reported boot id of the host.
     pub boot: String,
-    /// Comment set by the administrator.
+    /// Comment, such as the reason why the node is offline.
     pub comment: Option<String>,
     /// Time of the last change of `offline` or `up`.
     pub changed: Time,
     /// Time of the last job end on the node.
     pub used: Option<Time>,
-    /// Jobs suspended for maintenance of the node (`maintenance_jobs`). While there are any, the
-    /// node accepts no new jobs.
+    /// Jobs suspended for maintenance of the node (`maintenance_jobs`). The node accepts no new
+    /// jobs while this list contains a job.
     #[serde(default)]
     pub maintenance: Vec<JobId>,
-    /// Identity of the state directory of the noded admitted last. None before the first noded,
-    /// and after the host was declared gone.
+    /// Identity of the state directory of the noded that schedd accepted last for this node. None
+    /// before the first noded connects, and after the host was declared gone.
     #[serde(default)]
     pub directory: Option<String>,
-    /// Reason for which noded was refused; None once one is admitted.
+    /// Reason why schedd refused a noded for this node; None once schedd has accepted a noded.
     #[serde(default)]
     pub refused: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Scheduling policy: values that a preset and `lanai.toml` set. No stage of the scheduler tests
-//! for a preset.
+//! Scheduling policy: settings from a preset and `lanai.toml`. The scheduler depends only on these
+//! settings, never on the preset itself.
 
 pub mod quality;
 pub mod site_time;
@@ -49,7 +49,7 @@ pub struct Policy {
     pub backfill: Backfill,
     /// Selection of nodes for a job.
     pub placement: PlacementPolicy,
-    /// Walltime with which a job without one is planned (PBS: five years).
+    /// Walltime that the scheduler assumes for a job without a walltime (PBS: five years).
     pub default_walltime: Span,
     /// Effect of past usage on priority.
     #[serde(default)]
@@ -63,7 +63,7 @@ pub struct Policy {
     /// Limits on running and waiting jobs.
     #[serde(default)]
     pub limits: Limits,
-    /// Rules for which jobs preempt which.
+    /// Rules for which jobs may preempt which other jobs.
     #[serde(default)]
     pub preemption: PreemptionPolicy,
     /// Conditions under which usage below the fair share triggers preemption.
@@ -115,7 +115,8 @@ impl Default for Policy {
     }
 }
 
-/// `[backfill]`: rules for starting lower jobs around blocked ones.
+/// `[backfill]`: rules for starting jobs ahead of blocked jobs with a higher priority. A booking is
+/// a planned start of a blocked job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backfill {
     /// Selection of the jobs that start around bookings.
@@ -124,23 +125,26 @@ pub struct Backfill {
     pub order: FillOrder,
     /// Metric for `bestfit` and `greedy`.
     pub metric: Metric,
-    /// Number of blocked jobs with a booking: 1 is EASY, [`Backfill::ALL`] is conservative.
+    /// Number of blocked jobs with a booking: 1 is EASY backfill, [`Backfill::ALL`] is conservative
+    /// backfill.
     pub depth: u32,
-    /// Fate of a booking when a higher job overtakes its job.
+    /// Whether a job keeps its booking when a job of higher priority is submitted.
     pub keep: BookingRetention,
-    /// Maximum number of jobs tried behind the first blocked one; 0 for all.
+    /// Maximum number of jobs considered behind the first blocked job; 0 for all.
     pub consider: u32,
-    /// Time-limited set-aside of freed resources for wide jobs.
+    /// Rule that keeps freed resources for wide jobs for some time; None without such a rule.
     pub chunk: Option<SetAside>,
-    /// Separate depths for jobs of some qualities of service; all others share `depth`.
+    /// Separate depths for jobs of some qualities of service. `depth` applies to all other jobs
+    /// together.
     pub groups: Vec<BookingGroup>,
 }
 
 impl Backfill {
-    /// Depth for which every blocked job gets a booking.
+    /// Depth with which every blocked job gets a booking.
     pub const ALL: u32 = u32::MAX;
 
-    /// Adds a group for each quality of service with a flag on planned starts (M27, M33).
+    /// Returns these rules with a further group for each quality of service that has the flag
+    /// `NoReservation` or `ReserveAlways` (M27, M33).
     pub fn with_qualities(&self, qualities: &Qualities) -> Backfill {
         let mut groups = Vec::new();
         for quality in &qualities.all {
@@ -180,7 +184,7 @@ impl Default for Backfill {
 named! {
     /// Selection of the jobs that start around bookings (M30, X3).
     Filling {
-        /// No job passes a blocked job (strict order).
+        /// No job starts ahead of a blocked job (strict order).
         None = "none",
         /// Every job that fits starts; there are no bookings (Qube, YTsaurus).
         Skip = "skip",
@@ -222,58 +226,60 @@ named! {
 }
 
 named! {
-    /// Fate of a booking when a higher job overtakes its job (M32).
+    /// Whether a job keeps its booking when a job of higher priority is submitted (M32).
     BookingRetention {
-        /// Only the jobs with the highest priority now have bookings.
+        /// Each cycle makes new bookings for the blocked jobs with the highest priority in that
+        /// cycle.
         CurrentHighest = "currenthighest",
-        /// A booking is kept once it is made.
+        /// A job keeps its booking until it starts.
         Highest = "highest",
         /// No bookings.
         Never = "never",
     }
 }
 
-/// Set-aside of freed resources for wide jobs (M35).
+/// Rule that keeps freed resources for wide jobs for some time (M35).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAside {
     /// Minimum number of processors of a wide job.
     pub size: u32,
-    /// Time for which resources stay set aside after they become free.
+    /// Time for which only wide jobs may use resources after these become free.
     pub duration: Span,
 }
 
-/// Bookings for jobs of some qualities of service (M33).
+/// Number of bookings for jobs of some qualities of service (M33).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookingGroup {
     /// Names of the qualities of service.
     pub qos: Vec<String>,
-    /// Number of their blocked jobs with a booking.
+    /// Number of blocked jobs of these qualities with a booking.
     pub depth: u32,
 }
 
 /// `[placement]`: selection of nodes for a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlacementPolicy {
-    /// Amount of a node's resources that counts as taken.
+    /// Amount of a node's resources that counts as in use.
     pub availability: Availability,
-    /// Overrides of `availability` for single resources.
+    /// Values by resource name that replace `availability` for single resources.
     pub availabilities: BTreeMap<String, Availability>,
-    /// Choice among the suitable nodes.
+    /// Method of choice among the suitable nodes.
     pub allocation: NodeAllocation,
-    /// Expression that ranks nodes for `priority`, highest first.
+    /// Expression that ranks nodes if `allocation` is `priority`. Nodes with the highest value are
+    /// used first.
     pub rank: Option<Expression>,
-    /// Program that chooses nodes for `local`.
+    /// Program of the site that chooses nodes if `allocation` is `local`.
     pub program: Option<PathBuf>,
     /// Time limit of the program; None for the default.
     #[serde(default)]
     pub program_timeout: Option<Span>,
     /// Distribution of tasks over the nodes.
     pub distribution: Distribution,
-    /// Node sharing for jobs that do not request any.
+    /// Node sharing for jobs that do not request a kind of sharing.
     pub access: NodeAccess,
-    /// Node sets from which a job's nodes should be taken.
+    /// Node sets within which the nodes of a job should lie; None without node sets.
     pub sets: Option<NodeSets>,
-    /// Expression that excludes a node for a job where it is true (Q26).
+    /// Expression that excludes a node for a job if the expression is true (Q26).
     pub veto: Option<Expression>,
 }
 
@@ -288,13 +294,13 @@ impl PlacementPolicy {
 }
 
 named! {
-    /// Amount of a node's resources that counts as taken (M6, M7, X21).
+    /// Amount of a node's resources that counts as in use (M6, M7, X21).
     Availability {
         /// Amount allocated to jobs.
         Dedicated = "dedicated",
-        /// Amount measured to be in use.
+        /// Amount that is in use by measurement.
         Utilized = "utilized",
-        /// Larger of both.
+        /// The larger of the allocated and the measured amount.
         Combined = "combined",
     }
 }
@@ -308,7 +314,8 @@ pub struct NodeSets {
     pub by: String,
     /// Values in order of preference; empty for all existing values.
     pub values: Vec<String>,
-    /// Time that a job waits for one set before it may span several; None for no limit.
+    /// Time that a job waits for nodes of a single set before it may span several sets; None for no
+    /// limit.
     pub delay: Option<Span>,
 }
 

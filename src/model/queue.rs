@@ -1,4 +1,5 @@
-//! Queues: attributes, routing and access lists. [`admission`] checks jobs against them.
+//! Queues: attributes, routing and access lists. Module [`admission`] decides which jobs a queue
+//! accepts.
 //!
 //! [`admission`]: super::admission
 
@@ -17,17 +18,19 @@ pub struct Queue {
     pub name: String,
     /// Queue priority, -1024 to 1023; higher first.
     pub priority: i32,
-    /// True if the configuration sets the priority. As in PBS, it is displayed only then.
+    /// True if the configuration sets the priority. As in PBS, commands display no priority
+    /// otherwise.
     #[serde(default)]
     pub has_priority: bool,
     /// The queue accepts jobs.
     pub enabled: bool,
-    /// The queue's jobs may start. A routing queue passes jobs on.
+    /// The queue's jobs may start. In a routing queue: the queue passes jobs on.
     pub started: bool,
-    /// Number of the queue's blocked jobs that get bookings; None shares the policy's depth.
+    /// Number of the queue's blocked jobs that get bookings (planned starts). If None, the jobs
+    /// share the policy's depth with other queues.
     #[serde(default)]
     pub backfill_depth: Option<u32>,
-    /// Fraction of the jobs' usage that is charged to the owners, 0 to 1 (I5, X24).
+    /// Fraction of the usage of the queue's jobs that is charged to their owners, 0 to 1 (I5, X24).
     #[serde(default = "whole", deserialize_with = "charged")]
     pub charge: f64,
     /// Destinations, if this is a routing queue.
@@ -36,7 +39,7 @@ pub struct Queue {
     /// The queue accepts jobs only from routing queues.
     #[serde(default)]
     pub from_route_only: bool,
-    /// The queue's jobs start only in nested instances.
+    /// The queue's jobs start only in nested instances: personal installations inside a job.
     #[serde(default)]
     pub nested: bool,
     /// Users, groups and hosts that may submit to the queue.
@@ -65,13 +68,13 @@ pub struct Queue {
 /// Routing of a queue's jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// Destination queues; the first that accepts a job gets it.
+    /// Destination queues. A job goes to the first destination that accepts the job.
     pub destinations: Vec<String>,
-    /// Held jobs are routed too.
+    /// Held jobs are routed, too.
     pub held_jobs: bool,
-    /// Jobs with a start time in the future are routed too.
+    /// Jobs with a start time in the future are routed, too.
     pub waiting_jobs: bool,
-    /// Time after which an unrouted job is deleted; None for never.
+    /// Time after which a job is deleted if no destination has accepted it; None for never.
     pub lifetime: Option<Span>,
     /// Interval between attempts to route a job.
     pub retry_time: Option<Span>,
@@ -92,22 +95,22 @@ impl Route {
     }
 }
 
-/// Access control of a queue: lists of users, groups and hosts, each with its own switch. An
-/// entry with `-` denies access. The first matching entry decides; without a match, access is
-/// denied.
+/// Access control of a queue by lists of users, groups and hosts. A job must be allowed by each
+/// enabled list. In a list, the first matching entry decides, and an entry with `-` denies access.
+/// Without a matching entry, the list denies access.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessList {
     /// `user`, `user@host`, `+user`, `-user`, `+`, `-` (`acl_users`).
     pub users: Vec<String>,
-    /// Enables `users` (`acl_user_enable`).
+    /// True if the list `users` is enabled (`acl_user_enable`).
     pub by_user: bool,
-    /// Primary groups, same form (`acl_groups`).
+    /// Primary groups, in the form of `users` (`acl_groups`).
     pub groups: Vec<String>,
-    /// Enables `groups`.
+    /// True if the list `groups` is enabled.
     pub by_group: bool,
-    /// Submission hosts, same form; also `*.example.org` (`acl_hosts`).
+    /// Submission hosts, in the form of `users`; also `*.example.org` (`acl_hosts`).
     pub hosts: Vec<String>,
-    /// Enables `hosts`.
+    /// True if the list `hosts` is enabled.
     pub by_host: bool,
 }
 
@@ -115,9 +118,10 @@ fn whole() -> f64 {
     1.0
 }
 
-/// Reads a fraction, or the boolean that older spools contain.
+/// Deserializes [`Queue::charge`]: a fraction, or the boolean that older spools contain.
 fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    // Wire frames carry no types and need none: all peers run one version.
+    // Messages contain no type information, so a boolean cannot be recognized. They contain only
+    // fractions, because all daemons run the same version.
     if !deserializer.is_human_readable() {
         return f64::deserialize(deserializer);
     }
@@ -140,14 +144,15 @@ impl Queue {
     /// Scale of [`Queue::priority`]: priorities range from -1024 to 1023.
     pub const PRIORITY_SCALE: f64 = 1024.0;
 
-    /// Tests whether the queue's jobs may start. Jobs of routing and nested queues start
-    /// elsewhere.
+    /// Tests whether jobs may start from this queue. Jobs of a routing queue start from another
+    /// queue, jobs of a nested queue in another instance.
     pub fn runs_jobs(&self) -> bool {
         self.started && self.route.is_none() && !self.nested
     }
 
-    /// Tests whether a nested instance of the owner may take this job, if no other job refers to
-    /// it. Arrays, and jobs to which a client or a reservation refers, stay in the queue.
+    /// Tests whether a nested instance of the owner may get this job; the caller checks that no
+    /// other job depends on it. Arrays, jobs with a label or a reservation, and jobs for which a
+    /// client waits stay in the queue.
     pub fn passes_on(&self, job: &Job) -> bool {
         let spec = &job.spec;
         let waits = spec.queue == self.name
@@ -158,8 +163,8 @@ impl Queue {
         waits && is_plain && spec.reservation.is_none() && spec.label.is_none()
     }
 
-    /// Tests whether a job in this state may leave the queue: by routing, or because its lifetime
-    /// in the queue ends.
+    /// Tests whether a job in this state may leave the queue: by routing, or because it exceeds the
+    /// lifetime of jobs in the queue.
     pub fn routes(&self, state: JobState) -> bool {
         let waits = matches!(state, JobState::Queued | JobState::Held | JobState::Waiting);
         self.route.as_ref().is_some_and(|route| {
@@ -167,7 +172,8 @@ impl Queue {
         })
     }
 
-    /// Tests for a valid queue name: a letter or digit, then letters, digits, `-`, `_` and `.`.
+    /// Tests whether `name` is a valid queue name: a letter or digit, then letters, digits, `-`,
+    /// `_` and `.`; at most 15 characters.
     pub fn is_name(name: &str) -> bool {
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
         begins && name.len() <= LONGEST_NAME && name.chars().all(is_plain)
@@ -215,7 +221,7 @@ mod tests {
     }
 
     /// Returns whether queued, held, waiting and running jobs leave the queue.
-    fn leave(queue: &Queue) -> [bool; 4] {
+    fn leaves(queue: &Queue) -> [bool; 4] {
         [
             JobState::Queued,
             JobState::Held,
@@ -226,34 +232,34 @@ mod tests {
     }
 
     #[test]
-    fn a_routing_queue_passes_on_the_configured_states() {
-        assert_eq!(leave(&Queue::named("run")), [false; 4]);
+    fn a_routing_queue_passes_on_jobs_in_the_configured_states() {
+        assert_eq!(leaves(&Queue::named("run")), [false; 4]);
         assert_eq!(
-            leave(&routing(false, false, None)),
+            leaves(&routing(false, false, None)),
             [true, false, false, false]
         );
         assert_eq!(
-            leave(&routing(true, false, None)),
+            leaves(&routing(true, false, None)),
             [true, true, false, false]
         );
         assert_eq!(
-            leave(&routing(false, true, None)),
+            leaves(&routing(false, true, None)),
             [true, false, true, false]
         );
         let stopped = |lifetime| Queue {
             started: false,
             ..routing(true, true, lifetime)
         };
-        assert_eq!(leave(&stopped(None)), [false; 4]);
+        assert_eq!(leaves(&stopped(None)), [false; 4]);
         assert_eq!(
-            leave(&stopped(Some(Span::seconds(60)))),
+            leaves(&stopped(Some(Span::seconds(60)))),
             [true, true, true, false],
-            "the lifetime also ends in a stopped queue"
+            "the lifetime of a job also ends in a stopped queue"
         );
     }
 
     #[test]
-    fn queues_survive_the_wire_and_older_spools_are_parsed() {
+    fn queues_in_messages_and_in_older_spools_are_parsed() {
         let queue = Queue {
             charge: 0.25,
             ..Queue::named("cheap")

@@ -1,5 +1,5 @@
-//! Reasons why a job does not start: one type with its numbers, produced by the stage that
-//! refuses.
+//! Reasons why a job does not start, with the compared numbers. The stage of the scheduling cycle
+//! that refuses the job produces the reason.
 
 mod codes;
 
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// Kind of mismatch between a node and a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Mismatch {
-    /// A requirement of the job is false on the node (Q3).
+    /// A requirement of the job is not true on the node (Q3).
     Requirement,
     /// Cluster restriction of the job or of the node (Q19).
     Restriction,
@@ -28,7 +28,7 @@ pub enum Mismatch {
     Hosts,
     /// The site's veto expression excludes the node (Q26).
     Veto,
-    /// An earlier start of the job failed on the node because of the node (M10).
+    /// An earlier start of the job failed on the node, and the node was the cause (M10).
     FailedStart,
 }
 
@@ -45,13 +45,13 @@ impl Mismatch {
     }
 }
 
-/// Returns the key of a reason that applies to one job alone. Other reasons are stored by job
-/// class.
+/// Returns the key under which the reason of one job is stored. Reasons that apply to all jobs of a
+/// class are stored under the id of the class.
 pub fn own_name(job: JobId) -> u64 {
     let part = job
         .index()
         .map_or(u64::from(job.is_array()), |index| u64::from(index) + 2);
-    // splitmix64, so that keys do not collide with class ids.
+    // The mixing function of splitmix64 makes collisions with class ids unlikely.
     let mixed = (job.number ^ part.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -61,28 +61,28 @@ pub fn own_name(job: JobId) -> u64 {
 /// Reason why a job does not start now or can never start. Its text is the `comment` in `qstat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
-    /// Never on this cluster, even if it is empty: too little of a resource.
+    /// The job can never start, even on an empty cluster: the cluster has too little of a resource.
     NeverEnough {
         /// Resource name.
         resource: String,
-        /// Amount requested by one chunk (with `place=pack` and for totals, by all chunks), as
-        /// displayed.
+        /// Amount requested by one chunk, as displayed; with `place=pack`, and where the total is
+        /// too small, by all chunks.
         requested: String,
-        /// Largest amount available in one place.
+        /// Largest amount on one node or host where the requested amount must fit.
         available: String,
         /// Total amount in the cluster.
         total: String,
     },
-    /// Never on this cluster: no node has the requested value of a resource.
+    /// The job can never start: no node has the requested value of a resource.
     NeverMatches {
         /// Resource name.
         resource: String,
         /// Requested value, as displayed.
         requested: String,
-        /// Value that a node has instead, as displayed; `unset` for none.
+        /// Value that a node has instead, as displayed; `unset` if the node has no value.
         found: String,
     },
-    /// Never on this cluster: more chunks on separate nodes than there are such nodes.
+    /// The job can never start: it requests more separate nodes than the cluster has.
     NeverNodes {
         /// Nodes requested.
         requested: u64,
@@ -97,7 +97,7 @@ pub enum Reason {
     NestedQueue,
     /// The job's quality of service excludes it from backfill (M27).
     NoBackfill,
-    /// The job's priority is too low.
+    /// The job's priority does not exceed the policy's threshold.
     UnderThreshold {
         /// Priority of the job, as displayed.
         value: String,
@@ -108,8 +108,8 @@ pub enum Reason {
     ArrayLimit {
         /// Maximum number of running subjobs.
         limit: u32,
-        /// Maximum on resources that no other job needs, if the array uses them (Q15); `u32::MAX`
-        /// for no limit.
+        /// Maximum number of running subjobs while resources are otherwise idle, if the array has
+        /// such a maximum (Q15); `u32::MAX` for no limit.
         #[serde(default)]
         expand: Option<u32>,
     },
@@ -125,19 +125,19 @@ pub enum Reason {
         available: String,
         /// Total amount in the cluster.
         total: String,
-        /// Time at which enough should be free, by the walltimes of the running jobs.
+        /// Time at which enough should be free according to the walltimes of the running jobs.
         until: Option<Time>,
-        /// The resource belongs to the whole system, such as licenses, not to a node.
+        /// The resource belongs to the whole system, like a license, and not to a node.
         #[serde(default)]
         pooled: bool,
     },
-    /// Nodes have enough resources, but node and job do not match.
+    /// Nodes have enough resources, but are unsuitable for the job.
     Unsuitable {
         /// Kind of mismatch.
         bar: Mismatch,
         /// Failed condition, such as `host.memory.total>=32000 false on n1 (16000)`.
         said: String,
-        /// No node matches, even if all running jobs end.
+        /// No node will be suitable, even after all running jobs have ended.
         never: bool,
     },
     /// Enough is free in total, but not in the requested arrangement.
@@ -147,14 +147,14 @@ pub enum Reason {
         /// Nodes needed.
         needed: u64,
     },
-    /// All nodes that could take a chunk refuse it now for one common reason. Computed on
-    /// request, not in a cycle.
+    /// All nodes with enough resources for a chunk refuse the chunk now for the same reason. This
+    /// reason is computed for commands, never in a cycle.
     Nowhere {
         /// Stable code of the reason.
         code: String,
         /// Text of the reason.
         said: String,
-        /// Number of such nodes.
+        /// Number of these nodes.
         nodes: u64,
     },
     /// Enough is free, but not on adjacent nodes (M8h).
@@ -164,7 +164,7 @@ pub enum Reason {
         /// Resource whose values define the sets.
         by: String,
     },
-    /// The job fits now, but waits for its own planned start.
+    /// The job fits now, but waits for its planned start.
     Booked {
         /// Planned start.
         at: Time,
@@ -176,21 +176,21 @@ pub enum Reason {
         /// Planned start of that job.
         at: Time,
     },
-    /// The job was not considered: too many waiting jobs are ahead of it.
+    /// The job was not considered, because too many waiting jobs are ahead of the job.
     BackfillDepth {
-        /// Maximum number of jobs considered behind the first blocked one.
+        /// Maximum number of jobs considered behind the first blocked job.
         limit: u32,
     },
     /// The job fits now, but has no walltime, and other jobs have planned starts.
     NoWalltime,
-    /// The job fits now, but freed resources are set aside for wider jobs for a while.
+    /// The job fits now, but recently freed resources are set aside for wider jobs.
     KeptForWider {
-        /// Minimum number of processors of such a job.
+        /// Minimum number of processors of a wider job.
         size: u32,
-        /// End of the set-aside.
+        /// End of the time for which the resources are set aside.
         until: Time,
     },
-    /// Too few GPUs are free now; those used by processes outside the queue would suffice.
+    /// Too few GPUs are free now. Enough would be free without processes that belong to no job.
     UsedOutside {
         /// Total number requested.
         requested: String,
@@ -198,10 +198,11 @@ pub enum Reason {
         available: String,
         /// Total number in the cluster.
         total: String,
-        /// Number used by processes outside the queue.
+        /// Number used by processes that belong to no job.
         outside: i64,
     },
-    /// Too little is free now; the amounts in use beyond the jobs' allocations would suffice.
+    /// Too little of a resource is free now. Enough would be free without the use beyond the jobs'
+    /// allocations.
     InUse(Box<OutsideUse>),
     /// No node responds, or all are offline.
     NoNodes,
@@ -228,30 +229,30 @@ pub enum Reason {
     DedicatedTime,
     /// The job would run across the start or end of dedicated time.
     CrossesDedicated {
-        /// Time of that start or end.
+        /// Time of the crossed start or end.
         at: Time,
     },
-    /// The queue runs only in prime time, and it is not prime time.
+    /// The queue runs jobs only in prime time, which is over.
     PrimeOnly,
-    /// The queue runs only outside prime time, and it is prime time.
+    /// The queue runs jobs only outside prime time.
     NonprimeOnly,
     /// The job would run across the start or end of prime time.
     CrossesPrime {
-        /// True for the start of prime time, false for its end.
+        /// True if the job would cross the start of prime time, false for the end.
         into_prime: bool,
-        /// Time of that start or end.
+        /// Time of the crossed start or end.
         at: Time,
     },
     /// The site's allocation script is choosing the nodes (M8i).
     AwaitsChoice,
-    /// The job or its start failed; the retry is deferred.
+    /// The start is deferred, because an earlier start or the job failed.
     Deferred {
-        /// Earliest time of the retry.
+        /// Earliest time of the next start.
         until: Time,
     },
 }
 
-/// Amounts in use on nodes beyond the jobs' allocations, with the load there.
+/// Amounts of a resource, with the use on nodes beyond the jobs' allocations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutsideUse {
     /// Resource name.
@@ -264,14 +265,14 @@ pub struct OutsideUse {
     pub total: String,
     /// Amount in use beyond the jobs' allocations.
     pub in_use: String,
-    /// Node with the highest load among those.
+    /// Node with the highest load among the nodes with such use.
     pub node: String,
-    /// One-minute load average of that node, as displayed.
+    /// One-minute load average of `node`, as displayed.
     pub load: String,
 }
 
 impl Reason {
-    /// Tests whether the job waits for resources. Such a job may get a booking.
+    /// Tests whether the job waits for resources. Such a job may get a booking (planned start).
     pub fn is_blocked(&self) -> bool {
         match self {
             Reason::Busy { .. }
@@ -286,14 +287,14 @@ impl Reason {
         }
     }
 
-    /// Tests for a limit on idle jobs, which may apply to only some jobs of a class. The reason
-    /// of the others is stored under [`own_name`] (M24).
+    /// Tests whether the reason is a limit on idle jobs. This limit may apply to only some jobs of
+    /// a class; the reasons of the other jobs of the class are stored by [`own_name`] (M24).
     pub fn is_idle_limit(&self) -> bool {
         matches!(self, Reason::Limited(excess) if excess.stage == limit::LimitStage::Idle)
     }
 
-    /// Returns the reason as stored: without the jobs that use a limit, which change constantly
-    /// and are computed on request.
+    /// Returns the reason as the spool stores it. The jobs that use a limit are omitted, because
+    /// they change constantly; they are computed when a command displays the reason.
     pub fn kept(&self) -> Reason {
         match self {
             Reason::Limited(excess) => Reason::Limited(Box::new(LimitExcess {
@@ -305,7 +306,7 @@ impl Reason {
         }
     }
 
-    /// Returns the stage that refuses for this reason.
+    /// Returns the stage of the cycle that refuses jobs for this reason.
     pub fn stage(&self) -> CycleStage {
         codes::stage_of(&self.code())
     }
@@ -327,7 +328,7 @@ impl Reason {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns one example of each kind.
+    /// Returns at least one example of each reason.
     #[allow(clippy::too_many_lines, reason = "one value of each kind")]
     pub fn all() -> Vec<Reason> {
         let (text, at) = (|| "x".to_string(), Time(5));
@@ -456,7 +457,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_reason_has_a_row_in_the_table_with_its_stage() {
+    fn the_table_of_codes_contains_every_reason_with_its_stage() {
         for reason in all() {
             let code = Code::find(&reason.code()).unwrap_or_else(|| panic!("{reason:?}"));
             assert_eq!(code.stage, reason.stage(), "{reason:?}");
@@ -469,7 +470,7 @@ pub(crate) mod tests {
 
     /// X3: a job that can never start gets no booking and blocks no other job.
     #[test]
-    fn jobs_waiting_for_resources_are_blocked_and_impossible_jobs_are_not() {
+    fn only_jobs_waiting_for_resources_are_blocked() {
         let names = |is_blocked| {
             let reasons = all()
                 .into_iter()
@@ -504,7 +505,7 @@ pub(crate) mod tests {
         );
     }
 
-    /// M24.
+    /// M24: only limits on idle jobs need a reason for single jobs.
     #[test]
     fn every_job_has_its_own_reason_key() {
         let ids = (1..200).flat_map(|number| {
@@ -523,7 +524,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn stored_reasons_omit_only_the_users_of_a_limit() {
+    fn stored_reasons_omit_only_the_jobs_that_use_a_limit() {
         for reason in all() {
             let is_same = reason.kept() == reason;
             assert_eq!(is_same, !matches!(reason, Reason::Limited(_)), "{reason:?}");
@@ -536,7 +537,7 @@ pub(crate) mod tests {
 
     /// The spool stores reasons as JSON.
     #[test]
-    fn reasons_stored_before_pooled_amounts_are_still_parsed() {
+    fn reasons_stored_by_versions_without_pooled_resources_are_still_parsed() {
         let kept = r#"{"Busy":{"resource":"ncpus","requested":"2","available":"0","total":"4","until":null}}"#;
         let reason: Reason = serde_json::from_str(kept).unwrap();
         assert_eq!(reason.code(), "amount.ncpus");

@@ -1,10 +1,11 @@
-//! Refusals of requests: PBS error numbers and texts, which clients match on (`spec` table 0.1).
+//! Refusals of requests: PBS error numbers and texts. Scripts of users compare these numbers and
+//! texts (`spec` table 0.1).
 
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Refused request: PBS error number, and the text printed after the command's name.
+/// Answer to a refused request: PBS error number, and the text that a command prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub struct Refusal {
     /// PBS error number (`PBSE_*`), 15001 and up.
@@ -37,7 +38,8 @@ impl Refusal {
         Refusal::new(Refusal::invalid_request().code, why)
     }
 
-    /// Tests for a temporary condition of the server: the identical request may succeed later.
+    /// Tests whether the cause is a temporary condition of the server. The identical request may
+    /// succeed later.
     pub fn is_temporary(&self) -> bool {
         [Refusal::spool("").code, Refusal::shutting_down().code].contains(&self.code)
     }
@@ -60,7 +62,7 @@ impl Refusal {
     }
 }
 
-/// Defines one constructor for each constant text.
+/// Defines a constructor for each refusal with a constant text.
 macro_rules! refusals {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
         impl Refusal {
@@ -70,7 +72,7 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// No such job, or none that the caller may see.
+    /// The job does not exist, or the caller may not see it.
     unknown_job = 15001, "Unknown Job Id";
     /// Malformed request, or one that this daemon does not support.
     invalid_request = 15004, "Invalid request";
@@ -80,11 +82,11 @@ refusals! {
     bad_state = 15016, "Request invalid for state of job";
     /// The requested kind of resume does not match the suspension.
     wrong_resume = 15177, "Job can not be resumed with the requested resume signal";
-    /// No such queue.
+    /// The queue does not exist.
     unknown_queue = 15018, "Unknown queue";
     /// A queue of this name exists.
     queue_exists = 15025, "Queue already exists";
-    /// A job or the server uses the object.
+    /// An object, such as a queue, cannot be deleted, because a job or the server uses it.
     busy = 15027, "Cannot delete busy object";
     /// Invalid queue name. PBS returns the number without a text.
     bad_name = 15028, "";
@@ -92,55 +94,55 @@ refusals! {
     duplicate = 15055, "Duplicate entry in list ";
     /// A node of this name exists.
     node_exists = 15066, "Node name already exists";
-    /// `enabled` was set before `queue_type`.
+    /// `enabled` was set on a queue without `queue_type`.
     no_queue_type = 15137, "Queue type must be set";
-    /// `max_run` was set beside `max_running`.
+    /// `max_run` and `max_running` were both set.
     mixed_limits = 15141, "Cannot mix old and new style queue/run limit enforcement types";
     /// Attribute unknown to `qmgr`. PBS's text ends in a blank.
     undefined_attribute = 15002, "Undefined attribute ";
-    /// No such resource.
+    /// The resource does not exist.
     no_resource = 15035, "Unknown resource";
-    /// No such reservation.
+    /// The reservation does not exist.
     unknown_reservation = 15084, "Unknown Reservation Id";
-    /// Invalid or contradictory times.
+    /// The times of a reservation are invalid or contradict each other.
     bad_times = 15086, "Bad time specification(s)";
     /// The queue belongs to a reservation that the user may not use.
     queue_denied = 15022, "Access to queue is denied";
     /// The queue accepts no jobs.
     queue_disabled = 15021, "Queue is not enabled";
-    /// The owner has no account here, or may not run jobs.
+    /// The owner has no account on the server's host, or may not run jobs.
     bad_uid = 15023, "Bad UID for job execution";
     /// The owner is not a member of the requested group.
     bad_gid = 15045, "Bad GID for job execution";
-    /// No `-q` and no default queue.
+    /// The job names no queue, and there is no default queue.
     no_default_queue = 15037, "No default queue specified";
     /// The job was submitted with `-r n`.
     not_rerunnable = 15038, "job is not rerunnable";
-    /// No such signal.
+    /// The signal does not exist.
     unknown_signal = 15013, "Unknown/illegal signal name";
     /// schedd is shutting down.
     shutting_down = 15060, "Request not allowed: Server shutting down";
-    /// No such node. PBS's text ends in a blank.
+    /// The node does not exist. PBS's text ends in a blank.
     unknown_node = 15062, "Unknown node ";
     /// The job has finished.
     finished = 15139, "Job has finished";
     /// The script is larger than `jobscript_max_size`.
     script_too_large = 15175, "jobscript size exceeded the jobscript_max_size";
-    /// `-l place` without `-l select`.
+    /// `-l place` was given without `-l select`.
     place_without_select = 15111, "Cannot have \"place\" without \"select\"";
-    /// `-l nodes` beside `-l select`.
+    /// `-l nodes` was given together with `-l select` or `-l place`.
     nodes_with_select = 15110, "Cannot be used with select or place: nodes";
-    /// `-l max_walltime` without `-l min_walltime`.
+    /// `-l max_walltime` was given without `-l min_walltime`.
     max_without_min_walltime = 15162, "Cannot have \"max_walltime\" without \"min_walltime\"";
-    /// `-l min_walltime` above `-l max_walltime`.
+    /// `-l min_walltime` is greater than `-l max_walltime`.
     min_above_max_walltime = 15163, "\"min_walltime\" can not be greater than \"max_walltime\"";
     /// An array attribute was set on a job that is not an array.
     not_an_array = 15231, "Attribute has to be set on an array job";
     /// The array has more subjobs than `max_array_size`.
     array_too_large = 15107, "Array job exceeds server or queue size limit";
-    /// The subjob has finished, its array has not.
+    /// The subjob has finished, but the array still has unfinished subjobs.
     finished_element = 15159, "Request invalid for finished array subjob";
-    /// `-l min_walltime` was given for an array.
+    /// `-l min_walltime` or `-l max_walltime` was given for an array.
     walltime_range_of_array = 15165,
         "\"min_walltime\" and \"max_walltime\" are not valid resources for a job array";
     /// `queue@server` names another server.
@@ -149,16 +151,17 @@ refusals! {
     no_history = 15140, "PBS is not configured to maintain job history";
     /// The queue's access list excludes the host.
     host_denied = 15008, "Access from host not allowed, or unknown host";
-    /// A cycle of routing queues.
+    /// Routing queues pass the job on in a circle.
     too_many_hops = 15024, "Job routing over too many hops";
     /// No destination of the routing queue can ever accept the job.
     no_destination = 15039, "Job rejected by all possible destinations";
-    /// Malformed `-l nodes=`.
+    /// The value of `-l nodes=` is malformed.
     bad_nodes = 15089, "node(s) specification error";
 }
 
 impl Refusal {
-    /// Unknown attribute `name`, with the nearest known one.
+    /// The attribute `name` does not exist. `near` is the existing attribute with the most similar
+    /// name.
     pub fn unknown_attribute(name: &str, near: Option<&str>) -> Refusal {
         let remedy = near
             .map(|near| format!("; the nearest known one is `{near}`"))
@@ -166,13 +169,13 @@ impl Refusal {
         Refusal::new(15002, format!("Undefined attribute  {name}{remedy}"))
     }
 
-    /// Attribute that the caller may not set.
+    /// The caller may not set the attribute.
     pub fn read_only(name: &str) -> Refusal {
         let text = "Cannot set attribute, read only or insufficient permission";
         Refusal::new(15003, format!("{text}  {name}"))
     }
 
-    /// Attribute that cannot change while the job runs.
+    /// The attribute cannot change while the job runs.
     pub fn running(name: &str) -> Refusal {
         Refusal::new(
             15015,
@@ -180,14 +183,14 @@ impl Refusal {
         )
     }
 
-    /// Value of the wrong type or form. `name` is the name as PBS displays it, such as
-    /// `Resource_List.ncpus`; it may be empty.
+    /// The value of an attribute or resource has the wrong type or form. `name` is PBS's name of
+    /// the attribute, such as `Resource_List.ncpus`, or empty.
     pub fn illegal_value(name: &str) -> Refusal {
         let text = format!("Illegal attribute or resource value {name}");
         Refusal::new(15014, text.trim_end())
     }
 
-    /// Query for more than `most` jobs.
+    /// The client queries more than `most` jobs in one request.
     pub fn too_many_jobs(most: usize) -> Refusal {
         Refusal::new(
             15004,
@@ -198,7 +201,7 @@ impl Refusal {
         )
     }
 
-    /// The user would exceed the limit on the number of reservations.
+    /// The user has `has` reservations, requests `more`, and may have `most`.
     pub fn too_many_reservations(most: usize, has: usize, more: usize) -> Refusal {
         let each = "each occurrence of a standing reservation counts";
         let text = format!(
@@ -208,7 +211,7 @@ impl Refusal {
         Refusal::new(15046, text)
     }
 
-    /// The reservation is longer than users may reserve.
+    /// The requested duration of the reservation exceeds the maximum.
     pub fn reservation_too_long(most: Span, requested: Span) -> Refusal {
         Refusal::new(
             15046,
@@ -219,7 +222,8 @@ impl Refusal {
         )
     }
 
-    /// The user's reservations would hold more processors at one time than allowed.
+    /// The user has reserved `has` processors at some time, requests `more` for the same time, and
+    /// may reserve `most`.
     pub fn reservation_too_large(most: u64, has: u64, more: u64) -> Refusal {
         let text = format!(
             "Maximum number of processors reserved per user at a time (resv_max_share): {most}; \
@@ -236,7 +240,7 @@ impl Refusal {
         )
     }
 
-    /// Invalid recurrence rule of a standing reservation.
+    /// The recurrence rule of a standing reservation is invalid.
     pub fn bad_rule(why: &str) -> Refusal {
         Refusal::new(
             15014,
@@ -244,7 +248,7 @@ impl Refusal {
         )
     }
 
-    /// Time zone that differs from the server's.
+    /// The time zone `named` in the request is not the server's time zone `own`.
     pub fn other_zone(named: &str, own: &str) -> Refusal {
         let remedy = format!("set PBS_TZID={own} or PBS_TZID=UTC");
         Refusal::new(
@@ -256,22 +260,22 @@ impl Refusal {
         )
     }
 
-    /// Undefined resource in `-l name=`.
+    /// `-l name=` requests an undefined resource.
     pub fn unknown_resource(name: &str) -> Refusal {
         Refusal::new(15035, format!("Unknown resource Resource_List.{name}"))
     }
 
-    /// Undefined resource in a `qmgr` attribute, such as `resources_max.name`.
+    /// A `qmgr` attribute, such as `resources_max.name`, refers to an undefined resource.
     pub fn unknown_resource_of(attribute: &str, name: &str) -> Refusal {
         Refusal::new(15035, format!("Unknown resource {attribute}.{name}"))
     }
 
-    /// Undefined resource in a select.
+    /// A select requests an undefined resource.
     pub fn unknown_in_select(name: &str) -> Refusal {
         Refusal::new(15035, format!("Unknown resource: {name}"))
     }
 
-    /// Job-wide resource in a select.
+    /// A select requests a resource that belongs to the job as a whole.
     pub fn invalid_in_select(name: &str) -> Refusal {
         Refusal::new(
             15108,
@@ -279,19 +283,19 @@ impl Refusal {
         )
     }
 
-    /// Host-level resource beside a select.
+    /// A host-level resource is requested by `-l name=` together with a select or place.
     pub fn beside_select(name: &str) -> Refusal {
         let text = "\"-lresource=\" cannot be used with \"select\" or \"place\", resource is:";
         Refusal::new(15109, format!("{text} {name}"))
     }
 
-    /// Resource repeated in one chunk.
+    /// A chunk requests a resource twice.
     pub fn duplicate_in_chunk(name: &str) -> Refusal {
         let text = "duplicated resource within a section of a select specification, resource is:";
         Refusal::new(15116, format!("{text} {name}"))
     }
 
-    /// Nodes to be released that do not belong to the job.
+    /// Nodes that the user wants to release do not belong to the job.
     pub fn not_of_the_job(nodes: &str) -> Refusal {
         Refusal::new(
             15010,
@@ -299,7 +303,7 @@ impl Refusal {
         )
     }
 
-    /// Node to be released that runs the job's script.
+    /// A node cannot be released, because the job's script runs there.
     pub fn of_the_script(node: &str) -> Refusal {
         Refusal::new(
             15010,
@@ -307,7 +311,7 @@ impl Refusal {
         )
     }
 
-    /// Chunk to be kept that the job does not have, or not in that number.
+    /// The chunks that the user wants to keep are more than the job has.
     pub fn too_much_to_keep(resources: &str) -> Refusal {
         Refusal::new(
             15010,
@@ -315,28 +319,28 @@ impl Refusal {
         )
     }
 
-    /// An array or several subjobs where one job is required.
+    /// The request allows neither an array nor several subjobs.
     pub fn not_for_arrays() -> Refusal {
         Refusal::new(15029, "not supported for Array Jobs or multiple sub-jobs")
     }
 
-    /// PBS feature that this version does not support.
+    /// Lanai does not support this feature of PBS.
     pub fn unsupported(what: &str) -> Refusal {
         Refusal::new(15029, format!("No support for requested service: {what}"))
     }
 
-    /// No such job, in a request for several; `id` is the full id.
+    /// One of several jobs in a request does not exist; `id` is its full id.
     pub fn no_such_job(id: &str) -> Refusal {
         Refusal::new(15001, format!("Unknown Job Id {id}"))
     }
 
-    /// Invalid dependency, with the cause.
+    /// The dependency is invalid for the reason `why`.
     pub fn dependency(why: &str) -> Refusal {
         Refusal::new(15054, format!("Invalid Job Dependency: {why}"))
     }
 
-    /// Dependency on a finished job that can never satisfy it; `which` includes how that job
-    /// ended.
+    /// The dependency can never be satisfied, because the other job has finished. `which` describes
+    /// the dependency and how the other job ended.
     pub fn unmet_dependency(which: &str) -> Refusal {
         Refusal::new(
             15229,
@@ -344,7 +348,7 @@ impl Refusal {
         )
     }
 
-    /// Files to be staged from or to a host outside this cluster.
+    /// Files would be staged from or to a host outside this cluster.
     pub fn other_host(attribute: &str, host: &str) -> Refusal {
         let why = format!(
             "{host} is not a host of this cluster, and files are copied only within one host"
@@ -355,7 +359,7 @@ impl Refusal {
         )
     }
 
-    /// Invalid placement requirement `name`, with the cause.
+    /// The value of the placement requirement `name` is invalid for the reason `why`.
     pub fn illegal_placement(name: &str, why: &str) -> Refusal {
         Refusal::new(
             15014,
@@ -363,8 +367,8 @@ impl Refusal {
         )
     }
 
-    /// Quality of service that the user may not use. `permitted` lists its users, `open`
-    /// the qualities that this user may request.
+    /// The user may not use the quality of service `name`. `permitted` lists the users who may use
+    /// it, `open` the qualities that this user may request.
     pub fn quality_denied(name: &str, permitted: &str, open: &str) -> Refusal {
         let text = format!(
             "qos_denied: quality of service `{name}` is for {permitted}; available to you: {open}"
@@ -375,7 +379,8 @@ impl Refusal {
         )
     }
 
-    /// Undefined quality of service; `open` lists those that the user may request.
+    /// The quality of service `name` does not exist. `open` lists the qualities that the user may
+    /// request.
     pub fn unknown_quality(name: &str, open: &str) -> Refusal {
         Refusal::illegal_placement(
             "qos",
@@ -383,7 +388,7 @@ impl Refusal {
         )
     }
 
-    /// Request outside the bounds of the queue or of the cluster; `why` names the bound and the
+    /// The request exceeds a bound of the queue or of the cluster. `why` names the bound and the
     /// remedy.
     pub fn out_of_bounds(why: &str) -> Refusal {
         Refusal::new(
@@ -392,12 +397,13 @@ impl Refusal {
         )
     }
 
-    /// Limit on the number of jobs reached, in PBS's words with the number.
+    /// The limit on the number of jobs is reached. `text` is PBS's text with the limit.
     pub fn too_many(text: String) -> Refusal {
         Refusal::new(15142, text)
     }
 
-    /// Limit on the requested amount of a resource reached, in PBS's words with the amount.
+    /// The limit on the requested amount of a resource is reached. `text` is PBS's text with the
+    /// limit.
     pub fn too_much(text: String) -> Refusal {
         Refusal::new(15143, text)
     }
@@ -410,8 +416,8 @@ impl Refusal {
         }
     }
 
-    /// Tests for a queue or job limit: the identical request may succeed after a queue opens or
-    /// other jobs end.
+    /// Tests whether the cause is a disabled queue or a limit on jobs. The identical request may
+    /// succeed after the queue is enabled or other jobs end.
     pub fn may_pass(&self) -> bool {
         [15021, 15142, 15143].contains(&self.code)
     }
@@ -419,7 +425,7 @@ impl Refusal {
     /// PBS name of the attribute set by `-p`.
     pub const PRIORITY: &str = "Priority";
 
-    /// `what` is larger than the maximum of `most` bytes.
+    /// An object, described by `what`, is larger than the maximum of `most` bytes.
     pub fn too_large(what: &str, most: usize) -> Refusal {
         Refusal::new(
             15014,
@@ -427,7 +433,7 @@ impl Refusal {
         )
     }
 
-    /// There would be more than `most` objects of this kind.
+    /// There would be more than `most` objects of the kind `what`.
     pub fn more_than(most: usize, what: &str) -> Refusal {
         Refusal::new(
             15014,
@@ -442,7 +448,7 @@ impl Refusal {
 
     /// The request must be sent to a node that does not respond now.
     pub fn node_away() -> Refusal {
-        Refusal::by_node("its node does not respond")
+        Refusal::by_node("the job's node does not respond")
     }
 
     /// The host cannot be declared gone now.
@@ -454,37 +460,38 @@ impl Refusal {
         Refusal::new(15041, format!("Execution server rejected request: {why}"))
     }
 
-    /// The job cannot start now. `reason` is the text of its comment.
+    /// The job cannot start now. `reason` is the text of the job's comment.
     pub fn cannot_start(reason: &str) -> Refusal {
         Refusal::new(15044, reason)
     }
 
-    /// No node of this name.
+    /// The node `name` does not exist.
     pub fn no_such_node(name: &str) -> Refusal {
         let Refusal { code, text } = Refusal::unknown_node();
         Refusal::new(code, format!("{text} {name}"))
     }
 
-    /// A range with a step names more subjobs than one request may delete.
+    /// A range with a step contains more subjobs than one request may delete.
     pub fn too_scattered(most: u32) -> Refusal {
-        let text = "subjobs that are not adjacent; name fewer, or a range without a step";
+        let text = "subjobs that are not adjacent; give fewer subjobs, or a range without a step";
         Refusal::new(
             15014,
             format!("Illegal attribute or resource value: more than {most} {text}"),
         )
     }
 
-    /// Rejected by a site hook, or the hook failed; `why` is its message or the error.
+    /// A site hook rejected the request, or the hook failed. `why` is the hook's message or the
+    /// error.
     pub fn hook(why: impl Into<String>) -> Refusal {
         Refusal::new(15136, why)
     }
 
-    /// No hook of this name, in PBS's words.
+    /// The hook `name` does not exist. The text is PBS's.
     pub fn no_hook(name: &str) -> Refusal {
         Refusal::hook(format!("{name} does not exist!"))
     }
 
-    /// A hook of this name exists.
+    /// A hook `name` exists already.
     pub fn hook_exists(name: &str) -> Refusal {
         Refusal::hook(format!(
             "hook name \"{name}\" already exists, try a different name"
@@ -498,12 +505,12 @@ impl Refusal {
         ))
     }
 
-    /// Tests for a rejection by a site hook or a failed hook.
+    /// Tests whether a site hook rejected the request or failed.
     pub fn is_of_hook(&self) -> bool {
         self.code == Refusal::hook("").code
     }
 
-    /// The spool cannot store the request; nothing of it was kept.
+    /// The spool cannot store the changes; no part of the request was executed.
     pub fn spool(why: impl fmt::Display) -> Refusal {
         Refusal::new(15010, format!("System error: {why}"))
     }

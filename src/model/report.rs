@@ -1,5 +1,4 @@
-//! Data that commands display about scheduling decisions: forecasts, priorities, fair shares,
-//! limits.
+//! Data that commands display about scheduling: forecasts, priorities, fair shares, limits.
 
 pub mod fair_share_status;
 pub mod outlook;

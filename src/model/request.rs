@@ -1,9 +1,9 @@
 //! Parsing of `-l` options into a [`Request`]: a typed list, chunks and a place (`spec` 1.6).
 //!
-//! A job requests chunks in one of three ways that cannot be mixed. `select` (with `place`) names
-//! the chunks. `nodes`, the older form, is rewritten as a select. Without either, the host-level
-//! resources given form one chunk. The result always has chunks, a place, and totals over the
-//! chunks in its list.
+//! A job requests chunks in one of three ways that cannot be mixed. `select` (with `place`) lists
+//! the chunks. `nodes`, the older form, is rewritten as a select. Without `select` and `nodes`, the
+//! requested host-level resources form one chunk. Every parsed [`Request`] has chunks, a place, and
+//! a list that includes the totals over the chunks.
 
 pub mod cluster_path;
 pub mod geometry;
@@ -28,24 +28,24 @@ mod place;
 
 mod nodes;
 
-/// Largest request for one resource over all chunks. Sums over many jobs stay far below the range
-/// of 64 bits.
+/// Largest total request for one resource over all chunks. Sums over many jobs fit into 64 bits.
 const MAX_AMOUNT: i64 = 1 << 53;
 
 /// Maximum number of resource names in a request.
 const MAX_NAMES: usize = 1000;
 
-/// Pairs of name and text.
+/// Pairs of resource name and text of the value.
 type NamedTexts = Vec<(String, String)>;
 
 impl Request {
-    /// Parses `-l` options, given as (name, text) in order; the last value of a repeated name
+    /// Parses `-l` options, given as (name, text) in order. The last value of a repeated name
     /// counts. Errors are those of `spec` 1.6.
     pub fn parse(asked: &[(String, String)], resources: &Resources) -> Result<Request, Refusal> {
         Request::parse_with(asked, &Defaults::default(), resources)
     }
 
-    /// Parses `-l` options and fills in defaults. [`Request::asked`] stays as given.
+    /// Parses `-l` options and adds defaults. [`Request::asked`] contains the options without
+    /// defaults.
     fn parse_with(
         asked: &[(String, String)],
         defaults: &Defaults,
@@ -57,22 +57,23 @@ impl Request {
         }
         let asked = merge(&asked, resources);
         let meant = defaults.completed(&asked, resources);
-        let mut values = values(&meant, resources)?;
+        let mut values = typed_values(&meant, resources)?;
         check_walltimes(&values)?;
         defaults.fill(&mut values, &meant, resources);
-        let mut request = shape(&meant, values, defaults.chunk(), resources)?;
-        total(&mut request, resources)?;
+        let mut request = build(&meant, values, defaults.chunk(), resources)?;
+        add_totals(&mut request, resources)?;
         request.asked = asked;
         Ok(request)
     }
 
-    /// Parses the original options again with these defaults in place of the earlier ones.
+    /// Parses the original options again, with other defaults.
     pub fn with(&self, defaults: &Defaults, resources: &Resources) -> Result<Request, Refusal> {
         Request::parse_with(&self.asked, defaults, resources)
     }
 
-    /// Returns the request with some names changed. A new `select` or `nodes` replaces everything
-    /// that defined the chunks before; the place stays unless it is changed too.
+    /// Returns the request with changed `-l` options. A new `select` or `nodes` replaces all
+    /// options that defined the chunks before. A new `select` keeps the place unless the changes
+    /// contain one.
     pub fn alter(
         &self,
         changes: &[(String, String)],
@@ -96,7 +97,7 @@ impl Request {
     }
 }
 
-/// Returns the text of a select that parses to `chunks`.
+/// Returns the text of a select with these chunks.
 pub fn spelled(chunks: &[Chunk]) -> String {
     chunk::spell(chunks)
 }
@@ -117,7 +118,8 @@ fn find<'a>(name: &str, resources: &'a Resources) -> Option<(&'a str, &'a Defini
     })
 }
 
-/// Splits `ncpus=2:mem=64mb`, which some clients send for a chunk, into its resources.
+/// Splits options such as `ncpus=2:mem=64mb`, which some clients send for a chunk, into one option
+/// for each resource.
 fn split_joined(asked: &[(String, String)], resources: &Resources) -> NamedTexts {
     let mut plain = NamedTexts::new();
     for (name, text) in asked {
@@ -139,8 +141,9 @@ fn split_joined(asked: &[(String, String)], resources: &Resources) -> NamedTexts
     plain
 }
 
-/// Merges repeated names: canonical spelling, first position, last text. Drops an empty `wd`,
-/// which TORQUE scripts give to select the working directory: jobs start there anyway.
+/// Merges options with the same name into one, with the canonical spelling, the first position and
+/// the last text. Drops an empty `wd`, with which TORQUE scripts select the directory of
+/// submission: jobs start there anyway.
 fn merge(asked: &NamedTexts, resources: &Resources) -> NamedTexts {
     let mut merged = NamedTexts::new();
     for (name, text) in asked {
@@ -156,7 +159,7 @@ fn merge(asked: &NamedTexts, resources: &Resources) -> NamedTexts {
     merged
 }
 
-/// Tests whether the value of `preempt_targets` is valid; true for all other names.
+/// Tests whether `text` is a valid value of `preempt_targets`; true for all other names.
 fn are_targets(name: &str, text: &str) -> bool {
     name != "preempt_targets"
         || text
@@ -166,7 +169,7 @@ fn are_targets(name: &str, text: &str) -> bool {
 
 /// Returns the typed values, except `select`, `place` and `nodes`. An empty time or string
 /// requests nothing.
-fn values(asked: &NamedTexts, resources: &Resources) -> Result<ResourceList, Refusal> {
+fn typed_values(asked: &NamedTexts, resources: &Resources) -> Result<ResourceList, Refusal> {
     let mut values = ResourceList::new();
     for (name, text) in asked {
         if !is_name(name) {
@@ -195,7 +198,8 @@ fn is_name(name: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-/// Tests the range 0 to [`MAX_AMOUNT`]; `nice` may be negative.
+/// Tests whether a value is in the range 0 to [`MAX_AMOUNT`]; `nice` may be negative, and a
+/// floating-point number may be larger.
 fn in_range(name: &str, value: &ResourceValue) -> bool {
     match value {
         ResourceValue::Long(number) if name == "nice" => {
@@ -220,8 +224,9 @@ fn check_walltimes(values: &ResourceList) -> Result<(), Refusal> {
     }
 }
 
-/// Builds chunks and place in one of the three ways.
-fn shape(
+/// Builds the request from `select`, `nodes` or the host-level resources. `each` contains the
+/// default resources of a chunk.
+fn build(
     asked: &NamedTexts,
     values: ResourceList,
     each: &ResourceList,
@@ -233,30 +238,30 @@ fn shape(
     });
     match (select, nodes, place) {
         (Some(_), Some(_), _) | (None, Some(_), Some(_)) => Err(Refusal::nodes_with_select()),
-        (None, Some(nodes), None) => of_nodes(nodes, values, each, resources),
-        (Some(select), None, place) => of_select((select, place), values, each, resources),
+        (None, Some(nodes), None) => build_from_nodes(nodes, values, each, resources),
+        (Some(select), None, place) => build_from_select((select, place), values, each, resources),
         (None, None, Some(_)) => {
-            beside_select(&values, resources)?;
+            check_no_chunk_resources(&values, resources)?;
             Err(Refusal::place_without_select())
         }
-        (None, None, None) => Ok(of_values(values, each, resources)),
+        (None, None, None) => Ok(build_from_values(values, each, resources)),
     }
 }
 
-fn beside_select(values: &ResourceList, resources: &Resources) -> Result<(), Refusal> {
+fn check_no_chunk_resources(values: &ResourceList, resources: &Resources) -> Result<(), Refusal> {
     match values.keys().find(|name| shapes_chunks(name, resources)) {
         Some(name) => Err(Refusal::beside_select(name)),
         None => Ok(()),
     }
 }
 
-fn of_select(
+fn build_from_select(
     (select, place): (&str, Option<&str>),
     values: ResourceList,
     each: &ResourceList,
     resources: &Resources,
 ) -> Result<Request, Refusal> {
-    beside_select(&values, resources)?;
+    check_no_chunk_resources(&values, resources)?;
     let select = chunk::parse(select, each, resources)?;
     let place = place::parse(place.unwrap_or("free"), resources)?;
     Ok(Request {
@@ -267,7 +272,7 @@ fn of_select(
     })
 }
 
-fn of_nodes(
+fn build_from_nodes(
     text: &str,
     mut values: ResourceList,
     each: &ResourceList,
@@ -284,8 +289,12 @@ fn of_nodes(
     })
 }
 
-/// Builds one chunk with every host-level resource given, in alphabetical order.
-fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resources) -> Request {
+/// Builds a request of one chunk with all requested host-level resources, in alphabetical order.
+fn build_from_values(
+    mut values: ResourceList,
+    each: &ResourceList,
+    resources: &Resources,
+) -> Request {
     for (name, value) in each {
         values.entry(name.clone()).or_insert_with(|| value.clone());
     }
@@ -316,7 +325,7 @@ fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resource
 }
 
 /// Adds the totals over the chunks, and the texts of select and place, to the list.
-fn total(request: &mut Request, resources: &Resources) -> Result<(), Refusal> {
+fn add_totals(request: &mut Request, resources: &Resources) -> Result<(), Refusal> {
     let mut totals = ResourceList::new();
     for chunk in &request.select.chunks {
         for (name, value) in &chunk.resources {

@@ -1,8 +1,8 @@
-//! Advance reservations: resources set aside for users during a period, and their state.
+//! Advance reservations: resources set aside for users during a period.
 //!
-//! A standing reservation recurs; all its occurrences are planned at its creation.
-//! [`Reservation::apply`] is the only transition table; like that of jobs, it is total and pure.
-//! The scheduler uses the reservation's [`Window`]s.
+//! A standing reservation recurs; all its occurrences are planned when it is created. Only
+//! [`Reservation::apply`] changes the state of a reservation; it accepts every event in every state
+//! and does no I/O. For the scheduler, a reservation consists of [`Window`]s.
 
 pub mod recurrence;
 pub mod request;
@@ -22,11 +22,11 @@ use window::{Window, WindowAccess};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reservation {
     /// Id: `R12`, `S12` for a standing reservation, `M12` for maintenance. For a reservation from
-    /// the configuration, its name with the number of its instance.
+    /// the configuration: name and number of the instance.
     pub id: String,
-    /// User who created it.
+    /// User who created the reservation.
     pub owner: Owner,
-    /// Host on which it was created.
+    /// Host on which the user created the reservation.
     pub submit_host: String,
     /// Requested terms.
     pub terms: ReservationTerms,
@@ -36,7 +36,7 @@ pub struct Reservation {
     pub current: usize,
     /// Present state; [`Reservation::apply`] changes it.
     pub state: ReservationState,
-    /// Nodes that are down or offline now.
+    /// Reserved nodes that are down or offline now.
     pub lost: Vec<String>,
     /// Creation time.
     pub ctime: Time,
@@ -49,38 +49,38 @@ pub struct Reservation {
 pub struct ReservationTerms {
     /// Name given by the user, `Reserve_Name`.
     pub name: Option<String>,
-    /// `Authorized_Users`, `-U`: users who may submit to the queue besides the owner: `bob@head`,
-    /// `-bob`.
+    /// `Authorized_Users`, `-U`: users who may submit to the reservation's queue besides the owner.
+    /// Examples: `bob@head`, and `-bob` to deny access.
     pub users: Vec<String>,
-    /// `Authorized_Groups`, `-G`: groups whose members may submit.
+    /// `Authorized_Groups`, `-G`: groups whose members may submit to the reservation's queue.
     pub groups: Vec<String>,
     /// `Authorized_Hosts`, `-H`: stored and displayed only.
     pub hosts: Vec<String>,
     /// Requested resources.
     pub request: Arc<Request>,
-    /// Maintenance: entire nodes, regardless of running jobs.
+    /// The reservation is for maintenance: it sets aside entire nodes, regardless of running jobs.
     pub whole: bool,
     /// Recurrence rule, for a standing reservation.
     pub rule: Option<Repetition>,
     /// Attributes stored and displayed only, by PBS name: `Mail_Points`, `Mail_Users`.
     pub other: BTreeMap<String, String>,
-    /// Displayed as `Variable_List`.
+    /// Environment variables displayed as `Variable_List`.
     pub variables: Vec<(String, String)>,
     /// Job on whose nodes the reservation was created.
     pub job: Option<JobId>,
-    /// Access rules of a reservation from the configuration. Access to others is through their
-    /// queue.
+    /// Access rules, if the reservation is from the configuration. Access to any other reservation
+    /// is through the queue of that reservation.
     pub access: Option<SiteAccess>,
 }
 
 /// Access rules of a reservation from the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SiteAccess {
-    /// Jobs that may use it.
+    /// Jobs that may use the reservation.
     pub access: WindowAccess,
     /// Jobs must request the reservation by name.
     pub by_name: bool,
-    /// Jobs with access may preempt other jobs in it.
+    /// Jobs with access may preempt other jobs on the reserved resources.
     pub owner_preempts: bool,
 }
 
@@ -100,51 +100,51 @@ pub struct Occurrence {
     pub from: Wall,
     /// End by the wall clock.
     pub to: Wall,
-    /// Reserved resources by node; empty before the confirmation.
+    /// Reserved resources by node; empty before the reservation is confirmed.
     pub shares: Vec<NodeShare>,
 }
 
 /// State of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReservationState {
-    /// Submitted; not decided yet.
+    /// The reservation is submitted, but not confirmed or denied yet.
     Unconfirmed,
-    /// Confirmed: nodes are assigned, the start lies ahead.
+    /// Nodes are assigned, and the next occurrence has not begun.
     Confirmed,
-    /// Running: the period has begun and the queue is started.
+    /// An occurrence has begun, and the reservation's queue is started.
     Running,
-    /// Finished: remaining jobs are being ended.
+    /// The last occurrence has ended; the remaining jobs are being ended.
     Finished,
-    /// Being deleted: its jobs are being deleted.
+    /// A user deleted the reservation; the remaining jobs are being deleted.
     DeletingJobs,
-    /// Deleted.
+    /// The reservation is deleted and has no jobs.
     Deleted,
 }
 
 /// Event in the history of a reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Happened {
-    /// Requested by this `user@host`.
+    /// This `user@host` requested the reservation.
     Submitted(String),
-    /// Confirmed with these shares, by occurrence.
+    /// The reservation got these resources, by occurrence.
     Confirmed(Vec<Vec<NodeShare>>),
-    /// Denied for this reason.
+    /// The reservation was denied for this reason.
     Denied(String),
-    /// Altered by this `user@host`.
+    /// This `user@host` altered the reservation.
     Altered(String),
     /// An occurrence began.
     Began,
     /// An occurrence ended.
     Ended,
-    /// These nodes are down or offline; empty when all are back.
+    /// The list of reserved nodes that are down or offline changed to this list.
     Lost(Vec<String>),
-    /// Deletion requested by this `user@host`.
+    /// This `user@host` requested the deletion.
     DeleteWanted(String),
-    /// The last of its jobs ended.
+    /// The last job in the reservation ended.
     Emptied,
 }
 
-/// PBS's short and long names of the states.
+/// PBS's short and long names of reservation states, by PBS's state number.
 const NAMES: [(&str, &str); 13] = [
     ("NO", "RESV_NONE"),
     ("UN", "RESV_UNCONFIRMED"),
@@ -161,11 +161,11 @@ const NAMES: [(&str, &str); 13] = [
     ("IC", "RESV_IN_CONFLICT"),
 ];
 
-/// Index of the degraded state in PBS's list.
+/// PBS's number of the degraded state.
 const DEGRADED: usize = 10;
 
 impl ReservationState {
-    /// Returns the index in PBS's list.
+    /// Returns PBS's state number.
     fn number(self) -> usize {
         match self {
             ReservationState::Unconfirmed => 1,
@@ -225,7 +225,7 @@ impl Reservation {
         }
     }
 
-    /// Tests whether the reservation has ended, except for its remaining jobs.
+    /// Tests whether the reservation has ended. Jobs of the reservation may still be running.
     pub fn is_over(&self) -> bool {
         matches!(
             self.state,
@@ -233,18 +233,19 @@ impl Reservation {
         )
     }
 
-    /// Tests for a standing reservation.
+    /// Tests whether this is a standing reservation.
     pub fn is_recurring(&self) -> bool {
         self.terms.rule.is_some()
     }
 
-    /// Tests whether a queue of its name exists: reservations from the configuration have none.
+    /// Tests whether the reservation gets a queue of its own. Reservations from the configuration
+    /// get no queue.
     pub fn has_queue(&self) -> bool {
         self.terms.access.is_none()
     }
 
-    /// Returns the queue, if it exists: from the confirmation to the end, started while the
-    /// reservation runs.
+    /// Returns the queue of the reservation. The queue exists from the confirmation to the end of
+    /// the reservation, and is started while an occurrence runs.
     pub fn queue(&self) -> Option<Queue> {
         let has_one =
             self.has_queue() && !self.is_over() && self.state != ReservationState::Unconfirmed;
@@ -260,7 +261,8 @@ impl Reservation {
         &self.occurrences[self.current.min(self.occurrences.len().saturating_sub(1))]
     }
 
-    /// Returns the time of the next start or end by the wall clock; None after the end.
+    /// Returns the wall-clock time of the next start or end of an occurrence; None before the
+    /// confirmation and after the end of the reservation.
     pub fn next_turn(&self) -> Option<Wall> {
         match self.state {
             ReservationState::Confirmed => Some(self.occurrence().from),
@@ -289,16 +291,16 @@ impl Reservation {
             .terms
             .access
             .clone()
-            .unwrap_or_else(|| self.through_its_queue());
+            .unwrap_or_else(|| self.access_through_queue());
         Window {
             id: self.window_id(index),
-            // An occurrence that has begun remains so if the clock is set back.
+            // A begun occurrence stays open, even if the wall clock is set back.
             from: if begun {
                 Time(0)
             } else {
-                moment(clock, occurrence.from)
+                schedd_time(clock, occurrence.from)
             },
-            to: moment(clock, occurrence.to),
+            to: schedd_time(clock, occurrence.to),
             shares: occurrence.shares.clone(),
             whole: self.terms.whole,
             access: site.access,
@@ -307,8 +309,9 @@ impl Reservation {
         }
     }
 
-    /// The queue's admission has already checked access.
-    fn through_its_queue(&self) -> SiteAccess {
+    /// Returns the access rules of a reservation with a queue: all jobs in that queue may use the
+    /// reservation. The queue has already checked the access of their owners.
+    fn access_through_queue(&self) -> SiteAccess {
         let queues = if self.has_queue() {
             vec![self.id.clone()]
         } else {
@@ -325,7 +328,8 @@ impl Reservation {
         }
     }
 
-    /// Returns the window id of an occurrence: `S12.2` for the second of a standing reservation.
+    /// Returns the window id of an occurrence: `S12.2` for the second occurrence of the standing
+    /// reservation `S12`; otherwise the reservation's id.
     pub fn window_id(&self, index: usize) -> String {
         if self.is_recurring() {
             format!("{}.{}", self.id, index + 1)
@@ -334,7 +338,8 @@ impl Reservation {
         }
     }
 
-    /// Returns PBS's state number: a confirmed reservation without all its nodes is degraded.
+    /// Returns PBS's state number. A confirmed reservation is degraded while a reserved node is
+    /// down or offline.
     fn number(&self) -> usize {
         match self.state {
             ReservationState::Confirmed if !self.lost.is_empty() => DEGRADED,
@@ -352,8 +357,8 @@ impl Reservation {
         NAMES[self.number()].1
     }
 
-    /// Returns `reserve_substate`: equal to the state, but degraded also while running without
-    /// all nodes.
+    /// Returns PBS's `reserve_substate`: degraded while a reserved node is down or offline,
+    /// otherwise equal to the state number.
     pub fn substate(&self) -> i64 {
         if self.lost.is_empty() {
             self.number() as i64
@@ -362,7 +367,8 @@ impl Reservation {
         }
     }
 
-    /// Tests whether a user at `host` is the owner or matches the access lists.
+    /// Tests whether the user `asker` at `host` is the owner or is allowed by the access lists.
+    /// `is_member` tests whether the user is a member of a group.
     pub fn grants_access(
         &self,
         asker: &Owner,
@@ -386,7 +392,8 @@ impl Reservation {
     }
 }
 
-fn moment(clock: &ClockTable, wall: Wall) -> Time {
+/// Converts wall-clock time to schedd's clock; `i64::MAX` stands for no end.
+fn schedd_time(clock: &ClockTable, wall: Wall) -> Time {
     if wall.0 == i64::MAX {
         Time::NEVER
     } else {
@@ -398,7 +405,7 @@ fn moment(clock: &ClockTable, wall: Wall) -> Time {
 pub(crate) mod tests {
     use super::*;
 
-    /// Creates a reservation with this number of occurrences, one hour each, one day apart.
+    /// Creates a reservation with `times` occurrences of one hour, one day apart.
     pub(crate) fn reservation(times: usize) -> Reservation {
         let rule = Repetition {
             rule: format!("FREQ=DAILY;COUNT={times}"),
@@ -475,7 +482,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_recurring_reservation_waits_for_its_next_window() {
+    fn a_standing_reservation_waits_for_its_next_occurrence() {
         use Happened::{Began, Confirmed, Ended};
         let once = [Confirmed(vec![]), Began, Ended];
         let waiting = after(2, &once);
@@ -515,7 +522,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_owner_and_listed_users_have_access() {
+    fn only_the_owner_and_listed_users_have_access() {
         let reservation = reservation(1);
         let asker = |uid, user: &str| Owner {
             user: user.into(),
@@ -535,7 +542,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn its_window_admits_jobs_in_its_queue() {
+    fn the_window_of_a_reservation_admits_jobs_in_the_queue_of_the_reservation() {
         let window = after(1, &[Happened::Confirmed(vec![])])
             .windows(&ClockTable::default())
             .remove(0);

@@ -1,4 +1,4 @@
-//! Resources: named quantities that jobs request and use and nodes provide.
+//! Resources: named quantities that nodes provide and jobs request and use.
 
 pub mod amount;
 
@@ -43,11 +43,11 @@ pub enum ResourceValue {
     String(String),
 }
 
-/// Amounts of fractional values are counted in thousandths, rounded up.
+/// Factor from a floating-point value to its amount, which is rounded up to whole thousandths.
 const THOUSANDTHS: f64 = 1000.0;
 
 impl ResourceValue {
-    /// Parses a value of `kind`; None if invalid.
+    /// Parses a value of type `kind`; None if `text` is not a valid value.
     pub fn parse(kind: ResourceType, text: &str) -> Option<ResourceValue> {
         Some(match kind {
             ResourceType::Time => ResourceValue::Time(Span::parse(text)?),
@@ -73,8 +73,9 @@ impl ResourceValue {
         }
     }
 
-    /// Returns the value in the unit of the scheduler: bytes, milliseconds, a plain number, or
-    /// thousandths of a fraction. None for text and booleans.
+    /// Returns the value in the unit of the scheduler: bytes for sizes, milliseconds for times,
+    /// thousandths for floating-point numbers, and the number itself for integers. None for text
+    /// and booleans.
     pub fn amount(&self) -> Option<i64> {
         match self {
             ResourceValue::Time(span) => Some(span.0),
@@ -85,7 +86,8 @@ impl ResourceValue {
         }
     }
 
-    /// Returns the value of type `kind` for an amount; the inverse of [`ResourceValue::amount`].
+    /// Converts an amount back to a value of type `kind`: the inverse of [`ResourceValue::amount`],
+    /// except that sizes are rounded up to kilobytes.
     pub fn of_amount(kind: ResourceType, amount: i64) -> ResourceValue {
         match kind {
             ResourceType::Time => ResourceValue::Time(Span(amount)),
@@ -121,13 +123,13 @@ impl fmt::Display for ResourceValue {
     }
 }
 
-/// Number of bytes in the unit as given: `8gb` stays `8gb`.
+/// Number of bytes, with the unit in which it was given: `8gb` is displayed as `8gb`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
     count: u64,
     /// Exponent of 1024: 0 for bytes, 1 for kilobytes, ... 5 for petabytes.
     scale: u8,
-    /// True if counted in words of 8 bytes.
+    /// True if the size is counted in words of 8 bytes instead of bytes.
     words: bool,
 }
 
@@ -152,7 +154,7 @@ impl Size {
         }
     }
 
-    /// Creates a size in the largest unit that divides it exactly.
+    /// Creates a size of `bytes` bytes, in the largest unit that represents it exactly.
     pub fn exactly(bytes: u64) -> Size {
         let (mut count, mut scale) = (bytes, 0);
         while count > 0 && scale < 5 && count.is_multiple_of(1024) {
@@ -166,8 +168,8 @@ impl Size {
         }
     }
 
-    /// Parses an integer, then one of `k m g t p` or none, then `b`, `w` or nothing; any case.
-    /// None for other texts and for sizes above 64 bits.
+    /// Parses an integer, optionally followed by one of `k m g t p`, optionally followed by `b` or
+    /// `w`, in any case. None for other texts and for sizes whose bytes exceed 64 bits.
     pub fn parse(text: &str) -> Option<Size> {
         let text = text.to_ascii_lowercase();
         let end = text
@@ -208,7 +210,8 @@ impl Size {
         size.checked_bytes().map(|_| size)
     }
 
-    /// Returns the sum in the larger unit that represents it exactly; None on overflow.
+    /// Returns the sum in the largest unit that represents it exactly, up to the larger of both
+    /// units; None on overflow.
     pub fn plus(self, other: Size) -> Option<Size> {
         let bytes = self.checked_bytes()?.checked_add(other.checked_bytes()?)?;
         let larger = self.scale.max(other.scale);
@@ -235,25 +238,27 @@ impl fmt::Display for Size {
     }
 }
 
-/// Tests for characters of host, queue and resource names.
+/// Tests whether names of hosts, queues and resources may contain the character.
 pub(crate) fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 
-/// Definition of a resource: type and allocation.
+/// Definition of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     /// Type of the values.
     pub kind: ResourceType,
-    /// Belongs to a host and may be part of a chunk; else to the job as a whole.
+    /// The resource belongs to a host and may be part of a chunk. Otherwise it belongs to the job
+    /// as a whole.
     pub host_level: bool,
-    /// Allocated to running jobs (PBS flag `n`); else only compared.
+    /// The scheduler allocates amounts of the resource to running jobs (PBS flag `n`). Otherwise it
+    /// only compares values.
     pub consumable: bool,
-    /// Users may request it; else only the system sets it.
+    /// Users may request the resource. Otherwise only the system sets it.
     pub requestable: bool,
 }
 
-/// All defined resources by name: PBS's own and the site's.
+/// All defined resources by name: the built-in resources and those of the site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
     definitions: BTreeMap<String, Definition>,
@@ -266,7 +271,7 @@ impl Default for Resources {
 }
 
 impl Resources {
-    /// Returns PBS's own resources, and `ngpus`.
+    /// Returns the built-in resources: those of PBS, and `ngpus`.
     pub fn builtin() -> Resources {
         let mut resources = Resources {
             definitions: BTreeMap::new(),
@@ -285,7 +290,7 @@ impl Resources {
         resources
     }
 
-    /// Tests for a valid resource name: a letter, then letters, digits, `-` and `_`.
+    /// Tests whether `name` is a valid resource name: a letter, then letters, digits, `-` and `_`.
     pub fn is_name(name: &str) -> bool {
         let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
         begins && name.len() <= 255 && !name.contains('.') && name.chars().all(is_plain)
@@ -296,7 +301,7 @@ impl Resources {
         self.definitions.insert(name.to_string(), definition);
     }
 
-    /// Returns the definition of `name`.
+    /// Returns the definition of `name`; None if the resource is undefined.
     pub fn get(&self, name: &str) -> Option<&Definition> {
         self.definitions.get(name)
     }
@@ -308,8 +313,8 @@ impl Resources {
             .map(|(name, definition)| (name.as_str(), definition))
     }
 
-    /// Returns the names of the host-level consumables in alphabetical order: the index of a name
-    /// is its index in the scheduler's arrays.
+    /// Returns the names of the host-level consumable resources in alphabetical order. The
+    /// scheduler's arrays have the same order.
     pub fn consumables(&self) -> Vec<&str> {
         self.iter()
             .filter(|(_, d)| d.consumable && d.host_level)
@@ -317,7 +322,7 @@ impl Resources {
             .collect()
     }
 
-    /// Returns the names of the system-wide consumables (Q21) in alphabetical order.
+    /// Returns the names of the system-wide consumable resources (Q21) in alphabetical order.
     pub fn pooled(&self) -> Vec<&str> {
         self.iter()
             .filter(|(_, d)| d.consumable && !d.host_level)
@@ -338,7 +343,7 @@ impl Resources {
     }
 }
 
-/// Names, type, host-level, consumable, requestable (`spec` 1.6, built-in resources).
+/// Built-in resources (`spec` 1.6): names, and the fields of their [`Definition`] in order.
 const BUILTIN: &[(&str, ResourceType, bool, bool, bool)] = &[
     (
         "walltime cput pcput min_walltime max_walltime",

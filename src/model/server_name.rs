@@ -1,7 +1,7 @@
 //! Server names, with or without a domain.
 
-/// Tests whether two names denote the same server: they are equal except for case, or one is the
-/// other without its domain.
+/// Tests whether two names denote the same server: the names are equal except for case, or one name
+/// is the other name without the domain.
 pub fn same_server(a: &str, b: &str) -> bool {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let Some(head) = long.get(..short.len()) else {

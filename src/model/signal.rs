@@ -1,12 +1,12 @@
 //! Signals by name and number.
 
-/// Ends a process immediately; cannot be trapped.
+/// SIGKILL: ends a process immediately. A process cannot trap this signal.
 pub const KILL: i32 = 9;
-/// Requests a process to end.
+/// SIGTERM: requests a process to end.
 pub const TERM: i32 = 15;
 
-/// Parses a signal name, with or without `SIG`, or a number; None for unknown signals. The
-/// numbers are those of Linux, equal on all supported architectures.
+/// Parses a signal name, with or without `SIG`, or a signal number; None for unknown signals. The
+/// numbers are those of Linux and equal on all supported architectures.
 pub fn parse(text: &str) -> Option<i32> {
     if let Ok(number) = text.parse::<i32>() {
         return (0..=64).contains(&number).then_some(number);
@@ -29,6 +29,7 @@ pub fn shown(number: i32) -> String {
     name.map_or(number.to_string(), |name| format!("{number} ({name})"))
 }
 
+/// Names of the signals from number 1.
 const NAMES: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers_are_the_same_signals() {
+    fn names_and_numbers_of_signals_are_parsed() {
         for (text, number) in [
             ("SIGTERM", 15),
             ("TERM", 15),

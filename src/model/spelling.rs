@@ -8,12 +8,14 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .min_by_key(|candidate| distance(word, candidate))
 }
 
-/// Returns the nearest known word, if at most a third of the letters of `word` differ.
+/// Returns the known word with the smallest edit distance from `word`, if that distance is at most
+/// a third of the length of `word`.
 pub fn close<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     nearest(word, known).filter(|near| distance(word, near) * 3 <= word.chars().count())
 }
 
-/// Returns the Levenshtein distance: letters inserted, deleted or replaced.
+/// Returns the Levenshtein distance: the number of letters inserted, deleted or replaced. Compares
+/// only the first 100 letters of `a`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

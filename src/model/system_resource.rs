@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 /// Amounts of a system-wide resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// Configured total, a number or bytes: the upper bound of what jobs get.
+    /// Configured total, a number or bytes. Jobs never get more than this.
     pub total: i64,
-    /// Part of the total that does not exist at present.
+    /// Amount by which the reported total is below the configured total.
     pub missing: i64,
     /// Amount in use outside this cluster.
     pub elsewhere: i64,
-    /// Counted once for each host of a job instead of once for the job.
+    /// A job uses the requested amount once for each of its hosts, instead of once.
     pub per_host: bool,
     /// Hosts on which the resource can be used.
     pub scope: HostList,
 }
 
 impl Pool {
-    /// Returns the pool updated with the latest reported counts.
+    /// Returns a copy with the latest reported counts; unchanged if `reported` is None.
     pub fn with_reported_counts(&self, reported: Option<&ReportedCount>) -> Pool {
         let Some(ReportedCount {
             total, elsewhere, ..
@@ -38,10 +38,11 @@ impl Pool {
     }
 }
 
-/// Counts reported from outside, such as those of a license server.
+/// Counts of a system-wide resource that a command or a user reported, such as those of a license
+/// server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedCount {
-    /// Total that exists; None for the configured total.
+    /// Reported total; None if the configured total applies.
     pub total: Option<i64>,
     /// Amount in use outside this cluster.
     pub elsewhere: i64,
@@ -52,22 +53,22 @@ pub struct ReportedCount {
 }
 
 impl ReportedCount {
-    /// Source name of the resource's own command.
+    /// Value of `by` for a report of the resource's command.
     pub const BY_COMMAND: &str = "command";
 
-    /// Tests for equal counts, regardless of time and source.
+    /// Tests whether both reports have the same counts, regardless of time and source.
     pub fn has_same_counts(&self, other: &ReportedCount) -> bool {
         (self.total, self.elsewhere) == (other.total, other.elsewhere)
     }
 }
 
-/// Command that reports a resource: it prints the total and, optionally, the amount used
-/// elsewhere.
+/// Command that prints the total of a system-wide resource and, optionally, the amount used outside
+/// this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceMeter {
-    /// Absolute path of the program, and its arguments.
+    /// Absolute path of the program, then its arguments.
     pub command: Vec<String>,
-    /// Interval between runs.
+    /// Interval between runs of the program.
     pub interval: Span,
     /// Time limit of a run.
     pub timeout: Span,
@@ -79,8 +80,8 @@ impl ResourceMeter {
     /// Default time limit.
     pub const TIMEOUT: Span = Span::seconds(10);
 
-    /// Parses the output of the command: the total, and the amount used elsewhere if printed. The
-    /// error is a text for the log.
+    /// Parses the output of the command. Returns the total and the amount used outside this
+    /// cluster, which is 0 if the command does not print it. The error is a text for the log.
     pub fn read(kind: ResourceType, output: &str) -> Result<(i64, i64), String> {
         let words: Vec<&str> = output.split_whitespace().collect();
         match words[..] {
@@ -109,13 +110,13 @@ pub struct PoolUse {
     pub name: String,
     /// Configured and reported amounts.
     pub pool: Pool,
-    /// Counts are reported from outside.
+    /// The resource is a license: its counts are reported by a command or a user.
     pub is_license: bool,
     /// Amount allocated to jobs.
     pub jobs: i64,
-    /// Latest report.
+    /// Latest report; None if there is no report.
     pub reported: Option<ReportedCount>,
-    /// Error of the latest failed run of the command.
+    /// Error of the command's latest run; None if that run succeeded.
     pub fault: Option<String>,
 }
 
@@ -135,12 +136,13 @@ impl PoolUse {
         }
     }
 
-    /// Returns the amount unavailable to further jobs: used by jobs, used elsewhere, or missing.
+    /// Returns the amount that further jobs cannot get: allocated to jobs, used outside this
+    /// cluster, or missing.
     pub fn used(&self) -> i64 {
         self.jobs + self.pool.missing + self.pool.elsewhere
     }
 
-    /// Returns the amount available to jobs.
+    /// Returns the amount that further jobs can get.
     pub fn free(&self) -> i64 {
         (self.pool.total - self.used()).max(0)
     }
@@ -165,9 +167,8 @@ mod tests {
         (pool.missing + pool.elsewhere, pool.total)
     }
 
-    /// Q21: missing amounts count as used.
     #[test]
-    fn q21_missing_amounts_count_as_used_and_nothing_is_negative() {
+    fn q21_missing_amounts_count_as_used_and_no_amount_is_negative() {
         assert_eq!(
             [used_and_total(Some(50), 10), used_and_total(Some(40), 10)],
             [(10, 50), (20, 50)]
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_prints_one_amount_or_two() {
+    fn the_output_of_a_command_has_one_or_two_amounts() {
         assert_eq!(ResourceMeter::read(ResourceType::Long, "40\n"), Ok((40, 0)));
         assert_eq!(
             ResourceMeter::read(ResourceType::Long, " 40\n10\n"),

@@ -1,7 +1,8 @@
 //! Byte strings that are almost always text: paths, arguments, values of environment variables.
 //!
-//! The kernel guarantees no encoding for them, and a job must get exactly the bytes that its
-//! owner gave. JSON holds a string for UTF-8, else an array of numbers.
+//! The kernel guarantees no encoding for these byte strings, and a job must get exactly the bytes
+//! that its owner gave. In JSON, valid UTF-8 is a string, and any other byte string is an array of
+//! numbers.
 
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,7 +10,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-/// Byte string, stored exactly, displayed with U+FFFD in place of invalid UTF-8.
+/// Byte string. All bytes are stored; U+FFFD is displayed in place of invalid UTF-8.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(pub Vec<u8>);
 
@@ -19,7 +20,7 @@ impl Text {
         String::from_utf8_lossy(&self.0)
     }
 
-    /// Tests for an empty string.
+    /// Tests whether the byte string is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -105,7 +106,7 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// Truncates a text to `most` characters and appends dots.
+/// Truncates a text of more than `most` characters to `most` characters and appends `...`.
 pub fn shortened(text: String, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -113,7 +114,8 @@ pub fn shortened(text: String, most: usize) -> String {
     }
 }
 
-/// Tests for a non-empty text of ASCII letters, digits and `others`.
+/// Tests whether a text is not empty and contains only ASCII letters, digits and characters in
+/// `others`.
 pub fn is_word(text: &str, others: &str) -> bool {
     !text.is_empty()
         && text
@@ -121,12 +123,12 @@ pub fn is_word(text: &str, others: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || others.contains(c))
 }
 
-/// Tests for a non-empty text of decimal digits.
+/// Tests whether a text is not empty and contains only decimal digits.
 pub fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Parses a number without a sign.
+/// Parses a number in decimal digits without a sign; None for other texts and on overflow.
 pub fn whole_number<N: FromStr>(text: &str) -> Option<N> {
     if is_number(text) {
         text.parse().ok()
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_survives_json_and_the_wire() {
+    fn every_byte_is_kept_in_json_and_in_messages() {
         for bytes in [
             b"plain".to_vec(),
             "smörgås".into(),

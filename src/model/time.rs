@@ -1,16 +1,16 @@
 //! Two kinds of time, as separate types.
 //!
-//! [`Time`] is schedd's own clock. It never runs backwards and ignores steps of the wall clock,
-//! so waiting times, walltimes and decay are differences of `Time`. [`Wall`] is the wall-clock
-//! time. A [`ClockTable`] records the offset between the two over time, so that a time recorded
-//! yesterday is displayed as the wall clock showed it then.
+//! [`Time`] is a time on schedd's own clock. This clock never runs backwards and ignores steps of
+//! the wall clock. Waiting times, walltimes and decay are therefore computed from differences of
+//! `Time`. [`Wall`] is a time on the wall clock. A [`ClockTable`] records the offset between both
+//! clocks over time, so that commands display a recorded time as the wall clock showed it then.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// Time on schedd's clock, in milliseconds since the Unix epoch by the wall clock at the creation
-/// of the spool.
+/// Time on schedd's clock in milliseconds. When the spool is created, schedd's clock starts with
+/// the wall-clock time since the Unix epoch.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -32,7 +32,7 @@ impl Time {
     /// Latest possible time: the end of a job without walltime.
     pub const NEVER: Time = Time(i64::MAX);
 
-    /// Returns the time since `earlier`; zero if `earlier` lies in the future.
+    /// Returns the time since `earlier`; zero if `earlier` is later than this time.
     pub fn since(self, earlier: Time) -> Span {
         Span((self.0.saturating_sub(earlier.0)).max(0))
     }
@@ -49,8 +49,9 @@ impl Span {
         self.0 / 1000
     }
 
-    /// Parses `[[HH:]MM:]SS[.mmm]`; a fraction of a second counts as a whole one, as in PBS. None
-    /// for other texts: negative numbers, an empty first field, more than two colons.
+    /// Parses `[[HH:]MM:]SS[.mmm]`. A fraction of a second counts as a whole second, as in PBS.
+    /// None for other texts, such as negative numbers, an empty first field, or more than two
+    /// colons.
     pub fn parse(text: &str) -> Option<Span> {
         let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
         if !fraction.bytes().all(|b| b.is_ascii_digit()) {
@@ -74,7 +75,7 @@ impl Span {
     }
 }
 
-/// Formats as `HH:MM:SS`, hours unbounded, at least two digits each.
+/// Formats as `HH:MM:SS`, with at least two digits each; the hours are not limited to 23.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let s = self.as_seconds();
@@ -103,19 +104,21 @@ impl Sub<Span> for Time {
     }
 }
 
-/// State of schedd's clock at the last write of the spool, from which a restart continues.
+/// State of schedd's clock at the last write of the spool. After a restart, schedd's clock
+/// continues from this state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// Time on schedd's clock.
     pub time: Time,
-    /// Time since boot at that moment.
+    /// Time since boot when `time` was saved.
     pub since_boot: Span,
-    /// Boot id.
+    /// Id of the boot.
     pub boot: String,
 }
 
 impl Saved {
-    /// Returns the time on schedd's clock at `since_boot`; None after another boot.
+    /// Returns the time on schedd's clock when the machine has been up for `since_boot`. None if
+    /// the machine was booted after the state was saved.
     pub fn at(&self, since_boot: Span, boot: &str) -> Option<Time> {
         let same = self.boot == boot && since_boot >= self.since_boot;
         same.then(|| self.time + Span(since_boot.0 - self.since_boot.0))
@@ -130,12 +133,14 @@ pub struct ClockTable {
 }
 
 impl ClockTable {
-    /// Creates a table from rows (start, wall clock minus `Time` in milliseconds), oldest first.
+    /// Creates a table from pairs, oldest first: the time from which an offset applies, and the
+    /// offset (wall clock minus schedd's clock) in milliseconds.
     pub fn new(steps: Vec<(Time, i64)>) -> ClockTable {
         ClockTable { steps }
     }
 
-    /// Records that from `since` on the wall clock is `offset` milliseconds ahead of `Time`.
+    /// Records that from `since` on the wall clock is `offset` milliseconds ahead of schedd's
+    /// clock.
     pub fn step(&mut self, since: Time, offset: i64) {
         self.steps.push((since, offset));
     }
@@ -145,12 +150,12 @@ impl ClockTable {
         self.steps.last().map_or(0, |&(_, offset)| offset)
     }
 
-    /// Returns the wall-clock time at `time`.
+    /// Returns the wall-clock time at `time` on schedd's clock.
     pub fn wall(&self, time: Time) -> Wall {
         Wall(self.wall_ms(time).div_euclid(1000))
     }
 
-    /// Returns the wall-clock time in milliseconds since the Unix epoch.
+    /// Returns the wall-clock time at `time`, in milliseconds since the Unix epoch.
     pub fn wall_ms(&self, time: Time) -> i64 {
         let before = self.steps.partition_point(|&(since, _)| since <= time);
         let offset = match before {
@@ -160,7 +165,7 @@ impl ClockTable {
         time.0.saturating_add(offset)
     }
 
-    /// Returns the time of `wall` by the present offset.
+    /// Converts `wall` to schedd's clock with the present offset.
     pub fn time(&self, wall: Wall) -> Time {
         Time(wall.0.saturating_mul(1000).saturating_sub(self.offset()))
     }

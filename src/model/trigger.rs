@@ -1,5 +1,5 @@
-//! Triggers of scheduling cycles (Q1, X2): the events since the last cycle. Events that arrive
-//! together trigger one cycle, which lists them all.
+//! Triggers of scheduling cycles (Q1, X2): events since the last cycle for which a new cycle runs.
+//! Events that arrive together trigger a single cycle.
 
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Maximum number of triggers listed; others are only counted.
+/// Maximum number of triggers listed; further triggers are only counted.
 const MOST: usize = 16;
 
 /// Trigger of a scheduling cycle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// A job or task on this host ended or released the host.
+    /// Resources on this host became free.
     SlotFree(String),
     /// The free amount of this system-wide resource has increased (Q14).
     ResourceFree(String),
-    /// The amount of this system-wide resource was reported, without an increase.
+    /// The amount of this system-wide resource was reported, but its free amount has not increased.
     Resource(String),
     /// A job has changed.
     Job(JobChange, JobId),
@@ -29,7 +29,7 @@ pub enum Trigger {
     Node(String),
     /// A reservation was created, began, ended or changed.
     Reservation(String),
-    /// An awaited time was reached.
+    /// A time for which the scheduler waited was reached.
     Timer(AwaitedMoment),
     /// A program of the site has answered.
     Answer,
@@ -39,7 +39,8 @@ pub enum Trigger {
     Begin,
     /// An operator requested a cycle.
     Asked,
-    /// Periodic cycle without a known event, in case an event was lost (Q30).
+    /// The interval between periodic cycles has ended (Q30). A periodic cycle also considers
+    /// changes whose events were lost.
     Poll,
 }
 
@@ -47,34 +48,34 @@ pub enum Trigger {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobChange {
-    /// Submitted.
+    /// The job was submitted.
     Submit,
-    /// A hold was released.
+    /// A hold was released, or the job was requested to resume.
     Release,
-    /// Queued for another attempt or rerun.
+    /// The job was queued again, for another attempt or a rerun.
     Retry,
-    /// The start time was reached, or a dependency satisfied.
+    /// The job's start time was reached, or a dependency was satisfied.
     Unblock,
-    /// Attributes, position or holds were changed, or a hook deferred the start.
+    /// Attributes, position, dependencies or holds were changed, or a hook deferred the start.
     Alter,
-    /// An operator requested immediate consideration.
+    /// A user requested that the scheduler consider the deferred job now.
     Shove,
-    /// The node reported the start, so that the expected end is known.
+    /// The node reported the start of the job; therefore the expected end is known.
     Launch,
-    /// No longer waiting: deleted, or unable to run.
+    /// The job no longer waits: it was deleted or moved away, or can never run.
     Delete,
 }
 
-/// Awaited time of a cycle.
+/// Kind of time for which the scheduler waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AwaitedMoment {
-    /// Time set by the last cycle: a booking is due, a window opens, a deferral ends, or the
-    /// order of jobs changes.
+    /// Time set by the last cycle: a planned start is due, a reservation begins, the deferral of a
+    /// job ends, or the order of jobs changes.
     Plan,
-    /// Change of the calendar: prime time, dedicated time.
+    /// Start or end of prime time or dedicated time.
     Calendar,
-    /// Retry of a failed disk write.
+    /// Time to retry a failed disk write.
     Disk,
 }
 
@@ -104,13 +105,13 @@ impl AwaitedMoment {
 }
 
 impl Trigger {
-    /// Returns the kind in one word.
+    /// Returns the kind of the trigger in one word.
     pub fn word(&self) -> &'static str {
         match self {
             Trigger::SlotFree(_) => "slot_free",
             Trigger::ResourceFree(_) => "resource_free",
             Trigger::Resource(_) => "resource",
-            Trigger::Job(turn, _) => turn.word(),
+            Trigger::Job(change, _) => change.word(),
             Trigger::Node(_) => "node",
             Trigger::Reservation(_) => "reservation",
             Trigger::Timer(_) => "timer",
@@ -122,7 +123,8 @@ impl Trigger {
         }
     }
 
-    /// Returns the kind and name of the subject: `host`, `n1`.
+    /// Returns the kind and the name of the object that changed, such as `host` and `n1`; None if
+    /// the trigger has no such object.
     pub fn about(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Trigger::SlotFree(host) => ("host", host.clone()),
@@ -150,7 +152,7 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// Triggers since the last cycle, without duplicates, in order.
+/// Triggers since the last cycle, in order and without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triggers {
     /// First triggers, up to a maximum.
@@ -170,23 +172,23 @@ impl Triggers {
         }
     }
 
-    /// Tests for no triggers.
+    /// Tests whether no trigger was added.
     pub fn are_none(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// Tests for the periodic trigger.
+    /// Tests whether the periodic trigger is listed.
     pub fn have_poll(&self) -> bool {
         self.first.contains(&Trigger::Poll)
     }
 
-    /// Adds the trigger for an applied job event, if any; `closed` is the attempt that it ended.
-    /// Actions of the scheduler itself trigger no cycle.
+    /// Adds the triggers for an event that was applied to a job. `closed` is the attempt that the
+    /// event ended, if any. Actions of the scheduler itself trigger no cycle.
     pub fn note_event(&mut self, event: &Event, job: &Job, closed: Option<&Run>) {
         if let Some(run) = closed {
             self.note_freed(run.shares.iter());
         }
-        let turn = match event {
+        let change = match event {
             Event::Submitted => JobChange::Submit,
             Event::Released { .. } => JobChange::Release,
             Event::Due
@@ -194,7 +196,9 @@ impl Triggers {
             | Event::LabelMet { .. }
             | Event::RivalReturned { .. } => JobChange::Unblock,
             Event::FailedRerun { .. } | Event::Retried { .. } => JobChange::Retry,
-            Event::Ended { .. } | Event::Vanished { .. } if is_back(job) && closed.is_some() => {
+            Event::Ended { .. } | Event::Vanished { .. }
+                if waits_for_retry(job) && closed.is_some() =>
+            {
                 JobChange::Retry
             }
             Event::Shoved { .. } => JobChange::Shove,
@@ -241,10 +245,10 @@ impl Triggers {
             | Event::RunWanted { .. }
             | Event::Messaged { .. } => return,
         };
-        self.note(Trigger::Job(turn, job.id));
+        self.note(Trigger::Job(change, job.id));
     }
 
-    /// Adds triggers for freed resources.
+    /// Adds the triggers for the hosts and system-wide resources of freed shares.
     pub fn note_freed<'a>(&mut self, shares: impl Iterator<Item = &'a NodeShare>) {
         let (mut hosts, mut resources) = (BTreeSet::new(), BTreeSet::new());
         for share in shares {
@@ -260,8 +264,8 @@ impl Triggers {
     }
 }
 
-/// Tests whether a job waits for another attempt.
-fn is_back(job: &Job) -> bool {
+/// Tests whether a job waits for another attempt after its attempt has ended.
+fn waits_for_retry(job: &Job) -> bool {
     matches!(
         job.life.state,
         JobState::Queued | JobState::Waiting | JobState::Held
@@ -284,13 +288,13 @@ impl fmt::Display for Triggers {
 /// Record of a scheduling cycle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CycleRecord {
-    /// Number of the cycle, from the first of this installation.
+    /// Number of the cycle; the first cycle of the installation has number 1.
     pub number: u64,
     /// Start time.
     pub at: Time,
     /// Events that triggered the cycle.
     pub triggers: Triggers,
-    /// Number of jobs considered; the others share a refusal with one of these.
+    /// Number of jobs considered. All other jobs share a refusal with one of these.
     pub considered: u64,
     /// Number of jobs started.
     pub started: u64,
@@ -301,7 +305,7 @@ pub struct CycleRecord {
 }
 
 impl CycleRecord {
-    /// Number of cycles recorded.
+    /// Number of cycles whose records the spool keeps.
     pub const KEPT: u64 = 1000;
 }
 
@@ -331,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn triggers_survive_serialization() {
+    fn triggers_are_equal_after_serialization() {
         let all = [
             Trigger::SlotFree("n1".into()),
             Trigger::ResourceFree("nuke".into()),

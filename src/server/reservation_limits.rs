@@ -88,7 +88,10 @@ pub fn check_size(
     Ok(())
 }
 
-fn of_user<'a>(server: &'a ServerState, owner: &'a Owner) -> impl Iterator<Item = &'a Reservation> {
+fn reservations_of<'a>(
+    server: &'a ServerState,
+    owner: &'a Owner,
+) -> impl Iterator<Item = &'a Reservation> {
     let made = server.reservations().map(AsRef::as_ref);
     made.filter(|made: &&Reservation| owner.is_same_account(&made.owner) && made.has_queue())
 }

@@ -1,5 +1,5 @@
-//! Forecast queries. Only a running schedd can answer them: the spool stores decisions, not
-//! forecasts.
+//! Queries for forecasts and for other results of the scheduler. Only a running schedd can answer
+//! these queries, because the spool does not contain the results.
 
 use super::message::NewJob;
 use crate::model::account::charge::Used;
@@ -15,36 +15,36 @@ use crate::model::system_resource::PoolUse;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// A forecast query of a client.
+/// A query of a client that schedd answers with the help of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForecastQuery {
-    /// `qstat --start`: when these jobs start; all waiting jobs if none are named. Answered by
+    /// `qstat --start`: when these jobs start; all waiting jobs if the list is empty. Answered by
     /// [`ForecastAnswer::Horizon`], then [`ForecastAnswer::Foreseen`].
     Starts(Vec<JobId>),
-    /// `qstat --holes`: the free windows for jobs with this request. Answered by
-    /// [`ForecastAnswer::Windows`].
+    /// `qstat --holes`: the times and amounts of free resources for jobs with this request.
+    /// Answered by [`ForecastAnswer::Windows`].
     Windows(Box<NewJob>),
     /// `qstat --why`: why a job waits. Answered by [`ForecastAnswer::Explained`].
     Why(JobId),
-    /// `qsub --dry-run`: when a job would start if it were submitted now. It is validated as at
-    /// submission; nothing is stored. Answered by [`ForecastAnswer::Tried`].
+    /// `qsub --dry-run`: when a job would start if it were submitted now. The job is validated as
+    /// at submission, but not stored. Answered by [`ForecastAnswer::Tried`].
     Trial(Box<NewJob>),
     /// `qstat --usage`: usage by account and user, raw and decayed. Answered by
     /// [`ForecastAnswer::Usage`].
     Usage,
-    /// `qstat --priority` with job ids: the queue positions of these jobs, and why. Answered by
-    /// [`ForecastAnswer::Placed`].
+    /// `qstat --priority` with job ids: the positions of these jobs among all waiting jobs, and the
+    /// causes of these positions. Answered by [`ForecastAnswer::Placed`].
     Places(Vec<JobId>),
-    /// `qstat --priority`: the queue in the order of a cycle, or its first N jobs. Answered by
-    /// [`ForecastAnswer::Queue`].
+    /// `qstat --priority`: all waiting jobs in the order in which a cycle considers them, or the
+    /// first N of these jobs. Answered by [`ForecastAnswer::Queue`].
     Queue(Option<u64>),
-    /// `qstat -f`: the computed priorities of these jobs; of all waiting jobs if none are named.
+    /// `qstat -f`: the computed priorities of these jobs; of all waiting jobs if the list is empty.
     /// Answered by [`ForecastAnswer::Scores`].
     Scores(Vec<JobId>),
     /// `qstat --shares`: the fair-share tree, entitlement and usage by account and user. Answered
     /// by [`ForecastAnswer::Shares`], then [`ForecastAnswer::FairShareReports`].
     Shares,
-    /// `qstat --limits`: the limits in force and their usage. Answered by
+    /// `qstat --limits`: the configured limits and their usage. Answered by
     /// [`ForecastAnswer::Limits`].
     Limits,
     /// `qstat --resources`: the system-wide resources and their users. Answered by
@@ -57,40 +57,44 @@ pub enum ForecastQuery {
 pub enum ForecastAnswer {
     /// The time that the forecast covers.
     Horizon(Horizon),
-    /// Forecast starts in order, then the jobs without one; several parts.
+    /// Jobs with a forecast start, in the order of the starts, then jobs without a forecast start;
+    /// several parts.
     Foreseen(Vec<Foreseen>),
-    /// The windows, widest first; or why no such job could ever start.
+    /// Times and amounts of free resources, the largest amounts first; or the reason why no such
+    /// job could ever start.
     Windows(Result<Vec<FreeWindow>, Reason>),
     /// The explanation; None for a job that does not wait for the scheduler.
     Explained(Option<Box<Explanation>>),
-    /// The forecast for a job, as if it were eligible.
+    /// The forecast for a job, as if the job were eligible.
     Tried {
-        /// Why the job would wait, or when it would start, under the number it would get now.
+        /// Why the job would wait, or when it would start. The explanation contains the job number
+        /// that the job would get now.
         explanation: Box<Explanation>,
-        /// Whether the job would be held instead, by the user's request or by a dependency.
+        /// True if the job would be held after submission, by the user's request or by a
+        /// dependency.
         held: bool,
     },
     /// Usage by account and user; several parts.
     Usage {
         /// Time of the answer.
         at: Time,
-        /// By account, then by user.
+        /// Usage, sorted by account, then by user.
         used: Vec<Used>,
     },
-    /// Queue positions of waiting jobs, first to last; several parts.
+    /// Positions of waiting jobs, first to last; several parts.
     Placed {
-        /// Length of the queue.
+        /// Number of all waiting jobs.
         all: u64,
         /// Time of the answer.
         at: Time,
         /// The priority formula, if the order uses one.
         formula: Option<String>,
-        /// The requested jobs that wait.
+        /// Those of the requested jobs that wait.
         places: Vec<Neighbours>,
     },
-    /// The queue, first to last; several parts.
+    /// The waiting jobs, first to last; several parts.
     Queue {
-        /// Length of the queue.
+        /// Number of all waiting jobs.
         all: u64,
         /// Time of the answer.
         at: Time,
@@ -99,24 +103,24 @@ pub enum ForecastAnswer {
         /// The jobs of this part.
         turns: Vec<QueueTurn>,
     },
-    /// The computed priorities of waiting jobs; several parts, none if the order computes no
-    /// priorities.
+    /// The computed priorities of waiting jobs, in several parts. There is no part if the
+    /// configured order computes no priorities.
     Scores(Vec<(JobId, f64)>),
     /// The fair-share tree, each account before its children; several parts.
     Shares {
         /// Time of the answer.
         at: Time,
-        /// How fair-share factors derive from shares and usage.
+        /// Method that computes fair-share factors from shares and usage.
         method: Method,
-        /// The usage that counts for a job: of its user, account or pool.
+        /// Whose usage counts for the priority of a job: the usage of its user, account or pool.
         subject: UsageSubject,
         /// Accounts and users.
         shares: Vec<ShareStatus>,
     },
-    /// Current fair share and usage of pools and operations, each pool before its members; several
-    /// parts, none if starvation is not tracked.
+    /// Current fair share and usage of pools and operations, each pool before its members, in
+    /// several parts. There is no part if the policy has no preemption for starvation.
     FairShareReports(Vec<FairShareReport>),
-    /// The limits in force, in the order of the configuration; several parts.
+    /// The configured limits, in the order of the configuration; several parts.
     Limits {
         /// Time of the answer.
         at: Time,

@@ -1,4 +1,4 @@
-//! Commands with a list of jobs: one request for all of them.
+//! Requests of commands with a list of jobs: one message contains the action and all jobs.
 
 use super::message::{ClientRequest, Placing};
 use crate::model::attribute::AttributeSetting;
@@ -8,11 +8,12 @@ use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of jobs in a [`Batch`]: limits the time for one client's request.
+/// Maximum number of jobs in a [`Batch`]. It limits the time that schedd spends on one request.
 pub const LARGEST: usize = 4000;
 
-/// One action on several jobs. schedd applies it to each job in this order, in one transaction and
-/// before any effects on other jobs. The action succeeds or is refused for each job separately.
+/// One action on several jobs. schedd applies the action to the jobs in this order and in one
+/// transaction. Effects on other jobs follow after all actions. The action succeeds or is refused
+/// for each job separately.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
     /// The action on each job.
@@ -26,22 +27,22 @@ pub struct Batch {
 pub struct BatchTarget {
     /// The job.
     pub job: JobId,
-    /// These subjobs of the array only.
+    /// For an array: the action applies only to these subjobs; None for all.
     pub only: Option<Indices>,
-    /// Whether the array of this number is meant if there is no such job: some clients keep only
-    /// the digits of an id.
+    /// True if the id stands for the array with this number if there is no such job. Some clients
+    /// keep only the digits of an id.
     pub or_array: bool,
 }
 
 impl BatchTarget {
-    /// The array that is meant if the job is unknown.
+    /// Returns the array to which the action applies if the job does not exist.
     pub fn array(&self) -> Option<JobId> {
         self.or_array.then(|| JobId::array(self.job.number))
     }
 }
 
-/// The action of a command on each job of a list. The variants are those of [`ClientRequest`]
-/// without the job.
+/// The action of a command on each job of a list. Each variant stands for the variant of
+/// [`ClientRequest`] with the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "ClientRequest documents the fields")]
 pub enum Act {
@@ -72,8 +73,9 @@ pub enum Act {
 }
 
 impl Act {
-    /// The request for one job, or for these subjobs of an array only. Acts on whole jobs have no
-    /// range of subjobs, as in PBS: they are requested of the first subjob, which schedd refuses.
+    /// Returns the request for one job; `only` restricts it to these subjobs of an array. As in
+    /// PBS, some actions do not allow a range of subjobs. Their request is for the first subjob,
+    /// which schedd refuses.
     pub fn on(&self, job: JobId, only: Option<Indices>) -> ClientRequest {
         let whole = only.map_or(job, |only| JobId::element(job.number, only.at(0)));
         match self.clone() {
@@ -112,7 +114,7 @@ impl Act {
 }
 
 impl Batch {
-    /// The request for the first job; None for an empty batch.
+    /// Returns the request for the first job; None for an empty batch.
     pub fn first(&self) -> Option<ClientRequest> {
         self.jobs
             .first()

@@ -1,4 +1,4 @@
-//! A client's connection to schedd.
+//! Connection of a client, such as qstat, to schedd.
 
 use super::frame::{self, FrameError};
 use super::message::{ClientAnswer, ClientRequest, Question, Reply, WatchedJobs};
@@ -13,14 +13,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum number of repetitions of a request that schedd did not read before it ended.
+/// Maximum number of repetitions of a request, if each time schedd exits without reading it.
 const RETRIES: usize = 5;
-/// Maximum number of starts of schedd, if each exits before it can be reached.
+/// Maximum number of starts of schedd, if each time schedd exits before the client can connect.
 const STARTS: usize = 3;
 
-/// Maximum wait for a new schedd after one that exited without answering a change.
+/// Maximum time to wait for a new schedd, after schedd exited without answering a request for a
+/// change.
 const PATIENCE: Span = Span::seconds(20);
-/// Delay between two attempts to reach a schedd.
+/// Delay between two attempts to connect to schedd.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection to schedd.
@@ -28,19 +29,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Client {
     stream: UnixStream,
     home: Home,
-    /// Whether a lost connection may start schedd again.
+    /// True if the client may start schedd again after the connection is lost.
     may_start: bool,
     /// Time limit of a single read or write.
     patience: Option<Duration>,
 }
 
-/// Error of a request without an answer.
+/// Error of a request for which the client got no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No server listens, or the connection was lost; the text has the cause.
+    /// schedd does not run, or the connection was lost. The text contains the cause.
     #[error("{0}")]
     Unreachable(String),
-    /// The peer uses another protocol or is not trusted, or it refused the request.
+    /// The process at the other end uses another protocol, is not trusted, or refused the request.
     #[error("{0}")]
     Protocol(String),
 }
@@ -49,34 +50,40 @@ impl From<FrameError> for ClientError {
     fn from(error: FrameError) -> ClientError {
         match error {
             FrameError::Closed | FrameError::Io(_) => {
-                ClientError::Unreachable(unknown(&error.to_string()))
+                ClientError::Unreachable(unanswered(&error.to_string()))
             }
             error => ClientError::Protocol(format!("schedd: {error}")),
         }
     }
 }
 
-/// The message for a request without an answer.
-fn unknown(error: &str) -> String {
+/// Returns the message for a request that was sent but not answered.
+fn unanswered(error: &str) -> String {
     format!("no answer from schedd ({error}); check with qstat whether it accepted the request")
 }
 
-/// Whether the reader of an answer needs more of its parts.
+/// Returns the error for a reply that does not belong to the request.
+fn unexpected_answer() -> ClientError {
+    ClientError::Protocol("schedd sent an answer that does not belong to the request".to_string())
+}
+
+/// Result of reading a part of an answer: whether the reader needs further parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continue {
-    /// Continue.
+    /// The reader needs further parts.
     Wanted,
-    /// Stop.
+    /// The reader needs no further parts.
     Enough,
 }
 
 impl Client {
-    /// Connects to the schedd of `home`. In a personal installation starts it if needed.
+    /// Connects to the schedd of the installation `home`. In a personal installation, starts schedd
+    /// if it does not run.
     pub fn connect(home: &Home) -> Result<Client, ClientError> {
         let mut started = None;
         for _ in 0..STARTS {
             match Client::reach(home) {
-                // A schedd that was running a moment ago may have exited.
+                // schedd does not run, or has exited after it was started.
                 Err(ClientError::Unreachable(_)) if may_start(home) => {
                     started = Some(Client::start(home)?)
                 }
@@ -95,8 +102,8 @@ impl Client {
         })
     }
 
-    /// Starts schedd and waits until it serves. Returns the error to report if it cannot be reached
-    /// afterwards.
+    /// Starts schedd and waits until it accepts connections. On success, returns the error to
+    /// report if the client still cannot connect.
     fn start(home: &Home) -> Result<ClientError, ClientError> {
         let started = daemon::start_and_wait("schedd", &["--foreground", "--ready"], home);
         started
@@ -110,14 +117,15 @@ impl Client {
         )))
     }
 
-    /// Connects to the schedd of `home`, if one is running. This client never starts one.
+    /// Connects to the running schedd of the installation `home`. The returned client never starts
+    /// schedd.
     pub fn reach(home: &Home) -> Result<Client, ClientError> {
         let path = record::read(home)
             .map_or_else(|| home.runtime.join("schedd.sock"), |record| record.socket);
-        let (stream, server) = connected(&path)
+        let (stream, server) = connect_to(&path)
             .map_err(|error| ClientError::Unreachable(format!("{}: {error}", path.display())))?;
-        // Any user who can create this path can also listen on it.
-        if trusted(home).contains(&server) {
+        // Any user who can create this path can also listen on the socket.
+        if trusted_uids(home).contains(&server) {
             Ok(Client {
                 stream,
                 home: home.clone(),
@@ -126,13 +134,13 @@ impl Client {
             })
         } else {
             Err(ClientError::Protocol(format!(
-                "{} is served by user {server}, who is not trusted",
+                "{} is served by uid {server}, which is not trusted",
                 path.display()
             )))
         }
     }
 
-    /// Sends a request and waits for its single reply.
+    /// Sends a request that has a single reply, and waits for the reply.
     pub fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError> {
         let mut may_be_done = false;
         for _ in 0..RETRIES {
@@ -152,22 +160,22 @@ impl Client {
         Ok(self.try_call(request)?)
     }
 
-    /// Connects to the successor of a schedd that exited without answering a change: the successor
-    /// can tell whether the change was made.
+    /// Connects to a new schedd, after schedd exited without answering a request for a change. The
+    /// new schedd recognizes a repeated request.
     fn connect_again(&self) -> Result<Client, ClientError> {
         let end = clock::monotonic() + PATIENCE;
         loop {
             match self.new_connection() {
                 Err(ClientError::Unreachable(_)) if clock::monotonic() < end => clock::sleep(PAUSE),
                 Err(ClientError::Unreachable(why)) => {
-                    return Err(ClientError::Unreachable(unknown(&why)));
+                    return Err(ClientError::Unreachable(unanswered(&why)));
                 }
                 other => return other,
             }
         }
     }
 
-    /// A new connection with the same settings.
+    /// Creates a new connection with the settings of this client.
     fn new_connection(&self) -> Result<Client, ClientError> {
         let mut client = if self.may_start {
             Client::connect(&self.home)?
@@ -182,7 +190,8 @@ impl Client {
 
     fn try_call(&mut self, request: &ClientRequest) -> Result<Reply, FrameError> {
         match frame::write(&mut self.stream, request) {
-            // A server that closes the connection during the request may have sent the reason.
+            // If schedd closes the connection during the request, it may have sent the reason
+            // before.
             Err(error) if is_unread(&error) => match frame::read(&mut self.stream) {
                 Err(why @ FrameError::Version { .. }) => Err(why),
                 reply => reply.or(Err(error)),
@@ -192,8 +201,8 @@ impl Client {
         }
     }
 
-    /// Sends a query and passes each part of the answer to `each`. After `each` has returned
-    /// [`Continue::Enough`], call [`Client::reconnect`] before the next request.
+    /// Sends a query and passes each part of the answer to `each`. If `each` returns
+    /// [`Continue::Enough`], the caller must call [`Client::reconnect`] before the next request.
     pub fn ask(
         &mut self,
         question: &Question,
@@ -208,17 +217,14 @@ impl Client {
                 },
                 Reply::Done => return Ok(()),
                 Reply::Refused(refusal) => return Err(ClientError::Protocol(refusal.text)),
-                other => {
-                    return Err(ClientError::Protocol(format!(
-                        "schedd sent an unexpected answer: {other:?}"
-                    )));
-                }
+                _ => return Err(unexpected_answer()),
             }
             reply = frame::read(&mut self.stream)?;
         }
     }
 
-    /// Waits for a change of these jobs after `seen`. Returns the number to pass the next time.
+    /// Waits for a change of these jobs after the change number `seen`. Returns the number to pass
+    /// in the next call.
     pub fn watch(&mut self, of: &WatchedJobs, seen: u64) -> Result<u64, ClientError> {
         self.begin(&ClientRequest::Watch {
             of: of.clone(),
@@ -227,28 +233,27 @@ impl Client {
         self.changed()
     }
 
-    /// Sends a request without waiting: the reply has arrived when [`Client::stream`] is readable.
+    /// Sends a request without waiting for the reply. [`Client::stream`] is readable when the reply
+    /// has arrived.
     pub fn begin(&mut self, request: &ClientRequest) -> Result<(), ClientError> {
         Ok(frame::write(&mut self.stream, request)?)
     }
 
-    /// The reply to [`Client::begin`].
+    /// Waits for the reply to a request of [`Client::begin`].
     pub fn reply(&mut self) -> Result<Reply, ClientError> {
         Ok(frame::read(&mut self.stream)?)
     }
 
-    /// The reply to a [`ClientRequest::Watch`].
+    /// Waits for the reply to a [`ClientRequest::Watch`].
     pub fn changed(&mut self) -> Result<u64, ClientError> {
         match self.reply()? {
             Reply::Changed { seen } => Ok(seen),
             Reply::Refused(refusal) => Err(ClientError::Protocol(refusal.text)),
-            other => Err(ClientError::Protocol(format!(
-                "schedd sent an unexpected answer: {other:?}"
-            ))),
+            _ => Err(unexpected_answer()),
         }
     }
 
-    /// Sends a request, and receives a descriptor with the reply.
+    /// Sends a request and waits for its reply, which may come with a file descriptor.
     pub fn call_for_descriptor(
         &mut self,
         request: &ClientRequest,
@@ -257,42 +262,42 @@ impl Client {
         Ok(frame::read_with(&self.stream)?)
     }
 
-    /// Limits how long a read or a write may take, also after a reconnect.
+    /// Sets the time limit of a single read or write. It also applies after a reconnect.
     pub fn set_timeout(&mut self, patience: Duration) {
         self.patience = Some(patience);
         let _ = self.stream.set_read_timeout(Some(patience));
         let _ = self.stream.set_write_timeout(Some(patience));
     }
 
-    /// Reconnects after an answer that was not read to its end.
+    /// Reconnects, because an answer was not read to its end.
     pub fn reconnect(&mut self) -> Result<(), ClientError> {
         *self = self.new_connection()?;
         Ok(())
     }
 
-    /// The socket, for polling.
+    /// Returns the socket, for polling.
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }
 }
 
-/// Whether the kernel reports that schedd ended without reading the request. Then nothing was done,
-/// and the request may be sent to the next schedd. (A plain end of the stream leaves that
-/// open.)
+/// Tests whether the kernel reports that schedd exited without reading the request. schedd then did
+/// not execute the request, and the client may send it to a new schedd. (After a plain end of the
+/// stream, schedd may have executed the request.)
 fn is_unread(error: &FrameError) -> bool {
     matches!(error, FrameError::Io(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset))
 }
 
-/// A connection to this socket, and the user that listens there.
-fn connected(path: &Path) -> io::Result<(UnixStream, u32)> {
+/// Connects to a socket. Also returns the uid of the process that listens there.
+fn connect_to(path: &Path) -> io::Result<(UnixStream, u32)> {
     let stream = socket::connect(path)?;
     let server = peer::of(&stream)?.uid();
     Ok((stream, server))
 }
 
-/// Users that may run the schedd of this installation: this user, root, and the owner of the
-/// installation.
-fn trusted(home: &Home) -> Vec<u32> {
+/// Returns the uids that may run the schedd of this installation: those of root, this user, and the
+/// owner of the installation.
+fn trusted_uids(home: &Home) -> Vec<u32> {
     let owner = std::fs::metadata(&home.state).map(|metadata| metadata.uid());
     [0, nix::unistd::geteuid().as_raw()]
         .into_iter()
@@ -300,7 +305,8 @@ fn trusted(home: &Home) -> Vec<u32> {
         .collect()
 }
 
-/// Whether this user may start a schedd here: no other user owns the spool.
+/// Tests whether this user may start schedd: the installation is personal, and no other user owns
+/// the spool.
 fn may_start(home: &Home) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     !home.system && std::fs::metadata(home.spool()).map_or(true, |metadata| metadata.uid() == own)

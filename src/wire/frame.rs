@@ -1,8 +1,9 @@
 //! Frames: the format of messages on sockets between Lanai's processes.
 //!
-//! A frame is `"LN"`, the protocol version (2 bytes), the payload's length (4 bytes), all little
-//! endian, then the payload in postcard. A frame of another version or protocol, or above
-//! [`LARGEST`], ends the connection. Memory grows only with received bytes.
+//! A frame consists of `"LN"`, the protocol version (2 bytes), the length of the payload (4 bytes)
+//! and the payload in postcard format. Numbers are little-endian. A frame of another protocol or
+//! version, or with more than [`LARGEST`] bytes, ends the connection. A receiver reserves memory
+//! only for bytes that have arrived.
 
 use super::message::VERSION;
 use crate::sys::{fault, packet};
@@ -18,11 +19,11 @@ pub const LARGEST: usize = 24 << 20;
 const MAGIC: [u8; 2] = *b"LN";
 const HEADER: usize = 8;
 
-/// Maximum number of bytes read by one call of [`FrameSocket::receive`], so that no peer starves
-/// the others.
-const GULP: usize = 1 << 20;
+/// Number of bytes after which one call of [`FrameSocket::receive`] reads no more, because other
+/// connections must not wait long.
+const READ_LIMIT: usize = 1 << 20;
 
-/// Why a connection cannot continue.
+/// Reason why a connection cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The peer has closed the connection.
@@ -30,20 +31,20 @@ pub enum FrameError {
     Closed,
     /// The peer has another protocol version.
     #[error(
-        "it uses protocol {theirs}, this program {VERSION}: restart the older program \
+        "the other program uses protocol {theirs}, this program {VERSION}: restart the older program \
          (schedd --stop) or reinstall"
     )]
     Version {
-        /// The version in its frame.
+        /// The protocol version in the frame of the peer.
         theirs: u16,
     },
-    /// Not a Lanai frame.
-    #[error("it does not use Lanai's protocol")]
+    /// The received bytes are not a frame.
+    #[error("the other program does not use Lanai's protocol")]
     Foreign,
-    /// More than [`LARGEST`].
+    /// The payload has this number of bytes, more than [`LARGEST`].
     #[error("a message of {0} bytes is larger than the maximum of {LARGEST}")]
     TooLarge(usize),
-    /// A payload that cannot be decoded.
+    /// The payload cannot be decoded.
     #[error("a malformed message: {0}")]
     Malformed(postcard::Error),
     /// The socket failed.
@@ -71,7 +72,7 @@ fn header(length: usize) -> [u8; HEADER] {
     bytes
 }
 
-/// The payload's length, from a valid header.
+/// Returns the length of the payload; an error if the header is invalid.
 fn payload_length(header: &[u8; HEADER]) -> Result<usize, FrameError> {
     let [m0, m1, v0, v1, l0, l1, l2, l3] = *header;
     let theirs = u16::from_le_bytes([v0, v1]);
@@ -107,30 +108,30 @@ fn read_exactly(stream: &mut impl Read, buffer: &mut [u8]) -> Result<(), FrameEr
     }
 }
 
-/// Reads one message from a blocking stream, and the descriptor that came with it.
+/// Reads one message from a blocking stream, and the file descriptor that came with the message.
 pub fn read_with<T: DeserializeOwned>(
     stream: &UnixStream,
 ) -> Result<(T, Option<OwnedFd>), FrameError> {
-    let mut catcher = Catcher {
+    let mut receiver = DescriptorReceiver {
         stream,
-        caught: None,
+        received: None,
     };
-    let message = read(&mut catcher)?;
-    Ok((message, catcher.caught))
+    let message = read(&mut receiver)?;
+    Ok((message, receiver.received))
 }
 
-/// Reads a stream and keeps the last descriptor that came with its bytes.
-struct Catcher<'a> {
+/// Stream that keeps the last file descriptor that came with its bytes.
+struct DescriptorReceiver<'a> {
     stream: &'a UnixStream,
-    caught: Option<OwnedFd>,
+    received: Option<OwnedFd>,
 }
 
-impl Read for Catcher<'_> {
+impl Read for DescriptorReceiver<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some((length, passed)) = packet::receive(self.stream.as_fd(), buffer, true)? else {
             return Ok(0);
         };
-        self.caught = passed.or(self.caught.take());
+        self.received = passed.or(self.received.take());
         Ok(length)
     }
 }
@@ -140,13 +141,13 @@ pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> Result<(), F
     Ok(stream.write_all(&encode(message)?)?)
 }
 
-/// A nonblocking socket: input and output are buffered.
+/// A nonblocking socket with buffered input and output.
 #[derive(Debug)]
 pub struct FrameSocket {
     stream: UnixStream,
     incoming: Vec<u8>,
-    /// Number of input bytes already received as messages: the buffer is not moved for each small
-    /// message.
+    /// Number of bytes in `incoming` that were already returned as messages. They are not removed
+    /// after each message, because removing them moves the buffer.
     taken: usize,
     outgoing: Vec<u8>,
     sent: usize,
@@ -165,12 +166,12 @@ impl FrameSocket {
         })
     }
 
-    /// The stream, to query the peer's credentials.
+    /// Returns the stream, to query the peer's credentials.
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }
 
-    /// Queues a message and writes as much as the socket takes.
+    /// Queues a message and writes as much as the socket accepts now.
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), FrameError> {
         let bytes = encode(message)?;
         if self.wants_write() {
@@ -181,8 +182,8 @@ impl FrameSocket {
         Ok(self.flush()?)
     }
 
-    /// Sends a message with a copy of a descriptor. Fails if other output is pending: the
-    /// descriptor arrives with the first byte of its message.
+    /// Sends a message with a copy of a file descriptor. Fails if other output is pending, because
+    /// the descriptor must be sent with the first byte of its message.
     pub fn send_with<T: Serialize>(
         &mut self,
         message: &T,
@@ -197,18 +198,19 @@ impl FrameSocket {
         Ok(self.flush()?)
     }
 
-    /// The stream, if no data is pending in either direction.
+    /// Returns the stream; None if input or output is pending.
     pub fn into_stream(self) -> Option<UnixStream> {
         (self.partial() == 0 && !self.wants_write()).then_some(self.stream)
     }
 
-    /// Sends this program's protocol version to a peer of another version, as an empty frame.
+    /// Sends an empty frame, from which a peer of another version learns this program's protocol
+    /// version.
     pub fn send_version(&mut self) {
         self.outgoing.extend_from_slice(&header(0));
         let _ = self.flush();
     }
 
-    /// Writes as much as the socket takes.
+    /// Writes as much pending output as the socket accepts now.
     pub fn flush(&mut self) -> io::Result<()> {
         while self.wants_write() {
             match self.write_some() {
@@ -232,31 +234,35 @@ impl FrameSocket {
         (&self.stream).write(rest)
     }
 
-    /// Whether output is pending.
+    /// Tests whether output is pending.
     pub fn wants_write(&self) -> bool {
         self.sent < self.outgoing.len()
     }
 
-    /// Number of pending output bytes.
+    /// Returns the number of pending output bytes.
     pub fn backlog(&self) -> usize {
         self.outgoing.len() - self.sent
     }
 
-    /// Number of input bytes of incomplete messages.
+    /// Returns the number of input bytes that were not returned as messages yet.
     pub fn partial(&self) -> usize {
         self.incoming.len() - self.taken
     }
 
-    /// The messages that have arrived completely. After the peer has closed the connection, its
-    /// last messages are returned first, and the next call returns [`FrameError::Closed`].
+    /// Returns the messages that have arrived completely. After the peer has closed the connection,
+    /// one call returns the last messages, and the next call returns [`FrameError::Closed`].
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, FrameError> {
         self.receive_some(usize::MAX)
     }
 
-    /// As [`FrameSocket::receive`], for at most `most` messages. [`FrameSocket::has_more`] reports
-    /// whether more are buffered, which polling the socket does not.
+    /// Returns up to `most` messages, otherwise like [`FrameSocket::receive`]. Polling the socket
+    /// does not report messages that remain in the buffer: call [`FrameSocket::has_more`].
     pub fn receive_some<T: DeserializeOwned>(&mut self, most: usize) -> Result<Vec<T>, FrameError> {
-        let ended = if self.has_more() { false } else { self.fill()? };
+        let ended = if self.has_more() {
+            false
+        } else {
+            self.read_available()?
+        };
         let mut messages = Vec::new();
         let mut at = self.taken;
         while messages.len() < most
@@ -270,14 +276,14 @@ impl FrameSocket {
             at = end;
         }
         self.taken = at;
-        self.forget_taken();
+        self.discard_taken();
         if ended && messages.is_empty() {
             return Err(FrameError::Closed);
         }
         Ok(messages)
     }
 
-    fn forget_taken(&mut self) {
+    fn discard_taken(&mut self) {
         if self.partial() == 0 {
             (self.incoming, self.taken) = (Vec::new(), 0);
         } else if self.taken > self.incoming.len() / 2 {
@@ -286,7 +292,7 @@ impl FrameSocket {
         }
     }
 
-    /// Whether a complete or an invalid message is buffered.
+    /// Tests whether a complete message, or an invalid header, is buffered.
     pub fn has_more(&self) -> bool {
         let Some(header) = self.incoming[self.taken..].first_chunk::<HEADER>() else {
             return false;
@@ -295,10 +301,10 @@ impl FrameSocket {
     }
 
     /// Reads the available input. Returns whether the peer has closed the connection.
-    fn fill(&mut self) -> Result<bool, FrameError> {
+    fn read_available(&mut self) -> Result<bool, FrameError> {
         let mut buffer = [0; 16 << 10];
         let mut received = 0;
-        while received < GULP {
+        while received < READ_LIMIT {
             let room = fault::length("socket.read", buffer.len())?;
             match (&self.stream).read(&mut buffer[..room]) {
                 Ok(0) => return Ok(true),
@@ -332,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_frame_waits_for_the_rest() {
+    fn a_message_is_received_when_its_frame_is_complete() {
         let (mut link, mut far) = pair();
         let bytes = encode(&"hello".to_string()).unwrap();
         far.write_all(&bytes[..9]).unwrap();
@@ -404,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_payload_is_an_error_not_a_panic() {
+    fn a_malformed_payload_is_an_error() {
         let (mut link, mut far) = pair();
         let mut bytes = encode(&u8::MAX).unwrap();
         *bytes.last_mut().unwrap() = 0xff;

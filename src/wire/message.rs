@@ -1,5 +1,6 @@
-//! Requests of clients to schedd, and its replies. No client message carries an identity: the
-//! kernel provides it ([`super::peer`]). Messages between schedd and noded are in [`super::order`].
+//! Requests of clients to schedd, and the replies of schedd. A request does not contain the user:
+//! schedd gets the user from the kernel ([`super::peer`]). Messages between schedd and noded are in
+//! [`super::order`].
 
 use super::ahead::{ForecastAnswer, ForecastQuery};
 use super::batch::Batch;
@@ -32,71 +33,72 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The protocol version in every frame. A daemon and a client of different versions report the
-/// mismatch and disconnect.
+/// The protocol version in every frame. Two programs with different versions report the mismatch
+/// and disconnect.
 pub const VERSION: u16 = 1;
 
 /// A request of a client to schedd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ClientRequest {
-    /// `qsub`.
+    /// `qsub`: submits a job.
     Submit(Box<NewJob>),
-    /// `qalter`: attributes under their PBS names; all or none are set.
+    /// `qalter`: sets attributes, either all of them or none.
     Alter(JobId, Vec<AttributeSetting>),
-    /// `qhold`.
+    /// `qhold`: sets holds.
     Hold(JobId, Holds),
-    /// `qrls`.
+    /// `qrls`: releases holds.
     Release(JobId, Holds),
-    /// `qdel`.
+    /// `qdel`: deletes the job, or subjobs of the array.
     Delete {
         /// The job.
         job: JobId,
-        /// These subjobs of the array only.
+        /// For an array: only these subjobs; None for all.
         only: Option<Indices>,
         /// `-W force`: the job is finished at once, without waiting for its node.
         force: bool,
         /// `-x`: also remove the job from the history.
         purge: bool,
     },
-    /// `qrerun`.
+    /// `qrerun`: ends the running job and requeues it.
     Rerun {
         /// The job.
         job: JobId,
-        /// These subjobs of the array only.
+        /// For an array: only these subjobs; None for all.
         only: Option<Indices>,
-        /// `-W force`.
+        /// `-W force`, which has no effect.
         force: bool,
     },
-    /// `qrerun --failed`: requeues the failed subjobs of this array, even if it has finished.
+    /// `qrerun --failed`: requeues the failed subjobs of this array, even if the array has
+    /// finished.
     RerunFailed(JobId),
-    /// `qalter --retry`: requeues a finished job that failed or was deleted, or such subjobs of an
-    /// array.
+    /// `qalter --retry`: requeues a finished job that failed or was deleted; for an array, requeues
+    /// such subjobs.
     Retry {
         /// The job.
         job: JobId,
-        /// These subjobs of the array only.
+        /// For an array: only these subjobs; None for all.
         only: Option<Indices>,
     },
-    /// `qsig`.
+    /// `qsig`: sends a signal to the job, or suspends or resumes the job.
     Signal {
         /// The job.
         job: JobId,
-        /// These subjobs of the array only.
+        /// For an array: only these subjobs; None for all.
         only: Option<Indices>,
         /// Signal name with or without `SIG`, or number.
         signal: String,
     },
-    /// `qmove` to another queue: `queue`, `queue@server`, `@server`.
+    /// `qmove`: moves the job to a destination `queue`, `queue@server` or `@server`.
     Move(JobId, String),
-    /// `qorder`: swaps two jobs.
+    /// `qorder`: swaps the positions of two jobs.
     Swap(JobId, JobId),
     /// `qmsg`: writes a line to the output files of a running job.
     Message {
         /// The job.
         job: JobId,
-        /// Whether to standard output.
+        /// True to write to the output file.
         output: bool,
-        /// Whether to standard error.
+        /// True to write to the error file.
         errors: bool,
         /// The line, without the newline.
         text: Text,
@@ -107,24 +109,24 @@ pub enum ClientRequest {
         job: JobId,
         /// The nodes to use.
         on: Placing,
-        /// `-a`: accepted even if the job cannot start now.
+        /// `-a`: the request is accepted even if the job cannot start now.
         detached: bool,
     },
-    /// Answered by [`Reply::Ended`] when the job has finished (`qsub -W block=true`).
+    /// `qsub -W block=true`: waits for the end of the job. Answered by [`Reply::Ended`].
     Wait(JobId),
-    /// `qstat`, `qselect`, `pbsnodes` of a user who may not open the spool.
+    /// `qstat`, `qselect`, `pbsnodes`, if the user may not open the spool.
     Ask(Question),
-    /// `pbsnodes -o`, `-r`, `-C`. None leaves a value unchanged.
+    /// `pbsnodes -o`, `-r`, `-C`: sets values of a node. None leaves a value unchanged.
     MarkNode {
         /// The node.
         node: String,
-        /// Whether the node accepts no new jobs.
+        /// True if the node accepts no new jobs.
         offline: Option<bool>,
-        /// The comment; empty clears it.
+        /// The comment; an empty text removes the comment.
         comment: Option<String>,
     },
-    /// `pbsnodes --gone`: the node's host will not return, and no process runs there. Managers
-    /// only.
+    /// `pbsnodes --gone`: declares that the node's host will not return, and that no process runs
+    /// on that host. Only managers may send this request.
     DeclareGone {
         /// The node.
         node: String,
@@ -132,19 +134,19 @@ pub enum ClientRequest {
     /// Connects the caller, who must be the job's owner, to the terminal of a running interactive
     /// job (`qsub -I`). Answered by [`Reply::Attached`] with a descriptor.
     Attach(JobId),
-    /// Answered by [`Reply::Changed`] after a visible change, so that clients need not poll. A
-    /// connection has at most one open watch, the last.
+    /// Waits for a visible change of jobs. Answered by [`Reply::Changed`]. A further watch on the
+    /// same connection replaces the earlier watch.
     Watch {
         /// The jobs to watch.
         of: WatchedJobs,
-        /// The number in the last answer. 0 is answered at once.
+        /// The change number in the last answer; 0 to get an answer at once.
         since: u64,
     },
-    /// `schedd --status`.
+    /// `schedd --status`: returns the status of schedd.
     Status,
-    /// `schedd --stop`: exit; running jobs continue.
+    /// `schedd --stop`: schedd exits, running jobs continue.
     Stop,
-    /// `qmgr`: a command on one object.
+    /// `qmgr`: executes a command on one object.
     Amend(QmgrCommand),
     /// `qmgr`: imports the program of a hook.
     ImportHook {
@@ -153,88 +155,93 @@ pub enum ClientRequest {
         /// The contents of the file.
         content: Vec<u8>,
     },
-    /// `pbs_rsub`.
+    /// `pbs_rsub`: creates a reservation.
     Reserve(Box<ReservationRequest>),
-    /// `pbs_ralter`.
+    /// `pbs_ralter`: changes a reservation.
     AlterReservation {
         /// The reservation.
         id: String,
         /// The changed terms.
         changes: Box<ReservationRequest>,
-        /// `-W force`: even if jobs or other reservations conflict.
+        /// `-W force`: the reservation is changed even if it then conflicts with jobs or other
+        /// reservations.
         force: bool,
     },
-    /// `pbs_rdel`.
+    /// `pbs_rdel`: deletes a reservation.
     DeleteReservation(String),
     /// `pbs_release_nodes`: releases the nodes that a running job does not keep.
     ReleaseNodes(JobId, KeptNodes),
     /// `qalter --shove`: makes the scheduler retry a deferred job now.
     Shove(JobId),
-    /// `qterm`: exit, depending on running jobs.
+    /// `qterm`: schedd exits.
     Terminate {
-        /// What happens to running jobs.
+        /// Treatment of running jobs.
         manner: QtermMode,
-        /// Whether the nodeds exit too.
+        /// True if the nodeds exit, too.
         nodes: bool,
     },
-    /// A new job of a nested instance, with a system hold: a copy of a job of its parent.
+    /// Creates a held copy of a job in a nested instance (an instance inside a job). The job itself
+    /// is in the parent instance. The copy has a system hold.
     Adopt(Box<Adoption>),
-    /// The job moves to a nested instance, which has a held copy. A repeated claim is granted
-    /// again.
+    /// Ends a job in the parent instance, because the job continues as a copy in a nested instance.
+    /// A repeated claim is granted again.
     Claim(NestedClaim),
-    /// Ends a held copy in a nested instance: the job was not claimed.
+    /// Ends a held copy in a nested instance, because the job was not claimed in the parent
+    /// instance.
     GiveBack {
-        /// The copy.
+        /// The id of the copy.
         copy: JobId,
-        /// The full id of the job.
+        /// The full id of the job in the parent instance.
         to: String,
     },
     /// A command with several job ids. Answered by [`Reply::Batch`] or [`Reply::NotBatched`].
     Batch(Batch),
 }
 
-/// What happens to running jobs at a shutdown of schedd (`qterm -t`).
+/// Treatment of running jobs at a shutdown of schedd (`qterm -t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QtermMode {
     /// Running jobs continue.
     Quick,
-    /// Running jobs are requeued; schedd waits for those that cannot be rerun.
+    /// Running jobs are requeued; schedd waits for jobs that cannot be rerun.
     Delay,
-    /// Running jobs are requeued; those that cannot be rerun are deleted.
+    /// Running jobs are requeued; jobs that cannot be rerun are deleted.
     Immediate,
 }
 
 /// A reply of schedd.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// The job is on disk.
+    /// The submitted job is on disk.
     Accepted {
         /// Full id of the job.
         id: String,
-        /// How the result differs from the request.
+        /// Warnings for the user, for example about settings that were changed.
         notes: Vec<String>,
     },
-    /// Done, and on disk.
+    /// The request was executed, and its changes are on disk.
     Done,
-    /// Done and on disk, with warnings.
+    /// Like [`Reply::Done`], with these warnings.
     Noted(Vec<String>),
-    /// Nothing was done: submit the job again with these default options of the server.
+    /// The job was not accepted: the client must submit it again with these default options of the
+    /// server.
     Defaults(String),
-    /// Nothing was done.
+    /// The request was refused, and has changed nothing.
     Refused(Refusal),
     /// The awaited job has finished.
     Ended {
         /// `Exit_status`.
         status: i32,
-        /// The user who deleted the job, if one did.
+        /// The user who deleted the job; None if the job was not deleted.
         deleted_by: Option<String>,
     },
-    /// Carries a descriptor of a connection to the job's shepherd ([`super::terminal`]).
+    /// Reply to [`ClientRequest::Attach`]. The message comes with the file descriptor of a
+    /// connection to the job's shepherd ([`super::terminal`]).
     Attached,
     /// Reply to [`ClientRequest::Watch`].
     Changed {
-        /// The number to send with the next [`ClientRequest::Watch`], so that no later change is
-        /// missed.
+        /// The change number for the next [`ClientRequest::Watch`], with which the client misses no
+        /// change.
         seen: u64,
     },
     /// Part of the answer to [`ClientRequest::Ask`]; [`Reply::Done`] follows the last part.
@@ -245,19 +252,19 @@ pub enum Reply {
     Reserved {
         /// The full id, such as `R12.head`.
         id: String,
-        /// Whether the reservation is confirmed; None while that is open.
+        /// True if the reservation is confirmed, false if it is denied; None while undecided.
         confirmed: Option<bool>,
     },
-    /// Reply to [`ClientRequest::Batch`], for each of its jobs in order: done with warnings, or
-    /// refused.
+    /// Reply to [`ClientRequest::Batch`], for each of its jobs in order: the warnings, or the
+    /// refusal.
     Batch(Vec<Result<Vec<String>, Refusal>>),
-    /// Reply to [`ClientRequest::Batch`]: nothing was done. The site's hooks apply to these
-    /// requests, so they must be sent one by one.
+    /// Reply to [`ClientRequest::Batch`]: nothing was done. The client must send a request for each
+    /// job, because hooks of the site apply to each request.
     NotBatched,
 }
 
 impl ClientRequest {
-    /// Whether the request asks for a change, not only for information.
+    /// Tests whether the request changes the state of schedd, jobs or nodes.
     pub fn is_change(&self) -> bool {
         !matches!(
             self,
@@ -269,8 +276,8 @@ impl ClientRequest {
         )
     }
 
-    /// Whether a repetition has the same effect, so that a client may repeat it if there was no
-    /// reply.
+    /// Tests whether a repetition of the request has no further effect. A client may repeat such a
+    /// request if it got no reply.
     pub fn is_repeatable(&self) -> bool {
         if let ClientRequest::Batch(batch) = self {
             return batch.first().is_none_or(|request| request.is_repeatable());
@@ -296,12 +303,12 @@ impl ClientRequest {
     }
 }
 
-/// The jobs of which a client receives changes.
+/// The jobs that a client watches for changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WatchedJobs {
-    /// These jobs; a subjob stands for its whole array.
+    /// These jobs; the id of a subjob stands for the whole array.
     Jobs(Vec<JobId>),
-    /// The caller's jobs.
+    /// All jobs of the user who sends the request.
     Mine,
     /// All jobs.
     Any,
@@ -310,21 +317,21 @@ pub enum WatchedJobs {
 /// The nodes for a job started by `qrun`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placing {
-    /// Any nodes.
+    /// The job may use any nodes.
     Anywhere,
-    /// Some of these nodes.
+    /// The job may use only these nodes.
     On(Vec<String>),
-    /// The nodes where the job ran before.
+    /// The job uses the nodes of its last attempt.
     Again,
 }
 
 /// A submitted job, before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewJob {
-    /// A random number of the client. Two submissions of a user with the same token are one job, so
-    /// a submission without a reply can be repeated.
+    /// A random number of the client. Two submissions of a user with the same token create only one
+    /// job; therefore the client can repeat a submission without a reply.
     pub token: [u8; 16],
-    /// Attributes under their PBS names, in the order in which they take effect.
+    /// Settings of attributes, in the order in which they take effect.
     pub settings: Vec<AttributeSetting>,
     /// The script or command.
     pub payload: Payload,
@@ -338,13 +345,14 @@ pub struct NewJob {
     pub arguments: Text,
     /// The server's default options that were applied.
     pub defaults: String,
-    /// The script, once schedd has stored it; `payload` is then empty. Not part of the message.
+    /// The script, after schedd has stored it; `payload` is then empty. This field is not part of
+    /// the message.
     #[serde(skip)]
     pub stored: Option<Arc<StoredScript>>,
 }
 
 impl NewJob {
-    /// The length of the script in bytes. None for a command.
+    /// Returns the length of the script in bytes; None for a command.
     pub fn script_size(&self) -> Option<usize> {
         match (&self.stored, &self.payload) {
             (Some(stored), _) => Some(stored.size),
@@ -354,7 +362,7 @@ impl NewJob {
     }
 }
 
-/// A script that schedd has stored. It stays in the spool as long as a job refers to it.
+/// A script in the spool. The spool keeps the script as long as a job refers to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StoredScript {
     /// The key under which the script is stored.
@@ -363,16 +371,16 @@ pub struct StoredScript {
     pub size: usize,
 }
 
-/// A waiting job that its owner's nested instances can take.
+/// A waiting job that may move to a nested instance of its owner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
     /// The job.
     pub job: JobId,
     /// Attributes and requests of the job.
     pub spec: Arc<Spec>,
-    /// A digest of `spec`, for the claim.
+    /// The digest of `spec`, which a claim contains.
     pub revision: Digest,
-    /// The script's text, if it has one.
+    /// The text of the job's script; empty for a command.
     #[serde(with = "super::raw")]
     pub script: Vec<u8>,
     /// The job's environment: `K=V` entries, each ended by a zero byte.
@@ -383,9 +391,9 @@ pub struct Offered {
 /// A job to copy into a nested instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Adoption {
-    /// Random number: two adoptions with the same token are one job.
+    /// Random number: two adoptions with the same token create only one job.
     pub token: [u8; 16],
-    /// The job of the parent.
+    /// The job in the parent instance.
     pub offered: Offered,
 }
 
@@ -394,9 +402,9 @@ pub struct Adoption {
 pub struct NestedClaim {
     /// The job.
     pub job: JobId,
-    /// [`Offered::revision`]: the claim of a job altered since then is refused.
+    /// [`Offered::revision`]. The claim is refused if the job was altered after the offer.
     pub revision: Digest,
-    /// The full id of the copy.
+    /// The full id of the copy in the nested instance.
     pub to: String,
     /// Random number of this claim and its repetitions.
     pub token: [u8; 16],
@@ -411,22 +419,23 @@ pub enum Payload {
     Command(Vec<Text>),
 }
 
-/// A query. The spool or schedd can answer it.
+/// A query. Clients that may read the spool answer most queries from the spool; schedd answers all
+/// queries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Question {
-    /// Jobs by number, finished or not; unknown ones are omitted.
+    /// The jobs with these ids, finished or not; unknown ids are omitted.
     JobsById(Vec<JobId>, Detail),
     /// Jobs that match a filter.
     Jobs(Filter, Detail),
-    /// The subjobs of an array, all or these, in index order.
+    /// The subjobs of an array in the order of their indices; all subjobs if the indices are None.
     Elements(JobId, Option<Indices>, Detail),
     /// All queues with their job counts.
     Queues,
     /// All nodes with their jobs.
     Nodes,
-    /// The server itself.
+    /// Facts about the server.
     Server,
-    /// The job and its events.
+    /// A job and its events.
     Trace(JobId),
     /// All reservations.
     Reservations,
@@ -434,15 +443,15 @@ pub enum Question {
     Objects,
     /// Totals of accounting records, grouped by these keys.
     Accounts(Box<AccountingFilter>, Vec<GroupKey>),
-    /// Accounting records by job, of these jobs or of all if none are named. An array means its
-    /// subjobs.
+    /// Accounting records of these jobs; of all jobs if the list is empty. The id of an array
+    /// stands for all its subjobs.
     Entries(Box<AccountingFilter>, Vec<JobId>),
-    /// A forecast.
+    /// A query that the scheduler answers.
     Ahead(ForecastQuery),
     /// The last scheduling cycles and their triggers; for operators.
     Cycles,
-    /// `schedd --nested --queue`: the first job of the caller in this queue that a nested instance
-    /// can take.
+    /// `schedd --nested --queue`: the first job of the caller in this queue that may move to a
+    /// nested instance.
     Offer {
         /// The queue.
         queue: String,
@@ -452,8 +461,8 @@ pub enum Question {
 }
 
 impl Question {
-    /// The rest of this query after a job, in the order of the answer. None if there is no rest, or
-    /// the query is not for a list of jobs.
+    /// Returns the query for those jobs that follow job `id` in the answer to this query. None if
+    /// no job can follow, or if this query does not list jobs.
     pub fn after(&self, id: JobId) -> Option<Question> {
         match self {
             Question::Jobs(filter, detail) => Some(Question::Jobs(
@@ -479,50 +488,50 @@ impl Question {
     }
 }
 
-/// The amount of data per job.
+/// The amount of data about each job in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Detail {
     /// The columns of a plain `qstat`.
     Row,
-    /// Everything except the environment.
+    /// All data except the environment.
     Whole,
-    /// Everything, with the environment if the caller may see it.
+    /// All data. The environment is included if the caller may see it.
     Environment,
 }
 
-/// A filter of jobs. An empty list of states, queues or owners means any.
+/// A filter of jobs. An empty list of states, queues or owners includes all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// Unfinished, finished, or both.
+    /// Whether unfinished jobs, finished jobs or both are included.
     pub history: History,
-    /// In one of these queues.
+    /// Queues whose jobs are included.
     pub queues: Vec<String>,
-    /// Owned by one of these users.
+    /// Users whose jobs are included.
     pub owners: Vec<String>,
-    /// In one of these states.
+    /// States in which jobs are included.
     pub states: Vec<JobState>,
-    /// Arrays, their subjobs, or both.
+    /// Whether arrays, their subjobs or both are included.
     pub arrays: Arrays,
-    /// Only jobs after this one.
+    /// Only jobs with ids after this id are included; None for all.
     pub after: Option<JobId>,
 }
 
-/// How arrays are shown in a list.
+/// Which arrays and subjobs a list contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arrays {
     /// Jobs and arrays, without subjobs.
     #[default]
     Folded,
-    /// `-J`: arrays only.
+    /// `-J`: only arrays.
     Only,
     /// `-t`: jobs, and arrays followed by their subjobs.
     Unfolded,
-    /// `-Jt`: subjobs only.
+    /// `-Jt`: only subjobs.
     ElementsOnly,
 }
 
 impl Arrays {
-    /// The form that the flags `-J` and `-t` select.
+    /// Returns the list that the flags `-J` (`only`) and `-t` (`unfolded`) select.
     pub fn shown(only: bool, unfolded: bool) -> Arrays {
         if only && unfolded {
             Arrays::ElementsOnly
@@ -535,68 +544,69 @@ impl Arrays {
         }
     }
 
-    /// Whether the list contains subjobs.
+    /// Tests whether the list contains subjobs.
     pub fn shows_elements(self) -> bool {
         matches!(self, Arrays::Unfolded | Arrays::ElementsOnly)
     }
 }
 
 impl Filter {
-    /// Whether a job of this id is after the start of the filter.
+    /// Tests whether [`Filter::after`] includes the job `id`.
     pub fn reaches(&self, id: JobId) -> bool {
         self.after.is_none_or(|after| id > after)
     }
 
-    /// Whether the filter includes this state.
+    /// Tests whether [`Filter::states`] includes `state`.
     pub fn shows(&self, state: JobState) -> bool {
         self.states.is_empty() || self.states.contains(&state)
     }
 }
 
-/// Whether to include finished jobs.
+/// Whether a list contains unfinished jobs, finished jobs or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum History {
     /// Unfinished jobs.
     #[default]
     Live,
-    /// Both.
+    /// Unfinished and finished jobs.
     All,
     /// Finished jobs.
     Finished,
 }
 
-/// A part of an answer. Jobs come in the order of their numbers.
+/// A part of an answer. Jobs are in the order of their numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ClientAnswer {
-    /// For [`Detail::Row`].
+    /// Jobs, if the query has [`Detail::Row`].
     Rows(Vec<JobRow>),
-    /// For the other details.
+    /// Jobs, if the query has another [`Detail`].
     Jobs(Vec<JobRecord>),
-    /// Comes before jobs by number, and before lists with subjobs: the maximum length of the ids to
-    /// come, without server name. For an array the ids of its subjobs count.
+    /// The maximum length of the following ids, without server name. For an array, the ids of its
+    /// subjobs count. This part precedes jobs by number and lists with subjobs.
     Longest(u32),
-    /// For [`Question::Queues`].
+    /// Answers [`Question::Queues`].
     Queues(Vec<QueueCounts>),
-    /// For [`Question::Nodes`].
+    /// Answers [`Question::Nodes`].
     Nodes(Vec<NodeRecord>),
-    /// For [`Question::Trace`], after the job: its events in order.
+    /// Answers [`Question::Trace`] after the part with the job: the events of the job in order.
     Events(Vec<(Time, Event)>),
-    /// For [`Question::Server`], and first in every answer, since it is needed to show ids and
-    /// times.
+    /// Answers [`Question::Server`]. This part is also the first part of every other answer,
+    /// because clients need it to display ids and times.
     Server(Box<ServerFacts>),
-    /// For [`Question::Reservations`].
+    /// Answers [`Question::Reservations`].
     Reservations(Vec<Reservation>),
-    /// For [`Question::Objects`].
+    /// Answers [`Question::Objects`].
     Objects(Vec<Described>),
-    /// For [`Question::Accounts`].
+    /// Answers [`Question::Accounts`].
     Tallies(Vec<RequestTotals>),
-    /// For [`Question::Entries`].
+    /// Answers [`Question::Entries`].
     Entries(Vec<AccountingEntry>),
-    /// For [`Question::Ahead`].
+    /// Answers [`Question::Ahead`].
     Ahead(ForecastAnswer),
-    /// For [`Question::Cycles`], oldest first.
+    /// Answers [`Question::Cycles`], oldest cycle first.
     Cycles(Vec<CycleRecord>),
-    /// For [`Question::Offer`]: the job, if any, or why this queue offers none.
+    /// Answers [`Question::Offer`]: a job, None if no job may move, or why the queue offers no
+    /// jobs.
     Offer(Box<Result<Option<Offered>, Refusal>>),
 }
 
@@ -622,20 +632,20 @@ pub struct JobRow {
 pub struct JobRecord {
     /// The job.
     pub job: Job,
-    /// Why a queued job does not start.
+    /// Reason why a queued job does not start; None if unknown.
     pub reason: Option<Reason>,
-    /// Since when the job can never start, if it could before.
+    /// Time since when the job can never start; None if the job can start, or never could.
     pub never_since: Option<Time>,
-    /// The planned start.
+    /// The planned start; None without a planned start.
     pub promise: Option<PromisedStart>,
     /// Number of requeued subjobs of an array.
     pub waiting_again: u32,
-    /// The environment, if requested and visible to the caller.
+    /// The environment, if the caller requested it and may see it.
     pub environ: Option<Vec<u8>>,
-    /// Dependencies of the job, in both directions.
+    /// Dependencies of the job on other jobs, and of other jobs on the job.
     pub links: Vec<DependencyView>,
-    /// The computed priority of a waiting job. It is not in the spool: the client adds it from the
-    /// answer to [`super::ahead::ForecastQuery::Scores`].
+    /// The computed priority of a waiting job. The spool does not contain it; the client adds it
+    /// from the answer to [`super::ahead::ForecastQuery::Scores`].
     #[serde(default)]
     pub score: Option<f64>,
 }
@@ -645,11 +655,11 @@ pub struct JobRecord {
 pub struct QueueCounts {
     /// The queue.
     pub queue: Queue,
-    /// Jobs by state, finished ones included.
+    /// Number of jobs in each state, including finished jobs.
     pub jobs: Vec<(JobState, u64)>,
     /// Number of running subjobs.
     pub elements: u64,
-    /// Consumable resources held by its running jobs, as amounts.
+    /// Amounts of consumable resources that the queue's running jobs hold.
     pub assigned: Vec<(String, i64)>,
 }
 
@@ -660,15 +670,15 @@ pub struct NodeRecord {
     pub node: Node,
     /// The running jobs with their shares of this node.
     pub jobs: Vec<(JobId, NodeShare)>,
-    /// Whether one of the jobs uses the node exclusively.
+    /// True if one of the jobs uses the node exclusively.
     pub exclusive: bool,
-    /// The reservations that hold shares of the node, now or at their next occurrence.
+    /// The reservations that have resources of the node, now or at their next occurrence.
     pub reservations: Vec<String>,
-    /// Whether one of the reservations holds the whole node now.
+    /// True if one of the reservations has the whole node now.
     pub reserved: bool,
 }
 
-/// The facts about the server that every display needs.
+/// Facts about the server that clients need to display any answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerFacts {
     /// Server name: the part of a job id after the dot.
@@ -679,16 +689,16 @@ pub struct ServerFacts {
     pub version: String,
     /// The queue of jobs submitted without `-q`.
     pub default_queue: Option<String>,
-    /// A text of the administrators for all users who list jobs.
+    /// A text of the administrators that `qstat` shows to all users.
     #[serde(default)]
     pub comment: Option<String>,
     /// Default options of qsub.
     #[serde(default)]
     pub default_qsub_arguments: String,
-    /// Whether all users see all jobs.
+    /// True if all users may see all jobs.
     #[serde(default = "yes")]
     pub query_other_jobs: bool,
-    /// The steps of the wall clock, to show times.
+    /// The steps of the wall clock, which are needed to display times.
     pub clock: ClockTable,
     /// schedd's clock at the time of the answer.
     #[serde(default)]
@@ -699,30 +709,31 @@ pub struct ServerFacts {
     pub managers: Vec<String>,
     /// Users who may change other users' jobs.
     pub operators: Vec<String>,
-    /// Whether the caller is a manager, an operator, root, or the only user of a personal system.
+    /// True if the caller is a manager, an operator, root, or the user of a personal installation.
     pub privileged: bool,
-    /// Whether finished jobs are kept and shown.
+    /// True if finished jobs are kept in the history.
     #[serde(default = "yes")]
     pub history: bool,
-    /// Whether cycles start jobs.
+    /// True if scheduling cycles start jobs.
     #[serde(default = "yes")]
     pub scheduling: bool,
-    /// The fair-share priorities of users with jobs, by account, as of the last cycle. Empty if the
-    /// policy does not use them (I7).
+    /// The fair-share priorities in the last cycle of users who have jobs, sorted by account and
+    /// user. Empty if the policy does not use fair-share priorities (I7).
     #[serde(default)]
     pub fair_shares: Vec<(Member, f64)>,
-    /// Whether the order computes job priorities: all orders except first come, first served.
+    /// True if the configured order of jobs computes priorities; false for first come, first
+    /// served.
     #[serde(default)]
     pub has_scores: bool,
 }
 
 impl ServerFacts {
-    /// The key under which the spool keeps the configured objects.
+    /// The key under which the spool stores the configured objects.
     pub const OBJECTS: &str = "objects";
-    /// The key under which the spool keeps the fair-share priorities of the last cycle.
+    /// The key under which the spool stores the fair-share priorities of the last cycle.
     pub const FAIR_SHARES: &str = "fairshare";
 
-    /// The fair-share priority of a user's jobs under an account.
+    /// Returns the fair-share priority of a user's jobs under an account; None if unknown.
     pub fn fair_share(&self, user: &str, account: Option<&str>) -> Option<f64> {
         let of = (account.unwrap_or_default(), user);
         let at = self
@@ -745,24 +756,25 @@ pub struct ScheddStatus {
     pub version: String,
     /// The directory of the spool.
     pub spool: Text,
-    /// Jobs by state.
+    /// Number of jobs in each state.
     pub jobs: Vec<(JobState, u64)>,
-    /// Nodes, and whether each responds.
+    /// Names of the nodes; true if the node responds.
     pub nodes: Vec<(String, bool)>,
     /// Time since the start of schedd.
     pub uptime: Span,
-    /// Set if the only jobs left are waiting jobs that can never run.
+    /// Jobs that can never run; None unless all unfinished jobs that are not held are such jobs.
     #[serde(default)]
     pub stuck: Option<StuckJobs>,
 }
 
-/// None of the remaining jobs that are not held can ever run, even if every node were up and empty.
+/// The unfinished jobs that are not held, if none of these jobs can ever run, even if every node
+/// were up and empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StuckJobs {
     /// Number of these jobs.
     pub jobs: u64,
     /// The first of these jobs.
     pub first: JobId,
-    /// Why the first job cannot run, with the nearest request that could.
+    /// Why the first job cannot run, and the most similar request that could run.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! Messages between processes, over Unix sockets.
+//! Messages between Lanai's processes, sent over Unix sockets.
 
 pub mod message;
 

@@ -1,4 +1,5 @@
-//! Messages between schedd and noded: orders and reports.
+//! Messages between schedd and noded: orders of schedd, and reports of noded. The shepherd of an
+//! attempt is the process on the node that starts and watches the attempt.
 
 use super::message::Payload;
 use super::task::{TaskNews, TaskPlace, TaskRequest};
@@ -19,15 +20,15 @@ use std::path::PathBuf;
 /// first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ScheddOrder {
-    /// Greeting with schedd's epoch, which grows by one at every start of schedd. Orders of a lower
-    /// epoch than the highest known one are refused.
+    /// Greeting with schedd's epoch, a number that grows by one at every start of schedd. noded
+    /// refuses orders of an epoch below the highest epoch that it has received.
     Hello {
         /// schedd's epoch.
         epoch: u64,
     },
-    /// Instead of a greeting: this connection serves the terminal of an interactive job. Answered
-    /// by [`NodeReport::Attached`]. Then the job's shepherd takes the connection over
-    /// ([`super::terminal`]), and sends only after it has received a message.
+    /// First message on a connection for the terminal of an interactive job, in place of `Hello`.
+    /// Answered by [`NodeReport::Attached`]. noded then passes the connection to the job's shepherd
+    /// ([`super::terminal`]). The shepherd sends no message before it has received one.
     Attach {
         /// schedd's epoch.
         epoch: u64,
@@ -36,11 +37,11 @@ pub enum ScheddOrder {
         /// The attempt.
         attempt: Attempt,
     },
-    /// Start an attempt or a task. A repetition has no effect. Refused for a lower attempt than the
-    /// highest known one of the job.
+    /// Start an attempt or a task. A repetition has no effect. noded refuses an attempt with a
+    /// lower number than the highest that it has received for the job.
     Start(Box<Launch>),
-    /// End the script of an attempt or one of its tasks, even an unknown one: SIGTERM, then SIGKILL
-    /// after `grace`.
+    /// End the script of an attempt or one of its tasks: SIGTERM, then SIGKILL after `grace`. The
+    /// order is also valid for an attempt that noded has not received; noded then never starts it.
     Cancel {
         /// The job.
         job: JobId,
@@ -50,12 +51,12 @@ pub enum ScheddOrder {
         task: TaskNumber,
         /// Time between SIGTERM and SIGKILL.
         grace: Span,
-        /// The first signal instead of SIGTERM, for a job that handles it.
+        /// The signal to send first, if the job handles another signal than SIGTERM.
         signal: Option<i32>,
-        /// Whether the job is to run again: its output is then not delivered.
+        /// True if the job is to run again. The output of the attempt is then not delivered.
         again: bool,
     },
-    /// Send a signal to an attempt's processes.
+    /// Send a signal to the processes of the script or of one of the tasks of an attempt.
     Signal {
         /// The job.
         job: JobId,
@@ -66,15 +67,15 @@ pub enum ScheddOrder {
         /// The signal's number.
         signal: i32,
     },
-    /// Write a line to the output files of a running attempt, as its owner.
+    /// Write a line to the output files of a running attempt, with the rights of the job's owner.
     Message {
         /// The job.
         job: JobId,
         /// The attempt.
         attempt: Attempt,
-        /// Whether to standard output.
+        /// True to write to the output file.
         output: bool,
-        /// Whether to standard error.
+        /// True to write to the error file.
         errors: bool,
         /// The line, without the newline.
         text: Text,
@@ -88,7 +89,7 @@ pub enum ScheddOrder {
         /// The limits.
         times: TimeLimits,
     },
-    /// Remove this attempt: its end is on schedd's disk.
+    /// Remove the records of this attempt or task, because schedd has stored its end on disk.
     Confirm {
         /// The job.
         job: JobId,
@@ -97,29 +98,30 @@ pub enum ScheddOrder {
         /// The task; 0 for the script.
         task: TaskNumber,
     },
-    /// News about requested tasks, for processes of an attempt.
+    /// Pass news about requested tasks to processes of an attempt.
     Tell {
         /// The job.
         job: JobId,
         /// The attempt.
         attempt: Attempt,
-        /// The connection that made this request; None for all clients that wait for these tasks.
+        /// noded's number of the connection that sent the request; None for all processes that wait
+        /// for these tasks.
         asker: Option<u64>,
-        /// The answer.
+        /// The news, such as the answer to a request.
         news: TaskNews,
     },
-    /// From now on run these hooks of `exechost_periodic` instead of all earlier ones.
+    /// Run these hooks of `exechost_periodic` from now on, instead of all earlier hooks.
     Attend {
-        /// The server's name, for the hooks' input.
+        /// The server's name, which is part of the input of the hooks.
         server: String,
         /// The hooks.
         hooks: Vec<Hook>,
     },
-    /// Answered by [`NodeReport::Pong`].
+    /// Test of the connection. Answered by [`NodeReport::Pong`].
     Ping,
-    /// Exit; running jobs continue under their shepherds.
+    /// Exit. Running jobs continue under their shepherds.
     Leave,
-    /// Replace the node file of a process: its job has released nodes.
+    /// Replace the node file of the script or of a task, because the job has released nodes.
     Places {
         /// The job.
         job: JobId,
@@ -152,26 +154,27 @@ pub enum ScheddOrder {
         /// The processors to bind the processes to; empty for no change.
         cpus: Vec<u16>,
     },
-    /// Checkpoint a running job by the site's command, then end it with SIGKILL. Answered by its
-    /// end, or by [`NodeReport::NotCheckpointed`]. A repetition has no effect while the command
-    /// runs.
+    /// Write a checkpoint of a running job with the site's command, then end the job with SIGKILL.
+    /// Answered by the end of the attempt, or by [`NodeReport::NotCheckpointed`]. A repetition has
+    /// no effect while the command runs.
     Checkpoint(Box<Checkpoint>),
-    /// The answer to a [`NodeReport::Hello`] that is not accepted: jobs may still run under a noded
-    /// with another state directory. schedd closes the connection and connects again later.
+    /// schedd refuses this noded in answer to [`NodeReport::Hello`], because jobs of this host may
+    /// still run under a noded with another state directory. schedd closes the connection and
+    /// connects again later.
     Refuse {
         /// The reason, and what the administrator can do.
         why: String,
     },
-    /// Run a user's notification program. Answered by [`NodeReport::Notified`].
+    /// Run the notification program of a user. Answered by [`NodeReport::Notified`].
     Notify(Box<Notification>),
 }
 
-/// A program of a user and the document that it reads.
+/// A notification program of a user, and the document that the program reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
-    /// Identifies the notification in the answer; never used twice by one spool.
+    /// Number that identifies the notification in the answer. schedd never uses a number twice.
     pub token: u64,
-    /// The user; noded checks it against its own account data.
+    /// The user. noded compares user name and ids with the accounts of its own host.
     pub owner: Owner,
     /// The program's absolute path.
     pub program: PathBuf,
@@ -179,7 +182,7 @@ pub struct Notification {
     pub document: Vec<u8>,
 }
 
-/// The site's command that checkpoints a job.
+/// Order to checkpoint an attempt with the site's command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// The job.
@@ -192,14 +195,14 @@ pub struct Checkpoint {
     pub owner: Owner,
     /// The site's program.
     pub program: PathBuf,
-    /// Time limit.
+    /// Time limit of the program.
     pub timeout: Span,
     /// The parent of the jobs' checkpoint directories: absolute, or relative to noded's state
     /// directory.
     pub folders: PathBuf,
 }
 
-/// The data a node needs to run one attempt, or a task of one.
+/// The data that a node needs to run the script of an attempt, or a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
     /// The job.
@@ -214,30 +217,32 @@ pub struct Launch {
     pub queue: String,
     /// `PBS_ACCOUNT`.
     pub account: Option<String>,
-    /// The owner; noded checks it against its own account data.
+    /// The owner. noded compares user name and ids with the accounts of its own host.
     pub owner: Owner,
     /// The script or command.
     pub payload: Payload,
     /// The arguments of the script, each ended by a zero byte.
     pub arguments: Text,
-    /// `-S` as given, for a script.
+    /// `-S` as given, if the job has a script.
     pub shell: Option<Text>,
-    /// Whether the owner's login shell reads its profile first.
+    /// True if the shell of the script is a login shell, which reads the owner's profile first.
     pub login: bool,
-    /// Runs on a terminal: the owner's shell instead of a script, no output files.
+    /// True for an interactive job: it runs the owner's shell on a terminal and has no output
+    /// files.
     pub interactive: bool,
     /// The job's environment: `K=V` entries, each ended by a zero byte.
     pub environ: Vec<u8>,
     /// The working directory: absolute; empty for the home directory.
     pub workdir: Text,
-    /// The output file: absolute, or relative to the home directory; in a directory, `<full
-    /// id>.OU`.
+    /// Path of the output file, absolute or relative to the home directory. If the path is a
+    /// directory, the name of the file is `<full id>.OU`.
     pub output: Text,
-    /// The error file: absolute, or relative to the home directory; in a directory, `<full id>.ER`.
+    /// Path of the error file, absolute or relative to the home directory. If the path is a
+    /// directory, the name of the file is `<full id>.ER`.
     pub error: Text,
-    /// Whether both streams go to one file.
+    /// Whether both output streams go to one file.
     pub join: Join,
-    /// The umask of the job and its output files; None: 077.
+    /// The umask of the job and its output files; 077 if None.
     pub umask: Option<u32>,
     /// The walltime limit.
     pub walltime: Option<Span>,
@@ -245,27 +250,29 @@ pub struct Launch {
     pub overrun: Span,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Span,
-    /// Time limit for stage-in, and for delivery and stage-out.
+    /// Time limit for stage-in before the job, and again for the delivery of output and stage-out
+    /// after the job.
     pub staging_timeout: Span,
-    /// The shares on all nodes of the job; the script runs on the first share's node. For a task:
-    /// its own share.
+    /// The shares of the job on all nodes; the script runs on the node of the first share. For a
+    /// task: only the share on which the task runs.
     pub shares: Vec<NodeShare>,
-    /// Number of OpenMP threads of the first chunk: `ompthreads`, else its `ncpus`.
+    /// Number of OpenMP threads: `ompthreads` of the first chunk, otherwise `ncpus` of this chunk.
     pub threads: u32,
-    /// Limits of the job besides the walltime.
+    /// Limits of the job other than the walltime.
     pub limits: RunLimits,
-    /// Actions for a job that exceeds one of these limits.
+    /// Responses to a job that exceeds one of these limits.
     pub responses: Responses,
     /// File operations before and after the job.
     pub files: Files,
     /// `-W group_list` as given: `group[@host],...`.
     pub groups: Option<String>,
-    /// The process of the attempt.
+    /// The script or task to start, and its place among the tasks of the attempt.
     pub place: TaskPlace,
-    /// The parent of the jobs' checkpoint directories, if the site checkpoints jobs: absolute, or
-    /// relative to noded's state directory.
+    /// The parent of the jobs' checkpoint directories: absolute, or relative to noded's state
+    /// directory. None if the site writes no checkpoints.
     pub checkpoints: Option<PathBuf>,
-    /// The site's hooks and scripts, if any; None for a task.
+    /// The site's hooks, prologues and epilogues for the job. None without such programs, and for a
+    /// task.
     pub job_hooks: Option<Box<JobHooks>>,
 }
 
@@ -276,23 +283,23 @@ pub enum NodeReport {
     Hello {
         /// The kernel's boot id.
         boot: String,
-        /// The identity of the state directory, which holds the records of all attempts: 32
+        /// The identity of noded's state directory, which contains the records of all attempts: 32
         /// hexadecimal digits.
         directory: String,
-        /// The nodes presented.
+        /// The nodes of this noded.
         nodes: Vec<NodeFacts>,
-        /// Every attempt and task that is not yet confirmed.
+        /// All attempts and tasks that schedd has not confirmed yet ([`ScheddOrder::Confirm`]).
         attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
     },
-    /// The facts of the presented nodes have changed.
+    /// The facts of the nodes have changed.
     Nodes(Vec<NodeFacts>),
     /// The status of an attempt or a task has changed.
     Attempt(JobId, Attempt, TaskNumber, AttemptStatus),
     /// The usage of running attempts and tasks.
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
-    /// The request of a process of an attempt; answered by [`ScheddOrder::Tell`].
+    /// A process of an attempt sent this request. Answered by [`ScheddOrder::Tell`].
     TaskRequest(Box<TaskRequest>),
-    /// The nodes of this noded should get no more jobs: a site hook has failed there.
+    /// The nodes of this noded must get no more jobs, because a hook of the site has failed there.
     Unfit {
         /// The reason.
         why: String,
@@ -301,15 +308,15 @@ pub enum NodeReport {
     Pong,
     /// The answer to [`ScheddOrder::Attach`], and noded's last message on this connection.
     Attached,
-    /// This noded follows a schedd of a higher epoch.
+    /// noded refuses the orders, because it has received orders of a higher epoch.
     Fenced {
         /// The higher epoch.
         epoch: u64,
     },
-    /// The script of an attempt on several hosts has ended, and stage-out has begun: its shares on
-    /// other hosts are no longer needed.
+    /// The script of an attempt on several hosts has ended, and stage-out has begun. The job no
+    /// longer needs its shares on other hosts.
     StagingOut(JobId, Attempt),
-    /// A checkpoint failed: the job continues.
+    /// A checkpoint failed, and the job continues.
     NotCheckpointed {
         /// The job.
         job: JobId,
@@ -318,24 +325,24 @@ pub enum NodeReport {
         /// The reason.
         why: String,
     },
-    /// A notification program has ended, with all its processes.
+    /// A notification program and all its child processes have ended.
     Notified {
-        /// The token of a [`Notification`].
+        /// The token of the [`Notification`].
         token: u64,
-        /// Why the program failed, if it did, with its name.
+        /// Name of the program, and why it failed; None if it succeeded.
         why: Option<String>,
     },
 }
 
-/// The status of an attempt on its node.
+/// The status of an attempt or a task on its node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AttemptStatus {
-    /// Ordered, without a report of its shepherd yet.
+    /// The start was ordered, but the shepherd has reported nothing yet.
     Starting,
-    /// Running under this session id.
+    /// The attempt runs under this session id.
     Running(u32),
-    /// Ended. Repeated until confirmed.
+    /// The attempt has ended. noded repeats this report until schedd confirms it.
     Ended(AttemptOutcome),
-    /// Running under this session id, with all its processes suspended.
+    /// The attempt has this session id, and all its processes are suspended.
     Suspended(u32),
 }

@@ -1,5 +1,5 @@
-//! Byte strings that are read and written as a whole. Serde treats a `Vec<u8>` as a sequence and
-//! reads it number by number; the written format is the same.
+//! Serialization of byte strings as a whole, for `#[serde(with)]`. Without this module, serde reads
+//! a `Vec<u8>` number by number, which is slow. The written format is the same.
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::ser::Serializer;
@@ -32,7 +32,7 @@ impl<'de> Visitor<'de> for Bytes {
         Ok(bytes)
     }
 
-    /// Formats without byte strings, such as JSON, use numbers.
+    /// Reads numbers, which formats without byte strings use, such as JSON.
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Vec<u8>, A::Error> {
         let mut bytes = Vec::new();
         while let Some(byte) = numbers.next_element()? {
@@ -50,7 +50,7 @@ mod tests {
     struct Whole(#[serde(with = "super")] Vec<u8>);
 
     #[test]
-    fn bytes_have_the_format_of_a_sequence() {
+    fn bytes_are_written_in_the_format_of_a_sequence() {
         let bytes: Vec<u8> = (0..=255).cycle().take(1000).collect();
         let packed = postcard::to_allocvec(&bytes).unwrap();
         assert_eq!(

@@ -1,8 +1,9 @@
-//! Messages between a process of a job and the noded of its host, and those that noded passes
-//! between the process and schedd.
+//! Messages about tasks: between a process of a job, such as pbsdsh, and the noded of its host, and
+//! between noded and schedd.
 //!
-//! The process proves with its attempt's cookie that it belongs to the job, and the kernel provides
-//! its user. Every request may be repeated: the process gives each task a unique token.
+//! The process proves that it belongs to the job by the cookie of the attempt, a random value in
+//! the environment. noded gets the user of the process from the kernel. The process chooses a token
+//! for each task; therefore it may repeat every request.
 
 use crate::model::job::run_limits::HostMemoryLimit;
 use crate::model::job::task::{TaskStage, TaskToken};
@@ -11,56 +12,57 @@ use crate::model::job_id::JobId;
 use crate::model::text::Text;
 use serde::{Deserialize, Serialize};
 
-/// Largest program with its arguments and environment, in bytes.
+/// Maximum size of a program's arguments and environment, in bytes.
 pub const LARGEST: usize = 1 << 20;
 
-/// Largest size in bytes of a task request on its way to the nodes: (size + 1 KiB) for each task.
+/// Maximum size in bytes of the orders to nodes for one request to start tasks. Each task counts
+/// [`TaskProgram::size`] + 1 KiB.
 pub const LARGEST_TASK_SET: usize = 8 << 20;
 
 /// A message of a job's process to its noded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TaskClientMessage {
-    /// The first message: the process and its attempt, from its environment.
+    /// The first message: values from the environment of the process.
     Hello {
         /// `PBS_JOBID`, without the server.
         job: JobId,
         /// `LANAI_ATTEMPT`.
         attempt: Attempt,
-        /// `PBS_TASKNUM`, counted from 0.
+        /// Number of the task to which the process belongs: `PBS_TASKNUM`, from 0.
         task: TaskNumber,
         /// `PBS_JOBCOOKIE`.
         cookie: String,
     },
-    /// Then requests, each after the reply to the one before.
+    /// A further message. The process sends each request after the reply to its previous message.
     Request(TaskRequestKind),
 }
 
 /// A request of a job's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TaskRequestKind {
-    /// Start tasks, except known ones.
+    /// Start tasks. Tasks whose tokens are known are not started again.
     Start(Box<TaskProgram>),
-    /// Report the stages of these tasks now, and their ends later.
+    /// Report the stages of these tasks now, and the end of each task when it has ended.
     Ask(Vec<TaskToken>),
     /// End these tasks.
     End(Vec<TaskToken>),
-    /// Forget these tasks: the process will not query them again.
+    /// Forget these tasks, because the process will not query them again.
     Release(Vec<TaskToken>),
 }
 
-/// The program of a set of tasks, and their places.
+/// The program of a set of tasks, and the places of the tasks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskProgram {
     /// The program and its arguments.
     pub words: Vec<Text>,
     /// Environment of the program: `K=V` entries, each ended by a zero byte.
     pub environ: Vec<u8>,
-    /// The tasks: the token of each, and its line of the node file, counted from 0.
+    /// The token of each task, and the line of the node file on which it runs, from 0.
     pub tasks: Vec<(TaskToken, u32)>,
 }
 
 impl TaskProgram {
-    /// Approximate size of one task in messages, in bytes.
+    /// Returns the approximate size of one task in messages, in bytes.
     pub fn size(&self) -> usize {
         self.environ.len()
             + self
@@ -76,22 +78,22 @@ impl TaskProgram {
 pub enum TaskNews {
     /// The reply to [`TaskClientMessage::Hello`].
     Welcome,
-    /// Nothing was done, for this reason.
+    /// The request was refused for this reason.
     Refused(String),
     /// The stages of tasks.
     Stages(Vec<(TaskToken, TaskStage)>),
-    /// Messages may have been lost: repeat requests for tasks that have not ended.
+    /// Messages may have been lost: the process must repeat requests for unfinished tasks.
     Again,
 }
 
 /// A request that noded passes on after checking the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskRequest {
-    /// The process's job.
+    /// The job of the process.
     pub job: JobId,
-    /// Attempt of that job.
+    /// The attempt of the process.
     pub attempt: Attempt,
-    /// The task that the process belongs to; 0 for the script.
+    /// The task to which the process belongs; 0 for the script.
     pub task: TaskNumber,
     /// noded's number of the connection.
     pub asker: u64,
@@ -99,17 +101,18 @@ pub struct TaskRequest {
     pub kind: TaskRequestKind,
 }
 
-/// The process of an attempt that a launch starts, and its place among the others.
+/// The script or task that a [`Launch`](super::order::Launch) starts, and its place among the tasks
+/// of the attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskPlace {
     /// Number of the task; 0 for the script.
     pub task: TaskNumber,
-    /// Line of the node file, counted from 0: `PBS_VNODENUM`.
+    /// Number of the task's line in the node file, from 0: `PBS_VNODENUM`.
     pub slot: u32,
-    /// Number of the host in the attempt: `PBS_NODENUM`.
+    /// Number of the host among the hosts of the attempt: `PBS_NODENUM`.
     pub host: u32,
-    /// The text of the node file, for a task: its launch contains only its own share.
+    /// For a task: the text of the node file, because the shares in its launch are not complete.
     pub nodes: Option<String>,
-    /// The memory limits of the attempt on this host, for a task.
+    /// For a task: the memory limits of the attempt on this host.
     pub room: HostMemoryLimit,
 }

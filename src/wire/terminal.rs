@@ -1,8 +1,8 @@
-//! Messages between `qsub -I` and its job's shepherd, on a connection that schedd and noded have
-//! set up and are not involved in.
+//! Messages between `qsub -I` and the shepherd of its job: the process on the node that watches the
+//! job. schedd and noded set up the connection; the messages do not pass through them.
 //!
-//! qsub sends the first message, with its window size: before that the job's terminal is not read,
-//! and its program does not start.
+//! qsub sends the first message, which contains its window size. Before this message, the shepherd
+//! neither starts the job's program nor reads the terminal.
 
 use crate::sys::terminal::TerminalSize;
 use serde::{Deserialize, Serialize};
@@ -10,23 +10,24 @@ use serde::{Deserialize, Serialize};
 /// A message of qsub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TerminalInput {
-    /// The window size: the first message, and after every change.
+    /// The window size. qsub sends it first, and after every change.
     Window(TerminalSize),
-    /// Typed bytes.
+    /// Bytes that the user typed.
     Typed(Vec<u8>),
 }
 
 /// A message of the shepherd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TerminalOutput {
-    /// Output bytes.
+    /// Bytes that the job wrote to the terminal.
     Shown(Vec<u8>),
-    /// The job has ended; the last message.
+    /// The job has ended. This is the last message.
     Over {
-        /// `Exit_status`, as known to the shepherd.
+        /// `Exit_status`, as computed by the shepherd.
         status: i32,
     },
 }
 
-/// Number of bytes that either side buffers for the other before it stops reading.
+/// Number of buffered bytes at which qsub or the shepherd stops reading, until the other end has
+/// received bytes.
 pub const AHEAD: usize = 64 << 10;

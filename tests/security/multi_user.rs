@@ -528,7 +528,7 @@ fn no_user_impersonates_schedd_or_noded() {
         done.code != 0
             && done
                 .err
-                .contains(&format!("served by user {}, who is not trusted", bob.uid)),
+                .contains(&format!("served by uid {}, which is not trusted", bob.uid)),
         "{done:?}"
     );
 }

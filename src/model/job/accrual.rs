@@ -1,11 +1,11 @@
-//! Accrual of eligible time: which waiting counts.
+//! Accrual of eligible time: which causes of waiting count.
 
 use super::Job;
 use super::eligible_time::{Accrual, Accrues, Eligibility, OwnLimit};
 use super::life::EventContext;
 use super::state::{Holds, JobState};
 
-/// Cause of waiting, besides job order and free resources.
+/// Cause for which a job waits, other than the order of jobs and a lack of free resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitCause {
     /// Hold by the owner, or an outdated password of the owner.
@@ -17,9 +17,9 @@ enum WaitCause {
     RunLimit,
     IdleLimit,
     BelowThreshold,
-    /// Suspension.
+    /// Suspension by request.
     Stopped,
-    /// Array without waiting subjobs.
+    /// All subjobs of the array have started or ended.
     NothingLeft,
 }
 
@@ -34,7 +34,7 @@ impl OwnLimit {
 }
 
 impl Accrual {
-    /// Tests whether time spent waiting for this cause counts.
+    /// Tests whether time spent waiting for this cause counts as eligible time.
     fn counts(self, wait_cause: WaitCause) -> bool {
         match (self, wait_cause) {
             (_, WaitCause::NothingLeft) => false,
@@ -49,7 +49,7 @@ impl Accrual {
 impl Job {
     /// Returns the eligible time and the kind of time that the job accrues now.
     pub fn eligibility(&self, moment: EventContext) -> Eligibility {
-        let limit = if self.waits_for_its_turn() {
+        let limit = if self.is_queued() {
             self.life.eligibility.limit
         } else {
             None
@@ -62,11 +62,11 @@ impl Job {
         self.life.eligibility = self.eligibility(moment);
     }
 
-    /// Returns the eligibility after a cycle found this limit of the job, or none; None without a
-    /// change.
+    /// Returns the eligibility after a scheduling cycle, in which `limit` prevented the start, or
+    /// no limit of the job itself. None if the eligibility does not change.
     pub fn judged(&self, limit: Option<OwnLimit>, moment: EventContext) -> Option<Eligibility> {
         let limit = limit.filter(|limit| !moment.accrual.counts(limit.wait_cause()));
-        if self.waits_for_its_turn() && self.life.eligibility.limit != limit {
+        if self.is_queued() && self.life.eligibility.limit != limit {
             Some(self.eligibility_within(limit, moment))
         } else {
             None
@@ -82,14 +82,14 @@ impl Job {
         eligibility
     }
 
-    fn waits_for_its_turn(&self) -> bool {
+    fn is_queued(&self) -> bool {
         matches!(self.life.state, JobState::Queued | JobState::Begun)
     }
 
     fn accrues(&self, limit: Option<OwnLimit>, moment: EventContext) -> Accrues {
         match self.life.state {
             JobState::Running => Accrues::Running,
-            // A suspended job that waits for free resources waits for other jobs, not for itself.
+            // A suspended job that waits for resources to resume is eligible: other jobs delay it.
             JobState::Suspended
                 if self.waits_to_resume() || moment.accrual.counts(WaitCause::Stopped) =>
             {
@@ -110,7 +110,8 @@ impl Job {
         }
     }
 
-    /// I13: a job with an unmet dependency displays a system hold but has none.
+    /// Returns the causes for which the job waits. A job with an unmet dependency displays a system
+    /// hold, but this hold is not in `life.holds` (I13).
     fn wait_causes(&self, moment: EventContext) -> impl Iterator<Item = WaitCause> {
         let (life, spec) = (&self.life, &self.spec);
         let holds = life.holds;

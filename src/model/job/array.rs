@@ -1,5 +1,5 @@
 //! States of the subjobs of an array, stored as runs of equal states: a million subjobs in one
-//! state take the space of one.
+//! state take no more space than one subjob.
 
 use super::attempt::DELETED;
 use crate::model::indices::spans::Spans;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 /// State of a subjob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SubjobState {
-    /// Never started; the subjob has no record of its own.
+    /// The subjob has never started, and has no record of its own.
     Waiting,
-    /// Started and not finished; the subjob has a record like any job.
+    /// The subjob has started and not finished. It has a record like any job.
     Begun,
-    /// Finished with this `Exit_status`; 271 also for a subjob deleted before its start.
+    /// The subjob has finished with this `Exit_status`; 271 if it was deleted before its start.
     Ended(i32),
 }
 
@@ -25,7 +25,8 @@ pub struct Elements {
     waiting: Spans,
     begun: Spans,
     ended: BTreeMap<i32, Spans>,
-    /// Ranges of positions that differ from the spool.
+    /// Ranges of positions (first, last) whose states have changed since the last write to the
+    /// spool.
     #[serde(skip)]
     unwritten: Vec<(u32, u32)>,
 }
@@ -41,18 +42,18 @@ pub struct SubjobCounts {
     pub ended: u32,
 }
 
-/// Run of subjobs in the same state: first and last position, state.
+/// Consecutive subjobs in the same state (a run): first position, last position, state.
 pub type SubjobRange = (u32, u32, SubjobState);
 
 impl Elements {
-    /// Creates `count` waiting subjobs.
+    /// Creates the states of `count` waiting subjobs.
     pub fn new(count: u32) -> Elements {
         let mut elements = Elements::default();
         elements.mark(0, count - 1, SubjobState::Waiting);
         elements
     }
 
-    /// Creates a waiting subjob at each of these positions, and none elsewhere.
+    /// Creates the states of waiting subjobs at these positions. Other positions have no subjob.
     pub fn of(positions: &Spans) -> Elements {
         let mut elements = Elements::default();
         for (first, last) in positions.iter() {
@@ -61,7 +62,7 @@ impl Elements {
         elements
     }
 
-    /// Creates the subjobs described by these runs.
+    /// Creates the subjob states described by these runs.
     pub fn of_runs(runs: impl IntoIterator<Item = SubjobRange>) -> Elements {
         let mut elements = Elements::default();
         for (first, last, state) in runs {
@@ -70,14 +71,14 @@ impl Elements {
         elements
     }
 
-    /// Returns the state at this position; None without a subjob there.
+    /// Returns the state of the subjob at `position`; None if the array has no such subjob.
     pub fn subjob_state(&self, position: u32) -> Option<SubjobState> {
         self.sets()
             .find(|(_, set)| set.contains(position))
             .map(|(state, _)| state)
     }
 
-    /// Returns the positions in each state.
+    /// Returns each state, with the positions of the subjobs in that state.
     fn sets(&self) -> impl Iterator<Item = (SubjobState, &Spans)> {
         let sets = [
             (SubjobState::Waiting, &self.waiting),
@@ -90,7 +91,7 @@ impl Elements {
         sets.into_iter().chain(ended)
     }
 
-    /// Sets the state of the subjobs from `first` to `last`.
+    /// Sets the state of the subjobs from position `first` to position `last`.
     pub fn mark(&mut self, first: u32, last: u32, state: SubjobState) {
         self.waiting.remove(first, last);
         self.begun.remove(first, last);
@@ -125,12 +126,12 @@ impl Elements {
         &self.ended
     }
 
-    /// Tests for changes that the spool does not contain yet.
+    /// Tests whether a change is not written to the spool yet.
     pub fn has_unwritten(&self) -> bool {
         !self.unwritten.is_empty()
     }
 
-    /// Returns the number of runs stored.
+    /// Returns the number of runs of equal states.
     pub fn pieces(&self) -> usize {
         self.waiting.runs()
             + self.begun.runs()
@@ -148,16 +149,17 @@ impl Elements {
     }
 
     /// Tests whether all subjobs have finished.
-    pub fn are_over(&self) -> bool {
+    pub fn are_finished(&self) -> bool {
         self.waiting.is_empty() && self.begun.is_empty()
     }
 
     /// Tests whether all subjobs finished with status 0.
-    pub fn are_ok(&self) -> bool {
-        self.are_over() && self.ended.keys().all(|&status| status == 0)
+    pub fn are_successful(&self) -> bool {
+        self.are_finished() && self.ended.keys().all(|&status| status == 0)
     }
 
-    /// Returns the subjobs that finished with another status than 0, except deleted ones.
+    /// Returns the positions of the subjobs that finished with a status other than 0 and were not
+    /// deleted.
     pub fn failed(&self) -> Spans {
         let mut failed = Spans::default();
         for (status, set) in &self.ended {
@@ -172,7 +174,7 @@ impl Elements {
 
     /// Tests whether all subjobs were deleted.
     pub(super) fn are_deleted(&self) -> bool {
-        self.are_over() && self.ended.keys().all(|&status| status == DELETED)
+        self.are_finished() && self.ended.keys().all(|&status| status == DELETED)
     }
 
     /// Returns the runs in order of position.
@@ -190,15 +192,15 @@ impl Elements {
         runs
     }
 
-    /// Takes the pending changes for the spool: the ranges in which stored runs may be outdated,
-    /// and the present runs in or next to them.
+    /// Returns the changes that the spool does not contain yet, and marks them as written; None
+    /// without changes.
     pub fn take_unwritten(&mut self) -> Option<Rewrite> {
         let places = std::mem::take(&mut self.unwritten);
         if places.is_empty() {
             return None;
         }
         if places.len() > self.pieces() / 4 {
-            // Rewriting everything is cheaper than many small changes.
+            // Rewriting all runs is cheaper than many small changes.
             return Some(Rewrite {
                 gone: vec![(0, u32::MAX)],
                 runs: self.runs(),
@@ -210,7 +212,7 @@ impl Elements {
         }
         runs.sort_unstable();
         runs.dedup();
-        // The run behind a changed range may have begun inside it.
+        // The run after a changed range may have begun inside the range before the change.
         let gone = places
             .iter()
             .map(|&(first, last)| (first, last.saturating_add(1)))
@@ -219,17 +221,17 @@ impl Elements {
     }
 }
 
-/// Change of the stored runs: first delete all that begin within `gone`, then store `runs`, each
-/// replacing a run with the same first position.
+/// Change of the runs in the spool: first delete all runs that begin within `gone`, then store
+/// `runs`. A stored run replaces a run with the same first position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewrite {
-    /// Ranges of first positions to delete.
+    /// Ranges of positions: the runs that begin in these ranges are deleted.
     pub gone: Vec<(u32, u32)>,
     /// Runs to store.
     pub runs: Vec<SubjobRange>,
 }
 
-/// Formats the indices of positions as PBS does: `1,3,5-9:2`; `-` for none.
+/// Formats the indices at the positions in `set` as PBS does: `1,3,5-9:2`; `-` for an empty set.
 pub fn shown(set: &Spans, indices: Indices) -> String {
     let spans: Vec<String> = set
         .iter()
@@ -242,7 +244,7 @@ pub fn shown(set: &Spans, indices: Indices) -> String {
     }
 }
 
-/// Returns the ids of an array's subjobs at these positions.
+/// Returns the ids of an array's subjobs at the positions in `set`.
 pub fn ids(array: JobId, set: &Spans, indices: Indices) -> impl Iterator<Item = JobId> {
     let positions = set.iter().flat_map(|(first, last)| first..=last);
     positions.map(move |position| JobId::element(array.number, indices.at(position)))
@@ -275,12 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_ok_if_all_subjobs_are() {
+    fn an_array_is_successful_if_all_subjobs_ended_with_status_0() {
         let mut elements = Elements::new(3);
         elements.mark(0, 2, SubjobState::Ended(0));
-        assert!(elements.are_ok());
+        assert!(elements.are_successful());
         elements.mark(1, 1, SubjobState::Ended(3));
-        assert!(elements.are_over() && !elements.are_ok());
+        assert!(elements.are_finished() && !elements.are_successful());
     }
 
     #[test]
@@ -299,9 +301,10 @@ mod tests {
     }
 
     proptest! {
-        /// After any changes in any batches, spool and memory hold the same runs.
+        /// Spool and memory contain the same runs after any changes, however often these are
+        /// written.
         #[test]
-        fn rewrites_keep_the_stored_runs_true(
+        fn rewrites_keep_the_stored_runs_equal_to_those_in_memory(
             batches in prop::collection::vec(
                 prop::collection::vec((0u32..40, 0u32..12, subjob_state()), 1..6),
                 1..8,

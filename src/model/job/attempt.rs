@@ -4,12 +4,12 @@ use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// Number of an attempt, from 1. Job id and attempt number identify a run permanently; noded
-/// refuses an attempt below the highest it has received.
+/// Number of an attempt to run a job, from 1. A job never has two attempts with the same number.
+/// noded refuses an attempt with a lower number than the highest that it has received for the job.
 pub type Attempt = u32;
 
-/// Number of a process of an attempt: 0 for the script, others for tasks that the job started.
-/// Job id, attempt and task number identify a process with its children permanently.
+/// Number of a task within an attempt. Task 0 is the script; the job starts all other tasks. A task
+/// consists of a process and its descendants. An attempt never has two tasks with the same number.
 pub type TaskNumber = u32;
 
 /// Allocated resources of one chunk on one node.
@@ -21,21 +21,23 @@ pub struct NodeShare {
     pub host: String,
     /// Amounts of consumable resources, in the order requested.
     pub taken: Vec<(String, ResourceValue)>,
-    /// Amounts of system-wide resources; only one share of a job has them.
+    /// Amounts of system-wide resources. Only one share of a job has such amounts.
     #[serde(default)]
     pub pooled: Vec<(String, ResourceValue)>,
-    /// Host numbers of the bound processors; empty without binding.
+    /// The host's numbers of the processors to which the job is bound; empty without binding.
     pub cpus: Vec<u16>,
-    /// Host numbers of the assigned GPUs.
+    /// The host's numbers of the assigned GPUs.
     pub gpus: Vec<u16>,
-    /// Number of lines in the node file: `mpiprocs`, else 1, or 0 without processors.
+    /// Number of lines for this share in the node file (`PBS_NODEFILE`): the requested `mpiprocs`;
+    /// without such a request 1, or 0 for a share without processors.
     pub mpiprocs: u32,
-    /// Numbers of these lines, from 0; empty if they follow the lines of the previous shares.
+    /// Positions of these lines in the node file, from 0; empty if the lines follow those of the
+    /// previous shares.
     #[serde(default)]
     pub ranks: Vec<u32>,
 }
 
-/// Share that a running job released.
+/// Share of a node that a running job released before its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Released {
     /// Released share.
@@ -44,17 +46,17 @@ pub struct Released {
     pub at: Time,
 }
 
-/// Requested end of a running job. The node receives the order until it is carried out.
+/// Requested end of a running job. schedd repeats the order to the node until the job has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {
-    /// None: the job runs to its end.
+    /// No end is requested: the job runs to its end.
     #[default]
     Run,
-    /// Deletion, requested by this `user@host`.
+    /// This `user@host` requested to delete the job.
     Gone(String),
-    /// Requeue, requested by this `user@host`.
+    /// This `user@host` requested to end the attempt and queue the job again.
     Requeue(String),
-    /// Restart: the node did not report the start in time.
+    /// The attempt is cancelled and repeated, because the node did not report the start in time.
     Anew,
 }
 
@@ -66,7 +68,7 @@ pub enum CheckpointProgress {
     Unasked,
     /// The job writes a checkpoint and then ends.
     Wanted,
-    /// The checkpoint failed; this attempt writes no other.
+    /// The checkpoint failed or was cancelled. This attempt writes no further checkpoint.
     Failed,
 }
 
@@ -86,7 +88,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns processor time per elapsed time, in percent.
+    /// Returns processor time as a percentage of elapsed time.
     pub fn cpupercent(&self) -> i64 {
         self.cput
             .0
@@ -96,49 +98,52 @@ impl Usage {
     }
 }
 
-/// End of a job.
+/// Exit status of a finished job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// `Exit_status` (`spec` 4.1): 0 to 255 from the job, 256+N for a signal that the system
-    /// sent, 128+N for any other, negative for an end by the system.
+    /// `Exit_status` (`spec` 4.1): 0 to 255 is the job's own exit code; 256+N means that signal N
+    /// from Lanai ended the job, 128+N that signal N from another sender ended it; a negative
+    /// status means that Lanai ended the job.
     pub status: i32,
-    /// The job was deleted (substate 91); otherwise the status gives substate 92 or 93.
+    /// The job was deleted (PBS's substate 91). Otherwise the substate is 92 or 93, according to
+    /// the status.
     pub deleted: bool,
 }
 
-/// `Exit_status` of a deleted job: 256 + TERM, even if it never ran or trapped TERM.
+/// `Exit_status` of a deleted job: 256 + SIGTERM, even if the job never ran or trapped SIGTERM.
 pub const DELETED: i32 = 271;
 
-/// `Exit_status` of a running job deleted by force: as after SIGKILL.
+/// `Exit_status` of a running job that was deleted by force: 256 + SIGKILL.
 pub const FORCED: i32 = 265;
 
 /// `Exit_status` of a job that exceeded its walltime.
 pub const OVER_WALLTIME: i32 = -29;
 
-/// `Exit_status` of a job lost with its node and not rerunnable.
+/// `Exit_status` of a job that was lost, for example with its node, and is not rerunnable.
 pub const LOST: i32 = -4;
 
-/// Outcome of an attempt as reported by its shepherd.
+/// Outcome of an attempt, as reported by its shepherd: the process on the node that starts and
+/// watches the attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptOutcome {
-    /// Kind of end.
+    /// How the attempt ended.
     pub how: How,
-    /// Last signal sent by the system, `qsig` or `qdel`, if any.
+    /// Last signal that Lanai, `qsig` or `qdel` sent to the job; None if no signal was sent.
     pub sent: Option<i32>,
-    /// Resources used.
+    /// Resources used by the attempt.
     pub used: Usage,
     /// Messages for the owner about files that could not be delivered or copied.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Reason to give the node no more jobs: a hook failed there.
+    /// Failure of a hook because of which the node gets no more jobs; None without such a failure.
     #[serde(default)]
     pub unfit: Option<String>,
-    /// The script ended before the shepherd received an order to end it, and within its limits.
+    /// The script ended within its limits, before the shepherd received an order to end the script.
     #[serde(default)]
     pub on_its_own: bool,
 }
 
-/// Kind of end of an attempt.
+/// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {
     /// The script exited with this code.
@@ -161,20 +166,22 @@ pub enum How {
         /// Value of the limit in the same unit.
         limit: i64,
     },
-    /// The job could not start because of itself: no interpreter, not executable, no directory.
+    /// The job could not start because of its own request: the interpreter or the directory is
+    /// missing, or the program is not executable.
     CannotStart {
         /// Exit status: 254 for a command, 127 for a script.
         status: i32,
-        /// Failed operation and its object.
+        /// Failed operation and its object, such as the path of a file.
         why: String,
     },
-    /// The job could not start because of the node; it is retried later.
+    /// The job could not start because of this fault of the node; the start is retried later.
     NodeFault(String),
     /// The attempt was cancelled before it started.
     Cancelled,
-    /// The shepherd itself was killed; the exit status of the job is unknown.
+    /// The shepherd was killed. The exit status of the job is therefore unknown.
     ShepherdLost,
-    /// The job did not start because these files to stage in are missing; it is retried later.
+    /// The job did not start because these files to stage in are missing; the start is retried
+    /// later.
     AwaitsFiles(String),
 }
 
@@ -217,7 +224,8 @@ impl AttemptOutcome {
         }
     }
 
-    /// Returns details of the end beyond the status: the exceeded limit, then notes.
+    /// Returns details of the end that the exit status does not contain: the exceeded limit, then
+    /// the notes. None without such details.
     pub fn remark(&self) -> Option<String> {
         let figures = self.how.excess().map(|text| format!(" ({text})"));
         let notes = self.notes.iter().map(|note| format!("; {note}"));
@@ -225,7 +233,8 @@ impl AttemptOutcome {
     }
 }
 
-/// Returns the `Exit_status` of an attempt; None if it has none, such as after a node fault.
+/// Returns the `Exit_status` of an attempt; None if the attempt has no exit status, such as after a
+/// fault of the node.
 pub fn exit_status(outcome: &AttemptOutcome) -> Option<i32> {
     match &outcome.how {
         How::Exited(code) => Some(*code),
@@ -238,7 +247,7 @@ pub fn exit_status(outcome: &AttemptOutcome) -> Option<i32> {
     }
 }
 
-/// Limit, other than the walltime, at which a running job is ended.
+/// Limit, other than the walltime, that ends a running job which exceeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RunLimit {
     /// Resident memory of the job on one node, in kilobytes.
@@ -249,7 +258,7 @@ pub enum RunLimit {
     Vmem,
     /// Processor time of all processes, in milliseconds.
     Cput,
-    /// Number of threads of all processes of a script, or of a task.
+    /// Number of threads of all processes of one task of the job.
     Processes,
 }
 
@@ -271,7 +280,7 @@ impl RunLimit {
             RunLimit::Vmem => -26,
             RunLimit::Mem | RunLimit::Pmem => -27,
             RunLimit::Cput => -28,
-            // PBS has no status for this limit: as after SIGKILL.
+            // PBS has no status for this limit; use the status after SIGKILL.
             RunLimit::Processes => 256 + 9,
         }
     }

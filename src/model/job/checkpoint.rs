@@ -1,8 +1,9 @@
-//! Checkpoints: a site command saves the state of a running job, so that the job can end and
-//! resume from the checkpoint in its next attempt (M45; PBS MoM's `$action checkpoint_abort`).
+//! Checkpoints by the site: a command of the site saves the state of a running job. The job then
+//! ends, and its next attempt resumes from the checkpoint (M45; PBS MoM's
+//! `$action checkpoint_abort`).
 //!
-//! A checkpoint is a request like a deletion: the node receives the order until the checkpoint is
-//! done. If the command fails, the job continues and the request is dropped.
+//! schedd repeats the order for a checkpoint to the node until the checkpoint is written. If the
+//! command fails, the job continues and the request is dropped.
 
 use super::Job;
 use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, How, Want};
@@ -10,10 +11,10 @@ use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Checkpoint command and its settings, `[launch] checkpoint`.
+/// Checkpoint command of the site and its settings, `[launch] checkpoint`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointCommand {
-    /// Program; None without a site command.
+    /// Program that writes a checkpoint; None if the site has no such program.
     pub program: Option<PathBuf>,
     /// Time limit of the program.
     pub timeout: Span,
@@ -37,13 +38,15 @@ impl Default for CheckpointCommand {
     }
 }
 
-/// Returns the checkpoint directory of the job `full_id` below a node's `state`.
+/// Returns the checkpoint directory of the job `full_id`. `state` is the state directory of the
+/// node, `folders` is [`CheckpointCommand::folders`].
 pub fn folder(state: &Path, folders: &Path, full_id: &str) -> PathBuf {
     state.join(folders).join(format!("{full_id}.CK"))
 }
 
 impl Job {
-    /// Tests whether the owner permits checkpoints (`qsub -c`) and the job is rerunnable.
+    /// Tests whether the job may be checkpointed: the job is rerunnable, and the owner has not
+    /// forbidden checkpoints (`qsub -c n`).
     pub fn allows_checkpoints(&self) -> bool {
         self.spec.rerunnable
             && self
@@ -53,9 +56,10 @@ impl Job {
                 .is_none_or(|text| text != "n")
     }
 
-    /// Tests whether the site's command can checkpoint the job: it runs, and no checkpoint of
-    /// this attempt has failed. A job with an `interrupt` signal writes its own checkpoint
-    /// instead.
+    /// Tests whether the site's command can checkpoint the job: the job runs, may be checkpointed
+    /// and is not to end, and this attempt had no checkpoint request before. The site's command
+    /// never checkpoints a job that has an `interrupt` signal, because such a job writes
+    /// checkpoints itself.
     pub fn is_checkpointed_by_site(&self) -> bool {
         let begun = self
             .life
@@ -68,7 +72,7 @@ impl Job {
             && self.interruption().is_none()
     }
 
-    /// Tests whether the job will end after a pending checkpoint of the site's command.
+    /// Tests whether the job will end after the site's command has written a checkpoint.
     pub fn awaits_checkpoint(&self) -> bool {
         let begun = self
             .life
@@ -78,15 +82,17 @@ impl Job {
         is_wanted && matches!(self.life.want, Want::Requeue(_)) && self.interruption().is_none()
     }
 
-    /// Requests a checkpoint with a subsequent requeue.
+    /// Requests to write a checkpoint and then to queue the job again.
     pub(super) fn want_checkpoint(&mut self, attempt: Attempt, by: &str) {
-        let Some(run) = self.run(attempt) else { return };
+        let Some(run) = self.open_attempt(attempt) else {
+            return;
+        };
         run.checkpoint = CheckpointProgress::Wanted;
         self.life.want = Want::Requeue(by.to_string());
     }
 
-    /// Cancels a pending checkpoint, so that the job is requeued without one. True if one was
-    /// pending.
+    /// Cancels a pending checkpoint: the job is then requeued without a checkpoint. Returns whether
+    /// a checkpoint was pending.
     pub(super) fn cancel_checkpoint(&mut self) -> bool {
         if let Want::Requeue(_) = self.life.want
             && let Some(run) = &mut self.life.run
@@ -99,7 +105,8 @@ impl Job {
         false
     }
 
-    /// Tests whether the latest attempt ended on its own before its checkpoint was written.
+    /// Tests whether the latest attempt ended before the site's command wrote the requested
+    /// checkpoint.
     pub(super) fn ended_before_checkpoint(&self, outcome: &AttemptOutcome) -> bool {
         let is_own = match outcome.how {
             How::Overran { .. } | How::Exceeded { .. } => true,
@@ -114,13 +121,14 @@ impl Job {
         is_own && is_wanted && self.interruption().is_none()
     }
 
-    /// Continues the job after a failed checkpoint, and undoes the preemption that requested it.
+    /// Continues the job after a failed checkpoint. If a preemption requested the checkpoint, the
+    /// preemption is undone.
     pub(super) fn continue_without_checkpoint(&mut self, attempt: Attempt) {
         if !matches!(self.life.want, Want::Requeue(_)) {
             return;
         }
         let Some(run) = self
-            .run(attempt)
+            .open_attempt(attempt)
             .filter(|run| run.checkpoint == CheckpointProgress::Wanted)
         else {
             return;
@@ -212,7 +220,7 @@ mod tests {
         }
     }
 
-    /// There is no checkpoint from which a second attempt could resume.
+    /// Without a checkpoint, a second attempt could not resume.
     #[test]
     fn a_job_that_ends_before_its_checkpoint_is_finished() {
         let late = How::Overran {
@@ -240,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_immediate_requeue_makes_no_checkpoint() {
+    fn a_requeue_cancels_a_pending_checkpoint() {
         let mut job = running();
         happen(
             &mut job,
@@ -261,7 +269,7 @@ mod tests {
         assert_eq!(job.life.want, Want::Requeue("m@h".into()));
     }
 
-    /// A job that has not begun, perhaps without a session yet, has no state to save.
+    /// A job whose node has not reported the start yet has no state to save.
     #[test]
     fn a_job_that_has_not_started_is_not_checkpointed() {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
@@ -288,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_pending_checkpoint_is_waived() {
+    fn only_a_pending_checkpoint_can_be_cancelled() {
         let mut job = running();
         assert!(!job.cancel_checkpoint());
         happen(&mut job, Event::RerunWanted { by: "m@h".into() });
@@ -317,7 +325,7 @@ mod tests {
         );
     }
 
-    /// An earlier attempt completed its own preemption.
+    /// The preemption of an earlier attempt is complete.
     #[test]
     fn a_failed_checkpoint_keeps_earlier_preemptions() {
         let mut job = running();

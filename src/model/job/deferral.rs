@@ -1,4 +1,4 @@
-//! Causes for deferring the start of a waiting job.
+//! Causes for which the start of a waiting job is deferred.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,10 +15,10 @@ pub enum Deferral {
 }
 
 impl Deferral {
-    /// Returns the beginning of the comment.
+    /// Returns the beginning of the comment of a job whose start is deferred for this cause.
     pub fn comment(self) -> &'static str {
         match self {
-            // As in PBS.
+            // PBS's text.
             Deferral::HookRefused => "Not Running: PBS Error: ",
             Deferral::StartFailed => "Not Running: Job start failed, tried again ",
             Deferral::FilesMissing => {
@@ -27,8 +27,8 @@ impl Deferral {
         }
     }
 
-    /// Returns the deferral that a comment describes. Jobs stored by version 0.1 have only the
-    /// comment.
+    /// Returns the cause that a comment describes; None for other comments. Version 0.1 stored only
+    /// the comment of a job, not the cause.
     pub fn of_comment(comment: &str) -> Option<Deferral> {
         let all = [
             Deferral::HookRefused,

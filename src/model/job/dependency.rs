@@ -14,25 +14,25 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Write;
 
-/// Condition on a job before another may start.
+/// Condition that a job must satisfy before another job may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DependencyCondition {
     /// The job has started.
     Begun,
     /// The job ended with status 0.
     EndedOk,
-    /// The job ended with another status or was deleted.
+    /// The job ended with a status other than 0 or was deleted.
     EndedNotOk,
     /// The job ended with any status.
     Ended,
 }
 
-/// Kind of dependency of one job on another.
+/// Kind of dependency of one job on another job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DependencyKind {
-    /// `after...`: this job waits for the other.
+    /// `after...`: this job waits for the other job.
     After(DependencyCondition),
-    /// `before...`: the other job waits for this one.
+    /// `before...`: the other job waits for this job.
     Before(DependencyCondition),
     /// `runone`: only one of the two jobs runs.
     RunOne,
@@ -85,7 +85,7 @@ impl DependencyKind {
             .map(|&(kind, _)| kind)
     }
 
-    /// Returns the dependency as seen from the other job.
+    /// Returns the kind of the same dependency as seen from the other job.
     pub fn mirrored(self) -> DependencyKind {
         match self {
             DependencyKind::After(condition) => DependencyKind::Before(condition),
@@ -100,7 +100,7 @@ impl DependencyKind {
 pub struct Awaited {
     /// Condition to satisfy.
     pub condition: DependencyCondition,
-    /// Label; several jobs may carry it.
+    /// Label. Several jobs may have the same label.
     pub label: String,
 }
 
@@ -116,7 +116,7 @@ impl fmt::Display for Awaited {
     }
 }
 
-/// Dependency of a job on another.
+/// Dependency on another job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Edge {
     /// Kind of dependency.
@@ -125,8 +125,9 @@ pub struct Edge {
     pub job: JobId,
 }
 
-/// Dependency as stored. `before...` is stored as the other job's `after...`. All jobs of a
-/// `runone` set refer to the job after which the set is named.
+/// Dependency of a job, as stored. A `before...` dependency is stored as an `after...` dependency
+/// of the other job. A set of `runone` jobs is identified by one of its jobs; each member depends
+/// on that job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
     /// Waiting job, or member of a `runone` set.
@@ -135,12 +136,12 @@ pub struct Tie {
     pub edge: Edge,
 }
 
-/// Dependency as displayed, with the state of the other job if known.
+/// Dependency as displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DependencyView {
     /// Dependency.
     pub edge: Edge,
-    /// State of the other job.
+    /// State of the other job; None if unknown.
     pub state: Option<JobState>,
 }
 
@@ -149,11 +150,11 @@ pub struct DependencyView {
 pub struct UnmetDependencies {
     /// Number of unmet conditions on other jobs.
     pub unmet: u32,
-    /// `on`: number of jobs that have yet to name this one in a `before...` dependency.
+    /// `on`: number of jobs that must still name this job in a `before...` dependency.
     pub on: u32,
     /// Job of the `runone` set that has started and not finished.
     pub rival: Option<JobId>,
-    /// The job has ended because a condition can never be met.
+    /// The job has ended because one of its conditions can never be satisfied.
     pub broken: bool,
 }
 
@@ -167,7 +168,7 @@ impl UnmetDependencies {
 /// Parsed value of `depend`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedDependency {
-    /// `on`: number of jobs that must name this one in a `before...` dependency.
+    /// `on`: number of jobs that must name this job in a `before...` dependency.
     pub on: u32,
     /// Dependencies on jobs, without duplicates, in the order given.
     pub edges: Vec<Edge>,
@@ -178,16 +179,17 @@ pub struct ParsedDependency {
 /// Error in a value of `depend`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DependencyFault {
-    /// Not of the form `kind:id[:id...][,...]`.
+    /// The value is not of the form `kind:id[:id...][,...]`.
     Malformed,
-    /// Invalid count, or a kind that is not supported.
+    /// The value contains an invalid count, or a kind that is not supported.
     Illegal,
-    /// Job id of another server, as given.
+    /// The value contains this job id of another server.
     Elsewhere(String),
 }
 
 impl ParsedDependency {
-    /// Parses the value of `depend`. Without the server's name, ids of any server are accepted.
+    /// Parses the value of `depend`. `server` is the name of this server; if None, job ids of all
+    /// servers are accepted.
     pub fn parse(text: &str, server: Option<&str>) -> Result<ParsedDependency, DependencyFault> {
         let mut dependency = ParsedDependency::default();
         for clause in text.split(',') {
@@ -263,21 +265,21 @@ impl ParsedDependency {
         self.each_once()
     }
 
-    /// Tests for an empty value.
+    /// Tests whether the value contains no dependency.
     pub fn is_empty(&self) -> bool {
         self.on == 0 && self.edges.is_empty() && self.labels.is_empty()
     }
 }
 
-/// Maximum length of a label, equal to that of a job name.
+/// Maximum length of a label, which equals the maximum length of a job name.
 const LONGEST: usize = 230;
 
-/// Tests for a valid label or process group.
+/// Tests whether a text is a valid label or process group.
 pub fn is_label(text: &str) -> bool {
     text.len() <= LONGEST && is_word(text, "-_.+")
 }
 
-/// Tests for a label, or a subjob of an array with that label such as `sim[3]`.
+/// Tests whether a text is a valid label, or a label with the index of a subjob, such as `sim[3]`.
 pub fn is_awaitable(text: &str) -> bool {
     match frame(text) {
         Some((label, _)) => is_label(label),
@@ -285,7 +287,8 @@ pub fn is_awaitable(text: &str) -> bool {
     }
 }
 
-/// Splits `sim[3]` into label and index. None for a plain label or an index with leading zeros.
+/// Splits `sim[3]` into label and index. None for a label without an index, or for an index with
+/// leading zeros.
 fn frame(text: &str) -> Option<(&str, u32)> {
     let (label, index) = text.strip_suffix(']')?.rsplit_once('[')?;
     let number: u32 = index.parse().ok()?;
@@ -321,8 +324,8 @@ fn callback(clause: &str) -> Option<Awaited> {
     })
 }
 
-/// Returns the kind with this name; true for TORQUE's names for arrays (`afterokarray`,
-/// `afterstartarray`).
+/// Returns the kind of dependency with this name. The second value is true for TORQUE's names for
+/// dependencies on arrays, such as `afterokarray` and `afterstartarray`.
 fn kind_of(word: &str) -> Option<(DependencyKind, bool)> {
     let plain = DependencyKind::from_name(word).map(|kind| (kind, false));
     plain.or_else(|| {
@@ -456,7 +459,7 @@ mod tests {
 
     /// Q29.
     #[test]
-    fn labels_are_accepted_as_jobs_and_in_callbacks() {
+    fn labels_are_accepted_in_place_of_jobs_and_in_qube_callbacks() {
         let labels = |text: &str| {
             let dependency = ParsedDependency::parse(text, None)?;
             Ok(dependency
@@ -519,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_and_unsupported_dependencies_differ() {
+    fn malformed_and_unsupported_dependencies_have_different_errors() {
         for text in [
             "",
             "on",
@@ -574,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_are_shown_kind_by_kind() {
+    fn shown_dependencies_are_grouped_by_kind() {
         let dependency =
             ParsedDependency::parse("on:1,afterok:1,afterany:2,afterok:3[]", None).unwrap();
         let text = shown(dependency.on, &dependency.edges, &[], "head").unwrap();

@@ -1,4 +1,5 @@
-//! Digests: SHA-256, stored as 64 hexadecimal digits in JSON and as 32 bytes elsewhere.
+//! SHA-256 digests. A digest is stored as 64 hexadecimal digits in JSON and as 32 bytes in binary
+//! formats.
 
 use super::{Digest, Spec};
 use serde::de::Error;
@@ -15,7 +16,8 @@ impl Digest {
 }
 
 impl Spec {
-    /// Computes a digest of the job's request. It changes when the job is altered.
+    /// Computes the digest of all options and requests of a job. The digest changes when the job is
+    /// altered.
     pub fn revision(&self) -> serde_json::Result<Digest> {
         Ok(Digest::of(&serde_json::to_vec(self)?))
     }
@@ -68,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_survives_json_and_the_wire() {
+    fn a_digest_is_kept_in_json_and_in_messages() {
         let digest = Digest(std::array::from_fn(|n| n as u8 * 7 + 3));
         let text = serde_json::to_string(&digest).unwrap();
         assert_eq!(text.len(), 66);

@@ -1,9 +1,10 @@
-//! Eligible time: time that a job has waited for causes outside its own control (I6, I13, M17,
+//! Eligible time: time that a job has waited for causes outside its owner's control (I6, I13, M17,
 //! X9).
 //!
-//! The kind of time that a job accrues depends on its state, on its own limit found by the last
-//! cycle, and on the policy. It is stored only when it changes. A waiting job continues to accrue
-//! on schedd's clock, even while schedd is down.
+//! At any moment, a job accrues one kind of time. The kind depends on the state of the job, on the
+//! policy, and on the limit that prevented the start in the last cycle. The eligible time is stored
+//! only when the kind changes. A waiting job continues to accrue eligible time while schedd is
+//! down.
 
 use crate::model::limit::LimitStage;
 use crate::model::limit::excess::LimitExcess;
@@ -12,16 +13,16 @@ use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// Policy for which waiting counts as eligible time.
+    /// Policy that decides which waiting counts as eligible time. Time in which an eligible job
+    /// waits for resources or for its place in the order of jobs always counts.
     Accrual {
-        /// Waiting for resources, or under a hold by an operator or the system; not under the
-        /// owner's hold, for a start time, for dependencies or at the job's own limits.
+        /// Time under a hold by an operator or the system counts, too.
         Pbs = "pbs",
-        /// All waiting.
+        /// All waiting counts.
         Always = "always",
-        /// Waiting without a hold, within the limits on waiting jobs.
+        /// Time in which a limit on running jobs prevents the start counts, too.
         QueuePolicy = "queue_policy",
-        /// Waiting without a hold, within all limits of the job.
+        /// No other waiting counts.
         FullPolicy = "full_policy",
     }
 }
@@ -30,16 +31,16 @@ named! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accrues {
-    /// Not determined yet.
+    /// The kind is not determined yet.
     #[default]
     Initial,
-    /// Waiting that does not count.
+    /// The job waits, and the time does not count as eligible time.
     Ineligible,
-    /// Waiting that counts.
+    /// The job waits, and the time counts as eligible time.
     Eligible,
-    /// Running.
+    /// The job runs.
     Running,
-    /// Finished.
+    /// The job has finished.
     Exiting,
 }
 
@@ -56,21 +57,22 @@ impl Accrues {
     }
 }
 
-/// Limit on the job itself, its array, owner, group or project that prevents the start.
+/// Kind of limit that prevents a job's start and is within its owner's control, such as a limit on
+/// the job's array, owner, group or project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OwnLimit {
-    /// Limit on running jobs or their resources.
+    /// Limit on running jobs or on the resources of running jobs.
     Running,
     /// Limit on waiting jobs.
     Waiting,
-    /// Formula threshold on the priority.
+    /// Threshold that the priority must exceed.
     #[serde(rename = "worth")]
     Threshold,
 }
 
 impl OwnLimit {
-    /// Returns the job's own limit that a reason names; None for all causes outside its control.
+    /// Returns the kind of limit for a reason; None for reasons outside the owner's control.
     pub fn of(reason: &Reason) -> Option<OwnLimit> {
         match reason {
             Reason::ArrayLimit { .. } => Some(OwnLimit::Running),
@@ -100,8 +102,8 @@ impl OwnLimit {
         }
     }
 
-    /// I13: a limit on all users together is outside the job's control, as long as the job is
-    /// considered (M24).
+    /// Returns the kind of limit for an exceeded limit. A limit on the running jobs of all users
+    /// together is outside the owner's control (I13). A limit on waiting jobs never is (M24).
     fn exceeded(excess: &LimitExcess) -> Option<OwnLimit> {
         match excess.stage {
             LimitStage::Running => excess.is_personal().then_some(OwnLimit::Running),
@@ -115,17 +117,19 @@ impl OwnLimit {
 pub struct Eligibility {
     /// Kind of time accrued now.
     pub accrues: Accrues,
-    /// Start of this kind.
+    /// Time since when the job accrues this kind of time.
     pub since: Time,
     /// Eligible time at `since`.
     pub had: Span,
-    /// Own limit that prevented the start in the last cycle, where that matters.
+    /// Limit that prevented the start in the last cycle, if waiting at this limit does not count
+    /// under the policy.
     #[serde(default)]
     pub limit: Option<OwnLimit>,
 }
 
 impl Eligibility {
-    /// Returns the eligible time at `now`; before `since`, the time at `since`.
+    /// Returns the eligible time at `now`; if `now` is before `since`, the eligible time at
+    /// `since`.
     pub fn at(&self, now: Time) -> Span {
         match self.accrues {
             Accrues::Eligible => self.had + now.since(self.since).max(Span(0)),

@@ -1,4 +1,4 @@
-//! Job events. The history of a job is its list of events.
+//! Job events. The events of a job are the job's history.
 
 use super::array::Indices;
 use super::attempt::{Attempt, AttemptOutcome, NodeShare};
@@ -25,7 +25,7 @@ pub enum Event {
         /// Requester, `user@host`.
         by: String,
     },
-    /// The job was moved to another instance, a nested one or the parent. It is finished here.
+    /// The job was moved to another instance (nested or parent), and is finished in this instance.
     Taken {
         /// Requester, `user@host`.
         by: String,
@@ -57,7 +57,8 @@ pub enum Event {
         /// Cause of the delay.
         cause: SlipCause,
     },
-    /// A cycle allocated resources. The node receives the order once this event is on disk.
+    /// A cycle allocated resources to the job. The node receives the start order once this event is
+    /// on disk.
     Started {
         /// Number of the attempt.
         attempt: Attempt,
@@ -66,11 +67,11 @@ pub enum Event {
         /// Priority at the start.
         #[serde(default)]
         score: Option<f64>,
-        /// For a subjob: started above the array's limit (Q15).
+        /// The job is a subjob that was started above the array's own limit (Q15).
         #[serde(default)]
         extra: bool,
     },
-    /// A site hook rejected the start; it is deferred.
+    /// A site hook rejected the start; the start is deferred.
     StartRefused {
         /// Name of the hook.
         hook: String,
@@ -109,7 +110,7 @@ pub enum Event {
         /// Outcome of the attempt.
         outcome: AttemptOutcome,
     },
-    /// The attempt is lost: the node has rebooted, or has no record of it.
+    /// The attempt is lost: the node has rebooted, or has no record of the attempt.
     Vanished {
         /// Number of the attempt.
         attempt: Attempt,
@@ -127,7 +128,7 @@ pub enum Event {
     DeleteWanted {
         /// Requester, `user@host`.
         by: String,
-        /// End the job immediately, without waiting for the node.
+        /// The job is to end immediately, without waiting for the node.
         force: bool,
     },
     /// Waiting subjobs of an array were deleted.
@@ -144,21 +145,22 @@ pub enum Event {
         /// Highest attempt number of any subjob so far.
         highest: Attempt,
     },
-    /// A rerun of a finished job was requested: of a failed or deleted job, or of such subjobs.
+    /// A rerun of a finished job that failed or was deleted was requested; for an array, a rerun of
+    /// such subjobs.
     Retried {
         /// Requester, `user@host`.
         by: String,
-        /// For an array: only these subjobs.
+        /// For an array: only these subjobs are rerun; None for all.
         only: Option<Indices>,
         /// Highest attempt number of any subjob so far.
         highest: Attempt,
     },
-    /// Requeue was requested.
+    /// A user or operator requested to end the attempt and queue the job again.
     RerunWanted {
         /// Requester, `user@host`.
         by: String,
     },
-    /// A checkpoint with a subsequent requeue was requested.
+    /// A user or operator requested to write a checkpoint and then queue the job again.
     CheckpointWanted {
         /// Number of the attempt.
         attempt: Attempt,
@@ -185,7 +187,7 @@ pub enum Event {
         /// Scheduler, as `user@host`.
         by: String,
     },
-    /// Other jobs are preempted for this job.
+    /// The scheduler preempted other jobs for this job.
     RoomMade {
         /// Preempted jobs.
         by: Vec<JobId>,
@@ -194,11 +196,11 @@ pub enum Event {
     Bound {
         /// Number of unmet conditions added.
         unmet: u32,
-        /// Number of additional jobs that must name this one in a `before...` dependency.
+        /// Number of further jobs that must name this job in a `before...` dependency.
         on: u32,
         /// Job of the `runone` set that has already started.
         rival: Option<JobId>,
-        /// Conditions among them that refer to labels.
+        /// Those of the unmet conditions that refer to labels.
         #[serde(default)]
         labels: Vec<Awaited>,
     },
@@ -208,15 +210,15 @@ pub enum Event {
         condition: DependencyCondition,
         /// Label.
         label: String,
-        /// Job that satisfied it.
+        /// Job that satisfied the condition.
         by: JobId,
     },
-    /// A new job named this one in a `before...` dependency: one of the jobs counted by `on` is
-    /// known.
+    /// A new job named this job in a `before...` dependency. The new job is one of the jobs counted
+    /// by `on`.
     Named {
         /// New job.
         by: JobId,
-        /// Condition on that job.
+        /// Condition on the new job.
         condition: DependencyCondition,
     },
     /// A condition on another job was satisfied.
@@ -228,17 +230,17 @@ pub enum Event {
     DependencyBroken {
         /// Failed condition.
         edge: Edge,
-        /// Full explanation for the owner.
+        /// Explanation for the owner, as a complete sentence.
         why: String,
     },
     /// Another job of the `runone` set started.
     RivalBegan {
-        /// That job.
+        /// The started job.
         job: JobId,
     },
-    /// The other job of the `runone` set returned to its queue.
+    /// The started job of the `runone` set returned to its queue.
     RivalReturned {
-        /// That job.
+        /// The returned job.
         job: JobId,
     },
     /// Suspension was requested, by a user or the scheduler.
@@ -247,25 +249,26 @@ pub enum Event {
         by: String,
         /// Number of the attempt.
         attempt: Attempt,
-        /// Duration of the suspension and the resources released.
+        /// Kind of suspension: how it ends, and which resources the job releases.
         manner: SuspendMode,
     },
-    /// The nodes reported all processes stopped; other jobs may use the released resources.
+    /// The nodes reported that all processes are stopped. Other jobs may now use the released
+    /// resources.
     Suspended {
         /// Number of the attempt.
         attempt: Attempt,
     },
-    /// Resumption was requested; it waits for free resources.
+    /// Resumption was requested. The job waits for free resources.
     ResumeWanted {
         /// Requester, `user@host`.
         by: String,
     },
-    /// The job has its resources back and resumes. Its nodes receive the order once this event is
+    /// The job got its resources again and resumes. Its nodes receive the order once this event is
     /// on disk.
     Resumed {
         /// Number of the attempt.
         attempt: Attempt,
-        /// Resources held from now on: as before, except that processors may differ.
+        /// Resources of the job from now on. Only the numbers of processors may differ from before.
         shares: Vec<NodeShare>,
     },
     /// A signal was sent to the job.
@@ -288,10 +291,10 @@ pub enum Event {
     Reordered {
         /// Requester, `user@host`.
         by: String,
-        /// Other job.
+        /// The other job.
         with: JobId,
     },
-    /// Immediate consideration was requested; a deferral is cancelled.
+    /// The scheduler was requested to consider the job now; a deferral of the start is cancelled.
     Shoved {
         /// Requester, `user@host`.
         by: String,
@@ -305,9 +308,9 @@ pub enum Event {
     Messaged {
         /// Requester, `user@host`.
         by: String,
-        /// Written to standard output.
+        /// The message was written to standard output.
         output: bool,
-        /// Written to standard error.
+        /// The message was written to standard error.
         errors: bool,
     },
 }

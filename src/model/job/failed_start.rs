@@ -1,4 +1,5 @@
-//! Failed starts (M10): retries on other hosts immediately, on all hosts after a pause.
+//! Failed starts (M10): a job is first tried on other hosts without a pause, and then on all hosts
+//! after a pause.
 
 use super::life::EventContext;
 use super::state::Holds;
@@ -6,12 +7,14 @@ use super::{Job, Life};
 use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 
-/// Number of other hosts tried before a pause for all hosts. A temporary fault of all hosts, such
-/// as an unreachable file server, must not use up all retries.
+/// Number of other hosts that a job tries before a pause that applies to all hosts. The number is
+/// small, because a temporary fault of all hosts, such as an unreachable file server, must not use
+/// up all retries.
 const HOSTS_TO_TRY: u32 = 2;
 
 impl Life {
-    /// Returns the hosts excluded until `not_before`, while other hosts are allowed.
+    /// Returns the hosts on which the job may not start until `not_before`; None if `not_before`
+    /// applies to all hosts, or to none.
     pub fn avoided_hosts(&self) -> Option<&BTreeSet<String>> {
         Some(&self.failed_hosts).filter(|hosts| self.hosts_to_try > 0 && !hosts.is_empty())
     }
@@ -22,7 +25,7 @@ impl Life {
         self.failed_hosts.clear();
     }
 
-    /// Ends the pause after a failed start.
+    /// Ends the pause after a failed start: the job may start on all hosts now.
     pub(super) fn end_start_pause(&mut self) {
         self.not_before = None;
         self.failed_hosts.clear();
@@ -30,9 +33,9 @@ impl Life {
 }
 
 impl Job {
-    /// Handles a failed start on the host of the script. The job tries up to [`HOSTS_TO_TRY`]
-    /// other hosts immediately; these failures count as one. The job is held only after it has
-    /// failed on every host.
+    /// Handles a start that failed because of the host of the script. The job tries up to
+    /// [`HOSTS_TO_TRY`] other hosts immediately; the failures on these hosts are not counted. The
+    /// job is held only after it has failed on every host.
     pub(super) fn failed_on_its_host(&mut self, moment: EventContext) {
         let first = self.life.run.as_ref().and_then(|run| run.shares.first());
         let host = first.map(|share| share.host.clone());
@@ -49,18 +52,19 @@ impl Job {
         } else {
             retries.most
         };
-        self.fail(0, most, moment);
+        self.count_failed_start(0, most, moment);
         self.life.hosts_to_try = HOSTS_TO_TRY;
     }
 
-    /// M10: retries after increasing pauses, and finally holds the job. The first `free` failures
-    /// cause no pause.
-    pub(super) fn try_again(&mut self, free: u32, moment: EventContext) {
-        self.fail(free, moment.rules.retries.most, moment);
+    /// Counts a failed start and requeues the job with an increasing pause; the last failure
+    /// allowed by the rules holds the job (M10). The first `free` failures cause no pause.
+    pub(super) fn requeue_after_failure(&mut self, free: u32, moment: EventContext) {
+        self.count_failed_start(free, moment.rules.retries.most, moment);
     }
 
-    /// Counts a failed start; the job is held at the `most`th failure in a row.
-    fn fail(&mut self, free: u32, most: u32, moment: EventContext) {
+    /// Counts a failed start and requeues the job. The job is held at the `most`th consecutive
+    /// failure.
+    fn count_failed_start(&mut self, free: u32, most: u32, moment: EventContext) {
         self.life.failed_starts = self.life.failed_starts.saturating_add(1);
         let failed = self.life.failed_starts;
         if failed >= most {
@@ -72,8 +76,9 @@ impl Job {
         self.requeue(moment);
     }
 
-    /// Defers the start for `wait`, and up to a sixty-fourth longer: jobs deferred at about the
-    /// same time then form one class. The pause applies to all hosts.
+    /// Defers the start on all hosts by `wait`, rounded up so that jobs deferred at about the same
+    /// time become eligible at the same time. Such jobs form one class for the scheduler. Rounding
+    /// adds at most a sixty-fourth of `wait`.
     pub(super) fn defer_start(&mut self, wait: Span, moment: EventContext) {
         self.life.hosts_to_try = 0;
         let step = (wait.0 / 64).max(1);
@@ -102,7 +107,7 @@ mod tests {
         job
     }
 
-    /// Starts the job on a host at that hour; the attempt ends at once.
+    /// Starts the job on a host at hour `attempt`; the attempt ends at once.
     fn try_on(host: &str, attempt: Attempt, how: How, job: &mut Job) {
         try_at(
             fixture::moment(3600 * i64::from(attempt)),
@@ -198,7 +203,7 @@ mod tests {
         assert_eq!(
             avoided(2, "n2", fault()),
             ("n1,n2".into(), 1),
-            "another host of the same try"
+            "a failure on another host is not counted"
         );
         assert_eq!(
             avoided(3, "n3", fault()),
@@ -208,12 +213,12 @@ mod tests {
         assert_eq!(
             avoided(4, "n4", fault()),
             ("n1,n2,n3,n4".into(), 2),
-            "the next try after the pause"
+            "the first failure after the pause is counted"
         );
         assert_eq!(
             avoided(5, "n1", fault()),
             ("n1,n2,n3,n4".into(), 3),
-            "after the pause, without another free host"
+            "after the pause, without another host to try"
         );
         assert_eq!(
             avoided(6, "n5", How::ShepherdLost),

@@ -1,11 +1,11 @@
-//! Resources of a job on one host, passed to the job so that a nested Lanai instance offers
-//! exactly these (F17).
+//! Resources of a job on one host (F17). A nested instance, which is a personal installation inside
+//! the job, offers exactly these resources. It gets them as JSON in an environment variable.
 
 use super::NodeShare;
 use crate::model::resource::ResourceValue;
 use serde::{Deserialize, Serialize};
 
-/// Environment variable of a job that holds the grant as JSON.
+/// Environment variable of a job that contains the job's [`HostGrant`] as JSON.
 pub const VARIABLE: &str = "LANAI_GRANT";
 
 /// Resources of a job on one host.
@@ -14,19 +14,19 @@ pub const VARIABLE: &str = "LANAI_GRANT";
 pub struct HostGrant {
     /// Number of processors.
     pub ncpus: u32,
-    /// Memory in kilobytes; None without a requested limit.
+    /// Memory in kilobytes; None if the job requests no memory.
     #[serde(default)]
     pub mem_kb: Option<u64>,
-    /// Host numbers of the bound processors; empty without binding.
+    /// The host's numbers of the processors to which the job is bound; empty without binding.
     #[serde(default)]
     pub cpus: Vec<u16>,
-    /// Host numbers of the GPUs.
+    /// The host's numbers of the GPUs.
     #[serde(default)]
     pub gpus: Vec<u16>,
 }
 
 impl HostGrant {
-    /// Returns the total over these shares of one host.
+    /// Returns the total over these shares, which are all on one host.
     pub fn of<'a>(shares: impl Iterator<Item = &'a NodeShare>) -> HostGrant {
         let mut grant = HostGrant::default();
         for share in shares {
@@ -47,7 +47,7 @@ impl HostGrant {
         grant
     }
 
-    /// Returns the JSON text for the variable.
+    /// Returns the JSON text for [`VARIABLE`].
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_one_host_add_up() {
+    fn shares_of_one_host_are_added() {
         let shares = [
             share(2, Some("1gb"), &[0, 1], &[3]),
             share(1, Some("512mb"), &[4], &[]),

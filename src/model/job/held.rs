@@ -1,13 +1,13 @@
-//! The resources that a job attempt holds, whether it uses them or not.
+//! Totals of the resources allocated to an attempt.
 
 use super::attempt::NodeShare;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Allocated resources of an attempt, used or not.
+/// Totals of the resources allocated to an attempt, whether the job uses the resources or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Number of nodes with an allocation.
+    /// Number of nodes on which the attempt has resources.
     pub nodes: u32,
     /// Number of processors.
     pub cores: u32,
@@ -18,7 +18,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Returns the total over shares.
+    /// Returns the totals over `shares`.
     pub fn of(shares: &[NodeShare]) -> Held {
         let nodes: BTreeSet<&str> = shares.iter().map(|share| share.node.as_str()).collect();
         Held {

@@ -1,8 +1,9 @@
 //! The only transition table: the effect of each event on a job.
 //!
-//! [`Job::apply`] is total and pure. The caller has already checked whether a request is allowed.
-//! Resulting actions (orders to nodes, answers to clients) are derived from the new state and may
-//! be repeated, so recovery loads the state, derives the actions and continues.
+//! [`Job::apply`] accepts every event in every state and does no I/O. The caller has already
+//! checked whether a request is allowed. schedd derives the resulting actions (orders to nodes,
+//! answers to clients) from the new state and may repeat them. After a restart it therefore loads
+//! the state, derives the actions and continues.
 
 use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, Exit, How, NodeShare, Want};
 use super::attempt::{DELETED, FORCED, LOST, exit_status};
@@ -18,7 +19,7 @@ use crate::model::job::eligible_time::Accrual;
 use crate::model::job_id::JobId;
 use crate::model::time::{Time, Wall};
 
-/// Time of an event on both clocks, and the rules for failed attempts.
+/// Time of an event, and the settings on which its effect depends.
 #[derive(Clone, Copy, Debug)]
 pub struct EventContext {
     /// Time on schedd's clock.
@@ -87,7 +88,8 @@ impl Life {
 }
 
 impl Run {
-    /// Creates an attempt that has just been decided, without reports from its node.
+    /// Creates an attempt that the scheduler has just decided to start. The node of the attempt has
+    /// reported nothing yet.
     pub fn new(attempt: Attempt, shares: Vec<NodeShare>, started: Time) -> Run {
         Run {
             attempt,
@@ -110,21 +112,23 @@ impl Run {
 }
 
 impl Job {
-    /// Applies an event. Events of an attempt other than the open one have no effect.
+    /// Applies an event. An event of an attempt has no effect unless that attempt is open.
     pub fn apply(&mut self, event: &Event, moment: EventContext) {
         self.life.mtime = moment.now;
         match event {
-            Event::Submitted | Event::Due | Event::Altered { .. } => self.settle(moment),
+            Event::Submitted | Event::Due | Event::Altered { .. } => {
+                self.update_waiting_state(moment)
+            }
             Event::Held { holds, .. } => {
                 self.life.holds = self.life.holds.with(*holds);
-                self.settle(moment);
+                self.update_waiting_state(moment);
             }
             Event::Released { holds, .. } => {
                 self.life.holds = self.life.holds.without(*holds);
                 if holds.contains(Holds::SYSTEM) {
                     self.clear_dependencies();
                 }
-                self.settle(moment);
+                self.update_waiting_state(moment);
             }
             Event::Started {
                 attempt,
@@ -144,19 +148,19 @@ impl Job {
                 attempt,
                 session,
                 boot,
-            } => self.launched(*attempt, *session, boot),
+            } => self.record_launch(*attempt, *session, boot),
             Event::StartTimedOut { attempt, .. } => self.cancel_start(*attempt),
             Event::SuspendWanted { .. }
             | Event::Suspended { .. }
             | Event::ResumeWanted { .. }
-            | Event::Resumed { .. } => self.pause(event, moment.now),
+            | Event::Resumed { .. } => self.apply_suspension_event(event, moment.now),
             Event::NodesReleased {
                 attempt, division, ..
-            } => self.give_back(*attempt, division, moment.now),
-            Event::ContactLost { .. } => self.note_contact(false),
-            Event::ContactRegained => self.note_contact(true),
-            Event::Ended { attempt, outcome } => self.ended(*attempt, outcome, moment),
-            Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
+            } => self.release_shares(*attempt, division, moment.now),
+            Event::ContactLost { .. } => self.record_contact(false),
+            Event::ContactRegained => self.record_contact(true),
+            Event::Ended { attempt, outcome } => self.end_attempt(*attempt, outcome, moment),
+            Event::Vanished { attempt, .. } => self.end_lost_attempt(*attempt, moment),
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
             Event::RerunWanted { by } => self.want_requeue(by),
             Event::CheckpointWanted { attempt, by } => self.want_checkpoint(*attempt, by),
@@ -177,7 +181,7 @@ impl Job {
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => {
                 self.update_dependencies(event);
-                self.settle(moment);
+                self.update_waiting_state(moment);
             }
             Event::DependencyBroken { .. } => self.end_unstartable(moment),
             Event::FailedRerun { highest, .. } => self.run_again(Again::Failed, *highest, moment),
@@ -197,14 +201,17 @@ impl Job {
         self.accrue(moment);
     }
 
-    fn launched(&mut self, attempt: Attempt, session: u32, boot: &str) {
-        if let Some(run) = self.run(attempt) {
+    fn record_launch(&mut self, attempt: Attempt, session: u32, boot: &str) {
+        if let Some(run) = self.open_attempt(attempt) {
             (run.session, run.boot, run.silent) = (Some(session), Some(boot.to_string()), false);
         }
     }
 
     fn cancel_start(&mut self, attempt: Attempt) {
-        if self.run(attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run
+        if self
+            .open_attempt(attempt)
+            .is_some_and(|run| run.session.is_none())
+            && self.life.want == Want::Run
         {
             self.life.want = Want::Anew;
         }
@@ -219,27 +226,28 @@ impl Job {
         }
     }
 
-    fn give_back(&mut self, attempt: Attempt, division: &Division, now: Time) {
-        if let Some(run) = self.run(attempt) {
-            run.give_back(division, now);
+    fn release_shares(&mut self, attempt: Attempt, division: &Division, now: Time) {
+        if let Some(run) = self.open_attempt(attempt) {
+            run.release_shares(division, now);
         }
     }
 
-    fn note_contact(&mut self, responds: bool) {
+    fn record_contact(&mut self, responds: bool) {
         if let Some(run) = self.life.run.as_mut().filter(|run| run.open) {
             run.silent = !responds;
         }
     }
 
     /// Returns the open attempt, if its number is `attempt` and its script has not ended.
-    pub(super) fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
+    pub(super) fn open_attempt(&mut self, attempt: Attempt) -> Option<&mut Run> {
         self.life
             .run
             .as_mut()
             .filter(|run| run.has_script() && run.attempt == attempt)
     }
 
-    /// Records a preemption. Attempts that end anyway are not preempted.
+    /// Records a preemption and requests its action. An attempt that is already to end is not
+    /// preempted.
     fn record_preemption(
         &mut self,
         attempt: Attempt,
@@ -247,7 +255,7 @@ impl Job {
         by: &str,
         moment: EventContext,
     ) {
-        if self.run(attempt).is_none() || self.life.want != Want::Run {
+        if self.open_attempt(attempt).is_none() || self.life.want != Want::Run {
             return;
         }
         self.life.preempted = self.life.preempted.saturating_add(1);
@@ -308,8 +316,8 @@ impl Job {
         }
     }
 
-    /// Ends a job that can never start; of an array, its waiting subjobs. Running jobs no longer
-    /// depend on others.
+    /// Ends a job, or the waiting subjobs of an array, because the job can never start. Running and
+    /// suspended jobs continue: their dependencies no longer matter.
     fn end_unstartable(&mut self, moment: EventContext) {
         if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
@@ -322,8 +330,9 @@ impl Job {
         }
     }
 
-    /// Sets the state of a job that does not run: held, waiting or queued, in this order.
-    pub(super) fn settle(&mut self, moment: EventContext) {
+    /// Sets the state of an unfinished job without an allocation: held, otherwise waiting for its
+    /// start time, otherwise queued (an array: begun).
+    pub(super) fn update_waiting_state(&mut self, moment: EventContext) {
         if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
         }
@@ -351,8 +360,8 @@ impl Job {
         self.life.run = Some(run);
     }
 
-    fn ended(&mut self, attempt: Attempt, outcome: &AttemptOutcome, moment: EventContext) {
-        if self.run(attempt).is_none() {
+    fn end_attempt(&mut self, attempt: Attempt, outcome: &AttemptOutcome, moment: EventContext) {
+        if self.open_attempt(attempt).is_none() {
             return;
         }
         self.end_suspension(moment.now);
@@ -362,20 +371,20 @@ impl Job {
         self.close_run(Some(outcome.used));
         self.life.ending = outcome.remark();
         match (&outcome.how, self.life.want.clone()) {
-            // The deletion order arrived after the end.
+            // The order to delete the job arrived after the end of the script.
             (_, Want::Gone(_)) if outcome.on_its_own => self.ended_before_deletion(outcome, moment),
             (how, Want::Requeue(_)) if outcome.on_its_own => {
                 self.ended_without_request(how, outcome, moment)
             }
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
             (How::NodeFault(_), _) => self.failed_on_its_host(moment),
-            (How::AwaitsFiles(_), _) => self.await_files(moment),
+            (How::AwaitsFiles(_), _) => self.requeue_until_files_exist(moment),
             (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
-            // Y17: a job that finished in time is done.
+            // Y17: a job that exits with status 0 during its checkpoint is complete.
             (How::Exited(0), Want::Requeue(_)) if self.was_interrupted() => {
                 self.finish(0, false, moment)
             }
-            // The job wrote no checkpoint and ended on its own.
+            // The job ended on its own before the site's command wrote the checkpoint.
             (how, Want::Requeue(_)) if self.ended_before_checkpoint(outcome) => {
                 self.ended_without_request(how, outcome, moment)
             }
@@ -384,24 +393,28 @@ impl Job {
                 self.requeue(moment);
             }
             (How::ShepherdLost, _) => self.requeue_lost(moment),
-            (How::Cancelled, _) => self.start_failed(moment),
-            // The cancellation ended the process, perhaps after the job had begun.
-            (How::Signaled(_), Want::Anew) if self.spec.rerunnable => self.start_failed(moment),
+            (How::Cancelled, _) => self.requeue_after_failed_start(moment),
+            // The cancellation of the start ended the script, which may already have done some
+            // work.
+            (How::Signaled(_), Want::Anew) if self.spec.rerunnable => {
+                self.requeue_after_failed_start(moment)
+            }
             (How::Signaled(_), Want::Anew) => self.finish(LOST, false, moment),
             (how, Want::Run | Want::Anew) => self.ended_without_request(how, outcome, moment),
         }
     }
 
-    /// Handles the end of an attempt that no request ended.
+    /// Handles the end of an attempt that was not ended by a request.
     fn ended_without_request(&mut self, how: &How, outcome: &AttemptOutcome, moment: EventContext) {
         if self.spec.rerunnable && moment.rules.requeues(how) {
-            self.over_limit(moment)
+            self.requeue_over_limit(moment)
         } else {
             self.retry_or_finish(exit_status(outcome).unwrap_or(LOST), moment)
         }
     }
 
-    /// Finishes a job that ended before its deletion: it keeps its exit status and is not rerun.
+    /// Finishes a job whose script ended before the deletion: the job keeps its exit status and is
+    /// not rerun.
     fn ended_before_deletion(&mut self, outcome: &AttemptOutcome, moment: EventContext) {
         self.life.want = Want::Run;
         self.finish(exit_status(outcome).unwrap_or(LOST), false, moment);
@@ -415,7 +428,8 @@ impl Job {
         })
     }
 
-    /// Reruns a failed job up to the number of retries. Jobs over a limit would exceed it again.
+    /// Reruns a job with a positive exit status up to its number of retries. Most limits end a job
+    /// with a negative status: it is not rerun, because it would exceed the limit again.
     fn retry_or_finish(&mut self, status: i32, moment: EventContext) {
         if status <= 0 || self.life.retries >= self.spec.retry {
             return self.finish(status, false, moment);
@@ -426,8 +440,8 @@ impl Job {
         self.requeue(moment);
     }
 
-    fn vanished(&mut self, attempt: Attempt, moment: EventContext) {
-        if self.run(attempt).is_none() {
+    fn end_lost_attempt(&mut self, attempt: Attempt, moment: EventContext) {
+        if self.open_attempt(attempt).is_none() {
             return;
         }
         self.end_suspension(moment.now);
@@ -457,23 +471,25 @@ impl Job {
         }
     }
 
-    /// Requeues a lost job with one immediate retry: a loss may be accidental.
+    /// Requeues a lost job. The first retry is immediate, because the loss may be accidental.
     fn requeue_lost(&mut self, moment: EventContext) {
-        self.try_again(1, moment);
+        self.requeue_after_failure(1, moment);
     }
 
-    fn start_failed(&mut self, moment: EventContext) {
-        self.try_again(0, moment);
+    fn requeue_after_failed_start(&mut self, moment: EventContext) {
+        self.requeue_after_failure(0, moment);
     }
 
-    /// M3: retries staging without limit, because missing input files are no failed start.
-    fn await_files(&mut self, moment: EventContext) {
+    /// Requeues a job whose input files are missing. This does not count as a failed start, and
+    /// the number of retries is unlimited (M3).
+    fn requeue_until_files_exist(&mut self, moment: EventContext) {
         self.defer_start(moment.rules.stage_in.retry, moment);
         self.requeue(moment);
     }
 
-    /// M50, M51: restarts from the beginning after a delay, to prevent a tight loop.
-    fn over_limit(&mut self, moment: EventContext) {
+    /// Requeues a job that exceeded a limit (M50, M51). The delay prevents a tight loop of
+    /// restarts.
+    fn requeue_over_limit(&mut self, moment: EventContext) {
         self.life.forget_failed_starts();
         self.defer_start(moment.rules.retries.first, moment);
         self.requeue(moment);
@@ -488,10 +504,11 @@ impl Job {
                 .run
                 .as_ref()
                 .is_some_and(|run| self.was_preempted(run));
-        self.settle(moment);
+        self.update_waiting_state(moment);
     }
 
-    /// Finishes the job here without an exit status, because it runs in another instance.
+    /// Finishes the job in this instance, without an exit status, because it was moved to another
+    /// instance under the id `to`.
     fn move_away(&mut self, to: &str, moment: EventContext) {
         self.life.state = JobState::Finished;
         self.life.moved_to = Some(to.to_string());

@@ -3,16 +3,16 @@
 
 use crate::model::job_id::JobId;
 
-/// Index of a subjob; left unchanged for other jobs.
+/// Placeholder for the index of a subjob. In paths of other jobs, it is not replaced.
 pub const INDEX: &str = "^array_index^";
 
-/// Job number.
+/// Placeholder for the job number.
 pub const NUMBER: &str = "^job_number^";
 
-/// Job name.
+/// Placeholder for the job name.
 pub const NAME: &str = "^job_name^";
 
-/// Replaces all placeholders that have a value for this job.
+/// Returns `path` with the values of all placeholders that have a value for this job.
 pub fn filled(path: &[u8], id: JobId, name: &str) -> Vec<u8> {
     let index = id.index().map(|index| index.to_string());
     let known = [

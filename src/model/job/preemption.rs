@@ -1,4 +1,4 @@
-//! Preemption of a running job: preemptor, cause and action.
+//! Preemption of a running job: the job that gets the resources (preemptor), cause and action.
 
 use super::attempt::Attempt;
 use crate::model::job_id::JobId;
@@ -11,13 +11,13 @@ named! {
     PreemptAction {
         /// Suspend the job: it keeps its memory and resumes later.
         Suspend = "suspend",
-        /// Order the job to write a checkpoint, then requeue it.
+        /// Have a checkpoint of the job written, then requeue the job.
         Checkpoint = "checkpoint",
-        /// End the job and requeue it.
+        /// End the job and queue it again.
         Requeue = "requeue",
         /// Delete the job.
         Delete = "delete",
-        /// Let the job run to its end; the preemptor gets its resources then (Q11).
+        /// Let the job run to its end; then the preemptor gets the job's resources (Q11).
         Finish = "finish",
     }
 }
@@ -25,9 +25,9 @@ named! {
 named! {
     /// Cause of a preemption (X12, Y8).
     PreemptCause {
-        /// The preemptor has precedence by cluster and priority (Q8).
+        /// The preemptor precedes the job by cluster and priority (Q8).
         Rank = "qube",
-        /// The preemptor's quality of service preempts that of the job (M43).
+        /// The preemptor's quality of service may preempt the job's quality of service (M43).
         Quality = "qos",
         /// The preemptor has a higher preemption level (I20).
         Level = "levels",
@@ -36,17 +36,17 @@ named! {
         /// The preemptor has been below its fair share for so long that it also preempts jobs
         /// within the fair shares of others (Y9).
         AggressiveStarvation = "aggressive_starvation",
-        /// The job was backfilled on resources that another job has booked (M34).
+        /// The job was started on resources that the planned start of another job needs (M34).
         Promise = "promise",
-        /// The node now has less than its jobs use (Y8).
+        /// The node now has fewer resources than its jobs use (Y8).
         Overcommit = "overcommit",
         /// A limit was lowered below the current usage (Y8, X16).
         Limit = "limit",
     }
 }
 
-/// Properties of an action. Other modules call these methods and compare no variants: a new
-/// action is described here and takes effect in [`Job`](crate::model::job::Job).
+/// Properties of an action. Other modules call these methods instead of comparing variants. A new
+/// action therefore needs changes only in these methods and in [`Job`](crate::model::job::Job).
 impl PreemptAction {
     /// Returns the letter in PBS's `preempt_order`; None for an action that a site cannot
     /// configure.
@@ -60,7 +60,8 @@ impl PreemptAction {
         }
     }
 
-    /// Describes the preempted job in its comment and in `tracejob`: "suspended for job 7".
+    /// Returns the words that describe the action in the comment of the preempted job and in
+    /// `tracejob`, as in "suspended for job 7".
     fn participle(self) -> &'static str {
         match self {
             PreemptAction::Suspend => "suspended",
@@ -71,23 +72,23 @@ impl PreemptAction {
         }
     }
 
-    /// The job stays on its nodes without running and releases only the resources in
-    /// `resources_released`.
+    /// Tests whether the job stays on its nodes without running, and releases only the configured
+    /// resources (PBS's `resources_released`).
     pub fn keeps_memory(self) -> bool {
         matches!(self, PreemptAction::Suspend)
     }
 
-    /// The job writes a checkpoint before its attempt ends.
+    /// Tests whether a checkpoint is written before the attempt ends.
     pub fn checkpoints(self) -> bool {
         matches!(self, PreemptAction::Checkpoint)
     }
 
-    /// The job restarts from the beginning, so it must be rerunnable.
+    /// Tests whether the job restarts from the beginning, for which it must be rerunnable.
     pub fn restarts(self) -> bool {
         matches!(self, PreemptAction::Requeue)
     }
 
-    /// The attempt ends now and releases all its resources.
+    /// Tests whether schedd ends the attempt, which then releases all its resources.
     pub fn ends_attempt(self) -> bool {
         matches!(
             self,
@@ -95,7 +96,7 @@ impl PreemptAction {
         )
     }
 
-    /// The job runs to its own end.
+    /// Tests whether the job runs to its own end.
     pub fn waits_for_end(self) -> bool {
         matches!(self, PreemptAction::Finish)
     }
@@ -107,7 +108,7 @@ impl PreemptAction {
             .collect()
     }
 
-    /// Returns the action with this letter.
+    /// Returns the action with this letter; None for unknown letters.
     pub fn from_letter(letter: char) -> Option<PreemptAction> {
         PreemptAction::ALL
             .iter()
@@ -128,7 +129,7 @@ pub struct JobPreemption {
     /// Preempted attempt; None in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Attempt>,
-    /// Preempting job; None if no job gets the resources.
+    /// Preemptor; None if no job gets the resources.
     pub to: Option<JobId>,
     /// Cause of the preemption.
     pub cause: PreemptCause,
@@ -139,8 +140,9 @@ pub struct JobPreemption {
 }
 
 impl JobPreemption {
-    /// Tests whether this attempt was preempted, not an earlier one. A job can restart at the
-    /// instant of its preemption, so the time decides only if the attempt is unknown.
+    /// Tests whether the preemption concerns this attempt, and not an earlier attempt. The start
+    /// time decides only if the preempted attempt is unknown, because a job can restart at the
+    /// instant of its preemption.
     pub fn concerns(&self, attempt: Attempt, started: Time) -> bool {
         self.attempt
             .map_or(self.at >= started, |known| known == attempt)
@@ -156,7 +158,7 @@ impl JobPreemption {
     }
 }
 
-/// Lists job ids; of many jobs only the first.
+/// Formats a list of job ids, such as `jobs 1, 2`. Only the first ten of many jobs are listed.
 pub fn job_list_text(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
     const MOST: usize = 10;
     let named: Vec<String> = jobs.iter().take(MOST).map(|&job| id(job)).collect();
@@ -190,7 +192,7 @@ impl fmt::Display for PreemptCause {
 mod tests {
     use super::*;
 
-    /// Records of older versions do not name the attempt, so the time decides.
+    /// Records of older versions do not contain the attempt; therefore the time decides.
     #[test]
     fn a_preemption_concerns_one_attempt() {
         let (cause, action) = (PreemptCause::Rank, PreemptAction::Requeue);
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_victim_shows_its_preemptor_and_the_cause() {
+    fn a_preemption_is_described_with_preemptor_and_cause() {
         let told = |to, cause, action| {
             JobPreemption {
                 attempt: None,
@@ -251,9 +253,9 @@ mod tests {
         assert_eq!(shown(12), "jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more");
     }
 
-    /// Callers rely on exactly one of the three properties.
+    /// Every action has exactly one of the three properties, on which callers rely.
     #[test]
-    fn an_action_suspends_ends_the_attempt_or_waits_for_its_end() {
+    fn an_action_suspends_the_job_or_ends_the_attempt_or_waits_for_the_end() {
         for &(name, action) in PreemptAction::ALL {
             let kinds = [
                 action.keeps_memory(),
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_have_the_characters_of_pbs() {
+    fn actions_have_the_letters_of_pbs() {
         assert_eq!(PreemptAction::order_characters(), "SCRD");
         assert_eq!(
             PreemptAction::from_letter('R'),

@@ -1,22 +1,22 @@
-//! Planned start of a job, and the causes for delaying it.
+//! Planned start of a job, and the causes for delaying the planned start.
 
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Planned start of a waiting job: it starts at this time at the latest if jobs end by their
-/// walltimes.
+/// Planned start of a waiting job. If all running jobs end within their walltimes, the job starts
+/// at this time at the latest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromisedStart {
     /// Current planned start.
     pub at: Time,
     /// First planned start.
     pub first: Time,
-    /// Planned nodes, chunk by chunk, as far as they are known.
+    /// Planned nodes, chunk by chunk; empty if unknown.
     pub nodes: Vec<String>,
-    /// Time until which the resources of preempted jobs are held for this job. It is extended while
-    /// the preemption continues; None if no job is preempted for it.
+    /// Time until which the resources of preempted jobs are held for this job. While the preemption
+    /// continues, this time is extended. None if no job is preempted for this job.
     #[serde(default, rename = "earmark")]
     pub held_until: Option<Time>,
 }
@@ -24,14 +24,14 @@ pub struct PromisedStart {
 /// Cause of a later planned start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SlipCause {
-    /// A planned node accepts no jobs any more.
+    /// A planned node no longer accepts jobs.
     NodeLost {
         /// Name of the node.
         node: String,
     },
     /// A job runs longer than its walltime.
     Overdue {
-        /// That job.
+        /// The running job.
         job: JobId,
     },
     /// A reservation has the resources.
@@ -39,9 +39,9 @@ pub enum SlipCause {
         /// Name of the reservation's window.
         id: String,
     },
-    /// A job that is now ahead in the order has the resources.
+    /// Another job, which is now ahead in the order of jobs, has the resources.
     Overtaken {
-        /// That job.
+        /// The other job.
         by: JobId,
     },
     /// A user or administrator changed jobs, nodes or the policy.

@@ -1,7 +1,8 @@
 //! Permanent release of resources by a running job (`pbs_release_nodes`).
 //!
-//! The resources on the script's host are always kept. Released resources are no longer available
-//! or charged to the job; where a task still runs, they become free when it ends.
+//! The job always keeps its resources on the script's host. Released resources are no longer
+//! charged to the job. Other jobs may use them at once or, where a task of the job still runs, when
+//! that task has ended.
 
 use super::Run;
 use super::attempt::{NodeShare, Released};
@@ -17,30 +18,30 @@ use std::collections::BTreeSet;
 /// Selection of the resources that a job keeps, besides those on the host of its script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeptNodes {
-    /// Keep no others (`-a`).
+    /// Keep no other resources (`-a`).
     Nothing,
-    /// Keep all but these nodes, and the nodes of these hosts.
+    /// Keep all nodes except these; a host name stands for all nodes of the host.
     AllBut(Vec<String>),
     /// Keep the resources on this number of other hosts (`-k 2`).
     Hosts(u32),
-    /// Keep the resources that satisfy a select, together with the script's host (`-k
-    /// select=2:ncpus=4`): the text after `=`.
+    /// Keep the resources that satisfy a select (`-k select=2:ncpus=4`); resources on the script's
+    /// host count. The value is the text after `select=`.
     Select(String),
 }
 
 /// Kept and released resources of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Division {
-    /// Kept shares, the share of the script first.
+    /// Kept shares; the share of the script is the first.
     pub kept: Vec<NodeShare>,
     /// Released shares.
     pub released: Vec<NodeShare>,
 }
 
 impl Run {
-    /// Divides the resources of the attempt. `requested` is the parsed select of
-    /// [`KeptNodes::Select`]; `facts` looks up a node. As in PBS, a request that releases nothing
-    /// is refused.
+    /// Divides the resources of the attempt into kept and released resources. `requested` is the
+    /// parsed select of [`KeptNodes::Select`]; `facts` returns the facts of a node. As in PBS, a
+    /// request that releases no resources is refused.
     pub fn divide<'f>(
         &self,
         keep: &KeptNodes,
@@ -48,16 +49,16 @@ impl Run {
         facts: impl Fn(&str) -> Option<&'f NodeFacts>,
     ) -> Result<Division, Refusal> {
         let script = self.shares.first().map_or("", |share| share.host.as_str());
-        let at_home: Vec<bool> = self
+        let on_script_host: Vec<bool> = self
             .shares
             .iter()
             .map(|share| share.host == script)
             .collect();
         let kept = match keep {
-            KeptNodes::Nothing => at_home,
-            KeptNodes::AllBut(names) => self.all_but(names, script)?,
-            KeptNodes::Hosts(count) => self.on_hosts(*count, &at_home),
-            KeptNodes::Select(_) => self.enough_for(requested, at_home, facts)?,
+            KeptNodes::Nothing => on_script_host,
+            KeptNodes::AllBut(names) => self.keep_all_but(names, script)?,
+            KeptNodes::Hosts(count) => self.keep_on_hosts(*count, &on_script_host),
+            KeptNodes::Select(_) => self.keep_for_select(requested, on_script_host, facts)?,
         };
         if kept.iter().all(|&stays| stays) {
             return Err(Refusal::not_of_the_job(""));
@@ -65,7 +66,7 @@ impl Run {
         Ok(self.divided(&kept))
     }
 
-    fn all_but(&self, names: &[String], script: &str) -> Result<Vec<bool>, Refusal> {
+    fn keep_all_but(&self, names: &[String], script: &str) -> Result<Vec<bool>, Refusal> {
         let mut foreign: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let mut kept = Vec::new();
         for share in &self.shares {
@@ -89,28 +90,29 @@ impl Run {
         }
     }
 
-    /// Keeps the shares on the script's host and on the first `count` other hosts.
-    fn on_hosts(&self, count: u32, at_home: &[bool]) -> Vec<bool> {
+    /// Returns which shares are kept: those on the script's host and on the first `count` other
+    /// hosts.
+    fn keep_on_hosts(&self, count: u32, on_script_host: &[bool]) -> Vec<bool> {
         let mut others: BTreeSet<&str> = BTreeSet::new();
         let mut kept = Vec::new();
-        for (share, &is_at_home) in self.shares.iter().zip(at_home) {
-            if !is_at_home && others.len() < count as usize {
+        for (share, &is_on_script_host) in self.shares.iter().zip(on_script_host) {
+            if !is_on_script_host && others.len() < count as usize {
                 others.insert(&share.host);
             }
-            kept.push(is_at_home || others.contains(share.host.as_str()));
+            kept.push(is_on_script_host || others.contains(share.host.as_str()));
         }
         kept
     }
 
-    /// Keeps the shares on the script's host, and for each chunk the first share that satisfies
-    /// it.
-    fn enough_for<'f>(
+    /// Returns which shares are kept: those on the script's host, and for each requested chunk the
+    /// first share that satisfies the chunk.
+    fn keep_for_select<'f>(
         &self,
         requested: &Select,
-        at_home: Vec<bool>,
+        on_script_host: Vec<bool>,
         facts: impl Fn(&str) -> Option<&'f NodeFacts>,
     ) -> Result<Vec<bool>, Refusal> {
-        let (mut kept, mut is_used) = (at_home, vec![false; self.shares.len()]);
+        let (mut kept, mut is_used) = (on_script_host, vec![false; self.shares.len()]);
         for chunk in &requested.chunks {
             let mut left = chunk.count;
             for (at, share) in self.shares.iter().enumerate() {
@@ -130,8 +132,8 @@ impl Run {
         Ok(kept)
     }
 
-    /// Splits the shares. Lines of the node file keep their numbers, which identify the slots of
-    /// tasks. System-wide resources stay with the job.
+    /// Divides the shares according to `kept`. Each share keeps the numbers of its lines in the
+    /// node file, because tasks refer to these numbers. The job keeps all system-wide resources.
     fn divided(&self, kept: &[bool]) -> Division {
         let mut division = Division::default();
         for (share, &stays) in with_lines(&self.shares).into_iter().zip(kept) {
@@ -151,8 +153,8 @@ impl Run {
         division
     }
 
-    /// Records released shares.
-    pub(super) fn give_back(&mut self, division: &Division, at: Time) {
+    /// Records the release of shares.
+    pub(super) fn release_shares(&mut self, division: &Division, at: Time) {
         self.shares.clone_from(&division.kept);
         self.released
             .extend(division.released.iter().map(|share| Released {
@@ -183,7 +185,8 @@ impl Run {
             .collect()
     }
 
-    /// Returns the processor-milliseconds of released shares, each until its release.
+    /// Returns processors times milliseconds of all released shares, from the start of the attempt
+    /// to the release of the share.
     pub fn released_core_ms(&self) -> i64 {
         let mut sum = 0i64;
         for released in &self.released {
@@ -195,7 +198,7 @@ impl Run {
     }
 }
 
-/// Returns the shares, each with its lines of the node file.
+/// Returns the shares, each with the numbers of its lines in the node file.
 fn with_lines(shares: &[NodeShare]) -> Vec<NodeShare> {
     if shares
         .iter()
@@ -237,7 +240,7 @@ fn offers(offered: Option<&ResourceValue>, requested: &ResourceValue) -> bool {
         (ResourceValue::Boolean(_) | ResourceValue::String(_), offered) => {
             offered == Some(requested)
         }
-        // Consumable resource of which the share has none.
+        // The share has nothing of this consumable resource.
         _ => requested.amount() == Some(0),
     }
 }
@@ -271,7 +274,8 @@ mod tests {
         }
     }
 
-    /// Two shares on host a, two on b, one on c; the licenses belong to the last.
+    /// Creates an attempt with two shares on host a, two on host b and one on host c. The share on
+    /// host c contains the licenses.
     fn run() -> Run {
         let mut shares = vec![
             share("a[0]", "a", 1, 1),
@@ -311,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn named_nodes_are_released_except_those_of_the_script() {
+    fn named_nodes_are_released_but_never_those_of_the_script() {
         assert_eq!(kept(KeptNodes::Nothing).unwrap(), "a[0] a[1]");
         assert_eq!(kept(named(&["b[1]", "c"])).unwrap(), "a[0] a[1] b[0]");
         assert_eq!(
@@ -359,14 +363,14 @@ mod tests {
     }
 
     #[test]
-    fn tasks_keep_their_lines_and_the_job_its_system_wide_resources() {
+    fn tasks_keep_their_line_numbers_and_the_job_its_system_wide_resources() {
         let mut run = run();
         run.tasks_mut().make(1, 4, 0);
         let task: TaskNumber = run.tasks_mut().make(2, 3, 0);
         let division = run
             .divide(&named(&["b"]), &Select::default(), |_| None)
             .unwrap();
-        run.give_back(&division, Time(3000));
+        run.release_shares(&division, Time(3000));
         assert_eq!(run.share_of_task(task).unwrap().node, "b[0]");
         assert_eq!(
             run.lingering()
@@ -380,7 +384,7 @@ mod tests {
         let division = run
             .divide(&KeptNodes::Nothing, &Select::default(), |_| None)
             .unwrap();
-        run.give_back(&division, Time(4000));
+        run.release_shares(&division, Time(4000));
         assert_eq!(
             run.shares[0].pooled,
             [("lic".to_string(), ResourceValue::Long(3))]

@@ -1,4 +1,4 @@
-//! Configured responses to failed starts and to jobs that exceed limits.
+//! Rules of the configuration for failed starts and for jobs that exceed limits.
 
 use super::attempt::How;
 use super::attempt::RunLimit;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 /// Rules of `[launch]` for failed attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailureRules {
-    /// Retries after failed starts.
+    /// Schedule of retries after failed starts.
     pub retries: Retries,
-    /// Action for a job over its walltime (M50).
+    /// Action for a job that exceeds its walltime (M50).
     pub walltime: LimitAction,
-    /// Actions for a job over other limits (M51).
+    /// Responses to a job that exceeds another limit (M51).
     pub limits: Responses,
     /// Behavior if a file to stage in is missing.
     pub stage_in: StageIn,
-    /// A preempted job precedes jobs of equal priority (X25).
+    /// A preempted job precedes other waiting jobs of equal priority (X25).
     pub boost: bool,
 }
 
 impl FailureRules {
-    /// Tests whether a rerunnable job that ended this way is requeued.
+    /// Tests whether a rerunnable job is requeued after this end of its attempt.
     pub fn requeues(&self, how: &How) -> bool {
         let action = match how {
             How::Overran { .. } => self.walltime,
@@ -65,7 +65,7 @@ named! {
 pub struct Retries {
     /// Number of consecutive failed starts after which the job is held.
     pub most: u32,
-    /// Delay after the first failure; it doubles with each further failure.
+    /// Delay after the first failure. The delay doubles with each further failure.
     pub first: Span,
     /// Maximum delay.
     pub longest: Span,
@@ -82,14 +82,14 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// Maui's values: one hour each time, and a hold after a day.
+    /// Maui's values: a delay of one hour after each failure, and a hold after 24 failures.
     pub const MAUI: Retries = Retries {
         most: 24,
         first: Span::seconds(3600),
         longest: Span::seconds(3600),
     };
 
-    /// Returns the delay after this number of failed starts, from 1.
+    /// Returns the delay after `failed` consecutive failed starts.
     pub fn wait(&self, failed: u32) -> Span {
         let doublings = failed.saturating_sub(1).min(40);
         // If `first` exceeds `longest`, `first` applies.
@@ -102,13 +102,13 @@ impl Retries {
     }
 }
 
-/// Action for a job over a limit.
+/// Action for a job that exceeds a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitAction {
     /// End the job.
     #[default]
     Cancel,
-    /// End the job and requeue it, if it is rerunnable.
+    /// End the job; if the job is rerunnable, queue it again.
     Requeue,
 }
 
@@ -136,23 +136,23 @@ impl LimitAction {
     }
 }
 
-/// Response to a job over one limit.
+/// Response to a job that exceeds a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
     /// Action to take.
     pub action: LimitAction,
-    /// Time that the job must exceed the limit without interruption.
+    /// Time for which the job must exceed the limit without interruption before the action.
     pub after: Span,
 }
 
 impl Response {
-    /// Tests whether the action follows immediately.
+    /// Tests whether the action is taken as soon as the job exceeds the limit.
     pub fn ends_at_once(&self) -> bool {
         self.after == Span(0)
     }
 }
 
-/// Responses for each limit except walltime (M51).
+/// Responses to jobs that exceed a limit other than the walltime, by limit (M51).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responses {
     /// Resident memory on a node.

@@ -1,8 +1,8 @@
-//! Rerun of finished jobs (Q27). A failed or deleted job returns to its queue with its old
-//! number, an array with its failed or deleted subjobs.
+//! Rerun of finished jobs (Q27). A failed or deleted job returns to its queue and keeps its job
+//! number. An array returns with its failed or deleted subjobs.
 //!
-//! Retries, waiting times and dependencies start afresh. Attempt numbers continue, so that each
-//! is unique.
+//! The counts of retries, the waiting times and the dependencies are reset. Attempt numbers
+//! continue, because each attempt of a job has a different number.
 
 use super::Job;
 use super::array::SubjobState;
@@ -13,17 +13,17 @@ use super::state::JobState;
 use crate::model::indices::Indices;
 use std::sync::Arc;
 
-/// Selection of the finished jobs, or of an array's subjobs, to rerun.
+/// Selection of finished jobs or subjobs to rerun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// Failed, but not deleted.
+    /// Jobs that failed and were not deleted.
     Failed,
-    /// Failed or deleted; of an array only these subjobs, if indices are given.
+    /// Jobs that failed or were deleted. If indices are given: only these subjobs of an array.
     Unsuccessful(Option<Indices>),
 }
 
 impl Again {
-    fn takes(self, status: i32) -> bool {
+    fn includes(self, status: i32) -> bool {
         match self {
             Again::Failed => !matches!(status, 0 | DELETED),
             Again::Unsuccessful(_) => status != 0,
@@ -32,18 +32,21 @@ impl Again {
 }
 
 impl Job {
-    /// Tests whether the job, or one of its subjobs, has finished and matches `again`.
+    /// Tests whether `again` includes the finished job, or one of its finished subjobs.
     pub fn can_run_again(&self, again: Again) -> bool {
         match &self.elements {
             Some(_) => !self.to_run_again(again).is_empty(),
             None => {
                 self.life.state == JobState::Finished
-                    && self.life.exit.is_some_and(|exit| again.takes(exit.status))
+                    && self
+                        .life
+                        .exit
+                        .is_some_and(|exit| again.includes(exit.status))
             }
         }
     }
 
-    /// Returns the matching subjobs as ranges of positions.
+    /// Returns the subjobs that `again` includes, as ranges of positions.
     fn to_run_again(&self, again: Again) -> Vec<(u32, u32)> {
         let (Some(indices), Some(elements)) = (self.indices(), &self.elements) else {
             return Vec::new();
@@ -51,7 +54,7 @@ impl Job {
         let sets = elements
             .ended()
             .iter()
-            .filter(|(status, _)| again.takes(**status))
+            .filter(|(status, _)| again.includes(**status))
             .map(|(_, set)| set);
         match again {
             Again::Unsuccessful(Some(only)) => {
@@ -82,11 +85,11 @@ impl Job {
             self.reset_state(moment);
         }
         self.life.attempt = self.life.attempt.max(highest);
-        self.settle(moment);
+        self.update_waiting_state(moment);
     }
 
     fn reset_state(&mut self, moment: EventContext) {
-        // All its dependencies have been resolved.
+        // All dependencies of a finished job are decided.
         self.clear_dependencies();
         let life = &mut self.life;
         (life.state, life.want) = (JobState::Queued, Want::Run);
@@ -135,7 +138,7 @@ mod tests {
 
     /// Q27.
     #[test]
-    fn a_retried_job_waits_with_new_state_and_the_next_attempt() {
+    fn a_retried_job_waits_with_reset_state_and_gets_the_next_attempt_number() {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         happen(&mut job, 0, Event::Submitted);
         assert!(

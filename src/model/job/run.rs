@@ -1,4 +1,4 @@
-//! Shares and tasks of an attempt, and the nodes that a job occupies.
+//! Resources and tasks of an attempt, and the resources that a job occupies.
 
 use super::attempt::{NodeShare, TaskNumber, Usage};
 use super::task::{TaskStage, Tasks};
@@ -6,7 +6,7 @@ use super::{Job, Run};
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tasks of an attempt that has not started any.
+/// Tasks of an attempt that has started no task.
 static NONE: Tasks = Tasks {
     made: 0,
     known: BTreeMap::new(),
@@ -27,7 +27,7 @@ impl Run {
         self.tasks.as_deref().unwrap_or(&NONE)
     }
 
-    /// Returns the tasks, mutable.
+    /// Returns a mutable reference to the tasks.
     pub fn tasks_mut(&mut self) -> &mut Tasks {
         self.tasks.get_or_insert_default()
     }
@@ -37,7 +37,8 @@ impl Run {
         self.open && !self.tasks().closing
     }
 
-    /// Returns the share of a line of the node file, counted from 0.
+    /// Returns the share to which a line of the node file belongs; `slot` is the number of the
+    /// line, from 0.
     pub fn share_of_slot(&self, slot: u32) -> Option<&NodeShare> {
         if let Some(dealt) = self.shares.iter().find(|share| share.ranks.contains(&slot)) {
             return Some(dealt);
@@ -73,9 +74,9 @@ impl Run {
             .fold(0, |sum, share| sum.saturating_add(share.mpiprocs))
     }
 
-    /// Returns the numbers of the remaining slots, in the order of the node file. Released shares
-    /// remove lines from the file but keep the numbers of tasks. None if no share was released:
-    /// each line then has its own number.
+    /// Returns the numbers of the remaining lines, in the order of the node file. A released share
+    /// loses its lines in the file, but the numbers of all other lines stay the same. None if no
+    /// share was released: the lines then have consecutive numbers from 0.
     pub fn places(&self) -> Option<Vec<u32>> {
         if self.released.is_empty() {
             return None;
@@ -112,9 +113,9 @@ impl Job {
             .map(|share| share.node.as_str())
     }
 
-    /// Returns the shares that the job occupies: all shares while it runs, afterwards those on
-    /// nodes where its script or a task has not ended. Released shares count while a task runs on
-    /// them.
+    /// Returns the shares that the job occupies. While the job runs or is suspended: all its
+    /// shares. Afterwards: the shares on nodes where the script or a task has not ended. A released
+    /// share counts while a task runs on it.
     pub fn held(&self) -> Vec<NodeShare> {
         let Some(run) = self.life.open_run() else {
             return Vec::new();
@@ -136,14 +137,14 @@ impl Job {
         kept.chain(run.lingering()).cloned().collect()
     }
 
-    /// Records the present usage of the script (0) or a task.
+    /// Records the present usage of a task; task 0 is the script.
     pub fn task_used(&mut self, number: TaskNumber, used: Usage) {
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
             return;
         };
         let tasks = run.tasks_mut();
         match (number, tasks.known.get_mut(&number)) {
-            // The usage of the script is final when the script has ended.
+            // The usage of an ended script is final.
             (0, _) if tasks.closing => return,
             (0, _) => tasks.script = used,
             (_, Some(task)) if task.is_open() => task.used = used,
@@ -152,7 +153,7 @@ impl Job {
         self.life.used = tasks.total(&self.life.used);
     }
 
-    /// Records the end of a task. The attempt ends with its last task after the script.
+    /// Records the end of a task. The attempt ends when the script and all tasks have ended.
     pub fn task_over(&mut self, number: TaskNumber, status: i32, used: Usage) {
         self.task_used(number, used);
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
@@ -171,7 +172,8 @@ impl Job {
         run.open = !tasks.closing || tasks.open().next().is_some();
     }
 
-    /// Records the end of the script. The status of later tasks is not kept.
+    /// Records the end of the script, and its usage if known. The exit statuses of tasks are
+    /// dropped. The attempt stays open while tasks run.
     pub(super) fn close_run(&mut self, used: Option<Usage>) {
         let Some(run) = self.life.run.as_mut() else {
             return;

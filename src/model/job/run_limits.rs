@@ -7,8 +7,8 @@ use crate::model::signal;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// Requested limits of one attempt. Limits on the memory of the whole job (`mem`, `vmem`) are
-/// separate: each node enforces its own share ([`HostMemoryLimit`]).
+/// Requested limits of a job. Limits on the memory of the whole job (`mem`, `vmem`) are not
+/// included, because each host enforces a different amount ([`HostMemoryLimit`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// Processor time of all processes together.
@@ -19,7 +19,7 @@ pub struct RunLimits {
     pub pmem_kb: Option<u64>,
     /// Address space of one process, in kilobytes.
     pub pvmem_kb: Option<u64>,
-    /// Size of a written file, in kilobytes.
+    /// Size of each written file, in kilobytes.
     pub file_kb: Option<u64>,
     /// Signal before the end of the walltime.
     pub warning: Option<Warning>,
@@ -41,10 +41,10 @@ impl RunLimits {
     }
 }
 
-/// Limits that may change while a job runs.
+/// Time limits of a job, which may change while the job runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeLimits {
-    /// Elapsed time.
+    /// Elapsed time without suspensions.
     pub walltime: Option<Span>,
     /// Processor time of all processes together.
     pub cput: Option<Span>,
@@ -101,7 +101,7 @@ pub struct HostMemoryLimit {
 }
 
 impl HostMemoryLimit {
-    /// Returns the total over the job's shares on a host.
+    /// Returns the limits on `host`: the totals over the job's shares on that host.
     pub fn on(host: &str, shares: &[NodeShare]) -> HostMemoryLimit {
         let here = shares.iter().filter(|share| share.host == host);
         HostMemoryLimit {
@@ -111,8 +111,8 @@ impl HostMemoryLimit {
     }
 }
 
-/// Returns the total of `mem` or `vmem` of shares on one host, in kilobytes. None, so no limit,
-/// unless each share requests the resource.
+/// Returns the total of `mem` or `vmem` over shares on one host, in kilobytes. None (no limit) if a
+/// share does not request the resource.
 fn share_kb<'a>(shares: impl Iterator<Item = &'a NodeShare>, name: &str) -> Option<u64> {
     let mut sum = 0;
     for share in shares {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_limit_needs_a_request_in_each_share() {
+    fn a_host_has_a_limit_only_if_each_share_requests_memory() {
         let share = |mem: Option<&str>| {
             let taken = mem.map(|text| {
                 (

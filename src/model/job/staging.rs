@@ -1,5 +1,5 @@
-//! File staging and output files of a job: `-W stagein` and `stageout`, `-W sandbox`, removal of
-//! output (`-R`) and writing to the final place (`-k`).
+//! File staging (`-W stagein`, `stageout`, `sandbox`) and output files of a job: their removal
+//! (`-R`), and writing them at their final place (`-k`).
 
 use super::placeholder;
 use crate::model::job_id::JobId;
@@ -10,16 +10,15 @@ use std::collections::BTreeMap;
 /// `local` to `remote`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// Path on the execution host, relative to the job's working directory.
+    /// Path on the execution host, absolute or relative to the job's working directory.
     pub local: String,
-    /// Other host.
+    /// Host of the remote file.
     pub host: String,
-    /// Path on that host, relative to the owner's home directory.
+    /// Path on `host`, absolute or relative to the owner's home directory.
     pub remote: String,
 }
 
-/// Parses `local@host:remote` entries separated by commas; None if an entry lacks one of the
-/// parts.
+/// Parses entries `local@host:remote` separated by commas; None if a part of an entry is missing.
 pub fn transfers(text: &str) -> Option<Vec<Transfer>> {
     text.split(',').map(transfer).collect()
 }
@@ -55,7 +54,7 @@ pub struct Files {
     /// The output file is written to its final place while the job runs, instead of being copied
     /// there at the end.
     pub direct_output: bool,
-    /// The error file is written to its final place.
+    /// The error file is written to its final place while the job runs.
     pub direct_error: bool,
 }
 
@@ -77,13 +76,13 @@ impl Files {
             private: sandbox == "PRIVATE",
             remove_output: remove.contains('o'),
             remove_error: remove.contains('e'),
-            // Kept files stay in the home directory, or with `d` at their usual place.
+            // `-k` writes a file directly: to the home directory, or with `d` to its usual place.
             direct_output: keep.contains('o'),
             direct_error: keep.contains('e'),
         }
     }
 
-    /// Replaces the placeholders in all paths, so that each subjob has its own files.
+    /// Replaces the placeholders in all paths. Placeholders give each subjob its own files.
     pub fn filled(mut self, id: JobId, name: &str) -> Files {
         for transfer in self.before.iter_mut().chain(&mut self.after) {
             for path in [&mut transfer.local, &mut transfer.remote] {
@@ -94,19 +93,19 @@ impl Files {
         self
     }
 
-    /// Tests for operations before the job.
+    /// Tests whether there are operations before the job.
     pub fn has_work_before(&self) -> bool {
         self.private || !self.before.is_empty()
     }
 
-    /// Tests for possible operations after the job.
+    /// Tests whether there may be operations after the job.
     pub fn has_work_after(&self) -> bool {
         self.private || !self.after.is_empty() || self.remove_output || self.remove_error
     }
 }
 
-/// Tests whether a file name matches a shell pattern: `*`, `?`, `[a-z]`, `[!a-z]`, and `\` before
-/// a literal character. A leading dot matches only a literal dot.
+/// Tests whether a file name matches a shell pattern. Patterns contain `*`, `?`, `[a-z]`, `[!a-z]`,
+/// and `\` before a literal character. A leading dot of a name matches only a literal dot.
 pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let hidden = name.first() == Some(&b'.') && pattern.first() != Some(&b'.');
     !hidden && matches(pattern, name)
@@ -114,7 +113,7 @@ pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
 
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Position of the last star, and the number of bytes it matches so far.
+    // Position of the last star in the pattern, and the end of the bytes of `name` that it matches.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -133,7 +132,8 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[p..].iter().all(|&b| b == b'*')
 }
 
-/// Returns the length of the pattern that matches this byte; None if it does not match.
+/// Returns the length of the first element of the pattern; None if the element does not match
+/// `byte`.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -149,11 +149,12 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Parses the set after a bracket: negation, members, length.
+/// Parses a set after its opening bracket. Returns whether the set is negated, its members, and its
+/// length; None without a closing bracket.
 fn set(rest: &[u8]) -> Option<(bool, &[u8], usize)> {
     let negated = matches!(rest.first(), Some(b'!' | b'^'));
     let begin = usize::from(negated);
-    // A bracket in first position is a member.
+    // A closing bracket in first position is a member of the set.
     let end = rest.iter().skip(begin + 1).position(|&b| b == b']')? + begin + 1;
     Some((negated, &rest[begin..end], end + 1))
 }
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transfers_have_three_parts_each() {
+    fn each_transfer_has_three_parts() {
         let read = transfers("in.dat@head:/data/x,sub/y@localhost:y").unwrap();
         assert_eq!(read.len(), 2);
         assert_eq!(

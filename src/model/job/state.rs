@@ -51,7 +51,7 @@ impl JobState {
         }
     }
 
-    /// Tests whether the job waits or runs, and can proceed without a user's action.
+    /// Tests whether the job waits or runs, and is neither held nor finished.
     pub fn is_live(self) -> bool {
         matches!(
             self,
@@ -114,12 +114,12 @@ impl Holds {
         ('p', Holds::PASSWORD),
     ];
 
-    /// Tests for the empty set.
+    /// Tests whether the set contains no hold.
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns the union.
+    /// Returns the union of this set and `more`.
     pub fn with(self, more: Holds) -> Holds {
         Holds(self.0 | more.0)
     }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_are_shown_in_pbs_order() {
+    fn holds_are_parsed_and_shown_in_pbs_order() {
         assert_eq!(Holds::parse("uos").unwrap().to_string(), "sou");
         assert_eq!(Holds::parse("n").unwrap().to_string(), "n");
         assert_eq!(Holds::parse("x"), None);

@@ -1,4 +1,4 @@
-//! State changes of an array as its subjobs start and end.
+//! State of an array, which changes when its subjobs start and end.
 
 use super::array::{SubjobState, ids};
 use super::attempt::{DELETED, Exit, Want};
@@ -15,18 +15,18 @@ impl Job {
         self.life.began.is_some()
     }
 
-    /// Returns the state of the subjob with this index; None without such a subjob.
+    /// Returns the state of the subjob with this index; None if there is no such subjob.
     pub fn subjob_state(&self, index: u32) -> Option<SubjobState> {
         self.elements
             .as_ref()?
             .subjob_state(self.indices()?.position(index)?)
     }
 
-    /// Creates a subjob that has no record of its own: one that never started, or restarts from
-    /// the beginning. None without such an index.
+    /// Creates the job of a subjob that has no record of its own, because it never started or is to
+    /// be rerun. None if the array has no subjob with this index.
     pub fn unrecorded(&self, index: u32) -> Option<Job> {
         let state = self.subjob_state(index)?;
-        // Earlier starts of a rerun subjob count already.
+        // The run count of a rerun subjob includes its earlier starts.
         let run_count = self.life.run_count.max(self.life.attempt);
         let mut life = Life {
             comment: None,
@@ -60,8 +60,8 @@ impl Job {
         })
     }
 
-    /// Changes the state of a subjob. The array finishes with its last subjob, with status 0 if
-    /// all subjobs have status 0.
+    /// Changes the state of a subjob. When the last subjob has finished, the array finishes: with
+    /// status 0 if all subjobs have status 0, otherwise with status 1.
     pub fn set_subjob_state(&mut self, index: u32, state: SubjobState, moment: EventContext) {
         let position = self.indices().and_then(|indices| indices.position(index));
         if let (Some(position), Some(elements)) =
@@ -72,11 +72,11 @@ impl Job {
                 self.life.began.get_or_insert(moment.now);
             }
             self.life.mtime = moment.now;
-            self.conclude(moment);
+            self.update_array_state(moment);
         }
     }
 
-    /// Deletes the waiting subjobs from one position to another.
+    /// Deletes the waiting subjobs from position `first` to position `last`.
     pub fn end_waiting(&mut self, first: u32, last: u32, moment: EventContext) {
         if let Some(elements) = self.elements.as_mut().map(Arc::make_mut) {
             let waiting: Vec<(u32, u32)> = elements.waiting().within(first, last).collect();
@@ -84,11 +84,11 @@ impl Job {
                 elements.mark(first, last, SubjobState::Ended(DELETED));
             }
             self.life.mtime = moment.now;
-            self.conclude(moment);
+            self.update_array_state(moment);
         }
     }
 
-    /// Returns the running subjobs of an array; empty for other jobs.
+    /// Returns the started, unfinished subjobs of an array; empty for other jobs.
     pub fn running_subjobs(&self) -> Vec<JobId> {
         let array = self.indices().zip(self.elements.as_ref());
         array.map_or(Vec::new(), |(indices, elements)| {
@@ -96,7 +96,7 @@ impl Job {
         })
     }
 
-    /// Returns the state of this started subjob for its array's record.
+    /// Returns the state of this started subjob, in the form that the array stores.
     pub fn state_in_array(&self) -> SubjobState {
         match self.life.exit {
             Some(exit) if self.life.state == JobState::Finished => SubjobState::Ended(exit.status),
@@ -104,18 +104,18 @@ impl Job {
         }
     }
 
-    fn conclude(&mut self, moment: EventContext) {
+    fn update_array_state(&mut self, moment: EventContext) {
         let Some(elements) = self.elements.as_ref() else {
             return;
         };
-        if !elements.are_over() {
-            self.settle(moment);
+        if !elements.are_finished() {
+            self.update_waiting_state(moment);
         } else if self.life.state == JobState::Finished {
-            // An array finishes once.
+            // The array has already finished.
         } else if matches!(self.life.want, Want::Gone(_)) || elements.are_deleted() {
             self.finish(DELETED, true, moment);
         } else {
-            let status = i32::from(!elements.are_ok());
+            let status = i32::from(!elements.are_successful());
             self.finish(status, false, moment);
         }
         self.accrue(moment);

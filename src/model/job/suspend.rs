@@ -18,23 +18,24 @@ static NONE: Pauses = Pauses {
 };
 
 impl Run {
-    /// Returns number and duration of earlier suspensions.
+    /// Returns the number and duration of earlier suspensions.
     pub fn pauses(&self) -> &Pauses {
         self.pauses.as_deref().unwrap_or(&NONE)
     }
 
-    /// Returns the time from which usage counts: the start, or the end of the last suspension.
+    /// Returns the start of the current period without suspension: the start of the attempt, or the
+    /// end of its last suspension.
     pub fn counts_from(&self) -> Time {
         self.pauses().resumed.unwrap_or(self.started)
     }
 
-    /// Returns the end of the walltime, if the job is not suspended again.
+    /// Returns the time at which `walltime` ends if the job runs on without further suspension.
     pub fn until(&self, walltime: Span, now: Time) -> Time {
         self.started + walltime + self.suspended_time(now)
     }
 
-    /// Tests whether all processes are stopped, so that other jobs may use the released
-    /// resources.
+    /// Tests whether all processes of a suspended job are stopped. Only then may other jobs use the
+    /// released resources.
     pub fn is_stopped(&self) -> bool {
         self.stopped_suspension().is_some()
     }
@@ -60,14 +61,14 @@ impl Run {
             .map_or(&[], |suspension| suspension.manner.releases())
     }
 
-    /// Returns the suspension, once all processes are stopped.
+    /// Returns the suspension if all processes are stopped.
     fn stopped_suspension(&self) -> Option<&Suspension> {
         self.suspension
             .as_deref()
             .filter(|suspension| suspension.still.is_some())
     }
 
-    /// Returns the released part of a share.
+    /// Returns the part of a share that the suspended job has released.
     pub fn given_up(&self, share: &NodeShare) -> NodeShare {
         share.part(|name| self.has_released(name))
     }
@@ -77,8 +78,8 @@ impl Run {
         share.part(|name| !self.has_released(name))
     }
 
-    /// Tests whether the job has all its resources and can resume at once.
-    pub fn has_all(&self) -> bool {
+    /// Tests whether the job has released no resources and can therefore resume at once.
+    pub fn has_all_resources(&self) -> bool {
         self.shares
             .iter()
             .flat_map(|share| share.taken.iter().chain(&share.pooled))
@@ -104,7 +105,8 @@ impl Run {
         let Some(suspension) = self.suspension.take() else {
             return;
         };
-        // Processes not reported as stopped may have received the order to stop.
+        // All open tasks get the order to continue, even those not reported as stopped: they may
+        // have received the order to stop.
         let tasks = self.tasks().open().map(|(number, _)| number);
         let waking = tasks.chain([0]).collect();
         let pauses = self.pauses.get_or_insert_default();
@@ -117,8 +119,8 @@ impl Run {
 }
 
 impl NodeShare {
-    /// Returns the part of a share with these resources, including the numbers of their
-    /// processors and GPUs.
+    /// Returns the part of a share that consists of the selected resources. The numbers of
+    /// processors and GPUs belong to `ncpus` and `ngpus`.
     pub fn part(&self, is_selected: impl Fn(&str) -> bool) -> NodeShare {
         let mut part = self.clone();
         part.taken.retain(|(name, _)| is_selected(name));
@@ -158,7 +160,8 @@ impl SuspendRequest {
         }
     }
 
-    /// Returns the events that carry out the request; `releases` are the resources to release.
+    /// Returns the events that carry out the request. `releases` contains the names of the
+    /// resources that a suspended job releases.
     pub fn of(self, job: &Job, by: &str, releases: &[String]) -> Result<Vec<Event>, Refusal> {
         let run = job.life.open_run().ok_or_else(Refusal::bad_state)?;
         let (by, attempt) = (by.to_string(), run.attempt);
@@ -170,7 +173,7 @@ impl SuspendRequest {
             SuspendRequest::Resume | SuspendRequest::AdminResume => {
                 self.suits(job)?;
                 let mut events = vec![Event::ResumeWanted { by }];
-                if run.has_all() {
+                if run.has_all_resources() {
                     events.push(Event::Resumed {
                         attempt,
                         shares: run.shares.clone(),
@@ -190,7 +193,7 @@ impl SuspendRequest {
         }
     }
 
-    /// Checks that the job is suspended in the way that this request resumes.
+    /// Checks that this request to resume matches the suspension of the job.
     fn suits(self, job: &Job) -> Result<(), Refusal> {
         if job.life.want != Want::Run {
             return Err(Refusal::bad_state());
@@ -207,7 +210,7 @@ impl SuspendRequest {
 }
 
 impl Job {
-    /// Returns the suspension of the open attempt.
+    /// Returns the suspension of the open attempt; None if the job is not suspended.
     pub fn suspension(&self) -> Option<&Suspension> {
         self.life.open_run()?.suspension.as_deref()
     }
@@ -218,14 +221,14 @@ impl Job {
             .is_some_and(|suspension| suspension.manner == SuspendMode::Maintenance)
     }
 
-    /// Tests whether the job is suspended and resumes when the scheduler finds free resources.
+    /// Tests whether the job is suspended and waits for free resources to resume.
     pub fn waits_to_resume(&self) -> bool {
         self.life.state == JobState::Suspended
             && self.suspension().is_some_and(|suspension| suspension.waits)
     }
 
-    /// Tests whether the job can be suspended: its node has reported the start, and no request
-    /// ends it.
+    /// Tests whether the job can be suspended: the job runs, its node has reported the start, and
+    /// no end of the job is requested.
     pub fn can_be_suspended(&self) -> bool {
         self.life.state == JobState::Running
             && self.life.want == Want::Run
@@ -235,8 +238,8 @@ impl Job {
                 .is_some_and(|run| run.has_script() && run.session.is_some())
     }
 
-    /// Applies a suspension event; other events change nothing.
-    pub(super) fn pause(&mut self, event: &Event, now: Time) {
+    /// Applies an event that suspends or resumes the job. Other events have no effect.
+    pub(super) fn apply_suspension_event(&mut self, event: &Event, now: Time) {
         match event {
             Event::SuspendWanted {
                 by,
@@ -254,7 +257,7 @@ impl Job {
         if !self.can_be_suspended() {
             return;
         }
-        if let Some(run) = self.run(attempt) {
+        if let Some(run) = self.open_attempt(attempt) {
             run.suspension = Some(Box::new(Suspension {
                 by: by.to_string(),
                 since: now,
@@ -268,7 +271,9 @@ impl Job {
     }
 
     fn note_all_stopped(&mut self, attempt: Attempt, now: Time) {
-        let suspension = self.run(attempt).and_then(|run| run.suspension.as_mut());
+        let suspension = self
+            .open_attempt(attempt)
+            .and_then(|run| run.suspension.as_mut());
         if let Some(suspension) = suspension {
             suspension.still.get_or_insert(now);
         }
@@ -285,7 +290,7 @@ impl Job {
         if self.life.state != JobState::Suspended || self.life.want != Want::Run {
             return;
         }
-        if let Some(run) = self.run(attempt) {
+        if let Some(run) = self.open_attempt(attempt) {
             run.end_pause(now);
             run.shares = shares.to_vec();
             self.life.state = JobState::Running;
@@ -298,7 +303,7 @@ impl Job {
         }
     }
 
-    /// Records that a node has stopped the script (0) or a task.
+    /// Records that a node has stopped a task; task 0 is the script.
     pub fn note_stopped(&mut self, number: TaskNumber) {
         let run = self.life.run.as_mut().filter(|run| run.open);
         if let Some(suspension) = run.and_then(|run| run.suspension.as_mut()) {
@@ -306,7 +311,7 @@ impl Job {
         }
     }
 
-    /// Records that a node has continued the script (0) or a task.
+    /// Records that a node has continued a task; task 0 is the script.
     pub fn note_continued(&mut self, number: TaskNumber) {
         let run = self.life.run.as_mut();
         if let Some(pauses) = run.and_then(|run| run.pauses.as_mut()) {
@@ -314,7 +319,8 @@ impl Job {
         }
     }
 
-    /// Tests whether all processes are stopped, and no event has recorded that yet.
+    /// Tests whether all processes of the suspended job are stopped, but event [`Event::Suspended`]
+    /// has not been applied yet.
     pub fn is_newly_stopped(&self) -> bool {
         self.life.state == JobState::Suspended
             && self

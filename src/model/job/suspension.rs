@@ -1,9 +1,9 @@
 //! Suspension of a running job (`qsig -s suspend`, preemption).
 //!
-//! From the request on, the job is displayed as suspended, and its nodes receive the order until
-//! all its processes are stopped. Only then does the job release resources. One event resumes the
-//! job and returns all resources to it; its nodes receive that order until they report that the
-//! processes run again.
+//! As soon as suspension is requested, commands display the job as suspended. schedd repeats the
+//! order to stop until the nodes report that all processes are stopped. Only then does the job
+//! release resources. Event `Resumed` returns all resources to the job. schedd then repeats the
+//! order to continue until the nodes report that the processes run again.
 
 use super::attempt::TaskNumber;
 use crate::model::job_id::JobId;
@@ -11,23 +11,23 @@ use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Duration of a suspension and the resources released.
+/// Kind of suspension: how it ends, and which resources the job releases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SuspendMode {
-    /// Suspended until a user resumes the job.
+    /// The job is suspended until a user resumes it.
     UntilTold {
         /// Names of the released resources.
         releases: Vec<String>,
     },
-    /// Suspended for a preempting job, until enough resources are free again.
+    /// The job is suspended for a preemptor, until enough resources are free again.
     For {
-        /// Preempting job.
+        /// Preemptor: the job that gets the released resources.
         job: JobId,
         /// Names of the released resources.
         releases: Vec<String>,
     },
-    /// Suspended for maintenance of its nodes: the job keeps all resources, and no job starts
-    /// there.
+    /// The job is suspended for maintenance of its nodes. It keeps all resources, and no other job
+    /// starts on these nodes.
     Maintenance,
 }
 
@@ -40,7 +40,7 @@ impl SuspendMode {
         }
     }
 
-    /// Returns the preempting job.
+    /// Returns the preemptor for which the job is suspended; None for other suspensions.
     pub fn for_job(&self) -> Option<JobId> {
         match self {
             SuspendMode::For { job, .. } => Some(*job),
@@ -56,13 +56,13 @@ pub struct Suspension {
     pub by: String,
     /// Time of the request.
     pub since: Time,
-    /// Duration of the suspension and the resources released.
+    /// Kind of suspension: how it ends, and which resources the job releases.
     pub manner: SuspendMode,
-    /// Time at which all processes were stopped; None before.
+    /// Time at which all processes were stopped; None until they are stopped.
     pub still: Option<Time>,
-    /// Stopped processes: 0 for the script, others for tasks.
+    /// Tasks that the nodes have reported as stopped; task 0 is the script.
     pub stopped: BTreeSet<TaskNumber>,
-    /// The job resumes as soon as enough resources are free.
+    /// True if the job waits for free resources to resume.
     pub waits: bool,
 }
 
@@ -71,12 +71,11 @@ pub struct Suspension {
 pub struct Pauses {
     /// Number of suspensions.
     pub count: u32,
-    /// Total duration, without the present suspension.
+    /// Total duration of the suspensions, without the present suspension.
     pub total: Span,
-    /// End of the last suspension; None without one.
+    /// End of the last suspension; None if no suspension has ended.
     pub resumed: Option<Time>,
-    /// Processes that have not yet reported that they continue: 0 for the script, others for
-    /// tasks.
+    /// Tasks that the nodes have not yet reported as running again; task 0 is the script.
     #[serde(default)]
     pub waking: BTreeSet<TaskNumber>,
 }

@@ -1,9 +1,9 @@
 //! Tasks: processes that a job itself starts on its nodes, besides its script.
 //!
-//! A task belongs to an attempt and never outlives it. When the script of an attempt ends, the
-//! attempt is *closing*: its remaining tasks are terminated, and each node stays allocated until
-//! its last task has ended. Only then may the job start again. The exit status of the script is
-//! reported without that delay.
+//! A task belongs to an attempt and never outlives the attempt. When the script of an attempt ends,
+//! the attempt is *closing*: its remaining tasks are terminated, and each node stays allocated
+//! until the last task on the node has ended. Only then may the job start again. Users get the exit
+//! status of the script without this delay.
 
 use super::attempt::{Attempt, NodeShare, TaskNumber, Usage};
 use crate::model::job_id::JobId;
@@ -11,11 +11,12 @@ use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Random number chosen by the requester of a task: a repeated request starts no second task. 0
-/// stands for no requester.
+/// Random number that the requester of a task chooses. A repeated request with the same number
+/// starts no second task. The stored token is 0 once the requester no longer needs the task's
+/// status.
 pub type TaskToken = u64;
 
-/// Maximum number of unfinished tasks of an attempt, and of stored ends of tasks.
+/// Maximum number of unfinished tasks of an attempt, and also of stored finished tasks.
 pub const MOST: usize = 4096;
 
 /// Status of a task that could not be executed, or was lost with its node.
@@ -24,7 +25,7 @@ pub const NOT_EXECUTED: i32 = 254;
 /// Tasks of one attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tasks {
-    /// Number of the latest task.
+    /// Highest task number so far.
     pub made: TaskNumber,
     /// Unfinished tasks, and finished tasks whose status may still be queried.
     pub known: BTreeMap<TaskNumber, JobTask>,
@@ -43,13 +44,13 @@ pub struct JobTask {
     pub token: TaskToken,
     /// Line of the node file on which the task runs, from 0.
     pub slot: u32,
-    /// Number of the task that requested this one; 0 for the script.
+    /// Number of the task that requested this task; 0 for the script.
     pub asker: TaskNumber,
     /// State of the task.
     pub stage: TaskStage,
     /// The node has received the order to end the task.
     pub ending: bool,
-    /// Usage until the end of the task.
+    /// Usage while the task is unfinished.
     pub used: Usage,
 }
 
@@ -67,11 +68,11 @@ pub struct TaskName {
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskStage {
-    /// Ordered: the node has not reported the start.
+    /// The start is ordered, but the node has not reported it.
     Ordered,
-    /// Running.
+    /// The task runs.
     Running,
-    /// Finished with this status: 0 to 255 from the task, 128+N for a signal, or
+    /// The task has finished with this status: its exit code 0 to 255, 128+N for signal N, or
     /// [`NOT_EXECUTED`].
     Over(i32),
 }
@@ -120,8 +121,8 @@ impl Tasks {
         }
     }
 
-    /// Returns the usage of the script and all tasks; memory is the largest reported simultaneous
-    /// amount.
+    /// Returns the usage of the script and all tasks. Memory is the largest amount that was in use
+    /// at the same time, including `before`: the earlier result.
     pub(super) fn total(&self, before: &Usage) -> Usage {
         let mut sum = self.script;
         sum.cput = sum.cput + self.past;
@@ -138,7 +139,8 @@ impl Tasks {
     }
 }
 
-/// Returns the text of the node file: one line for each MPI process, in the order of the chunks.
+/// Returns the text of the node file (`PBS_NODEFILE`): one line for each MPI process, with the name
+/// of its host.
 pub fn node_file(shares: &[NodeShare]) -> String {
     slots(shares)
         .into_iter()
@@ -146,8 +148,8 @@ pub fn node_file(shares: &[NodeShare]) -> String {
         .collect()
 }
 
-/// Returns the share of each line of the node file: by rank if the shares have ranks (M9), else
-/// share by share.
+/// Returns the share of each line of the node file. The order is that of [`NodeShare::ranks`] if
+/// all shares have ranks (M9), otherwise that of the shares.
 fn slots(shares: &[NodeShare]) -> Vec<&NodeShare> {
     let has_ranks = shares
         .iter()
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_adds_up_and_memory_is_the_simultaneous_maximum() {
+    fn usage_is_added_and_memory_is_the_maximum_in_use_at_the_same_time() {
         let mut tasks = Tasks {
             script: used(10, 100),
             ..Tasks::default()
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn unqueried_task_ends_are_dropped_beyond_the_maximum() {
+    fn the_oldest_finished_tasks_beyond_the_maximum_are_dropped() {
         let mut tasks = Tasks::default();
         for token in 1..=MOST as u64 + 10 {
             let number = tasks.make(token, 0, 0);

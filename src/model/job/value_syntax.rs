@@ -1,5 +1,5 @@
-//! Syntax checks of attribute values, shared by the commands (which print their usage on an
-//! error) and the server.
+//! Syntax checks of attribute values. The server and the commands use these checks; a command
+//! prints its usage on an error.
 
 use super::Join;
 use super::state::Holds;
@@ -13,9 +13,9 @@ const NAME_LIMIT: usize = 230;
 /// Error in a job name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameFault {
-    /// Longer than 230 bytes.
+    /// The name is longer than 230 bytes.
     TooLong,
-    /// Empty, or with a character other than letters, digits and `- _ + .`.
+    /// The name is empty or contains a character other than letters, digits and `- _ + .`.
     Illegal,
 }
 
@@ -48,14 +48,14 @@ pub fn fraction(text: &str) -> Option<f64> {
         .filter(|number| (0.0..=1.0).contains(number))
 }
 
-/// Parses a system priority, which an operator adds to the maximum priority: 0 to 1000000.
+/// Parses a system priority: 0 to 1000000.
 pub fn system_priority(text: &str) -> Option<i32> {
     text.parse()
         .ok()
         .filter(|number| (0..=1_000_000).contains(number))
 }
 
-/// Parses `oe`, `eo` or `n`.
+/// Parses a value of `-j`: `oe`, `eo` or `n`.
 pub fn join(text: &str) -> Option<Join> {
     match text {
         "n" => Some(Join::No),
@@ -65,17 +65,17 @@ pub fn join(text: &str) -> Option<Join> {
     }
 }
 
-/// Accepts `n`, or letters of `o e d`, but not `d` alone.
+/// Accepts values of `-k`: `n`, or letters of `o e d`, but not `d` alone.
 pub fn keep_files(text: &str) -> bool {
     text == "n" || (has_only(text, "oed") && text != "d")
 }
 
-/// Accepts letters of `o e`.
+/// Accepts values of `-R`: letters of `o e`.
 pub fn remove_files(text: &str) -> bool {
     has_only(text, "oe")
 }
 
-/// Accepts `n`, or letters of `a b e j`.
+/// Accepts values of `-m`: `n`, or letters of `a b e j`.
 pub fn mail_points(text: &str) -> bool {
     text == "n" || has_only(text, "abej")
 }
@@ -84,7 +84,8 @@ fn has_only(text: &str, allowed: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| allowed.contains(c))
 }
 
-/// Accepts `user[@host]` entries separated by commas, no host twice.
+/// Accepts `user[@host]` entries separated by commas. No host may occur twice, and only one entry
+/// may lack a host.
 pub fn user_list(text: &str) -> bool {
     let mut hosts = BTreeSet::new();
     text.split(',')
@@ -99,7 +100,7 @@ fn host_of(entry: &str) -> Option<&str> {
     }
 }
 
-/// Tests for the name of a user or host.
+/// Tests whether a text may be the name of a user or host.
 fn is_account_word(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@')
 }
@@ -116,9 +117,9 @@ pub fn mail_users(text: &str) -> bool {
 
 /// Accepts a plain mail address, `user[@host]`.
 ///
-/// Mailers deliver a recipient such as `|program`, `/file` or `:include:/file` to a program or a
-/// file, and read one that begins with a dash as an option. A plain address contains none of
-/// these characters, nor any that are special in a shell or a message header.
+/// Mail programs deliver a recipient such as `|program`, `/file` or `:include:/file` to a program
+/// or a file, and interpret a recipient that begins with a dash as an option. A plain address
+/// contains no such characters, and no characters that are special in a shell or a message header.
 pub fn mail_address(text: &str) -> bool {
     match text.split_once('@') {
         Some((user, host)) => is_mail_word(user, "._+-=") && is_mail_word(host, ".-"),
@@ -126,7 +127,8 @@ pub fn mail_address(text: &str) -> bool {
     }
 }
 
-/// Tests for letters, digits and `others`. The first character is a letter, a digit or `_`.
+/// Tests whether a text contains only letters, digits and characters in `others`, and begins with a
+/// letter, a digit or `_`.
 fn is_mail_word(text: &str, others: &str) -> bool {
     text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
         && text
@@ -140,7 +142,8 @@ pub fn shell_list(text: &str) -> bool {
         && text.split(',').filter(|path| !path.contains('@')).count() <= 1
 }
 
-/// Returns the entry of `value[@host],...` for this host, else the first entry without a host.
+/// Returns the value for `host` in a list `value[@host],...`. Without such an entry, returns the
+/// first value without a host.
 pub fn for_host<'a>(list: &'a [u8], host: &str) -> Option<&'a [u8]> {
     let mut default = None;
     for entry in list.split(|&b| b == b',').filter(|entry| !entry.is_empty()) {
@@ -156,7 +159,8 @@ pub fn for_host<'a>(list: &'a [u8], host: &str) -> Option<&'a [u8]> {
     default
 }
 
-/// Accepts `n s c w`, `c=MINUTES` or `w=MINUTES` (only the server refuses 0).
+/// Accepts values of `-c`: `n`, `s`, `c`, `w`, `c=MINUTES` or `w=MINUTES`. Only the server refuses
+/// 0 minutes.
 pub fn checkpoint(text: &str) -> bool {
     let minutes = text.strip_prefix("c=").or_else(|| text.strip_prefix("w="));
     match minutes {
@@ -165,7 +169,7 @@ pub fn checkpoint(text: &str) -> bool {
     }
 }
 
-/// Tests for a checkpoint interval of zero.
+/// Tests whether a value of `-c` has an interval of 0 minutes.
 pub fn checkpoint_never(text: &str) -> bool {
     text.split_once('=')
         .is_some_and(|(_, minutes)| minutes.bytes().all(|b| b == b'0'))
@@ -191,8 +195,8 @@ pub fn run_count(text: &str) -> Option<u32> {
     whole_number(text)
 }
 
-/// Parses the limit on running subjobs while resources are idle (Q15): a number, 0 for none
-/// beyond the array's limit, `-1` or `unlimited` for `u32::MAX`.
+/// Parses the maximum number of running subjobs while resources are idle (Q15): a number, `-1` or
+/// `unlimited` for `u32::MAX`. With 0, the array's own limit always applies.
 pub fn expand(text: &str) -> Option<u32> {
     match text {
         "-1" | "unlimited" => Some(u32::MAX),
@@ -209,17 +213,17 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Parses letters of `u o s p`, or `n`.
+/// Parses holds: letters of `u o s p`, or `n` for no hold.
 pub fn holds(text: &str) -> Option<Holds> {
     Holds::parse(text)
 }
 
-/// Accepts `PRIVATE`, `HOME` or `O_WORKDIR`.
+/// Accepts values of `-W sandbox=`: `PRIVATE`, `HOME` or `O_WORKDIR`.
 pub fn sandbox(text: &str) -> bool {
     ["PRIVATE", "HOME", "O_WORKDIR"].contains(&text)
 }
 
-/// Accepts an absolute path of a program, or the empty text for none.
+/// Accepts the absolute path of a program, or an empty text.
 pub fn program(text: &str) -> bool {
     text.is_empty()
         || (text.starts_with('/') && text.len() <= 4096 && !text.contains(char::is_control))
@@ -230,7 +234,7 @@ pub fn staging(text: &str) -> bool {
     super::staging::transfers(text).is_some() && !text.contains('\0')
 }
 
-/// Accepts `X-Y[:Z][%M]` with X below Y and Z at least 1.
+/// Accepts values of `-J`: `X-Y[:Z][%M]` with X below Y and Z at least 1.
 pub fn array_range(text: &str) -> bool {
     let range = text.split('%').next().unwrap_or_default();
     let (bounds, step) = range.split_once(':').unwrap_or((range, "1"));
@@ -248,12 +252,12 @@ pub fn array_list(text: &str) -> bool {
     })
 }
 
-/// Accepts `all`, `job_start` or `none`.
+/// Accepts values of `-W tolerate_node_failures=`: `all`, `job_start` or `none`.
 pub fn tolerance(text: &str) -> bool {
     ["all", "job_start", "none"].contains(&text)
 }
 
-/// Accepts a signal that a program can trap.
+/// Accepts the name or number of a signal that a program can trap.
 pub fn interruption(text: &str) -> bool {
     const UNTRAPPABLE: [i32; 3] = [0, 9, 19];
     signal::parse(text).is_some_and(|number| !UNTRAPPABLE.contains(&number))
@@ -265,10 +269,10 @@ pub fn hosted_path(bytes: &[u8]) -> bool {
     colon.is_some_and(|colon| colon > 0 && colon + 1 < bytes.len() && !bytes.contains(&0))
 }
 
-/// Maximum number of characters in a line of options.
+/// Maximum number of characters in a text accepted by [`is_line`].
 const LONGEST_LINE: usize = 1024;
 
-/// Accepts a single line of text.
+/// Accepts a single line of at most 1024 characters, without control characters.
 pub fn is_line(text: &str) -> bool {
     text.chars().count() <= LONGEST_LINE && !text.contains(char::is_control)
 }
@@ -277,7 +281,7 @@ pub fn is_line(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Function, accepted values, refused values.
+    /// A function, values that it accepts, and values that it refuses.
     type Case<'a> = (&'a dyn Fn(&str) -> bool, &'a [&'a str], &'a [&'a str]);
 
     #[test]
@@ -357,7 +361,7 @@ mod tests {
         assert_eq!(job_name(&"a".repeat(230)), Ok(()));
     }
     #[test]
-    fn a_mail_address_is_plain() {
+    fn only_plain_mail_addresses_are_accepted() {
         for text in [
             "a@b,c",
             "a,b",
@@ -400,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entry_for_a_host_precedes_the_general_one() {
+    fn an_entry_for_a_host_precedes_the_entry_without_a_host() {
         let found = |list: &'static str| {
             for_host(list.as_bytes(), "n1").map(|entry| std::str::from_utf8(entry).unwrap())
         };

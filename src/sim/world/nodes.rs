@@ -96,7 +96,7 @@ impl World {
         });
         for job in node_reports::running_on(&self.server, |node| node == name) {
             if let Some(run) = job.life.open_run() {
-                self.server.used(job.id, self.used(run));
+                self.server.set_used(job.id, self.used(run));
                 self.record_end(job.id);
             }
         }

@@ -76,7 +76,7 @@ fn requests_for_an_unreachable_node_are_refused() {
     ] {
         let done = cluster.sandbox.run(command, arguments);
         assert!(
-            done.code != 0 && done.err.contains("its node does not respond"),
+            done.code != 0 && done.err.contains("the job's node does not respond"),
             "{done:?}"
         );
     }

@@ -150,7 +150,7 @@ fn a_million_waiting_subjobs_take_little_time_memory_and_space() {
         &scattered,
         166,
         "",
-        "qdel: Illegal attribute or resource value: more than 100000 subjobs that are not adjacent; name fewer, or a range without a step 6[1-1000000:2].head",
+        "qdel: Illegal attribute or resource value: more than 100000 subjobs that are not adjacent; give fewer subjobs, or a range without a step 6[1-1000000:2].head",
     );
     assert_result(&sandbox.run("qdel", &["6[]"]), 0, "", "");
     assert_eq!(sandbox.state("6[].head"), "F");

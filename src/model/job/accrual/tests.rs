@@ -1,4 +1,4 @@
-//! Tests of what counts as eligible time.
+//! Tests: which waiting counts as eligible time.
 
 use super::*;
 use crate::model::job::event::Event;
@@ -10,7 +10,7 @@ use crate::model::time::{Span, Time, Wall};
 use crate::sched::fixture::{cluster, moment};
 use std::sync::Arc;
 
-/// Creates a time in seconds from the beginning, under a policy.
+/// Returns the context of an event at a time in seconds, under a policy for eligible time.
 fn at(seconds: i64, accrual: Accrual) -> EventContext {
     EventContext {
         accrual,
@@ -55,9 +55,12 @@ fn eligible(job: &Job, seconds: i64) -> i64 {
         .as_seconds()
 }
 
-/// Returns the eligible time at second 600, blocked by this cause from the beginning, under each
-/// policy in the order of the names.
-fn through(obstruct: impl Fn(&mut Job, EventContext), begin: Option<i64>) -> [i64; 4] {
+/// Returns the eligible time of a job at second 600 under the policies `pbs`, `always`,
+/// `queue_policy` and `full_policy`. `obstruct` prevents the start from the beginning.
+fn eligible_under_each_policy(
+    obstruct: impl Fn(&mut Job, EventContext),
+    begin: Option<i64>,
+) -> [i64; 4] {
     [
         Accrual::Pbs,
         Accrual::Always,
@@ -71,7 +74,8 @@ fn through(obstruct: impl Fn(&mut Job, EventContext), begin: Option<i64>) -> [i6
     })
 }
 
-/// I6: eligible from 100 to 500, held from 500 to 900, eligible from 900 to 1000: 500.
+/// I6: the job is eligible from 100 to 500, held from 500 to 900, and eligible from 900 to 1000:
+/// 500 seconds of eligible time.
 #[test]
 fn time_under_the_owners_hold_does_not_count() {
     let mut job = submitted("select=1:ncpus=1", None, at(100, Accrual::Pbs));
@@ -86,7 +90,7 @@ fn time_under_the_owners_hold_does_not_count() {
 
 /// G12.
 #[test]
-fn a_clock_set_back_subtracts_nothing() {
+fn eligible_time_never_falls_below_a_set_value() {
     let mut job = submitted("select=1:ncpus=1", None, at(100, Accrual::Pbs));
     job.life
         .eligibility
@@ -99,22 +103,49 @@ fn a_clock_set_back_subtracts_nothing() {
 
 /// I13, M17.
 #[test]
-fn each_policy_counts_its_kinds_of_waiting() {
+fn policies_count_different_causes_of_waiting() {
     let apply = |event: Event| move |job: &mut Job, moment: EventContext| job.apply(&event, moment);
-    assert_eq!(through(|_, _| (), None), [600; 4], "for want of room");
-    assert_eq!(through(apply(held("u")), None), [0, 600, 0, 0]);
-    assert_eq!(through(apply(held("p")), None), [0, 600, 0, 0]);
-    assert_eq!(through(apply(held("o")), None), [600, 600, 0, 0]);
-    assert_eq!(through(apply(held("s")), None), [600, 600, 0, 0]);
-    assert_eq!(through(apply(held("uo")), None), [0, 600, 0, 0]);
-    assert_eq!(through(|_, _| (), Some(900)), [0, 600, 0, 0], "-a");
+    assert_eq!(
+        eligible_under_each_policy(|_, _| (), None),
+        [600; 4],
+        "no free resources"
+    );
+    assert_eq!(
+        eligible_under_each_policy(apply(held("u")), None),
+        [0, 600, 0, 0]
+    );
+    assert_eq!(
+        eligible_under_each_policy(apply(held("p")), None),
+        [0, 600, 0, 0]
+    );
+    assert_eq!(
+        eligible_under_each_policy(apply(held("o")), None),
+        [600, 600, 0, 0]
+    );
+    assert_eq!(
+        eligible_under_each_policy(apply(held("s")), None),
+        [600, 600, 0, 0]
+    );
+    assert_eq!(
+        eligible_under_each_policy(apply(held("uo")), None),
+        [0, 600, 0, 0]
+    );
+    assert_eq!(
+        eligible_under_each_policy(|_, _| (), Some(900)),
+        [0, 600, 0, 0],
+        "-a"
+    );
     let bound = Event::Bound {
         unmet: 1,
         on: 0,
         rival: None,
         labels: Vec::new(),
     };
-    assert_eq!(through(apply(bound), None), [0, 600, 0, 0], "a dependency");
+    assert_eq!(
+        eligible_under_each_policy(apply(bound), None),
+        [0, 600, 0, 0],
+        "a dependency"
+    );
     let limited = |limit| {
         move |job: &mut Job, moment: EventContext| {
             job.judged(Some(limit), moment)
@@ -122,14 +153,21 @@ fn each_policy_counts_its_kinds_of_waiting() {
                 .for_each(|eligibility| job.life.eligibility = eligibility);
         }
     };
-    assert_eq!(through(limited(OwnLimit::Running), None), [0, 600, 600, 0]);
-    assert_eq!(through(limited(OwnLimit::Waiting), None), [0, 600, 0, 0]);
+    assert_eq!(
+        eligible_under_each_policy(limited(OwnLimit::Running), None),
+        [0, 600, 600, 0]
+    );
+    assert_eq!(
+        eligible_under_each_policy(limited(OwnLimit::Waiting), None),
+        [0, 600, 0, 0]
+    );
 }
 
-/// M17: two jobs of a user count as waiting; the user submits five at 0. At 600, those two have
-/// 10 min, the others nothing; under ALWAYS all have 10 min.
+/// M17: a limit allows two waiting jobs of a user, who submits five jobs at 0. At 600, two jobs
+/// have 10 minutes of eligible time, the other three none. Under policy `always`, all have 10
+/// minutes.
 #[test]
-fn jobs_beyond_the_limit_on_waiting_ones_accrue_nothing() {
+fn jobs_above_the_limit_on_waiting_jobs_accrue_no_eligible_time() {
     let accrued = |accrual: Accrual| {
         [1, 2, 3, 4, 5].map(|number| {
             let mut job = submitted("select=1:ncpus=1", None, at(0, accrual));
@@ -145,7 +183,7 @@ fn jobs_beyond_the_limit_on_waiting_ones_accrue_nothing() {
 }
 
 #[test]
-fn running_accrues_nothing_and_keeps_earlier_time() {
+fn a_running_job_accrues_no_eligible_time_and_keeps_earlier_time() {
     let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
     job.apply(
         &Event::Started {
@@ -193,7 +231,7 @@ fn running_accrues_nothing_and_keeps_earlier_time() {
 }
 
 #[test]
-fn the_limit_found_by_a_cycle_is_cleared_when_the_job_leaves_the_queue() {
+fn the_limit_found_by_a_cycle_is_cleared_when_the_job_is_held() {
     let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
     job.life.eligibility = job
         .judged(Some(OwnLimit::Running), at(0, Accrual::Pbs))
@@ -201,7 +239,7 @@ fn the_limit_found_by_a_cycle_is_cleared_when_the_job_leaves_the_queue() {
     assert_eq!(
         job.judged(Some(OwnLimit::Running), at(10, Accrual::Pbs)),
         None,
-        "no news"
+        "the limit is unchanged"
     );
     job.apply(
         &Event::Altered {
@@ -219,13 +257,13 @@ fn the_limit_found_by_a_cycle_is_cleared_when_the_job_leaves_the_queue() {
     assert_eq!(
         job.judged(Some(OwnLimit::Running), at(110, Accrual::Pbs)),
         None,
-        "it has no turn"
+        "a held job has no limit"
     );
     job.apply(&released("u"), at(200, Accrual::Pbs));
     assert_eq!(eligible(&job, 300), 100);
 }
 
-/// I13: an array without waiting subjobs accrues nothing, nor does a subjob that can never run.
+/// I13: an array without waiting subjobs accrues no eligible time, nor does a deleted subjob.
 #[test]
 fn an_array_accrues_while_subjobs_wait() {
     let pbs = |seconds| at(seconds, Accrual::Pbs);
@@ -264,8 +302,8 @@ fn a_job_stored_without_eligibility_starts_to_accrue_at_the_next_event() {
     assert_eq!(eligible(&job, 1600), 600);
 }
 
-/// I13: a limit on all jobs together is outside the job's control, except a limit on the jobs
-/// considered (M24).
+/// I13: a limit on all jobs together is outside the owner's control. A limit on waiting jobs (M24)
+/// always counts as a limit of the job itself.
 #[test]
 fn own_limits_stop_accrual_and_general_limits_do_not() {
     use crate::model::limit::excess::tests::of_user;

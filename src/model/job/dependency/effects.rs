@@ -1,10 +1,11 @@
-//! Effects of job events on dependent jobs, for any job store.
+//! Effects of job events on dependent jobs. The server implements [`JobStore`], on which these
+//! functions work.
 //!
-//! The store reports each state change of a job with dependencies ([`DependencyGraph::observe`]).
-//! [`pass_on`] then evaluates its dependents, and theirs in turn, from a queue, so that a chain
-//! of any length resolves in linear time. A job without dependencies costs one lookup.
+//! The store reports each state change of a job to [`DependencyGraph::observe`], which queues the
+//! changes of jobs with dependencies. [`pass_on`] then evaluates the dependent jobs. Their own
+//! state changes join the queue; a chain of any length therefore takes linear time.
 
-use super::graph::{DependencyGraph, TieEvent};
+use super::graph::{DependencyEvent, DependencyGraph};
 use super::label::Mark;
 use super::progress::{DependencyProgress, DependencyVerdict, fate, judge};
 use super::{Awaited, DependencyCondition, DependencyKind, Edge, Tie, UnmetDependencies};
@@ -19,7 +20,7 @@ pub trait JobStore {
     fn job(&self, id: JobId) -> Option<&Job>;
     /// Returns the dependency graph.
     fn dependencies(&self) -> &DependencyGraph;
-    /// Returns the dependency graph, mutable.
+    /// Returns a mutable reference to the dependency graph.
     fn dependencies_mut(&mut self) -> &mut DependencyGraph;
     /// Applies an event to one job.
     fn note(&mut self, id: JobId, event: Event);
@@ -32,28 +33,28 @@ pub trait JobStore {
 /// State of a dependency. The numbers are stored in the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieState {
-    /// Unresolved, or resolved so that the job ended.
+    /// The condition is undecided, or the job ended because the condition cannot be satisfied.
     Open = 0,
-    /// Satisfied.
+    /// The condition is satisfied.
     Met = 1,
-    /// Removed, although not satisfied.
+    /// The dependency was removed although its condition is not satisfied.
     Lifted = 2,
 }
 
 /// Accepted dependencies of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobDependencies {
-    /// `on`: number of jobs that must name this one.
+    /// `on`: number of jobs that must name this job in a `before...` dependency.
     pub on: u32,
-    /// Unresolved conditions on jobs.
+    /// Undecided conditions on other jobs.
     pub conditions: Vec<(JobId, DependencyCondition)>,
-    /// Jobs that will wait for this one.
+    /// Jobs that will wait for this job, with their conditions.
     pub before: Vec<(JobId, DependencyCondition)>,
-    /// Members of the `runone` sets joined.
+    /// Other jobs of the `runone` sets that the job joins.
     pub mates: Vec<JobId>,
-    /// Member of the set that has started.
+    /// Member of the `runone` set that has started.
     pub rival: Option<JobId>,
-    /// Unresolved conditions on labels.
+    /// Undecided conditions on labels.
     pub labels: Vec<Awaited>,
 }
 
@@ -69,18 +70,18 @@ impl JobDependencies {
     }
 }
 
-/// Propagates all reported changes until no further changes follow.
+/// Applies the effects of all queued changes to dependent jobs, until the queue is empty.
 pub fn pass_on(jobs: &mut impl JobStore) {
-    while let Some((id, turn)) = jobs.dependencies_mut().next_turn() {
-        match turn {
-            TieEvent::Began => began(jobs, id),
-            TieEvent::Returned => each_rival(jobs, id, |job| Event::RivalReturned { job }),
-            TieEvent::Ended => over(jobs, id),
+    while let Some((id, change)) = jobs.dependencies_mut().next_change() {
+        match change {
+            DependencyEvent::Began => apply_start(jobs, id),
+            DependencyEvent::Returned => each_rival(jobs, id, |job| Event::RivalReturned { job }),
+            DependencyEvent::Ended => apply_end(jobs, id),
         }
     }
 }
 
-fn began(jobs: &mut impl JobStore, id: JobId) {
+fn apply_start(jobs: &mut impl JobStore, id: JobId) {
     for (dependent, condition) in jobs.dependencies().dependents(id) {
         if condition == DependencyCondition::Begun {
             satisfy(jobs, dependent, condition, id);
@@ -121,7 +122,7 @@ fn each_rival(jobs: &mut impl JobStore, id: JobId, event: fn(JobId) -> Event) {
     }
 }
 
-fn over(jobs: &mut impl JobStore, id: JobId) {
+fn apply_end(jobs: &mut impl JobStore, id: JobId) {
     let Some(job) = jobs.job(id).cloned() else {
         return;
     };
@@ -150,14 +151,14 @@ fn over(jobs: &mut impl JobStore, id: JobId) {
     } else if job.life.bars.rival.is_none()
         && let Some(tie) = jobs.dependencies().membership(id)
     {
-        // Another member of the set will run.
+        // Without `runone` rival that has started, another member of the set will run.
         jobs.keep(tie, TieState::Met);
     }
     jobs.dependencies_mut().forget(id);
     release_label_waiters(jobs, id);
 }
 
-/// Releases a job from a satisfied condition.
+/// Records that the condition of `job` on the job `other` is satisfied.
 fn satisfy(jobs: &mut impl JobStore, job: JobId, condition: DependencyCondition, other: JobId) {
     let edge = Edge {
         kind: DependencyKind::After(condition),
@@ -182,13 +183,14 @@ fn fail_dependency(jobs: &mut impl JobStore, job: JobId, edge: Edge, how: &str) 
     }
 }
 
-/// Another dependency may have just ended the job.
+/// Tests whether a job is unfinished. Another dependency may have just ended the job.
 fn is_live(jobs: &impl JobStore, id: JobId) -> bool {
     jobs.job(id)
         .is_some_and(|job| job.life.state != JobState::Finished)
 }
 
-/// Adds accepted dependencies. A new job already has its bars; an altered job gets them now.
+/// Adds the accepted dependencies of a job. A new job already counts them in `bars`; an altered job
+/// (`altered`) gets an event that counts them.
 pub fn bind(jobs: &mut impl JobStore, id: JobId, dependencies: &JobDependencies, altered: bool) {
     for &(other, condition) in &dependencies.conditions {
         add(
@@ -210,7 +212,7 @@ pub fn bind(jobs: &mut impl JobStore, id: JobId, dependencies: &JobDependencies,
             },
         ) {
             happen(jobs, other, Event::Named { by: id, condition });
-            judge_at_once(jobs, other, condition, id);
+            satisfy_if_met(jobs, other, condition, id);
         }
     }
     if altered {
@@ -234,8 +236,9 @@ pub fn bind(jobs: &mut impl JobStore, id: JobId, dependencies: &JobDependencies,
     }
 }
 
-/// Evaluates the condition immediately: a requeued job has started before.
-fn judge_at_once(
+/// Releases the job `waiting` at once, if the job `id` already satisfies the condition: a requeued
+/// job, for example, has started before.
+fn satisfy_if_met(
     jobs: &mut impl JobStore,
     waiting: JobId,
     condition: DependencyCondition,
@@ -247,7 +250,7 @@ fn judge_at_once(
     }
 }
 
-/// Adds a dependency; false if it exists.
+/// Adds a dependency. Returns false if the dependency exists already.
 fn add(jobs: &mut impl JobStore, job: JobId, edge: Edge) -> bool {
     let tie = Tie { job, edge };
     let new = jobs.dependencies_mut().add(tie);
@@ -257,7 +260,7 @@ fn add(jobs: &mut impl JobStore, job: JobId, edge: Edge) -> bool {
     new
 }
 
-/// Makes the members of a set wait for the member that has started.
+/// Makes the other members of a `runone` set wait for the member that has started.
 fn add_started_rival(jobs: &mut impl JobStore, rival: JobId) {
     for member in jobs.dependencies().rivals(rival) {
         if jobs
@@ -269,7 +272,7 @@ fn add_started_rival(jobs: &mut impl JobStore, rival: JobId) {
     }
 }
 
-/// Merges a job, its mates and their sets into one `runone` set.
+/// Merges a job, the jobs `mates` and all `runone` sets of these jobs into one set.
 fn join(jobs: &mut impl JobStore, id: JobId, mates: &[JobId]) {
     let Some(&first) = mates.first() else { return };
     let set = jobs

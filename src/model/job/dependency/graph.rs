@@ -1,7 +1,7 @@
-//! Dependency graph of unfinished jobs, indexed from both ends, with the queue of changes that
-//! dependent jobs have not been notified of.
+//! Graph of the dependencies between unfinished jobs, with a queue of the job changes whose effects
+//! on dependent jobs have not been applied yet.
 
-use super::label::{Mark, Waiters};
+use super::label::{LabelIndex, Mark};
 use super::{DependencyCondition, DependencyKind, Edge, Tie};
 use crate::model::job::Job;
 use crate::model::job::state::JobState;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// State change that affects dependent jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TieEvent {
+pub enum DependencyEvent {
     /// The job started.
     Began,
     /// The job returned to its queue.
@@ -22,28 +22,30 @@ pub enum TieEvent {
 /// Dependencies between jobs, with indices.
 #[derive(Debug, Default)]
 pub struct DependencyGraph {
-    /// (waited for, waiting, condition)
+    /// Dependencies as (other job, waiting job, condition).
     dependents: BTreeSet<(JobId, JobId, DependencyCondition)>,
-    /// (waiting, waited for, condition)
+    /// Dependencies as (waiting job, other job, condition).
     conditions: BTreeSet<(JobId, JobId, DependencyCondition)>,
     /// The `runone` set of each member.
     sets: BTreeMap<JobId, JobId>,
-    /// (set, member)
+    /// Members of `runone` sets as (set, member).
     members: BTreeSet<(JobId, JobId)>,
     /// Index of jobs that wait for labels.
-    waiters: Waiters,
-    turns: VecDeque<(JobId, TieEvent)>,
-    /// Additions (true) and removals of this tick, to be undone if the tick fails.
+    labels: LabelIndex,
+    changes: VecDeque<(JobId, DependencyEvent)>,
+    /// Additions (true) and removals (false) of this tick, to be undone if the tick (the changes
+    /// that schedd writes to disk together) cannot be stored.
     journal: Vec<(Tie, bool)>,
-    /// A change was propagated since this flag was last cleared.
+    /// A change of a job has affected a dependent job since this flag was last cleared.
     pub stirred: bool,
 }
 
-/// Smallest and largest id: bounds for ranges over the second of two ids.
+/// Smallest id, for ranges over all ids.
 const FIRST: JobId = JobId {
     number: 0,
     part: IdPart::Whole,
 };
+/// Largest id, for ranges over all ids.
 const LAST: JobId = JobId {
     number: u64::MAX,
     part: IdPart::Element(u32::MAX),
@@ -57,7 +59,7 @@ impl DependencyGraph {
         }
     }
 
-    /// Adds a dependency; false if it exists.
+    /// Adds a dependency. Returns false if the dependency exists already.
     pub fn add(&mut self, tie: Tie) -> bool {
         let new = self.put(tie);
         if new {
@@ -66,7 +68,7 @@ impl DependencyGraph {
         new
     }
 
-    /// Removes a dependency; false if it does not exist.
+    /// Removes a dependency. Returns false if the dependency does not exist.
     pub fn remove(&mut self, tie: Tie) -> bool {
         let known = self.take(tie);
         if known {
@@ -75,7 +77,7 @@ impl DependencyGraph {
         known
     }
 
-    /// Removes a job's conditions and its membership in a set.
+    /// Removes the dependencies of a job on other jobs, and its membership in a `runone` set.
     pub fn forget(&mut self, id: JobId) {
         for (other, condition) in self.conditions(id) {
             self.remove(Tie {
@@ -105,7 +107,7 @@ impl DependencyGraph {
                 self.members.insert((other, job));
                 self.sets.insert(job, other) != Some(other)
             }
-            // Stored as the other job's `after...`.
+            // A `before...` dependency is stored as the other job's `after...`.
             DependencyKind::Before(_) => false,
         }
     }
@@ -138,7 +140,7 @@ impl DependencyGraph {
         range(&self.dependents, id).next().is_some()
     }
 
-    /// Returns the conditions of this job on others.
+    /// Returns the jobs for which this job waits, with its conditions.
     pub fn conditions(&self, id: JobId) -> Vec<(JobId, DependencyCondition)> {
         range(&self.conditions, id).collect()
     }
@@ -183,27 +185,29 @@ impl DependencyGraph {
         set.into_iter().filter(|&member| member != id).collect()
     }
 
-    /// Records the change of a job from state `was`, if other jobs depend on it.
+    /// Updates the label index from a job, and queues its change from state `was`, if the job has
+    /// dependencies or other jobs depend on it.
     pub fn observe(&mut self, was: JobState, job: &Job) {
-        self.waiters.follow(job);
+        self.labels.follow(job);
         if !self.is_tied(job) {
             return;
         }
-        let turn = match (was, job.life.state) {
+        let change = match (was, job.life.state) {
             (was, is) if was == is => return,
             (before, JobState::Running | JobState::Suspended) if before.is_under_way() => return,
-            (_, JobState::Running) => TieEvent::Began,
-            (_, JobState::Finished) => TieEvent::Ended,
-            (JobState::Running | JobState::Suspended, _) => TieEvent::Returned,
+            (_, JobState::Running) => DependencyEvent::Began,
+            (_, JobState::Finished) => DependencyEvent::Ended,
+            (JobState::Running | JobState::Suspended, _) => DependencyEvent::Returned,
             _ => return,
         };
-        self.notify(job.id, turn);
+        self.notify(job.id, change);
     }
 
-    /// Records the start of an array's first subjob, if other jobs depend on the array.
+    /// Queues the start of an array's first subjob, if the array has dependencies or other jobs
+    /// depend on it.
     pub fn note_began(&mut self, array: &Job) {
         if self.is_tied(array) {
-            self.notify(array.id, TieEvent::Began);
+            self.notify(array.id, DependencyEvent::Began);
         }
     }
 
@@ -212,49 +216,49 @@ impl DependencyGraph {
         self.has_dependents(id)
             || range(&self.conditions, id).next().is_some()
             || self.sets.contains_key(&id)
-            || !self.waiters.of(job).is_empty()
+            || !self.labels.waiting_for_label_of(job).is_empty()
     }
 
     /// Updates the label index from a new or loaded job.
     pub fn follow(&mut self, job: &Job) {
-        self.waiters.follow(job);
+        self.labels.follow(job);
     }
 
     /// Removes a job from the label index.
     pub fn unfollow(&mut self, id: JobId) {
-        self.waiters.forget(id);
+        self.labels.forget(id);
     }
 
-    /// Returns the unfinished jobs that carry a label.
-    pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
-        self.waiters.carriers(mark)
+    /// Returns the unfinished jobs with this label.
+    pub fn jobs_with_label(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
+        self.labels.jobs_with_label(mark)
     }
 
     /// Returns the labels that a job waits for.
     pub fn labels_awaited_by(&self, id: JobId) -> impl Iterator<Item = Mark> {
-        self.waiters.awaited_by(id).cloned()
+        self.labels.awaited_by(id).cloned()
     }
 
     /// Returns the jobs that wait for a job's label, with their conditions.
     pub fn awaiting(&self, job: &Job) -> Vec<(JobId, DependencyCondition)> {
-        self.waiters.of(job)
+        self.labels.waiting_for_label_of(job)
     }
 
-    fn notify(&mut self, id: JobId, turn: TieEvent) {
-        self.turns.push_back((id, turn));
+    fn notify(&mut self, id: JobId, change: DependencyEvent) {
+        self.changes.push_back((id, change));
     }
 
-    /// Takes the next change to propagate.
-    pub fn next_turn(&mut self) -> Option<(JobId, TieEvent)> {
-        self.turns.pop_front()
+    /// Removes and returns the oldest queued change.
+    pub fn next_change(&mut self) -> Option<(JobId, DependencyEvent)> {
+        self.changes.pop_front()
     }
 
-    /// Confirms the tick: it is on disk.
+    /// Makes the changes of this tick final, because they are on disk.
     pub fn settle(&mut self) {
         self.journal.clear();
     }
 
-    /// Undoes the tick.
+    /// Undoes all changes of this tick.
     pub fn roll_back(&mut self) {
         for (tie, added) in std::mem::take(&mut self.journal).into_iter().rev() {
             if added {
@@ -263,7 +267,7 @@ impl DependencyGraph {
                 self.put(tie)
             };
         }
-        self.turns.clear();
+        self.changes.clear();
     }
 }
 
@@ -311,7 +315,7 @@ mod tests {
         assert_eq!(graph.dependents(JobId::job(1)), [two]);
         assert!(
             !graph.has_dependents(JobId::array(1)),
-            "the array of the same number is another job"
+            "an array with the same number is another job"
         );
     }
 

@@ -1,9 +1,9 @@
 //! Labels (Q29): names of jobs within a process group of one owner. Other jobs can wait for a
 //! label before a job with that label exists. Jobs without a group form a group of their own.
 //!
-//! A job that waits for a label is released as soon as any job with that label satisfies the
-//! condition. A job that ends otherwise resolves nothing: another job with the label may follow,
-//! or the same job may be rerun.
+//! A job that waits for a label may start as soon as any job with that label satisfies the
+//! condition. If a job with the label ends without satisfying the condition, the other job
+//! continues to wait: another job with the label may be submitted, or the same job may be rerun.
 
 pub mod circle;
 
@@ -18,17 +18,17 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Mark {
     /// User id of the owner.
     pub uid: u32,
-    /// `group:label`; neither part contains a colon.
+    /// `group:label`. Neither the group nor the label contains a colon.
     pub text: String,
 }
 
 impl Mark {
-    /// Returns the mark of this label in the job's group.
+    /// Returns the mark of `label` in the job's process group.
     pub fn of(job: &Job, label: &str) -> Mark {
         Mark::new(job.owner.uid, job.spec.process_group.as_deref(), label)
     }
 
-    /// Creates a mark.
+    /// Creates the mark of `label` in a process group of a user.
     pub fn new(uid: u32, group: Option<&str>, label: &str) -> Mark {
         Mark {
             uid,
@@ -41,7 +41,8 @@ impl Mark {
         self.text.split_once(':').map_or("", |(_, label)| label)
     }
 
-    /// Returns the mark of a job; a subjob's mark includes its index, as in `sim[3]`.
+    /// Returns the mark of a job; None without a label. The mark of a subjob includes the index, as
+    /// in `sim[3]`.
     pub fn carried_by(job: &Job) -> Option<Mark> {
         let label = job.spec.label.as_deref()?;
         Some(match job.id.index() {
@@ -50,7 +51,7 @@ impl Mark {
         })
     }
 
-    /// Splits the mark of a subjob into the array's mark and the index.
+    /// Splits the mark of a subjob into the array's mark and the index; None for other marks.
     pub fn frame(&self) -> Option<(Mark, u32)> {
         let (text, index) = frame(&self.text)?;
         Some((
@@ -63,17 +64,20 @@ impl Mark {
     }
 }
 
-/// Index of the jobs that wait for labels, and of those that carry them.
+/// Index of the jobs that wait for labels, and of the jobs that have labels.
 #[derive(Debug, Default)]
-pub struct Waiters {
+pub struct LabelIndex {
+    /// Jobs that wait for a label, with their conditions.
     waiting: BTreeSet<(Mark, JobId, DependencyCondition)>,
-    of: BTreeMap<JobId, Vec<(Mark, DependencyCondition)>>,
-    /// Unfinished jobs that carry a label.
-    carriers: BTreeSet<(Mark, JobId)>,
-    carried: BTreeMap<JobId, Mark>,
+    /// Labels for which each job waits, with the job's conditions.
+    awaited: BTreeMap<JobId, Vec<(Mark, DependencyCondition)>>,
+    /// Unfinished jobs with a label.
+    jobs_with_label: BTreeSet<(Mark, JobId)>,
+    /// Label of each unfinished job that has a label.
+    label_of: BTreeMap<JobId, Mark>,
 }
 
-impl Waiters {
+impl LabelIndex {
     /// Updates the entries of a job.
     pub fn follow(&mut self, job: &Job) {
         self.note_label(job);
@@ -85,11 +89,11 @@ impl Waiters {
             .awaits
             .iter()
             .map(|awaited| (Mark::of(job, &awaited.label), awaited.condition));
-        self.enter(job.id, marks.collect());
+        self.set_awaited(job.id, marks.collect());
     }
 
-    fn enter(&mut self, id: JobId, marks: Vec<(Mark, DependencyCondition)>) {
-        if self.of.get(&id) == Some(&marks) {
+    fn set_awaited(&mut self, id: JobId, marks: Vec<(Mark, DependencyCondition)>) {
+        if self.awaited.get(&id) == Some(&marks) {
             return;
         }
         self.remove_waiter(id);
@@ -98,13 +102,13 @@ impl Waiters {
                 .iter()
                 .map(|(mark, condition)| (mark.clone(), id, *condition)),
         );
-        self.of.insert(id, marks);
+        self.awaited.insert(id, marks);
     }
 
     fn note_label(&mut self, job: &Job) {
-        // Subjobs share the entry of their array.
+        // Subjobs have no entries of their own.
         if job.id.index().is_some()
-            || job.spec.label.is_none() && !self.carried.contains_key(&job.id)
+            || job.spec.label.is_none() && !self.label_of.contains_key(&job.id)
         {
             return;
         }
@@ -113,32 +117,32 @@ impl Waiters {
         } else {
             Mark::carried_by(job)
         };
-        if self.carried.get(&job.id) == mark.as_ref() {
+        if self.label_of.get(&job.id) == mark.as_ref() {
             return;
         }
         self.drop_label(job.id);
         if let Some(mark) = mark {
-            self.carriers.insert((mark.clone(), job.id));
-            self.carried.insert(job.id, mark);
+            self.jobs_with_label.insert((mark.clone(), job.id));
+            self.label_of.insert(job.id, mark);
         }
     }
 
     fn drop_label(&mut self, id: JobId) {
-        if let Some(mark) = self.carried.remove(&id) {
-            self.carriers.remove(&(mark, id));
+        if let Some(mark) = self.label_of.remove(&id) {
+            self.jobs_with_label.remove(&(mark, id));
         }
     }
 
-    /// Removes a job.
+    /// Removes the entries of a job.
     pub fn forget(&mut self, id: JobId) {
         self.drop_label(id);
         self.remove_waiter(id);
     }
 
-    /// Returns the unfinished jobs that carry a label.
-    pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
+    /// Returns the unfinished jobs with this label.
+    pub fn jobs_with_label(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
         let from = (mark.clone(), JobId::job(0));
-        self.carriers
+        self.jobs_with_label
             .range(from..)
             .take_while(move |(known, _)| known == mark)
             .map(|(_, id)| *id)
@@ -146,17 +150,21 @@ impl Waiters {
 
     /// Returns the labels that a job waits for.
     pub fn awaited_by(&self, id: JobId) -> impl Iterator<Item = &Mark> {
-        self.of.get(&id).into_iter().flatten().map(|(mark, _)| mark)
+        self.awaited
+            .get(&id)
+            .into_iter()
+            .flatten()
+            .map(|(mark, _)| mark)
     }
 
     fn remove_waiter(&mut self, id: JobId) {
-        for (mark, condition) in self.of.remove(&id).unwrap_or_default() {
+        for (mark, condition) in self.awaited.remove(&id).unwrap_or_default() {
             self.waiting.remove(&(mark, id, condition));
         }
     }
 
     /// Returns the jobs that wait for the label of `job`, with their conditions.
-    pub fn of(&self, job: &Job) -> Vec<(JobId, DependencyCondition)> {
+    pub fn waiting_for_label_of(&self, job: &Job) -> Vec<(JobId, DependencyCondition)> {
         if self.waiting.is_empty() {
             return Vec::new();
         }
@@ -196,13 +204,17 @@ mod tests {
         job
     }
 
-    fn waiters(known: &Waiters, job: &Job) -> Vec<u64> {
-        known.of(job).iter().map(|(id, _)| id.number).collect()
+    fn waiters(known: &LabelIndex, job: &Job) -> Vec<u64> {
+        known
+            .waiting_for_label_of(job)
+            .iter()
+            .map(|(id, _)| id.number)
+            .collect()
     }
 
     #[test]
     fn only_jobs_of_the_same_group_and_owner_wait_for_a_label() {
-        let mut known = Waiters::default();
+        let mut known = LabelIndex::default();
         known.follow(&job(2, None, Some("show1"), &["sim", "comp"]));
         known.follow(&job(3, None, Some("show2"), &["sim"]));
         known.follow(&job(4, None, None, &["sim"]));
@@ -217,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_no_longer_wait_are_removed() {
-        let (mut known, sim) = (Waiters::default(), job(1, Some("sim"), None, &[]));
+    fn jobs_that_no_longer_wait_for_labels_are_removed() {
+        let (mut known, sim) = (LabelIndex::default(), job(1, Some("sim"), None, &[]));
         let mut waiting = job(2, None, None, &["sim"]);
         known.follow(&waiting);
         known.follow(&waiting);
@@ -228,12 +240,12 @@ mod tests {
         assert_eq!((waiters(&known, &sim), known.waiting.len()), (vec![], 1));
         waiting.life.state = JobState::Finished;
         known.follow(&waiting);
-        assert!(known.waiting.is_empty() && known.of.is_empty());
+        assert!(known.waiting.is_empty() && known.awaited.is_empty());
     }
 
     #[test]
     fn a_subjobs_label_includes_its_index() {
-        let mut known = Waiters::default();
+        let mut known = LabelIndex::default();
         known.follow(&job(2, None, None, &["sim"]));
         let mut array = cluster("").job(1, "array=1-3");
         array.spec = Arc::new(Spec {

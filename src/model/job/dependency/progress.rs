@@ -1,4 +1,4 @@
-//! Progress of a job, and its effect on dependent jobs.
+//! Progress of a job, on which the conditions of dependent jobs depend.
 
 use super::DependencyCondition;
 use crate::model::job::attempt::{LOST, OVER_WALLTIME};
@@ -25,7 +25,7 @@ impl DependencyProgress {
     /// Returns the progress of a job.
     pub fn of(job: &Job) -> DependencyProgress {
         let life = &job.life;
-        // An array has no attempt of its own: it has run unless it was deleted.
+        // An array has no attempts. A finished array counts as started unless it was deleted.
         let began =
             life.attempt > 0 || job.has_begun() || life.exit.is_some_and(|exit| !exit.deleted);
         match life.state {
@@ -42,15 +42,16 @@ impl DependencyProgress {
 /// State of a condition on a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependencyVerdict {
-    /// Undecided.
+    /// The condition is undecided.
     Pending,
-    /// Satisfied.
+    /// The condition is satisfied.
     Met,
-    /// Impossible to satisfy.
+    /// The condition can never be satisfied.
     Impossible,
 }
 
-/// Evaluates a condition. A job that ended without a start has failed.
+/// Evaluates a condition on a job with this progress. A job that ended without a start counts as
+/// failed.
 pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> DependencyVerdict {
     let (status, began) = match progress {
         DependencyProgress::Begun if condition == DependencyCondition::Begun => {
@@ -74,7 +75,8 @@ pub fn judge(condition: DependencyCondition, progress: DependencyProgress) -> De
     }
 }
 
-/// Describes the end of a job to its dependents: `but it ended with status 3`.
+/// Describes the end of a job for the message to the owners of dependent jobs, such as
+/// `but it ended with status 3`.
 pub fn fate(life: &Life) -> String {
     let status = life.exit.map_or(LOST, |exit| exit.status);
     match (life.exit, status) {

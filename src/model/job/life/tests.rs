@@ -4,7 +4,7 @@ use super::*;
 use crate::model::time::Span;
 use crate::sched::fixture::{self, cluster};
 
-/// Creates a job started for the `attempt`th time, at that hour.
+/// Starts a job for the `attempt`th time, at hour `attempt`.
 fn started(job: &mut Job, attempt: Attempt) -> EventContext {
     let moment = fixture::moment(3600 * i64::from(attempt));
     job.apply(
@@ -130,12 +130,12 @@ fn an_unconfirmed_start_is_repeated_only_after_its_node_reports() {
     assert_eq!(
         job.life.exit.map(|exit| exit.status),
         Some(LOST),
-        "it may have begun"
+        "the job may have begun"
     );
 }
 
 #[test]
-fn an_end_before_the_deletion_order_is_kept() {
+fn a_job_that_ends_before_its_deletion_or_requeue_keeps_its_exit_status() {
     let orders = [
         Event::DeleteWanted {
             by: "ann@head".into(),

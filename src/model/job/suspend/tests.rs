@@ -1,4 +1,4 @@
-//! Tests of suspension.
+//! Tests: suspending and resuming jobs.
 
 use super::*;
 use crate::model::job::{AttemptOutcome, How, Life};
@@ -68,7 +68,11 @@ fn resources_are_released_only_while_all_processes_are_stopped() {
     let mut job = running();
     at(&mut job, 10, wanted(1));
     assert_eq!(
-        (job.life.state, run(&job).has_all(), job.held().len()),
+        (
+            job.life.state,
+            run(&job).has_all_resources(),
+            job.held().len()
+        ),
         (JobState::Suspended, true, 1)
     );
     at(&mut job, 12, Event::Suspended { attempt: 1 });
@@ -103,7 +107,7 @@ fn resources_are_released_only_while_all_processes_are_stopped() {
         (
             job.life.state,
             shares[0].cpus.as_slice(),
-            run(&job).has_all()
+            run(&job).has_all_resources()
         ),
         (JobState::Running, &[4, 5][..], true)
     );
@@ -148,7 +152,7 @@ fn a_share_is_either_kept_or_released() {
 }
 
 #[test]
-fn events_that_do_not_apply_change_nothing() {
+fn events_that_do_not_apply_have_no_effect() {
     let mut job = running();
     let others = |job: &mut Job| {
         at(job, 1, wanted(2));
@@ -203,7 +207,7 @@ fn events_that_do_not_apply_change_nothing() {
     assert_eq!(
         (job.life.state, job.held().len()),
         (JobState::Suspended, 1),
-        "it is being ended"
+        "an end of the job is requested"
     );
     let mut early = cluster("").job(1, "select=1");
     at(
@@ -338,7 +342,7 @@ fn qsig_requests_give_events_or_the_errors_of_pbs() {
     let wanted = turn(SuspendRequest::AdminSuspend, &job).unwrap().remove(0);
     at(&mut job, 1, wanted);
     at(&mut job, 2, Event::Suspended { attempt: 1 });
-    assert!(job.is_suspended_for_maintenance() && run(&job).has_all());
+    assert!(job.is_suspended_for_maintenance() && run(&job).has_all_resources());
     assert_eq!(
         (
             turn(SuspendRequest::Resume, &job),
@@ -349,6 +353,6 @@ fn qsig_requests_give_events_or_the_errors_of_pbs() {
     assert_eq!(
         turn(SuspendRequest::Suspend, &cluster("").job(1, "select=1")),
         bad,
-        "it has never run"
+        "the job has never run"
     );
 }

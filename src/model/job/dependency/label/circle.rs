@@ -1,12 +1,13 @@
 //! Detection of dependency cycles that include labels (Q29).
 //!
-//! A job can finish if everything it waits for can. A label can be satisfied if any job that
-//! carries it can finish, or if no job carries it yet, since one may be submitted. All others are
-//! in a cycle or wait for one.
+//! A job can finish if all jobs for which it waits can finish, and all labels for which it waits
+//! can be satisfied. A label can be satisfied if a job with the label can finish, or if no job has
+//! the label yet, because such a job may be submitted. All other jobs and labels are in a cycle or
+//! wait for a cycle.
 //!
-//! Example: job 1 carries `sim` and waits for `@comp`, job 2 carries `comp` and waits for `@sim`.
-//! With a job 3 that carries `sim` and waits for nothing, job 2 would wait for job 3, and there
-//! would be no cycle.
+//! Example: job 1 has label `sim` and waits for `@comp`, job 2 has label `comp` and waits for
+//! `@sim`. These jobs form a cycle. If a job 3 has label `sim` and waits for nothing, there is no
+//! cycle: job 2 may start after job 3.
 
 use super::Mark;
 use crate::model::job::dependency::effects::JobDependencies;
@@ -15,9 +16,9 @@ use crate::model::job::{Job, Owner, Spec};
 use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Maximum number of edges searched. Larger cycles may remain undetected.
+/// Maximum number of dependencies searched. Larger cycles remain undetected.
 const MOST: usize = 5000;
-/// Maximum number of jobs and labels listed in the message.
+/// Maximum number of jobs and labels listed in the message to the user.
 const NAMED: usize = 8;
 
 /// Job whose new dependencies are checked.
@@ -25,7 +26,7 @@ const NAMED: usize = 8;
 pub struct CheckedJob {
     /// Job id, if the job exists already.
     pub id: Option<JobId>,
-    /// Label of the job.
+    /// Label of the job; None without a label.
     pub carries: Option<Mark>,
     /// Labels that the job will wait for.
     pub labels: Vec<Mark>,
@@ -34,7 +35,8 @@ pub struct CheckedJob {
 }
 
 impl CheckedJob {
-    /// Combines the existing dependencies of a job with the new ones.
+    /// Combines the existing dependencies of a job (`before`, None for a new job) with its new
+    /// dependencies.
     pub fn of(
         graph: &DependencyGraph,
         before: Option<&Job>,
@@ -61,7 +63,7 @@ impl CheckedJob {
         }
     }
 
-    /// Returns a job as a member of a cycle.
+    /// Returns the job `id` as a member of a cycle.
     fn member(&self, id: JobId) -> CycleMember {
         if Some(id) == self.id {
             CycleMember::This
@@ -82,7 +84,7 @@ pub enum CycleMember {
     Label(Mark),
 }
 
-/// Returns the cycle from the checked job along its dependencies back to it, without the job
+/// Returns a cycle of dependencies that starts and ends at the checked job, without that job
 /// itself. None without a cycle.
 pub fn find(graph: &DependencyGraph, new: &CheckedJob) -> Option<Vec<CycleMember>> {
     if new.carries.is_none() || new.labels.is_empty() {
@@ -93,8 +95,8 @@ pub fn find(graph: &DependencyGraph, new: &CheckedJob) -> Option<Vec<CycleMember
     trail(&edges, &stuck)
 }
 
-/// Formats a cycle, each member waiting for the next: `this job -> @sim -> 12.head -> @comp ->
-/// this job`.
+/// Formats a cycle: `this job -> @sim -> 12.head -> @comp -> this job`. Each member waits for the
+/// next member. `this` is the text for the checked job.
 pub fn cycle_text(trail: &[CycleMember], this: &str, server: &str) -> String {
     let mut text = this.to_string();
     for link in trail.iter().take(NAMED) {
@@ -113,8 +115,8 @@ pub fn cycle_text(trail: &[CycleMember], this: &str, server: &str) -> String {
 
 type Edges = BTreeMap<CycleMember, Vec<CycleMember>>;
 
-/// Returns all dependencies reachable from the checked job, in breadth-first order; None beyond
-/// [`MOST`] edges.
+/// Returns the dependencies of all jobs and labels that are reachable from the checked job, and
+/// these jobs and labels in breadth-first order. None if there are more than [`MOST`] dependencies.
 fn explored(graph: &DependencyGraph, new: &CheckedJob) -> Option<(Edges, Vec<CycleMember>)> {
     let (mut edges, mut found) = (Edges::new(), Vec::new());
     let (mut ahead, mut left) = (VecDeque::from([CycleMember::This]), MOST);
@@ -135,7 +137,7 @@ fn explored(graph: &DependencyGraph, new: &CheckedJob) -> Option<(Edges, Vec<Cyc
     Some((edges, found))
 }
 
-/// Returns the direct dependencies of a member, at most one more than the remaining budget.
+/// Returns the jobs and labels for which a member waits; for a label, at most `most` + 1.
 fn waited_for(
     graph: &DependencyGraph,
     new: &CheckedJob,
@@ -162,12 +164,12 @@ fn waited_for(
                 .collect()
         }
         CycleMember::Label(mark) => {
-            // A subjob is satisfied only if its array is.
+            // The label of a subjob can be satisfied only if the label of its array can.
             let of_array = mark.frame().map(|(array, _)| array);
             let mark = of_array.as_ref().unwrap_or(mark);
             let own = (new.carries.as_ref() == Some(mark)).then_some(CycleMember::This);
             let others = graph
-                .carriers(mark)
+                .jobs_with_label(mark)
                 .filter(|id| Some(*id) != new.id)
                 .map(CycleMember::Job);
             own.into_iter()
@@ -183,7 +185,8 @@ fn stuck<'e>(edges: &'e Edges, found: &'e [CycleMember]) -> BTreeSet<&'e CycleMe
     let mut stuck: BTreeSet<&CycleMember> = found.iter().collect();
     loop {
         let before = stuck.len();
-        // Reverse order converges faster: members found late are dependencies of earlier ones.
+        // Reverse order needs fewer rounds, because later members are dependencies of earlier
+        // members.
         for link in found.iter().rev() {
             let waits_for = &edges[link];
             let comes = match link {
@@ -204,7 +207,7 @@ fn stuck<'e>(edges: &'e Edges, found: &'e [CycleMember]) -> BTreeSet<&'e CycleMe
     }
 }
 
-/// Returns the shortest cycle among the stuck members.
+/// Returns the shortest cycle that contains the checked job and otherwise only `stuck` members.
 fn trail(edges: &Edges, stuck: &BTreeSet<&CycleMember>) -> Option<Vec<CycleMember>> {
     let mut came_from: BTreeMap<&CycleMember, &CycleMember> = BTreeMap::new();
     let mut ahead = VecDeque::from([&CycleMember::This]);
@@ -292,7 +295,7 @@ mod tests {
         assert_eq!(
             found(&one, "other", &["sim"]),
             None,
-            "a later job may carry comp"
+            "a later job may have label comp"
         );
         let frame = graph(&[job(1, Some("sim"), &["comp[2]"])]);
         assert_eq!(
@@ -312,13 +315,13 @@ mod tests {
     }
 
     #[test]
-    fn another_carrier_of_the_label_resolves_the_cycle() {
+    fn another_unfinished_job_with_the_label_resolves_the_cycle() {
         let mut all = vec![job(1, Some("sim"), &["comp"]), job(3, Some("sim"), &[])];
         assert_eq!(found(&graph(&all), "comp", &["sim"]), None);
         all[1].life.state = crate::model::job::state::JobState::Finished;
         assert!(
             found(&graph(&all), "comp", &["sim"]).is_some(),
-            "a finished carrier resolves nothing"
+            "a finished job with the label does not resolve the cycle"
         );
         let stuck = graph(&[
             job(1, Some("sim"), &["comp"]),
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_altered_job_occurs_once() {
+    fn a_new_state_replaces_the_known_state_of_an_altered_job() {
         let graph = graph(&[job(1, Some("sim"), &[]), job(2, Some("comp"), &["sim"])]);
         let new = |id| CheckedJob {
             id: Some(JobId::job(id)),
@@ -357,10 +360,7 @@ mod tests {
             find(&graph, &new(1)).is_some(),
             "the earlier dependencies of job 1 do not count"
         );
-        assert!(
-            find(&graph, &new(7)).is_none(),
-            "job 1 also carries the label"
-        );
+        assert!(find(&graph, &new(7)).is_none(), "job 1 also has the label");
     }
 
     #[test]
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_search_beyond_the_maximum_finds_no_cycle() {
-        // Two edges for each carrier of the label, and one from and to the checked job.
+        // Two dependencies for each job with the label, and two for the checked job.
         let jobs = |many: usize| {
             let jobs: Vec<Job> = (1..=many as u64)
                 .map(|id| job(id, Some("sim"), &["comp"]))
