@@ -1,4 +1,4 @@
-//! One file per command; a command of several files has a directory of its own.
+//! One file per command. The further files of a command are in a directory with its name.
 
 #![allow(
     rustdoc::broken_intra_doc_links,

@@ -1,4 +1,4 @@
-//! Handmade records for the tests of the displays.
+//! Example records for the tests of the commands' output.
 
 use super::client::exit::Failure;
 use super::client::query::{Ask, TakePart};
@@ -47,7 +47,7 @@ pub fn server() -> ServerFacts {
     }
 }
 
-/// `walltime=01:00:00`, `mem=512mb`, `ncpus=2`, as shown.
+/// Parses resources, separated by blanks: `walltime=01:00:00 mem=512mb ncpus=2`.
 pub fn resources(list: &str) -> ResourceList {
     let value = |name: &str, text: &str| {
         ResourceValue::parse(Resources::builtin().get(name).unwrap().kind, text).unwrap()
@@ -75,7 +75,7 @@ fn spec(name: &str, list: &str) -> Spec {
     }
 }
 
-/// A queued job of alice.
+/// A queued job of user alice.
 pub fn queued(id: u64, name: &str, list: &str) -> JobRecord {
     let life = Life {
         state: JobState::Queued,
@@ -153,7 +153,7 @@ pub fn running(mut record: JobRecord, shares: Vec<NodeShare>) -> JobRecord {
     record
 }
 
-/// The running job, ended with this status after 301 seconds.
+/// The running job, finished with this exit status after 301 seconds.
 pub fn finished(mut record: JobRecord, status: i32, deleted: bool) -> JobRecord {
     let life = &mut record.job.life;
     life.state = JobState::Finished;
@@ -170,7 +170,7 @@ pub fn with(mut record: JobRecord, change: impl FnOnce(&mut Spec)) -> JobRecord 
     record
 }
 
-/// A node of 4 processors and 8 GB, alone on its host.
+/// A node of 4 processors and 8 GB.
 pub fn node(name: &str, host: &str) -> NodeRecord {
     let mut available = resources("arch=linux mem=8gb ncpus=4");
     available.insert("host".into(), ResourceValue::String(host.into()));
@@ -262,7 +262,7 @@ impl System {
         answers
     }
 
-    /// Finds a job; also a subjob without a record of its own.
+    /// Finds a job, or a subjob, even if only its array has a record.
     fn named(&self, id: JobId) -> Option<JobRecord> {
         let own = self.jobs.iter().find(|record| record.job.id == id).cloned();
         let array = id.parent().and_then(|array| self.named(array));
@@ -364,7 +364,7 @@ fn row(record: &JobRecord) -> JobRow {
     }
 }
 
-/// Parses words as the command line of a command. `_` stands for a blank.
+/// Parses words as the command line of a command. `_` represents a blank in a word.
 pub fn parse<T: clap::FromArgMatches>(
     command: fn() -> clap::Command,
     words: &str,
@@ -376,9 +376,9 @@ pub fn parse<T: clap::FromArgMatches>(
     Ok(T::from_arg_matches(&matches).unwrap())
 }
 
-/// Checks that a system can replace a source as [`Ask`].
+/// Checks that a [`System`] can replace a query source as [`Ask`].
 #[test]
-fn a_system_answers_as_a_source_does() {
+fn a_system_answers_questions_of_commands() {
     let system = System {
         jobs: vec![queued(1, "a", "")],
         nodes: vec![],

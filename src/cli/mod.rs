@@ -1,7 +1,7 @@
 //! The commands.
 //!
 //! [`programs`] lists all programs; [`multicall`] is the one program that contains all commands.
-//! The directories are in import order: each imports only those before it.
+//! The directories are in import order: a directory imports only directories before it.
 
 // Exit statuses, error messages, job ids, and the connections to the spool and to schedd.
 pub mod client;

@@ -2,7 +2,7 @@
 //!
 //! Each command is a link to this file; the name in `argv[0]` selects the command. A suffix that
 //! begins with `.` or `-` is ignored, because sites rename a command to `qsub.real` or `qsub-lanai`
-//! and install a wrapper in its place.
+//! and install a wrapper in place of the command.
 
 use super::arguments::getopt;
 use super::client::exit::{self, Failure};
@@ -40,13 +40,13 @@ fn command(name: &str) -> Option<fn() -> ExitCode> {
     programs.find(|program| program.name == name)?.main
 }
 
-/// Handles a call under a name that is not a command: overview, `--help`, or an error. Returns the
-/// exit status.
+/// Handles a call by a name that is no command: prints the overview, the help or an error. Returns
+/// the exit status.
 fn without_command(name: &str) -> Result<u8, Failure> {
     let words: Vec<OsString> = env::args().skip(1).collect();
     let problem = if name != NAME {
         "not a command of Lanai"
-    } else if getopt::answered(definition, &words)? {
+    } else if getopt::print_help_or_version(definition, &words)? {
         return Ok(0);
     } else if words.is_empty() {
         exit::print(overview())?;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_the_file_selects_the_command_without_a_suffix() {
+    fn the_file_name_without_its_suffix_selects_the_command() {
         let is_command = |called: &str| command(&name(called.as_ref())).is_some();
         for called in [
             "qsub",

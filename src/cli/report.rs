@@ -1,5 +1,6 @@
-//! Reports of the scheduler: `qstat --start`, `--holes`, `--why`, `--usage` and others, and `qsub
-//! --dry-run`. They query schedd for every user, because the spool does not hold the answers.
+//! Reports of the scheduler: `qstat --start`, `--holes`, `--why`, `--usage` and others, and
+//! `qsub --dry-run`. Most of them query schedd for every user, because the spool does not contain
+//! the answers.
 
 use super::arguments::job_options;
 use super::client::exit::{self, Failure};
@@ -50,27 +51,27 @@ mod usage;
 
 mod why;
 
-/// Heading of these options in `qstat --help`.
+/// Heading of the report options in `qstat --help`.
 pub const HEADING: &str = "Scheduler reports";
 
 /// Options of qstat that show reports of the scheduler.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReportOptions {
-    /// Why each of these jobs waits, stage by stage, and until when
+    /// Why each of the given jobs waits, stage by stage, and when it is expected to start
     #[arg(long, help_heading = HEADING)]
     why: bool,
     /// When and where each waiting job starts if jobs end at their walltimes
     #[arg(long, help_heading = HEADING)]
     start: bool,
-    /// Priority of each of these jobs, its components, and its neighbors in the queue; without
-    /// jobs, the whole queue in order
+    /// Priority of each of the given jobs, the components of the priority, and the next jobs before
+    /// and after the job; without job ids, the whole queue in order
     #[arg(long, help_heading = HEADING)]
     priority: bool,
-    /// Unreserved resources, and for how long they are free
+    /// Free resources without a planned start or reservation, and for how long they are free
     #[arg(long, help_heading = HEADING)]
     holes: bool,
-    /// All active limits: scope, resource, usage, the jobs counted, and how many jobs each limit
-    /// blocks; with -u, only limits that apply to these users
+    /// All active limits: scope, resource, usage, the counted jobs, and the number of jobs that
+    /// each limit blocks; with -u, only limits that apply to the given users
     #[arg(id = "in_force", long = "limits", help_heading = HEADING)]
     limits: bool,
     /// Fair-share tree: entitlement and usage by account and user
@@ -79,32 +80,33 @@ pub struct ReportOptions {
     /// Usage by account and user, total and after decay
     #[arg(long, help_heading = HEADING)]
     usage: bool,
-    /// Resources of the whole system, such as licenses: total, used by jobs, used elsewhere, free,
-    /// hosts, source and time of the report
+    /// Resources of the whole system, such as licenses: total, used by jobs, used outside this
+    /// system, free, hosts, source and time of the last count
     #[arg(id = "of_the_system", long = "resources", help_heading = HEADING)]
     pools: bool,
     /// The last 1000 scheduling cycles: time, triggers, jobs considered, started and preempted,
     /// duration (operators only)
     #[arg(long, help_heading = HEADING)]
     cycles: bool,
-    /// With --why: every obstacle at every stage, not only the first one
+    /// With --why: show every obstacle at every stage, not only the first one
     #[arg(short = 'v', long, help_heading = HEADING)]
     verbose: bool,
-    /// With --holes: request to fit, such as select=... or place=... of qsub (default: processors).
-    /// Before job ids, as in TORQUE, -l has no effect
+    /// With --holes: search free resources for this request, as of qsub -l, such as select=... or
+    /// place=... (default: processors). Without --holes, -l has no effect before job ids, for
+    /// TORQUE's option -l without a value
     #[arg(short = 'l', value_name = "resource_list", help_heading = HEADING)]
     resources: Vec<OsString>,
 }
 
 impl ReportOptions {
-    /// True if any of these options is given.
+    /// True if any report option is given.
     pub fn any_given(&self) -> bool {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
     }
 
-    /// Returns job ids that `-l` consumed as its value. TORQUE's `-l` takes no value and requests
-    /// full ids, which Lanai always prints.
-    pub fn give_back(&mut self) -> Vec<OsString> {
+    /// Removes and returns the job ids that `-l` consumed as its value. TORQUE's `-l` takes no
+    /// value and requests full ids, which Lanai always prints.
+    pub fn take_job_ids_of_l(&mut self) -> Vec<OsString> {
         let are_ids = !self.holes && self.resources.iter().all(|word| is_job_id(word));
         if are_ids {
             std::mem::take(&mut self.resources)
@@ -127,7 +129,7 @@ impl ReportOptions {
         ]
     }
 
-    /// True if the options exclude each other or lack the report they belong to.
+    /// True if several reports are requested, or `-v` without `--why`, or `-l` without `--holes`.
     pub fn conflict(&self) -> bool {
         let views = self.views().iter().filter(|given| **given).count();
         views > 1 || (self.verbose && !self.why) || (!self.resources.is_empty() && !self.holes)
@@ -138,7 +140,8 @@ impl ReportOptions {
         self.limits
     }
 
-    /// Writes the report, restricted to `users` if given. Returns the failures for single operands.
+    /// Writes the report, restricted to `users` if given. Returns the failures of individual
+    /// operands.
     pub fn write(
         &self,
         operands: &[OsString],
@@ -161,20 +164,20 @@ impl ReportOptions {
             return Err(Failure::usage(format!("{option} takes no operands")));
         }
         if self.cycles {
-            return write_report(out, cycles::shown(json)?, Vec::new());
+            return write_report(out, cycles::report(json)?, Vec::new());
         }
         let mut context = ReportContext::open()?;
         if self.usage {
-            return write_report(out, usage::shown(&mut context, json)?, Vec::new());
+            return write_report(out, usage::report(&mut context, json)?, Vec::new());
         }
         if self.shares {
-            return write_report(out, shares::shown(&mut context, json)?, Vec::new());
+            return write_report(out, shares::report(&mut context, json)?, Vec::new());
         }
         if self.limits {
-            return write_report(out, limits::shown(&mut context, users, json)?, Vec::new());
+            return write_report(out, limits::report(&mut context, users, json)?, Vec::new());
         }
         if self.pools {
-            return write_report(out, resources::shown(&mut context, json)?, Vec::new());
+            return write_report(out, resources::report(&mut context, json)?, Vec::new());
         }
         if self.priority && operands.is_empty() {
             return priority::queue(&mut context, json, out).map(|()| Vec::new());
@@ -183,7 +186,7 @@ impl ReportOptions {
             let windows = context.ask(ForecastQuery::Windows(Box::new(trial_job(
                 &self.resources,
             )?)))?;
-            let text = holes::shown(&context, &windows, &self.resources, json)?;
+            let text = holes::report(&context, &windows, &self.resources, json)?;
             return write_report(out, text, Vec::new());
         }
         let (ids, mut failures) = context.parse_ids(operands);
@@ -194,11 +197,11 @@ impl ReportOptions {
             return Ok(failures);
         }
         let text = if self.why {
-            why::shown(&mut context, &ids, json, self.verbose)?
+            why::report(&mut context, &ids, json, self.verbose)?
         } else if self.priority {
-            priority::shown(&mut context, &ids, json, &mut failures)?
+            priority::report(&mut context, &ids, json, &mut failures)?
         } else {
-            starts::shown(&mut context, &ids, json, &mut failures)?
+            starts::report(&mut context, &ids, json, &mut failures)?
         };
         write_report(out, text, failures)
     }
@@ -213,7 +216,7 @@ fn write_report(
     Ok(failures)
 }
 
-/// A job with the request of `--holes`, for which schedd searches free resources. It is never
+/// A job with the request of `--holes`, for which schedd searches free resources. The job is never
 /// submitted.
 fn trial_job(resources: &[OsString]) -> Result<NewJob, Failure> {
     let job = job_options::JobOptions {
@@ -241,7 +244,7 @@ fn trial_job(resources: &[OsString]) -> Result<NewJob, Failure> {
     })
 }
 
-/// Access to schedd, and to the spool for questions that it can answer.
+/// Connections to schedd, and to the spool for questions that the spool can answer.
 struct ReportContext {
     client: Client,
     source: QuerySource,
@@ -263,8 +266,8 @@ impl ReportContext {
         })
     }
 
-    fn ask(&mut self, ahead: ForecastQuery) -> Result<Vec<ForecastAnswer>, Failure> {
-        ask(&mut self.client, ahead).map(|(_, answers)| answers)
+    fn ask(&mut self, query: ForecastQuery) -> Result<Vec<ForecastAnswer>, Failure> {
+        ask(&mut self.client, query).map(|(_, answers)| answers)
     }
 
     /// The job ids that the operands name, and failures for the other operands.
@@ -289,12 +292,12 @@ impl ReportContext {
     /// Sends a query and passes each part of the answer to `each`.
     fn parts(
         &mut self,
-        ahead: ForecastQuery,
+        query: ForecastQuery,
         each: &mut dyn FnMut(&ReportContext, ForecastAnswer) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut reply = self
             .client
-            .call(&ClientRequest::Ask(Question::Ahead(ahead)))?;
+            .call(&ClientRequest::Ask(Question::Ahead(query)))?;
         loop {
             match reply {
                 Reply::Part(ClientAnswer::Server(_)) => {}
@@ -338,10 +341,10 @@ fn unknown_job(id: &str) -> Failure {
 /// Queries schedd for a forecast. Returns the server facts, if sent, and the parts of the answer.
 pub(super) fn ask(
     client: &mut Client,
-    ahead: ForecastQuery,
+    query: ForecastQuery,
 ) -> Result<(Option<ServerFacts>, Vec<ForecastAnswer>), Failure> {
     let (mut server, mut answers) = (None, Vec::new());
-    let mut reply = client.call(&ClientRequest::Ask(Question::Ahead(ahead)))?;
+    let mut reply = client.call(&ClientRequest::Ask(Question::Ahead(query)))?;
     loop {
         match reply {
             Reply::Part(ClientAnswer::Server(facts)) => server = Some(*facts),
@@ -354,7 +357,16 @@ pub(super) fn ask(
     }
 }
 
-/// The first 8 names and the number of the others: `n1,n2 and 5 more`.
+/// A count with a noun: `3 jobs`, `1 job`.
+fn counted(count: u64, noun: &str) -> String {
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
+}
+
+/// The first 8 names and the number of further names, as `n1,n2 and 5 more`.
 fn nodes(names: &[String]) -> String {
     const MOST: usize = 8;
     let named = names

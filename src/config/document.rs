@@ -147,7 +147,7 @@ impl<'a> Section<'a> {
             format!(" in {}", self.title)
         };
         let remedy = nearest(key, known)
-            .map(|near| format!("; the nearest known one is `{near}`"))
+            .map(|near| format!("; the nearest known name is `{near}`"))
             .unwrap_or_default();
         ConfigError::at_offset(
             self.source,

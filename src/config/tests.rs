@@ -258,19 +258,19 @@ fn an_unknown_key_is_reported_with_its_line_and_the_nearest_key() {
     let cases = [
         (
             "[sevrer]\n",
-            "line 1: unknown key `sevrer`; the nearest known one is `server`",
+            "line 1: unknown key `sevrer`; the nearest known name is `server`",
         ),
         (
             "[server]\nname = \"a\"\ndefualt_queue = \"x\"\n",
-            "line 3: unknown key `defualt_queue` in [server]; the nearest known one is `default_queue`",
+            "line 3: unknown key `defualt_queue` in [server]; the nearest known name is `default_queue`",
         ),
         (
             "\n[[queue]]\nname = \"a\"\nenable = true\n",
-            "line 4: unknown key `enable` in [[queue]]; the nearest known one is `enabled`",
+            "line 4: unknown key `enable` in [[queue]]; the nearest known name is `enabled`",
         ),
         (
             "[[node]]\nname = \"a\"\nncpu = 4\n",
-            "line 3: unknown key `ncpu` in [[node]]; the nearest known one is `ncpus`",
+            "line 3: unknown key `ncpu` in [[node]]; the nearest known name is `ncpus`",
         ),
     ];
     for (text, expected) in cases {

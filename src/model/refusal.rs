@@ -164,7 +164,7 @@ impl Refusal {
     /// name.
     pub fn unknown_attribute(name: &str, near: Option<&str>) -> Refusal {
         let remedy = near
-            .map(|near| format!("; the nearest known one is `{near}`"))
+            .map(|near| format!("; the nearest known name is `{near}`"))
             .unwrap_or_default();
         Refusal::new(15002, format!("Undefined attribute  {name}{remedy}"))
     }

@@ -108,7 +108,7 @@ fn a_held_job_shows_its_hold_and_the_next_obstacle() {
     );
     assert_eq!(
         answer["reason"]["help"],
-        json!([format!("its owner releases it: qrls {held}")])
+        json!([format!("the owner releases the job: qrls {held}")])
     );
     assert_eq!(answer["objections"][1]["code"], "amount.ncpus", "{answer}");
     assert_eq!(answer["waits_for"][0]["job"], json!(runs), "{answer}");

@@ -311,7 +311,7 @@ fn tasks_run_on_the_requested_nodes_with_the_requested_options() {
         (code, lines),
         (
             0,
-            vec!["pbsdsh: this job has no node 9: it has 3, counted from 0".into()]
+            vec!["pbsdsh: the node file of this job has 3 lines: no line 9, counted from 0".into()]
         )
     );
     let (code, lines) = cluster.run(&format!("pbsdsh -h n9 {place}\n"));
@@ -319,7 +319,10 @@ fn tasks_run_on_the_requested_nodes_with_the_requested_options() {
         (code, lines),
         (
             1,
-            vec!["pbsdsh: this job has no host n9: its hosts are n1, n2, n3".into()]
+            vec![
+                "pbsdsh: host n9 does not belong to this job: the hosts of the job are n1, n2, n3"
+                    .into()
+            ]
         )
     );
     let one_by_one = "pbsdsh -s -- sh -c 'mkdir turn || exit 9; sleep 0.1; rmdir turn'\n";

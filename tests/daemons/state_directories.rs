@@ -285,7 +285,7 @@ fn declaring_a_host_gone_requeues_or_terminates_its_jobs_once() {
     let once = cluster.waiting(&["-r", "n"]);
     let refused = cluster.sandbox.run("pbsnodes", &["--gone", "n1"]);
     assert!(
-        refused.code != 0 && refused.err.contains("n1 responds"),
+        refused.code != 0 && refused.err.contains("node n1 is up"),
         "{refused:?}"
     );
     assert_eq!(cluster.sandbox.state(&rerunnable), "R");

@@ -323,7 +323,9 @@ fn a_job_can_release_its_nodes_and_its_node_file_is_updated() {
     );
     assert_eq!(sandbox.read("out"), "h1\n");
     assert!(
-        sandbox.read("index").contains("this job has no node 1"),
+        sandbox
+            .read("index")
+            .contains(": no line 1, counted from 0"),
         "{}",
         sandbox.read("index")
     );

@@ -184,10 +184,12 @@ fn assert_priority_is_shown(sandbox: &Sandbox, heavy: &str, light: &str) {
     );
     let text = sandbox.run("qstat", &["--priority", heavy]).ok();
     assert!(
-        text.contains(": place 7 of 12\n") && text.contains("Before: 6, job "),
+        text.contains(": place 7 of 12\n")
+            && text.contains("Preceded by: job ")
+            && text.contains("(place 6, score "),
         "{text}"
     );
-    assert!(text.contains("fair_share 2500 against 10000"), "{text}");
+    assert!(text.contains("fair_share 10000, this job 2500"), "{text}");
     let queue = qstat_json(sandbox, &["--priority"]);
     let mut ranks: Vec<i64> = queue["Jobs"]
         .as_object()
@@ -377,7 +379,7 @@ fn a_starving_job_is_shown_by_shares_and_why() {
     );
     let text = sandbox.run("qstat", &["--shares"]).ok();
     assert!(
-        text.contains("fair shares of the cluster now") && text.contains(" starving "),
+        text.contains("current fair shares of the cluster") && text.contains(" starving "),
         "{text}"
     );
     let why = sandbox.run("qstat", &["--why", &second]).ok();

@@ -364,7 +364,9 @@ fn q14_a_count_from_a_command_starts_jobs_and_survives_failures_and_restarts() {
     assert_eq!(shown_resource(&sandbox)["told"]["by"], "command");
     let text = sandbox.run("qstat", &["--resources"]).ok();
     assert!(
-        text.contains("nuke: its command reports no value: the command ended with status 1"),
+        text.contains(
+            "nuke: the command that counts this resource reports no value: the command ended with status 1"
+        ),
         "{text}"
     );
 }

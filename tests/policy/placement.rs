@@ -61,7 +61,7 @@ fn an_invalid_placement_preference_is_refused_with_position_and_hint() {
         (
             "requirements=host.memroy.total >= 32",
             166,
-            "the nearest known one is `host.memory.total`",
+            "the nearest known name is `host.memory.total`",
         ),
         (
             "nalloc=fastset",
@@ -77,7 +77,7 @@ fn an_invalid_placement_preference_is_refused_with_position_and_hint() {
         (
             "omit_hots=n1",
             154,
-            "Undefined attribute  omit_hots; the nearest known one is `omit_hosts`",
+            "Undefined attribute  omit_hots; the nearest known name is `omit_hosts`",
         ),
         ("qos=very high", 166, "qos"),
     ] {
@@ -262,7 +262,7 @@ fn a_hanging_allocation_script_times_out_with_its_children() {
         again.elapsed()
     );
     assert!(
-        sandbox.log().contains("it took too long"),
+        sandbox.log().contains("the script took too long"),
         "{}",
         sandbox.log()
     );

@@ -140,7 +140,7 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     let done = ann.run(&sandbox, "qsub", &["-h", "-p", "5", "--", "true"]);
     assert_warned(
         &done,
-        "qsub: warning: only operators may set priority 5: the job has 0, by [order] user_priority = \"lower_only\"",
+        "qsub: warning: only operators may set priority 5: the priority is 0 because of [order] user_priority = \"lower_only\"",
     );
     let id = done.out.trim().to_string();
     assert_eq!(sandbox.job(&id)["Priority"], 0);
@@ -446,10 +446,12 @@ fn qstat_priority_shows_the_deciding_part() {
         [&["-W", "cluster=/a"], &["-W", "cluster=/b", "-p", "9"]],
     );
     assert!(
-        text.contains("  First:  on nodes of cluster /a, ahead of jobs of all other clusters\n"),
+        text.contains(
+            "  First:       on nodes of cluster /a, ahead of jobs of all other clusters\n"
+        ),
         "{text}"
     );
-    assert!(text.contains("cluster /a against /b"), "{text}");
+    assert!(text.contains("cluster /b, this job /a"), "{text}");
     assert_eq!(data["cluster"], "/a");
     let (text, _) = shown("by = \"pool\"", [&[], &[]]);
     assert!(

@@ -222,7 +222,7 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ),
         (
             format!("{NODE}{JOB}[[expect]]\njob = 1\nstrat = 0"),
-            "unknown key `strat` in [[expect]]; the nearest known one is `start`",
+            "unknown key `strat` in [[expect]]; the nearest known name is `start`",
         ),
         (
             format!("{NODE}{JOB}[[expect]]\njob = 1"),
@@ -250,7 +250,7 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ),
         (
             format!("{NODE}[[node]]\nname = \"n2\"\nncpu = 2\n{expect}"),
-            "the nearest known one is `ncpus`",
+            "the nearest known name is `ncpus`",
         ),
         (
             format!("{NODE}[[node]]\nname = \"n2\"\n{expect}"),
@@ -258,7 +258,7 @@ fn errors_in_a_scenario_are_reported_with_line_and_hint() {
         ),
         (
             format!("{NODE}[[event]]\nat = 1\ndo = \"qhodl 1\"\n{expect}"),
-            "unknown command `qhodl`; the nearest known one is `qhold`",
+            "unknown command `qhodl`; the nearest known name is `qhold`",
         ),
         (
             format!("{NODE}[[event]]\nat = 1\ndo = \"node-down\"\n{expect}"),

@@ -454,7 +454,7 @@ fn as_argument_element(word: &str) -> String {
 }
 
 /// Submits and records the job with the functions of `qsub` and schedd, without processes.
-fn recorded(given: &GeneratedJob, here: &qsub::Here) -> (NewJob, JobRecord) {
+fn recorded(given: &GeneratedJob, here: &qsub::SubmitEnvironment) -> (NewJob, JobRecord) {
     let submission = qsub::submission_of(given.line(), b"", here)
         .unwrap_or_else(|failure| panic!("{failure:?}"));
     let mut record = grammars::record(&grammars::draft(&submission));
@@ -475,7 +475,7 @@ proptest! {
         let vars = given.exported.iter().cloned().collect::<BTreeMap<_, _>>().into_iter();
         let vars = vars.map(|(name, value)| (OsString::from_vec(name), OsString::from_vec(value))).collect();
         let workdir = OsString::from_vec([b"/nosuch/", &folder[..], b"/w"].concat().into_iter().map(plain).collect());
-        let here = qsub::Here { workdir: workdir.into(), vars, ..grammars::here() };
+        let here = qsub::SubmitEnvironment { workdir: workdir.into(), vars, ..grammars::here() };
         let (submission, record) = recorded(&given, &here);
         let path = path_of(&given, here.workdir.as_os_str(), "7");
         let expected = given.expected(&path, "head", &given.line());

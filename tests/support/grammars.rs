@@ -6,7 +6,7 @@
 
 use lanai::cli::arguments::{date, resources};
 use lanai::cli::client::exit::Failure;
-use lanai::cli::commands::qsub::{self, Here};
+use lanai::cli::commands::qsub::{self, SubmitEnvironment};
 use lanai::cli::output::json::{Document, Preamble};
 use lanai::model::attribute::{self, AttributeSetting, Context, Draft, Rights, SubmitContext};
 use lanai::model::job::dependency::{self, ParsedDependency};
@@ -134,9 +134,9 @@ fn option(letter: &str, value: &[u8]) -> Vec<OsString> {
 }
 
 /// Submission context of all command lines in these tests.
-pub fn here() -> Here {
+pub fn here() -> SubmitEnvironment {
     let var = |name: &str, value: &str| (name.into(), value.into());
-    Here {
+    SubmitEnvironment {
         workdir: "/nosuch/w".into(),
         host: SERVER.into(),
         system: "Linux".into(),

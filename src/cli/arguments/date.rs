@@ -1,8 +1,8 @@
 //! Dates of `-a`: `[[[[CC]YY]MM]DD]hhmm[.SS]`, in local time.
 //!
-//! Missing parts are those of the current time; a result in the past moves to the next day, month
-//! or year. A time of day without a date is always in the future: as in PBS, the current minute
-//! means tomorrow, whatever its seconds.
+//! Missing parts are taken from the current time. If the result is in the past, the next day, month
+//! or year is used. As in PBS, the current minute without a date means tomorrow, even if the
+//! seconds are in the future.
 
 use crate::model::time::Wall;
 use chrono::{
@@ -10,7 +10,8 @@ use chrono::{
     Timelike,
 };
 
-/// Parses `text` relative to `now`, in `now`'s time zone; None if it is no date or before 1970.
+/// Parses `text` relative to `now`, in the time zone of `now`. None if `text` is no date or before
+/// 1970.
 pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let (digits, seconds) = text.split_once('.').unwrap_or((text, "00"));
     let is_numeric = [digits, seconds]
@@ -31,8 +32,10 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
         [minute, hour] => next_day((hour, minute), today)?,
         [_, _, day] => next_month(day, today.date())?,
         [_, _, day, month] => next_year(month, day, today.date())?,
-        [_, _, day, month, year] => running_on(century(year), month, day)?,
-        [_, _, day, month, year, century] => running_on((100 * century + year) as i32, month, day)?,
+        [_, _, day, month, year] => date_with_overflow(century(year), month, day)?,
+        [_, _, day, month, year, century] => {
+            date_with_overflow((100 * century + year) as i32, month, day)?
+        }
         _ => return None,
     };
     let (minute, hour) = (pairs[0], pairs[1]);
@@ -42,30 +45,33 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
         .map(Wall)
 }
 
-/// The value that `-a` sets: seconds since the Unix epoch, 0 for a time that is not in the future;
-/// None for no date.
+/// The attribute value for `-a text`: seconds since the Unix epoch, 0 for a time that is not in the
+/// future. None if `text` is no date.
 pub fn begin(text: &str, now: Wall) -> Option<String> {
     let clock = Local.timestamp_opt(now.0, 0).single()?;
     let begin = parse(text, &clock)?;
     Some(if begin > now { begin.0 } else { 0 }.to_string())
 }
 
+/// Today, or tomorrow if the time of day has passed.
 fn next_day((hour, minute): (u32, u32), now: NaiveDateTime) -> Option<NaiveDate> {
     let passed = (hour, minute) <= (now.hour(), now.minute());
     now.date().checked_add_days(Days::new(passed.into()))
 }
 
+/// The day in this month, or in the next month if the day has passed.
 fn next_month(day: u32, today: NaiveDate) -> Option<NaiveDate> {
     let passed = day < today.day();
     match today.month() {
-        12 if passed => running_on(today.year() + 1, 1, day),
-        month => running_on(today.year(), month + u32::from(passed), day),
+        12 if passed => date_with_overflow(today.year() + 1, 1, day),
+        month => date_with_overflow(today.year(), month + u32::from(passed), day),
     }
 }
 
+/// The day in this year, or in the next year if the day has passed.
 fn next_year(month: u32, day: u32, today: NaiveDate) -> Option<NaiveDate> {
     let passed = (month, day) < (today.month(), today.day());
-    running_on(today.year() + i32::from(passed), month, day)
+    date_with_overflow(today.year() + i32::from(passed), month, day)
 }
 
 fn century(year: u32) -> i32 {
@@ -76,9 +82,9 @@ fn century(year: u32) -> i32 {
     }
 }
 
-/// The date of a day that may exceed its month: 30 February is 2 March, or 1 March in a leap year.
+/// The date of a day that may exceed the month: 30 February is 2 March, or 1 March in a leap year.
 /// None unless `day` is 1 to 31.
-fn running_on(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
+fn date_with_overflow(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     if !(1..=31).contains(&day) {
         return None;
     }
@@ -86,8 +92,8 @@ fn running_on(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     first.checked_add_days(Days::new(u64::from(day) - 1))
 }
 
-/// Converts local time to seconds since the Unix epoch. A time skipped by the change to summer time
-/// is an hour later; of a time that occurs twice, the earlier one counts.
+/// Converts local time to seconds since the Unix epoch. A time that the change to summer time skips
+/// becomes an hour later. If a time occurs twice, the first occurrence counts.
 pub fn local<Z: TimeZone>(moment: NaiveDateTime, zone: &Z) -> Option<i64> {
     let exact = zone.from_local_datetime(&moment).earliest();
     let exact = exact.or_else(|| {

@@ -4,10 +4,10 @@ use crate::cli::client::exit::Failure;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// The prefix of a directive, unless the user chooses another.
+/// The default prefix of directives.
 pub const PREFIX: &str = "#PBS";
 
-/// The directives of a script, without prefix; continuation lines are joined.
+/// The directives of a script, without the prefix. Continuation lines are joined.
 ///
 /// Directives end at the first line that is not blank and does not begin with `#` or `:`. An empty
 /// prefix means that there are no directives.
@@ -28,9 +28,9 @@ pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
 /// The prefix of Grid Engine's directives.
 const GRID_ENGINE: &[u8] = b"#$";
 
-/// Grid Engine's directives: lines that begin with `#$` and an option. The whole script is
-/// searched, but only if there is a directive before its first command: a script that merely writes
-/// another script is not affected.
+/// Grid Engine's directives: lines that begin with `#$` and an option. The whole script is searched
+/// if there is a directive before the first command. Otherwise there are none: the lines may belong
+/// to another script, which this script writes.
 pub fn grid_engine(script: &[u8]) -> Vec<Vec<u8>> {
     if !find(script, GRID_ENGINE).iter().any(|line| is_option(line)) {
         return Vec::new();
@@ -47,7 +47,7 @@ fn is_option(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(b"-")
 }
 
-/// The line, joined with the next one as long as it ends in `\`.
+/// Joins a line with the following lines as long as the result ends in `\`.
 fn continued<'a>(line: &[u8], lines: &mut impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut whole = line.to_vec();
     while whole.last() == Some(&b'\\') {
@@ -58,7 +58,7 @@ fn continued<'a>(line: &[u8], lines: &mut impl Iterator<Item = &'a [u8]>) -> Vec
 }
 
 /// The words of a directive. Quotes and `\` work as in a shell; nothing is expanded. A zero byte is
-/// an error, because command lines cannot contain one.
+/// an error, because command lines cannot contain zero bytes.
 pub fn words(line: &[u8]) -> Result<Vec<OsString>, Failure> {
     if line.contains(&0) {
         let shown = String::from_utf8_lossy(line).trim().replace('\0', "^@");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn grid_engine_directives_may_be_anywhere() {
+    fn grid_engine_directives_may_follow_commands() {
         let shown = |script: &str| {
             let found = grid_engine(script.as_bytes())
                 .into_iter()

@@ -1,14 +1,14 @@
-//! The environment of a job (`Variable_List`): where it was submitted, the variables of `-v`, and
-//! with `-V` all of qsub's own.
+//! The environment of a job (`Variable_List`): variables that describe the submission, the
+//! variables of `-v`, and with `-V` all variables of qsub's environment.
 
 use crate::cli::client::exit::Failure;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Variables of qsub's environment that every job gets, prefixed with `PBS_O_`.
+/// Variables of qsub's environment that every job gets, with the prefix `PBS_O_`.
 const HANDED_ON: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "MAIL", "SHELL", "TZ"];
 
-/// Variables that users cannot set. The first is added last here; the server sets the second.
+/// Variables that users cannot set. [`variable_list`] sets `PBS_O_HOST`, the server `PBS_O_QUEUE`.
 const RESERVED: [&[u8]; 2] = [b"PBS_O_HOST", b"PBS_O_QUEUE"];
 
 /// The source of the environment variables that describe the submission.
@@ -25,8 +25,8 @@ pub struct SubmitOrigin<'a> {
 }
 
 /// The variables as `K=V` entries, each terminated by a zero byte. `named`, the value of `-v`,
-/// takes precedence over variables added by `all` (`-V`); neither replaces a `PBS_O_` variable set
-/// here. The server adds `PBS_O_QUEUE`.
+/// takes precedence over variables added by `all` (`-V`). Neither replaces the `PBS_O_` variables
+/// that describe the submission.
 pub fn variable_list(
     origin: &SubmitOrigin,
     named: Option<&OsStr>,
@@ -55,7 +55,7 @@ pub fn variable_list(
     Ok(list.bytes)
 }
 
-/// Adds a variable to an existing list, unless `value` is None or the list has it already.
+/// Adds a variable to a list, unless `value` is None or the list already contains the variable.
 pub fn add(list: &mut Vec<u8>, name: &str, value: Option<&OsStr>) {
     let Some(value) = value else { return };
     let prefix = format!("{name}=").into_bytes();
@@ -71,7 +71,7 @@ fn lookup<'a>(vars: &'a [(OsString, OsString)], name: &[u8]) -> Option<&'a OsStr
         .map(|(_, value)| value.as_os_str())
 }
 
-/// Entries in order; the first entry with a name wins.
+/// Variables in order. The first value of a variable is kept.
 #[derive(Default)]
 struct VariableList {
     bytes: Vec<u8>,
@@ -90,8 +90,8 @@ impl VariableList {
 
 type Variable = (Vec<u8>, Vec<u8>);
 
-/// Parses `A,B=2,"C='x,y'",D=x\,y`. A name without a value takes it from the environment. A later
-/// entry replaces an earlier one with the same name.
+/// Parses `A,B=2,"C='x,y'",D=x\,y`. The value of a name without `=` is taken from the environment.
+/// A later entry replaces an earlier entry with the same name.
 fn entries(text: &OsStr, vars: &[(OsString, OsString)]) -> Result<Vec<Variable>, Failure> {
     if text.is_empty() {
         return Ok(Vec::new());
@@ -110,8 +110,8 @@ fn parsed(text: &[u8], vars: &[(OsString, OsString)]) -> Option<Vec<Variable>> {
     Some(entries)
 }
 
-/// Splits at commas that are neither quoted nor after a `\`; None if a quote stays open. A quote
-/// opens at the start of a part or after its `=`.
+/// Splits at commas that are neither quoted nor after a `\`. A quotation can begin at the start of
+/// a part or after `=`. None if a quotation does not end.
 fn split(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut parts, mut quote, mut bytes) = (vec![Vec::new()], None, text.iter().copied());
     while let Some(byte) = bytes.next() {
@@ -148,7 +148,7 @@ fn entry(part: &[u8], vars: &[(OsString, OsString)]) -> Option<Variable> {
     Some((name.to_vec(), value))
 }
 
-/// The text inside quotes that enclose all of it; None without such quotes.
+/// The text between quotes that enclose the whole text; None without such quotes.
 fn unquoted(text: &[u8]) -> Option<&[u8]> {
     match text {
         [first @ (b'"' | b'\''), inner @ .., last] if first == last => Some(inner),
@@ -156,7 +156,7 @@ fn unquoted(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// A value without its quotes and `\`; None if it contains an unescaped quote.
+/// A value without quotes and `\`; None if the value contains an unescaped quote.
 fn value(text: &[u8]) -> Option<Vec<u8>> {
     let (inner, quotes) = match unquoted(text) {
         Some(inner) => (inner, &text[..1]),

@@ -11,19 +11,23 @@ use clap::{ArgMatches, Command, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Parses this process's command line. None if it was `--help`, or only `--version`, which are
-/// answered here. A line that PBS would not accept is a usage error (exit status 2).
+/// Parses the command line of this process. None after `--help` or a sole `--version`, for which
+/// this function prints the answer. A command line that PBS would refuse is a usage error (exit
+/// status 2).
 pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Option<T>, Failure> {
     let words: Vec<OsString> = crate::sys::env::args().skip(1).collect();
-    if answered(command, &words)? {
+    if print_help_or_version(command, &words)? {
         return Ok(None);
     }
     let matches = matches(&mut command(), words)?;
     read_matches(&matches).map(Some)
 }
 
-/// Answers `--help`, or `--version` as the only word; false for any other line.
-pub fn answered(command: fn() -> Command, words: &[OsString]) -> Result<bool, Failure> {
+/// Prints the answer to `--help`, or to `--version` as the only word. False for other words.
+pub fn print_help_or_version(
+    command: fn() -> Command,
+    words: &[OsString],
+) -> Result<bool, Failure> {
     match words {
         [only] if only == "--version" => {
             exit::print(format!("pbs_version = {}\n", env!("CARGO_PKG_VERSION")))?;
@@ -42,7 +46,7 @@ pub fn is_option(word: &OsStr) -> bool {
     matches!(word.as_bytes(), [b'-', _, ..])
 }
 
-/// True if the value of the word's last option is the next word.
+/// True if the value of the last option in `word` is the next word.
 pub fn wants_next(command: &Command, word: &OsStr) -> bool {
     let [b'-', letters @ ..] = word.as_bytes() else {
         return false;
@@ -70,8 +74,8 @@ pub fn read_matches<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Failur
     T::from_arg_matches(matches).map_err(|error| from_clap(&error))
 }
 
-/// Settings shared by all PBS commands: `-h` and `-V` are free for commands, the last of a repeated
-/// option counts, and `--help` and `--version` are described after the options.
+/// Settings shared by all PBS commands: a command may define `-h` and `-V`, the last occurrence of
+/// a repeated option counts, and `--help` and `--version` are described after the options.
 pub fn pbs(command: Command) -> Command {
     command
         .disable_help_flag(true)
@@ -118,7 +122,7 @@ fn split(
     Ok(options)
 }
 
-/// A long option; a value without `=` is the next word.
+/// Rewrites a long option. Without `=`, the value is the next word.
 fn long(
     command: &Command,
     word: OsString,
@@ -142,8 +146,8 @@ fn long(
     Ok(OsString::from_vec(whole))
 }
 
-/// One word of letters: flags up to the first letter with a value, which is the rest of the word or
-/// else the next word.
+/// Rewrites a word of letters: flags, up to the first letter that takes a value. The value is the
+/// remainder of the word or, if empty, the next word.
 fn cluster(
     command: &Command,
     letters: &[u8],

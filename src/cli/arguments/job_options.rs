@@ -1,7 +1,7 @@
 //! The options shared by qsub and qalter, and the attribute settings that they produce.
 //!
 //! Values that PBS's commands check themselves fail here with `illegal -X value` and the usage; the
-//! server checks the rest.
+//! server checks all other values.
 
 use super::{date, paths, resources, script};
 use crate::cli::client::exit::Failure;
@@ -42,22 +42,22 @@ pub struct JobOptions {
     /// Sizes take b, kb, mb, gb, tb, pb
     #[arg(short = 'l', value_name = "resource_list", help_heading = COMMON)]
     pub resources: Vec<OsString>,
-    /// File for standard output: [host:]path; <job id>.OU in a directory
+    /// File for standard output: [host:]path; if path is a directory, the file is <job id>.OU
     #[arg(short = 'o', value_name = "path", help_heading = COMMON)]
     pub output: Option<OsString>,
-    /// File for standard error: [host:]path; <job id>.ER in a directory
+    /// File for standard error: [host:]path; if path is a directory, the file is <job id>.ER
     #[arg(short = 'e', value_name = "path", help_heading = COMMON)]
     pub error: Option<OsString>,
-    /// Join output and error: oe in the output file, eo in the error file, n not
+    /// Join output and error: oe (in the output file), eo (in the error file), n (do not join)
     #[arg(short = 'j', value_name = "oe|eo|n", help_heading = COMMON)]
     pub join: Option<OsString>,
     /// Do not start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day, the
-    /// next occurrence of hhmm; during that minute, tomorrow
+    /// next occurrence of hhmm; the current minute means tomorrow
     #[arg(short = 'a', value_name = "date_time", help_heading = SCHEDULING)]
     pub begin: Option<OsString>,
     /// Priority, -1024 (lowest) to 1023 (highest); if [order] lowest_is_best is set, 1 (highest) to
-    /// 9999 (lowest). The site limits how far owners may raise it. In the default order, it orders
-    /// the jobs of one owner in one queue and does not affect other users
+    /// 9999 (lowest). The site limits how far owners may raise the priority. In the default order,
+    /// the priority orders the jobs of one owner in one queue and does not affect other users
     #[arg(short = 'p', value_name = "priority", help_heading = SCHEDULING)]
     pub priority: Option<OsString>,
     /// Account to charge (any text)
@@ -73,30 +73,30 @@ pub struct JobOptions {
     /// otherwise be idle; -1 or unlimited for any number, 0 to keep the limit
     #[arg(long, value_name = "most", help_heading = SCHEDULING)]
     pub expand: Option<OsString>,
-    /// Scale the job's priority by this factor, 0 to 1 (default 1). It applies where the order is a
-    /// sum of factors
+    /// Scale the job's priority by this factor, 0 to 1 (default 1). Has an effect if the order of
+    /// jobs is a sum of factors
     #[arg(long, value_name = "factor", help_heading = SCHEDULING)]
     pub user_factor: Option<OsString>,
     /// Process group, the scope of the job's label and of its dependencies on labels: up to 230
     /// letters, digits and the characters . - _ +
     #[arg(long, value_name = "group", help_heading = SCHEDULING)]
     pub group: Option<OsString>,
-    /// Label: jobs of the same process group may depend on it before this job is submitted. See
-    /// DEPENDENCIES
+    /// Label of the job: other jobs of the same process group may depend on the label, even before
+    /// this job is submitted. See DEPENDENCIES
     #[arg(long, value_name = "label", help_heading = SCHEDULING)]
     pub label: Option<OsString>,
-    /// Send mail on abort, begin, end: n, or letters of a b e. With j, also for each subjob of an
-    /// array
+    /// Send mail when the job is aborted (a), begins (b) or ends (e), or never (n). With j, also
+    /// for each subjob of an array
     #[arg(short = 'm', value_name = "mail_options", help_heading = MAIL)]
     pub mail_points: Option<OsString>,
     /// Recipients of mail: user[@host],... (default: the owner)
     #[arg(short = 'M', value_name = "user_list", help_heading = MAIL)]
     pub mail_users: Option<OsString>,
-    /// Write output in the home directory on the node while the job runs: n, or letters of o e.
-    /// With d (-k oed), write directly to the final files
+    /// Write standard output (o) or error (e) in the home directory on the node while the job runs,
+    /// or neither (n). With d (-k oed), write directly to the final files
     #[arg(short = 'k', value_name = "keep", help_heading = MAIL)]
     pub keep: Option<OsString>,
-    /// Output files to remove if the job exits with status 0: letters of o e
+    /// Remove the output file (o) or the error file (e) if the job exits with status 0
     #[arg(short = 'R', value_name = "o|e|oe", help_heading = MAIL)]
     pub remove: Option<OsString>,
     /// Shell that runs the script: path[@host],...
@@ -137,23 +137,23 @@ pub struct SubmissionPlace<'a> {
 }
 
 impl JobOptions {
-    /// The attribute settings of these options; those of `-W` come last.
+    /// The attribute settings of these options. The settings of `-W` come last.
     pub fn settings(&self, place: &SubmissionPlace) -> Result<Vec<AttributeSetting>, Failure> {
         let mut settings = Vec::new();
-        self.dates_and_paths(place, &mut settings)?;
-        self.checked(&mut settings)?;
-        self.named(&mut settings)?;
+        self.push_dates_and_paths(place, &mut settings)?;
+        self.push_checked(&mut settings)?;
+        self.push_unchecked(&mut settings)?;
         for list in &self.resources {
             settings.extend(resource_list(list)?);
         }
         for list in &self.others {
             settings.extend(others(list)?);
         }
-        add_up(&mut settings);
+        merge_dependencies(&mut settings);
         Ok(settings)
     }
 
-    fn dates_and_paths(
+    fn push_dates_and_paths(
         &self,
         place: &SubmissionPlace,
         settings: &mut Vec<AttributeSetting>,
@@ -179,8 +179,8 @@ impl JobOptions {
         Ok(())
     }
 
-    /// Adds options that only have their syntax checked and are sent unchanged.
-    fn checked(&self, settings: &mut Vec<AttributeSetting>) -> Result<(), Failure> {
+    /// Adds options that are sent unchanged after a check of their syntax.
+    fn push_checked(&self, settings: &mut Vec<AttributeSetting>) -> Result<(), Failure> {
         type Check = fn(&str) -> bool;
         let rows: [(char, &str, &Option<OsString>, Check); 10] = [
             (
@@ -235,7 +235,8 @@ impl JobOptions {
         Ok(())
     }
 
-    fn named(&self, settings: &mut Vec<AttributeSetting>) -> Result<(), Failure> {
+    /// Adds the job name, and options that only the server checks.
+    fn push_unchecked(&self, settings: &mut Vec<AttributeSetting>) -> Result<(), Failure> {
         if let Some(name) = &self.name {
             settings.push(AttributeSetting::new("Job_Name", script::job_name(name)?));
         }
@@ -314,8 +315,8 @@ fn others(list: &OsStr) -> Result<Vec<AttributeSetting>, Failure> {
     Ok(settings)
 }
 
-/// Merges repeated `depend` attributes into one setting: all of them apply.
-fn add_up(settings: &mut Vec<AttributeSetting>) {
+/// Merges repeated `depend` attributes into one setting, because all dependencies apply.
+fn merge_dependencies(settings: &mut Vec<AttributeSetting>) {
     let given: Vec<Vec<u8>> = settings
         .extract_if(.., |setting| setting.attribute == "depend")
         .map(|setting| setting.value.0)
@@ -363,9 +364,9 @@ fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     }
 }
 
-/// Splits off a value, without its quotes, and returns the text after the comma. The value ends at
-/// an unquoted comma that another `name=` follows: `depend=afterok:1,afterany:2,umask=22` sets two
-/// attributes.
+/// Returns the value at the start of `text`, without quotes, and the text after the comma that ends
+/// the value: an unquoted comma before another `name=`. `depend=afterok:1,afterany:2,umask=22` sets
+/// two attributes. None if a quotation does not end.
 fn split_value(text: &[u8]) -> Option<(Vec<u8>, Option<&[u8]>)> {
     let (mut value, mut quote) = (Vec::new(), None);
     for (at, &byte) in text.iter().enumerate() {
@@ -386,7 +387,7 @@ fn begins_with_name(text: &[u8]) -> bool {
     end.is_some_and(|end| text[end] == b'=')
 }
 
-/// The words of a command line in the form of `Submit_arguments`: joined by blanks, without empty
+/// The words of a command line in the format of `Submit_arguments`: joined by blanks, without empty
 /// words.
 pub fn joined(words: &[OsString]) -> Text {
     let words: Vec<&OsStr> = words

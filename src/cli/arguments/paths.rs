@@ -19,12 +19,12 @@ pub fn resolve(
     match (second, parts.next()) {
         (_, Some(_)) => None,
         (None, None) if first.is_empty() => None,
-        (None, None) => Some(named(host, &absolute(OsStr::from_bytes(first), workdir))),
+        (None, None) => Some(on_host(host, &absolute(OsStr::from_bytes(first), workdir))),
         (Some(path), None) => {
             let known = std::str::from_utf8(first)
                 .ok()
                 .filter(|name| !path.is_empty() && is_host(name, host, host_exists))?;
-            Some(named(known, path))
+            Some(on_host(known, path))
         }
     }
 }
@@ -34,7 +34,7 @@ pub fn is_default(value: &OsStr, host: &str) -> bool {
     value.as_bytes().strip_suffix(b":") == Some(host.as_bytes())
 }
 
-fn named(host: &str, path: &[u8]) -> Text {
+fn on_host(host: &str, path: &[u8]) -> Text {
     Text([host.as_bytes(), b":", path].concat())
 }
 

@@ -1,18 +1,18 @@
-//! Periods in the past: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as in `-a`. Each is a
+//! Periods in the past: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as in `-a`. A period is a
 //! time range; a point in time is a range of length 0.
 
 use super::date;
 use crate::model::time::Wall;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeZone};
 
-/// The forms of a period, for error messages.
+/// The formats of a period, for error messages.
 pub const FORMS: &str = "a time before now such as 7d, today, yesterday or now, a day or month \
                          such as 2026-11-20 or 2026-11, or a date [[[CC]YY]MMDD]hhmm[.SS]";
 
 /// A time range: start (inclusive) and end (exclusive).
 pub type TimeRange = (Wall, Wall);
 
-/// Parses `text` relative to `now`, in `now`'s time zone; None if it has none of these forms.
+/// Parses `text` relative to `now`, in the time zone of `now`. None if `text` is no period.
 pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<TimeRange> {
     let today = now.date_naive();
     let moment = match text {
@@ -47,8 +47,8 @@ fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<TimeRange> {
     Some((midnight(first, now)?, midnight(next, now)?))
 }
 
-/// Parses a date as in `-a`. Missing parts are those of the current time; a result in the future
-/// moves back a month or a year.
+/// Parses a date as in `-a`. Missing parts are taken from the current time. If a result with a day
+/// is in the future, the previous month or year is used.
 fn numeric<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let (parts, back) = match text.split('.').next()?.len() {
         4 => ("%Y%m%d", 0),
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use chrono::Utc;
 
-    /// Friday 20 November 2026, 10:22:05.
+    /// The period `text` at 10:22:05 on Friday 20 November 2026.
     fn shown(text: &str) -> Option<[String; 2]> {
         let now = Utc.with_ymd_and_hms(2026, 11, 20, 10, 22, 5).unwrap();
         let show = |wall: Wall| {

@@ -1,4 +1,4 @@
-//! Shared by the reservation commands: ids, times, resource lists, and requests to schedd.
+//! Common code of the reservation commands: ids, times, resource lists, and requests to schedd.
 
 use super::date;
 use super::job_options;
@@ -18,7 +18,7 @@ use std::ffi::{OsStr, OsString};
 pub struct ReservationName(String);
 
 impl ReservationName {
-    /// Parses an id; a malformed one fails with exit status 1.
+    /// Parses an id. A malformed id is a failure with exit status 1.
     pub fn parse(text: &OsStr) -> Result<ReservationName, Failure> {
         let shown = text.to_string_lossy();
         let is_plain = shown
@@ -42,7 +42,7 @@ impl ReservationName {
         }
     }
 
-    /// The id as stored by the server: without `.server` if that is this server.
+    /// The id as stored by the server: without `.server` if the suffix names this server.
     pub fn local(&self, server: &str) -> String {
         match self.0.split_once('.') {
             Some((id, named)) if same_server(named, server) => id.to_string(),
@@ -78,14 +78,16 @@ pub fn bounds(
 }
 
 /// The attributes that schedd stores and displays unchanged, by name.
-pub fn kept<const N: usize>(given: [(&str, &Option<String>); N]) -> BTreeMap<String, String> {
+pub fn stored_attributes<const N: usize>(
+    given: [(&str, &Option<String>); N],
+) -> BTreeMap<String, String> {
     given
         .into_iter()
         .filter_map(|(name, text)| Some((name.to_string(), text.clone()?)))
         .collect()
 }
 
-/// An end with only a time of day is on the day of the start, or on the next day.
+/// The end of a reservation. An end without a date is the first such time of day after the start.
 fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
     let has_date = text
         .to_str()

@@ -1,11 +1,11 @@
 //! The value of `-l`: resources separated by commas or blanks, split as in PBS.
 
-/// Splits into names and texts, in order; a name alone has an empty text. None if a name is
-/// missing: `=1`, `a=1,,b=2`, a trailing comma.
+/// Splits `text` into names and values, in order. A name without `=` has an empty value. None if a
+/// name is missing, as in `=1`, in `a=1,,b=2` and after a trailing comma.
 pub fn split(text: &str) -> Option<Vec<(String, String)>> {
     let (mut pairs, mut rest) = (Vec::new(), text.trim_start());
-    let mut wanted = false;
-    while wanted || !rest.is_empty() {
+    let mut name_follows = false;
+    while name_follows || !rest.is_empty() {
         let (name, behind) = rest.split_at(rest.find(ends_name).unwrap_or(rest.len()));
         if name.is_empty() {
             return None;
@@ -17,7 +17,7 @@ pub fn split(text: &str) -> Option<Vec<(String, String)>> {
         };
         pairs.push((name.to_string(), unquoted(value).to_string()));
         let behind = behind.trim_start();
-        wanted = behind.starts_with(',');
+        name_follows = behind.starts_with(',');
         rest = behind.strip_prefix(',').unwrap_or(behind).trim_start();
     }
     Some(pairs)
@@ -27,7 +27,8 @@ fn ends_name(c: char) -> bool {
     c == '=' || c == ',' || c.is_whitespace()
 }
 
-/// Splits off a value, which ends at a comma or blank outside of quotes.
+/// Splits `text` after the value at its start. The value ends at a comma or blank outside of
+/// quotes.
 fn read_value(text: &str) -> (&str, &str) {
     let mut quote = None;
     let end = text.find(|c: char| {
@@ -41,7 +42,7 @@ fn read_value(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// The text inside quotes that enclose all of it; without such quotes, the text.
+/// The text between quotes that enclose the whole text; without such quotes, `text`.
 fn unquoted(text: &str) -> &str {
     for quote in ['"', '\''] {
         if let Some(inner) = text

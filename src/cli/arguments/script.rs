@@ -42,7 +42,7 @@ impl ScriptSource {
         }
     }
 
-    /// The default job name: the file name. Fails if that is not a legal job name.
+    /// The default job name: the file name. Fails if the file name is not a legal job name.
     pub fn name(&self) -> Result<String, Failure> {
         let ScriptSource::File(file) = self else {
             return Ok(NAMELESS.into());
@@ -53,16 +53,16 @@ impl ScriptSource {
 
     /// Reads the script; empty for a command.
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
-        self.holding(match self {
+        self.check_content(match self {
             ScriptSource::Stdin => read_stdin()?,
             ScriptSource::File(file) => read_file(Path::new(file))?,
             ScriptSource::Command(_) => Vec::new(),
         })
     }
 
-    /// Checks `script`, the content of the file or of standard input, for CR LF. Returns it; empty
-    /// for a command.
-    pub fn holding(&self, script: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    /// Returns `script`, the content of the file or of standard input. Fails if `script` contains
+    /// CR LF. For a command, the script is empty.
+    pub fn check_content(&self, script: Vec<u8>) -> Result<Vec<u8>, Failure> {
         if matches!(self, ScriptSource::Command(_)) {
             return Ok(Vec::new());
         }
@@ -73,7 +73,7 @@ impl ScriptSource {
     }
 }
 
-/// The words of a file of options: command line words, and comment lines that begin with `#`.
+/// The options in a file, as words of a command line. Lines that begin with `#` are comments.
 pub fn options(file: &OsStr) -> Result<Vec<OsString>, Failure> {
     let text = read_file(Path::new(file))?;
     let lines = text
@@ -126,7 +126,7 @@ fn read_all(source: impl Read) -> Result<Vec<u8>, Failure> {
     Ok(script)
 }
 
-/// The system's text for an error, without its number.
+/// The system's text for an error, without the error number.
 fn reason(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(
         || error.to_string(),

@@ -13,15 +13,15 @@ pub trait JobCommand: CommandFactory + FromArgMatches {
     /// The name of the command.
     const NAME: &'static str;
 
-    /// The exit statuses of a wrong command line and of all other failures; None if they are the
-    /// same as for most commands.
+    /// The exit statuses of a wrong command line and of all other failures; None for the usual exit
+    /// statuses.
     const STATUSES: Option<(u8, u8)> = None;
 
     /// The operands that name jobs.
     fn jobs(&self) -> &[OsString];
 
-    /// The requests for each job. A later request is sent only if the one before it succeeded for
-    /// all jobs.
+    /// The requests for each job. A request is sent only if the previous request succeeded for all
+    /// jobs.
     fn requests(&self) -> Result<Vec<Act>, Failure>;
 }
 
@@ -50,7 +50,7 @@ fn run<C: JobCommand>() -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Replaces the exit status of a failure by the command's own.
+/// Replaces the exit status of a failure by [`JobCommand::STATUSES`].
 fn with_statuses<C: JobCommand>(result: Result<u8, Failure>) -> Result<u8, Failure> {
     let Some((usage, failed)) = C::STATUSES else {
         return result;

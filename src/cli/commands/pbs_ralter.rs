@@ -2,7 +2,9 @@
 
 use crate::cli::arguments::getopt;
 use crate::cli::arguments::job_options;
-use crate::cli::arguments::reservations::{ReservationName, bounds, call, kept, resources};
+use crate::cli::arguments::reservations::{
+    ReservationName, bounds, call, resources, stored_attributes,
+};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::commands::pbs_rsub;
@@ -18,34 +20,34 @@ use std::process::ExitCode;
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_ralter")]
 pub struct PbsRalterArgs {
-    /// Start time: [[[[CC]YY]MM]DD]hhmm[.SS], local time; only before the start
+    /// New start time: [[[[CC]YY]MM]DD]hhmm[.SS], local time; allowed until the reservation starts
     #[arg(short = 'R', value_name = "start_time")]
     pub from: Option<OsString>,
-    /// End time, in the same form
+    /// New end time, in the format of -R
     #[arg(short = 'E', value_name = "end_time")]
     pub to: Option<OsString>,
-    /// Duration: HH:MM:SS, or seconds
+    /// New duration: HH:MM:SS, or seconds
     #[arg(short = 'D', value_name = "duration")]
     pub duration: Option<String>,
-    /// Resources: select=N:ncpus=4; only before the start
+    /// New resources: select=N:ncpus=4; allowed until the reservation starts
     #[arg(short = 'l', value_name = "resource_list")]
     pub resources: Vec<OsString>,
-    /// Name of the reservation
+    /// New name of the reservation
     #[arg(short = 'N', value_name = "reservation_name")]
     pub name: Option<String>,
     /// Permitted users: a new list, or +user and -user to add and remove users
     #[arg(short = 'U', value_name = "(+/-)username", allow_hyphen_values = true)]
     pub users: Option<String>,
-    /// Permitted groups, in the same form
+    /// Permitted groups: a new list, or +group and -group to add and remove groups
     #[arg(short = 'G', value_name = "(+/-)group", allow_hyphen_values = true)]
     pub groups: Option<String>,
-    /// Accepted for compatibility; the answer is immediate
+    /// Print the decision, CONFIRMED or DENIED; the number of seconds has no effect
     #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
     pub wait: Option<i64>,
-    /// Mail points; stored and shown only
+    /// Mail points; stored and shown, but no mail is sent
     #[arg(short = 'm', value_name = "mail_points")]
     pub mail_points: Option<String>,
-    /// Recipients of mail; stored and shown only
+    /// Recipients of mail; stored and shown, but no mail is sent
     #[arg(short = 'M', value_name = "mail_list")]
     pub mail_users: Option<String>,
     /// force: ignore conflicting jobs and reservations (operators only)
@@ -92,7 +94,7 @@ fn run() -> Result<u8, Failure> {
 impl PbsRalterArgs {
     fn changes(&self, now: Wall) -> Result<ReservationRequest, Failure> {
         let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
-        let other = kept([
+        let other = stored_attributes([
             ("Mail_Points", &self.mail_points),
             ("Mail_Users", &self.mail_users),
         ]);

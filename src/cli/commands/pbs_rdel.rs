@@ -13,7 +13,7 @@ use std::process::ExitCode;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "pbs_rdel")]
 pub struct PbsRdelArgs {
-    /// Server: @server
+    /// Server of the reservations: @server
     #[arg(short = 'q', value_name = "dest")]
     pub destination: Option<String>,
     /// Reservation ids: R12 or R12.server
@@ -31,7 +31,7 @@ pub fn main() -> ExitCode {
     exit::run("pbs_rdel", command, run)
 }
 
-/// Deletes every named reservation; the exit status is that of the last failure.
+/// Deletes the reservations. The last failure determines the exit status.
 fn run() -> Result<u8, Failure> {
     let Some(args) = getopt::read::<PbsRdelArgs>(command)? else {
         return Ok(0);
@@ -46,8 +46,8 @@ fn run() -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Deletes one reservation. The outer result reports server errors, the inner one errors of this
-/// reservation.
+/// Deletes one reservation. The outer result contains failures that concern all reservations, such
+/// as an unreachable server; the inner result contains failures of this reservation.
 fn delete(
     schedd: &mut LazySchedd,
     operand: &OsString,

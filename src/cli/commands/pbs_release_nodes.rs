@@ -19,9 +19,9 @@ const USAGE: u8 = 2;
 
 /// Release nodes of a running job before it ends.
 ///
-/// The job keeps its resources on the host of its script. On released nodes, its tasks are ended
-/// and the lines of the nodes are removed from PBS_NODEFILE. Other jobs may use released nodes at
-/// once; the job is charged for them until the release.
+/// The job keeps its resources on the host of its script. Tasks of the job on released nodes are
+/// ended, and the lines of these nodes are removed from PBS_NODEFILE. Other jobs may use released
+/// nodes at once; the job is charged for a node until the node is released.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(
     name = COMMAND,
@@ -34,15 +34,15 @@ pub struct PbsReleaseNodesArgs {
     /// Job id (default: the job in which the command runs)
     #[arg(short = 'j', value_name = "job_identifier")]
     pub job: Option<OsString>,
-    /// All nodes except those on the host of the script
+    /// Release all nodes except those on the host of the script
     #[arg(short = 'a')]
     pub all: bool,
-    /// Keep this number of hosts besides the host of the script; or keep what a select needs, such
-    /// as select=2:ncpus=4+1:ngpus=1, with its first chunk on the host of the script. Release all
-    /// other nodes
+    /// Keep this number of hosts in addition to the host of the script, or keep the resources of
+    /// this select, such as select=2:ncpus=4+1:ngpus=1, with the first chunk on the host of the
+    /// script; release all other nodes
     #[arg(short = 'k', value_name = "select|count")]
     pub keep: Option<OsString>,
-    /// Nodes of the job, or hosts with all their nodes
+    /// Nodes to release, or hosts to release with all their nodes
     #[arg(value_name = "host_or_vnode")]
     pub nodes: Vec<OsString>,
 }
@@ -76,8 +76,8 @@ fn run() -> Result<u8, Failure> {
     match schedd.call(&ClientRequest::ReleaseNodes(job, keep))? {
         Reply::Done => Ok(0),
         Reply::Refused(refusal) => {
-            // PBS appends the job id only in this case, but keeps the blank before it in the
-            // others.
+            // PBS appends a blank and the job id if the job is unknown, but only a blank to other
+            // refusals.
             let id = if refusal == Refusal::unknown_job() {
                 operand.full(&name)
             } else {

@@ -23,7 +23,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// The exit status of a wrong command line.
-const FAILED: u8 = 1;
+const USAGE: u8 = 1;
 
 /// Show reservations.
 #[derive(Parser, Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct PbsRstatArgs {
     /// Show all attributes
     #[arg(short = 'f')]
     pub full: bool,
-    /// As -f; with the first operand json, as JSON
+    /// Show all attributes, as -f does; in JSON if the first operand is json
     #[arg(short = 'F')]
     pub full_too: bool,
     /// Show ids only
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let read = getopt::read::<PbsRstatArgs>(command).map_err(|failure| failure.with_code(FAILED));
+    let read = getopt::read::<PbsRstatArgs>(command).map_err(|failure| failure.with_code(USAGE));
     let Some(args) = read? else {
         return Ok(0);
     };
@@ -124,7 +124,7 @@ fn brief(reservations: &[&Reservation], server: &ServerFacts) -> String {
         .collect()
 }
 
-/// The table of reservations. Ids are never cut; their column grows instead.
+/// The table of reservations. Ids are never cut; the id column grows instead.
 fn table(reservations: &[&Reservation], server: &ServerFacts, now: Wall) -> String {
     if reservations.is_empty() {
         return String::new();

@@ -1,7 +1,9 @@
 //! `pbs_rsub`: creates a reservation.
 
 use crate::cli::arguments::getopt;
-use crate::cli::arguments::reservations::{bounds, call, check_destination, kept, resources};
+use crate::cli::arguments::reservations::{
+    bounds, call, check_destination, resources, stored_attributes,
+};
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::job_batch::{LazySchedd, Server};
 use crate::cli::client::operand::Operand;
@@ -14,15 +16,15 @@ use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Create an advance reservation. Jobs submitted to its queue (qsub -q R12) run in it. Give two of
-/// start time, end time and duration.
+/// Create an advance reservation. Jobs submitted to the queue of the reservation (qsub -q R12) run
+/// in the reservation. Give two of start time, end time and duration.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_rsub")]
 pub struct PbsRsubArgs {
     /// Start time: [[[[CC]YY]MM]DD]hhmm[.SS], local time
     #[arg(short = 'R', value_name = "start_time")]
     pub from: Option<OsString>,
-    /// End time, in the same form
+    /// End time, in the format of -R
     #[arg(short = 'E', value_name = "end_time")]
     pub to: Option<OsString>,
     /// Duration: HH:MM:SS, or seconds
@@ -34,13 +36,13 @@ pub struct PbsRsubArgs {
     /// Name of the reservation
     #[arg(short = 'N', value_name = "reservation_name")]
     pub name: Option<String>,
-    /// Permitted users besides the owner: user[@host],...; -user excludes a user
+    /// Permitted users in addition to the owner: user[@host],...; -user excludes a user
     #[arg(short = 'U', value_name = "auth_user_list")]
     pub users: Option<String>,
     /// Permitted groups
     #[arg(short = 'G', value_name = "auth_group_list")]
     pub groups: Option<String>,
-    /// Hosts from which jobs may be submitted; stored and shown only
+    /// Hosts from which jobs may be submitted; stored and shown, but not enforced
     #[arg(short = 'H', value_name = "auth_host_list")]
     pub hosts: Option<String>,
     /// Recurrence: FREQ=HOURLY, DAILY or WEEKLY, with INTERVAL, BYDAY=MO,... and COUNT or UNTIL,
@@ -48,32 +50,33 @@ pub struct PbsRsubArgs {
     /// UTC
     #[arg(short = 'r', value_name = "rrule_expression")]
     pub rule: Option<String>,
-    /// Accepted for compatibility; the answer is immediate
+    /// Print the decision, CONFIRMED or DENIED; the number of seconds has no effect
     #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
     pub wait: Option<i64>,
-    /// Mail points: n, or letters of a b e c; stored and shown only
+    /// Mail points: n, or letters of a b e c; stored and shown, but no mail is sent
     #[arg(short = 'm', value_name = "mail_points")]
     pub mail_points: Option<String>,
-    /// Recipients of mail; stored and shown only
+    /// Recipients of mail; stored and shown, but no mail is sent
     #[arg(short = 'M', value_name = "mail_list")]
     pub mail_users: Option<String>,
-    /// Users; stored and shown only
+    /// Value of the attribute User_List; stored and shown, without effect
     #[arg(short = 'u', value_name = "user_list")]
     pub as_user: Option<String>,
-    /// Groups; stored and shown only
+    /// Value of the attribute group_list; stored and shown, without effect
     #[arg(short = 'g', value_name = "group_list")]
     pub as_group: Option<String>,
     /// Server: @server
     #[arg(short = 'q', value_name = "destination")]
     pub destination: Option<String>,
-    /// Reserve the named hosts for maintenance, despite their jobs (operators only)
+    /// Reserve the hosts given as operands for maintenance, even if jobs run on them (operators
+    /// only)
     #[arg(long = "hosts")]
     pub whole: bool,
-    /// Convert the running job named as operand: reserve its nodes until its walltime ends, and
-    /// move the job into the reservation
+    /// Reserve the nodes of the running job given as operand until its walltime ends, and move the
+    /// job into the reservation
     #[arg(long = "job")]
     pub of_job: bool,
-    /// Hosts, or a job
+    /// Hosts for --hosts, or the job for --job
     #[arg(value_name = "host|job")]
     pub operands: Vec<OsString>,
 }
@@ -97,7 +100,7 @@ fn run() -> Result<u8, Failure> {
     };
     let mut request = args.request(clock::wall(), env::text("PBS_TZID"))?;
     if args.rule.is_some() && request.zone.is_none() {
-        // PBS words only this message in this way.
+        // PBS begins only this message with `pbs_rsub error`.
         let text = "pbs_rsub error: a valid PBS_TZID timezone environment variable is required.\n";
         std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes())?;
         return Ok(exit::USAGE);
@@ -152,7 +155,7 @@ impl PbsRsubArgs {
         let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
         let hosts = if self.whole { &self.operands[..] } else { &[] };
         let nodes = hosts.iter().map(|host| host.to_string_lossy().into_owned());
-        let other = kept([
+        let other = stored_attributes([
             ("Mail_Points", &self.mail_points),
             ("Mail_Users", &self.mail_users),
             ("User_List", &self.as_user),
@@ -186,8 +189,8 @@ impl PbsRsubArgs {
         operand.job(&schedd.name()?).ok_or(unknown)
     }
 
-    /// The output. Without `-I` it is `UNCONFIRMED`, because PBS then does not wait for the
-    /// decision.
+    /// The output: the decision with `-I` or `--job`; otherwise `UNCONFIRMED`, as in PBS, which
+    /// does not wait for the decision.
     fn answer(&self, id: &str, confirmed: Option<bool>) -> String {
         let text = match confirmed {
             Some(is_confirmed) if self.wait.is_some() || self.of_job => verdict(is_confirmed),

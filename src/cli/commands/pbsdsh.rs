@@ -14,15 +14,16 @@ use std::process::ExitCode;
 /// Run a program on every node of the current job, once for each line of the node file.
 ///
 /// The program runs as the owner of the job, in the working directory of the job, with the
-/// environment of pbsdsh. Its output goes to the output of the job. It ends no later than the job.
+/// environment of pbsdsh. The output of the program goes to the output of the job. When the job
+/// ends, the program is ended.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(
     name = "pbsdsh",
     override_usage = "pbsdsh [-c copies | -n index | -h host] [-s] [-v] [-o] -- program [args ...]"
 )]
 pub struct PbsdshArgs {
-    /// Run this number of copies, one for each line of the node file, starting over when there are
-    /// more copies than lines
+    /// Run this number of copies, one for each line of the node file; further copies begin again
+    /// with the first line
     #[arg(short = 'c', value_name = "copies")]
     pub copies: Option<OsString>,
     /// Run only on this line of the node file, counted from 0
@@ -39,7 +40,7 @@ pub struct PbsdshArgs {
     pub verbose: bool,
     /// Do not wait for the programs to end
     #[arg(short = 'o')]
-    pub leave: bool,
+    pub no_wait: bool,
     /// The program and its arguments; put -- before a program with options
     #[arg(value_name = "program")]
     pub program: Vec<OsString>,
@@ -88,18 +89,18 @@ fn run() -> Result<u8, Failure> {
         );
         return Err(Failure::new(1, text));
     }
-    let manner = TaskOptions {
+    let options = TaskOptions {
         verbose: args.verbose,
-        leave: args.leave,
+        leave: args.no_wait,
     };
-    let at_a_time = if args.sequential {
+    let batch_size = if args.sequential {
         1
     } else {
         slots.len().max(1)
     };
-    let mut tasks = TaskSet::new(membership, program, manner)?;
-    for some in slots.chunks(at_a_time) {
-        if !tasks.run(some)? {
+    let mut tasks = TaskSet::new(membership, program, options)?;
+    for batch in slots.chunks(batch_size) {
+        if !tasks.run(batch)? {
             break;
         }
     }
@@ -158,8 +159,12 @@ fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
         (None, Some(index), None) => {
             let index = number(index).ok_or_else(|| illegal('n'))?;
             if index >= count {
-                // Not a failure, as in PBS, but the user gets a message.
-                eprintln!("pbsdsh: this job has no node {index}: it has {count}, counted from 0");
+                // As in PBS, the exit status is 0; the message is an addition.
+                let noun = if count == 1 { "line" } else { "lines" };
+                eprintln!(
+                    "pbsdsh: the node file of this job has {count} {noun}: no line {index}, \
+                     counted from 0"
+                );
                 return Ok(Vec::new());
             }
             Ok(vec![index])
@@ -175,7 +180,7 @@ fn slots(args: &PbsdshArgs, lines: &[String]) -> Result<Vec<u32>, Failure> {
                 Some(at) => Ok(vec![at as u32]),
                 None => {
                     let text = format!(
-                        "this job has no host {host}: its hosts are {}",
+                        "host {host} does not belong to this job: the hosts of the job are {}",
                         lines.join(", ")
                     );
                     Err(Failure::new(1, text))

@@ -36,7 +36,7 @@ const FAILED: u8 = 1;
     args_override_self = true
 )]
 pub struct PbsnodesArgs {
-    /// All hosts; with -v, all nodes
+    /// Show all hosts; with -v, all nodes
     #[arg(short = 'a')]
     all: bool,
     /// Show each node of a host that has several nodes
@@ -45,10 +45,10 @@ pub struct PbsnodesArgs {
     /// Show these hosts with all their nodes
     #[arg(short = 'H')]
     hosts: bool,
-    /// Nodes that are offline or down, with their comments
+    /// List nodes that are offline or down, with their comments
     #[arg(short = 'l')]
     list: bool,
-    /// Summary, one line for each host or node
+    /// Show a summary: one line for each host or node
     #[arg(short = 'S')]
     summary: bool,
     /// With -S: show jobs and free resources
@@ -66,19 +66,19 @@ pub struct PbsnodesArgs {
     /// Mark nodes offline: no further job starts on them
     #[arg(short = 'o')]
     offline: bool,
-    /// Clear the offline state
+    /// Clear the offline state of nodes
     #[arg(short = 'r')]
     online: bool,
-    /// Set the comment; an empty comment clears it
+    /// Set the comment of nodes; an empty text deletes the comment
     #[arg(short = 'C', value_name = "COMMENT")]
     comment: Option<String>,
-    /// Declare hosts lost: requeue their jobs, or end those not rerunnable
+    /// Declare hosts lost: requeue the jobs on them, or end jobs that are not rerunnable
     #[arg(long)]
     gone: bool,
     /// Do not print error messages
     #[arg(short = 'q')]
     quiet: bool,
-    /// Server
+    /// Name of the server
     #[arg(short = 's', value_name = "SERVER")]
     server: Option<String>,
     /// Hosts; with -v, nodes
@@ -103,7 +103,7 @@ pub fn main() -> ExitCode {
     )
 }
 
-/// Replaces the exit status, also of a wrong command line.
+/// Replaces the exit status of any failure, even of a wrong command line, by [`FAILED`].
 fn as_failed(failure: Failure) -> Failure {
     failure.with_code(FAILED)
 }
@@ -123,7 +123,7 @@ impl PbsnodesArgs {
     fn run(&self) -> Result<u8, Failure> {
         self.check()?;
         let mut ask = query::source(no_server)?;
-        let output = if self.marks() {
+        let output = if self.changes_nodes() {
             self.mark(&mut ask, &mut send()?)?
         } else {
             self.show(&mut ask, clock::wall())?
@@ -136,7 +136,7 @@ impl PbsnodesArgs {
         Ok(if complaints.is_empty() { 0 } else { FAILED })
     }
 
-    fn marks(&self) -> bool {
+    fn changes_nodes(&self) -> bool {
         self.offline || self.online || self.gone || self.comment.is_some()
     }
 
@@ -145,7 +145,7 @@ impl PbsnodesArgs {
         let wrong = (!chosen && !self.list)
             || (self.list && chosen)
             || (self.all && !self.operands.is_empty())
-            || (self.marks()
+            || (self.changes_nodes()
                 && (self.all || self.list || self.summary || self.operands.is_empty()))
             || (self.offline && self.online)
             || (self.gone && (self.offline || self.online || self.comment.is_some()))
@@ -203,10 +203,10 @@ impl PbsnodesArgs {
         Ok(NodesOutput { out, complaints })
     }
 
-    /// The selected nodes or hosts, and the operands that match none.
+    /// The selected nodes or hosts, and the operands that match no node or host.
     fn choose<'a>(&'a self, records: &'a [NodeRecord]) -> (Vec<NodeGroup<'a>>, Vec<&'a str>) {
         let groups = if self.vnodes {
-            NodeGroup::each(records)
+            NodeGroup::one_per_node(records)
         } else {
             NodeGroup::by_host(records)
         };
@@ -297,7 +297,7 @@ impl PbsnodesArgs {
         out
     }
 
-    /// A cell of a summary: cut to its column; with `-L` in full.
+    /// A cell of a summary, cut to the width of the column unless `-L` is given.
     fn cell<'a>(&self, text: &'a str, column: FixedColumn) -> Cow<'a, str> {
         match column {
             FixedColumn::Left(width) if !self.long => cut(text, width),
@@ -310,7 +310,7 @@ impl PbsnodesArgs {
         let answers = ask(&Question::Nodes)?;
         self.check_server(&answers.server)?;
         let groups = if self.vnodes {
-            NodeGroup::each(&answers.nodes)
+            NodeGroup::one_per_node(&answers.nodes)
         } else {
             NodeGroup::by_host(&answers.nodes)
         };

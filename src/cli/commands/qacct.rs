@@ -1,7 +1,8 @@
 //! `qacct`: accounting of users, accounts, projects and queues over time, and of single jobs.
 //!
-//! The use of an attempt counts at its end. The server sums the entries; for days or months, by
-//! quarters of an hour, which this command combines in the user's time zone.
+//! The usage of an attempt counts when the attempt ends. The server sums the accounting entries.
+//! For sums by day or month, the server sums by quarter of an hour, and qacct combines the quarters
+//! in the user's time zone.
 
 use crate::cli::arguments::getopt;
 use crate::cli::arguments::period;
@@ -43,7 +44,7 @@ pub struct QacctArgs {
     /// Jobs of these users
     #[arg(short = 'u', value_name = "USER,...", value_delimiter = ',')]
     users: Vec<String>,
-    /// Jobs charged to these accounts; "" for jobs without one
+    /// Jobs charged to these accounts; "" for jobs without an account
     #[arg(short = 'A', value_name = "ACCOUNT,...", value_delimiter = ',')]
     accounts: Vec<String>,
     /// Jobs of these projects
@@ -56,13 +57,13 @@ pub struct QacctArgs {
     /// -a
     #[arg(short = 'b', value_name = "BEGIN")]
     begin: Option<String>,
-    /// Jobs that ended before the end of this period
+    /// Jobs that ended before the end of this period; the same values as for -b
     #[arg(short = 'e', value_name = "END")]
     end: Option<String>,
     /// Group the sums by these keys, in this order
     #[arg(long, value_name = "KEY,...", value_delimiter = ',', value_enum)]
     by: Vec<By>,
-    /// All records of these jobs, attempt by attempt
+    /// Print all records of these jobs, one for each attempt
     #[arg(short = 'j', value_name = "JOB,...", value_delimiter = ',')]
     jobs: Vec<OsString>,
     /// Print each attempt on a line instead of sums
@@ -150,7 +151,7 @@ pub fn main() -> ExitCode {
 }
 
 impl QacctArgs {
-    /// The selected accounting entries.
+    /// The filter of accounting entries that the options specify.
     fn filter(&self, now: Wall) -> Result<AccountingFilter, Failure> {
         if !self.by.is_empty() && (self.list || !self.jobs.is_empty()) {
             return Err(Failure::usage(
@@ -176,7 +177,7 @@ impl QacctArgs {
         })
     }
 
-    /// Writes the report as the answer arrives. Returns the failures for single jobs.
+    /// Writes the report as the answer arrives. Returns the failures of individual jobs.
     fn write_report(
         &self,
         filter: AccountingFilter,
@@ -218,7 +219,7 @@ impl QacctArgs {
         out: &mut dyn Write,
     ) -> Result<Vec<Failure>, Failure> {
         let server = query::whole(feed)(&Question::Server)?.server;
-        let (named, mut failures) = self.named(&server);
+        let (named, mut failures) = self.parse_jobs(&server);
         let (all, mut wanted) = (self.jobs.is_empty(), JobFilter::new(named));
         let mut writer = entries::EntryWriter::begin(format, all, &preamble(&server, now), out);
         let ids = wanted.ids();
@@ -227,7 +228,7 @@ impl QacctArgs {
                 let ClientAnswer::Entries(mut entries) = part else {
                     return Ok(());
                 };
-                entries.retain(|entry| all || wanted.take(entry.job));
+                entries.retain(|entry| all || wanted.mark(entry.job));
                 writer.add(&entries)
             })?;
         }
@@ -241,7 +242,7 @@ impl QacctArgs {
     }
 
     /// The jobs of `-j`, and failures for the other operands.
-    fn named(&self, server: &ServerFacts) -> (Vec<Operand>, Vec<Failure>) {
+    fn parse_jobs(&self, server: &ServerFacts) -> (Vec<Operand>, Vec<Failure>) {
         let (mut named, mut failures) = (Vec::new(), Vec::new());
         for word in &self.jobs {
             match Operand::parse(word) {
@@ -264,6 +265,7 @@ fn without_records(operand: &Operand, server: &ServerFacts) -> Failure {
     )
 }
 
+/// The time range that a value of `-b` or `-e` denotes.
 fn moment(text: Option<&str>, now: Wall) -> Result<Option<period::TimeRange>, Failure> {
     let Some(text) = text else { return Ok(None) };
     let clock = Local.timestamp_opt(now.0, 0).single();

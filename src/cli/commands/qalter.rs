@@ -21,17 +21,17 @@ pub struct QalterArgs {
     /// Holds: letters of u (user), o (operator), s (system), p (password), or n
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
-    /// Run the job before all jobs without a system priority and before those with a lower one: 0
-    /// to 1000000, or none (operators only)
+    /// Run the job before all jobs without a system priority or with a lower system priority: 0 to
+    /// 1000000, or none (operators only)
     #[arg(long, value_name = "number", require_equals = true)]
     pub system_priority: Option<OsString>,
-    /// Run failed or deleted jobs again: each returns to its queue with its id. An array returns
-    /// with its failed and deleted subjobs, a subjob or range (12[3], 12[1-9]) alone. Cannot be
-    /// combined with other options
+    /// Run failed or deleted jobs again: each job returns to its queue and keeps its id. For an
+    /// array, all failed and deleted subjobs run again; for 12[3] or 12[1-9], only the given
+    /// subjobs. Cannot be combined with other options
     #[arg(long)]
     pub retry: bool,
-    /// Consider these jobs now: a job that waits after a failed start, or for its retry_delay, may
-    /// start at once. Holds and begin times still apply. Other changes are made first
+    /// Consider the jobs now: a job that waits after a failed start, or for its retry_delay, may
+    /// start at once. Holds and begin times still apply. Changes by other options are made first
     #[arg(long)]
     pub shove: bool,
     /// Job ids: 12 or 12.server; 12[] for an array
@@ -100,7 +100,7 @@ fn settings(args: &QalterArgs, place: &SubmissionPlace) -> Result<Vec<AttributeS
     Ok(settings)
 }
 
-/// The value of the attribute: empty for `none`.
+/// The value of the attribute `system_priority`: empty for `none`.
 fn system_priority(text: &str) -> Result<&str, Failure> {
     if text == "none" {
         return Ok("");

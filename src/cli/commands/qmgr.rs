@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// Change queues, limits, resources, nodes and the server while they run.
+/// Change queues, limits, resources, nodes and the server while the system runs.
 ///
 /// The changes take effect at once, are stored in the spool and override lanai.toml. Without -c,
 /// qmgr reads commands from standard input.
@@ -39,7 +39,7 @@ pub struct QmgrArgs {
     /// Stop at the first error
     #[arg(short = 'a')]
     pub abort: bool,
-    /// Command, or several separated by ;: "set queue gpu enabled = True"
+    /// Commands, separated by semicolons, such as "set queue gpu enabled = True"
     #[arg(short = 'c', value_name = "command")]
     pub command: Option<String>,
     /// Print each command before running it
@@ -66,11 +66,13 @@ pub fn main() -> ExitCode {
     exit::run("qmgr", command, run)
 }
 
-/// Exit statuses of PBS's `qmgr`.
+/// Exit status if `-a` ended qmgr at an error, as in PBS.
 const ABORTED: u8 = 2;
+/// Exit status if the server is unreachable or unknown, as in PBS.
 const NO_SERVER: u8 = 3;
+/// Exit status after a syntax error, as in PBS.
 const SYNTAX: u8 = 4;
-/// After `help` and for an empty command.
+/// Exit status after `help` and for an empty command, as in PBS.
 const NOTHING: u8 = 255;
 
 fn run() -> Result<u8, Failure> {
@@ -81,8 +83,8 @@ fn run() -> Result<u8, Failure> {
     let home = Home::find()?;
     let mut session = Session::open(&args, home)?;
     match &args.command {
-        Some(text) => session.given(text),
-        None => session.read(),
+        Some(text) => session.run_all(text),
+        None => session.run_input(),
     }
 }
 
@@ -90,7 +92,7 @@ fn run() -> Result<u8, Failure> {
 struct ObjectFilter {
     /// The selected attributes; empty for all.
     keys: Vec<AttributeKey>,
-    /// As commands (`print`) instead of a list.
+    /// True to display commands (`print`) instead of a list (`list`).
     is_printed: bool,
 }
 
@@ -99,11 +101,12 @@ struct Session<'a> {
     args: &'a QmgrArgs,
     home: Home,
     schedd: LazySchedd,
-    /// The objects of commands without names.
+    /// The active objects, to which commands without names apply.
     active: BTreeMap<ObjectKind, Vec<String>>,
     history: Vec<String>,
-    /// The limit that the previous line set, and its objects.
+    /// The objects and the limit that the previous command set; None if it set no limit.
     last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
+    /// True if commands are read from standard input and this is no terminal.
     is_read: bool,
 }
 
@@ -135,17 +138,17 @@ impl<'a> Session<'a> {
     }
 
     /// Runs the commands of `-c`.
-    fn given(&mut self, text: &str) -> Result<u8, Failure> {
+    fn run_all(&mut self, text: &str) -> Result<u8, Failure> {
         let mut code = NOTHING;
         for command in input::commands(text) {
-            code = self.act(&command)?.0;
+            code = self.run_one(&command)?.0;
         }
         Ok(code)
     }
 
-    /// Runs commands from standard input, line by line. A failed command is reported and ends qmgr
-    /// only with `-a`.
-    fn read(&mut self) -> Result<u8, Failure> {
+    /// Runs commands from standard input, line by line. A failed command is reported; with `-a`, it
+    /// also ends qmgr.
+    fn run_input(&mut self) -> Result<u8, Failure> {
         exit::print("Max open servers: 49\n")?;
         let stdin = std::io::stdin();
         let is_terminal = stdin.is_terminal();
@@ -161,10 +164,10 @@ impl<'a> Session<'a> {
             let commands = if is_over {
                 std::mem::take(&mut input).end()
             } else {
-                input.take(text.trim_end_matches(['\n', '\r']))
+                input.add_line(text.trim_end_matches(['\n', '\r']))
             };
             for command in commands {
-                let (status, continues) = self.act(&command)?;
+                let (status, continues) = self.run_one(&command)?;
                 if status != 0 && status != NOTHING && self.args.abort {
                     return Ok(ABORTED);
                 }
@@ -179,15 +182,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs a command. Returns its exit status, and false if it ends qmgr.
-    fn act(&mut self, text: &str) -> Result<(u8, bool), Failure> {
+    /// Runs a command. Returns the exit status, and false if the command ends qmgr.
+    fn run_one(&mut self, text: &str) -> Result<(u8, bool), Failure> {
         if self.args.echo {
             exit::print(format!("{text}\n"))?;
         }
         self.history.push(text.to_string());
         let command = match grammar::read(text) {
             Ok(command) => command,
-            Err(fault) => return Ok((self.fault(text, &fault), true)),
+            Err(fault) => return Ok((self.report_error(text, &fault), true)),
         };
         if command.word == CommandWord::Quit {
             return Ok((0, false));
@@ -218,7 +221,8 @@ impl<'a> Session<'a> {
         Ok((code, true))
     }
 
-    fn fault(&self, text: &str, fault: &GrammarError) -> u8 {
+    /// Reports an error in the text of a command. Returns the exit status.
+    fn report_error(&self, text: &str, fault: &GrammarError) -> u8 {
         let (message, code) = match fault {
             GrammarError::Syntax(at) => (
                 format!("qmgr: Syntax error\n{text}\n{}^\n", " ".repeat(*at)),
@@ -248,7 +252,8 @@ impl<'a> Session<'a> {
         0
     }
 
-    /// The names that a command applies to: its own, or the active ones.
+    /// The names of the objects to which a command applies: the names in the command, or the names
+    /// of the active objects.
     fn names(
         &self,
         command: &Command,
@@ -318,23 +323,24 @@ impl<'a> Session<'a> {
         if is_printed && object == ObjectKind::Server && filter.keys.is_empty() {
             for kind in [ObjectKind::Resource, ObjectKind::Queue] {
                 let all = view.names(kind);
-                self.shown(&view, kind, &all, &filter, &mut out);
+                self.push_objects(&view, kind, &all, &filter, &mut out);
             }
         }
-        let code = self.shown(&view, object, &names, &filter, &mut out);
+        let code = self.push_objects(&view, object, &names, &filter, &mut out);
         exit::print(out)?;
         self.report(code)
     }
 
-    /// Reports the objects that could not be displayed, after the output of the others.
+    /// Reports the objects that could not be displayed, after the output of the other objects.
     fn report(&self, failures: Vec<(String, Refusal)>) -> Result<u8, Failure> {
         for (name, refusal) in &failures {
-            self.refused(name, refusal);
+            self.report_refusal(name, refusal);
         }
         Ok(u8::from(!failures.is_empty()))
     }
 
-    fn shown(
+    /// Appends the named objects to `out`. Returns the unknown names.
+    fn push_objects(
         &self,
         view: &ConfiguredObjects,
         object: ObjectKind,
@@ -351,17 +357,17 @@ impl<'a> Session<'a> {
                 failures.push((name.clone(), unknown(object, name)));
                 continue;
             };
-            shown.only(&filter.keys);
+            shown.keep_only(&filter.keys);
             if filter.is_printed {
-                shown.printed(out)
+                shown.write_as_commands(out)
             } else {
-                shown.listed(out)
+                shown.write_as_list(out)
             }
         }
         failures
     }
 
-    fn refused(&self, name: &str, refusal: &Refusal) {
+    fn report_refusal(&self, name: &str, refusal: &Refusal) {
         let why = if refusal.text.is_empty() {
             String::new()
         } else {
@@ -389,7 +395,7 @@ impl<'a> Session<'a> {
         }
         let names = self.names(&command, object, view.as_ref());
         if names.is_empty() {
-            return Ok(self.fault("", &GrammarError::Syntax(0)));
+            return Ok(self.report_error("", &GrammarError::Syntax(0)));
         }
         let targets: Vec<QmgrObject> = names.iter().map(|name| object.target(name)).collect();
         self.continue_limit(&mut command, &targets, last_limit);
@@ -414,7 +420,7 @@ impl<'a> Session<'a> {
                 Reply::Done => {}
                 Reply::Noted(notes) => exit::print_notes("qmgr", &notes),
                 Reply::Refused(refusal) => {
-                    self.refused(name, &refusal);
+                    self.report_refusal(name, &refusal);
                     code = refusal.exit_code();
                 }
                 _ => return Err(exit::protocol_error()),

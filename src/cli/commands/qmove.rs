@@ -11,7 +11,7 @@ use std::ffi::OsString;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qmove")]
 pub struct QmoveArgs {
-    /// Destination: queue, queue@server, or @server for its default queue
+    /// Destination: queue, queue@server, or @server for the default queue of the server
     #[arg(value_name = "destination", required = true)]
     pub destination: OsString,
     /// Job ids: 12 or 12.server

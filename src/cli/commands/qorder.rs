@@ -14,19 +14,20 @@ use std::process::ExitCode;
 /// The exit status when no server answers.
 const NO_SERVER: u8 = 1;
 
-/// Exchange the places of two jobs in the queue, and their queues if they differ.
+/// Exchange the places of two jobs in the queue; jobs in different queues also exchange their
+/// queues.
 ///
 /// Places decide between jobs of equal priority; with [order] by = "fcfs" all jobs have equal
 /// priority. If the priorities of the two jobs differ, as is common in the default order, the job
-/// with the higher priority still starts first, and qorder says so (see qstat --priority). qalter
-/// --user-factor lowers the priority of a job.
+/// with the higher priority still starts first, and qorder prints a note (see qstat --priority).
+/// qalter --user-factor lowers the priority of a job.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qorder")]
 pub struct QorderArgs {
     /// Job id: 12 or 12.server
     #[arg(value_name = "job_identifier", required = true)]
     pub one: OsString,
-    /// The other job
+    /// Id of the other job
     #[arg(value_name = "job_identifier", required = true)]
     pub other: OsString,
 }

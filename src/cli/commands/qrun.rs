@@ -12,11 +12,11 @@ use std::ffi::{OsStr, OsString};
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrun")]
 pub struct QrunArgs {
-    /// Do not wait for the answer whether the job fits
+    /// Do not wait until the server has checked that the job fits
     #[arg(short = 'a')]
     pub detached: bool,
-    /// Use only these nodes: n1+n2; - for the nodes on which the job last ran. Also in the form of
-    /// exec_vnode, (n1:ncpus=2)+(n2:ncpus=2); the amounts have no effect
+    /// Use only these nodes: n1+n2, or - for the nodes on which the job last ran. The format of
+    /// exec_vnode, (n1:ncpus=2)+(n2:ncpus=2), is also accepted; the amounts in it have no effect
     #[arg(short = 'H', value_name = "vnode_specification")]
     pub nodes: Option<OsString>,
     /// Job ids: 12 or 12.server

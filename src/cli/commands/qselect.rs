@@ -28,7 +28,7 @@ pub struct QselectArgs {
     /// Begin time: [[[[CC]YY]MM]DD]hhmm[.SS]
     #[arg(short = 'a', value_name = "[OP]DATE_TIME")]
     begin: Option<String>,
-    /// Account
+    /// Account of the job
     #[arg(short = 'A', value_name = "ACCOUNT")]
     account: Option<String>,
     /// Checkpoint attribute: n, s, c, w or u
@@ -52,10 +52,10 @@ pub struct QselectArgs {
     /// Priority of the job
     #[arg(short = 'p', value_name = "[OP]PRIORITY")]
     priority: Option<String>,
-    /// Project
+    /// Project of the job
     #[arg(short = 'P', value_name = "PROJECT")]
     project: Option<String>,
-    /// Queue
+    /// Queue of the job
     #[arg(short = 'q', value_name = "QUEUE")]
     queue: Option<String>,
     /// Whether the job is rerunnable: y or n
@@ -64,8 +64,9 @@ pub struct QselectArgs {
     /// Job states, as letters such as RQ
     #[arg(short = 's', value_name = "STATES")]
     states: Option<String>,
-    /// Time of an event: a c e g m q s t for Execution_Time, ctime, etime, eligible_time, mtime,
-    /// qtime, stime, estimated start; give it twice for a range
+    /// Time of an event, with a letter for the event: a (Execution_Time), c (ctime), e (etime), g
+    /// (eligible_time), m (mtime), q (qtime), s (stime) or t (planned start); give -t twice for a
+    /// range
     #[arg(short = 't', value_name = "MOMENT[OP]DATE_TIME", action = clap::ArgAction::Append)]
     moments: Vec<String>,
     /// Include the subjobs of job arrays
@@ -112,7 +113,7 @@ impl QselectArgs {
             conditions.extend(conditions::resources(text, &server.resources)?);
         }
         let filter = self.filter(&server, &mut query::whole(feed))?;
-        // States that only PBS has select nothing.
+        // Letters of states that only PBS has select no jobs.
         if self.states.is_some() && filter.states.is_empty() {
             return Ok(());
         }
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn all_conditions_must_hold() {
+    fn jobs_that_meet_all_conditions_are_printed() {
         for (words, expected) in [
             ("", "1 2 3"),
             ("-x", "1 2 3 4"),

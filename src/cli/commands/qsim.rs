@@ -11,18 +11,18 @@ pub mod grammar;
 
 mod replay;
 
-/// Simulate the scheduler on recorded or invented workloads.
+/// Simulate the scheduler on recorded or generated workloads.
 ///
 /// qsim runs the same scheduler as schedd; only jobs, nodes and the clock are simulated.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qsim", version)]
 pub struct QsimArgs {
     #[command(subcommand)]
-    what: What,
+    subcommand: QsimSubcommand,
 }
 
 #[derive(Subcommand, Clone, Debug)]
-enum What {
+enum QsimSubcommand {
     Check(check::CheckArgs),
     Replay(replay::ReplayArgs),
 }
@@ -45,8 +45,8 @@ fn run() -> Result<u8, Failure> {
             return Ok(if error.use_stderr() { USAGE } else { 0 });
         }
     };
-    match args.what {
-        What::Check(args) => check::run(&args),
-        What::Replay(args) => replay::run(&args),
+    match args.subcommand {
+        QsimSubcommand::Check(args) => check::run(&args),
+        QsimSubcommand::Replay(args) => replay::run(&args),
     }
 }

@@ -1,4 +1,5 @@
-//! `qstat`: jobs, queues and the server, as lists, in full, as dsv or JSON.
+//! `qstat`: shows jobs, queues and the server, as lists or with all attributes, as text, dsv or
+//! JSON.
 
 mod display;
 
@@ -60,7 +61,8 @@ const OBJECTS: &str = "Queues and server";
     args_override_self = true
 )]
 pub struct QstatArgs {
-    /// Jobs of these users (HOST: submission host); with -f, show all attributes
+    /// Jobs of these users (HOST is the submission host), in the list of -a; with -f, with all
+    /// attributes
     #[arg(short = 'u', value_name = "USER[@HOST],...", help_heading = JOBS)]
     users: Option<String>,
     /// Running jobs
@@ -84,7 +86,7 @@ pub struct QstatArgs {
     /// Job arrays only
     #[arg(short = 'J', help_heading = JOBS)]
     arrays: bool,
-    /// All operands are job ids
+    /// Refuse operands that are not job ids
     #[arg(short = 'E', help_heading = JOBS)]
     express: bool,
     /// Show all attributes of each job, queue or server
@@ -102,7 +104,7 @@ pub struct QstatArgs {
     /// Add the hosts of each job
     #[arg(short = 'n', help_heading = OUTPUT)]
     hosts: bool,
-    /// Print hosts or comment, or with -f each attribute, on one line
+    /// With -n, -s or -f: print hosts, comment or attribute without wrapping, on one line
     #[arg(short = '1', help_heading = OUTPUT)]
     one_line: bool,
     /// Use 120 columns; with -f, print each attribute on one line
@@ -111,7 +113,8 @@ pub struct QstatArgs {
     /// Show the planned start instead of the elapsed time
     #[arg(short = 'T', help_heading = OUTPUT)]
     starts: bool,
-    /// Show the percentage of the walltime used instead of the time
+    /// Show the used percentage of the requested processor time or walltime, instead of the used
+    /// processor time
     #[arg(short = 'p', help_heading = OUTPUT)]
     percent: bool,
     /// Show memory in gigabytes
@@ -135,12 +138,12 @@ pub struct QstatArgs {
     server: bool,
     /// Reports of the scheduler.
     #[command(flatten)]
-    ahead: report::ReportOptions,
-    /// Compare used and requested resources of these jobs, and suggest what to request next time.
-    /// Without jobs: your own jobs that ended in the last week
+    reports: report::ReportOptions,
+    /// Compare used and requested resources of the given jobs, and suggest what to request next
+    /// time. Without job ids: of your own jobs that ended in the last week
     #[arg(long = "eff", help_heading = report::HEADING)]
     efficiency: bool,
-    /// Not accepted, as in PBS
+    /// Refused, as in PBS
     #[arg(short = 'W', value_name = "SITE", hide = true)]
     site: Option<OsString>,
     /// Job ids, queues, or @server
@@ -159,11 +162,11 @@ pub fn main() -> ExitCode {
         let Some(mut args) = getopt::read::<QstatArgs>(command)? else {
             return Ok(0);
         };
-        args.operands.splice(..0, args.ahead.give_back());
+        args.operands.splice(..0, args.reports.take_job_ids_of_l());
         let format = args.check()?;
         if args.watch {
             return args
-                .to_watch(&format)
+                .watched_view(&format)
                 .run(command, || args.whole_output(&format));
         }
         let mut out = std::io::stdout().lock();
@@ -238,13 +241,13 @@ impl QstatArgs {
             .format
             .as_deref()
             .is_some_and(|format| format != "json");
-        let both = self.efficiency && self.ahead.any_given();
-        self.ahead.conflict() || both || (self.is_report() && (others || dsv))
+        let both = self.efficiency && self.reports.any_given();
+        self.reports.conflict() || both || (self.is_report() && (others || dsv))
     }
 
-    /// True for reports, which cannot be combined with lists.
+    /// True if a report is requested instead of a list.
     fn is_report(&self) -> bool {
-        self.ahead.any_given() || self.efficiency
+        self.reports.any_given() || self.efficiency
     }
 
     fn format(&self) -> AttributeFormat {
@@ -258,9 +261,10 @@ impl QstatArgs {
         }
     }
 
-    /// True for the alternate list. With -f, `-u` only selects jobs: clients then read attributes.
+    /// True for the alternate list. `-u` selects the alternate list too, but not together with
+    /// `-f`.
     fn is_alternate(&self) -> bool {
-        let users = self.users.is_some() && !self.ahead.accept_users() && !self.full;
+        let users = self.users.is_some() && !self.reports.accept_users() && !self.full;
         let choosing = self.all || self.idle || self.running || self.finished || users;
         let showing = self.hosts || self.comment || self.starts || self.gigabytes || self.megawords;
         choosing || showing
@@ -269,8 +273,8 @@ impl QstatArgs {
     /// Writes the output as the answer arrives. Returns the failures.
     fn write_report(&self, format: &AttributeFormat, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
-        if self.ahead.any_given() {
-            let result = self.ahead.write(
+        if self.reports.any_given() {
+            let result = self.reports.write(
                 &self.operands,
                 self.users.as_deref(),
                 *format == AttributeFormat::Json,
@@ -346,8 +350,8 @@ impl QstatArgs {
         out: &mut dyn Write,
     ) -> Vec<Failure> {
         let scores = self.scores(feed);
-        let mut display = Display::new(self.form(format, now), now, out).with_scores(scores);
-        let found = job_selection::find(&self.wanted(), &self.operands, feed, &mut display);
+        let mut display = Display::new(self.job_format(format, now), now, out).with_scores(scores);
+        let found = job_selection::find(&self.job_query(), &self.operands, feed, &mut display);
         let mut failures = found.unwrap_or_else(|failure| vec![failure]);
         failures.extend(display.finish().err());
         failures
@@ -365,7 +369,7 @@ impl QstatArgs {
         }
     }
 
-    fn form(&self, format: &AttributeFormat, now: Wall) -> JobFormat {
+    fn job_format(&self, format: &AttributeFormat, now: Wall) -> JobFormat {
         if self.is_alternate() {
             JobFormat::Alternate(self.alternate_style(now))
         } else if self.full {
@@ -378,7 +382,7 @@ impl QstatArgs {
         }
     }
 
-    fn wanted(&self) -> JobQuery {
+    fn job_query(&self) -> JobQuery {
         let detail = if self.is_alternate() {
             Detail::Whole
         } else if self.full {
@@ -413,7 +417,7 @@ impl QstatArgs {
         }
     }
 
-    fn to_watch(&self, format: &AttributeFormat) -> WatchedView {
+    fn watched_view(&self, format: &AttributeFormat) -> WatchedView {
         let until = self.watched_jobs();
         let own = self.operands.is_empty()
             && self
@@ -447,7 +451,7 @@ impl QstatArgs {
             .operands
             .iter()
             .filter_map(|word| Operand::parse(word).ok());
-        // A range of subjobs has finished when the array has.
+        // For a range of subjobs, the whole array is watched.
         ids.map(|id| id.id()).collect()
     }
 

@@ -27,11 +27,11 @@ pub mod submission;
 
 use dialects::torque;
 use request::SubmissionRequest;
-pub use request::{Here, submission_of};
+pub use request::{SubmitEnvironment, submission_of};
 
 /// Submit a job: a script from a file or standard input, or a command. Prints the job id.
 ///
-/// The script may contain options in lines that begin with #PBS, before its first command. Options
+/// The script may contain options in lines that begin with #PBS, before the first command. Options
 /// on the command line take precedence.
 #[derive(Parser, Clone, Debug)]
 #[command(
@@ -45,15 +45,15 @@ pub struct QsubArgs {
     /// Queue: queue, queue@server or @server
     #[arg(short = 'q', value_name = "queue", help_heading = job_options::COMMON)]
     pub queue: Option<OsString>,
-    /// Job array: one subjob for each index from X to Y (X below Y), or each Z-th; at most M run at
-    /// once (0: no limit). See ARRAYS
+    /// Job array: one subjob for each index from X to Y (X below Y), or for each Z-th index; at
+    /// most M subjobs run at once (0: no limit). See ARRAYS
     #[arg(short = 'J', value_name = "X-Y[:Z][%M]", help_heading = job_options::COMMON)]
     pub array: Option<OsString>,
     /// Interactive job: a shell on this terminal, on the allocated nodes. Only the directives of a
     /// script are used. ~. at the start of a line ends the session, ~^Z suspends qsub
     #[arg(short = 'I', help_heading = job_options::COMMON)]
     pub interactive: bool,
-    /// Variables of the job: NAME,NAME=VALUE,...; write \, or quotes for a comma
+    /// Variables of the job: NAME,NAME=VALUE,...; write a comma in a value as \, or quote the value
     #[arg(short = 'v', value_name = "variable_list", help_heading = job_options::COMMON)]
     pub variables: Option<OsString>,
     /// Export all environment variables to the job
@@ -72,16 +72,16 @@ pub struct QsubArgs {
     /// Chunks in TORQUE's syntax: tasks=N:lprocs=N:memory=SIZE:gpus=N
     #[arg(short = 'L', value_name = "task_request", help_heading = job_options::SCHEDULING)]
     pub task_requests: Vec<OsString>,
-    /// Use nodes exclusively, as -W naccess=singlejob
+    /// Use nodes exclusively, as with -W naccess=singlejob
     #[arg(short = 'n', help_heading = job_options::SCHEDULING)]
     pub node_exclusive: bool,
     /// Start the job in this directory instead of the working directory
     #[arg(short = 'd', value_name = "folder", help_heading = job_options::EXECUTION)]
     pub folder: Option<OsString>,
-    /// Start the job in this directory; relative paths of files refer to it
+    /// Start the job in this directory; relative paths of files refer to this directory
     #[arg(short = 'w', value_name = "folder", help_heading = job_options::EXECUTION)]
     pub base: Option<OsString>,
-    /// Arguments of the script in quotes; the same as words after the script
+    /// Arguments of the script, quoted as one word; the same as words after the script
     #[arg(short = 'F', value_name = "arguments", help_heading = job_options::EXECUTION)]
     pub arguments: Option<OsString>,
     /// Prefix of directives in the script (default #PBS); empty for none
@@ -93,10 +93,10 @@ pub struct QsubArgs {
     /// Forward X11 to an interactive job; not supported by this version
     #[arg(short = 'X', help_heading = job_options::OTHER)]
     pub x11: bool,
-    /// Accepted for compatibility with PBS; no effect
+    /// Accepted for compatibility with PBS; has no effect
     #[arg(short = 'f', help_heading = job_options::OTHER)]
     pub foreground: bool,
-    /// `-J` is given before `-I`.
+    /// True if `-J` or `-t` is given before `-I`.
     #[arg(skip)]
     array_comes_first: bool,
     /// Script file (default or -: standard input), or -- command arguments
@@ -116,16 +116,16 @@ pub fn main() -> ExitCode {
 
 fn run() -> Result<u8, Failure> {
     let words: Vec<OsString> = env::args().skip(1).collect();
-    if getopt::answered(command, &words)? {
+    if getopt::print_help_or_version(command, &words)? {
         return Ok(0);
     }
-    let request = SubmissionRequest::gather(words, Here::find()?)?;
+    let request = SubmissionRequest::gather(words, SubmitEnvironment::find()?)?;
     let home = Home::find()?;
     let plan = request.plan_with_queue("", &home)?;
     exit::print_notes("qsub", &plan.remarks);
     if plan.dry_run {
         return crate::cli::report::dry_run::run(
-            request.under_defaults(plan, &home)?.submission,
+            request.with_current_defaults(plan, &home)?.submission,
             &home,
         );
     }
@@ -174,7 +174,7 @@ pub(super) fn settings(
     }
     check(&args, false, true)?;
     let mut wanted = SubmissionOptions::default();
-    wanted.override_with(args.wanted(place)?);
+    wanted.override_with(args.submission_options(place)?);
     if !wanted.sets("Job_Name") {
         wanted.set("Job_Name", ScriptSource::Stdin.name()?);
     }
@@ -182,11 +182,11 @@ pub(super) fn settings(
     Ok(wanted.settings)
 }
 
-/// The variable with the display for `-X`.
+/// The environment variable with the X11 display, for `-X`.
 const DISPLAY: &str = "DISPLAY";
 
-/// Checks the options of one source. `is_array`: indices were given before `-I`. As in PBS, the
-/// first option that cannot be applied is reported.
+/// Checks the options of the command line or of one directive. `is_array` is true if array indices
+/// were given before `-I`. As in PBS, the first option that cannot be applied is reported.
 fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failure> {
     if args.interactive {
         if args.x11 && !has_display {
@@ -218,7 +218,8 @@ fn check(args: &QsubArgs, is_array: bool, has_display: bool) -> Result<(), Failu
     }
 }
 
-/// Checks that options match: some need an array, others exclude one, whatever their source.
+/// Checks the combined options of all sources: some options require an array, others exclude an
+/// array.
 fn check_array_options(wanted: &SubmissionOptions) -> Result<(), Failure> {
     let mail = wanted.value("Mail_Points").unwrap_or_default();
     let Some(array) = wanted.value(ARRAY) else {
@@ -234,7 +235,7 @@ fn check_array_options(wanted: &SubmissionOptions) -> Result<(), Failure> {
     if wanted.sets("max_run_subjobs") && array.contains('%') {
         return Err(Failure::usage("multiple max_run_subjobs values found"));
     }
-    // j means one mail for each subjob; it requires an event letter as well.
+    // The letter j requests mail for each subjob, and requires a letter of an event.
     if mail == "j" {
         return Err(illegal('m'));
     }
@@ -263,7 +264,7 @@ impl QsubArgs {
         }
     }
 
-    fn wanted(&self, place: &SubmissionPlace) -> Result<SubmissionOptions, Failure> {
+    fn submission_options(&self, place: &SubmissionPlace) -> Result<SubmissionOptions, Failure> {
         let words = QsubOptions {
             variables: self.variables.clone(),
             all_variables: self.all_variables,
@@ -318,10 +319,10 @@ pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
     let shown = text.to_string_lossy();
     let (queue, server) = shown.split_once('@').unwrap_or((&shown, ""));
     let is_too_long = queue.split(',').any(|queue| queue.chars().count() > 15);
-    let has_odd = [queue, server]
+    let has_illegal = [queue, server]
         .concat()
         .contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());
-    if is_too_long || has_odd {
+    if is_too_long || has_illegal {
         return Err(Failure::new(
             exit::USAGE,
             format!("illegally formed destination: {shown}"),

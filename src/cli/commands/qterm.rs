@@ -12,27 +12,31 @@ use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The exit statuses of a wrong command line, and of all other failures.
+/// The exit status of a wrong command line.
 const USAGE: u8 = 1;
+/// The exit status of all other failures.
 const FAILED: u8 = 2;
 
-/// The number of checks whether schedd has exited, and the pause between them.
+/// The number of checks whether schedd has exited.
 const CHECKS: usize = 1000;
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Shut down schedd (operators only).
 ///
 /// No job is lost: -t selects whether running jobs continue or are requeued, and waiting jobs stay
-/// in the spool. In a personal installation, the next command that needs schedd starts it again.
+/// in the spool. In a personal installation, the next command that needs a running schedd starts
+/// schedd again.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qterm")]
 pub struct QtermArgs {
-    /// How to treat running jobs. quick: they continue, and schedd exits at once. delay: they are
-    /// requeued, and schedd exits when the jobs that are not rerunnable have ended. immediate: they
-    /// are requeued, jobs that are not rerunnable are deleted, and schedd exits at once
+    /// quick (default): running jobs continue, and schedd exits at once. delay: rerunnable running
+    /// jobs are requeued, and schedd exits when the other running jobs have ended. immediate:
+    /// rerunnable running jobs are requeued, other running jobs are deleted, and schedd exits at
+    /// once
     #[arg(short = 't', value_name = "immediate|delay|quick")]
     pub manner: Option<String>,
-    /// Shut down the nodeds too; running jobs continue
+    /// Also shut down all nodeds; running jobs continue
     #[arg(short = 'm')]
     pub nodes: bool,
     /// Accepted for compatibility: the scheduler always stops with schedd
@@ -59,6 +63,7 @@ pub fn main() -> ExitCode {
     exit::run("qterm", command, || run().map_err(as_qterm))
 }
 
+/// Replaces the exit status of a failure by the status of qterm.
 fn as_qterm(failure: Failure) -> Failure {
     let code = if failure.usage { USAGE } else { FAILED };
     failure.with_code(code)
@@ -77,10 +82,10 @@ fn run() -> Result<u8, Failure> {
         return Ok(0);
     }
     let home = Home::find()?;
-    // Connect only to a running schedd; do not start one to shut it down.
+    // This connects only if schedd runs: qterm does not start schedd to shut it down.
     let mut client = Client::reach(&home)?;
-    if let Some(foreign_server) = foreign_server(&args.servers, &mut client)? {
-        return Err(Failure::unknown_host(foreign_server));
+    if let Some(other) = foreign_server(&args.servers, &mut client)? {
+        return Err(Failure::unknown_host(other));
     }
     match client.call(&ClientRequest::Terminate {
         manner,
@@ -105,7 +110,7 @@ fn manner(text: Option<&str>) -> Result<QtermMode, Failure> {
     }
 }
 
-/// The first name that is not this server's.
+/// The first of `servers` that is not the name of this server.
 fn foreign_server<'a>(
     servers: &'a [String],
     client: &mut Client,
@@ -132,6 +137,7 @@ fn refused(refusal: &Refusal) -> Failure {
     Failure::of_job("qterm", refusal, "")
 }
 
+/// Waits until schedd has exited. Fails if it still runs after a few seconds.
 fn await_end(home: &Home) -> Result<(), Failure> {
     for _ in 0..CHECKS {
         if !crate::spool::lock::is_held(home) {

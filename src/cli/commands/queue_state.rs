@@ -1,5 +1,5 @@
-//! `qenable`, `qdisable`, `qstart` and `qstop`: set whether queues accept jobs, and whether their
-//! jobs start.
+//! `qenable` and `qdisable` set whether queues accept jobs; `qstart` and `qstop` set whether the
+//! jobs of queues start.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::{self, Failure};
@@ -13,7 +13,7 @@ use crate::wire::message::{ClientRequest, Reply};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
-/// A command, and the attribute that it sets.
+/// A command, and the attribute of the queue that the command sets to a value.
 struct QueueStateCommand {
     name: &'static str,
     command: fn() -> clap::Command,
@@ -21,42 +21,43 @@ struct QueueStateCommand {
     value: &'static str,
 }
 
-/// The exit statuses of a wrong command line, and of all other failures.
+/// The exit status of a wrong command line.
 const USAGE: u8 = 1;
+/// The exit status of all other failures.
 const FAILED: u8 = 2;
 
 #[derive(Parser, Clone, Debug)]
 struct QueueStateArgs {
-    /// Queues: name, name@server
+    /// Queues: name or name@server
     #[arg(value_name = "queue", required = true)]
     queues: Vec<String>,
 }
 
-fn described(name: &'static str, about: &'static str) -> clap::Command {
+fn definition(name: &'static str, about: &'static str) -> clap::Command {
     getopt::pbs(QueueStateArgs::command().name(name).about(about))
 }
 
 /// The definition of `qenable`.
 pub fn qenable_command() -> clap::Command {
-    described("qenable", "Make queues accept new jobs")
+    definition("qenable", "Make queues accept new jobs")
 }
 
 /// The definition of `qdisable`.
 pub fn qdisable_command() -> clap::Command {
-    described(
+    definition(
         "qdisable",
-        "Make queues reject new jobs; jobs already in them stay",
+        "Make queues reject new jobs; jobs already in the queues stay",
     )
 }
 
 /// The definition of `qstart`.
 pub fn qstart_command() -> clap::Command {
-    described("qstart", "Allow jobs of queues to start")
+    definition("qstart", "Allow jobs of queues to start")
 }
 
 /// The definition of `qstop`.
 pub fn qstop_command() -> clap::Command {
-    described(
+    definition(
         "qstop",
         "Do not start further jobs of queues; running jobs continue",
     )

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 /// The exit status for all failures.
 const FAILED: u8 = 1;
 
-/// PBS's words for `-f`.
+/// PBS's types of log entries: the values of `-f`.
 const SORTS: [&str; 13] = [
     "error",
     "system",
@@ -43,7 +43,7 @@ const SORTS: [&str; 13] = [
 /// The number of columns before the text of a line.
 const MARGIN: usize = 26;
 
-/// Show the history of jobs, including finished ones.
+/// Show the history of jobs, including finished jobs.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "tracejob")]
 pub struct TracejobArgs {
@@ -59,13 +59,13 @@ pub struct TracejobArgs {
     /// Omit events of the nodes
     #[arg(short = 'm')]
     nodes: bool,
-    /// Accepted for compatibility; no effect
+    /// Accepted for compatibility; has no effect
     #[arg(short = 'v')]
     verbose: bool,
     /// Show repeated messages beyond the count of -c
     #[arg(short = 'z')]
     excessive: bool,
-    /// Number of times that a repeated message is shown
+    /// Maximum number of times that a repeated message is shown
     #[arg(short = 'c', value_name = "count", default_value_t = 15)]
     count: usize,
     /// Number of days to look back
@@ -74,10 +74,10 @@ pub struct TracejobArgs {
     /// Wrap lines at this column (default: no wrapping)
     #[arg(short = 'w', value_name = "columns", value_parser = clap::value_parser!(u32).range(40..))]
     width: Option<u32>,
-    /// Omit messages of a kind: job, admin, sched, error, job_usage; repeatable
+    /// Omit messages of this type: job, admin, sched, error or job_usage; may be repeated
     #[arg(short = 'f', value_name = "filter_type", action = clap::ArgAction::Append)]
     filters: Vec<String>,
-    /// Accepted for compatibility; no effect: there are no log files
+    /// Accepted for compatibility; has no effect, because there are no log files
     #[arg(short = 'p', value_name = "path")]
     path: Option<OsString>,
     /// Output format: json
@@ -170,7 +170,7 @@ impl TracejobArgs {
         let text = format!(
             "Couldn't find Job Id {} in logs of past {}",
             operand.short(),
-            self.past()
+            self.period_text()
         );
         Err(Failure::new(FAILED, text))
     }
@@ -189,15 +189,16 @@ impl TracejobArgs {
         };
         let past = i64::from(self.days) * 86_400;
         let since = Wall(now.0.saturating_sub(past));
-        let mut lines = event_text::of(record, &answers.events, server, server.clock.time(now));
-        lines.retain(|line| server.clock.wall(line.at) >= since && self.keeps(line));
+        let mut lines =
+            event_text::event_lines(record, &answers.events, server, server.clock.time(now));
+        lines.retain(|line| server.clock.wall(line.at) >= since && self.is_selected(line));
         if !self.excessive {
             lines = self.without_repetitions(lines);
         }
         Ok(lines)
     }
 
-    fn past(&self) -> String {
+    fn period_text(&self) -> String {
         if self.days == 1 {
             "1 day".to_string()
         } else {
@@ -205,7 +206,7 @@ impl TracejobArgs {
         }
     }
 
-    fn keeps(&self, line: &EventLine) -> bool {
+    fn is_selected(&self, line: &EventLine) -> bool {
         let is_omitted = match line.source {
             LogSource::Accounting => self.accounting,
             LogSource::Server => self.server,
@@ -215,8 +216,8 @@ impl TracejobArgs {
         !is_omitted && !self.filters.iter().any(|sort| sort == line.sort)
     }
 
-    /// Drops repeated messages beyond the count of `-c`. The last shown message has the number of
-    /// dropped ones.
+    /// Drops repetitions of a message beyond the count of `-c`. The last shown message states how
+    /// many were dropped.
     fn without_repetitions(&self, lines: Vec<EventLine>) -> Vec<EventLine> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for line in &lines {
@@ -232,7 +233,11 @@ impl TracejobArgs {
                 continue;
             }
             if *count_so_far == self.count && more > 0 {
-                let _ = write!(line.text, " (and {more} more times: -z shows them)");
+                let times = if more == 1 { "time" } else { "times" };
+                let _ = write!(
+                    line.text,
+                    " (and {more} more {times}: -z shows all repetitions)"
+                );
             }
             kept.push(line);
         }
@@ -261,7 +266,8 @@ fn stamp(at: Time, server: &ServerFacts) -> String {
     })
 }
 
-/// The text with line breaks, so that it fits with its margin.
+/// The text, broken between words into lines of at most `width` columns with the margin. Longer
+/// words are not broken.
 fn wrapped(text: &str, width: usize) -> String {
     let (mut out, mut column) = (String::new(), MARGIN);
     for word in text.split(' ') {
@@ -342,13 +348,13 @@ mod tests {
     #[test]
     fn lines_have_the_layout_of_pbs() {
         let at = stamp(SUBMITTED, &crate::cli::example::server());
-        let wanted =
+        let expected =
             format!("\nJob: 1.head\n\n{at}  S    Signal 10 (USR1) sent at request of b@h\n");
-        assert_eq!(trace_of("-l 1", signals(1)).0, wanted);
+        assert_eq!(trace_of("-l 1", signals(1)).0, expected);
         assert_eq!(at.len(), 19);
     }
 
-    /// Text by one user is displayed on the terminal of another.
+    /// Users can put control characters into texts that are shown on terminals of other users.
     #[test]
     fn control_characters_are_escaped() {
         let signalled = Event::Signalled {
@@ -378,13 +384,13 @@ mod tests {
     }
 
     #[test]
-    fn kinds_can_be_omitted_and_repetitions_are_counted() {
+    fn types_of_messages_can_be_omitted_and_repetitions_are_counted() {
         assert_eq!(trace_of("-l -f admin 1", signals(1)).1.len(), 1);
         assert_eq!(trace_of("-l 1", signals(20)).0.matches("USR1").count(), 15);
         assert!(
             trace_of("-l 1", signals(20))
                 .0
-                .ends_with("(and 5 more times: -z shows them)\n")
+                .ends_with("(and 5 more times: -z shows all repetitions)\n")
         );
         assert_eq!(trace_of("-lz 1", signals(20)).0.matches("USR1").count(), 20);
     }

@@ -17,16 +17,16 @@ use std::fmt::Write;
 /// The cell of an unknown value.
 const NONE: &str = " -- ";
 
-/// The width of a line at which hosts are wrapped.
+/// Lists of hosts are wrapped before this column.
 const PAGE: usize = 78;
 
 /// Width of the columns for the requested and the elapsed time, also with `-w`.
 const TIME_COLUMN: usize = 5;
 
-/// The unit in which memory is displayed.
+/// The unit of displayed amounts of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryUnit {
-    /// As requested.
+    /// The unit of the request.
     #[default]
     Own,
     /// `-G`: gigabytes.
@@ -46,7 +46,8 @@ pub struct AlternateStyle {
     pub comment: bool,
     /// `-1`: hosts and comment on the same line.
     pub one_line: bool,
-    /// `-T`: planned start instead of elapsed time; holds the current time.
+    /// `-T`: the list shows the planned start instead of the elapsed time. Contains the current
+    /// time; None without `-T`.
     pub starts: Option<Wall>,
     /// `-G`, `-M`: unit of memory.
     pub unit: MemoryUnit,
@@ -55,7 +56,7 @@ pub struct AlternateStyle {
 /// Widths of id, user, queue, name, session, nodes, tasks.
 type AlternateWidths = [usize; 7];
 
-/// A list that is written in parts, as jobs arrive: one heading, and the same widths throughout.
+/// A list that is written in parts, as jobs arrive. The heading is written once.
 #[derive(Debug)]
 pub struct AlternateList {
     style: AlternateStyle,
@@ -64,8 +65,8 @@ pub struct AlternateList {
 }
 
 impl AlternateList {
-    /// An empty list; `longest` is the length of the longest expected id. A longer id widens its
-    /// column from there on.
+    /// An empty list; `longest` is the length of the longest expected id. If an id is longer, the
+    /// id column is wider from that part on.
     pub fn new(style: AlternateStyle, longest: usize) -> AlternateList {
         let mut widths: AlternateWidths = if style.wide {
             [30, 15, 15, 15, 8, 4, 5]
@@ -80,7 +81,7 @@ impl AlternateList {
         }
     }
 
-    /// Writes further jobs; the first call writes the heading. Sorting applies within one call.
+    /// Writes further jobs, sorted within one call. The first call writes the heading.
     pub fn write(&mut self, out: &mut String, records: &[JobRecord], server: &ServerFacts) {
         let ids = records
             .iter()
@@ -104,8 +105,8 @@ impl AlternateList {
     }
 }
 
-/// The order of the rows: as given; with `-T` by planned start, then running jobs, then arrays that
-/// have begun, then the rest.
+/// The order of the rows: as given. With `-T`, jobs with planned starts come first, sorted by
+/// start; then running jobs, then arrays that have begun, then all other jobs.
 fn in_order(records: &[JobRecord], style: AlternateStyle) -> Vec<&JobRecord> {
     let mut order: Vec<&JobRecord> = records.iter().collect();
     if style.starts.is_some() {
@@ -194,7 +195,7 @@ fn row(
     push_line(out, columns, cells);
 }
 
-/// The requested amount of a resource.
+/// The requested amount of a resource; ` -- ` if zero or not requested.
 fn count(requested: &ResourceList, name: &str) -> String {
     match long(requested, name) {
         Some(number) if number > 0 => number.to_string(),
@@ -213,7 +214,7 @@ fn long(requested: &ResourceList, name: &str) -> Option<i64> {
     }
 }
 
-/// The requested processor time, or else walltime, with the resource's name.
+/// The requested processor time, else the requested walltime, with the name of the resource.
 fn requested_time(requested: &ResourceList) -> Option<(&'static str, Span)> {
     ["cput", "walltime"]
         .into_iter()
@@ -282,6 +283,7 @@ fn own_unit(size: Size) -> String {
     scaled(text[..digits].parse().unwrap_or(u64::MAX), &text[digits..])
 }
 
+/// The count with its unit, divided by 1024 and rounded up until it has at most four digits.
 fn scaled(mut count: u64, unit: &str) -> String {
     const PREFIXES: [&str; 6] = ["", "k", "m", "g", "t", "p"];
     let (prefix, base) = unit.split_at(unit.len() - 1);
@@ -336,7 +338,8 @@ fn wrapped_hosts(out: &mut String, text: &str) {
     }
 }
 
-/// Writes the comment of a job (`-s`); on the same line only with `-1` and without hosts.
+/// Writes the comment of a job (`-s`): on the line of the job with `-1` and without hosts, else
+/// below.
 fn comment_line(out: &mut String, record: &JobRecord, server: &ServerFacts, style: AlternateStyle) {
     if !style.comment {
         return;
@@ -367,14 +370,14 @@ mod tests {
     }
 
     fn jobs() -> Vec<JobRecord> {
-        let busy = Reason::NeverEnough {
+        let reason = Reason::NeverEnough {
             resource: "mem".into(),
             requested: "60gb".into(),
             available: "8gb".into(),
             total: "8gb".into(),
         };
         let mut never = queued(1006, "never", "mem=60gb ncpus=24 nodect=3");
-        never.reason = Some(busy);
+        never.reason = Some(reason);
         let mut held = queued(1003, "a2345678901234567890", "ncpus=1 nodect=1");
         held.job.life.state = JobState::Held;
         held.job.life.holds = Holds::USER;
@@ -487,7 +490,7 @@ Job ID                         Username        Queue           Jobname         S
     }
 
     #[test]
-    fn hosts_and_comments_are_below_or_on_the_line() {
+    fn hosts_and_comments_are_below_or_on_the_line_of_the_job() {
         let style = AlternateStyle {
             hosts: true,
             comment: true,
@@ -499,17 +502,21 @@ Job ID                         Username        Queue           Jobname         S
         assert_eq!(below[4], "    -- ");
         let never = "   Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T:...";
         assert!(below.iter().any(|line| line == never), "{below:#?}");
-        let beside = lines(AlternateStyle {
+        let same_line = lines(AlternateStyle {
             one_line: true,
             ..style
         });
-        assert!(beside[0].ends_with("R 00:05 head/0*2"), "{}", beside[0]);
-        assert!(beside[2].ends_with("H   --   -- "), "{}", beside[2]);
+        assert!(
+            same_line[0].ends_with("R 00:05 head/0*2"),
+            "{}",
+            same_line[0]
+        );
+        assert!(same_line[2].ends_with("H   --   -- "), "{}", same_line[2]);
         assert_eq!(
-            beside[6],
+            same_line[6],
             "1006.head       alice    workq    never         --    3  24   60gb   --  Q   --   -- "
         );
-        assert_eq!(beside[7], never);
+        assert_eq!(same_line[7], never);
         let comment = lines(AlternateStyle {
             comment: true,
             one_line: true,

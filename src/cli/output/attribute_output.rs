@@ -20,7 +20,7 @@ pub enum AttributeFormat {
     Json,
 }
 
-/// Writes objects and keeps the output until it is taken.
+/// Writes objects, and keeps the output until [`AttributeWriter::take`] returns it.
 #[derive(Debug)]
 pub struct AttributeWriter {
     section: &'static str,
@@ -86,7 +86,7 @@ impl AttributeWriter {
         }
     }
 
-    /// Ends the output and returns the rest.
+    /// Ends the output and returns what was written since the last [`AttributeWriter::take`].
     pub fn end(self) -> Vec<u8> {
         match self.form {
             WriterState::Json(document) => document.end(),
@@ -104,7 +104,7 @@ pub fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
     }
 }
 
-/// The output if no server answers: an empty document in JSON, else nothing.
+/// The output if no server answers: a JSON document without objects; nothing in other formats.
 pub fn without_server(format: &AttributeFormat, now: Wall) -> Vec<u8> {
     let server = &source::configured_server_name();
     match format {

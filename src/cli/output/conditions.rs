@@ -1,4 +1,4 @@
-//! The conditions of `qselect`: parsing of its options, and the check of each job.
+//! The conditions of `qselect`: parsing of the options, and the check of each job.
 
 use super::job_selection::OwnerPattern;
 use crate::cli::arguments::date;
@@ -41,7 +41,7 @@ impl Operator {
         })
     }
 
-    /// Parses `[.op.]value`; the default operator is equal.
+    /// Parses `[.op.]value`; the default operator is `eq`.
     fn split(text: &str) -> Option<(Operator, &str)> {
         match text.strip_prefix('.') {
             None => Some((Operator::Equal, text)),
@@ -51,7 +51,7 @@ impl Operator {
         }
     }
 
-    fn holds(self, ordering: Ordering) -> bool {
+    fn accepts(self, ordering: Ordering) -> bool {
         match self {
             Operator::Equal => ordering.is_eq(),
             Operator::NotEqual => ordering.is_ne(),
@@ -63,8 +63,8 @@ impl Operator {
     }
 }
 
-/// A condition that qselect checks on each job. The server filters by owner name, state, queue and
-/// history.
+/// A condition that qselect itself checks on each job. The query to schedd or the spool already
+/// filters by owner name, state, queue and history.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobCondition {
     /// `-u`: owners.
@@ -98,11 +98,11 @@ pub enum Moment {
     Begin,
     /// `-t c`: submission.
     Created,
-    /// `-t e`: when it became eligible.
+    /// `-t e`: when the job became eligible to run.
     Eligible,
     /// `-t m`: last change.
     Modified,
-    /// `-t q`: when it entered its queue.
+    /// `-t q`: when the job entered its queue.
     Queued,
     /// `-t s`: start.
     Started,
@@ -241,7 +241,7 @@ pub fn rerunnable(text: &str) -> Result<JobCondition, Failure> {
 }
 
 impl JobCondition {
-    /// True if a job meets the condition. A job without the value meets no comparison.
+    /// True if a job meets the condition. A job without the compared value does not meet it.
     pub fn is_met(&self, record: &JobRecord, server: &ServerFacts) -> bool {
         let (job, spec) = (&record.job, &record.job.spec);
         match self {
@@ -252,19 +252,19 @@ impl JobCondition {
                     .list
                     .get(name)
                     .and_then(|value| compare(value, wanted));
-                has.is_some_and(|ordering| operator.holds(ordering))
+                has.is_some_and(|ordering| operator.accepts(ordering))
             }
-            JobCondition::Priority(operator, number) => operator.holds(spec.priority.cmp(number)),
+            JobCondition::Priority(operator, number) => operator.accepts(spec.priority.cmp(number)),
             JobCondition::Checkpoint(operator, wanted) => {
                 let has = spec.other.get("Checkpoint").map_or("u", String::as_str);
-                operator.holds(compare_checkpoints(has, wanted))
+                operator.accepts(compare_checkpoints(has, wanted))
             }
             JobCondition::Moment(moment, operator, wanted) => moment
                 .of(record, &server.clock)
-                .is_some_and(|at| operator.holds(at.cmp(wanted))),
+                .is_some_and(|at| operator.accepts(at.cmp(wanted))),
             JobCondition::Eligible(operator, wanted) => {
                 let has = job.life.eligibility.at(server.now);
-                operator.holds(has.as_seconds().cmp(&wanted.as_seconds()))
+                operator.accepts(has.as_seconds().cmp(&wanted.as_seconds()))
             }
             JobCondition::Holds(holds) => job.life.shown_holds() == *holds,
             JobCondition::Rerunnable(rerunnable) => spec.rerunnable == *rerunnable,

@@ -17,7 +17,7 @@ use crate::model::time::{Time, Wall};
 use crate::wire::message::{JobRecord, ServerFacts};
 use std::collections::BTreeSet;
 
-/// The PBS log that would contain the line.
+/// The PBS log that would contain an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSource {
     /// The server log: requests.
@@ -57,8 +57,9 @@ pub struct EventLine {
     pub text: String,
 }
 
-/// All events of a job, oldest first, and its state at `now`.
-pub fn of(
+/// The lines about all events of a job, oldest first. The last lines describe the end of a finished
+/// job, or why a queued job waits at `now`.
+pub fn event_lines(
     record: &JobRecord,
     events: &[(Time, Event)],
     server: &ServerFacts,
@@ -120,7 +121,7 @@ impl EventWriter<'_> {
     fn submitted(&mut self, events: &[(Time, Event)]) {
         let (job, spec) = (&self.record.job, &self.record.job.spec);
         let owner = format!("{}@{}", job.owner.user, spec.submit_host);
-        // The queue at submission: each later move is an event of its own.
+        // The queue at submission: the first move names it, if the job was moved later.
         let first = events.iter().find_map(|(_, event)| match event {
             Event::Moved { from, .. } => Some(from),
             _ => None,
@@ -287,13 +288,13 @@ impl EventWriter<'_> {
         );
     }
 
-    /// Adds a line for the job's current state.
+    /// Adds lines about the end of a finished job, or about the reason why a queued job waits.
     fn push_current_state(&mut self, now: Time) {
         let life = &self.record.job.life;
         match (life.state, life.exit, &self.record.reason) {
             (JobState::Finished, Some(exit), _) => {
                 self.at = life.obittime.unwrap_or(life.mtime);
-                let result = format!("Exit_status={} {}", exit.status, used(&life.used));
+                let result = format!("Exit_status={} {}", exit.status, usage_fields(&life.used));
                 self.push(Server, "job", "finished", result.clone());
                 let entry = format!("{} end={} {result}", self.job_fields(), self.epoch(self.at));
                 self.push(Accounting, "job_usage", "finished", entry);
@@ -333,7 +334,7 @@ impl EventWriter<'_> {
     }
 }
 
-fn used(used: &Usage) -> String {
+fn usage_fields(used: &Usage) -> String {
     let Usage {
         cput,
         mem_kb,

@@ -80,7 +80,7 @@ impl Cell {
     }
 }
 
-/// A duration; below a minute with hundredths of a second.
+/// A duration as text; below a minute, in seconds with two decimals.
 pub fn brief(span: Span) -> String {
     if span < Span::seconds(60) {
         format!("{:.2}s", span.0 as f64 / 1000.0)

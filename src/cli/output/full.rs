@@ -5,7 +5,7 @@ use crate::shown::timestamp;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The column of a value on a continuation line, which begins with a TAB.
+/// The first column after the TAB at the beginning of a continuation line.
 const AFTER_TAB: usize = 8;
 
 /// Wrapping of long values.
@@ -17,7 +17,7 @@ pub enum Lines {
     Whole,
 }
 
-/// Writes one object: `Job Id: 12.head`, its attributes, an empty line.
+/// Writes one object: a line such as `Job Id: 12.head`, the attributes, and an empty line.
 pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes, lines: Lines) {
     let _ = writeln!(out, "{heading}: {id}");
     for attribute in &attributes.0 {
@@ -87,21 +87,21 @@ fn escaped<'a>(text: &'a str, special: &[char]) -> Cow<'a, str> {
     escaped.into()
 }
 
-fn is_hidden(c: char) -> bool {
+fn is_control(c: char) -> bool {
     c.is_ascii_control() && c != '\t'
 }
 
 /// Displays a newline as `\n` and other control characters as `^X`, so that no value can imitate
 /// another attribute. TAB is kept.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_hidden) {
+    if !text.contains(is_control) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match c {
             '\n' => shown.push_str("\\n"),
-            c if is_hidden(c) => shown.extend(['^', char::from(c as u8 ^ 0x40)]),
+            c if is_control(c) => shown.extend(['^', char::from(c as u8 ^ 0x40)]),
             c => shown.push(c),
         }
     }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_exactly_one_line_is_not_followed_by_an_empty_one() {
+    fn a_value_of_exactly_one_line_is_not_followed_by_an_empty_line() {
         assert_eq!(
             shown("A", &"y".repeat(71)),
             format!("    A = {}", "y".repeat(71))

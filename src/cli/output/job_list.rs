@@ -1,4 +1,4 @@
-//! The plain list of `qstat`: one line per job. Ids are never cut; their column grows instead.
+//! The plain list of `qstat`: one line per job. Ids are never cut; the id column grows instead.
 
 use crate::cli::output::table::FixedColumn::{self, Left, Rest, Right};
 use crate::cli::output::table::push_line;
@@ -41,7 +41,7 @@ struct ListWidths {
     underline: usize,
 }
 
-/// A list that is written in parts, as lines arrive: one heading, and the same widths throughout.
+/// A list that is written in parts, as lines arrive. The heading is written once.
 #[derive(Debug)]
 pub struct JobList {
     style: ListStyle,
@@ -51,8 +51,8 @@ pub struct JobList {
 }
 
 impl JobList {
-    /// An empty list; `longest` is the length of the longest expected id. A longer id widens its
-    /// column from there on.
+    /// An empty list; `longest` is the length of the longest expected id. If an id is longer, the
+    /// id column is wider from that part on.
     pub fn new(style: ListStyle, longest: usize, server: &ServerFacts) -> JobList {
         let id = longest.max(if style.wide { 30 } else { 17 });
         JobList {
@@ -91,7 +91,7 @@ impl JobList {
 impl ListWidths {
     fn columns(&self) -> [FixedColumn; 6] {
         let ListWidths { id, text, .. } = *self;
-        // Two blanks follow the user.
+        // Two blanks follow the user name.
         let user = Left(text + 1);
         [Left(id), Left(text), user, Right(8), Left(1), Left(text)]
     }
@@ -116,7 +116,7 @@ fn row(out: &mut String, line: &JobLine, widths: &ListWidths) {
     let queue: String = line.queue.chars().take(text).collect();
     let cells: [&str; 6] = [
         &line.id,
-        // PBS cuts a name that just fits its column, but not a user name.
+        // PBS cuts a job name that exactly fits its column, but not such a user name.
         &cut_from(line.name, text, text),
         &cut(line.owner, text),
         &line.used,
@@ -127,12 +127,12 @@ fn row(out: &mut String, line: &JobLine, widths: &ListWidths) {
     out.push('\n');
 }
 
-/// The text; if longer than `width`, its beginning and a `*`.
+/// Cuts a text longer than `width` characters; the last character is then `*`.
 pub fn cut(text: &str, width: usize) -> Cow<'_, str> {
     cut_from(text, width + 1, width)
 }
 
-/// The text; if it has at least `length` characters, cut to `width`, with `*` as the last one.
+/// Cuts a text of at least `length` characters to `width` characters; the last one is then `*`.
 fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
     if text.len() < length || text.chars().count() < length {
         return text.into();
@@ -142,7 +142,8 @@ fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
     short.into()
 }
 
-/// `Time Use`: `0` if the job has used no time or never ran.
+/// `Time Use`: the processor time; `0` if unknown, or if a job that does not run has used less than
+/// a second.
 pub fn time_used(cput: Option<Span>, state: JobState) -> String {
     let has_run = matches!(
         state,
@@ -154,7 +155,8 @@ pub fn time_used(cput: Option<Span>, state: JobState) -> String {
     }
 }
 
-/// `% done`: the used percentage of the job's processor time or walltime, whichever is higher.
+/// `% done`: the used percentage of the requested processor time or walltime, whichever is higher;
+/// `--` for a job that has not started. `spent` contains pairs of requested and used time.
 pub fn percent_done(spent: &[(Option<Span>, Span)], state: JobState) -> String {
     let known = spent.iter().filter_map(|(requested, used)| {
         Some((requested.filter(|requested| requested.0 > 0)?, used))
@@ -310,7 +312,7 @@ Job id                         Name            User             Time Use S Queue
     }
 
     #[test]
-    fn percent_done_takes_the_larger_share() {
+    fn percent_done_is_the_larger_percentage() {
         let (hour, minute) = (Span::seconds(3600), Span::seconds(60));
         let spent = [
             (Some(hour), minute),

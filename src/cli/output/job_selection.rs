@@ -1,4 +1,4 @@
-//! The jobs that `qstat` displays: all jobs, or those named by its operands.
+//! The jobs that `qstat` displays: all jobs, or the jobs that the operands name.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::operand::Operand;
@@ -14,12 +14,12 @@ use crate::wire::message::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
-/// The filters of a query. They apply to lists; owners and states do not exclude jobs named by id.
+/// The filters of a query. `owners` and `states` do not exclude jobs named by id.
 #[derive(Clone, Debug)]
 pub struct JobQuery {
     /// The amount of detail of each job.
     pub detail: Detail,
-    /// Whether finished jobs are included.
+    /// Selection of unfinished and finished jobs.
     pub history: History,
     /// States of the jobs; empty for all states.
     pub states: Vec<JobState>,
@@ -62,8 +62,8 @@ impl OwnerPattern {
         &self.user
     }
 
-    /// True if the job belongs to this owner: the user name is equal and the host, if given, is
-    /// that of `Job_Owner`.
+    /// True if the job belongs to this owner: the user name is equal, and the host, if given, is
+    /// the host in `Job_Owner`.
     pub fn owns(&self, record: &JobRecord) -> bool {
         let host = &record.job.spec.submit_host;
         self.user == record.job.owner.user && self.host.as_ref().is_none_or(|named| named == host)
@@ -73,9 +73,9 @@ impl OwnerPattern {
 /// A batch of jobs that were found.
 #[derive(Debug)]
 pub enum FoundJobs {
-    /// With [`Detail::Row`].
+    /// For queries with [`Detail::Row`].
     Rows(Vec<JobRow>),
-    /// With more detail.
+    /// For queries with more detail.
     Jobs(Vec<JobRecord>),
 }
 
@@ -83,13 +83,15 @@ pub enum FoundJobs {
 pub trait Show {
     /// Receives the server facts; called first.
     fn server(&mut self, server: &ServerFacts);
-    /// Receives the length of the longest following id, without the server name, if it is known.
+    /// Receives the length of the longest id that follows, without the server name. Not called if
+    /// the length is unknown.
     fn longest(&mut self, characters: usize);
     /// Receives the next jobs.
     fn found(&mut self, batch: FoundJobs) -> Result<(), Failure>;
 }
 
-/// Finds the jobs and passes them to `show`. Returns a failure for each operand that was not found.
+/// Finds the jobs and passes them to `show`. Returns a failure for each operand that names no job
+/// or queue.
 pub fn find(
     wanted: &JobQuery,
     operands: &[OsString],
@@ -150,7 +152,7 @@ fn all(wanted: &JobQuery, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Fa
             ClientAnswer::Longest(longest) => show.longest(longest as usize),
             ClientAnswer::Rows(rows) => show.found(FoundJobs::Rows(rows))?,
             ClientAnswer::Jobs(mut jobs) => {
-                jobs.retain(|record| wanted.keeps(record));
+                jobs.retain(|record| wanted.matches_owner(record));
                 show.found(FoundJobs::Jobs(jobs))?;
             }
             ClientAnswer::Queues(_) | ClientAnswer::Nodes(_) | ClientAnswer::Events(_) => {}
@@ -191,7 +193,7 @@ impl JobQuery {
         }
     }
 
-    fn keeps(&self, record: &JobRecord) -> bool {
+    fn matches_owner(&self, record: &JobRecord) -> bool {
         self.owners
             .as_ref()
             .is_none_or(|owners| owners.iter().any(|owner| owner.owns(record)))
@@ -254,7 +256,7 @@ impl OperandTarget {
     }
 }
 
-/// True if an operand is a job id rather than a queue: it starts with a digit.
+/// True if an operand is a job id and not a queue. Job ids start with a digit.
 pub fn is_job_id(word: &OsStr) -> bool {
     word.as_encoded_bytes()
         .first()
@@ -316,7 +318,7 @@ impl NamedJobs {
 #[derive(Default)]
 struct ShownJobs {
     ids: BTreeSet<JobId>,
-    /// Displayed subjobs, by array: all of them, or these indices.
+    /// Arrays with displayed subjobs: all subjobs if None, else the subjobs with these indices.
     elements: Vec<(JobId, Option<Indices>)>,
 }
 
@@ -341,7 +343,7 @@ impl FoundJobs {
         }
     }
 
-    /// The jobs in a part of an answer; None if it has no jobs.
+    /// The jobs in a part of an answer; None if the part contains something else.
     fn of(part: ClientAnswer) -> Option<FoundJobs> {
         if let ClientAnswer::Rows(rows) = part {
             return Some(FoundJobs::Rows(rows));
@@ -359,7 +361,7 @@ struct JobSearch<'a, 'f> {
     feed: &'a mut Feed<'f>,
     show: &'a mut dyn Show,
     shown: ShownJobs,
-    /// The names of the existing queues, once queried.
+    /// The names of the existing queues; None before the first query.
     queues: Option<Vec<String>>,
     failures: Vec<Failure>,
 }
@@ -453,7 +455,7 @@ impl JobSearch<'_, '_> {
                     return Ok(());
                 };
                 if let FoundJobs::Jobs(jobs) = &mut batch {
-                    jobs.retain(|record| wanted.keeps(record));
+                    jobs.retain(|record| wanted.matches_owner(record));
                 }
                 batch.retain(|id| {
                     let is_new = !shown.contains(id);

@@ -1,7 +1,7 @@
 //! `-F json`: one document, valid JSON for any content of names, environments and comments.
 //!
 //! The layout is that of PBS: a TAB per level, `"key":<TAB>value`. A value is a number only if its
-//! attribute has a numeric type. Invalid UTF-8 has been replaced by U+FFFD before.
+//! attribute has a numeric type. The caller has replaced invalid UTF-8 by U+FFFD.
 
 use crate::model::time::Wall;
 use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};
@@ -28,7 +28,7 @@ pub struct Preamble<'a> {
 #[derive(Debug)]
 pub struct Document {
     out: Vec<u8>,
-    /// For each open level, whether it has an entry.
+    /// An entry for each open brace: true if a key has been written after the brace.
     open: Vec<bool>,
 }
 
@@ -49,14 +49,14 @@ impl Document {
         document
     }
 
-    /// Adds a top-level key next to the sections.
+    /// Adds a top-level key with its value.
     pub fn add_value(&mut self, name: &str, data: &Value) {
         self.close_to(1);
         self.key(name);
         self.data(data);
     }
 
-    /// Adds a top-level list. It is written to `to` in pieces, so that memory use stays small.
+    /// Adds a top-level list, and writes it to `to` in pieces, so that memory use stays small.
     pub fn list(
         &mut self,
         name: &str,
@@ -79,8 +79,8 @@ impl Document {
         Ok(())
     }
 
-    /// Adds an object to a section such as `Jobs`, under its id. A section without objects is
-    /// omitted, so that PBS's clients see an empty result.
+    /// Adds an object with the key `id` to a section such as `Jobs`. A section without objects is
+    /// omitted: PBS's clients expect this for an empty result.
     pub fn add_object(&mut self, section: &str, id: &str, attributes: &Attributes) {
         if self.open.len() == 1 {
             self.key(section);
@@ -95,7 +95,7 @@ impl Document {
         std::mem::take(&mut self.out)
     }
 
-    /// Ends the document and returns the rest.
+    /// Ends the document and returns the output written since the last [`Document::take`].
     pub fn end(mut self) -> Vec<u8> {
         self.close_to(0);
         self.out.push(b'\n');
@@ -108,7 +108,8 @@ impl Document {
         }
     }
 
-    /// Writes attributes. Adjacent ones with the same name become one object, keyed by resource.
+    /// Writes attributes. Adjacent attributes with the same name become one object with the
+    /// resources as keys.
     fn object(&mut self, attributes: &[ShownAttribute]) {
         self.open_brace();
         for group in attributes.chunk_by(|a, b| a.name == b.name && a.resource.is_some()) {

@@ -9,18 +9,20 @@ use crate::shown::exec_host;
 use crate::wire::message::{NodeRecord, ServerFacts};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The format for which attributes are created; some differ by format.
+/// The output format. Some attributes differ between formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeFormat {
     /// Lines for users.
     Text,
-    /// Times as seconds.
+    /// Times are seconds since 1970.
     Dsv,
-    /// Times as seconds, each job once, assigned resources only if not zero.
+    /// Times are seconds since 1970, each job is listed once, and assigned resources are listed
+    /// only if not zero.
     Json,
 }
 
-/// One entry of the display: a node, or all nodes of a host, first the node with the host's name.
+/// One displayed entry: a single node, or all nodes of a host. In the latter case, the first node
+/// is the one with the host's name.
 #[derive(Clone, Debug)]
 pub struct NodeGroup<'a>(pub Vec<&'a NodeRecord>);
 
@@ -36,11 +38,12 @@ impl<'a> NodeGroup<'a> {
     }
 
     /// One group for each node.
-    pub fn each(nodes: &'a [NodeRecord]) -> Vec<NodeGroup<'a>> {
+    pub fn one_per_node(nodes: &'a [NodeRecord]) -> Vec<NodeGroup<'a>> {
         nodes.iter().map(|node| NodeGroup(vec![node])).collect()
     }
 
-    /// Groups the nodes by host. If no node has the name of a host, its nodes stay separate.
+    /// Groups the nodes by host. The nodes of a host stay separate if none of them has the name of
+    /// the host.
     pub fn by_host(nodes: &'a [NodeRecord]) -> Vec<NodeGroup<'a>> {
         let natural = nodes.iter().filter(|record| is_natural(record));
         let mut hosts: BTreeMap<&str, NodeGroup> = natural
@@ -62,7 +65,7 @@ impl<'a> NodeGroup<'a> {
         shown.collect()
     }
 
-    /// The state of the group; `<various>` if its nodes differ.
+    /// The state of the group; `<various>` if the states of the nodes differ.
     pub fn state(&self) -> String {
         let states: BTreeSet<String> = self.0.iter().map(|record| state(record)).collect();
         match states.len() {
@@ -80,7 +83,7 @@ impl<'a> NodeGroup<'a> {
             .collect()
     }
 
-    /// The total amount of a consumable.
+    /// The total amount of a consumable resource.
     pub fn available(&self, name: &str) -> i64 {
         self.0
             .iter()
@@ -88,7 +91,7 @@ impl<'a> NodeGroup<'a> {
             .fold(0, i64::saturating_add)
     }
 
-    /// The number of GPUs that processes outside the queue use and no job holds.
+    /// The number of GPUs that are used by processes outside the queue and assigned to no job.
     fn gpus_outside(&self) -> i64 {
         let mut count = 0;
         for record in &self.0 {
@@ -103,7 +106,8 @@ impl<'a> NodeGroup<'a> {
         count
     }
 
-    /// The unassigned amount of a consumable, without GPUs used by processes outside the queue.
+    /// The unassigned amount of a consumable resource. GPUs used by processes outside the queue are
+    /// not free.
     fn free(&self, name: &str) -> i64 {
         let outside = if name == "ngpus" {
             self.gpus_outside()
@@ -116,7 +120,7 @@ impl<'a> NodeGroup<'a> {
             .max(0)
     }
 
-    /// The amount of a consumable assigned to running jobs.
+    /// The amount of a consumable resource that is assigned to running jobs.
     pub fn assigned(&self, name: &str) -> i64 {
         self.0
             .iter()
@@ -125,7 +129,7 @@ impl<'a> NodeGroup<'a> {
     }
 }
 
-/// True if the node has the name of its host.
+/// True for the natural node of a host: the node with the host's name.
 fn is_natural(record: &NodeRecord) -> bool {
     record.node.facts.name == record.node.facts.host
 }
@@ -225,8 +229,7 @@ pub fn attributes<'a>(
     out
 }
 
-/// Adds the one-minute load average and the measured use of resources; nothing if noded does not
-/// measure.
+/// Adds the one-minute load average and the measured use of resources, if noded measures them.
 fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
     if node.facts.utilized.is_empty() {
         return;
@@ -240,14 +243,14 @@ fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
     }
 }
 
-/// Adds the numbers of the GPUs, the jobs that hold them, and the GPUs used by processes outside
-/// the queue.
+/// Adds the numbers of the GPUs, the jobs to which GPUs are assigned, and the GPUs used by
+/// processes outside the queue.
 fn gpus(out: &mut Attributes, record: &NodeRecord, server: &ServerFacts) {
     let facts = &record.node.facts;
     if facts.gpus.is_empty() {
         return;
     }
-    out.text("gpus", listed(&facts.gpus));
+    out.text("gpus", comma_separated(&facts.gpus));
     let held = record
         .jobs
         .iter()
@@ -260,11 +263,11 @@ fn gpus(out: &mut Attributes, record: &NodeRecord, server: &ServerFacts) {
         out.text("gpus_assigned", pairs.collect::<Vec<_>>().join(","));
     }
     if !facts.gpus_outside.is_empty() {
-        out.text("gpus_used_outside", listed(&facts.gpus_outside));
+        out.text("gpus_used_outside", comma_separated(&facts.gpus_outside));
     }
 }
 
-fn listed(numbers: &[u16]) -> String {
+fn comma_separated(numbers: &[u16]) -> String {
     numbers
         .iter()
         .map(u16::to_string)
@@ -272,8 +275,8 @@ fn listed(numbers: &[u16]) -> String {
         .join(",")
 }
 
-/// The reason why schedd refuses the noded, else the administrator's comment, else the GPUs that
-/// processes outside the queue use.
+/// The reason why schedd refuses the node's noded, else the administrator's comment, else the GPUs
+/// that processes outside the queue use.
 fn comment(record: &NodeRecord) -> Option<String> {
     let node = &record.node;
     let comment = node.comment.as_ref().filter(|comment| !comment.is_empty());
@@ -288,12 +291,12 @@ fn comment(record: &NodeRecord) -> Option<String> {
     };
     Some(format!(
         "{gpus} {} {are} in use by processes outside the queue",
-        listed(outside)
+        comma_separated(outside)
     ))
 }
 
-/// The jobs on a node: in JSON each job once, else once for each of its processors, with a slot
-/// number.
+/// The jobs on a node. JSON lists each job once; the other formats list a job once for each of its
+/// processors, with a slot number.
 fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<String> {
     if format == NodeFormat::Json {
         let ids: BTreeSet<_> = record.jobs.iter().map(|(id, _)| *id).collect();
@@ -311,10 +314,10 @@ fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<St
         .collect()
 }
 
-/// The maximum number of slots displayed for one job: above the processors of any node.
+/// Maximum number of slots displayed for one job: more than any node has processors.
 const SLOTS_SHOWN: usize = 1 << 16;
 
-/// Adds the assigned amounts of consumable resources of nodes.
+/// Adds the assigned amounts of consumable node resources.
 fn assigned_resources<'a>(
     out: &mut Attributes<'a>,
     record: &NodeRecord,
@@ -328,7 +331,8 @@ fn assigned_resources<'a>(
         .filter(|(_, d)| d.consumable && d.host_level)
     {
         let sum = sums.get(name).copied().unwrap_or(0);
-        // PBS lists its own resources on every node, other resources only where they exist.
+        // As in PBS, built-in resources are listed on every node, others only on nodes that have
+        // them.
         let expected = Resources::builtin().get(name).is_some() && name != "ngpus";
         let listed = expected || record.node.facts.available.contains_key(name);
         if sum != 0 || (listed && format != NodeFormat::Json) {
@@ -384,7 +388,7 @@ pub fn job_summary<'a>(
     let mut out = Attributes::default();
     let jobs = group.jobs();
     let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
-    // PBS capitalizes the key in JSON, but some clients read the lowercase one: write both.
+    // PBS capitalizes the key in JSON, but some clients read the lowercase key: both are written.
     if format == NodeFormat::Json {
         out.text("State", group.state());
     }
@@ -430,8 +434,8 @@ pub fn job_summary<'a>(
     out
 }
 
-/// Bytes in the largest of kb, mb and gb with a value of at least 1, rounded to the nearest as in
-/// PBS.
+/// Bytes in the largest of kb, mb and gb with a value of at least 1, rounded to the nearest integer
+/// as in PBS.
 fn rounded(bytes: i64) -> String {
     let kilobytes = u64::try_from(bytes).unwrap_or(0) / 1024;
     match kilobytes {

@@ -1,5 +1,5 @@
-//! Configured attributes of queues and the server, merged with the reported ones, for `qstat -Q`,
-//! `-q` and `-B`.
+//! Attributes of queues and the server as configured, merged with the attributes that the server
+//! reports, for `qstat -Q`, `-q` and `-B`.
 
 use crate::config::overrides::QmgrObject;
 use crate::config::overrides::attributes::place;
@@ -22,7 +22,7 @@ const WORDS: [&str; 5] = [
 pub struct Objects<'a>(pub &'a [Described]);
 
 impl<'a> Objects<'a> {
-    /// The configured value of an object's attribute; None if it is not set.
+    /// The configured value of an object's attribute; None if the attribute is not set.
     pub fn value(
         &self,
         target: &QmgrObject,
@@ -35,8 +35,8 @@ impl<'a> Objects<'a> {
             .map(|line| line.value.as_str())
     }
 
-    /// The attributes of an object in PBS's order: the configured ones, and the others that the
-    /// server reports.
+    /// The attributes of an object in PBS's order: the configured attributes, and the reported
+    /// attributes that are not configured.
     pub fn joined(
         &self,
         target: &QmgrObject,
@@ -67,9 +67,9 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// An attribute from its lines: a limit has one line for each user or group.
+/// An attribute from its configured values: a limit has one value for each user or group.
 fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> ShownAttribute<'a> {
-    let (line, value) = (&lines[0], joined(lines));
+    let (line, value) = (&lines[0], joined_values(lines));
     let shown = match &line.resource {
         Some(resource) => {
             let amount = resources.parse(resource, &value).ok();
@@ -85,7 +85,7 @@ fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> ShownAtt
     }
 }
 
-fn joined(lines: &[AttributeValue]) -> Cow<'_, str> {
+fn joined_values(lines: &[AttributeValue]) -> Cow<'_, str> {
     match lines {
         [line] => line.value.as_str().into(),
         _ => lines

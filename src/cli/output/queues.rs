@@ -12,8 +12,8 @@ use crate::wire::message::{QueueCounts, ServerFacts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The number of jobs by state. As in PBS, an array that has begun counts, and so does each of its
-/// running subjobs.
+/// The number of jobs by state. As in PBS, the running subjobs of an array count in addition to the
+/// array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateCounts {
     queued: u64,
@@ -47,14 +47,14 @@ impl StateCounts {
             JobState::Queued => &mut self.queued,
             JobState::Held => &mut self.held,
             JobState::Waiting => &mut self.waiting,
-            // As in PBS, which does not count suspended jobs separately.
+            // As in PBS, suspended jobs are not counted separately.
             JobState::Running | JobState::Suspended => &mut self.running,
             JobState::Begun => &mut self.begun,
             JobState::Finished | JobState::Expired => &mut self.finished,
         }
     }
 
-    /// All jobs, including finished ones in the history.
+    /// All jobs, including finished jobs in the history.
     fn total(self) -> u64 {
         self.pending() + self.begun + self.running + self.finished
     }
@@ -63,7 +63,7 @@ impl StateCounts {
         self.queued + self.held + self.waiting
     }
 
-    /// `state_count`; in PBS it ends in a blank.
+    /// The attribute `state_count`, which ends in a blank as in PBS.
     fn text(self) -> String {
         let StateCounts {
             queued,
@@ -89,7 +89,7 @@ fn count_cell(number: u64) -> String {
     cut(&number.to_string(), 5).into_owned()
 }
 
-/// PBS's older attribute for the limit of running jobs of a queue, displayed in its lists.
+/// PBS's older limit on the running jobs of a queue, shown in the lists of queues.
 const MAX_RUNNING: &str = "max_running";
 
 /// The list of `qstat -Q`; empty without queues.
@@ -167,14 +167,14 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
         running += counts.running;
         pending += counts.pending();
         let queue = QmgrObject::Queue(counted.queue.name.clone());
-        let mut cells = vec![first(&counted.queue.name, 16)];
+        let mut cells = vec![prefix(&counted.queue.name, 16)];
         for (resource, none, width) in MAXIMA {
             let most = objects.value(&queue, "resources_max", Some(resource));
-            cells.push(first(most.unwrap_or(none), width));
+            cells.push(prefix(most.unwrap_or(none), width));
         }
         cells.extend([counts.running.to_string(), counts.pending().to_string()]);
         let jobs = objects.value(&queue, MAX_RUNNING, None);
-        cells.push(first(jobs.unwrap_or("--"), 4));
+        cells.push(prefix(jobs.unwrap_or("--"), 4));
         let enabled = if counted.queue.enabled { 'E' } else { 'D' };
         let started = if counted.queue.started { 'R' } else { 'S' };
         cells.push(format!("  {enabled} {started}"));
@@ -202,7 +202,7 @@ const LIMITS: [FixedColumn; 9] = [
     Rest,
 ];
 
-/// The resources of `qstat -q`: name, cell without a limit, column width.
+/// The resources in the columns of `qstat -q`: name, text for no limit, column width.
 const MAXIMA: [(&str, &str, usize); 4] = [
     ("mem", "--  ", 6),
     ("cput", "--   ", 8),
@@ -211,7 +211,7 @@ const MAXIMA: [(&str, &str, usize); 4] = [
 ];
 
 /// The first `width` characters of a text.
-fn first(text: &str, width: usize) -> String {
+fn prefix(text: &str, width: usize) -> String {
     text.chars().take(width).collect()
 }
 
@@ -325,7 +325,8 @@ pub fn assigned_in_all(queues: &[QueueCounts]) -> BTreeMap<&str, i64> {
     sums
 }
 
-/// A sum as a resource value. A size gets the largest unit that leaves a whole number, as in PBS.
+/// An amount as a resource value. As in PBS, a size has the largest unit that leaves a whole
+/// number.
 fn assigned(name: &str, amount: i64, resources: &Resources) -> ResourceValue {
     match resources.get(name) {
         Some(definition) if definition.kind == ResourceType::Size => {
@@ -374,7 +375,7 @@ workq                0     3 yes yes     1     1     1     0     0     0 Exe*
     }
 
     #[test]
-    fn a_begun_array_counts_and_so_do_its_running_elements() {
+    fn a_begun_array_and_its_running_subjobs_are_counted() {
         let mut begun = queued(4, "d", "");
         begun.job.life.state = JobState::Begun;
         let jobs = [system().jobs, vec![begun]].concat();
@@ -419,7 +420,7 @@ head                 0     3     1     1     1     0     0     0 Active    \n";
     }
 
     #[test]
-    fn a_queue_in_full_wraps_its_counts_as_pbs_does() {
+    fn the_state_counts_of_a_queue_wrap_as_in_pbs() {
         let (queue, facts) = (system().queue(), server());
         let mut out = String::new();
         full::write(

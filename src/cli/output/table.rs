@@ -1,19 +1,19 @@
-//! Text tables: columns as wide as their widest cell, with or without heads and rule, and columns
-//! of fixed width.
+//! Text tables. Columns are as wide as their widest cells (with heads and a rule, or without), or
+//! have a fixed width.
 
 use std::io::{self, Write};
 
 /// The head of a column, and whether its cells are right-justified.
 pub type ColumnHead<'a> = (&'a str, bool);
 
-/// A column of fixed width. A longer cell is not cut: it shifts the rest of its line.
+/// A column of fixed width. A longer cell is not cut: the cells after it move to the right.
 #[derive(Clone, Copy, Debug)]
 pub enum FixedColumn {
     /// Left-justified.
     Left(usize),
     /// Right-justified.
     Right(usize),
-    /// As long as its cell; for the last column.
+    /// As wide as the cell; for the last column.
     Rest,
 }
 

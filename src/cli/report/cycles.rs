@@ -1,5 +1,5 @@
-//! `qstat --cycles`: the last scheduling cycles and their triggers (Q1, X2). A running schedd
-//! answers, because it also has the latest cycles; otherwise the spool does.
+//! `qstat --cycles`: the last scheduling cycles and their triggers (Q1, X2). The spool may lack the
+//! latest cycles; therefore it is read only if no schedd runs.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::source::{Answers, QuerySource};
@@ -25,7 +25,7 @@ const HEADS: [ColumnHead; 7] = [
 ];
 
 /// The recorded cycles, oldest first.
-pub fn shown(json: bool) -> Result<Vec<u8>, Failure> {
+pub fn report(json: bool) -> Result<Vec<u8>, Failure> {
     let home = Home::find()?;
     let answers = match answer_of_schedd(&home) {
         Some(answers) => answers,
@@ -38,7 +38,7 @@ pub fn shown(json: bool) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// The answer of a running schedd; None if no schedd runs or it shuts down before it answers.
+/// The answer of a running schedd; None if no schedd runs or schedd shuts down before it answers.
 fn answer_of_schedd(home: &Home) -> Option<Answers> {
     let client = Client::reach(home).ok()?;
     let mut schedd = QuerySource::Schedd(Box::new(client));

@@ -1,6 +1,6 @@
 //! `qsub --dry-run`: checks a job and predicts when and where it starts, without submitting it.
 
-use super::{ask, nodes};
+use super::{ask, counted, nodes};
 use crate::cli::client::exit::{self, Failure};
 use crate::model::report::outlook::{Explanation, Prospect};
 use crate::model::time::Time;
@@ -20,7 +20,7 @@ pub fn run(submission: NewJob, home: &Home) -> Result<u8, Failure> {
     else {
         return Err(exit::protocol_error());
     };
-    exit::print(shown(explanation, *held, &server))?;
+    exit::print(prediction_text(explanation, *held, &server))?;
     Ok(0)
 }
 
@@ -28,7 +28,7 @@ fn ctime(time: Time, server: &ServerFacts) -> String {
     timestamp::ctime(server.clock.wall(time)).to_string()
 }
 
-fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String {
+fn prediction_text(explanation: &Explanation, held: bool, server: &ServerFacts) -> String {
     let mut out = "The job is valid; it was not submitted.\n".to_string();
     let subject = if held {
         "The job would be held; once released, it would"
@@ -48,7 +48,7 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
             };
             writeln!(
                 out,
-                "{subject} start {start} on {}, until {} at the latest.",
+                "{subject} start {start} on {}, and end by {}.",
                 nodes(names),
                 ctime(*end, server)
             )
@@ -58,9 +58,9 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
             let horizon = explanation.horizon;
             writeln!(
                 out,
-                "{subject} not start before {} ({} cycles simulated).",
+                "{subject} not start before {} ({} simulated).",
                 ctime(horizon.until, server),
-                horizon.cycles
+                counted(horizon.cycles, "cycle")
             )
         }
     };
@@ -75,7 +75,7 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
     if let Some(walltime) = explanation.shorter {
         let _ = writeln!(
             out,
-            "With a walltime of at most {walltime} it would start now."
+            "With a walltime of at most {walltime}, the job would start now."
         );
     }
     out
@@ -120,10 +120,10 @@ mod tests {
             way: None,
             fair_share: None,
         };
-        let text = |explanation, held| shown(&explanation, held, &example::server());
+        let text = |explanation, held| prediction_text(&explanation, held, &example::server());
         assert!(
             text(explanation(starts(1000), None), false)
-                .contains("The job would start now on n1, until")
+                .contains("The job would start now on n1, and end by")
         );
         let later = text(explanation(starts(4000), Some(Reason::NoNodes)), true);
         assert!(

@@ -1,7 +1,8 @@
-//! `qstat --eff`: used resources compared with the requested ones, and advice for the next request.
+//! `qstat --eff`: used resources compared with requested resources, and advice for the next
+//! request.
 //!
-//! The figures of finished jobs are from the accounting records, which include all processes of a
-//! job until their ends. Those of a running job are from the last reports of its nodes.
+//! The figures of a finished job are from its accounting record, which includes all processes of
+//! the job. The figures of a running job are from the last reports of its nodes.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::operand::Operand;
@@ -20,7 +21,7 @@ use crate::model::time::{Span, Wall};
 use crate::sys::user;
 use crate::wire::message::{ClientAnswer, Detail, Question, ServerFacts};
 use advice::{Peak, advice};
-use percentiles::Spreads;
+use percentiles::Distributions;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -35,7 +36,7 @@ const WEEK: i64 = 7 * 24 * 3600;
 
 /// Resources requested and used by the current or last attempt of a job.
 #[derive(Clone, Debug, PartialEq)]
-struct Use {
+struct JobEfficiency {
     job: JobId,
     name: String,
     /// `Exit_status`; None while the job runs or is queued for another run.
@@ -45,10 +46,10 @@ struct Use {
     used: Usage,
 }
 
-impl Use {
-    fn of_entry(entry: AccountingEntry) -> Use {
+impl JobEfficiency {
+    fn of_entry(entry: AccountingEntry) -> JobEfficiency {
         let (status, cores) = (entry.end.map(|end| end.status), entry.held.cores);
-        Use {
+        JobEfficiency {
             job: entry.job,
             name: entry.name,
             status,
@@ -58,10 +59,10 @@ impl Use {
         }
     }
 
-    /// The use of a job from its record; None if it has never run.
-    fn of_job(job: &Job) -> Option<Use> {
+    /// The use of a job from the job's record; None if the job has never run.
+    fn of_job(job: &Job) -> Option<JobEfficiency> {
         let run = job.life.run.as_ref()?;
-        Some(Use {
+        Some(JobEfficiency {
             job: job.id,
             name: job.spec.name.clone(),
             status: job.life.exit.map(|exit| exit.status),
@@ -96,16 +97,16 @@ impl Use {
     }
 }
 
-/// A part of the report: about one job, or about many.
+/// A part of the report: about one job, or about several.
 #[derive(Debug)]
 enum EfficiencyReport {
-    One(Box<Use>),
-    /// The description of the jobs, and their distributions.
-    Many(String, Box<Spreads>),
+    One(Box<JobEfficiency>),
+    /// The description of the jobs, and the distributions of the fractions that they used.
+    Many(String, Box<Distributions>),
 }
 
-/// Writes the report on these jobs; without operands, of the caller's jobs that ended in the last
-/// week. Returns the failures for single operands.
+/// Writes the report on the jobs that the operands name; without operands, on the caller's jobs
+/// that ended in the last week. Returns the failures of individual operands.
 pub fn write(
     operands: &[OsString],
     json: bool,
@@ -133,6 +134,7 @@ pub fn write(
     Ok(failures)
 }
 
+/// The report on the caller's jobs that ended in the last week.
 fn of_week(feed: &mut Feed, now: Wall) -> Result<EfficiencyReport, Failure> {
     let name = user::own().name;
     let from = Some(Wall(now.0 - WEEK));
@@ -141,14 +143,17 @@ fn of_week(feed: &mut Feed, now: Wall) -> Result<EfficiencyReport, Failure> {
         from,
         ..AccountingFilter::default()
     };
-    let mut spreads = Spreads::default();
-    each(filter, Vec::new(), feed, &mut |used| spreads.add(&used))?;
+    let mut distributions = Distributions::default();
+    for_each_last_attempt(filter, Vec::new(), feed, &mut |used| {
+        distributions.add(&used)
+    })?;
     Ok(EfficiencyReport::Many(
         format!("jobs of {name} that ended in the last 7 days"),
-        Box::new(spreads),
+        Box::new(distributions),
     ))
 }
 
+/// The report on a job, or on the ended subjobs of an array.
 fn of_operand(
     word: &OsString,
     server: &ServerFacts,
@@ -160,20 +165,20 @@ fn of_operand(
         .job(&server.name)
         .ok_or_else(|| super::unknown_job(&full))?;
     if id.is_array() {
-        let (mut spreads, only) = (Spreads::default(), operand.only());
-        each(AccountingFilter::default(), vec![id], feed, &mut |used| {
+        let (mut distributions, only) = (Distributions::default(), operand.only());
+        for_each_last_attempt(AccountingFilter::default(), vec![id], feed, &mut |used| {
             let is_meant = only.is_none_or(|only| {
                 used.job
                     .index()
                     .is_some_and(|at| only.position(at).is_some())
             });
-            spreads.add_if(is_meant, &used)
+            distributions.add_if(is_meant, &used)
         })?;
-        return match spreads.jobs() {
-            0 => Err(nothing(&full)),
+        return match distributions.jobs() {
+            0 => Err(no_usage(&full)),
             _ => Ok(EfficiencyReport::Many(
-                format!("subjobs of {full} that have ended"),
-                Box::new(spreads),
+                format!("ended subjobs of {full}"),
+                Box::new(distributions),
             )),
         };
     }
@@ -184,31 +189,31 @@ fn of_operand(
     let running = known
         .as_ref()
         .filter(|job| job.life.state.is_under_way())
-        .and_then(Use::of_job);
+        .and_then(JobEfficiency::of_job);
     let mut last = running;
     if last.is_none() {
-        each(AccountingFilter::default(), vec![id], feed, &mut |used| {
+        for_each_last_attempt(AccountingFilter::default(), vec![id], feed, &mut |used| {
             last = Some(used)
         })?;
     }
-    let used = last.or_else(|| Use::of_job(known.as_ref()?));
+    let used = last.or_else(|| JobEfficiency::of_job(known.as_ref()?));
     used.map(|used| EfficiencyReport::One(Box::new(used)))
-        .ok_or_else(|| nothing(&full))
+        .ok_or_else(|| no_usage(&full))
 }
 
-fn nothing(full: &str) -> Failure {
+fn no_usage(full: &str) -> Failure {
     Failure::new(
         1,
         format!("{full} has not run yet or is unknown: no usage to compare"),
     )
 }
 
-/// Passes the last attempt of each job in the accounting records to `take`.
-fn each(
+/// Calls `visit` with the last attempt of each job in the accounting records.
+fn for_each_last_attempt(
     filter: AccountingFilter,
     jobs: Vec<JobId>,
     feed: &mut Feed,
-    take: &mut dyn FnMut(Use),
+    visit: &mut dyn FnMut(JobEfficiency),
 ) -> Result<(), Failure> {
     let mut last: Option<AccountingEntry> = None;
     feed(&Question::Entries(Box::new(filter), jobs), &mut |part| {
@@ -220,13 +225,13 @@ fn each(
             if let Some(before) = last.replace(entry)
                 && before.job != job
             {
-                take(Use::of_entry(before));
+                visit(JobEfficiency::of_entry(before));
             }
         }
         Ok(())
     })?;
     if let Some(entry) = last {
-        take(Use::of_entry(entry));
+        visit(JobEfficiency::of_entry(entry));
     }
     Ok(())
 }
@@ -239,7 +244,7 @@ fn text(reports: &[EfficiencyReport], server: &ServerFacts) -> String {
         }
         match report {
             EfficiencyReport::One(used) => of_one(&mut out, used, server),
-            EfficiencyReport::Many(what, spreads) => spreads.write(&mut out, what),
+            EfficiencyReport::Many(what, distributions) => distributions.write(&mut out, what),
         }
         if let Some(advice) = advice_of(report) {
             let _ = writeln!(out, "{advice}");
@@ -248,7 +253,7 @@ fn text(reports: &[EfficiencyReport], server: &ServerFacts) -> String {
     out
 }
 
-fn of_one(out: &mut String, used: &Use, server: &ServerFacts) {
+fn of_one(out: &mut String, used: &JobEfficiency, server: &ServerFacts) {
     let status = used.status.map_or("not finished".to_string(), |status| {
         format!("exit status {status}")
     });
@@ -303,13 +308,13 @@ fn line(out: &mut String, what: &str, used: &str, requested: &str, part: Option<
     let _ = writeln!(out, "  {what:9} {part:>7}  {used}{requested}");
 }
 
-/// A line of advice; None if the request fits the use.
+/// A line of advice; None for a running job, or if the request fits the use.
 fn advice_of(report: &EfficiencyReport) -> Option<String> {
     match report {
         EfficiencyReport::One(used) if used.has_finished() => advice(&Peak::of(used)),
         // A running job may still need all that it requested.
         EfficiencyReport::One(_) => None,
-        EfficiencyReport::Many(_, spreads) => spreads.advice(),
+        EfficiencyReport::Many(_, distributions) => distributions.advice(),
     }
 }
 
@@ -318,7 +323,7 @@ fn document(reports: &[EfficiencyReport], server: &ServerFacts, now: Wall) -> Ve
     let all = reports.iter().map(|report| {
         let mut data = match report {
             EfficiencyReport::One(used) => field::object(&fields(used, server)),
-            EfficiencyReport::Many(what, spreads) => spreads.data(what),
+            EfficiencyReport::Many(what, distributions) => distributions.data(what),
         };
         data["advice"] = advice_of(report).map_or(Value::Null, Value::from);
         data
@@ -327,7 +332,7 @@ fn document(reports: &[EfficiencyReport], server: &ServerFacts, now: Wall) -> Ve
     document.end()
 }
 
-fn fields(used: &Use, server: &ServerFacts) -> Vec<Field> {
+fn fields(used: &JobEfficiency, server: &ServerFacts) -> Vec<Field> {
     vec![
         ("job", Cell::Text(used.job.full(&server.name))),
         ("name", Cell::Text(used.name.clone())),
@@ -374,7 +379,7 @@ mod tests {
         cput: f64,
         mem_gb: f64,
         requested: (u64, i64),
-    ) -> Use {
+    ) -> JobEfficiency {
         let span = |hours: f64| Span((hours * 3_600_000.0) as i64);
         let requested = RequestedResources {
             mem_kb: Some(requested.0 << 20),
@@ -388,7 +393,7 @@ mod tests {
             vmem_kb: 0,
             ncpus: cores,
         };
-        Use {
+        JobEfficiency {
             job: JobId::job(7),
             name: "wave".into(),
             status: Some(0),
@@ -415,7 +420,7 @@ Request mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 i
             expected
         );
         let running = text(
-            &[EfficiencyReport::One(Box::new(Use {
+            &[EfficiencyReport::One(Box::new(JobEfficiency {
                 status: None,
                 ..one.clone()
             }))],
@@ -425,7 +430,7 @@ Request mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 i
             running.contains("not finished") && !running.contains("Request"),
             "{running}"
         );
-        let without_request = Use {
+        let without_request = JobEfficiency {
             requested: RequestedResources::default(),
             ..one.clone()
         };

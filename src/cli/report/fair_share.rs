@@ -1,5 +1,5 @@
-//! Current fair share and starvation of pools and operations: a table of `qstat --shares`, and a
-//! sentence of `qstat --why`.
+//! Current fair share and starvation of pools and operations (an operation is a job, or an array
+//! with all its subjobs): a table of `qstat --shares`, and a sentence of `qstat --why`.
 
 use crate::cli::output::table::{self, ColumnHead};
 use crate::model::report::fair_share_status::{FairShareReport, FairShareStatus, ShareHolder};
@@ -34,7 +34,7 @@ pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
         ]
     });
     format!(
-        "\nfair shares of the cluster now\n{}",
+        "\ncurrent fair shares of the cluster\n{}",
         table::with_heads(&HEADS, &rows.collect::<Vec<_>>())
     )
 }
@@ -67,7 +67,7 @@ pub fn sentence(report: &FairShareReport, server: &ServerFacts) -> String {
     }
 }
 
-/// A report as JSON.
+/// The report on a pool or operation as JSON.
 pub fn data(report: &FairShareReport, server: &ServerFacts) -> Value {
     let (pool, operation, jobs) = match &report.who {
         ShareHolder::Pool(name) => (Some(name), None, None),
@@ -104,7 +104,7 @@ fn name(report: &FairShareReport, server: &ServerFacts) -> String {
     }
 }
 
-/// The fraction of its fair share that it uses; None without a fair share.
+/// The usage divided by the fair share; None if the fair share is zero.
 fn satisfaction(report: &FairShareReport) -> Option<f64> {
     (report.fair > 0.0).then(|| report.used / report.fair)
 }
@@ -157,7 +157,7 @@ mod tests {
         let text = text(&all, &server);
         let since = since(&all[1], &server).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "fair shares of the cluster now");
+        assert_eq!(lines[1], "current fair shares of the cluster");
         assert!(lines[4].starts_with("prod "), "{text}");
         let words = |line: &str| {
             line.split_whitespace()

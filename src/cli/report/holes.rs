@@ -1,4 +1,5 @@
-//! `qstat --holes`: the free windows, widest first. Corresponds to Maui's `showbf`.
+//! `qstat --holes`: resources that are free from now on for a period (free windows), the largest
+//! first. Corresponds to Maui's `showbf`.
 
 use super::ReportContext;
 use crate::cli::client::exit::{self, Failure};
@@ -12,7 +13,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 /// The free windows, as text or JSON.
-pub fn shown(
+pub fn report(
     context: &ReportContext,
     answers: &[ForecastAnswer],
     request: &[OsString],
@@ -45,6 +46,7 @@ pub fn shown(
     Ok(text.into_bytes())
 }
 
+/// The end of a window of this duration; None if the duration is unlimited.
 fn end(duration: Option<Span>, now: Wall) -> Option<Wall> {
     duration.map(|duration| Wall(now.0.saturating_add(duration.as_seconds())))
 }

@@ -1,5 +1,5 @@
-//! `qstat --limits`: every active limit, its scope and usage, the jobs counted, and the number of
-//! jobs that it blocks (P9).
+//! `qstat --limits`: every active limit with its scope and usage, the counted jobs, and the number
+//! of jobs that the limit blocks (P9).
 
 use super::ReportContext;
 use crate::cli::client::exit::Failure;
@@ -13,17 +13,17 @@ use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
 
-/// The number of jobs named in a line; JSON has all those that schedd reports.
+/// Maximum number of jobs named in a row. JSON lists all jobs that schedd reports.
 const NAMED: usize = 4;
 
-/// All limits, or those that apply to `users` (`-u`).
-pub fn shown(
-    inquiry: &mut ReportContext,
+/// All limits, or the limits that apply to `users` (`-u`).
+pub fn report(
+    context: &mut ReportContext,
     users: Option<&str>,
     json: bool,
 ) -> Result<Vec<u8>, Failure> {
     let (mut at, mut uses) = (Time(0), Vec::new());
-    for answer in inquiry.ask(ForecastQuery::Limits)? {
+    for answer in context.ask(ForecastQuery::Limits)? {
         if let ForecastAnswer::Limits {
             at: moment,
             uses: part,
@@ -34,11 +34,11 @@ pub fn shown(
         }
     }
     let users_shown: Option<Vec<&str>> =
-        users.map(|list| list.split(',').map(name_alone).collect());
-    uses.retain(|one| {
+        users.map(|list| list.split(',').map(without_host).collect());
+    uses.retain(|limit_use| {
         users_shown
             .as_ref()
-            .is_none_or(|users| user_of(one).is_none_or(|user| users.contains(&user)))
+            .is_none_or(|users| user_of(limit_use).is_none_or(|user| users.contains(&user)))
     });
     let caller = user::own().name;
     let first = users_shown.unwrap_or_else(|| vec![&caller]);
@@ -48,46 +48,48 @@ pub fn shown(
             .then(nearest_first(a, b))
     });
     let table = LimitTable {
-        resources: &inquiry.server.resources,
-        server: &inquiry.server.name,
+        resources: &context.server.resources,
+        server: &context.server.name,
         uses,
     };
     Ok(if json {
-        table.document(inquiry, at)
+        table.document(context, at)
     } else {
         table.text().into_bytes()
     })
 }
 
 /// A user's name without the host.
-fn name_alone(user: &str) -> &str {
+fn without_host(user: &str) -> &str {
     user.split('@').next().unwrap_or(user)
 }
 
-/// The user that a limit applies to; None if it is not limited to one user.
-fn user_of(one: &LimitUse) -> Option<&str> {
-    one.limit
+/// The user to which a limit applies; None if the limit does not apply to a single user.
+fn user_of(limit_use: &LimitUse) -> Option<&str> {
+    limit_use
+        .limit
         .scope
-        .names(&one.key)
+        .names(&limit_use.key)
         .into_iter()
         .find(|(kind, _)| *kind == "user")
         .map(|(_, name)| name)
 }
 
-/// Sort key: limits of the users in `first`, then limits without a user, then those of other users.
-fn rank(one: &LimitUse, first: &[&str]) -> u8 {
-    match user_of(one) {
+/// Sort key: limits of the users in `first`, then limits without a user, then limits of other
+/// users.
+fn rank(limit_use: &LimitUse, first: &[&str]) -> u8 {
+    match user_of(limit_use) {
         Some(user) if first.contains(&user) => 0,
         None => 1,
         Some(_) => 2,
     }
 }
 
-/// Sorts by the used fraction of the limit, largest first; equal fractions in the order of the
-/// configuration.
+/// Sorts by the used fraction of the limit, the largest first. Limits with equal fractions keep the
+/// order of the configuration.
 fn nearest_first(a: &LimitUse, b: &LimitUse) -> Ordering {
     let (limit_a, limit_b) = (tightest(a), tightest(b));
-    // Multiply instead of dividing: a limit of zero comes first.
+    // The fractions are multiplied out, because a limit may be zero. Such limits come first.
     let left = i128::from(a.used.amount).saturating_mul(limit_b);
     let right = i128::from(b.used.amount).saturating_mul(limit_a);
     let zero_first = (limit_b == 0).cmp(&(limit_a == 0));
@@ -98,8 +100,8 @@ fn nearest_first(a: &LimitUse, b: &LimitUse) -> Ordering {
 }
 
 /// The smaller of the soft and the hard limit.
-fn tightest(one: &LimitUse) -> i128 {
-    let figures = one.soft.iter().chain(&one.hard);
+fn tightest(limit_use: &LimitUse) -> i128 {
+    let figures = limit_use.soft.iter().chain(&limit_use.hard);
     figures
         .map(|figure| i128::from(figure.amount))
         .min()
@@ -135,85 +137,92 @@ impl LimitTable<'_> {
         if self.uses.is_empty() {
             return "No limit is active.\n".to_string();
         }
-        let rows: Vec<[String; 8]> = self.uses.iter().map(|one| self.row(one)).collect();
+        let rows: Vec<[String; 8]> = self
+            .uses
+            .iter()
+            .map(|limit_use| self.row(limit_use))
+            .collect();
         table::with_heads(&HEADS, &rows)
     }
 
-    fn row(&self, one: &LimitUse) -> [String; 8] {
-        let limit = &one.limit;
+    fn row(&self, limit_use: &LimitUse) -> [String; 8] {
+        let limit = &limit_use.limit;
         let overrides = if limit.overrides {
             " (overrides others)"
         } else {
             ""
         };
         [
-            limit.scope.scope_text(&one.key) + overrides,
+            limit.scope.scope_text(&limit_use.key) + overrides,
             limit.stage.name().to_string(),
             limit.quantity.name().to_string(),
-            round(&one.used.shown),
-            figure_cell(&one.soft),
-            figure_cell(&one.hard),
-            one.barred.to_string(),
-            self.jobs(one),
+            round(&limit_use.used.shown),
+            figure_cell(&limit_use.soft),
+            figure_cell(&limit_use.hard),
+            limit_use.barred.to_string(),
+            self.jobs(limit_use),
         ]
     }
 
-    fn jobs(&self, one: &LimitUse) -> String {
-        let named = one
+    fn jobs(&self, limit_use: &LimitUse) -> String {
+        let named = limit_use
             .by
             .iter()
             .take(NAMED)
             .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(",");
-        match one.more + one.by.len().saturating_sub(NAMED) as u64 {
+        match limit_use.more + limit_use.by.len().saturating_sub(NAMED) as u64 {
             0 => named,
             more => format!("{named} and {more} more"),
         }
     }
 
-    fn document(&self, inquiry: &ReportContext, at: Time) -> Vec<u8> {
-        let mut document = inquiry.document();
-        document.add_value("at", &inquiry.wall(at).0.into());
+    fn document(&self, context: &ReportContext, at: Time) -> Vec<u8> {
+        let mut document = context.document();
+        document.add_value("at", &context.wall(at).0.into());
         document.add_value(
             "Limits",
-            &self.uses.iter().map(|one| self.data(one)).collect(),
+            &self
+                .uses
+                .iter()
+                .map(|limit_use| self.data(limit_use))
+                .collect(),
         );
         document.end()
     }
 
-    fn data(&self, one: &LimitUse) -> Value {
-        let limit = &one.limit;
+    fn data(&self, limit_use: &LimitUse) -> Value {
+        let limit = &limit_use.limit;
         let names = limit
             .scope
-            .names(&one.key)
+            .names(&limit_use.key)
             .into_iter()
             .map(|(kind, name)| (kind.to_string(), json!(name)));
-        let (soft, hard) = (one.soft.as_ref(), one.hard.as_ref());
+        let (soft, hard) = (limit_use.soft.as_ref(), limit_use.hard.as_ref());
         json!({
-            "whose": limit.scope.scope_text(&one.key),
+            "whose": limit.scope.scope_text(&limit_use.key),
             "scope": names.collect::<Map<_, _>>(),
             "stage": limit.stage.name(),
             "quantity": limit.quantity.name(),
             "unit": self.unit(&limit.quantity),
-            "used": one.used.amount,
+            "used": limit_use.used.amount,
             "soft": soft.map(|figure| figure.amount),
             "hard": hard.map(|figure| figure.amount),
             "shown": {
-                "used": one.used.shown,
+                "used": limit_use.used.shown,
                 "soft": soft.map(|figure| &figure.shown),
                 "hard": hard.map(|figure| &figure.shown),
             },
             "overrides": limit.overrides,
-            "jobs": one.by.iter().map(|job| job.full(self.server)).collect::<Vec<_>>(),
-            "more_jobs": one.more,
-            "waiting": one.waiting,
-            "barred": one.barred,
+            "jobs": limit_use.by.iter().map(|job| job.full(self.server)).collect::<Vec<_>>(),
+            "more_jobs": limit_use.more,
+            "waiting": limit_use.waiting,
+            "barred": limit_use.barred,
         })
     }
 
-    /// The unit of a quantity; None for a site-defined resource other than a size, which is counted
-    /// as its definition specifies.
+    /// The unit of a quantity; None for all resources other than `ncpus`, `ngpus` and sizes.
     fn unit(&self, quantity: &Quantity) -> Option<&'static str> {
         match quantity {
             Quantity::Jobs => Some("jobs"),
@@ -253,7 +262,7 @@ mod tests {
     use crate::model::job_id::JobId;
     use crate::model::limit::{Limit, LimitScope, LimitStage, Selector};
 
-    fn one(place: usize, scope: LimitScope, key: &[&str], used: i64, hard: i64) -> LimitUse {
+    fn limit_use(place: usize, scope: LimitScope, key: &[&str], used: i64, hard: i64) -> LimitUse {
         let figure = |amount: i64| Figure {
             amount,
             shown: amount.to_string(),
@@ -294,24 +303,24 @@ mod tests {
                 .then(nearest_first(a, b))
         });
         uses.iter()
-            .map(|one| {
+            .map(|limit_use| {
                 format!(
                     "{} {}",
-                    one.limit.scope.scope_text(&one.key),
-                    one.used.amount
+                    limit_use.limit.scope.scope_text(&limit_use.key),
+                    limit_use.used.amount
                 )
             })
             .collect()
     }
 
     #[test]
-    fn limits_of_the_user_come_first_then_those_nearest_to_their_limit() {
+    fn limits_of_the_user_come_first_sorted_by_used_fraction() {
         let uses = vec![
-            one(0, of_users(), &["bob"], 10, 10),
-            one(1, LimitScope::default(), &[], 5, 6),
-            one(2, of_users(), &["ann"], 1, 10),
-            one(3, of_users(), &["ann"], 2, 3),
-            one(4, of_users(), &["ann"], 0, 0),
+            limit_use(0, of_users(), &["bob"], 10, 10),
+            limit_use(1, LimitScope::default(), &[], 5, 6),
+            limit_use(2, of_users(), &["ann"], 1, 10),
+            limit_use(3, of_users(), &["ann"], 2, 3),
+            limit_use(4, of_users(), &["ann"], 0, 0),
         ];
         let expected = [
             "user ann 0",
@@ -334,7 +343,7 @@ mod tests {
         let table = LimitTable {
             resources: &Resources::default(),
             server: "head",
-            uses: vec![one(0, scope, &["night", "ann"], 2, 4)],
+            uses: vec![limit_use(0, scope, &["night", "ann"], 2, 4)],
         };
         let expected = "\
 Scope                   Stage   Quantity Used Soft Hard Blocked Used by

@@ -16,16 +16,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// The number of jobs in the table of the queue; JSON has all.
+/// Maximum number of jobs in the table of the queue. JSON lists all jobs.
 const LISTED: u64 = 100;
 
-/// Writes the whole queue in order.
-pub fn queue(inquiry: &mut ReportContext, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+/// Writes the queue in order: all jobs as JSON, or the first jobs as a table.
+pub fn queue(context: &mut ReportContext, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     if json {
-        return document_of_queue(inquiry, out);
+        return document_of_queue(context, out);
     }
     let (mut listed, mut places, mut by) = (Vec::new(), 0, None);
-    inquiry.parts(ForecastQuery::Queue(Some(LISTED)), &mut |_, answer| {
+    context.parts(ForecastQuery::Queue(Some(LISTED)), &mut |_, answer| {
         if let ForecastAnswer::Queue {
             all,
             formula,
@@ -38,15 +38,15 @@ pub fn queue(inquiry: &mut ReportContext, json: bool, out: &mut dyn Write) -> Re
         }
         Ok(())
     })?;
-    let table = table(&listed, places, &inquiry.server.name);
+    let table = table(&listed, places, &context.server.name);
     out.write_all((table + &formula_line("", by.as_deref())).as_bytes())
         .map_err(Failure::from)
 }
 
-/// Writes the queue as JSON, part by part: it may be long.
-fn document_of_queue(inquiry: &mut ReportContext, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut document = inquiry.document();
-    inquiry.parts(ForecastQuery::Queue(None), &mut |inquiry, answer| {
+/// Writes the queue as JSON, part by part, because a queue may be long.
+fn document_of_queue(context: &mut ReportContext, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut document = context.document();
+    context.parts(ForecastQuery::Queue(None), &mut |context, answer| {
         let ForecastAnswer::Queue {
             all,
             formula,
@@ -62,7 +62,7 @@ fn document_of_queue(inquiry: &mut ReportContext, out: &mut dyn Write) -> Result
             data["formula"] = formula.clone().into();
             document.add_object(
                 "Jobs",
-                &turn.priority.job.full(&inquiry.server.name),
+                &turn.priority.job.full(&context.server.name),
                 &attributes(turn, data),
             );
         }
@@ -71,42 +71,42 @@ fn document_of_queue(inquiry: &mut ReportContext, out: &mut dyn Write) -> Result
     out.write_all(&document.end()).map_err(Failure::from)
 }
 
-/// The priorities of these jobs. Unknown jobs are added to the failures.
-pub fn shown(
-    inquiry: &mut ReportContext,
+/// The priorities of the jobs `ids`, as text or JSON. Unknown jobs are added to the failures.
+pub fn report(
+    context: &mut ReportContext,
     ids: &[JobId],
     json: bool,
     failures: &mut Vec<Failure>,
 ) -> Result<Vec<u8>, Failure> {
     let (mut waiting, mut all, mut formula) = (Vec::new(), 0, None);
-    for answer in inquiry.ask(ForecastQuery::Places(ids.to_vec()))? {
+    for answer in context.ask(ForecastQuery::Places(ids.to_vec()))? {
         if let ForecastAnswer::Placed {
             all: places,
             formula: by,
-            places: some,
+            places: part,
             ..
         } = answer
         {
             (all, formula) = (places, by);
-            waiting.extend(some);
+            waiting.extend(part);
         }
     }
-    let known: BTreeSet<JobId> = waiting.iter().map(|one| one.own.priority.job).collect();
+    let known: BTreeSet<JobId> = waiting.iter().map(|place| place.own.priority.job).collect();
     let others: Vec<JobId> = ids
         .iter()
         .filter(|id| !known.contains(id))
         .copied()
         .collect();
-    let records = inquiry.records(&others)?;
+    let records = context.records(&others)?;
     let found: BTreeSet<JobId> = records.iter().map(|record| record.job.id).collect();
     failures.extend(
         others
             .iter()
             .filter(|id| !found.contains(id))
-            .map(|id| inquiry.unknown(*id)),
+            .map(|id| context.unknown(*id)),
     );
     let view = PriorityView {
-        inquiry,
+        context,
         all,
         formula,
     };
@@ -115,22 +115,22 @@ pub fn shown(
     }
     let texts = waiting
         .iter()
-        .map(|one| view.text(one))
+        .map(|place| view.text(place))
         .chain(records.iter().map(|record| view.other(record)));
     Ok(texts.collect::<Vec<_>>().join("\n").into_bytes())
 }
 
 struct PriorityView<'a> {
-    inquiry: &'a ReportContext,
+    context: &'a ReportContext,
     /// The number of jobs in the queue.
     all: u64,
-    /// The formula of the order; None if it has none.
+    /// The formula that orders the queue; None if the order has no formula.
     formula: Option<String>,
 }
 
 impl PriorityView<'_> {
     fn id(&self, job: JobId) -> String {
-        job.full(&self.inquiry.server.name)
+        job.full(&self.context.server.name)
     }
 
     fn text(&self, neighbours: &Neighbours) -> String {
@@ -150,33 +150,29 @@ impl PriorityView<'_> {
         if let Some(cluster) = &own.cluster {
             let _ = writeln!(
                 out,
-                "  First:  on nodes of cluster {cluster}, ahead of jobs of all other clusters"
+                "  First:       on nodes of cluster {cluster}, ahead of jobs of all other clusters"
             );
         }
         if !own.precedence.is_empty() {
-            let _ = writeln!(out, "  First:  {}", own.precedence);
+            let _ = writeln!(out, "  First:       {}", own.precedence);
         }
-        let _ = writeln!(out, "  Score:  {}", short(own.priority.score));
+        let _ = writeln!(out, "  Score:       {}", short(own.priority.score));
         let above = self.neighbour_text(own, above.as_ref(), true);
         let below = self.neighbour_text(own, below.as_ref(), false);
-        let _ = writeln!(out, "  Before: {above}\n  After:  {below}");
+        let _ = writeln!(out, "  Preceded by: {above}\n  Followed by: {below}");
         out
     }
 
-    /// The job before or after another one, and how they differ.
-    fn neighbour_text(
-        &self,
-        own: &QueueTurn,
-        turn: Option<&QueueTurn>,
-        comes_first: bool,
-    ) -> String {
+    /// The neighbor `turn` of the job `own`, and how the two differ. `precedes` is true for the
+    /// neighbor ahead of `own`.
+    fn neighbour_text(&self, own: &QueueTurn, turn: Option<&QueueTurn>, precedes: bool) -> String {
         let Some(turn) = turn else {
-            return "none".to_string();
+            return "no job".to_string();
         };
         let differences = own.differences(turn);
         let sentences: Vec<String> = differences
             .iter()
-            .map(|difference| sentence(difference, comes_first))
+            .map(|difference| sentence(difference, precedes))
             .collect();
         let (rank, id, score) = (
             turn.rank,
@@ -184,7 +180,7 @@ impl PriorityView<'_> {
             short(turn.priority.score),
         );
         format!(
-            "{rank}, job {id} of {}, score {score}: {}",
+            "job {id} of {} (place {rank}, score {score}): {}",
             turn.user,
             sentences.join("; ")
         )
@@ -193,7 +189,7 @@ impl PriorityView<'_> {
     /// The text for a job that is not in the queue.
     fn other(&self, record: &JobRecord) -> String {
         let job = &record.job;
-        let comment = comment::of(record, &self.inquiry.server);
+        let comment = comment::of(record, &self.context.server);
         let head = format!(
             "Job {} ({}, queue {}): {comment}\n",
             self.id(job.id),
@@ -201,13 +197,13 @@ impl PriorityView<'_> {
             job.spec.queue
         );
         match job.life.run.as_ref().and_then(|run| run.score) {
-            Some(score) => format!("{head}  Score:  {} when it started\n", short(score)),
+            Some(score) => format!("{head}  Score: {} when the job started\n", short(score)),
             None => head,
         }
     }
 
     fn document(&self, waiting: &[Neighbours], others: &[JobRecord]) -> Vec<u8> {
-        let mut document = self.inquiry.document();
+        let mut document = self.context.document();
         for Neighbours { own, above, below } in waiting {
             let mut data = data(own);
             data["of"] = self.all.into();
@@ -219,7 +215,7 @@ impl PriorityView<'_> {
         for record in others {
             let mut attributes = Attributes::default();
             attributes.text("Job_Owner", record.job.owner.user.as_str());
-            attributes.text("comment", comment::of(record, &self.inquiry.server));
+            attributes.text("comment", comment::of(record, &self.context.server));
             let score = record.job.life.run.as_ref().and_then(|run| run.score);
             attributes.add(
                 "priority",
@@ -292,42 +288,43 @@ fn difference(difference: &OrderDifference) -> Value {
     }
 }
 
-/// The difference between a job and its neighbor, as a sentence.
-fn sentence(difference: &OrderDifference, comes_first: bool) -> String {
-    let (a, more, first) = if comes_first {
-        ("a", "more", "first")
-    } else {
-        ("no", "less", "later")
-    };
+/// The difference between a job and its neighbor: the value of the neighbor, then the value of this
+/// job. `precedes` is true for the neighbor ahead of the job.
+fn sentence(difference: &OrderDifference, precedes: bool) -> String {
     match difference {
-        OrderDifference::Reserved => format!("it requests {a} reservation"),
+        OrderDifference::Reserved if precedes => "only that job requests a reservation".to_string(),
+        OrderDifference::Reserved => "only this job requests a reservation".to_string(),
         OrderDifference::Cluster(own, other) => {
-            format!("cluster {own} against {other}: each job is first on the nodes of its cluster")
+            format!(
+                "cluster {other}, this job {own}: each job comes first on the nodes of its cluster"
+            )
         }
         OrderDifference::Tier(own, other) => {
-            format!("{} against {}", or_nothing(own), or_nothing(other))
+            let [own, other] = [own, other].map(|precedence| precedence_text(precedence));
+            format!("{other}, this job {own}")
         }
         OrderDifference::SystemPriority(own, other) => {
             let [own, other] = [own, other].map(|number| number.map_or("none".to_string(), short));
-            format!("{} {own} against {other}", PriorityScore::SYSTEM_PRIORITY)
+            format!("{} {other}, this job {own}", PriorityScore::SYSTEM_PRIORITY)
         }
         OrderDifference::Part(own, other) => {
             format!(
-                "{} {} against {}",
+                "{} {}, this job {}",
                 own.name,
-                short(own.counts()),
-                short(other.counts())
+                short(other.counts()),
+                short(own.counts())
             )
         }
         OrderDifference::Score(own, other) => {
-            format!("{} is {more} than {}", short(*other), short(*own))
+            format!("score {}, this job {}", short(*other), short(*own))
         }
-        OrderDifference::Place => format!("equal priority, submitted {first}"),
+        OrderDifference::Place if precedes => "equal priority, submitted earlier".to_string(),
+        OrderDifference::Place => "equal priority, submitted later".to_string(),
     }
 }
 
-/// The precedence that is compared before the score.
-fn or_nothing(precedence: &str) -> &str {
+/// The precedence that is compared before the score, or a text if the job has none.
+fn precedence_text(precedence: &str) -> &str {
     if precedence.is_empty() {
         "no precedence before the score"
     } else {
@@ -349,15 +346,15 @@ fn short(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// A line with the formula of the order; empty without one.
+/// The line with the formula of the queue order; empty without a formula.
 fn formula_line(indent: &str, formula: Option<&str>) -> String {
     formula.map_or(String::new(), |formula| {
         format!("{indent}Formula: {formula}\n")
     })
 }
 
-/// The table of the parts of a score. Weights and products are omitted for the terms of a formula,
-/// which have none.
+/// The table of the parts of a score. The terms of a formula have no weights and products; their
+/// table omits these columns.
 fn parts(parts: &[ScorePart]) -> String {
     if parts.is_empty() {
         return String::new();
@@ -410,14 +407,14 @@ fn table(turns: &[QueueTurn], all: u64, server: &str) -> String {
     if all > turns.len() as u64 {
         let _ = writeln!(
             out,
-            "and {} more; -F json lists them all",
+            "and {} more; -F json lists all jobs",
             all - turns.len() as u64
         );
     }
     out
 }
 
-/// The columns of all tables; those for the parts of the score and the cluster follow.
+/// The first columns. Columns for the parts of the score and for the cluster follow.
 const HEADS: [table::ColumnHead; 6] = [
     ("Rank", true),
     ("Job ID", false),
@@ -480,28 +477,28 @@ mod tests {
     }
 
     #[test]
-    fn the_table_lists_jobs_in_order_and_counts_the_rest() {
+    fn the_table_lists_jobs_in_order_and_counts_further_jobs() {
         let expected = "\
 Rank Job ID  Username Account Queue  Score wait_time fair_share
 ---- ------- -------- ------- ----- ------ --------- ----------
    1 11.head ann      wave    workq 5071.4      71.4       5000
    2 12.head bob      --      workq 2571.4      71.4       2500
-and 7 more; -F json lists them all
+and 7 more; -F json lists all jobs
 ";
         assert_eq!(table(&two(), 9, "head"), expected);
         assert_eq!(table(&[], 0, "head"), "");
     }
 
     #[test]
-    fn the_system_priority_is_named_if_it_differs() {
+    fn only_the_system_priority_is_shown_if_it_differs() {
         let [first, mut second] = two();
         second.priority.parts = vec![ScorePart::named(PriorityScore::SYSTEM_PRIORITY, 5.0)];
-        let [told] = &first.differences(&second)[..] else {
+        let [only] = &first.differences(&second)[..] else {
             panic!("one difference")
         };
-        assert_eq!(sentence(told, true), "system_priority none against 5");
+        assert_eq!(sentence(only, true), "system_priority 5, this job none");
         assert_eq!(
-            difference(told),
+            difference(only),
             json!({ "name": "system_priority", "own": null, "other": 5.0 })
         );
     }
@@ -515,12 +512,12 @@ and 7 more; -F json lists them all
     fair_share  ann         0.5   10000     5000
 ";
         assert_eq!(parts(&first.priority.parts), expected);
-        let told: Vec<String> = second
+        let sentences: Vec<String> = second
             .differences(&first)
             .iter()
-            .map(|what| sentence(what, true))
+            .map(|difference| sentence(difference, true))
             .collect();
-        assert_eq!(told, ["fair_share 2500 against 5000"]);
+        assert_eq!(sentences, ["fair_share 5000, this job 2500"]);
         let data = data(&first);
         assert_eq!(
             (&data["rank"], &data["parts"][1]["product"]),

@@ -1,5 +1,5 @@
-//! `qstat --resources`: resources of the whole system rather than of a node (Q21): total, usage,
-//! source and time of the report.
+//! `qstat --resources`: resources that belong to no node (Q21), with total and usage, and the
+//! source and time of the last count.
 
 use super::ReportContext;
 use super::limits;
@@ -26,7 +26,7 @@ const HEADS: [ColumnHead; 10] = [
 ];
 
 /// All system-wide resources, as text or JSON.
-pub fn shown(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
+pub fn report(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
     for answer in context.ask(ForecastQuery::Resources)? {
         if let ForecastAnswer::Resources {
@@ -59,7 +59,7 @@ fn text(context: &ReportContext, all: &[PoolUse]) -> String {
         .collect();
     let faults = all.iter().filter_map(|pool_use| {
         Some(format!(
-            "{}: its command reports no value: {}\n",
+            "{}: the command that counts this resource reports no value: {}\n",
             pool_use.name,
             pool_use.fault.as_ref()?
         ))
@@ -95,7 +95,7 @@ fn row(pool_use: &PoolUse, resources: &Resources, wall: impl Fn(Time) -> Wall) -
     ]
 }
 
-/// An amount as text for users; a size in its largest unit.
+/// An amount as text for users; a size in the largest unit that leaves a whole number.
 fn figure(resources: &Resources, name: &str, amount: i64) -> String {
     match resources.get(name).map(|definition| definition.kind) {
         Some(ResourceType::Size) => {

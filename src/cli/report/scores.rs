@@ -1,5 +1,5 @@
-//! The computed priorities of waiting jobs for `qstat -f`. The spool does not hold them; a running
-//! schedd reports them.
+//! The computed priorities of waiting jobs for `qstat -f`, as a running schedd reports them. The
+//! spool does not contain priorities.
 
 use crate::cli::client::operand::Operand;
 use crate::cli::report;
@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// The maximum number of jobs in one query; for more operands, all jobs are queried.
+/// Maximum number of jobs in one query. With more operands, all jobs are queried.
 const MOST_NAMED: usize = 1000;
 
-/// The timeout for schedd: without an answer, qstat shows jobs without their priorities.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout for schedd, after which qstat shows jobs without priorities.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The priorities by job. An array has one entry.
 #[derive(Debug, Default)]
 pub struct Scores(BTreeMap<JobId, f64>);
 
 impl Scores {
-    /// Queries the priorities of the jobs that the operands name, or of all jobs if there are none,
-    /// too many, or operands that are not job ids.
+    /// Queries the priorities of the jobs that the operands name. Queries all jobs if there are no
+    /// operands, too many operands, or operands that are not job ids.
     pub fn ask(operands: &[OsString]) -> Scores {
         let ids = operands
             .iter()
@@ -35,7 +35,7 @@ impl Scores {
             .filter(|ids| ids.len() <= MOST_NAMED);
         let answers = Home::find().ok().and_then(|home| {
             let mut client = Client::reach(&home).ok()?;
-            client.set_timeout(PATIENCE);
+            client.set_timeout(TIMEOUT);
             report::ask(
                 &mut client,
                 ForecastQuery::Scores(named.unwrap_or_default()),
@@ -56,7 +56,7 @@ impl Scores {
         )
     }
 
-    /// Adds the scores to the waiting jobs. A subjob has the score of its array.
+    /// Adds the priorities to the records of waiting jobs. A subjob has the priority of its array.
     pub fn add_to(&self, jobs: &mut [JobRecord]) {
         let waiting = jobs
             .iter_mut()

@@ -13,7 +13,7 @@ use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
 
 /// The fair-share tree, as text or JSON.
-pub fn shown(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
+pub fn report(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut table, mut all): (Option<ShareDisplay>, Vec<FairShareReport>) = (None, Vec::new());
     for answer in context.ask(ForecastQuery::Shares)? {
         match answer {
@@ -66,12 +66,13 @@ const COLUMNS: [ShareColumn; 9] = [
     ("Balance", true, |share| balance(share.balance)),
 ];
 
-/// Optional columns: for methods with levels, and for targets.
+/// A column for methods with levels.
 const LEVEL: ShareColumn = ("Level", true, |share| {
     share
         .level
         .map_or("--".to_string(), |level| format!("{level:.4}"))
 });
+/// A column for accounts and users with targets.
 const TARGET: ShareColumn = ("Target", true, |share| {
     share
         .target

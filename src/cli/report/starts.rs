@@ -1,6 +1,6 @@
 //! `qstat --start`: the predicted start of every waiting job. Corresponds to Maui's `showstart`.
 
-use super::{ReportContext, nodes};
+use super::{ReportContext, counted, nodes};
 use crate::cli::client::exit::Failure;
 use crate::cli::output::table::FixedColumn::{Left, Rest};
 use crate::cli::output::table::push_line;
@@ -16,9 +16,9 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// The starts of these jobs, or of all waiting jobs if `ids` is empty. Unknown jobs are added to
-/// the failures.
-pub fn shown(
+/// The starts of the jobs `ids`, or of all waiting jobs if `ids` is empty. Unknown jobs are added
+/// to the failures.
+pub fn report(
     context: &mut ReportContext,
     ids: &[JobId],
     json: bool,
@@ -66,7 +66,7 @@ fn parts(answer: ForecastAnswer) -> Vec<Foreseen> {
     }
 }
 
-/// The rows of unfinished jobs by job number, which contain the owners.
+/// The rows of unfinished jobs, by job number. The report shows the owners from these rows.
 fn owners(context: &mut ReportContext) -> Result<BTreeMap<u64, JobRow>, Failure> {
     let rows = context
         .source
@@ -122,7 +122,8 @@ impl StartTable<'_> {
         timestamp::ctime(self.context.wall(time)).to_string()
     }
 
-    /// The start of a waiting job, and its end and nodes or why it does not start.
+    /// Two cells for a waiting job: the start, and either end and nodes or the reason why the job
+    /// does not start.
     fn prospect(&self, prospect: &Prospect) -> (String, String) {
         match prospect {
             Prospect::Starts {
@@ -143,13 +144,13 @@ impl StartTable<'_> {
             return String::new();
         };
         format!(
-            "no start found before {} (in {} cycles)",
+            "no start found before {} (in {})",
             self.moment(horizon.until),
-            horizon.cycles
+            counted(horizon.cycles, "cycle")
         )
     }
 
-    /// The start of a job that is not waiting to be scheduled, and its comment.
+    /// Two cells for a job that is not waiting to be scheduled: the start and the comment.
     fn started(&self, record: &JobRecord) -> (String, String) {
         let comment = comment::of(record, &self.context.server).into_owned();
         match &record.job.life.run {
@@ -207,8 +208,8 @@ impl StartTable<'_> {
     }
 }
 
-/// A predicted start as JSON: times in PBS's format and in seconds since 1970. Null if there is
-/// none.
+/// A predicted start as JSON: times in PBS's format and in seconds since 1970. Null if the forecast
+/// finds no start.
 pub fn data(server: &ServerFacts, prospect: &Prospect) -> serde_json::Value {
     let Prospect::Starts { at, end, nodes } = prospect else {
         return serde_json::Value::Null;

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 
 /// The usage of all accounts and users, as text or JSON.
-pub fn shown(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
+pub fn report(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut at, mut all) = (Time(0), Vec::new());
     for answer in context.ask(ForecastQuery::Usage)? {
         if let ForecastAnswer::Usage { at: time, used } = answer {

@@ -1,6 +1,6 @@
-//! `qstat --why`: the reason why a job waits; the verdicts of the scheduling stages, the state of
-//! the nodes, the blocking jobs, remedies, and the predicted start. Corresponds to Maui's
-//! `checkjob`.
+//! `qstat --why`: why a job waits. Shows the reason with its remedies, the verdicts of the
+//! scheduling stages, the state of the nodes, the blocking jobs, and the predicted start.
+//! Corresponds to Maui's `checkjob`.
 
 mod json;
 
@@ -24,8 +24,9 @@ use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{JobRecord, Question, ServerFacts};
 
-/// The explanations of these jobs, as text or JSON.
-pub fn shown(
+/// Explains why the jobs `ids` wait, as text or JSON. With `verbose`, the text lists the obstacles
+/// at all stages.
+pub fn report(
     context: &mut ReportContext,
     ids: &[JobId],
     json: bool,
@@ -60,12 +61,13 @@ pub fn shown(
 struct ExplainedJob {
     record: JobRecord,
     events: Vec<(Time, Event)>,
-    /// None unless the job is held or waiting to be scheduled. For a held job, it assumes that the
-    /// job is released now.
+    /// None unless the job is held or waits to be scheduled. The explanation of a held job assumes
+    /// that the job is released now.
     explanation: Option<Box<Explanation>>,
 }
 
 impl ExplainedJob {
+    /// Queries the record and the events of a job, and its explanation from schedd.
     fn ask(context: &mut ReportContext, id: JobId) -> Result<ExplainedJob, Failure> {
         let answers = context.source.ask(&Question::Trace(id))?;
         let record = answers
@@ -96,7 +98,7 @@ impl JobView<'_> {
         self.found.record.job.life.state
     }
 
-    /// True if the job, or some of its subjobs, have yet to start.
+    /// True if the job or some of its subjobs have not started.
     fn waits(&self) -> bool {
         match self.state() {
             JobState::Queued | JobState::Held | JobState::Waiting => true,
@@ -115,15 +117,6 @@ impl JobView<'_> {
 
     fn id(&self, job: JobId) -> String {
         job.full(&self.server.name)
-    }
-}
-
-/// A count with its noun: `3 jobs`, `1 job`.
-fn counted(count: u64, what: &str) -> String {
-    if count == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{count} {what}s")
     }
 }
 

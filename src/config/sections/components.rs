@@ -485,11 +485,11 @@ mod tests {
         for (text, wanted) in [
             (
                 "[order.components]\nservise = { bypass = 1 }",
-                "line 2: unknown key `servise` in [order.components]; the nearest known one is `service`",
+                "line 2: unknown key `servise` in [order.components]; the nearest known name is `service`",
             ),
             (
                 "[order.components.service]\nqueuetime = 1",
-                "line 2: unknown key `queuetime` in [order.components.service]; the nearest known one is `queue_time`",
+                "line 2: unknown key `queuetime` in [order.components.service]; the nearest known name is `queue_time`",
             ),
             (
                 "[order.components.service]\nbypass = { weigth = 1 }",

@@ -302,7 +302,7 @@ mod tests {
         for (wrong, expected) in [
             ("factor = 1.5", "must be a number from 0 to 1, not 1.5"),
             ("users = \"ann\"", "must be a list of names"),
-            ("user = [\"ann\"]", "the nearest known one is `users`"),
+            ("user = [\"ann\"]", "the nearest known name is `users`"),
             (
                 "charge = -1",
                 "must be true, false or a number of at least 0, not -1",

@@ -443,7 +443,7 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
     if draft.spec.priority != requested {
         let (given, why) = (draft.spec.priority, rule.bounded_by());
         draft.notes.push(format!(
-            "warning: only operators may set priority {requested}: the job has {given}, by {why}"
+            "warning: only operators may set priority {requested}: the priority is {given} because of {why}"
         ));
     }
     let precedence = &context.policy.precedence;

@@ -139,7 +139,7 @@ fn errors_have_the_codes_and_texts_of_pbs() {
         (
             "nallok=fastest",
             154,
-            "Undefined attribute  nallok; the nearest known one is `nalloc`",
+            "Undefined attribute  nallok; the nearest known name is `nalloc`",
         ),
         (
             "comment=zz",

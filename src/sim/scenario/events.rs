@@ -98,7 +98,7 @@ fn unknown_command(verb: &str) -> String {
         "pbs_rdel",
     ]);
     let near = nearest(verb, &known).unwrap_or_default();
-    format!("unknown command `{verb}`; the nearest known one is `{near}`")
+    format!("unknown command `{verb}`; the nearest known name is `{near}`")
 }
 
 fn parse_own(verb: &str, rest: &[&str]) -> Option<Vec<WorldAction>> {

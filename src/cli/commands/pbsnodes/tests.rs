@@ -71,7 +71,7 @@ fn gpus_are_shown_with_their_jobs() {
     system.nodes[0].node.comment = Some("mine".into());
     assert!(
         shown(&system, "head").contains("     comment = mine\n"),
-        "the administrator's word stands"
+        "the administrator's comment takes precedence"
     );
 }
 
@@ -130,7 +130,7 @@ n2              offline,down         0     0      0      8gb/8gb     4/4     0/0
 }
 
 #[test]
-fn a_host_stands_for_its_nodes() {
+fn the_nodes_of_a_host_are_shown_as_one_unless_requested() {
     assert_eq!(
         shown(&split(), "-a")
             .lines()
@@ -196,7 +196,7 @@ fn json_has_times_as_numbers_and_each_job_once() {
 }
 
 #[test]
-fn dsv_and_the_list_of_unavailable_nodes() {
+fn dsv_and_the_list_of_unavailable_nodes_have_the_format_of_pbs() {
     assert!(
         shown(&system(), "-a -F dsv")
             .starts_with("Name=head|Mom=head|ntype=PBS|state=free|pcpus=4|jobs=1.head/0,1.head/1|")
@@ -213,7 +213,7 @@ fn dsv_and_the_list_of_unavailable_nodes() {
 }
 
 #[test]
-fn errors_exit_with_1() {
+fn the_exit_status_of_all_errors_is_1() {
     for words in [
         "",
         "-S",

@@ -39,7 +39,7 @@ enum EntryForm {
 }
 
 impl<'a> EntryWriter<'a> {
-    /// Begins the output: `all` entries, or those of named jobs.
+    /// Begins the output. `all` is false if only the entries of named jobs are written.
     pub fn begin(
         format: AccountFormat,
         all: bool,
@@ -79,11 +79,11 @@ impl<'a> EntryWriter<'a> {
         Ok(())
     }
 
-    /// Writes the rest.
+    /// Ends the output.
     pub fn end(self) -> Result<(), Failure> {
         match self.form {
             EntryForm::Json(document) => self.out.write_all(&document.end())?,
-            // Programs expect the header also without entries.
+            // Programs expect the header even without entries.
             EntryForm::Csv if self.is_first => {
                 self.out.write_all(csv_head(self.server).as_bytes())?
             }
@@ -93,7 +93,7 @@ impl<'a> EntryWriter<'a> {
     }
 }
 
-/// The header line, which is the same for all entries.
+/// The header line, without an entry.
 fn csv_head(server: &str) -> String {
     let nothing = AccountingEntry {
         job: JobId::job(0),
@@ -158,7 +158,7 @@ fn paragraph(text: &mut String, entry: &AccountingEntry, server: &str, is_first:
         text.push('\n');
     }
     for (name, cell) in fields(entry, server) {
-        // Values for users have units.
+        // The displayed values have units.
         let name = name.trim_end_matches("_seconds").trim_end_matches("_kb");
         let _ = writeln!(text, "{name:18} {}", cell.shown());
     }
@@ -172,7 +172,8 @@ fn csv(text: &mut String, entry: &AccountingEntry, server: &str, is_first: bool)
     text.push_str(&field::csv_line(&fields));
 }
 
-/// Adds an entry under its job id and attempt number, because a job may have several attempts.
+/// Adds an entry. The key contains job id and attempt number, because a job may have several
+/// attempts.
 fn add_to(document: &mut Document, entry: &AccountingEntry, server: &str) {
     let mut attributes = Attributes::default();
     for (name, cell) in fields(entry, server) {
@@ -291,7 +292,7 @@ mod tests {
     use crate::cli::output::attribute_output;
 
     #[test]
-    fn an_empty_table_has_its_header() {
+    fn csv_without_entries_has_a_header() {
         let (server, mut out) = (example::server(), Vec::new());
         EntryWriter::begin(
             AccountFormat::Csv,

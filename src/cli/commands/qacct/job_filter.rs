@@ -1,30 +1,31 @@
-//! The jobs of `-j`, and whether each has accounting entries.
+//! The operands of `-j`, and whether accounting entries were found for each of them.
 
 use crate::cli::client::operand::Operand;
 use crate::model::job_id::JobId;
 use std::collections::BTreeMap;
 
-/// The operands; true once an entry was found for it.
+/// Selects accounting entries by the operands of `-j`.
 #[derive(Debug, Default)]
 pub struct JobFilter {
+    /// The operands, each with true if an entry was found.
     named: Vec<(Operand, bool)>,
     /// Indices into `named` by job number.
-    of_number: BTreeMap<u64, Vec<usize>>,
+    by_number: BTreeMap<u64, Vec<usize>>,
 }
 
 impl JobFilter {
-    /// A filter for which no entry was found yet.
+    /// A filter for these operands; no entries have been found.
     pub fn new(operands: Vec<Operand>) -> JobFilter {
-        let mut of_number: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        let mut by_number: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, operand) in operands.iter().enumerate() {
-            of_number.entry(operand.id().number).or_default().push(at);
+            by_number.entry(operand.id().number).or_default().push(at);
         }
         JobFilter {
             named: operands
                 .into_iter()
                 .map(|operand| (operand, false))
                 .collect(),
-            of_number,
+            by_number,
         }
     }
 
@@ -34,9 +35,9 @@ impl JobFilter {
     }
 
     /// True if an operand matches this job; marks the operand as found.
-    pub fn take(&mut self, id: JobId) -> bool {
+    pub fn mark(&mut self, id: JobId) -> bool {
         let mut is_match = false;
-        for &at in self.of_number.get(&id.number).into_iter().flatten() {
+        for &at in self.by_number.get(&id.number).into_iter().flatten() {
             let (operand, is_found) = &mut self.named[at];
             if matches(operand, id) {
                 (is_match, *is_found) = (true, true);
@@ -76,12 +77,12 @@ mod tests {
         let operands = ["7", "8[]", "9[2-5]", "9[7]", "10"]
             .map(|text| Operand::parse(OsStr::new(text)).unwrap());
         let mut wanted = JobFilter::new(operands.to_vec());
-        let mut is_taken = |number, index| match index {
-            Some(index) => wanted.take(JobId::element(number, index)),
-            None => wanted.take(JobId::job(number)),
+        let mut is_match = |number, index| match index {
+            Some(index) => wanted.mark(JobId::element(number, index)),
+            None => wanted.mark(JobId::job(number)),
         };
-        assert!(is_taken(7, None) && is_taken(8, Some(3)) && is_taken(9, Some(5)));
-        assert!(!is_taken(9, Some(6)) && !is_taken(11, None));
+        assert!(is_match(7, None) && is_match(8, Some(3)) && is_match(9, Some(5)));
+        assert!(!is_match(9, Some(6)) && !is_match(11, None));
         let missing: Vec<String> = wanted
             .missing()
             .map(|operand| operand.full("head"))

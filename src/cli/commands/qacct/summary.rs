@@ -1,4 +1,4 @@
-//! Sums of accounting entries: one line for each user, account, queue, month, or other key.
+//! Sums of accounting entries: one line for each user, account, queue, month or other key.
 
 use super::{AccountFormat, By};
 use crate::cli::output::field::{self, Cell, Field};
@@ -40,14 +40,14 @@ impl UsageSummary {
         }
     }
 
-    /// Adds sums of the server.
+    /// Adds sums from the server.
     pub fn add(&mut self, tallies: Vec<RequestTotals>) {
         for RequestTotals { of, sums } in tallies {
             let of = self
                 .by
                 .iter()
                 .zip(of)
-                .map(|(by, name)| named(*by, name))
+                .map(|(by, name)| key_text(*by, name))
                 .collect();
             let row = self.rows.entry(of).or_default();
             *row = row.and(sums);
@@ -155,8 +155,8 @@ impl UsageSummary {
     }
 }
 
-/// Converts a quarter of an hour to its day or month; other keys are unchanged.
-fn named(by: By, name: String) -> String {
+/// The key in the output: for a quarter of an hour, the day or month; other keys are unchanged.
+fn key_text(by: By, name: String) -> String {
     let format = match by {
         By::Month => "%Y-%m",
         By::Day => "%Y-%m-%d",
@@ -181,6 +181,7 @@ fn head(by: By) -> &'static str {
     }
 }
 
+/// The period as text, to be appended to a sentence.
 fn span((from, to): TimeSpan) -> String {
     match (from.map(minute), to.map(minute)) {
         (None, None) => String::new(),
@@ -221,7 +222,7 @@ fn figures(sums: &UsageTotals, decimals: usize) -> [String; 8] {
     ]
 }
 
-/// The values of sums.
+/// All values of the sums, in the order of the output.
 pub fn fields(sums: &UsageTotals) -> Vec<Field> {
     vec![
         ("jobs", Cell::Count(sums.jobs)),
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_fit_their_sums() {
+    fn columns_are_as_wide_as_the_sums() {
         let rows: [&[&str]; 2] = [&["ann", "workq"], &["bo", ""]];
         let both = formatted(
             &summary(&[By::User, By::Queue], &rows),

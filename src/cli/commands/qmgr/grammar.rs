@@ -23,7 +23,7 @@ pub enum CommandWord {
     History,
 }
 
-/// The verbs. Any prefix of a name selects the first verb that begins with it.
+/// The verbs. A prefix selects the first verb that begins with the prefix.
 const WORDS: [(&str, CommandWord); 13] = [
     ("create", CommandWord::Create),
     ("delete", CommandWord::Delete),
@@ -40,7 +40,7 @@ const WORDS: [(&str, CommandWord); 13] = [
     ("history", CommandWord::History),
 ];
 
-/// A kind of objects.
+/// A type of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKind {
     Server,
@@ -62,7 +62,7 @@ const OBJECTS: [(&str, ObjectKind); 7] = [
 ];
 
 impl ObjectKind {
-    /// The name in commands; lists capitalize it.
+    /// The name in commands. Lists begin the name with a capital letter.
     pub fn name(self) -> &'static str {
         OBJECTS
             .iter()
@@ -90,7 +90,7 @@ pub struct Command {
     pub word: CommandWord,
     /// The kind of object; None for `quit`, `help` and `history`.
     pub object: Option<ObjectKind>,
-    /// The names of the objects; empty for the active ones or all.
+    /// The names of the objects; empty for the active objects.
     pub names: Vec<String>,
     /// Attributes to set with values, or to display or unset.
     pub edits: Vec<Edit>,
@@ -176,18 +176,19 @@ struct CommandParser<'t> {
 }
 
 impl<'t> CommandParser<'t> {
+    /// A syntax error at the current position.
     fn fault(&self) -> GrammarError {
         GrammarError::Syntax(self.text[..self.at].chars().count())
     }
 
-    /// The rest of the text after blanks.
+    /// Skips blanks, and returns the text that has not been parsed.
     fn rest(&mut self) -> &'t str {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
         &self.text[self.at..]
     }
 
-    /// The text up to a character for which `ends` is true.
+    /// Parses the text up to a character for which `ends` is true.
     fn until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let length = rest.find(ends).unwrap_or(rest.len());
@@ -199,7 +200,8 @@ impl<'t> CommandParser<'t> {
         self.until(char::is_whitespace)
     }
 
-    fn takes(&mut self, what: &str) -> bool {
+    /// Skips `what`. False if the text does not continue with `what`.
+    fn skip(&mut self, what: &str) -> bool {
         let is_there = self.rest().starts_with(what);
         self.at += if is_there { what.len() } else { 0 };
         is_there
@@ -218,7 +220,7 @@ impl<'t> CommandParser<'t> {
         }
     }
 
-    /// Parses the names, if the next word is not an attribute. For the server they name servers.
+    /// Parses the names of objects, unless the next word is an attribute.
     fn names(
         &mut self,
         verb: CommandWord,
@@ -244,7 +246,7 @@ impl<'t> CommandParser<'t> {
         }
         let mut all = word.to_string();
         while all.ends_with(',') || self.rest().starts_with(',') {
-            self.takes(",");
+            self.skip(",");
             let more = self.word();
             if more.is_empty() {
                 return Err(self.fault());
@@ -272,13 +274,14 @@ impl<'t> CommandParser<'t> {
             check(object, &key, &value, &self.text[at..])
                 .map_err(|offset| self.fault_at(at + offset))?;
             edits.push(Edit { key, op, value });
-            if !self.takes(",") && !self.rest().is_empty() {
+            if !self.skip(",") && !self.rest().is_empty() {
                 return Err(self.fault());
             }
         }
         Ok(edits)
     }
 
+    /// A syntax error at this byte position.
     fn fault_at(&self, at: usize) -> GrammarError {
         GrammarError::Syntax(self.text.get(..at).unwrap_or(self.text).chars().count())
     }
@@ -302,7 +305,7 @@ impl<'t> CommandParser<'t> {
                 op: Op::Set,
                 value: String::new(),
             });
-            if !self.takes(",") && !self.rest().is_empty() {
+            if !self.skip(",") && !self.rest().is_empty() {
                 return Err(self.fault());
             }
         }
@@ -330,7 +333,7 @@ impl<'t> CommandParser<'t> {
         let ops = [("+=", Op::Add), ("-=", Op::Remove), ("=", Op::Set)];
         let known = ops
             .into_iter()
-            .find(|(sign, _)| self.takes(sign))
+            .find(|(sign, _)| self.skip(sign))
             .map(|(_, op)| op);
         known.ok_or_else(|| self.fault())
     }
@@ -371,6 +374,7 @@ impl<'t> CommandParser<'t> {
         }
     }
 
+    /// Parses the entries of a limit, up to a comma or blank that no further entry follows.
     fn entries(&mut self) -> String {
         let rest = self.rest();
         let mut length = 0;
@@ -386,16 +390,16 @@ impl<'t> CommandParser<'t> {
     }
 }
 
-/// Detects errors that PBS's `qmgr` reports without the server: unknown attributes, and limits
-/// without a name. The error is the offset of the faulty character in `text`, the value as given.
+/// Detects errors that PBS's `qmgr` reports without the server: unknown attributes of the server,
+/// and malformed limits. The error is an offset in `text`, the value as written in the command.
 fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Result<(), usize> {
     let known = known(&object.target(""), &key.attribute);
-    let is_strange = object == ObjectKind::Server && known.is_none();
+    let is_unknown = object == ObjectKind::Server && known.is_none();
     let is_limit = known.is_some_and(|known| known.is_limit);
-    if !is_strange && (!is_limit || pbs::parse(value).is_some()) {
+    if !is_unknown && (!is_limit || pbs::parse(value).is_some()) {
         return Ok(());
     }
-    // PBS stops at this offset when a name is not allowed.
+    // The offset that PBS reports if the limit is for an overall entry with a wrong name.
     let is_owner = text.trim_start_matches(['"', '\'']).starts_with("[o:");
     Err(if is_owner { 5 } else { 0 })
 }

@@ -39,7 +39,8 @@ const TOPICS: &[(&str, &str)] = &[
     ),
     (
         "delete",
-        "delete object name[,name...]\nQueues with jobs and resources in use cannot be deleted.\n",
+        "delete object name[,name...]\n\
+        Queues with jobs, and resources that are in use, cannot be deleted.\n",
     ),
     (
         "set",
@@ -94,7 +95,7 @@ const TOPICS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The text for a topic; the general text for an unknown one.
+/// The text for a topic; the general text for an unknown topic.
 pub fn about(topic: &str) -> &'static str {
     let topic = topic.trim().to_ascii_lowercase();
     let known = TOPICS

@@ -11,8 +11,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The content type and encoding of a hook's program.
+/// The content type of a hook's program.
 const KIND: &str = "application/x-executable";
+/// The encoding of a hook's program.
 const ENCODING: &str = "default";
 
 /// The error message for PBS's Python hooks.
@@ -62,7 +63,7 @@ impl Session<'_> {
                 Ok(0)
             }
             Reply::Refused(refusal) => {
-                self.refused(name, &refusal);
+                self.report_refusal(name, &refusal);
                 Ok(refusal.exit_code())
             }
             _ => Err(exit::protocol_error()),
@@ -81,7 +82,7 @@ impl Session<'_> {
         let view = self.view()?;
         let Some(program) = view.program(name) else {
             let refusal = Refusal::no_hook(name);
-            self.refused(name, &refusal);
+            self.report_refusal(name, &refusal);
             return Ok(refusal.exit_code());
         };
         let content = match fs::read(&program) {
@@ -99,19 +100,21 @@ impl Session<'_> {
         Ok(0)
     }
 
-    /// Prints PBS's message for users without the right to access hooks.
+    /// Prints PBS's message for users without the right to access hooks. Returns the exit status.
     pub(super) fn not_for_hooks(&self, server: &ServerFacts) -> u8 {
         let who = format!("{}@{}", user::own().name, server.host);
         self.complain(&format!("{}\n", Refusal::not_for_hooks(&who, &server.name)));
         0
     }
 
+    /// Prints an error message. Returns the exit status.
     fn wrong(&self, message: &str) -> u8 {
         self.complain(message);
         WRONG
     }
 }
 
+/// Checks the content type and the encoding.
 fn check((kind, encoding): (&str, &str)) -> Result<(), String> {
     match (kind, encoding) {
         (KIND, ENCODING) => Ok(()),

@@ -8,9 +8,9 @@ pub struct CommandReader {
 }
 
 impl CommandReader {
-    /// Takes a line and returns the commands that end with it. A line that ends in `\` continues on
-    /// the next.
-    pub fn take(&mut self, line: &str) -> Vec<String> {
+    /// Returns the commands that end on this line. A line that ends in `\` continues on the next
+    /// line.
+    pub fn add_line(&mut self, line: &str) -> Vec<String> {
         match line.strip_suffix('\\') {
             Some(begun) => {
                 self.begun.push_str(begun);
@@ -25,14 +25,14 @@ impl CommandReader {
         !self.begun.is_empty()
     }
 
-    /// The last command, if its continuation line is missing.
+    /// The commands on the last line, if this line ends in `\`.
     pub fn end(self) -> Vec<String> {
         commands(&self.begun)
     }
 }
 
-/// The commands of a line, separated by `;`. A `#` at the start of a word begins a comment. In
-/// quotes both are plain characters.
+/// The commands of a line, separated by `;`. A `#` at the start of a word begins a comment. Within
+/// quotes, `;` and `#` are plain characters.
 pub fn commands(line: &str) -> Vec<String> {
     let (mut all, mut command, mut quote) = (Vec::new(), String::new(), None);
     for c in line.chars() {
@@ -79,13 +79,13 @@ mod tests {
     #[test]
     fn a_backslash_continues_a_line() {
         let mut input = CommandReader::default();
-        assert_eq!(input.take("list queue \\"), [""; 0]);
+        assert_eq!(input.add_line("list queue \\"), [""; 0]);
         assert!(input.continues());
         assert_eq!(
-            input.take("workq; list server"),
+            input.add_line("workq; list server"),
             ["list queue workq", "list server"]
         );
-        assert_eq!(input.take("quit \\"), [""; 0]);
+        assert_eq!(input.add_line("quit \\"), [""; 0]);
         assert_eq!(input.end(), ["quit"]);
     }
 }

@@ -57,7 +57,7 @@ const READ_ONLY: [&str; 9] = [
 ];
 
 impl ConfiguredObjects {
-    /// Takes the combined answers about the server, objects, queues and nodes.
+    /// The objects in the combined answers about the server, objects, queues and nodes.
     pub fn new(answers: Answers) -> ConfiguredObjects {
         ConfiguredObjects { answers }
     }
@@ -85,7 +85,7 @@ impl ConfiguredObjects {
         }
     }
 
-    /// An object; None if there is none with this name.
+    /// An object; None if no object has this name.
     pub fn object(&self, object: ObjectKind, name: &str) -> Option<ObjectAttributes> {
         if !self.names(object).iter().any(|known| known == name)
             && !matches!(object, ObjectKind::Server | ObjectKind::Sched)
@@ -144,7 +144,7 @@ impl ConfiguredObjects {
                 let Some(counted) = queues.find(|counted| counted.queue.name == name) else {
                     return Vec::new();
                 };
-                only(
+                with_names(
                     lines(&queues::of_queue(counted, &server.resources)),
                     &["total_jobs", "state_count", "resources_assigned"],
                 )
@@ -160,7 +160,7 @@ impl ConfiguredObjects {
                     "resources_assigned",
                     "pbs_version",
                 ];
-                only(all, &own)
+                with_names(all, &own)
             }
             QmgrObject::Node(_) => {
                 let record = self
@@ -173,7 +173,7 @@ impl ConfiguredObjects {
                     .unwrap_or_default()
             }
             QmgrObject::Sched => {
-                // schedd answers questions between cycles.
+                // schedd answers questions only between cycles.
                 let values = [
                     ("sched_host", &*server.host),
                     ("pbs_version", &*server.version),
@@ -224,14 +224,14 @@ fn lines(attributes: &Attributes) -> Vec<AttributeValue> {
     lines
 }
 
-fn only(mut lines: Vec<AttributeValue>, names: &[&str]) -> Vec<AttributeValue> {
+fn with_names(mut lines: Vec<AttributeValue>, names: &[&str]) -> Vec<AttributeValue> {
     lines.retain(|line| names.contains(&line.name.as_str()));
     lines
 }
 
 impl ObjectAttributes {
-    /// Keeps only these attributes, in PBS's order: the last requested first.
-    pub fn only(&mut self, keys: &[AttributeKey]) {
+    /// Keeps only the attributes `keys`. As in PBS, the last of `keys` comes first.
+    pub fn keep_only(&mut self, keys: &[AttributeKey]) {
         if keys.is_empty() {
             return;
         }
@@ -247,7 +247,7 @@ impl ObjectAttributes {
     }
 
     /// Writes the object in the format of `list`.
-    pub fn listed(&self, out: &mut String) {
+    pub fn write_as_list(&self, out: &mut String) {
         let kind = self.target.kind();
         let (head, tail) = kind.split_at(1);
         let _ = writeln!(out, "{}{tail} {}", head.to_ascii_uppercase(), self.name);
@@ -258,19 +258,19 @@ impl ObjectAttributes {
     }
 
     /// Writes the settable attributes in the format of `print`.
-    pub fn printed(&self, out: &mut String) {
+    pub fn write_as_commands(&self, out: &mut String) {
         let (kind, name) = (self.target.kind(), &self.name);
         match &self.target {
             QmgrObject::Server => {
                 out.push_str("#\n# Set server attributes.\n#\n");
-                return self.settings(out, kind);
+                return self.write_settings(out, kind);
             }
             QmgrObject::Sched => {
                 let _ = writeln!(
                     out,
                     "#\n# Create and define scheduler {name}\n#\ncreate {kind} {name}"
                 );
-                return self.settings(out, kind);
+                return self.write_settings(out, kind);
             }
             _ => {}
         }
@@ -278,15 +278,15 @@ impl ObjectAttributes {
             out,
             "#\n# Create and define {kind} {name}\n#\ncreate {kind} {name}"
         );
-        self.settings(out, &format!("{kind} {name}"));
+        self.write_settings(out, &format!("{kind} {name}"));
         if let QmgrObject::Hook(_) = &self.target {
-            self.imported(out);
+            self.write_import(out);
         }
     }
 
-    /// Writes the import of a hook's program. A program with arguments gets a comment, because only
-    /// `lanai.toml` can set it.
-    fn imported(&self, out: &mut String) {
+    /// Writes the command that imports a hook's program. A program with arguments is written as a
+    /// comment, because only `lanai.toml` can set such a program.
+    fn write_import(&self, out: &mut String) {
         let Some(program) = program(&self.lines) else {
             return;
         };
@@ -302,7 +302,8 @@ impl ObjectAttributes {
         };
     }
 
-    fn settings(&self, out: &mut String, what: &str) {
+    /// Writes a `set` command for each attribute that qmgr can set.
+    fn write_settings(&self, out: &mut String, what: &str) {
         for line in self.lines.iter().filter(|line| self.is_settable(line)) {
             let _ = writeln!(
                 out,
@@ -334,7 +335,7 @@ fn key(line: &AttributeValue) -> String {
     .to_string()
 }
 
-/// A value in a form that qmgr can read again.
+/// A value in a format that qmgr can read.
 fn quoted(target: &QmgrObject, line: &AttributeValue) -> String {
     let is_limit = known(target, &line.name).is_some_and(|known| known.is_limit);
     let is_state = matches!(target, QmgrObject::Node(_)) && line.name == "state";
@@ -357,7 +358,8 @@ fn quoted(target: &QmgrObject, line: &AttributeValue) -> String {
     }
 }
 
-/// Quotes a text with the kind of quotes that it does not contain; with both kinds, piece by piece.
+/// Quotes a text with double quotes, or with single quotes if the text contains double quotes. If
+/// the text contains both, the text is quoted piece by piece.
 fn in_quotes(text: &str) -> String {
     if !text.contains('"') {
         format!("\"{text}\"")
@@ -387,7 +389,7 @@ mod tests {
     use super::*;
 
     /// The output of `print` for a value, and the value read from it.
-    fn again(name: &str, value: &str) -> (String, String) {
+    fn print_and_read(name: &str, value: &str) -> (String, String) {
         let line = AttributeValue {
             name: name.into(),
             resource: None,
@@ -400,7 +402,7 @@ mod tests {
             name: "gpu".into(),
             lines: vec![line],
         }
-        .printed(&mut out);
+        .write_as_commands(&mut out);
         let last = out.lines().last().unwrap().to_string();
         assert!(!last.ends_with('\\') && out.lines().count() == 5, "{out}");
         let [command] = commands(&last)
@@ -426,7 +428,7 @@ mod tests {
             "end\\",
             "a\u{a0}b",
         ] {
-            assert_eq!(again("comment", value).1, value);
+            assert_eq!(print_and_read("comment", value).1, value);
         }
         for value in [
             "[u:a=1]",
@@ -436,10 +438,10 @@ mod tests {
             "[g:\"domain users\"=4]",
             "[g:\"it's a\"=4]",
         ] {
-            assert_eq!(again("max_run", value).1, value);
+            assert_eq!(print_and_read("max_run", value).1, value);
         }
         assert_eq!(
-            again("max_run", "[u:a=1]").0,
+            print_and_read("max_run", "[u:a=1]").0,
             "set queue gpu max_run = [u:a=1]",
             "as PBS prints it"
         );
@@ -448,7 +450,7 @@ mod tests {
     #[test]
     fn a_value_cannot_inject_a_command() {
         assert_eq!(
-            again("comment", "x\ndelete queue workq #").1,
+            print_and_read("comment", "x\ndelete queue workq #").1,
             "x\\ndelete queue workq #"
         );
     }

@@ -1,4 +1,4 @@
-//! `qsim check`: runs scenarios and compares the results with the expected ones.
+//! `qsim check`: runs scenarios and compares the results with the expected results.
 
 use super::grammar::GRAMMAR;
 use crate::cli::client::exit::{self, Failure, USAGE};
@@ -12,13 +12,13 @@ use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-/// Run scenarios and compare the scheduler's decisions with the expected ones.
+/// Run scenarios and compare the scheduler's decisions with the expected decisions.
 ///
 /// A scenario is a file that describes a cluster, events and the expected decisions; the format is
 /// described below. qsim check needs no installation.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CheckArgs {
-    /// Scenario files, or directories: all *.toml in and below them
+    /// Scenario files, or directories: all *.toml files in them and in their subdirectories
     #[arg(value_name = "SCENARIO", required_unless_present = "recorded")]
     paths: Vec<PathBuf>,
 
@@ -39,7 +39,7 @@ struct ScenarioOutcome {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     passed: bool,
-    /// The reason why it cannot be run.
+    /// The reason why the scenario cannot be run; None if it was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
     differences: Vec<Difference>,
@@ -56,8 +56,8 @@ struct Outcomes {
     scenarios: Vec<ScenarioOutcome>,
 }
 
-/// Runs `qsim check`. Status 0: all as expected; 1: a scenario differs; 2: a scenario cannot be
-/// run.
+/// Runs `qsim check`. Exit status 0: all decisions are as expected; 1: a scenario has other
+/// decisions; 2: a scenario cannot be run.
 pub fn run(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some(file) = &args.recorded {
         return replay_recording(file);
@@ -143,7 +143,7 @@ fn text(outcomes: &Outcomes) -> String {
     format!("{lines}{passed} ok, {failed} failed, {refused} refused\n")
 }
 
-/// The files that paths name, each once; those in a directory in order of name.
+/// The scenario files in `paths`, each once. The files of a directory are sorted by name.
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
@@ -165,6 +165,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
+/// All `*.toml` files in a directory and its subdirectories.
 fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries =
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| (entry.path(), entry.file_type())));

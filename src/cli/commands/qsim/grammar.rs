@@ -1,4 +1,4 @@
-//! PBS command lines in scenarios, parsed by the commands' own parsers.
+//! PBS command lines in scenarios, parsed by the parsers of the commands.
 
 use crate::cli::arguments::job_options::SubmissionPlace;
 use crate::cli::arguments::reservations::ReservationName;
@@ -41,7 +41,7 @@ fn qsub(text: &str, now: Wall) -> Result<Vec<AttributeSetting>, String> {
     settings.map_err(|failure| message("qsub", &failure))
 }
 
-/// The message of a failure, or a general one if the command prints only its usage.
+/// The message of a failure, or a general message if the command prints only its usage.
 fn message(command: &str, failure: &Failure) -> String {
     match failure.text.trim() {
         "" => format!("{command} does not accept these arguments"),
@@ -59,7 +59,7 @@ fn act(text: &str, now: Wall) -> Option<Result<Vec<WorldAction>, String>> {
     }
     let command = words.remove(0);
     let command = command.to_str()?;
-    let deeds = match command {
+    let actions = match command {
         "qhold" => acts::<qhold::QholdArgs>(words),
         "qrls" => acts::<qrls::QrlsArgs>(words),
         "qdel" => acts::<qdel::QdelArgs>(words),
@@ -73,7 +73,7 @@ fn act(text: &str, now: Wall) -> Option<Result<Vec<WorldAction>, String>> {
         "pbs_rdel" => unreserve(words),
         _ => return None,
     };
-    Some(deeds.map_err(|failure| message(command, &failure)))
+    Some(actions.map_err(|failure| message(command, &failure)))
 }
 
 type ScenarioActions = Result<Vec<WorldAction>, Failure>;
@@ -86,15 +86,15 @@ fn read_jobs<C: JobCommand>(words: Vec<OsString>) -> Result<C, Failure> {
     read(job_command::command::<C>(), words)
 }
 
-/// The actions of a command on each of its jobs.
+/// The actions of a command that sends the same requests for each of its jobs.
 fn acts<C: JobCommand>(words: Vec<OsString>) -> ScenarioActions {
     let args: C = read_jobs(words)?;
-    each(args.jobs(), args.requests()?)
+    actions_on_each(args.jobs(), args.requests()?)
 }
 
 fn alter(words: Vec<OsString>, now: Wall) -> ScenarioActions {
     let args: qalter::QalterArgs = read_jobs(words)?;
-    each(args.jobs(), qalter::acts(&args, &place(now))?)
+    actions_on_each(args.jobs(), qalter::acts(&args, &place(now))?)
 }
 
 /// The actions of `qsig`. A scenario accepts only the signals that the scheduler handles.
@@ -108,7 +108,7 @@ fn suspend(words: Vec<OsString>) -> ScenarioActions {
             ));
         }
     }
-    each(args.jobs(), acts)
+    actions_on_each(args.jobs(), acts)
 }
 
 fn run(words: Vec<OsString>) -> ScenarioActions {
@@ -122,7 +122,7 @@ fn run(words: Vec<OsString>) -> ScenarioActions {
             ));
         }
     }
-    each(args.jobs(), acts)
+    actions_on_each(args.jobs(), acts)
 }
 
 fn swap(words: Vec<OsString>) -> ScenarioActions {
@@ -158,16 +158,16 @@ fn unreserve(words: Vec<OsString>) -> ScenarioActions {
         .collect()
 }
 
-/// Every act on each of the jobs.
-fn each(jobs: &[OsString], acts: Vec<Act>) -> ScenarioActions {
-    let mut deeds = Vec::new();
+/// The actions for all requests: the first request for each job, then the next request.
+fn actions_on_each(jobs: &[OsString], acts: Vec<Act>) -> ScenarioActions {
+    let mut actions = Vec::new();
     for act in acts {
         for job in jobs {
             let operand = Operand::parse(job)?;
-            deeds.push(WorldAction::Act(act.clone(), operand.id(), operand.only()));
+            actions.push(WorldAction::Act(act.clone(), operand.id(), operand.only()));
         }
     }
-    Ok(deeds)
+    Ok(actions)
 }
 
 #[cfg(test)]

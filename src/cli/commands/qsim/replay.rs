@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
-/// Replay a trace in Standard Workload Format and report when its jobs would have started
+/// Replay a trace in Standard Workload Format and report when the jobs in it would have started
 ///
 /// The trace may be compressed with gzip. Fractions of seconds are truncated; jobs without
 /// processors or run time and jobs larger than the machine are dropped; run times are cut to the
@@ -47,8 +47,8 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Use the order and backfill of a policy from the literature, instead of those of the preset
-    /// or configuration
+    /// Use the order and backfill of a policy from the literature, instead of the order and
+    /// backfill of the preset or configuration
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(shorthand::names()))]
     policy: Option<String>,
 
@@ -95,7 +95,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<u8, Failure> {
 
 fn replay(args: &ReplayArgs) -> Result<Summary> {
     let name = args.trace.display().to_string();
-    let (config, policy) = decided(args)?;
+    let (config, policy) = config_and_policy(args)?;
     let (machine, jobs, records) = load(args).with_context(|| name.clone())?;
     let bar = bar(jobs.len());
     let outcomes = replay::run(&jobs, machine, &config, &policy, |started| {
@@ -126,7 +126,7 @@ fn replay(args: &ReplayArgs) -> Result<Summary> {
     })
 }
 
-/// The machine, the jobs of the requested window, and counts of the dropped and changed records.
+/// The machine, the jobs in the requested range, and counts of the dropped and changed records.
 fn load(args: &ReplayArgs) -> Result<(NodeBatch, Vec<TraceJob>, TraceSummary)> {
     let log: Log = swf::read(BufReader::with_capacity(1 << 16, File::open(&args.trace)?))?;
     let machine = NodeBatch::new(&log, args.nodes, args.cores_per_node)?;
@@ -136,7 +136,7 @@ fn load(args: &ReplayArgs) -> Result<(NodeBatch, Vec<TraceJob>, TraceSummary)> {
 }
 
 /// The configuration, and the policy of the scheduling cycle.
-fn decided(args: &ReplayArgs) -> Result<(Config, Policy)> {
+fn config_and_policy(args: &ReplayArgs) -> Result<(Config, Policy)> {
     let config = match (&args.config, &args.preset) {
         (Some(path), _) => read_config(path).with_context(|| path.display().to_string())?,
         (None, Some(preset)) => Config::parse(&format!("preset = \"{preset}\""))?,

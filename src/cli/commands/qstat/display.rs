@@ -15,9 +15,9 @@ use std::io::Write;
 /// The format of jobs.
 #[derive(Clone, Debug)]
 pub enum JobFormat {
-    /// One line each.
+    /// One line for each job.
     Plain(job_list::ListStyle),
-    /// One line each, with the requested resources.
+    /// One line for each job, with the requested resources.
     Alternate(alternate_list::AlternateStyle),
     /// All attributes.
     Full(AttributeFormat),
@@ -28,13 +28,14 @@ pub struct Display<'a> {
     form: JobFormat,
     now: Wall,
     out: &'a mut dyn Write,
-    /// The server's facts, once received.
+    /// The server facts; None before they have been received.
     server: Option<ServerFacts>,
-    /// The length of the longest id without the server's name, if known beforehand.
+    /// The length of the longest id without the server name; None if unknown.
     longest: Option<usize>,
     scores: Scores,
-    /// Jobs that cannot be printed before all are found.
+    /// Found jobs that have not been printed, as rows.
     rows: Vec<JobRow>,
+    /// Found jobs that have not been printed, as records.
     jobs: Vec<JobRecord>,
     printing: Option<Printing>,
 }
@@ -89,7 +90,7 @@ impl<'a> Display<'a> {
         Display { scores, ..self }
     }
 
-    /// Prints the rest.
+    /// Prints the remaining jobs and ends the output.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.print()?;
         let rest = match (self.printing, &self.form) {
@@ -100,8 +101,8 @@ impl<'a> Display<'a> {
         Ok(self.out.write_all(&rest)?)
     }
 
-    /// True for a list sorted by planned starts or with an unknown id width: printing begins after
-    /// all jobs are known.
+    /// True if printing begins only after all jobs have been found: for lists sorted by planned
+    /// start, and for lists with ids of unknown length.
     fn waits_for_all(&self) -> bool {
         match &self.form {
             JobFormat::Full(_) => false,
@@ -161,8 +162,9 @@ impl<'a> Display<'a> {
     }
 }
 
+/// A line of the plain list.
 fn line<'a>(row: &'a JobRow, server: &ServerFacts) -> job_list::JobLine<'a> {
-    // An array itself uses nothing.
+    // Only the subjobs of an array use processor time.
     let used = if row.id.is_array() {
         "0".to_string()
     } else {

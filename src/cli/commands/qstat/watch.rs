@@ -1,8 +1,8 @@
 //! `qstat --watch`: prints the output again whenever it changes, without polling.
 //!
 //! schedd reports each change. qstat then queries as without `--watch`, and prints nothing if the
-//! output is the same. On a terminal the new output replaces the old; elsewhere it follows after an
-//! empty line. JSON is one document per line.
+//! output is the same. On a terminal, the new output replaces the old output; in a file or pipe, it
+//! follows after an empty line. JSON output has one document per line.
 
 use super::no_server;
 use crate::cli::client::exit::Failure;
@@ -27,14 +27,15 @@ use std::os::fd::AsFd;
 pub struct WatchedView {
     /// The jobs for which changes are reported.
     pub of: WatchedJobs,
-    /// The watch ends when these jobs have finished; if empty, it has no end.
+    /// The watch ends when these jobs have finished. If empty, the watch does not end.
     pub until: BTreeSet<JobId>,
-    /// The output is JSON.
+    /// True for JSON output.
     pub json: bool,
 }
 
 impl WatchedView {
-    /// Prints and waits until all `until` jobs have finished. `produce` returns the output.
+    /// Prints the output after each change, until all jobs in `until` have finished. `produce`
+    /// returns the output.
     pub fn run(
         &self,
         command: fn() -> clap::Command,
@@ -44,12 +45,13 @@ impl WatchedView {
         let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
         let (mut seen, mut shown) = (0, None);
         loop {
-            // Request changes before the query: a change after the query is then reported.
+            // Changes are requested before the query, so that a change during the query is
+            // reported.
             let Some(now) = change(&mut client, &home, &self.of, seen)? else {
                 return Ok(0);
             };
             seen = now;
-            // schedd may shut down while it answers: then query the next one.
+            // If schedd shuts down during the query, the query is repeated after its restart.
             let Ok((finished, output)) = self.query(&home, &produce) else {
                 clock::sleep(reconnect::PAUSE);
                 (client, seen) = (reconnect::connect("qstat", &home)?, 0);
@@ -69,8 +71,8 @@ impl WatchedView {
         }
     }
 
-    /// True if the named jobs have finished, and the output; an error if the server does not
-    /// answer.
+    /// Returns true if all jobs in `until` have finished, and the output. Fails if the server does
+    /// not answer.
     fn query(
         &self,
         home: &Home,
@@ -110,7 +112,7 @@ impl WatchedView {
     }
 }
 
-/// Waits for a change, also across restarts of schedd; None if the reader of the output has closed.
+/// Waits for a change, even if schedd restarts. None if the output has been closed by its reader.
 fn change(
     client: &mut Client,
     home: &Home,
@@ -135,7 +137,7 @@ fn change(
     }
 }
 
-/// Waits until schedd answers or disconnects; false if the reader of the output has closed.
+/// Waits until schedd answers or disconnects. False if the output has been closed by its reader.
 fn is_ready(client: &Client) -> bool {
     let out = stdout();
     loop {
@@ -166,7 +168,7 @@ fn on_one_line(mut out: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// A screen: cleared, a head line, then as many lines as fit.
+/// The output for a terminal: clears the screen, then shows a head line and as many lines as fit.
 fn page(out: &[u8]) -> Vec<u8> {
     let window = terminal::window(stdout()).unwrap_or(TerminalSize::USUAL);
     let words: Vec<String> = env::args()
@@ -199,7 +201,8 @@ fn fit(head: &str, text: &str, window: TerminalSize) -> String {
     }
     left += lines.count();
     if left > 0 {
-        page.push_str(&format!("({left} more lines)\n"));
+        let lines = if left == 1 { "line" } else { "lines" };
+        page.push_str(&format!("({left} more {lines})\n"));
     }
     page
 }
@@ -233,7 +236,7 @@ mod tests {
         };
         assert_eq!(
             fit("qstat 12", "a\nb\nc\n", window),
-            "\x1b[H\x1b[2Jqstat\n\na\nb\n(1 more lines)\n"
+            "\x1b[H\x1b[2Jqstat\n\na\nb\n(1 more line)\n"
         );
         let window = TerminalSize {
             rows: 7,
@@ -241,7 +244,7 @@ mod tests {
         };
         assert_eq!(
             fit("q", "wrapped\nb\nc\n", window),
-            "\x1b[H\x1b[2Jq\n\nwrapped\nb\n(1 more lines)\n"
+            "\x1b[H\x1b[2Jq\n\nwrapped\nb\n(1 more line)\n"
         );
         assert_eq!(fit("q", "", window), "\x1b[H\x1b[2Jq\n\n");
     }

@@ -1,8 +1,8 @@
 //! Translates command lines and directives of Grid Engine and TORQUE to PBS's options.
 //!
-//! A word is treated as foreign only if PBS would refuse it. Options that need another letter or
-//! value are rewritten ([`grid_engine`]); words after the script, which PBS refuses, become the
-//! script's arguments.
+//! A word is translated only if PBS would refuse it. Options that need another letter or value are
+//! rewritten ([`grid_engine`]). Words after the script, which PBS refuses, become the arguments of
+//! the script.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::Failure;
@@ -14,7 +14,7 @@ pub mod grid_engine;
 
 pub mod torque;
 
-use grid_engine::{Foreign, TranslationState};
+use grid_engine::{ForeignOption, TranslationState};
 
 /// A line translated to PBS's options.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,9 +23,9 @@ pub struct TranslatedLine {
     pub words: Vec<OsString>,
     /// The arguments of the script.
     pub arguments: Vec<OsString>,
-    /// The line had Grid Engine's options.
+    /// True if the line contains options of Grid Engine.
     pub is_grid_engine: bool,
-    /// Warnings about options with no effect or another effect.
+    /// Warnings about options that have no effect, or another effect than in Grid Engine.
     pub remarks: Vec<String>,
 }
 
@@ -41,25 +41,25 @@ pub enum LineOrigin {
 }
 
 /// Translates a line. `command` defines PBS's options.
-pub fn in_pbs(
+pub fn translate_line(
     command: &Command,
     words: &[OsString],
-    place: LineOrigin,
+    origin: LineOrigin,
 ) -> Result<TranslatedLine, Failure> {
-    let is_grid_engine = place == LineOrigin::GridEngineDirective;
-    let line = read(command, words, place, is_grid_engine)?;
-    // One Grid Engine option determines how the other words are read.
+    let is_grid_engine = origin == LineOrigin::GridEngineDirective;
+    let line = translate_words(command, words, origin, is_grid_engine)?;
+    // If one word is an option of Grid Engine, all words are read as in Grid Engine.
     if line.is_grid_engine && !is_grid_engine {
-        read(command, words, place, true)
+        translate_words(command, words, origin, true)
     } else {
         Ok(line)
     }
 }
 
-fn read(
+fn translate_words(
     command: &Command,
     words: &[OsString],
-    place: LineOrigin,
+    origin: LineOrigin,
     is_grid_engine: bool,
 ) -> Result<TranslatedLine, Failure> {
     let mut state = TranslationState::new(is_grid_engine);
@@ -73,8 +73,8 @@ fn read(
             line.words.extend_from_slice(rest);
             break;
         }
-        if let Some(option) = Foreign::of(word, rest.first(), &state) {
-            rest = option.put(rest, &mut state, &mut line)?;
+        if let Some(option) = ForeignOption::of(word, rest.first(), &state) {
+            rest = option.translate(rest, &mut state, &mut line)?;
         } else if getopt::is_option(word) {
             line.words.push(word.clone());
             if getopt::wants_next(command, word)
@@ -87,17 +87,17 @@ fn read(
             operands += 1;
             script.get_or_insert((line.clone(), rest));
             line.words.push(word.clone());
-            if place == LineOrigin::CommandLine && state.ends_at_operand() {
+            if origin == LineOrigin::CommandLine && state.ends_at_operand() {
                 break;
             }
         }
     }
     let has_arguments =
-        place == LineOrigin::CommandLine && (operands > 1 || state.ends_at_operand());
+        origin == LineOrigin::CommandLine && (operands > 1 || state.ends_at_operand());
     match script {
         Some((before, arguments)) if has_arguments => {
             let script = words[words.len() - arguments.len() - 1].clone();
-            line = state.run(before, script, arguments)?;
+            line = state.complete(before, script, arguments)?;
         }
         _ => state.finish()?,
     }

@@ -1,5 +1,5 @@
-//! Combines the options of the command line, the script and the server's defaults, in this order of
-//! precedence.
+//! Combines the options of the command line, the script and the server's defaults. The command line
+//! has the highest precedence, the server's defaults the lowest.
 
 use super::dialects::{self, LineOrigin, grid_engine};
 
@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 /// The environment in which qsub runs.
 #[derive(Clone, Debug)]
-pub struct Here {
+pub struct SubmitEnvironment {
     /// The working directory.
     pub workdir: PathBuf,
     /// The name of this host.
@@ -43,10 +43,10 @@ pub struct Here {
     pub vars: Vec<(OsString, OsString)>,
 }
 
-impl Here {
-    pub(super) fn find() -> Result<Here, Failure> {
+impl SubmitEnvironment {
+    pub(super) fn find() -> Result<SubmitEnvironment, Failure> {
         let names = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
-        Ok(Here {
+        Ok(SubmitEnvironment {
             workdir: env::workdir()?,
             host: names.nodename().to_string_lossy().into_owned(),
             system: names.sysname().to_string_lossy().into_owned(),
@@ -77,7 +77,7 @@ impl Here {
     }
 }
 
-/// The submission, and how qsub proceeds.
+/// The job to submit, and the options for qsub itself.
 #[derive(Debug)]
 pub(super) struct SubmissionPlan {
     pub(super) submission: NewJob,
@@ -90,17 +90,21 @@ pub(super) struct SubmissionPlan {
 }
 
 /// The job that qsub would submit for this command line if the script file or standard input
-/// contained `script`. Fails like qsub.
-pub fn submission_of(words: Vec<OsString>, script: &[u8], here: &Here) -> Result<NewJob, Failure> {
-    let request = SubmissionRequest::read_by(words, here.clone(), |source| {
-        source.holding(script.to_vec())
+/// contained `script`. Returns the failure that qsub would report.
+pub fn submission_of(
+    words: Vec<OsString>,
+    script: &[u8],
+    here: &SubmitEnvironment,
+) -> Result<NewJob, Failure> {
+    let request = SubmissionRequest::read_with(words, here.clone(), |source| {
+        source.check_content(script.to_vec())
     })?;
     request.plan("").map(|plan| plan.submission)
 }
 
 /// The options of the command line and the script.
 pub(super) struct SubmissionRequest {
-    here: Here,
+    here: SubmitEnvironment,
     words: Vec<OsString>,
     args: QsubArgs,
     source: ScriptSource,
@@ -110,27 +114,31 @@ pub(super) struct SubmissionRequest {
 
 impl SubmissionRequest {
     /// Reads the script from its file or standard input.
-    pub(super) fn gather(words: Vec<OsString>, here: Here) -> Result<SubmissionRequest, Failure> {
-        SubmissionRequest::read_by(words, here, ScriptSource::read)
+    pub(super) fn gather(
+        words: Vec<OsString>,
+        here: SubmitEnvironment,
+    ) -> Result<SubmissionRequest, Failure> {
+        SubmissionRequest::read_with(words, here, ScriptSource::read)
     }
 
-    fn read_by(
+    fn read_with(
         words: Vec<OsString>,
-        here: Here,
+        here: SubmitEnvironment,
         read: impl FnOnce(&ScriptSource) -> Result<Vec<u8>, Failure>,
     ) -> Result<SubmissionRequest, Failure> {
         let mut command = command();
-        let line = dialects::in_pbs(&command, &with_files(&words)?, LineOrigin::CommandLine)?;
+        let line =
+            dialects::translate_line(&command, &with_files(&words)?, LineOrigin::CommandLine)?;
         let args = QsubArgs::read(&mut command, line.words.clone())?;
         let source = ScriptSource::of(&args.operands)?;
         check(&args, args.array_comes_first, here.has_display())?;
-        let mut options = args.wanted(&here.place())?;
+        let mut options = args.submission_options(&here.place())?;
         options.words.apply_translated(line);
         let on_terminal = options.is_true(INTERACTIVE);
         if on_terminal {
             interactive::require_terminal()?;
         }
-        // The standard input of an interactive job is its terminal.
+        // Without a script file, an interactive job has no script: standard input is the terminal.
         let script = if on_terminal && source == ScriptSource::Stdin {
             Vec::new()
         } else {
@@ -148,7 +156,7 @@ impl SubmissionRequest {
         })
     }
 
-    /// The plan under the server's default options.
+    /// The plan if `defaults` are the server's default options.
     pub(super) fn plan(&self, defaults: &str) -> Result<SubmissionPlan, Failure> {
         let (args, here) = (&self.args, &self.here);
         let mut wanted = of_server(defaults, here)?;
@@ -192,7 +200,7 @@ impl SubmissionRequest {
         })
     }
 
-    /// The plan, with one queue chosen if several are named.
+    /// The plan, with one queue if several queues are requested.
     pub(super) fn plan_with_queue(
         &self,
         defaults: &str,
@@ -226,8 +234,8 @@ impl SubmissionRequest {
         ))
     }
 
-    /// The plan under the server's present default options.
-    pub(super) fn under_defaults(
+    /// The plan with the server's current default options.
+    pub(super) fn with_current_defaults(
         &self,
         plan: SubmissionPlan,
         home: &Home,
@@ -242,8 +250,8 @@ impl SubmissionRequest {
     }
 }
 
-/// Chooses the first existing queue of Grid Engine's `-q a,b`. If none exists, the failure lists
-/// the queues: Grid Engine's users expect `all.q`.
+/// Chooses the first existing queue of Grid Engine's `-q a,b`. If none of the queues exists, the
+/// failure lists all queues, because users of Grid Engine expect a queue `all.q`.
 fn choose_queue(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
     let is_grid_engine = plan.is_grid_engine;
     let mut settings = plan.submission.settings.iter_mut();
@@ -277,11 +285,11 @@ fn choose_queue(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
     Err(Failure::new(refusal.exit_code(), text))
 }
 
-/// The maximum number of changes of the server's options during a submission.
+/// Maximum number of changes of the server's default options during a submission.
 const MOST_CHANGES: usize = 5;
 
 /// Parses the server's default options.
-fn of_server(defaults: &str, here: &Here) -> Result<SubmissionOptions, Failure> {
+fn of_server(defaults: &str, here: &SubmitEnvironment) -> Result<SubmissionOptions, Failure> {
     let mut wanted = SubmissionOptions::default();
     if !defaults.is_empty() {
         let words = directives::words(defaults.as_bytes())?;
@@ -325,6 +333,7 @@ fn with_files(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
     Ok(all)
 }
 
+/// Checks the combined options of an interactive job.
 fn check_interactive(wanted: &SubmissionOptions, args: &QsubArgs) -> Result<(), Failure> {
     interactive::require_terminal()?;
     if args.array.is_some() {
@@ -337,12 +346,16 @@ fn check_interactive(wanted: &SubmissionOptions, args: &QsubArgs) -> Result<(), 
 }
 
 /// The options of the script's directives.
-fn of_script(script: &[u8], args: &QsubArgs, here: &Here) -> Result<SubmissionOptions, Failure> {
+fn of_script(
+    script: &[u8],
+    args: &QsubArgs,
+    here: &SubmitEnvironment,
+) -> Result<SubmissionOptions, Failure> {
     let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
     let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
     let mut found = directives::find(script, prefix.as_bytes());
     let mut origin = LineOrigin::Directive;
-    // In a script with both kinds of directives, only those of PBS count.
+    // In a script with both kinds of directives, only PBS's directives count.
     if found.is_empty() && chosen.is_none() {
         (found, origin) = (
             directives::grid_engine(script),
@@ -364,10 +377,10 @@ fn of_directive(
     parser: &mut clap::Command,
     words: &[OsString],
     origin: LineOrigin,
-    here: &Here,
+    here: &SubmitEnvironment,
     is_array: bool,
 ) -> Result<SubmissionOptions, Failure> {
-    let mut line = dialects::in_pbs(parser, words, origin)?;
+    let mut line = dialects::translate_line(parser, words, origin)?;
     let words = std::mem::take(&mut line.words);
     let args = QsubArgs::read(parser, words)?;
     if !args.operands.is_empty() {
@@ -378,13 +391,14 @@ fn of_directive(
         is_array || args.array_comes_first,
         here.has_display(),
     )?;
-    let mut wanted = args.wanted(&here.place())?;
+    let mut wanted = args.submission_options(&here.place())?;
     wanted.words.apply_translated(line);
     Ok(wanted)
 }
 
-/// Converts a failure of a directive. PBS prints the usage for most bad values in directives too;
-/// for these it prints the directive.
+/// Converts a failure in a directive. Like PBS, qsub prints the directive if the option is unknown
+/// or has no value, and for illegal values of `-a`, `-r` and `-W`; for other illegal values, it
+/// prints the usage.
 fn as_directive(words: &[OsString], failure: Failure) -> Failure {
     let option =
         failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");
@@ -415,7 +429,7 @@ fn submission(
     wanted: SubmissionOptions,
     payload: Payload,
     arguments: Text,
-    here: &Here,
+    here: &SubmitEnvironment,
 ) -> Result<NewJob, Failure> {
     let origin = SubmitOrigin {
         vars: &here.vars,

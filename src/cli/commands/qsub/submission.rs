@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The options of one source, or of several sources combined.
 #[derive(Clone, Debug, Default)]
 pub struct SubmissionOptions {
-    /// Attributes. A single source may set an attribute twice until its settings are merged.
+    /// Attribute settings. An attribute may occur twice until the settings are merged.
     pub settings: Vec<AttributeSetting>,
     /// The other options.
     pub words: QsubOptions,
@@ -33,9 +33,9 @@ pub struct QsubOptions {
     pub base: Option<OsString>,
     /// The arguments of the script.
     pub arguments: Option<Vec<OsString>>,
-    /// Grid Engine's options were used.
+    /// True if options of Grid Engine were used.
     pub is_grid_engine: bool,
-    /// Warnings about options with no effect or another effect.
+    /// Warnings about options that have no effect, or another effect than in Grid Engine or TORQUE.
     pub remarks: Vec<String>,
 }
 
@@ -74,8 +74,8 @@ impl SubmissionOptions {
             .is_some_and(|value| value_syntax::boolean(&value) == Some(true))
     }
 
-    /// Merges the next directive. As in PBS, the last setting counts, but the first one for a
-    /// resource; dependencies add up.
+    /// Merges the options of the next directive. As in PBS, the last setting of an attribute
+    /// counts, but the first setting of a resource; dependencies are added.
     pub fn append(&mut self, next: SubmissionOptions) {
         for setting in next.settings {
             let again =
@@ -93,7 +93,7 @@ impl SubmissionOptions {
         self.words.append(next.words);
     }
 
-    /// Merges settings that take precedence over all earlier ones.
+    /// Merges settings that take precedence over all earlier settings.
     pub fn override_with(&mut self, more: SubmissionOptions) {
         for setting in more.settings {
             self.put(setting);
@@ -112,7 +112,7 @@ impl QsubOptions {
             .or(self.arguments.take());
     }
 
-    /// The directory that serves as qsub's working directory.
+    /// The directory of `-w`, which replaces the working directory of qsub.
     pub fn base(&self, workdir: &Path) -> PathBuf {
         self.base
             .as_ref()
@@ -157,7 +157,7 @@ fn plain(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
-/// True if both set the same attribute or resource.
+/// True if both settings set the same attribute or resource.
 fn same(a: &AttributeSetting, b: &AttributeSetting) -> bool {
     a.attribute.eq_ignore_ascii_case(&b.attribute) && a.resource == b.resource
 }

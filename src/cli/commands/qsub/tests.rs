@@ -1,4 +1,4 @@
-//! Command lines and scripts, and the resulting requests to the server.
+//! Tests that command lines and scripts become the right requests to the server.
 
 use super::request::SubmissionPlan;
 use super::*;
@@ -19,8 +19,8 @@ fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<Submis
     SubmissionRequest::gather(line, here(vars, "/home/alice/w"))?.plan("")
 }
 
-fn here(vars: &[(&str, &str)], workdir: &str) -> Here {
-    Here {
+fn here(vars: &[(&str, &str)], workdir: &str) -> SubmitEnvironment {
+    SubmitEnvironment {
         workdir: workdir.into(),
         host: "head".into(),
         system: "Linux".into(),
@@ -208,7 +208,7 @@ fn errors_of_directives_have_the_messages_of_pbs() {
 }
 
 #[test]
-fn unsupported_options_are_refused() {
+fn illegal_values_are_refused() {
     for (words, code, message) in [
         (&["-J", "5"][..], 2, "illegal -J value"),
         (&["-X"], 2, "DISPLAY not set"),
@@ -307,7 +307,7 @@ fn grid_engine_directives_apply_without_pbs_directives() {
 }
 
 #[test]
-fn directories_arguments_and_output_follow_the_dialect() {
+fn directories_arguments_and_output_paths_of_dialects_are_applied() {
     let all =
         |words: &[&str], script: &str| settings(words, script, &[]).join(" ").replace('\0', "|");
     assert_eq!(

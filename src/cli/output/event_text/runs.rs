@@ -1,7 +1,7 @@
 //! Text of events about starts, suspension, ends, and reports of the node.
 
 use super::LogSource::{Accounting, Node, Scheduler, Server};
-use super::{EventWriter, used};
+use super::{EventWriter, usage_fields};
 use crate::model::job::event::Event;
 use crate::model::job::promise::SlipCause;
 use crate::model::job::suspension::SuspendMode;
@@ -181,7 +181,7 @@ impl EventWriter<'_> {
         };
         self.push(Node, sort, "ended", format!("{end} (attempt {attempt})"));
         if outcome.used != Usage::default() {
-            self.push(Node, "job_usage", "used", used(&outcome.used));
+            self.push(Node, "job_usage", "used", usage_fields(&outcome.used));
         }
     }
 }

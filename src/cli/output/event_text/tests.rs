@@ -9,7 +9,7 @@ use crate::model::time::Span;
 
 fn trace(record: &JobRecord, events: Vec<Event>) -> Vec<String> {
     let events: Vec<_> = events.into_iter().map(|event| (SUBMITTED, event)).collect();
-    let lines = of(record, &events, &example::server(), SUBMITTED);
+    let lines = event_lines(record, &events, &example::server(), SUBMITTED);
     lines
         .into_iter()
         .map(|line| format!("{} {}", line.source.letter(), line.text))
@@ -48,7 +48,7 @@ fn requests_are_shown_with_their_users() {
             signal: 10,
         },
     ];
-    let wanted = [
+    let expected = [
         "S Holds u set at request of bob@head",
         "S Job moved from queue workq to night at request of bob@head",
         "S Job moved to another installation as 7.job1.head at request of bob@head",
@@ -56,7 +56,7 @@ fn requests_are_shown_with_their_users() {
         "S Message written to the job's standard output and standard error at request of bob@head",
         "S Signal 10 (USR1) sent at request of bob@head",
     ];
-    assert_eq!(trace(&record, events), wanted);
+    assert_eq!(trace(&record, events), expected);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn node_server_and_accounting_report_the_end_of_a_job() {
 }
 
 #[test]
-fn submission_has_the_first_queue_and_no_withheld_command_line() {
+fn submission_shows_the_first_queue_and_a_known_command_line() {
     let mut record = queued(1, "a", "ncpus=1");
     let moved = Event::Moved {
         by: "b@h".into(),

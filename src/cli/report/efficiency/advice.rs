@@ -1,24 +1,26 @@
 //! One line of advice for the next request.
 //!
-//! The recommended memory is a fifth above the amount used; the recommended walltime is one and a
-//! half times the time used. Without considerable savings there is no advice.
+//! The recommended memory is the used memory plus a fifth; the recommended walltime is one and a
+//! half times the used time. Amounts that save less than a quarter are not recommended.
 
-use super::Use;
+use super::JobEfficiency;
 use crate::model::time::Span;
 
+/// Kilobytes in a megabyte.
 const MB: u64 = 1 << 10;
+/// Kilobytes in a gigabyte.
 const GB: u64 = 1 << 20;
-/// A smaller request is recommended only up to this fraction of the present one.
+/// A smaller amount is recommended only if it is at most this fraction of the requested amount.
 const WORTHWHILE: f64 = 0.75;
-/// Requests of up to this amount of memory, in kilobytes, are never advised to be smaller.
+/// Less memory is recommended only if more than this amount was requested, in kilobytes.
 const SMALL_MEMORY: u64 = 256 * MB;
-/// From this fraction on, a resource counts as exhausted.
+/// A job that used at least this fraction of a request is advised to request more.
 const EXHAUSTED: f64 = 0.98;
 
-/// The requested and the highest used amounts.
+/// The highest requested and the highest used amounts of one or several jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Peak {
-    /// Processors: requested, and busy on average.
+    /// Processors: requested, and busy on average. Zero requested processors prevent advice.
     pub cores: (u32, f64),
     /// Memory in kilobytes: requested and used.
     pub mem: Option<(u64, u64)>,
@@ -26,7 +28,7 @@ pub struct Peak {
     pub time: Option<(Span, Span)>,
 }
 
-/// The maximum requested and the maximum used amount.
+/// The larger requested and the larger used amount of two pairs.
 fn maximum<T: Ord>(first: Option<(T, T)>, second: Option<(T, T)>) -> Option<(T, T)> {
     match (first, second) {
         (Some(first), Some(second)) => Some((first.0.max(second.0), first.1.max(second.1))),
@@ -36,7 +38,7 @@ fn maximum<T: Ord>(first: Option<(T, T)>, second: Option<(T, T)>) -> Option<(T, 
 
 impl Peak {
     /// The request and the use of one job.
-    pub fn of(used: &Use) -> Peak {
+    pub fn of(used: &JobEfficiency) -> Peak {
         let busy = used.used.cput.0 as f64 / used.used.walltime.0.max(1) as f64;
         // A run of less than a second gives no evidence about the use of processors.
         let cores = if used.used.walltime >= Span::seconds(1) {
@@ -58,7 +60,7 @@ impl Peak {
     }
 
     /// The maxima of both peaks.
-    pub fn and(self, other: Peak) -> Peak {
+    pub fn merge(self, other: Peak) -> Peak {
         Peak {
             cores: (
                 self.cores.0.max(other.cores.0),
@@ -70,7 +72,7 @@ impl Peak {
     }
 }
 
-/// A recommendation for the next request; None if the present one is adequate.
+/// A recommendation for the next request; None if the past request was adequate.
 pub fn advice(peak: &Peak) -> Option<String> {
     let exhausted = [short_of_memory(peak), short_of_time(peak)];
     let mut sentences: Vec<String> = exhausted.into_iter().flatten().collect();
@@ -86,34 +88,39 @@ fn less_memory(peak: &Peak) -> Option<String> {
     let (requested, used) = peak
         .mem
         .filter(|(requested, used)| *used > 0 && *requested > SMALL_MEMORY)?;
-    let wanted = used.saturating_add(used / 5);
-    let step = if wanted <= GB { 64 * MB } else { GB };
-    let wanted = wanted.div_ceil(step).saturating_mul(step);
-    (wanted as f64 <= WORTHWHILE * requested as f64)
-        .then(|| format!("mem={} instead of {}", size(wanted), size(requested)))
+    let recommended = used.saturating_add(used / 5);
+    let step = if recommended <= GB { 64 * MB } else { GB };
+    let recommended = recommended.div_ceil(step).saturating_mul(step);
+    (recommended as f64 <= WORTHWHILE * requested as f64)
+        .then(|| format!("mem={} instead of {}", size(recommended), size(requested)))
 }
 
 fn less_time(peak: &Peak) -> Option<String> {
     let (requested, used) = peak.time?;
-    let wanted = used
+    let recommended = used
         .as_seconds()
         .saturating_add(used.as_seconds() / 2)
         .max(1);
-    let step = match wanted {
+    let step = match recommended {
         ..=600 => 60,
         601..=7200 => 600,
         _ => 3600,
     };
-    let wanted = Span::seconds(wanted.saturating_add(step - 1) / step * step);
-    (wanted.0 as f64 <= WORTHWHILE * requested.0 as f64)
-        .then(|| format!("walltime={} instead of {}", clock(wanted), clock(requested)))
+    let recommended = Span::seconds(recommended.saturating_add(step - 1) / step * step);
+    (recommended.0 as f64 <= WORTHWHILE * requested.0 as f64).then(|| {
+        format!(
+            "walltime={} instead of {}",
+            clock(recommended),
+            clock(requested)
+        )
+    })
 }
 
 fn fewer_processors(peak: &Peak) -> Option<String> {
     let (requested, busy) = peak.cores;
-    let wanted = (busy - 0.1).ceil().max(1.0);
-    (wanted <= WORTHWHILE * f64::from(requested))
-        .then(|| format!("ncpus={wanted} instead of {requested} (used {busy:.1})"))
+    let recommended = (busy - 0.1).ceil().max(1.0);
+    (recommended <= WORTHWHILE * f64::from(requested))
+        .then(|| format!("ncpus={recommended} instead of {requested} (used {busy:.1})"))
 }
 
 fn short_of_memory(peak: &Peak) -> Option<String> {
@@ -132,7 +139,7 @@ fn short_of_time(peak: &Peak) -> Option<String> {
     })
 }
 
-/// A time without the leading zero of the hours, as users write it.
+/// A time without the leading zero of the hours, as users write times.
 fn clock(span: Span) -> String {
     let text = span.to_string();
     text.strip_prefix('0').unwrap_or(&text).to_string()
@@ -208,10 +215,10 @@ mod tests {
             Peak::of(&used(8, 7.0, 56.0, 1.0, (64, 12))),
         );
         assert_eq!(
-            advice(&a.and(b)).unwrap(),
+            advice(&a.merge(b)).unwrap(),
             "Request mem=6gb instead of 64gb."
         );
-        assert_eq!(Peak::default().and(a).mem, a.mem);
+        assert_eq!(Peak::default().merge(a).mem, a.mem);
         assert_eq!(advice(&Peak::default()), None);
     }
 

@@ -1,7 +1,8 @@
-//! Efficiency of many jobs: percentiles of the fractions used of their requests. Memory use does
-//! not depend on the number of jobs, because only counts of fractions are stored.
+//! Efficiency of several jobs: percentiles of the fractions of the requests that the jobs used.
+//! Only the number of jobs for each fraction is stored, so the memory needed does not grow with
+//! the number of jobs.
 
-use super::Use;
+use super::JobEfficiency;
 use super::advice::{Peak, advice};
 use crate::cli::output::table::FixedColumn::{Left, Rest, Right};
 use crate::cli::output::table::push_line;
@@ -9,9 +10,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The largest counted fraction, in thousandths of the request.
+/// Larger fractions are counted as this fraction, in thousandths of the request.
 const MOST: f64 = 10_000.0;
-/// If half of the jobs use less than this fraction of a resource, advice is given.
+/// Jobs with different requests get advice if half of them use less than this fraction.
 const WASTEFUL: f64 = 0.5;
 
 /// The distribution of the fractions that jobs used of one requested resource.
@@ -64,9 +65,9 @@ impl Percentiles {
     }
 }
 
-/// The distributions of a set of jobs, and their maxima.
+/// The distributions of the fractions that a set of jobs used, and the highest amounts.
 #[derive(Clone, Debug, Default)]
-pub struct Spreads {
+pub struct Distributions {
     jobs: u64,
     cpu: Percentiles,
     mem: Percentiles,
@@ -74,18 +75,18 @@ pub struct Spreads {
     peak: Peak,
     /// The request of the first job.
     first_request: Option<(u32, Option<u64>, Option<i64>)>,
-    /// True if another job has a different request.
+    /// True if the jobs have different requests.
     requests_differ: bool,
 }
 
-impl Spreads {
+impl Distributions {
     /// Adds a job.
-    pub fn add(&mut self, used: &Use) {
+    pub fn add(&mut self, used: &JobEfficiency) {
         self.jobs += 1;
         self.cpu.add(used.cpu());
         self.mem.add(used.mem());
         self.time.add(used.time());
-        self.peak = self.peak.and(Peak::of(used));
+        self.peak = self.peak.merge(Peak::of(used));
         let requested = (
             used.cores,
             used.requested.mem_kb,
@@ -95,7 +96,7 @@ impl Spreads {
     }
 
     /// Adds a job if `is_selected`.
-    pub fn add_if(&mut self, is_selected: bool, used: &Use) {
+    pub fn add_if(&mut self, is_selected: bool, used: &JobEfficiency) {
         if is_selected {
             self.add(used);
         }
@@ -106,8 +107,13 @@ impl Spreads {
         self.jobs
     }
 
-    /// Writes the table of percentiles.
+    /// Writes the table of percentiles. `what` describes the jobs, in the plural.
     pub fn write(&self, out: &mut String, what: &str) {
+        let what = if self.jobs == 1 {
+            what.replacen("jobs", "job", 1)
+        } else {
+            what.to_string()
+        };
         let _ = writeln!(out, "{} {what}", self.jobs);
         if self.jobs == 0 {
             return;
@@ -116,12 +122,12 @@ impl Spreads {
         let heads = ["", "p10", "p50", "p90", "max", " of the request"];
         push_line(out, columns, heads);
         out.push('\n');
-        for (name, spread) in [
+        for (name, distribution) in [
             ("  CPU time", &self.cpu),
             ("  Memory", &self.mem),
             ("  Walltime", &self.time),
         ] {
-            let cells = spread.cells();
+            let cells = distribution.cells();
             let cells = std::iter::once(name).chain(cells.iter().map(String::as_str));
             push_line(out, columns, cells);
             out.push('\n');
@@ -139,7 +145,7 @@ impl Spreads {
         })
     }
 
-    /// A line of advice. Only jobs with equal requests get a concrete recommendation.
+    /// A line of advice. Only jobs with equal requests get recommended amounts.
     pub fn advice(&self) -> Option<String> {
         if !self.requests_differ {
             return advice(&self.peak);
@@ -150,8 +156,8 @@ impl Spreads {
             ("walltime", &self.time),
         ];
         let mut low = Vec::new();
-        for (what, spread) in wasted {
-            if let Some(half) = spread.percentile(50)
+        for (what, distribution) in wasted {
+            if let Some(half) = distribution.percentile(50)
                 && half < WASTEFUL
             {
                 low.push(format!("{:.0}% of the {what}", (100.0 * half).ceil()));
@@ -175,9 +181,9 @@ mod tests {
     /// Rule P11.
     #[test]
     fn many_jobs_are_summarized_by_percentiles() {
-        let mut spreads = Spreads::default();
+        let mut distributions = Distributions::default();
         (1..=10).for_each(|n| {
-            spreads.add(&used(
+            distributions.add(&used(
                 8,
                 4.0,
                 f64::from(n) * 3.2,
@@ -186,7 +192,7 @@ mod tests {
             ))
         });
         let mut out = String::new();
-        spreads.write(&mut out, "subjobs");
+        distributions.write(&mut out, "subjobs");
         let expected = "\
 10 subjobs
                 p10     p50     p90     max  of the request
@@ -196,10 +202,10 @@ mod tests {
 ";
         assert_eq!(out, expected);
         assert_eq!(
-            spreads.data("x")["mem_efficiency"],
+            distributions.data("x")["mem_efficiency"],
             json!({ "jobs": 10, "p10": 0.05, "p50": 0.25, "p90": 0.45, "max": 0.5 })
         );
-        let advice = spreads.advice().unwrap();
+        let advice = distributions.advice().unwrap();
         assert_eq!(
             advice,
             "Request mem=48gb instead of 80gb, walltime=6:00:00 instead of 8:00:00."
@@ -208,15 +214,15 @@ mod tests {
 
     #[test]
     fn jobs_with_different_requests_get_general_advice() {
-        let mut spreads = Spreads::default();
-        spreads.add(&used(8, 4.0, 4.0, 1.0, (80, 5)));
-        spreads.add(&used(4, 4.0, 15.0, 2.0, (10, 5)));
+        let mut distributions = Distributions::default();
+        distributions.add(&used(8, 4.0, 4.0, 1.0, (80, 5)));
+        distributions.add(&used(4, 4.0, 15.0, 2.0, (10, 5)));
         assert_eq!(
-            spreads.advice().unwrap(),
+            distributions.advice().unwrap(),
             "Half of the jobs used at most 13% of the processor time, 2% of the memory \
              they requested: request less."
         );
-        let empty = Spreads::default();
+        let empty = Distributions::default();
         assert_eq!((empty.advice(), empty.cpu.percentile(50)), (None, None));
     }
 }

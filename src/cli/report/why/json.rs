@@ -1,5 +1,4 @@
-//! The explanation as JSON: the same keys for every job, whatever its state; times are seconds
-//! since 1970.
+//! The explanation as JSON. Jobs in all states have the same keys. Times are seconds since 1970.
 
 use super::super::starts::data as start;
 use super::JobView;
@@ -43,7 +42,7 @@ impl JobView<'_> {
             .found
             .explanation
             .as_ref()
-            .map_or_else(unforeseen, |known| self.foreseen(known));
+            .map_or_else(no_forecast, |known| self.forecast(known));
         if let (Value::Object(all), Value::Object(foreseen)) = (&mut data, foreseen) {
             all.extend(foreseen);
         }
@@ -63,7 +62,8 @@ impl JobView<'_> {
         })
     }
 
-    fn foreseen(&self, explanation: &Explanation) -> Value {
+    /// The predicted start, and what delays the job.
+    fn forecast(&self, explanation: &Explanation) -> Value {
         let horizon = explanation.horizon;
         let occupants = explanation.occupants.iter().map(|occupant| {
             let (job, end) = (self.id(occupant.job), self.wall(occupant.end).0);
@@ -119,8 +119,8 @@ impl JobView<'_> {
     }
 }
 
-/// The keys of the forecast for a job without an explanation.
-fn unforeseen() -> Value {
+/// The keys of [`JobView::forecast`] for a job without an explanation.
+fn no_forecast() -> Value {
     json!({
         "estimated": null,
         "horizon": null,

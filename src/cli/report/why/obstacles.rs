@@ -1,6 +1,8 @@
-//! The obstacles of a job: holds and dependencies from its record, the others from the scheduler.
+//! The obstacles of a job: those of its state (holds, dependencies, begin time, missing files) are
+//! from the job's record and events, all others from the scheduler.
 
-use super::{JobView, counted};
+use super::super::counted;
+use super::JobView;
 use crate::model::job::How;
 use crate::model::job::dependency::DependencyKind;
 use crate::model::job::event::Event;
@@ -13,7 +15,7 @@ use crate::shown::reason::numbers_of;
 use crate::shown::timestamp;
 use serde_json::{Map, Value, json};
 
-/// The holds: reason code, sentence, and letter for `qrls -h`.
+/// Each hold with its reason code, sentence, and letter for `qrls -h`.
 const HOLDS: [(Holds, &str, &str, &str); 4] = [
     (
         Holds::USER,
@@ -41,24 +43,25 @@ const HOLDS: [(Holds, &str, &str, &str); 4] = [
     ),
 ];
 
-/// The number of blocking jobs named in a sentence.
+/// Maximum number of blocking jobs named in a sentence.
 const NAMED: usize = 3;
 
 /// A reason why a job does not start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitObstacle {
     pub stage: CycleStage,
-    /// The reason's stable name.
+    /// Stable code of the reason.
     pub code: String,
     /// A sentence for users.
     pub text: String,
     /// Remedies, the most certain one first.
     pub help: Vec<String>,
-    /// The compared values.
+    /// The values that the scheduler compared, by name.
     pub numbers: Map<String, Value>,
 }
 
 impl WaitObstacle {
+    /// An obstacle of the job's state, with one remedy.
     fn of_state(code: &str, text: String, help: String, numbers: Value) -> WaitObstacle {
         let stage = Code::find(code).map_or(CycleStage::State, |code| code.stage);
         let numbers = numbers.as_object().cloned().unwrap_or_default();
@@ -75,7 +78,7 @@ impl WaitObstacle {
 impl JobView<'_> {
     /// All obstacles, in the order of the stages.
     pub fn obstacles(&self) -> Vec<WaitObstacle> {
-        let mut obstacles = self.of_its_state();
+        let mut obstacles = self.obstacles_of_state();
         if let Some(explanation) = &self.found.explanation {
             let has_pause = obstacles
                 .iter()
@@ -89,10 +92,15 @@ impl JobView<'_> {
         obstacles
     }
 
-    fn of_its_state(&self) -> Vec<WaitObstacle> {
+    /// The obstacles that follow from the state of the job.
+    fn obstacles_of_state(&self) -> Vec<WaitObstacle> {
         let job = &self.found.record.job;
         match job.life.state {
-            JobState::Held => self.holds().into_iter().chain(self.dependency()).collect(),
+            JobState::Held => self
+                .hold_obstacles()
+                .into_iter()
+                .chain(self.dependency())
+                .collect(),
             JobState::Waiting => self.begin_time().into_iter().collect(),
             JobState::Queued => self.stage_in().into_iter().collect(),
             JobState::Finished | JobState::Expired => self.broken().into_iter().collect(),
@@ -100,7 +108,7 @@ impl JobView<'_> {
         }
     }
 
-    fn holds(&self) -> Vec<WaitObstacle> {
+    fn hold_obstacles(&self) -> Vec<WaitObstacle> {
         let job = &self.found.record.job;
         let mut obstacles = Vec::new();
         for (hold, code, text, letter) in HOLDS {
@@ -108,10 +116,13 @@ impl JobView<'_> {
                 continue;
             }
             let help = match letter {
-                "u" => format!("its owner releases it: qrls {}", self.id(job.id)),
-                "o" => format!("an operator releases it: qrls -h o {}", self.id(job.id)),
+                "u" => format!("the owner releases the job: qrls {}", self.id(job.id)),
+                "o" => format!(
+                    "an operator releases the job: qrls -h o {}",
+                    self.id(job.id)
+                ),
                 _ => format!(
-                    "a manager releases it: qrls -h {letter} {}",
+                    "a manager releases the job: qrls -h {letter} {}",
                     self.id(job.id)
                 ),
             };
@@ -125,11 +136,11 @@ impl JobView<'_> {
         obstacles
     }
 
-    /// The number of failed starts, which may be why the system holds the job.
+    /// The number of failed starts: after too many failures, the system holds the job.
     fn starts_failed(&self) -> String {
         match self.found.record.job.life.failed_starts {
             0 => String::new(),
-            count => format!("; {count} of its starts failed"),
+            count => format!("; {} failed", counted(count.into(), "start")),
         }
     }
 
@@ -159,8 +170,7 @@ impl JobView<'_> {
                 json!({"kind": link.edge.kind.name(), "job": self.id(link.edge.job), "state": state})
             })
             .collect();
-        let help = "these jobs reach that state (no action is needed), or the dependency changes \
-                    (qalter -W depend=...)"
+        let help = "the dependency is met (no action is needed) or changed (qalter -W depend=...)"
             .to_string();
         Some(WaitObstacle::of_state(
             "dep_wait",
@@ -181,7 +191,7 @@ impl JobView<'_> {
                 Event::DependencyBroken { why, .. } => Some(why),
                 _ => None,
             });
-        let help = "it is submitted again with other dependencies".to_string();
+        let help = "the job is submitted again with other dependencies".to_string();
         why.map(|why| WaitObstacle::of_state("dep_failed", format!("{why}."), help, json!({})))
     }
 
@@ -190,7 +200,7 @@ impl JobView<'_> {
         let begin = job.spec.begin?;
         let text = format!("The job must not start before {}.", timestamp::ctime(begin));
         let help = format!(
-            "its begin time is earlier: qalter -a [[CC]YY]MMDDhhmm {}",
+            "the job gets an earlier begin time: qalter -a [[CC]YY]MMDDhhmm {}",
             self.id(job.id)
         );
         Some(WaitObstacle::of_state(
@@ -210,13 +220,14 @@ impl JobView<'_> {
             self.moment(at)
         );
         let help = format!(
-            "the files exist, or the list omits them: qalter -W stagein=... {}",
+            "the files are created, or removed from the list: qalter -W stagein=... {}",
             self.id(job.id)
         );
         let numbers = json!({ "files": files, "until": self.wall(at).0 });
         Some(WaitObstacle::of_state("stage_in", text, help, numbers))
     }
 
+    /// The missing files that ended the last start; None if the job has started since.
     fn awaited_files(&self) -> Option<&str> {
         let last = self.found.events.iter().rev().map(|(_, event)| event);
         last.take_while(|event| !matches!(event, Event::Started { .. }))
@@ -229,13 +240,18 @@ impl JobView<'_> {
             })
     }
 
+    /// The obstacle for a reason of the scheduler.
     fn obstacle(&self, reason: &Reason, explanation: &Explanation) -> WaitObstacle {
         let is_first = explanation.reason.as_ref() == Some(reason);
         let mut help: Vec<String> = Vec::new();
         if is_first {
-            help.extend(explanation.shorter.map(|walltime| self.shorter(walltime)));
+            help.extend(
+                explanation
+                    .shorter
+                    .map(|walltime| self.shorter_walltime(walltime)),
+            );
             if reason.is_blocked() {
-                help.extend(self.ends(explanation));
+                help.extend(self.awaited_jobs(explanation));
             }
         }
         let is_exact = is_first && explanation.shorter.is_some();
@@ -246,22 +262,24 @@ impl JobView<'_> {
         WaitObstacle {
             stage,
             code: reason.code().into(),
-            text: self.plain(reason),
+            text: self.reason_sentence(reason),
             help,
             numbers: self.numbers(reason),
         }
     }
 
-    fn shorter(&self, walltime: Span) -> String {
-        let (walltime, id) = (leisurely(walltime), self.id(self.found.record.job.id));
+    /// The remedy with which the job starts now: a walltime of at most `walltime`.
+    fn shorter_walltime(&self, walltime: Span) -> String {
+        let (walltime, id) = (with_margin(walltime), self.id(self.found.record.job.id));
         format!(
             "its walltime is at most {walltime}; then it starts now: qalter -l \
              walltime={walltime} {id}"
         )
     }
 
-    /// The jobs that must end before it starts, if the forecast names them.
-    fn ends(&self, explanation: &Explanation) -> Option<String> {
+    /// The jobs that must end before this job starts, or the number of jobs that must start before
+    /// it. None without a predicted start, or if the forecast names no such job.
+    fn awaited_jobs(&self, explanation: &Explanation) -> Option<String> {
         let Prospect::Starts { at, .. } = explanation.prospect else {
             return None;
         };
@@ -286,7 +304,7 @@ impl JobView<'_> {
             .occupants
             .iter()
             .take(NAMED)
-            .map(|one| self.id(one.job))
+            .map(|occupant| self.id(occupant.job))
             .collect();
         let more = explanation.occupants.len().saturating_sub(NAMED);
         let all = match more {
@@ -304,7 +322,7 @@ impl JobView<'_> {
         ))
     }
 
-    /// The compared values.
+    /// The values that the reason compares, by name.
     fn numbers(&self, reason: &Reason) -> Map<String, Value> {
         let mut numbers = numbers_of(reason, self.server)
             .as_object()
@@ -315,9 +333,9 @@ impl JobView<'_> {
     }
 }
 
-/// A walltime rounded down, so that it is still short enough after the minutes that a user needs to
-/// enter it.
-fn leisurely(walltime: Span) -> Span {
+/// A walltime above 10 minutes rounded down by 1 to 2 minutes: it is still short enough when the
+/// user has entered it.
+fn with_margin(walltime: Span) -> Span {
     let minutes = walltime.0 / 60_000;
     if minutes > 10 {
         Span::seconds((minutes - 1) * 60)

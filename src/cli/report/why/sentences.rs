@@ -1,4 +1,4 @@
-//! Texts of `qstat --why` that depend on the job.
+//! Sentences of `qstat --why` for reasons and for nodes that do not fit.
 
 use super::JobView;
 use crate::model::job_id::JobId;
@@ -7,25 +7,25 @@ use crate::model::report::outlook::Rejection;
 
 impl JobView<'_> {
     /// A reason as a sentence.
-    pub fn plain(&self, reason: &Reason) -> String {
+    pub fn reason_sentence(&self, reason: &Reason) -> String {
         reason.sentence(&SentenceContext {
             queue: &self.found.record.job.spec.queue,
             never_since: self.found.record.never_since,
             refused_start: self.refused_start(),
-            jobs: &|jobs, more| self.named(jobs, more),
+            jobs: &|jobs, more| self.job_list(jobs, more),
             moment: &|at| self.moment(at),
         })
     }
 
     /// The ids of `jobs`, and the number of further jobs.
-    pub fn named(&self, jobs: &[JobId], more: u64) -> String {
+    pub fn job_list(&self, jobs: &[JobId], more: u64) -> String {
         let ids: Vec<String> = jobs.iter().map(|job| self.id(*job)).collect();
         let more = (more > 0).then(|| format!("{more} more"));
         ids.into_iter().chain(more).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Why nodes do not fit a chunk: `ncpus: 8 requested, 2 to 4 free`.
+/// The reason why nodes do not fit a chunk, as `ncpus: 8 requested, 2 to 4 free`.
 pub fn rejected(rejection: &Rejection) -> String {
     let (Some(resource), Some(requested), Some((least, most))) =
         (&rejection.resource, &rejection.requested, &rejection.found)
@@ -37,7 +37,7 @@ pub fn rejected(rejection: &Rejection) -> String {
     } else {
         format!("{least} to {most}")
     };
-    let kind = if rejection.never { "there" } else { "free" };
+    let kind = if rejection.never { "in total" } else { "free" };
     let outside = match rejection.code.as_str() {
         "used_outside" => ", more in use outside the queue",
         "in_use" => ", more in use beyond what is allocated to jobs",

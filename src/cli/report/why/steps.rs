@@ -1,5 +1,6 @@
 //! The scheduling stages in order, each with its verdict on a job.
 
+use super::super::counted;
 use super::JobView;
 use super::obstacles::WaitObstacle;
 use crate::cli::report::fair_share;
@@ -42,26 +43,27 @@ impl StageVerdict {
     }
 }
 
-/// A stage.
+/// A row of the table of stages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageStep {
     pub stage: CycleStage,
     pub verdict: StageVerdict,
-    /// The reason's stable name, if there is one.
+    /// The stable code of the reason; None if the stage has no reason.
     pub code: Option<String>,
-    /// The explanation for users.
+    /// The reason, or the fact that lets the job pass the stage, for users.
     pub text: String,
 }
 
 impl JobView<'_> {
-    /// All stages, in order.
+    /// All stages in order. The stage of the first obstacle has failed; later stages are not
+    /// reached.
     pub fn steps(&self, obstacles: &[WaitObstacle]) -> Vec<StageStep> {
         let first = obstacles.first();
         let mut steps = Vec::new();
         for stage in CycleStage::ALL {
             let verdict = self.verdict(stage, first.map(|first| first.stage));
             let step = match first {
-                // Preemption is considered in addition to the obstacle.
+                // The row of the preempt stage does not depend on the obstacle.
                 Some(first) if verdict == StageVerdict::Failed && stage != CycleStage::Preempt => {
                     StageStep {
                         stage,
@@ -77,6 +79,7 @@ impl JobView<'_> {
         steps
     }
 
+    /// The verdict of `stage`, if `first` is the stage of the first obstacle.
     fn verdict(&self, stage: CycleStage, first: Option<CycleStage>) -> StageVerdict {
         let is_known = first.is_some() || self.found.explanation.is_some();
         match first {
@@ -93,6 +96,7 @@ impl JobView<'_> {
         }
     }
 
+    /// The row of a stage that is not the stage of the first obstacle.
     fn without_obstacle(&self, stage: CycleStage, verdict: StageVerdict) -> StageStep {
         let (mut code, mut text) = (None, String::new());
         match (stage, verdict) {
@@ -117,7 +121,7 @@ impl JobView<'_> {
             }
             (CycleStage::Allocate, _) => text = "unreserved resources are free".to_string(),
             (CycleStage::Backfill, _) => {
-                text = "it may start before jobs that wait for resources".to_string();
+                text = "the job may start before jobs that wait for resources".to_string();
             }
         }
         StageStep {
@@ -132,21 +136,21 @@ impl JobView<'_> {
         self.found.explanation.as_ref()?.way.as_ref()
     }
 
-    /// The jobs that are or could be preempted for it: a code, and the text.
+    /// The reason code and the text of the preempt stage.
     fn preemption(&self) -> (Option<String>, String) {
         let Some(outlook) = self.preemption_outlook() else {
-            return (None, "no running job is preempted for it".to_string());
+            return (None, "no running job is preempted for this job".to_string());
         };
         let text = match outlook {
             PreemptionOutlook::Made(jobs) if jobs.len() == 1 => {
                 format!(
-                    "{} is being preempted for it",
+                    "{} is being preempted for this job",
                     job_list_text(jobs, |job| self.id(job))
                 )
             }
             PreemptionOutlook::Made(jobs) => {
                 format!(
-                    "{} are being preempted for it",
+                    "{} are being preempted for this job",
                     job_list_text(jobs, |job| self.id(job))
                 )
             }
@@ -157,20 +161,23 @@ impl JobView<'_> {
             PreemptionOutlook::Barred {
                 candidates: 0,
                 protected: 0,
-            } => "it outranks no running job".to_string(),
+            } => "no running job has lower precedence".to_string(),
             PreemptionOutlook::Barred {
                 candidates,
                 protected,
             } => {
-                let all = candidates + protected;
-                let noun = if all == 1 { "candidate" } else { "candidates" };
-                format!("{all} {noun}, {protected} protected: none is preempted")
+                let all = counted(candidates + protected, "running job");
+                format!(
+                    "{all} of lower precedence, {protected} exempted by the owner: no job is \
+                     preempted"
+                )
             }
         };
         (Some(outlook.code().to_string()), text)
     }
 
-    /// The fair share and usage of its pool, if starvation leads to preemption.
+    /// The fair share and usage of the job's operation (the job, or its array with all subjobs);
+    /// None unless starvation leads to preemption.
     fn fair_share(&self) -> Option<String> {
         Some(fair_share::sentence(
             self.found.explanation.as_ref()?.fair_share.as_ref()?,
@@ -178,7 +185,7 @@ impl JobView<'_> {
         ))
     }
 
-    /// Its place in the order.
+    /// The job's position among the waiting jobs.
     pub fn rank(&self) -> Option<String> {
         let QueueRank {
             before,
@@ -187,6 +194,7 @@ impl JobView<'_> {
         } = self.found.explanation.as_ref()?.rank.as_ref()?;
         let place = match before {
             Some(0) => format!("first of {waiting} waiting jobs"),
+            Some(1) => format!("1 of {waiting} waiting jobs is ahead of it"),
             Some(before) => format!("{before} of {waiting} waiting jobs are ahead of it"),
             None => format!("many of {waiting} waiting jobs are ahead of it"),
         };
@@ -201,7 +209,8 @@ impl JobView<'_> {
         })
     }
 
-    /// The failure of its last start: a code, and the text.
+    /// The reason code and the text of the last failed or refused start; None if no start has
+    /// failed since the last successful start.
     fn failed_start(&self) -> Option<(&'static str, String)> {
         if let Some((hook, why)) = self.refused_start() {
             return Some((
@@ -215,16 +224,16 @@ impl JobView<'_> {
         }
         let mut events = self.found.events.iter().rev();
         let (code, failure) = events.find_map(|(at, event)| self.failure(*at, event))?;
-        let starts = if count == 1 {
-            "a start failed".to_string()
+        let text = if count == 1 {
+            format!("a start failed {failure}")
         } else {
-            format!("{count} starts failed")
+            format!("{count} starts failed, the last {failure}")
         };
-        Some((code, format!("{starts}, the last {failure}")))
+        Some((code, text))
     }
 
-    /// The hook that refused its last start, and the reason; None if no hook refused it or it has
-    /// started since.
+    /// The hook that refused the last start, and the reason; None if no hook has refused a start
+    /// since the job last started.
     pub fn refused_start(&self) -> Option<(&str, &str)> {
         let last = self.found.events.iter().rev().map(|(_, event)| event);
         last.take_while(|event| !matches!(event, Event::Started { .. }))
@@ -234,12 +243,13 @@ impl JobView<'_> {
             })
     }
 
+    /// The reason code of a failed start, and its time and cause; None for other events.
     fn failure(&self, at: Time, event: &Event) -> Option<(&'static str, String)> {
         let at = self.moment(at);
         match event {
             Event::StartTimedOut { after, .. } => Some((
                 "start_timeout",
-                format!("at {at}: its node did not report it for {after}"),
+                format!("at {at}: the node did not report the start within {after}"),
             )),
             Event::Vanished { why, .. } => Some(("node_lost", format!("at {at}: {why}"))),
             Event::Ended { outcome, .. } => match &outcome.how {

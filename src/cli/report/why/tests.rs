@@ -1,4 +1,4 @@
-//! Tests of explanations of jobs in every state, with handmade records.
+//! Tests of the explanations of jobs in all states.
 
 use super::*;
 use crate::cli::example::{self, finished, queued, running, share};
@@ -95,7 +95,7 @@ fn verdicts(found: &ExplainedJob) -> Vec<StageVerdict> {
 }
 
 #[test]
-fn stages_after_the_failed_one_are_not_reached() {
+fn stages_after_the_failed_stage_are_not_reached() {
     use StageVerdict::{Failed, NotReached, Off, Passed};
     let waits = found(queued(1, "a", "ncpus=8"), Some(explanation(vec![busy()])));
     let expected = [
@@ -119,10 +119,10 @@ fn stages_after_the_failed_one_are_not_reached() {
             Passed, Passed, Passed, Passed, Passed, Passed, Passed, Off, NotReached
         ]
     );
-    assert!(text(&free).contains("\n\n  Nothing prevents its start.\n  Predicted:  starts at "));
+    assert!(text(&free).contains("\n\n  Nothing prevents the start.\n  Predicted:  starts at "));
     let new = found(queued(1, "a", "ncpus=8"), None);
     assert_eq!(verdicts(&new)[..2], [Passed, NotReached]);
-    assert!(text(&new).contains("has not considered it yet"));
+    assert!(text(&new).contains("has not considered the job yet"));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn the_verbose_text_lists_the_obstacles_at_all_stages() {
 }
 
 #[test]
-fn a_held_job_names_who_may_release_it_and_its_predicted_start() {
+fn a_held_job_shows_who_may_release_it_and_when_it_would_start() {
     let mut record = queued(1, "a", "ncpus=8");
     (record.job.life.state, record.job.life.holds) = (JobState::Held, Holds::parse("uos").unwrap());
     record.job.life.failed_starts = 3;
@@ -162,7 +162,7 @@ fn a_held_job_names_who_may_release_it_and_its_predicted_start() {
     let codes = with_view(&held, |view| {
         view.obstacles()
             .into_iter()
-            .map(|one| one.code)
+            .map(|obstacle| obstacle.code)
             .collect::<Vec<_>>()
     });
     assert_eq!(
@@ -171,12 +171,11 @@ fn a_held_job_names_who_may_release_it_and_its_predicted_start() {
     );
     let text_of_job = text(&held);
     assert!(
-        text_of_job
-            .contains("The job is held by its owner; 3 of its starts failed.  (state: held.user)"),
+        text_of_job.contains("The job is held by its owner; 3 starts failed.  (state: held.user)"),
         "{text_of_job}"
     );
     assert!(
-        text_of_job.contains("Starts if:  its owner releases it: qrls 1.head\n"),
+        text_of_job.contains("Starts if:  the owner releases the job: qrls 1.head\n"),
         "{text_of_job}"
     );
     assert!(
@@ -190,7 +189,7 @@ fn a_held_job_names_who_may_release_it_and_its_predicted_start() {
 }
 
 #[test]
-fn a_job_that_waits_for_others_names_them() {
+fn a_dependent_job_shows_the_jobs_that_it_waits_for() {
     let mut record = queued(2, "a", "");
     (record.job.life.state, record.job.life.bars) = (
         JobState::Held,
@@ -221,7 +220,7 @@ fn a_job_that_waits_for_others_names_them() {
 }
 
 #[test]
-fn a_begin_time_is_one_obstacle() {
+fn a_begin_time_and_its_deferral_are_one_obstacle() {
     let mut record = queued(1, "a", "");
     record.job.life.state = JobState::Waiting;
     std::sync::Arc::make_mut(&mut record.job.spec).begin = Some(Wall(1_700_009_000));
@@ -240,7 +239,7 @@ fn a_begin_time_is_one_obstacle() {
 }
 
 #[test]
-fn a_suggested_walltime_leaves_time_to_type_it() {
+fn a_suggested_walltime_leaves_time_to_enter_it() {
     let holder = JobId::job(4);
     let waits = Reason::WouldDelayBooking {
         holder,
@@ -272,7 +271,7 @@ fn a_suggested_walltime_leaves_time_to_type_it() {
 }
 
 #[test]
-fn a_job_behind_others_waits_for_their_starts() {
+fn the_remedy_counts_the_jobs_that_start_earlier() {
     let early = Occupant {
         job: JobId::job(7),
         end: Time(1_700_001_000_000),
@@ -326,7 +325,7 @@ fn nodes_are_grouped_by_reason() {
         "  Nodes for a chunk of ncpus=8:\n",
         "2 nodes    node_state           down  [n1,n2]\n",
         "12 nodes   amount.ncpus         ncpus: 8 requested, 2 to 4 free  [n1,n2 and 10 more]\n",
-        "2 nodes    amount.ncpus         ncpus: 8 requested, 4 there  [n1,n2]\n",
+        "2 nodes    amount.ncpus         ncpus: 8 requested, 4 in total  [n1,n2]\n",
         "free  [n8,n9]\n",
     ] {
         assert!(text_of_job.contains(part), "{part}: {text_of_job}");
@@ -487,10 +486,12 @@ fn a_failed_start_is_shown_at_the_launch_stage() {
     let launch = |found: &ExplainedJob| {
         with_view(found, |view| view.steps(&view.obstacles()).pop().unwrap())
     };
-    assert_eq!(
-        launch(&waits).code,
-        None,
-        "no start has failed since the last that did not"
+    assert_eq!(launch(&waits).code, None, "the count of failed starts is 0");
+    waits.record.job.life.failed_starts = 1;
+    let text_of_step = launch(&waits).text;
+    assert!(
+        text_of_step.starts_with("a start failed at ") && text_of_step.ends_with(": no disk"),
+        "{text_of_step}"
     );
     waits.record.job.life.failed_starts = 2;
     let step = launch(&waits);
@@ -515,7 +516,7 @@ fn a_failed_start_is_shown_at_the_launch_stage() {
 fn every_reason_has_a_sentence() {
     let waits = found(queued(1, "a", ""), None);
     for reason in reason::tests::all() {
-        let text_of_job = with_view(&waits, |view| view.plain(&reason));
+        let text_of_job = with_view(&waits, |view| view.reason_sentence(&reason));
         assert!(
             text_of_job.ends_with('.') && !text_of_job.ends_with("..") && text_of_job.len() > 20,
             "{reason:?}: {text_of_job}"

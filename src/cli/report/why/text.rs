@@ -1,11 +1,11 @@
 //! The explanation as text: a paragraph with the reason, the table of stages, then nodes and other
 //! jobs.
 
-use super::super::nodes;
+use super::super::{counted, nodes};
+use super::JobView;
 use super::obstacles::WaitObstacle;
 use super::sentences::rejected;
 use super::steps::StageVerdict;
-use super::{JobView, counted};
 use crate::cli::output::table::FixedColumn::{Left, Rest};
 use crate::cli::output::table::push_line;
 use crate::cli::report::fair_share;
@@ -19,12 +19,12 @@ use crate::shown::timestamp;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Printed first while scheduling is off.
-const IS_OFF: &str = "Scheduling is off: only qrun starts jobs. \
+/// Printed before the reason while scheduling is off.
+const SCHEDULING_IS_OFF: &str = "Scheduling is off: only qrun starts jobs. \
                       qmgr -c 'set server scheduling = True' turns it on. With scheduling on:\n\n";
 
 impl JobView<'_> {
-    /// The whole explanation; `verbose` lists the obstacles at every stage.
+    /// The whole explanation. `verbose` adds the obstacles at every stage.
     pub fn text(&self, verbose: bool) -> String {
         let job = &self.found.record.job;
         let mut out = format!(
@@ -37,17 +37,17 @@ impl JobView<'_> {
             let _ = writeln!(out, "{}.", self.state_text());
             return out;
         }
-        let _ = writeln!(out, "{}.\n", self.waiting());
+        let _ = writeln!(out, "{}.\n", self.waiting_text());
         if !self.server.scheduling {
-            out.push_str(IS_OFF);
+            out.push_str(SCHEDULING_IS_OFF);
         }
         let obstacles = self.obstacles();
-        self.headline(obstacles.first(), &mut out);
-        self.table(&obstacles, &mut out);
+        self.write_reason(obstacles.first(), &mut out);
+        self.write_stages(&obstacles, &mut out);
         if verbose {
             self.list_obstacles(&obstacles, &mut out);
         }
-        self.promise(&mut out);
+        self.write_planned_start(&mut out);
         if let Some(explanation) = &self.found.explanation {
             if let Some(report) = &explanation.fair_share {
                 let _ = writeln!(
@@ -57,9 +57,9 @@ impl JobView<'_> {
                 );
             }
             if let Some(survey) = &explanation.survey {
-                survey_of(survey, &mut out);
+                write_survey(survey, &mut out);
             }
-            self.blockers(explanation, &mut out);
+            self.write_blockers(explanation, &mut out);
             for overtaker in &explanation.overtakers {
                 let _ = writeln!(out, "  {}", self.overtaken_by(overtaker));
             }
@@ -67,7 +67,8 @@ impl JobView<'_> {
         out
     }
 
-    fn waiting(&self) -> String {
+    /// The state of a job that waits.
+    fn waiting_text(&self) -> String {
         let life = &self.found.record.job.life;
         match life.state {
             JobState::Held => format!("is held; it was submitted at {}", self.moment(life.ctime)),
@@ -145,7 +146,8 @@ impl JobView<'_> {
         }
     }
 
-    fn headline(&self, first: Option<&WaitObstacle>, out: &mut String) {
+    /// Writes the first obstacle, its remedies and the predicted start.
+    fn write_reason(&self, first: Option<&WaitObstacle>, out: &mut String) {
         match first {
             Some(obstacle) => {
                 let _ = writeln!(
@@ -169,9 +171,9 @@ impl JobView<'_> {
                 }
             }
             None if self.found.explanation.is_some() => {
-                out.push_str("  Nothing prevents its start.\n");
+                out.push_str("  Nothing prevents the start.\n");
             }
-            None => out.push_str("  The scheduler has not considered it yet.\n"),
+            None => out.push_str("  The scheduler has not considered the job yet.\n"),
         }
         if let Some(explanation) = &self.found.explanation {
             let released = if self.state() == JobState::Held {
@@ -187,11 +189,12 @@ impl JobView<'_> {
         }
     }
 
-    fn table(&self, obstacles: &[WaitObstacle], out: &mut String) {
+    /// Writes the table of stages.
+    fn write_stages(&self, obstacles: &[WaitObstacle], out: &mut String) {
         out.push('\n');
         for step in self.steps(obstacles) {
             let text = match (step.code, step.verdict) {
-                // The whole sentence is printed above.
+                // The sentence is printed above the table.
                 (Some(code), StageVerdict::Failed) => code,
                 (Some(code), _) => format!("{code}: {}", step.text),
                 (None, _) => step.text,
@@ -204,7 +207,7 @@ impl JobView<'_> {
         out.push('\n');
     }
 
-    /// Lists the obstacles at all stages, including those after the first failed one.
+    /// Lists the obstacles at all stages, even at stages that are not reached.
     fn list_obstacles(&self, obstacles: &[WaitObstacle], out: &mut String) {
         let _ = writeln!(out, "  Obstacles:  {}", obstacles.len());
         for obstacle in obstacles {
@@ -218,7 +221,8 @@ impl JobView<'_> {
         }
     }
 
-    fn blockers(&self, explanation: &Explanation, out: &mut String) {
+    /// Writes the jobs and limits that block this job.
+    fn write_blockers(&self, explanation: &Explanation, out: &mut String) {
         for Occupant {
             job,
             end,
@@ -240,7 +244,7 @@ impl JobView<'_> {
             );
         }
         for barrier in &explanation.barriers {
-            let by = self.named(&barrier.by, barrier.more);
+            let by = self.job_list(&barrier.by, barrier.more);
             let by = if by.is_empty() {
                 by
             } else {
@@ -261,7 +265,8 @@ impl JobView<'_> {
         }
     }
 
-    fn promise(&self, out: &mut String) {
+    /// Writes the planned start and its delays.
+    fn write_planned_start(&self, out: &mut String) {
         if let Some(promise) = &self.found.record.promise {
             let on = if promise.nodes.is_empty() {
                 String::new()
@@ -269,7 +274,7 @@ impl JobView<'_> {
                 format!(" on {}", nodes(&promise.nodes))
             };
             let (at, first) = (self.moment(promise.at), self.moment(promise.first));
-            let _ = if self.knows_start() || promise.held_until.is_none() {
+            let _ = if self.has_predicted_time() || promise.held_until.is_none() {
                 writeln!(out, "  Planned:    {at}{on}; first planned for {first}")
             } else {
                 writeln!(
@@ -293,8 +298,8 @@ impl JobView<'_> {
         self.state() != JobState::Held && !explanation.is_some_and(Explanation::needs_change)
     }
 
-    /// True if the predicted start has a time.
-    fn knows_start(&self) -> bool {
+    /// False if the forecast finds no start time.
+    fn has_predicted_time(&self) -> bool {
         let explanation = self.found.explanation.as_ref();
         explanation
             .is_none_or(|explanation| matches!(explanation.prospect, Prospect::Starts { .. }))
@@ -323,14 +328,14 @@ impl JobView<'_> {
             Prospect::Beyond => {
                 let until = self.moment(horizon.until);
                 format!(
-                    "no start found before {until} (in {} cycles)",
-                    horizon.cycles
+                    "no start found before {until} (in {})",
+                    counted(horizon.cycles, "cycle")
                 )
             }
         }
     }
 
-    /// A job that was queued after this one and started before it (I9).
+    /// The sentence about a job that was submitted after this job and started before it (I9).
     fn overtaken_by(&self, overtaker: &Overtaker) -> String {
         let end = clock_of(self.wall(overtaker.end), self.now);
         let id = self.id(overtaker.job);
@@ -345,15 +350,15 @@ impl JobView<'_> {
             )
         } else {
             format!(
-                "Job {id} started before this one: it ends at {end} and does not delay the planned \
-                 start {start} of this job"
+                "Job {id} started before this one: it ends at {end} and does not delay the \
+                 planned start {start} of this job"
             )
         }
     }
 }
 
-/// Writes the results of the nodes, by reason.
-fn survey_of(survey: &Survey, out: &mut String) {
+/// Writes how many nodes fit a chunk of the job, and how many do not fit, by reason.
+fn write_survey(survey: &Survey, out: &mut String) {
     let of = if survey.chunk.is_empty() {
         String::new()
     } else {
@@ -377,22 +382,23 @@ fn survey_of(survey: &Survey, out: &mut String) {
 
 /// Appends a line about `count` nodes, some of them by name.
 fn push_nodes(out: &mut String, count: u64, code: &str, text: &str, names: &[String]) {
-    let text = format!("{text}  [{}]", named(names, count));
+    let text = format!("{text}  [{}]", names_and_more(names, count));
     out.push_str("    ");
     let cells = [&*counted(count, "node"), code, &text];
     push_line(out, [Left(10), Left(20), Rest], cells);
     out.push('\n');
 }
 
-fn named(names: &[String], count: u64) -> String {
+/// The names, and the number of further nodes if `count` is larger.
+fn names_and_more(names: &[String], count: u64) -> String {
     match count.saturating_sub(names.len() as u64) {
         0 => names.join(","),
         more => format!("{} and {more} more", names.join(",")),
     }
 }
 
-/// The time between two moments, as `16m` or `2days 3h`: in seconds below a minute, in minutes below
-/// a day, else in hours.
+/// The time between two moments, as `16m` or `2days 3h`, rounded down: below a minute to seconds,
+/// below a day to minutes, else to hours.
 fn elapsed(since: Wall, now: Wall) -> String {
     let seconds = u64::try_from(now.0.saturating_sub(since.0)).unwrap_or(0);
     let unit = match seconds {
@@ -403,7 +409,7 @@ fn elapsed(since: Wall, now: Wall) -> String {
     humantime::format_duration(Duration::from_secs(seconds / unit * unit)).to_string()
 }
 
-/// The time as `10:30` if today, else the full date.
+/// A time of today as `10:30`, another time with its full date.
 fn clock_of(wall: Wall, now: Wall) -> String {
     let short = timestamp::start_column(wall, now).filter(|text| text.contains(':'));
     short.unwrap_or_else(|| timestamp::ctime(wall).to_string())

@@ -12,19 +12,19 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// The state of the translation of a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TranslationState {
-    /// The line has Grid Engine's options.
+    /// True if the line contains options of Grid Engine.
     pub is_grid_engine: bool,
     /// `-b y`: the operands are a command.
     is_binary: bool,
     /// `-shell n`: run the command without a shell.
     is_without_shell: bool,
-    /// After `-soft`.
+    /// True after `-soft`, until `-hard`: requests are ignored.
     is_soft: bool,
 }
 
 /// A Grid Engine option in a line.
 #[derive(Clone, Copy, Debug)]
-pub struct Foreign {
+pub struct ForeignOption {
     name: &'static str,
     action: OptionAction,
 }
@@ -32,53 +32,60 @@ pub struct Foreign {
 /// The translation of an option and its value.
 #[derive(Clone, Copy, Debug)]
 enum OptionAction {
-    /// An option without value; it is replaced by these words.
-    Is(&'static [&'static str]),
+    /// An option without value. These words replace the option.
+    Words(&'static [&'static str]),
     /// The value goes to this PBS option.
     Letter(&'static str),
     /// The value goes to `-W` under this name.
     Attribute(&'static str),
-    /// For `yes`, these words; for `no`, nothing.
+    /// These words replace the option if the value is `yes`. With `no`, the option has no effect.
     Yes(&'static [&'static str]),
     /// The option and its value have no effect.
-    Pass,
+    Ignored,
     /// A function translates the option.
-    Own(OwnAction),
+    Function(TranslationFn),
 }
 
-/// Translates an option, given with the words after it. Returns the number of words that it used.
-type OwnAction =
+/// A function that translates an option. The words are the option and all words after the option.
+/// Returns the number of words that were used after the option.
+type TranslationFn =
     fn(&[OsString], &mut TranslationState, &mut TranslatedLine) -> Result<usize, Failure>;
 
-/// Options by their full names, which PBS would misread.
+/// Grid Engine's options that PBS would misread, by full name.
 const OPTIONS: &[(&str, OptionAction)] = &[
-    ("-cwd", OptionAction::Is(&["-d", "."])),
+    ("-cwd", OptionAction::Words(&["-d", "."])),
     ("-wd", OptionAction::Letter("-w")),
-    ("-pe", OptionAction::Own(parallel)),
+    ("-pe", OptionAction::Function(parallel)),
     ("-hold_jid", OptionAction::Attribute("hold_jid")),
-    ("-hold_jid_ad", OptionAction::Own(hold_each)),
+    ("-hold_jid_ad", OptionAction::Function(hold_each)),
     ("-sync", OptionAction::Yes(&["-W", "block=true"])),
     ("-tc", OptionAction::Attribute("max_run_subjobs")),
     ("-ar", OptionAction::Attribute("resv")),
-    ("-notify", OptionAction::Is(&["-W", "warn=USR2@60"])),
-    ("-verify", OptionAction::Is(&["--dry-run"])),
-    ("-terse", OptionAction::Is(&[])),
-    ("-clear", OptionAction::Is(&[])),
-    ("-ac", OptionAction::Pass),
-    ("-sc", OptionAction::Pass),
-    ("-dc", OptionAction::Pass),
-    ("-binding", OptionAction::Own(binding)),
-    ("-now", OptionAction::Own(now)),
-    ("-b", OptionAction::Own(binary)),
-    ("-shell", OptionAction::Own(shell)),
-    ("-soft", OptionAction::Own(|_, state, _| turn(state, true))),
-    ("-hard", OptionAction::Own(|_, state, _| turn(state, false))),
+    ("-notify", OptionAction::Words(&["-W", "warn=USR2@60"])),
+    ("-verify", OptionAction::Words(&["--dry-run"])),
+    ("-terse", OptionAction::Words(&[])),
+    ("-clear", OptionAction::Words(&[])),
+    ("-ac", OptionAction::Ignored),
+    ("-sc", OptionAction::Ignored),
+    ("-dc", OptionAction::Ignored),
+    ("-binding", OptionAction::Function(binding)),
+    ("-now", OptionAction::Function(now)),
+    ("-b", OptionAction::Function(binary)),
+    ("-shell", OptionAction::Function(shell)),
+    (
+        "-soft",
+        OptionAction::Function(|_, state, _| set_soft(state, true)),
+    ),
+    (
+        "-hard",
+        OptionAction::Function(|_, state, _| set_soft(state, false)),
+    ),
 ];
 
-/// Options that TORQUE also has, which therefore do not identify Grid Engine.
+/// Options that TORQUE has too. They are no evidence that a line is for Grid Engine.
 const SHARED: [&str; 1] = ["-b"];
 
-/// Values that PBS refuses for its own options: option, values, translation.
+/// Options of PBS with values that only Grid Engine accepts: option, values, translation.
 const VALUES: &[(&str, &[&str], &[&str])] = &[
     ("-j", &["y", "yes"], &["-j", "oe"]),
     ("-j", &["no"], &["-j", "n"]),
@@ -89,35 +96,36 @@ const VALUES: &[(&str, &[&str], &[&str])] = &[
     ("-w", &["v", "p"], &["--dry-run"]),
 ];
 
-impl Foreign {
-    /// The Grid Engine option in `word`, which `next` follows; None if PBS can read it.
+impl ForeignOption {
+    /// The Grid Engine option in `word`; None if PBS's parser accepts `word`. `next` is the word
+    /// after `word`.
     pub fn of(
         word: &OsString,
         next: Option<&OsString>,
         state: &TranslationState,
-    ) -> Option<Foreign> {
+    ) -> Option<ForeignOption> {
         let name = text(word);
         if let Some((name, action)) = OPTIONS.iter().find(|(known, _)| *known == name) {
-            return Some(Foreign {
+            return Some(ForeignOption {
                 name,
                 action: *action,
             });
         }
         let value = next.map(text)?;
-        if let Some((name, _, meant)) = VALUES
+        if let Some((name, _, translation)) = VALUES
             .iter()
             .find(|(known, values, _)| *known == name && values.contains(&value))
         {
-            return Some(Foreign {
+            return Some(ForeignOption {
                 name,
-                action: OptionAction::Own(if meant.is_empty() {
+                action: OptionAction::Function(if translation.is_empty() {
                     pass_value
                 } else {
                     set_value
                 }),
             });
         }
-        let (name, action): (&'static str, OwnAction) = match name {
+        let (name, action): (&'static str, TranslationFn) = match name {
             "-m" if value.contains('s') && value.chars().all(|c| "beasn".contains(c)) => {
                 ("-m", mail)
             }
@@ -132,9 +140,9 @@ impl Foreign {
             "-l" | "-q" if state.is_soft => ("-l", soft),
             _ => return None,
         };
-        Some(Foreign {
+        Some(ForeignOption {
             name,
-            action: OptionAction::Own(action),
+            action: OptionAction::Function(action),
         })
     }
 
@@ -143,9 +151,9 @@ impl Foreign {
         behind.first().ok_or_else(|| missing(self.name))
     }
 
-    /// Appends the translation to the line. `behind` are the words after the option; returns those
-    /// not used.
-    pub fn put<'a>(
+    /// Appends the translation to the line. `behind` are the words after the option. Returns the
+    /// words that are not used.
+    pub fn translate<'a>(
         self,
         behind: &'a [OsString],
         state: &mut TranslationState,
@@ -153,7 +161,7 @@ impl Foreign {
     ) -> Result<&'a [OsString], Failure> {
         state.is_grid_engine |= !SHARED.contains(&self.name) && self.name.len() > 2;
         let taken = match self.action {
-            OptionAction::Is(words) => {
+            OptionAction::Words(words) => {
                 line.words.extend(words.iter().map(OsString::from));
                 0
             }
@@ -173,12 +181,12 @@ impl Foreign {
                 }
                 1
             }
-            OptionAction::Pass => {
+            OptionAction::Ignored => {
                 self.value(behind)?;
                 1
             }
-            OptionAction::Own(action) => {
-                // These options have no value.
+            OptionAction::Function(action) => {
+                // `-soft` and `-hard` have no value.
                 if !["-soft", "-hard"].contains(&self.name) {
                     self.value(behind)?;
                 }
@@ -194,7 +202,7 @@ impl Foreign {
 }
 
 impl TranslationState {
-    /// The state at the start of a line. `is_grid_engine`: the line has Grid Engine's options.
+    /// The state at the start of a line.
     pub fn new(is_grid_engine: bool) -> TranslationState {
         TranslationState {
             is_grid_engine,
@@ -202,13 +210,13 @@ impl TranslationState {
         }
     }
 
-    /// True if all words after the first operand belong to it.
+    /// True if all words after the first operand are arguments of the script or command.
     pub fn ends_at_operand(&self) -> bool {
         self.is_grid_engine || self.is_binary
     }
 
-    /// Completes a line with this script or command and its arguments.
-    pub fn run(
+    /// Completes a line with a script or command and its arguments.
+    pub fn complete(
         &self,
         mut line: TranslatedLine,
         script: OsString,
@@ -237,7 +245,7 @@ impl TranslationState {
         Ok(line)
     }
 
-    /// Completes a line without an operand; fails if `-b y` requires a command.
+    /// Completes a line without an operand. Fails after `-b y`, which requires a command.
     pub fn finish(&self) -> Result<(), Failure> {
         if self.is_binary {
             Err(Failure::usage("-b y needs a command"))
@@ -247,7 +255,7 @@ impl TranslationState {
     }
 }
 
-/// The job name derived from a command; None if it is not a legal name.
+/// The job name derived from a command; None if the derived name is not legal.
 fn name_of(command: &OsString) -> Option<OsString> {
     let first = command.as_bytes().split(|&b| b == b' ').next()?;
     let name = first
@@ -310,6 +318,7 @@ fn parallel(
     Ok(2)
 }
 
+/// Translates `-hold_jid_ad`, which pairs subjobs, to a dependency on the whole array.
 fn hold_each(
     words: &[OsString],
     _: &mut TranslationState,
@@ -322,7 +331,7 @@ fn hold_each(
     Ok(1)
 }
 
-/// Skips `-binding [env|pe|set] STRATEGY`: jobs always have their processors to themselves.
+/// Skips `-binding [env|pe|set] STRATEGY`: processors are never shared by jobs.
 fn binding(
     words: &[OsString],
     _: &mut TranslationState,
@@ -369,7 +378,7 @@ fn shell(
     Ok(1)
 }
 
-fn turn(state: &mut TranslationState, is_soft: bool) -> Result<usize, Failure> {
+fn set_soft(state: &mut TranslationState, is_soft: bool) -> Result<usize, Failure> {
     state.is_soft = is_soft;
     Ok(0)
 }
@@ -405,12 +414,12 @@ fn set_value(
         .find(|(known, values, _)| *known == name && values.contains(&value));
     line.words.extend(
         row.into_iter()
-            .flat_map(|(_, _, meant)| meant.iter().map(OsString::from)),
+            .flat_map(|(_, _, translation)| translation.iter().map(OsString::from)),
     );
     Ok(1)
 }
 
-/// Translates `-m` without `s`: there is no mail on suspension.
+/// Translates `-m`, and drops the letter `s`: no mail is sent when a job is suspended.
 fn mail(
     words: &[OsString],
     _: &mut TranslationState,
@@ -451,7 +460,7 @@ fn path(
     line: &mut TranslatedLine,
 ) -> Result<usize, Failure> {
     let mut path = words[1].as_bytes().to_vec();
-    // An empty host before the colon is allowed.
+    // The host name before the colon may be empty.
     if path.first() == Some(&b':') {
         path.remove(0);
     }
@@ -501,8 +510,8 @@ pub fn name_files(wanted: &mut SubmissionOptions) {
     }
 }
 
-/// Adds the environment variables of a Grid Engine job that only qsub can set. The first one marks
-/// the job.
+/// Adds the environment variables of a Grid Engine job that only qsub can set. `SGE_O_WORKDIR`
+/// marks the job as a Grid Engine job.
 pub fn add_variables(environ: &mut Vec<u8>, origin: &SubmitOrigin, settings: &[AttributeSetting]) {
     environment::add(environ, "SGE_O_WORKDIR", Some(origin.workdir));
     environment::add(environ, "SGE_O_HOST", Some(OsStr::new(origin.host)));
@@ -538,7 +547,7 @@ pub fn add_variables(environ: &mut Vec<u8>, origin: &SubmitOrigin, settings: &[A
     }
 }
 
-/// The first index, the last index, and the step.
+/// The first index, the last index, and the step of the indices.
 fn bounds(list: &IndexList) -> (u32, u32, u32) {
     let range = list.single().unwrap_or_else(|| list.enclosing());
     let mut indices = range.iter();

@@ -1,4 +1,4 @@
-//! Lines with foreign options and their translations to PBS's options.
+//! Tests of the translation of lines with foreign options to PBS's options.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn words(line: &str) -> Vec<OsString> {
 }
 
 fn translated(line: &str, place: LineOrigin) -> Result<TranslatedLine, Failure> {
-    in_pbs(&super::super::command(), &words(line), place)
+    translate_line(&super::super::command(), &words(line), place)
 }
 
 /// PBS's words; after a `|` the script's arguments, after a `!` the number of remarks.

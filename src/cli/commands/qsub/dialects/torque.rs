@@ -6,12 +6,12 @@ use crate::model::job::value_syntax;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Converts the indices of `-t` to the form of `-J`; a single index becomes a range of one. None if
-/// malformed.
+/// Converts the indices of `-t` to the format of `-J`; a single index becomes a range. None if the
+/// indices are malformed.
 pub fn indices(text: &str) -> Option<String> {
     let range = text.split('%').next().unwrap_or_default();
-    let is_one = !range.contains(['-', ',']);
-    let whole = if is_one {
+    let is_single = !range.contains(['-', ',']);
+    let whole = if is_single {
         format!("{range}-{range}{}", &text[range.len()..])
     } else {
         text.to_string()
