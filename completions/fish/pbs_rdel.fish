@@ -1,1 +1,1 @@
-complete -c pbs_rdel -s q -d 'Server: @server' -r
+complete -c pbs_rdel -s q -d 'Server of the reservations: @server' -r

@@ -1,4 +1,4 @@
-complete -c pbsdsh -s c -d 'Run this number of copies, one for each line of the node file, starting over when there are more copies than lines' -r
+complete -c pbsdsh -s c -d 'Run this number of copies, one for each line of the node file; further copies begin again with the first line' -r
 complete -c pbsdsh -s n -d 'Run only on this line of the node file, counted from 0' -r
 complete -c pbsdsh -s h -d 'Run only on this host' -r
 complete -c pbsdsh -s s -d 'Run one copy after another instead of all at once'

@@ -1,4 +1,4 @@
-complete -c qmgr -s c -d 'Command, or several separated by ;: "set queue gpu enabled = True"' -r
+complete -c qmgr -s c -d 'Commands, separated by semicolons, such as "set queue gpu enabled = True"' -r
 complete -c qmgr -s a -d 'Stop at the first error'
 complete -c qmgr -s e -d 'Print each command before running it'
 complete -c qmgr -s n -d 'Only check the syntax of the commands'

@@ -1,15 +1,15 @@
 complete -c qselect -s a -d 'Begin time: [[[[CC]YY]MM]DD]hhmm[.SS]' -r
-complete -c qselect -s A -d 'Account' -r
+complete -c qselect -s A -d 'Account of the job' -r
 complete -c qselect -s c -d 'Checkpoint attribute: n, s, c, w or u' -r
 complete -c qselect -s h -d 'Exactly these holds: letters of u o s p, or n' -r
 complete -c qselect -s l -d 'Requested resources, such as ncpus.gt.4,walltime.le.1:00:00' -r
 complete -c qselect -s N -d 'Name of the job' -r
 complete -c qselect -s p -d 'Priority of the job' -r
-complete -c qselect -s P -d 'Project' -r
-complete -c qselect -s q -d 'Queue' -r
+complete -c qselect -s P -d 'Project of the job' -r
+complete -c qselect -s q -d 'Queue of the job' -r
 complete -c qselect -s r -d 'Whether the job is rerunnable: y or n' -r
 complete -c qselect -s s -d 'Job states, as letters such as RQ' -r
-complete -c qselect -s t -d 'Time of an event: a c e g m q s t for Execution_Time, ctime, etime, eligible_time, mtime, qtime, stime, estimated start; give it twice for a range' -r
+complete -c qselect -s t -d 'Time of an event, with a letter for the event: a (Execution_Time), c (ctime), e (etime), g (eligible_time), m (mtime), q (qtime), s (stime) or t (planned start); give -t twice for a range' -r
 complete -c qselect -s u -d 'Owners of the jobs' -r
 complete -c qselect -s H -d 'Finished jobs only'
 complete -c qselect -s J -d 'Job arrays only'

@@ -26,8 +26,8 @@ end
 
 complete -c qsim -n "__fish_qsim_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c qsim -n "__fish_qsim_needs_command" -s V -l version -d 'Print version'
-complete -c qsim -n "__fish_qsim_needs_command" -f -a "check" -d 'Run scenarios and compare the scheduler\'s decisions with the expected ones'
-complete -c qsim -n "__fish_qsim_needs_command" -f -a "replay" -d 'Replay a trace in Standard Workload Format and report when its jobs would have started'
+complete -c qsim -n "__fish_qsim_needs_command" -f -a "check" -d 'Run scenarios and compare the scheduler\'s decisions with the expected decisions'
+complete -c qsim -n "__fish_qsim_needs_command" -f -a "replay" -d 'Replay a trace in Standard Workload Format and report when the jobs in it would have started'
 complete -c qsim -n "__fish_qsim_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c qsim -n "__fish_qsim_using_subcommand check" -s F -l format -d 'Output format: text, or json for one document with all differences' -r -f -a "text\t''
 json\t''"
@@ -42,7 +42,7 @@ it4i\t''
 ytsaurus\t''
 flux\t''"
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l config -d 'Use the policy of this lanai.toml, without its nodes' -r -F
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l policy -d 'Use the order and backfill of a policy from the literature, instead of those of the preset or configuration' -r -f -a "fcfs\t''
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l policy -d 'Use the order and backfill of a policy from the literature, instead of the order and backfill of the preset or configuration' -r -f -a "fcfs\t''
 easy\t''
 easy-sjbf\t''
 conservative\t''
@@ -56,6 +56,6 @@ complete -c qsim -n "__fish_qsim_using_subcommand replay" -l plot -d 'Draw the s
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l summary -d 'Format of the summary' -r -f -a "text\t'One figure per line, with its unit'
 json\t'JSON; times in seconds'"
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "check" -d 'Run scenarios and compare the scheduler\'s decisions with the expected ones'
-complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "replay" -d 'Replay a trace in Standard Workload Format and report when its jobs would have started'
+complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "check" -d 'Run scenarios and compare the scheduler\'s decisions with the expected decisions'
+complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "replay" -d 'Replay a trace in Standard Workload Format and report when the jobs in it would have started'
 complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

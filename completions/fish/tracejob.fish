@@ -1,12 +1,12 @@
-complete -c tracejob -s c -d 'Number of times that a repeated message is shown' -r
+complete -c tracejob -s c -d 'Maximum number of times that a repeated message is shown' -r
 complete -c tracejob -s n -d 'Number of days to look back' -r
 complete -c tracejob -s w -d 'Wrap lines at this column (default: no wrapping)' -r
-complete -c tracejob -s f -d 'Omit messages of a kind: job, admin, sched, error, job_usage; repeatable' -r
-complete -c tracejob -s p -d 'Accepted for compatibility; no effect: there are no log files' -r
+complete -c tracejob -s f -d 'Omit messages of this type: job, admin, sched, error or job_usage; may be repeated' -r
+complete -c tracejob -s p -d 'Accepted for compatibility; has no effect, because there are no log files' -r
 complete -c tracejob -s F -d 'Output format: json' -r
 complete -c tracejob -s a -d 'Omit accounting records: resources requested, allocated and used'
 complete -c tracejob -s s -d 'Omit events of the server: requests'
 complete -c tracejob -s l -d 'Omit events of the scheduler: decisions'
 complete -c tracejob -s m -d 'Omit events of the nodes'
-complete -c tracejob -s v -d 'Accepted for compatibility; no effect'
+complete -c tracejob -s v -d 'Accepted for compatibility; has no effect'
 complete -c tracejob -s z -d 'Show repeated messages beyond the count of -c'

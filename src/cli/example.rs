@@ -268,7 +268,7 @@ impl System {
         let array = id.parent().and_then(|array| self.named(array));
         let element = || {
             Some(JobRecord {
-                job: array.as_ref()?.job.unrecorded(id.index()?)?,
+                job: array.as_ref()?.job.subjob_without_record(id.index()?)?,
                 ..array.clone()?
             })
         };

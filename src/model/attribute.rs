@@ -8,7 +8,7 @@ use super::job::dependency::ParsedDependency;
 use super::job::state::Holds;
 use super::job::{Digest, Job, JobProgram, Spec, value_syntax};
 use crate::model::policy::Policy;
-use crate::model::policy::quality::QosApplicant;
+use crate::model::policy::quality::QosRequester;
 use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
 use crate::model::request::{operands, placement_requirements};
@@ -140,7 +140,7 @@ pub struct Context<'a> {
 impl Context<'_> {
     /// Checks that the job may have its quality of service.
     fn check_quality(&self, spec: &Spec) -> Result<(), Refusal> {
-        let applicant = QosApplicant {
+        let applicant = QosRequester {
             user: self.owner,
             account: spec.account.as_deref(),
             queue: &spec.queue,

@@ -270,7 +270,7 @@ pub type LimitKey = Vec<String>;
 
 /// Limit that applies to the jobs with a [`LimitSubject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Concern {
+pub struct ApplicableLimit {
     /// Index in [`Limits::all`].
     pub place: usize,
     /// Key under which the limit counts these jobs.
@@ -321,19 +321,23 @@ impl Limits {
 
     /// Returns the limits that apply to a subject, in configuration order. `directory` is the index
     /// of these limits. A per-account limit appears once for each account of the subject.
-    pub fn concerning(&self, subject: &LimitSubject, directory: &Directory) -> Vec<Concern> {
+    pub fn concerning(
+        &self,
+        subject: &LimitSubject,
+        directory: &Directory,
+    ) -> Vec<ApplicableLimit> {
         let mut found = Vec::new();
         for place in directory.of(subject) {
             let limit = &self.all[place];
             for key in keys(&limit.scope, subject) {
-                found.push(Concern {
+                found.push(ApplicableLimit {
                     place,
                     key,
                     bounds: limit.bounds(),
                 });
             }
         }
-        let left = found.iter().map(|one| Concern {
+        let left = found.iter().map(|one| ApplicableLimit {
             bounds: self.remaining_values(one, &found),
             ..one.clone()
         });
@@ -342,7 +346,7 @@ impl Limits {
     }
 
     /// Returns the values of a limit that no other limit in `found` replaces.
-    fn remaining_values(&self, one: &Concern, found: &[Concern]) -> LimitValues {
+    fn remaining_values(&self, one: &ApplicableLimit, found: &[ApplicableLimit]) -> LimitValues {
         let limit = &self.all[one.place];
         if found
             .iter()

@@ -47,7 +47,7 @@ impl Mismatch {
 
 /// Returns the key under which the reason of one job is stored. Reasons that apply to all jobs of a
 /// class are stored under the id of the class.
-pub fn own_name(job: JobId) -> u64 {
+pub fn own_reason_key(job: JobId) -> u64 {
     let part = job
         .index()
         .map_or(u64::from(job.is_array()), |index| u64::from(index) + 2);
@@ -288,7 +288,7 @@ impl Reason {
     }
 
     /// Tests whether the reason is a limit on idle jobs. This limit may apply to only some jobs of
-    /// a class; the reasons of the other jobs of the class are stored by [`own_name`] (M24).
+    /// a class; the reasons of the other jobs of the class are stored by [`own_reason_key`] (M24).
     pub fn is_idle_limit(&self) -> bool {
         matches!(self, Reason::Limited(excess) if excess.stage == limit::LimitStage::Idle)
     }
@@ -514,7 +514,7 @@ pub(crate) mod tests {
                 .into_iter()
                 .chain(elements)
         });
-        let names: std::collections::BTreeSet<u64> = ids.map(own_name).collect();
+        let names: std::collections::BTreeSet<u64> = ids.map(own_reason_key).collect();
         assert_eq!(names.len(), 199 * 52);
         let is_idle_limit = all()
             .into_iter()

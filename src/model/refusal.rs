@@ -447,7 +447,7 @@ impl Refusal {
     }
 
     /// The request must be sent to a node that does not respond now.
-    pub fn node_away() -> Refusal {
+    pub fn node_not_responding() -> Refusal {
         Refusal::by_node("the job's node does not respond")
     }
 

@@ -146,7 +146,7 @@ fn become_job(plan: &ChildPlan, start: BorrowedFd) -> Result<Infallible, LaunchF
         die_with_shepherd(plan.shepherd)?;
     }
     plan.group
-        .map_or(Ok(()), user::take_group)
+        .map_or(Ok(()), user::set_group)
         .map_err(LaunchFault::node("cannot set the group"))?;
     umask(Mode::from_bits_truncate(
         plan.launch.umask.unwrap_or(UMASK) & 0o777,

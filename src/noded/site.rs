@@ -156,7 +156,7 @@ impl Site {
                 "user {user} is not a member of group {name} on {host}"
             ))
         })?;
-        if account.uid == self.own.uid && !user::may_take_group(gid) {
+        if account.uid == self.own.uid && !user::may_set_group(gid) {
             return Err(LaunchFault::Owner(format!(
                 "noded does not run as root and cannot give the job the group {name}"
             )));

@@ -82,7 +82,7 @@ impl StagingWorker<'_> {
         setsid()?;
         match self.groups {
             Some(groups) => user::become_user(self.account, groups)?,
-            None => self.group.map_or(Ok(()), user::take_group)?,
+            None => self.group.map_or(Ok(()), user::set_group)?,
         }
         // Set the signal after the change of user, which clears it. If the shepherd has ended
         // before, exit.

@@ -31,8 +31,8 @@ impl Accounts for SystemAccounts {
         user::group_of(&account, group).map_err(Refusal::spool)
     }
 
-    fn may_take_group(&self, gid: u32) -> bool {
-        user::may_take_group(gid)
+    fn may_set_group(&self, gid: u32) -> bool {
+        user::may_set_group(gid)
     }
 
     fn zone(&self) -> &dyn Zone {
@@ -40,7 +40,7 @@ impl Accounts for SystemAccounts {
     }
 
     fn zone_name(&self) -> String {
-        zone::own_name()
+        zone::own_reason_key()
     }
 
     fn zone_named(&self, name: &str) -> Option<Box<dyn Zone>> {

@@ -14,10 +14,10 @@ impl Schedd {
     /// Runs cycles until a cycle releases no further dependencies. A job may depend on the start of
     /// another job.
     pub(super) fn decide(&mut self) {
-        self.server.dependencies.stirred = false;
-        while self.decide_once() && self.server.dependencies.stirred {
+        self.server.dependencies.has_affected_jobs = false;
+        while self.decide_once() && self.server.dependencies.has_affected_jobs {
             // The reasons (triggers) for this cycle are recorded already.
-            self.server.dependencies.stirred = false;
+            self.server.dependencies.has_affected_jobs = false;
             self.server.request_cycle();
         }
     }
@@ -33,10 +33,10 @@ impl Schedd {
         };
         let (mut plan, took) = self.run_cycle();
         self.publish(&plan, &triggers);
-        let preempts = self.server.take_preempts(&plan);
+        let preempts = self.server.apply_preemptions(&plan);
         self.hold_back_unapproved(&mut plan);
-        self.server.take_resumes(&plan.resumes);
-        for started in self.server.take_starts(&plan) {
+        self.server.apply_resumes(&plan.resumes);
+        for started in self.server.apply_starts(&plan) {
             self.clear_hook_refusal(started);
         }
         self.cycles.add(record(&plan, triggers, took));

@@ -5,10 +5,10 @@
 //! second record when its attempt ends. A failed start that is retried leaves no record.
 
 use crate::model::account::accounting::AccountingEntry;
+use crate::model::account::accounting::AttemptCredentials;
+use crate::model::account::accounting::AttemptTimes;
 use crate::model::account::accounting::JobEnd;
-use crate::model::account::accounting::Parties;
 use crate::model::account::accounting::RequestedResources;
-use crate::model::account::accounting::Stamps;
 use crate::model::job::Job;
 use crate::model::job::NodeShare;
 use crate::model::job::Run;
@@ -107,7 +107,7 @@ impl AccountingContext<'_> {
         Update::Entry(self.now, Box::new(entry))
     }
 
-    fn stamps(&self, job: &Job, run: Option<&Run>, ended: Time) -> Stamps {
+    fn stamps(&self, job: &Job, run: Option<&Run>, ended: Time) -> AttemptTimes {
         let wall = |time| self.clock.wall_ms(time);
         // A step of the wall clock does not count as waiting time.
         let eligible = |since: Time| {
@@ -115,7 +115,7 @@ impl AccountingContext<'_> {
                 wall(run.started) - run.started.since(since).0
             })
         };
-        Stamps {
+        AttemptTimes {
             submitted: wall(job.life.ctime),
             eligible: job.life.etime.map(eligible),
             began: run.map(|run| wall(run.started)),
@@ -140,9 +140,9 @@ fn used(job: &Job, event: Option<&Event>) -> Usage {
     }
 }
 
-fn parties(job: &Job) -> Parties {
+fn parties(job: &Job) -> AttemptCredentials {
     let spec = &job.spec;
-    Parties {
+    AttemptCredentials {
         user: job.owner.user.clone(),
         gid: job.owner.gid,
         account: spec.account.clone().unwrap_or_default(),

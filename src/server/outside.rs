@@ -35,7 +35,7 @@ pub trait Accounts: fmt::Debug {
     /// The gid of a group if the user is a member; None otherwise.
     fn membership(&self, owner: &Owner, group: &str) -> Result<Option<u32>, Refusal>;
     /// Whether schedd's own process may run jobs with this group.
-    fn may_take_group(&self, gid: u32) -> bool;
+    fn may_set_group(&self, gid: u32) -> bool;
     /// The local time zone.
     fn zone(&self) -> &dyn Zone;
     /// The name of the local time zone.

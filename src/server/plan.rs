@@ -20,7 +20,7 @@ impl ServerState {
 
     /// Preempts running jobs as planned, and records in each preempting job which jobs it preempts.
     /// Returns whether any job was newly preempted.
-    pub fn take_preempts(&mut self, plan: &Plan) -> bool {
+    pub fn apply_preemptions(&mut self, plan: &Plan) -> bool {
         let mut is_new = false;
         for &Preemption {
             job,
@@ -46,7 +46,7 @@ impl ServerState {
 
     /// Starts jobs as planned. Of a `runone` set only one job starts, because its start bars the
     /// others. Returns the started jobs.
-    pub fn take_starts(&mut self, plan: &Plan) -> Vec<JobId> {
+    pub fn apply_starts(&mut self, plan: &Plan) -> Vec<JobId> {
         // All scores are computed before the first start, because a started subjob changes its
         // array's score.
         let scores: Vec<Option<f64>> = plan

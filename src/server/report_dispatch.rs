@@ -232,7 +232,7 @@ fn note_usage(server: &mut ServerState, name: TaskName, used: Usage) {
         return;
     };
     if run.tasks().made > 0 {
-        server.change_tasks(name.job, |job| job.task_used(name.task, used));
+        server.change_tasks(name.job, |job| job.record_task_usage(name.task, used));
     } else if name.task == 0 {
         server.set_used(name.job, used);
     }

@@ -287,7 +287,7 @@ impl ServerState {
         let element = || {
             self.jobs
                 .get(&id.parent()?)?
-                .unrecorded(id.index()?)
+                .subjob_without_record(id.index()?)
                 .map(Arc::new)
         };
         self.jobs.get(&id).cloned().or_else(element)
@@ -596,7 +596,7 @@ impl ServerState {
         self.cycle_due = true;
         match self.jobs.get(&id) {
             Some(job) => self.dependencies.follow(job),
-            None => self.dependencies.unfollow(id),
+            None => self.dependencies.remove_labels(id),
         }
         self.note_waiting(id);
         self.note_routed(id);

@@ -58,7 +58,7 @@ impl RequestContext<'_> {
 
 impl ServerState {
     /// Resumes jobs as planned.
-    pub fn take_resumes(&mut self, resumes: &[Resume]) {
+    pub fn apply_resumes(&mut self, resumes: &[Resume]) {
         for Resume { job, shares, .. } in resumes {
             let waits = self
                 .job(*job)

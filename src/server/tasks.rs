@@ -123,9 +123,9 @@ mod tests {
         );
         assert_eq!(node_of(&job, 1, 0), None, "the script has ended");
         assert_eq!(held(&job), ["n1", "n2"]);
-        job.task_over(1, 0, Default::default());
+        job.record_task_end(1, 0, Default::default());
         assert_eq!(held(&job), ["n2"]);
-        job.task_over(2, 0, Default::default());
+        job.record_task_end(2, 0, Default::default());
         assert!(job.life.open_run().is_none() && held(&job).is_empty());
     }
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_job_ended_by_force_holds_only_nodes_where_its_processes_may_still_run() {
         let mut job = job();
-        job.task_over(2, 0, Default::default());
+        job.record_task_end(2, 0, Default::default());
         assert_eq!(held(&job), ["n1", "n2"], "the job's script runs");
         apply_event(
             &mut job,
@@ -145,7 +145,7 @@ mod tests {
                 force: true,
             },
         );
-        job.task_over(1, 0, Default::default());
+        job.record_task_end(1, 0, Default::default());
         assert_eq!(held(&job), ["n1"], "the job's script may still run");
     }
 
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(job.life.state, JobState::Finished);
         [1, 2]
             .into_iter()
-            .for_each(|task| job.task_over(task, 0, Default::default()));
+            .for_each(|task| job.record_task_end(task, 0, Default::default()));
         assert!(job.life.open_run().is_none());
     }
 

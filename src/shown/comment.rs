@@ -314,7 +314,7 @@ mod tests {
         let began = timestamp::comment_time(example::server().clock.wall(example::SUBMITTED));
         let mut record = example::array(queued(1, "a", ""), "1-3");
         let never = JobRecord {
-            job: record.job.unrecorded(2).unwrap(),
+            job: record.job.subjob_without_record(2).unwrap(),
             ..record.clone()
         };
         assert!(shown(&never).starts_with("Not Running: "));

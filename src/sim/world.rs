@@ -300,7 +300,7 @@ impl World {
             if !self.server.take_cycle_due() {
                 return Ok(());
             }
-            self.server.dependencies.stirred = false;
+            self.server.dependencies.has_affected_jobs = false;
             let triggers = self.server.take_triggers();
             let plan = self.server.plan(&mut self.cache);
             plan.audit(self.server.cluster())?;
@@ -313,7 +313,7 @@ impl World {
             // The starts of a plan require another cycle only if a start failed, or if the plan
             // freed resources.
             self.server.take_cycle_due();
-            if freed || self.server.dependencies.stirred {
+            if freed || self.server.dependencies.has_affected_jobs {
                 self.server.request_cycle();
             }
         }
@@ -326,11 +326,11 @@ impl World {
     /// Carries out a plan. Returns true if a start failed, or if preemptions freed resources at
     /// once.
     fn carry_out(&mut self, plan: &Plan) -> bool {
-        let is_new = self.server.take_preempts(plan);
+        let is_new = self.server.apply_preemptions(plan);
         self.carry_out_orders();
-        self.server.take_resumes(&plan.resumes);
+        self.server.apply_resumes(&plan.resumes);
         let mut freed = is_new && plan.preempts.iter().any(|p| !p.action.waits_for_end());
-        for id in self.server.take_starts(plan) {
+        for id in self.server.apply_starts(plan) {
             let start = plan.starts.iter().find(|start| start.job == id);
             let is_backfilled = start.is_some_and(|start| start.passed.is_some());
             freed |= !self.launch(id, is_backfilled);

@@ -3,7 +3,7 @@
 
 use super::{Spool, SpoolError, load};
 use crate::model::account::accounting::{
-    AccountingEntry, JobEnd, Parties, RequestedResources, Stamps,
+    AccountingEntry, AttemptCredentials, AttemptTimes, JobEnd, RequestedResources,
 };
 use crate::model::job::Usage;
 use crate::model::job::held::Held;
@@ -153,7 +153,7 @@ pub(super) fn entry(row: &Row) -> Result<AccountingEntry, SpoolError> {
         attempt: row.get(2)?,
         name: row.get(3)?,
         of: credentials(row)?,
-        stamps: Stamps {
+        stamps: AttemptTimes {
             submitted: row.get(10)?,
             eligible: row.get(11)?,
             began: row.get(12)?,
@@ -176,8 +176,8 @@ pub(super) fn entry(row: &Row) -> Result<AccountingEntry, SpoolError> {
     })
 }
 
-fn credentials(row: &Row) -> Result<Parties, SpoolError> {
-    Ok(Parties {
+fn credentials(row: &Row) -> Result<AttemptCredentials, SpoolError> {
+    Ok(AttemptCredentials {
         user: row.get(4)?,
         gid: row.get(5)?,
         account: row.get(6)?,

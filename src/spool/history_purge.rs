@@ -118,7 +118,7 @@ mod tests {
         let mut changes = Vec::new();
         let mut last = None;
         for index in 1..=count {
-            let mut element = array.unrecorded(index).unwrap();
+            let mut element = array.subjob_without_record(index).unwrap();
             element.life.run = Some(Run {
                 open: false,
                 ..Run::new(1, Vec::new(), Time(1))

@@ -187,7 +187,7 @@ pub(super) fn element_in(
 pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Option<Job> {
     match recorded {
         Some(job) if array.subjob_state(index) != Some(SubjobState::Waiting) => Some(job),
-        _ => array.unrecorded(index),
+        _ => array.subjob_without_record(index),
     }
 }
 

@@ -165,12 +165,12 @@ pub fn group_name(gid: u32) -> String {
 
 /// Whether this process may set this group as its group: root may set any group, other users only
 /// their current group.
-pub fn may_take_group(gid: u32) -> bool {
+pub fn may_set_group(gid: u32) -> bool {
     effective() == 0 || Gid::effective().as_raw() == gid
 }
 
 /// Sets the group of this process. Does not change the user.
-pub fn take_group(gid: u32) -> io::Result<()> {
+pub fn set_group(gid: u32) -> io::Result<()> {
     let gid = Gid::from_raw(gid);
     if Gid::effective() == gid {
         Ok(())

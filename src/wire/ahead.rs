@@ -8,7 +8,7 @@ use crate::model::limit::usage::LimitUse;
 use crate::model::policy::fair_share::{Method, UsageSubject};
 use crate::model::reason::Reason;
 use crate::model::report::fair_share_status::FairShareReport;
-use crate::model::report::outlook::{Explanation, Foreseen, FreeWindow, Horizon};
+use crate::model::report::outlook::{Explanation, FreeWindow, Horizon, JobForecast};
 use crate::model::report::queue_place::{Neighbours, QueueTurn};
 use crate::model::report::share_status::ShareStatus;
 use crate::model::system_resource::PoolUse;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ForecastQuery {
     /// `qstat --start`: when these jobs start; all waiting jobs if the list is empty. Answered by
-    /// [`ForecastAnswer::Horizon`], then [`ForecastAnswer::Foreseen`].
+    /// [`ForecastAnswer::Horizon`], then [`ForecastAnswer::JobForecast`].
     Starts(Vec<JobId>),
     /// `qstat --holes`: the times and amounts of free resources for jobs with this request.
     /// Answered by [`ForecastAnswer::Windows`].
@@ -59,7 +59,7 @@ pub enum ForecastAnswer {
     Horizon(Horizon),
     /// Jobs with a forecast start, in the order of the starts, then jobs without a forecast start;
     /// several parts.
-    Foreseen(Vec<Foreseen>),
+    JobForecast(Vec<JobForecast>),
     /// Times and amounts of free resources, the largest amounts first; or the reason why no such
     /// job could ever start.
     Windows(Result<Vec<FreeWindow>, Reason>),

@@ -282,7 +282,10 @@ fn f17_an_impossible_nesting_is_refused_with_a_reason() {
     let sandbox = outer();
     let outside = sandbox.run("schedd", &["--nested"]);
     assert!(
-        outside.code == 1 && outside.err.contains("inside a job of Lanai: submit such a job"),
+        outside.code == 1
+            && outside
+                .err
+                .contains("inside a job of Lanai: submit such a job"),
         "{outside:?}"
     );
     let id = submit_nested(

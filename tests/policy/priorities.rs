@@ -148,7 +148,7 @@ fn a_priority_above_the_maximum_is_lowered_with_a_warning() {
     assert!(lowered.err.is_empty() && lowered.code == 0, "{lowered:?}");
     assert_warned(
         &ann.run(&sandbox, "qalter", &["-p", "7", &id]),
-        "qalter: warning: only operators may set priority 7: the job has 0",
+        "qalter: warning: only operators may set priority 7: the priority is 0",
     );
     let raised = bob.run(&sandbox, "qalter", &["-p", "7", &id]);
     assert!(raised.err.is_empty() && raised.code == 0, "{raised:?}");

@@ -5,7 +5,7 @@ use crate::cli::client::exit::Failure;
 use crate::cli::output::table::FixedColumn::{Left, Rest};
 use crate::cli::output::table::push_line;
 use crate::model::job_id::JobId;
-use crate::model::report::outlook::{Foreseen, Horizon, Prospect};
+use crate::model::report::outlook::{Horizon, JobForecast, Prospect};
 use crate::model::time::Time;
 use crate::shown::attributes::{AttributeDisplay, Attributes};
 use crate::shown::comment;
@@ -29,7 +29,7 @@ pub fn report(
         ForecastAnswer::Horizon(horizon) => Some(*horizon),
         _ => None,
     });
-    let foreseen: Vec<Foreseen> = answers.into_iter().flat_map(parts).collect();
+    let foreseen: Vec<JobForecast> = answers.into_iter().flat_map(parts).collect();
     let known: BTreeSet<JobId> = foreseen
         .iter()
         .flat_map(|foreseen| [Some(foreseen.job), foreseen.job.parent()])
@@ -58,8 +58,8 @@ pub fn report(
     })
 }
 
-fn parts(answer: ForecastAnswer) -> Vec<Foreseen> {
-    if let ForecastAnswer::Foreseen(foreseen) = answer {
+fn parts(answer: ForecastAnswer) -> Vec<JobForecast> {
+    if let ForecastAnswer::JobForecast(foreseen) = answer {
         foreseen
     } else {
         Vec::new()
@@ -79,7 +79,7 @@ struct StartTable<'a> {
     context: &'a ReportContext,
     owners: BTreeMap<u64, JobRow>,
     horizon: Option<Horizon>,
-    foreseen: Vec<Foreseen>,
+    foreseen: Vec<JobForecast>,
     /// Requested jobs that are not waiting to be scheduled.
     others: Vec<JobRecord>,
 }
@@ -187,7 +187,7 @@ impl StartTable<'_> {
         document.end()
     }
 
-    fn attributes<'a>(&'a self, foreseen: &'a Foreseen) -> Attributes<'a> {
+    fn attributes<'a>(&'a self, foreseen: &'a JobForecast) -> Attributes<'a> {
         let mut attributes = Attributes::default();
         attributes.text("Job_Owner", self.owner(foreseen.job));
         match &foreseen.prospect {

@@ -7,7 +7,7 @@ use crate::config::kinds::{
     custom, list, list_if_any, scalar, table, whole,
 };
 use crate::model::job::value_syntax;
-use crate::model::policy::quality::{Flag, JobOwners, QosGrant, Qualities, Quality};
+use crate::model::policy::quality::{Flag, JobCriteria, QosGrant, Qualities, Quality};
 use crate::model::resource::Resources;
 use toml::Value;
 use toml::de::DeValue;
@@ -29,7 +29,7 @@ const FLAGS: List<Custom<Flag>> = list_if_any(
     ),
     "",
 );
-const DEFAULT_FOR: TableOf<JobOwners> = TableOf {
+const DEFAULT_FOR: TableOf<JobCriteria> = TableOf {
     read: read_default_for,
     write: write_default_for,
 };
@@ -132,7 +132,7 @@ pub fn read_qualities(
         exempt: false,
         priority: 0,
         flags: Vec::new(),
-        default_for: JobOwners::default(),
+        default_for: JobCriteria::default(),
         charge: 1.0,
     };
     let all = QOS.read_each(root, resources, blank)?;
@@ -143,7 +143,7 @@ pub fn read_qualities(
     })
 }
 
-fn listed_owners(quality: &Quality) -> Option<&JobOwners> {
+fn listed_owners(quality: &Quality) -> Option<&JobCriteria> {
     match &quality.grant {
         QosGrant::All => None,
         QosGrant::Listed(named) => Some(named),
@@ -152,7 +152,7 @@ fn listed_owners(quality: &Quality) -> Option<&JobOwners> {
 
 /// Changes the lists of users, groups, accounts and queues whose jobs may request the quality of
 /// service. If all jobs may request the quality of service, the lists are empty before the change.
-fn change_grant(quality: &mut Quality, change: impl FnOnce(&mut JobOwners)) {
+fn change_grant(quality: &mut Quality, change: impl FnOnce(&mut JobCriteria)) {
     let mut named = listed_owners(quality).cloned().unwrap_or_default();
     change(&mut named);
     quality.grant = QosGrant::Listed(named);
@@ -163,13 +163,13 @@ fn if_any(names: &[String]) -> Option<Vec<String>> {
 }
 
 /// Reads `default_for = { queues = ["night"] }`.
-fn read_default_for(section: &Section, _: &Resources) -> Result<JobOwners, ConfigError> {
+fn read_default_for(section: &Section, _: &Resources) -> Result<JobCriteria, ConfigError> {
     section.refuse_unknown(&["users", "groups", "accounts", "queues"])?;
     let names = |key: &str| {
         let names = section.read(key, &NAMES.wanted(), |value| NAMES.read(value))?;
         Ok(names.unwrap_or_default())
     };
-    Ok(JobOwners {
+    Ok(JobCriteria {
         users: names("users")?,
         groups: names("groups")?,
         accounts: names("accounts")?,
@@ -177,7 +177,7 @@ fn read_default_for(section: &Section, _: &Resources) -> Result<JobOwners, Confi
     })
 }
 
-fn write_default_for(named: &JobOwners) -> Option<Value> {
+fn write_default_for(named: &JobCriteria) -> Option<Value> {
     let lists = [
         ("users", &named.users),
         ("groups", &named.groups),
@@ -225,10 +225,10 @@ mod tests {
         };
         assert_eq!((high.factor, high.exempt, high.priority), (0.8, true, 7));
         assert_eq!([high.charge, low.charge], [0.0, 1.0], "X24");
-        let named = JobOwners {
+        let named = JobCriteria {
             users: vec!["ann".into()],
             accounts: vec!["a".into()],
-            ..JobOwners::default()
+            ..JobCriteria::default()
         };
         let grant = QosGrant::Listed(named);
         assert_eq!(

@@ -6,7 +6,7 @@ use crate::config::document::{ConfigError, Section};
 use crate::config::key::{Table, key};
 use crate::config::kinds::{AmountTable, BOOLEAN, FROM_0_TO_1, OneOf, Scalar, scalar, time};
 use crate::model::account::Account;
-use crate::model::account::starvation::{Boundary, Cutoffs, Patience};
+use crate::model::account::starvation::{Boundary, PreemptionThresholds, StarvationConditions};
 use crate::model::policy::Starvation;
 use crate::model::resource::Resources;
 use crate::model::time::Span;
@@ -79,9 +79,9 @@ fn finish(config: &mut Config, section: &Section, _: &Resources) -> Result<(), C
 fn check_thresholds(
     section: &Section,
     keys: [&str; 2],
-    cutoffs: Cutoffs,
+    cutoffs: PreemptionThresholds,
 ) -> Result<(), ConfigError> {
-    let Cutoffs {
+    let PreemptionThresholds {
         aggressive,
         preemption,
     } = cutoffs;
@@ -99,7 +99,7 @@ fn check_thresholds(
 fn check_timeouts(
     section: &Section,
     keys: [&str; 2],
-    patience: Patience,
+    patience: StarvationConditions,
 ) -> Result<(), ConfigError> {
     let (timeout, aggressive) = (patience.timeout, patience.aggressive_timeout);
     if timeout <= aggressive {
@@ -169,7 +169,7 @@ mod tests {
             update_period = "500ms"
         "#;
         let rule = Config::parse(text).unwrap().effective_policy().starvation;
-        let patience = Patience {
+        let patience = StarvationConditions {
             tolerance: 0.5,
             timeout: Span::seconds(60),
             aggressive_timeout: Span::seconds(300),

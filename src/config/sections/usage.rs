@@ -7,7 +7,7 @@ use crate::config::kinds::{
     A_SECOND_OR_MORE, Kind, OneOf, OrWord, Scalar, TableOf, WholeNumber, scalar, table, whole,
 };
 use crate::model::account::charge::Weights;
-use crate::model::account::decay::{Decay, Fading};
+use crate::model::account::decay::{Decay, DecayKind};
 use crate::model::resource::Resources;
 use crate::model::time::Span;
 use toml::Value;
@@ -39,7 +39,7 @@ pub static USAGE: Table<Config> = Table::new(
     &[
         &computed(
             "decay",
-            OneOf(Fading::ALL),
+            OneOf(DecayKind::ALL),
             |c| Some(fading(c.policy.usage.decay)),
             |c, fading| c.policy.usage.decay = decay(fading),
         )
@@ -94,22 +94,22 @@ pub static USAGE: Table<Config> = Table::new(
     ],
 );
 
-fn fading(decay: Decay) -> Fading {
+fn fading(decay: Decay) -> DecayKind {
     match decay {
-        Decay::None => Fading::None,
-        Decay::Step { .. } => Fading::Step,
-        Decay::Continuous { .. } => Fading::Continuous,
-        Decay::Window { .. } => Fading::Window,
+        Decay::None => DecayKind::None,
+        Decay::Step { .. } => DecayKind::Step,
+        Decay::Continuous { .. } => DecayKind::Continuous,
+        Decay::Window { .. } => DecayKind::Window,
     }
 }
 
-fn decay(fading: Fading) -> Decay {
+fn decay(fading: DecayKind) -> Decay {
     let half_life = Decay::WEEK;
     match fading {
-        Fading::None => Decay::None,
-        Fading::Step => Decay::Step { half_life },
-        Fading::Continuous => Decay::Continuous { half_life },
-        Fading::Window => Decay::Window {
+        DecayKind::None => Decay::None,
+        DecayKind::Step => Decay::Step { half_life },
+        DecayKind::Continuous => Decay::Continuous { half_life },
+        DecayKind::Window => Decay::Window {
             length: DAY,
             count: 7,
             factor: 1.0,

@@ -22,9 +22,9 @@ pub struct AccountingEntry {
     /// Job name.
     pub name: String,
     /// User, account and other credentials.
-    pub of: Parties,
+    pub of: AttemptCredentials,
     /// Times of submission, start and end.
-    pub stamps: Stamps,
+    pub stamps: AttemptTimes,
     /// End of the job; None if the job was requeued.
     pub end: Option<JobEnd>,
     /// Host and number of processors of each chunk.
@@ -46,7 +46,7 @@ pub struct AccountingEntry {
 
 /// Credentials of an attempt; an empty text for a credential that is not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parties {
+pub struct AttemptCredentials {
     /// User name of the owner.
     pub user: String,
     /// Id of the owner's primary group.
@@ -63,7 +63,7 @@ pub struct Parties {
 
 /// Times of an attempt, in milliseconds of the wall clock since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamps {
+pub struct AttemptTimes {
     /// Submission of the job.
     pub submitted: i64,
     /// Earliest possible start: the time when the job was queued, or when its previous attempt had
@@ -366,8 +366,8 @@ mod tests {
             job: JobId::job(1),
             attempt: 1,
             name: "wave".into(),
-            of: Parties::default(),
-            stamps: Stamps {
+            of: AttemptCredentials::default(),
+            stamps: AttemptTimes {
                 submitted: 0,
                 eligible: Some(500),
                 began: Some(2000),
@@ -415,7 +415,7 @@ mod tests {
             [Some(0.5), None, None],
             "without requests"
         );
-        let stamps = Stamps {
+        let stamps = AttemptTimes {
             began: None,
             ..entry().stamps
         };
@@ -434,7 +434,7 @@ mod tests {
     fn waiting_time_lasts_from_eligibility_to_start() {
         let of = |eligible, began| {
             AccountingEntry {
-                stamps: Stamps {
+                stamps: AttemptTimes {
                     eligible,
                     began,
                     ..entry().stamps

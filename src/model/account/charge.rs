@@ -68,7 +68,7 @@ impl Charge {
         let (held, amounts) = (Held::of(&run.shares), amounts(&run.shares));
         Charge {
             member,
-            from: run.counts_from(),
+            from: run.running_since(),
             to: None,
             held,
             amounts,

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 named! {
     /// Kind of decay (X7).
-    Fading {
+    DecayKind {
         /// Continuous exponential decay with a half-life.
         Continuous = "continuous",
         /// Halving at the end of every half-life (I4, F13).

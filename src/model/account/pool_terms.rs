@@ -41,19 +41,19 @@ impl PoolTerms {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overrides {
-    /// Value for [`super::starvation::Patience::tolerance`].
+    /// Value for [`super::starvation::StarvationConditions::tolerance`].
     pub tolerance: Option<f64>,
-    /// Value for [`super::starvation::Patience::timeout`].
+    /// Value for [`super::starvation::StarvationConditions::timeout`].
     pub timeout: Option<Span>,
-    /// Value for [`super::starvation::Patience::aggressive_timeout`].
+    /// Value for [`super::starvation::StarvationConditions::aggressive_timeout`].
     pub aggressive_timeout: Option<Span>,
-    /// Value for [`super::starvation::Patience::enable_aggressive`].
+    /// Value for [`super::starvation::StarvationConditions::enable_aggressive`].
     pub enable_aggressive: Option<bool>,
-    /// Value for [`super::starvation::Patience::allow_aggressive`].
+    /// Value for [`super::starvation::StarvationConditions::allow_aggressive`].
     pub allow_aggressive: Option<bool>,
-    /// Value for [`super::starvation::Cutoffs::aggressive`].
+    /// Value for [`super::starvation::PreemptionThresholds::aggressive`].
     pub aggressive_threshold: Option<f64>,
-    /// Value for [`super::starvation::Cutoffs::preemption`].
+    /// Value for [`super::starvation::PreemptionThresholds::preemption`].
     pub preemption_threshold: Option<f64>,
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct Starvation {
     /// Settings for pools that neither set nor inherit a value.
-    pub patience: Patience,
+    pub patience: StarvationConditions,
     /// Fraction of the fair share up to which allocations are never preempted.
     pub aggressive_threshold: f64,
     /// Fraction of the fair share beyond which allocations are preempted first. Allocations
@@ -35,7 +35,7 @@ pub struct Starvation {
 impl Default for Starvation {
     fn default() -> Starvation {
         Starvation {
-            patience: Patience::default(),
+            patience: StarvationConditions::default(),
             aggressive_threshold: 0.2,
             preemption_threshold: 1.0,
             boundary: Boundary::default(),
@@ -51,7 +51,7 @@ impl Starvation {
     /// it: the pool itself, or a pool above (Y29).
     pub fn terms_of<'a>(&'a self, pool: &str, accounts: &'a [Account]) -> OperationTerms<'a> {
         let lineage = nearest_first(pool, accounts);
-        let cutoffs = Cutoffs {
+        let cutoffs = PreemptionThresholds {
             aggressive: self.aggressive_threshold,
             preemption: self.preemption_threshold,
         };
@@ -71,7 +71,7 @@ impl Starvation {
     }
 
     /// Returns the starvation settings of a pool's operations.
-    pub fn patience_of(&self, pool: &str, accounts: &[Account]) -> Patience {
+    pub fn patience_of(&self, pool: &str, accounts: &[Account]) -> StarvationConditions {
         self.terms_of(pool, accounts).patience
     }
 }
@@ -80,9 +80,9 @@ impl Starvation {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OperationTerms<'a> {
     /// Conditions for starvation.
-    pub patience: Patience,
+    pub patience: StarvationConditions,
     /// Thresholds that divide the allocations of an operation.
-    pub cutoffs: Cutoffs,
+    pub cutoffs: PreemptionThresholds,
     /// An operation that uses less than these amounts of all listed resources is not preempted.
     pub non_preemptible: &'a ResourceList,
 }
@@ -125,7 +125,7 @@ named! {
 
 /// Conditions under which the operations of a pool starve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Patience {
+pub struct StarvationConditions {
     /// An operation counts as below its fair share if it uses less than this fraction of the fair
     /// share (Y1).
     pub tolerance: f64,
@@ -141,9 +141,9 @@ pub struct Patience {
     pub allow_aggressive: bool,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for StarvationConditions {
+    fn default() -> StarvationConditions {
+        StarvationConditions {
             tolerance: 0.8,
             timeout: Span::seconds(30),
             aggressive_timeout: Span::seconds(120),
@@ -155,27 +155,27 @@ impl Default for Patience {
 
 /// Thresholds that divide an operation's allocations, as fractions of its fair share (Y5).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cutoffs {
+pub struct PreemptionThresholds {
     /// Allocations up to this fraction are not preemptible.
     pub aggressive: f64,
     /// Allocations beyond this fraction are preemptible; at least `aggressive`.
     pub preemption: f64,
 }
 
-impl Cutoffs {
+impl PreemptionThresholds {
     /// Returns the thresholds with the overrides of a pool.
-    fn under(self, overrides: &Overrides) -> Cutoffs {
-        Cutoffs {
+    fn under(self, overrides: &Overrides) -> PreemptionThresholds {
+        PreemptionThresholds {
             aggressive: overrides.aggressive_threshold.unwrap_or(self.aggressive),
             preemption: overrides.preemption_threshold.unwrap_or(self.preemption),
         }
     }
 }
 
-impl Patience {
+impl StarvationConditions {
     /// Returns the settings with the overrides of a pool.
-    pub fn under(self, overrides: &Overrides) -> Patience {
-        Patience {
+    pub fn under(self, overrides: &Overrides) -> StarvationConditions {
+        StarvationConditions {
             tolerance: overrides.tolerance.unwrap_or(self.tolerance),
             timeout: overrides.timeout.unwrap_or(self.timeout),
             aggressive_timeout: overrides
@@ -274,11 +274,11 @@ mod tests {
             timeout: Some(Span::seconds(5)),
             ..Default::default()
         };
-        let own = Patience::default().under(&overrides);
-        let expected = Patience {
+        let own = StarvationConditions::default().under(&overrides);
+        let expected = StarvationConditions {
             enable_aggressive: true,
             timeout: Span::seconds(5),
-            ..Patience::default()
+            ..StarvationConditions::default()
         };
         assert_eq!(own, expected);
         assert_eq!(own.under(&Overrides::default()), own);

@@ -3,7 +3,7 @@
 
 use super::QueueAdmission;
 use crate::model::job::Spec;
-use crate::model::policy::quality::{Flag, QosApplicant};
+use crate::model::policy::quality::{Flag, QosRequester};
 use crate::model::refusal::Refusal;
 use crate::model::request::placement_policy::NodeAccess;
 
@@ -12,7 +12,7 @@ impl QueueAdmission<'_> {
     /// job's quality.
     pub(super) fn assign_quality(&self, spec: &mut Spec) {
         if spec.qos.is_none() {
-            let asker = QosApplicant {
+            let asker = QosRequester {
                 is_member: &|group| (self.visitor.group)() == group,
                 ..self.asker(spec, &spec.queue)
             };
@@ -44,9 +44,9 @@ impl QueueAdmission<'_> {
     }
 
     /// Returns the owner of a job as the requester of a quality in a queue.
-    fn asker<'a>(&'a self, spec: &'a Spec, queue: &'a str) -> QosApplicant<'a> {
+    fn asker<'a>(&'a self, spec: &'a Spec, queue: &'a str) -> QosRequester<'a> {
         let (user, is_member) = (self.visitor.user, self.visitor.is_member);
-        QosApplicant {
+        QosRequester {
             user,
             account: spec.account.as_deref(),
             queue,

@@ -138,7 +138,7 @@ impl Job {
     }
 
     /// Records the present usage of a task; task 0 is the script.
-    pub fn task_used(&mut self, number: TaskNumber, used: Usage) {
+    pub fn record_task_usage(&mut self, number: TaskNumber, used: Usage) {
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
             return;
         };
@@ -154,8 +154,8 @@ impl Job {
     }
 
     /// Records the end of a task. The attempt ends when the script and all tasks have ended.
-    pub fn task_over(&mut self, number: TaskNumber, status: i32, used: Usage) {
-        self.task_used(number, used);
+    pub fn record_task_end(&mut self, number: TaskNumber, status: i32, used: Usage) {
+        self.record_task_usage(number, used);
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else {
             return;
         };

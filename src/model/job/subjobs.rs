@@ -24,7 +24,7 @@ impl Job {
 
     /// Creates the job of a subjob that has no record of its own, because it never started or is to
     /// be rerun. None if the array has no subjob with this index.
-    pub fn unrecorded(&self, index: u32) -> Option<Job> {
+    pub fn subjob_without_record(&self, index: u32) -> Option<Job> {
         let state = self.subjob_state(index)?;
         // The run count of a rerun subjob includes its earlier starts.
         let run_count = self.life.run_count.max(self.life.attempt);

@@ -25,7 +25,7 @@ impl Run {
 
     /// Returns the start of the current period without suspension: the start of the attempt, or the
     /// end of its last suspension.
-    pub fn counts_from(&self) -> Time {
+    pub fn running_since(&self) -> Time {
         self.pauses().resumed.unwrap_or(self.started)
     }
 

@@ -21,7 +21,7 @@ pub enum Factor {
     JobSize,
     /// Factor set by the owner with `--user-factor` (F7).
     User,
-    /// Slowdown: waiting time divided by walltime.
+    /// Waiting time divided by walltime, as a fraction of the slowdown cap less 1.
     Slowdown,
 }
 
@@ -100,7 +100,7 @@ pub const FACTORS: &[FactorRow] = &[
         Factor::Slowdown,
         "slowdown",
         [0.0, 10000.0],
-        "The job's slowdown, waiting time divided by walltime, as a fraction of slowdown_cap.",
+        "Waiting time divided by walltime, as a fraction of slowdown_cap - 1.",
     ),
 ];
 

@@ -33,7 +33,7 @@ pub struct Quality {
     pub flags: Vec<Flag>,
     /// Jobs that get the quality by default.
     #[serde(default)]
-    pub default_for: JobOwners,
+    pub default_for: JobCriteria,
     /// Fraction of the jobs' usage that is charged, 0 to 1 (X24).
     #[serde(default = "whole")]
     pub charge: f64,
@@ -49,14 +49,14 @@ pub enum QosGrant {
     /// All users.
     All,
     /// Users whose jobs match a list; no users if all lists are empty.
-    Listed(JobOwners),
+    Listed(JobCriteria),
 }
 
 /// Lists of users, groups, accounts and queues. A job matches if one of the lists contains the
 /// job's user, group, account or queue, or `*`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct JobOwners {
+pub struct JobCriteria {
     /// User names.
     pub users: Vec<String>,
     /// Groups of which the owner is a member.
@@ -67,8 +67,8 @@ pub struct JobOwners {
     pub queues: Vec<String>,
 }
 
-impl JobOwners {
-    fn includes(&self, asker: &QosApplicant) -> bool {
+impl JobCriteria {
+    fn includes(&self, asker: &QosRequester) -> bool {
         includes(&self.users, asker.user)
             || asker
                 .account
@@ -87,7 +87,7 @@ fn includes(list: &[String], name: &str) -> bool {
 
 /// Requester of a quality of service.
 #[derive(Clone, Copy)]
-pub struct QosApplicant<'a> {
+pub struct QosRequester<'a> {
     /// Owner of the job.
     pub user: &'a str,
     /// Account of the job.
@@ -114,7 +114,7 @@ impl Default for Qualities {
     fn default() -> Qualities {
         let all = vec![
             Quality {
-                grant: QosGrant::Listed(JobOwners::default()),
+                grant: QosGrant::Listed(JobCriteria::default()),
                 ..Quality::new("expedite", 1.0)
             },
             Quality::new(Qualities::NORMAL, Qualities::NORMAL_FACTOR),
@@ -218,7 +218,7 @@ impl Qualities {
     }
 
     /// Returns the default quality of a job (M27): the first with a matching `default_for`.
-    pub fn default_for(&self, asker: &QosApplicant) -> Option<&str> {
+    pub fn default_for(&self, asker: &QosRequester) -> Option<&str> {
         let found = self
             .all
             .iter()
@@ -241,7 +241,7 @@ impl Qualities {
     }
 
     /// Refuses an unknown quality, or a quality that the requester may not use.
-    pub fn check(&self, name: Option<&str>, asker: &QosApplicant) -> Result<(), Refusal> {
+    pub fn check(&self, name: Option<&str>, asker: &QosRequester) -> Result<(), Refusal> {
         let Some(name) = name else { return Ok(()) };
         match self.find(name) {
             Some(quality) if asker.privileged || quality.grant.includes(asker) => Ok(()),
@@ -256,7 +256,7 @@ impl Qualities {
     }
 
     /// Returns the names of the qualities that the requester may use.
-    fn open_to(&self, asker: &QosApplicant) -> String {
+    fn open_to(&self, asker: &QosRequester) -> String {
         let open = self
             .all
             .iter()
@@ -268,7 +268,7 @@ impl Qualities {
 }
 
 impl QosGrant {
-    fn includes(&self, asker: &QosApplicant) -> bool {
+    fn includes(&self, asker: &QosRequester) -> bool {
         match self {
             QosGrant::All => true,
             QosGrant::Listed(named) => named.includes(asker),
@@ -282,7 +282,7 @@ impl std::fmt::Display for QosGrant {
         let QosGrant::Listed(named) = self else {
             return f.write_str("all users");
         };
-        let JobOwners {
+        let JobCriteria {
             users,
             groups,
             accounts,
@@ -313,7 +313,7 @@ mod tests {
         move |qualities, name| {
             let is_member = |group: &str| user == "gina" && group == "staff";
             let (account, privileged) = (account.as_deref(), user == "root");
-            let asker = QosApplicant {
+            let asker = QosRequester {
                 user: &user,
                 account,
                 queue: "night",
@@ -360,7 +360,7 @@ mod tests {
     fn a_qos_is_available_to_members_of_its_lists() {
         let listed = |users: &[&str], groups: &[&str], accounts: &[&str]| {
             let all = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-            QosGrant::Listed(JobOwners {
+            QosGrant::Listed(JobCriteria {
                 users: all(users),
                 groups: all(groups),
                 accounts: all(accounts),
@@ -446,9 +446,9 @@ mod tests {
     /// M27: QDEF and QLIST.
     #[test]
     fn a_quality_may_be_the_default_and_restricted_to_a_queue() {
-        let queues = |name: &str| JobOwners {
+        let queues = |name: &str| JobCriteria {
             queues: vec![name.to_string()],
-            ..JobOwners::default()
+            ..JobCriteria::default()
         };
         let night = Quality {
             grant: QosGrant::Listed(queues("night")),
@@ -459,7 +459,7 @@ mod tests {
             ..Quality::new("low", 0.1)
         };
         let qualities = Qualities::only(vec![night, low]);
-        let asker = |queue| QosApplicant {
+        let asker = |queue| QosRequester {
             user: "ann",
             account: None,
             queue,

@@ -13,7 +13,7 @@ use crate::model::job::{Job, Spec};
 use crate::model::job_id::JobId;
 use crate::model::limit::directory::Directory;
 use crate::model::limit::{
-    Concern, Limit, LimitKey, LimitStage, LimitSubject, Limits, Quantity, Selector,
+    ApplicableLimit, Limit, LimitKey, LimitStage, LimitSubject, Limits, Quantity, Selector,
 };
 use crate::model::refusal::Refusal;
 use crate::model::request::select::Request;
@@ -57,7 +57,7 @@ pub enum EnteringJob {
 /// Index of a limit, and the key under which jobs count together.
 type LimitPlace = (usize, LimitKey);
 
-fn place(concern: &Concern) -> LimitPlace {
+fn place(concern: &ApplicableLimit) -> LimitPlace {
     (concern.place, concern.key.clone())
 }
 
@@ -74,7 +74,7 @@ fn requested_amount(request: &Request, name: &str) -> i64 {
 #[derive(Debug)]
 struct CredentialGroup {
     who: Credentials,
-    concerns: Vec<Concern>,
+    concerns: Vec<ApplicableLimit>,
 }
 
 /// Amounts that a job adds to each limit.
@@ -241,7 +241,7 @@ impl JobCounters {
         group
     }
 
-    fn concerning(&self, subject: &LimitSubject) -> Vec<Concern> {
+    fn concerning(&self, subject: &LimitSubject) -> Vec<ApplicableLimit> {
         self.directories
             .iter()
             .flat_map(|directory| self.limits.concerning(subject, directory))

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Forecast for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Foreseen {
+pub struct JobForecast {
     /// Job id. Each subjob with a forecast start has a forecast; the array's id stands for its
     /// other subjobs.
     pub job: JobId,
@@ -123,7 +123,7 @@ impl Survey {
 
 /// Limit that blocks a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Barrier {
+pub struct BlockingLimit {
     /// Name of the setting: `max_run_subjobs`, or the name of a resource.
     pub limit: String,
     /// Value of the limit.
@@ -161,7 +161,7 @@ pub struct Explanation {
     /// All reasons, each stage evaluated independently, in the order of the stages.
     pub objections: Vec<Reason>,
     /// Limits that block the job.
-    pub barriers: Vec<Barrier>,
+    pub barriers: Vec<BlockingLimit>,
     /// Position among the waiting jobs.
     pub rank: Option<QueueRank>,
     /// Results of node matching; None if no request was matched.

@@ -60,7 +60,7 @@ impl<'s> Windows<'s> {
             inside: BTreeMap::new(),
             left_maps: BTreeMap::new(),
         };
-        for (job, name) in &state.insiders {
+        for (job, name) in &state.jobs_in_reservations {
             let Some(running) = state.running.get(job) else {
                 continue;
             };

@@ -28,14 +28,14 @@ pub(super) fn list<'s>(
     resolved: &'s Resolved,
     cycle: &mut CycleState<'s>,
 ) -> Eligible {
-    list_with(policy, resolved, cycle)
+    list_with_counters(policy, resolved, cycle)
         .map(|(eligible, _)| eligible)
         .unwrap_or_default()
 }
 
 /// Returns the list of eligible jobs and the counters of the limits on idle jobs; None without such
 /// limits.
-pub(in crate::sched) fn list_with<'s>(
+pub(in crate::sched) fn list_with_counters<'s>(
     policy: &'s Policy,
     resolved: &'s Resolved,
     cycle: &mut CycleState<'s>,
@@ -94,7 +94,7 @@ pub(super) fn set_verdicts(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[C
             names(*class).and_then(|names| names.iter().find_map(|name| verdicts.get(name)));
         let waiting = few.jobs.iter().filter(|job| !started.contains(job));
         if let Some(of_class) = of_class {
-            let own = waiting.map(|job| (ClassId(reason::own_name(*job)), of_class.clone()));
+            let own = waiting.map(|job| (ClassId(reason::own_reason_key(*job)), of_class.clone()));
             plan.verdicts.extend(own);
         }
         plan.verdicts.push((*class, few.why.clone()));

@@ -78,7 +78,7 @@ impl<'s> ExpandingClass<'s> {
                 continue;
             }
             let limit = cycle.subjob_limit(candidate);
-            if limit.is_none_or(|limit| cycle.running_of(candidate) < limit.limit) {
+            if limit.is_none_or(|limit| cycle.running_subjobs_of(candidate) < limit.limit) {
                 return;
             }
             cycle.count_considered();
@@ -96,7 +96,7 @@ mod tests {
     use crate::model::job::state::JobState;
     use crate::model::job_id::JobId;
     use crate::model::policy::Filling;
-    use crate::model::report::outlook::{Foreseen, Prospect};
+    use crate::model::report::outlook::{JobForecast, Prospect};
     use crate::model::reservation::window::{Window, WindowAccess};
     use crate::model::time::Time;
     use crate::sched::backfill::reservation_window;
@@ -212,7 +212,7 @@ mod tests {
                 .begun(1, 0, begun);
             let mut put_back = fixture
                 .job(1, "array=1-100%2 expand=5")
-                .unrecorded(begun + 1)
+                .subjob_without_record(begun + 1)
                 .unwrap();
             put_back.life.run = Some(Run {
                 extra: true,
@@ -374,7 +374,7 @@ mod tests {
             fixture.now,
             Budget::default(),
         );
-        let at = |start: &Foreseen| match &start.prospect {
+        let at = |start: &JobForecast| match &start.prospect {
             Prospect::Starts { at, .. } => (start.job.to_string(), at.0 / 1000),
             other => panic!("{other:?}"),
         };
@@ -399,7 +399,9 @@ mod tests {
             cluster("1 x ncpus=8"),
         );
         for start in fixture.plan().starts {
-            let mut element = array.unrecorded(start.job.index().unwrap()).unwrap();
+            let mut element = array
+                .subjob_without_record(start.job.index().unwrap())
+                .unwrap();
             let run = Run {
                 extra: start.beyond.is_some(),
                 ..Run::new(1, start.shares, Time(0))

@@ -11,7 +11,7 @@ use crate::model::job_id::JobId;
 use crate::model::limit::directory::Directory;
 use crate::model::limit::excess::LimitExcess;
 use crate::model::limit::usage::LimitUse;
-use crate::model::limit::{Concern, Limit, LimitKey, LimitStage, LimitValues};
+use crate::model::limit::{ApplicableLimit, Limit, LimitKey, LimitStage, LimitValues};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
@@ -191,7 +191,7 @@ impl<'s> LimitCounters<'s> {
         found
     }
 
-    fn counter(&mut self, Concern { place, key, bounds }: Concern) -> usize {
+    fn counter(&mut self, ApplicableLimit { place, key, bounds }: ApplicableLimit) -> usize {
         let (new, counters) = (self.counters.len(), &mut self.counters);
         *self
             .indices
@@ -219,7 +219,7 @@ impl<'s> LimitCounters<'s> {
     /// Adds the counter of the limit at index `place` for an entity, which may have no jobs.
     pub fn note(&mut self, place: usize, key: LimitKey) {
         let bounds = self.policy.limits.all[place].bounds();
-        self.counter(Concern { place, key, bounds });
+        self.counter(ApplicableLimit { place, key, bounds });
     }
 
     fn limit(&self, counter: usize) -> &'s Limit {

@@ -109,7 +109,7 @@ impl<'s> PreemptibleBackfill<'s> {
             if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
                 each(
                     ix,
-                    &self.state.gives_back((job, ix), hold, &self.gone),
+                    &self.state.released_by((job, ix), hold, &self.gone),
                     hold.owner,
                 );
             }

@@ -112,7 +112,7 @@ impl CycleState<'_> {
         if !is_open
             || self.windows().excludes(
                 &job.key,
-                self.state.insiders.get(&id),
+                self.state.jobs_in_reservations.get(&id),
                 &nodes,
                 (self.now, until),
             )

@@ -182,7 +182,7 @@ impl<'s> CycleState<'s> {
 
     /// The number of running subjobs of the candidate's array, including those that this cycle
     /// starts.
-    pub fn running_of(&self, candidate: Candidate) -> u32 {
+    pub fn running_subjobs_of(&self, candidate: Candidate) -> u32 {
         let number = candidate.job.number;
         let [first, again] = [false, true].map(|again| {
             self.started_subjobs

@@ -95,7 +95,7 @@ fn array_limit(job: Candidate, pass: Pass, cycle: &CycleState) -> Option<Reason>
     let SubjobLimit { limit, most } = cycle.subjob_limit(job)?;
     let bound = if pass == Pass::Expansion { most } else { limit };
     let expand = (most > limit).then_some(most);
-    (cycle.running_of(job) >= bound).then_some(Reason::ArrayLimit { limit, expand })
+    (cycle.running_subjobs_of(job) >= bound).then_some(Reason::ArrayLimit { limit, expand })
 }
 
 /// Refuses a job that waits for an answer of the allocation script.

@@ -6,7 +6,7 @@ use crate::model::job::array::SubjobState;
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
 use crate::model::reason::{self, Reason};
-use crate::model::report::outlook::{Foreseen, Horizon, Prospect};
+use crate::model::report::outlook::{Horizon, JobForecast, Prospect};
 use crate::model::time::{Span, Time};
 use crate::sched::cycle;
 use crate::sched::placement::cycle_cache::CycleCache;
@@ -40,10 +40,10 @@ impl Default for Budget {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlook {
     /// The predicted starts, in order of time; each prospect is [`Prospect::Starts`].
-    pub starts: Vec<Foreseen>,
+    pub starts: Vec<JobForecast>,
     /// The jobs that still wait at the end of the forecast, sorted by id. An array with waiting
     /// subjobs is one entry.
-    pub rest: Vec<Foreseen>,
+    pub rest: Vec<JobForecast>,
     /// The period of the forecast, and whether it is complete.
     pub horizon: Horizon,
 }
@@ -51,8 +51,8 @@ pub struct Outlook {
 impl Outlook {
     /// The forecast of a job. For an array, this is the start of its first subjob; for a subjob
     /// without a start, the forecast of its array. None if the job does not wait.
-    pub fn of(&self, id: JobId) -> Option<&Foreseen> {
-        let is_of_job = |foreseen: &&Foreseen| {
+    pub fn of(&self, id: JobId) -> Option<&JobForecast> {
+        let is_of_job = |foreseen: &&JobForecast| {
             foreseen.job == id || (id.is_array() && foreseen.job.parent() == Some(id))
         };
         self.starts
@@ -62,7 +62,7 @@ impl Outlook {
             .or_else(|| self.not_started(id.parent()?))
     }
 
-    fn not_started(&self, id: JobId) -> Option<&Foreseen> {
+    fn not_started(&self, id: JobId) -> Option<&JobForecast> {
         let place = self.rest.binary_search_by_key(&id, |foreseen| foreseen.job);
         Some(&self.rest[place.ok()?])
     }
@@ -141,7 +141,7 @@ fn foresee(
 /// The state of a forecast.
 struct ForecastRun {
     state: ClusterState,
-    starts: Vec<Foreseen>,
+    starts: Vec<JobForecast>,
     looks: usize,
     /// The jobs that were backfilled on resources of planned starts, each with its rank, its class
     /// key, and since when it had waited.
@@ -178,7 +178,7 @@ impl ForecastRun {
                 end: resume.until,
                 nodes,
             };
-            let foreseen = Foreseen {
+            let foreseen = JobForecast {
                 job: resume.job,
                 prospect,
             };
@@ -201,7 +201,7 @@ impl ForecastRun {
                 end: start.until,
                 nodes: nodes_of(start),
             };
-            self.starts.push(Foreseen {
+            self.starts.push(JobForecast {
                 job: start.job,
                 prospect,
             });
@@ -253,7 +253,7 @@ impl ForecastRun {
     }
 
     /// The jobs that still wait, each with its reason if no later event can change the reason.
-    fn rest(&self, last: &Plan, is_seen: bool) -> Vec<Foreseen> {
+    fn rest(&self, last: &Plan, is_seen: bool) -> Vec<JobForecast> {
         let reasons: BTreeMap<_, &Reason> = last
             .verdicts
             .iter()
@@ -271,11 +271,11 @@ impl ForecastRun {
                 let is_eligible =
                     last.eligible.lists(id) && last.eligible.refusal(id, job).is_none();
                 let prospect = if is_eligible {
-                    prospect(reasons.get(&ClassId(reason::own_name(job))))
+                    prospect(reasons.get(&ClassId(reason::own_reason_key(job))))
                 } else {
                     of_class.clone()
                 };
-                rest.push(Foreseen { job, prospect });
+                rest.push(JobForecast { job, prospect });
             }
         }
         rest.sort_by_key(|foreseen| foreseen.job);

@@ -56,7 +56,8 @@ impl<'s> InForce<'s> {
         let (state, policy, resolved) = view;
         if stage == LimitStage::Idle {
             let mut cycle = CycleState::open(state, policy, resolved, now);
-            let (eligible, counters) = eligibility::list_with(policy, resolved, &mut cycle)?;
+            let (eligible, counters) =
+                eligibility::list_with_counters(policy, resolved, &mut cycle)?;
             return Some(InForce {
                 state,
                 policy,

@@ -53,7 +53,7 @@ pub fn of(class: &ClassKey, cycle: &CycleState, counts_planned_starts: bool) -> 
     {
         let name = &space.cluster.node(ix).name;
         let is_planned =
-            counts_planned_starts && space.next_promise(ix).is_some_and(|at| at < until);
+            counts_planned_starts && space.next_planned_start(ix).is_some_and(|at| at < until);
         let objection = if windows.encloses(class, name) {
             checks
                 .objection(ix)

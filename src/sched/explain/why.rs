@@ -8,8 +8,8 @@ use crate::model::policy::{Policy, PriorityOrder};
 use crate::model::reason::Reason;
 use crate::model::report::fair_share_status::FairShareReport;
 use crate::model::report::outlook::{
-    Barrier, Explanation, Foreseen, Occupant, PreemptionOutlook, Prospect, QueueRank, Rejection,
-    Survey,
+    BlockingLimit, Explanation, JobForecast, Occupant, PreemptionOutlook, Prospect, QueueRank,
+    Rejection, Survey,
 };
 use crate::model::time::{Span, Time};
 use crate::sched::cycle::{self, preemption};
@@ -94,7 +94,7 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     let key = resolved.of(&class.key);
     let candidate = Candidate::element(job, key, class.begun());
     let found = obstacles::of(candidate, &mut cycle);
-    let begun = cycle.running_of(candidate);
+    let begun = cycle.running_subjobs_of(candidate);
     let counts_planned_starts = found
         .iter()
         .any(|reason| matches!(reason, Reason::WouldDelayBooking { .. }));
@@ -155,7 +155,7 @@ fn more_specific(reason: Reason, survey: Option<&Survey>) -> Reason {
 }
 
 /// The limit that causes a reason, if the reason is due to a limit.
-fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
+fn barrier(reason: &Reason, begun: u32) -> Option<BlockingLimit> {
     match reason {
         Reason::ArrayLimit { limit, .. } => Some(bare(
             "max_run_subjobs",
@@ -186,7 +186,7 @@ fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
                 excess.quantity.name(),
                 excess.scope_text()
             );
-            Some(Barrier {
+            Some(BlockingLimit {
                 by: excess.by.clone(),
                 more: excess.more,
                 ..bare(&limit, excess.most.clone(), excess.used.clone())
@@ -197,8 +197,8 @@ fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
 }
 
 /// A limit without a list of the jobs that count towards it.
-fn bare(limit: &str, value: String, used: String) -> Barrier {
-    Barrier {
+fn bare(limit: &str, value: String, used: String) -> BlockingLimit {
+    BlockingLimit {
         limit: limit.to_string(),
         value,
         used,
@@ -248,7 +248,7 @@ fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRa
 
 /// The number of starts before the start at index `place`; the number of all starts if `place` is
 /// None.
-fn ahead(starts: &[Foreseen], place: Option<usize>) -> u64 {
+fn ahead(starts: &[JobForecast], place: Option<usize>) -> u64 {
     place.unwrap_or(starts.len()) as u64
 }
 

@@ -206,7 +206,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// The next planned start on a node; None if there is none.
-    pub fn next_promise(&self, ix: NodeIx) -> Option<Time> {
+    pub fn next_planned_start(&self, ix: NodeIx) -> Option<Time> {
         self.promises.get(&ix).copied()
     }
 
@@ -348,7 +348,7 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// Whether no amount of a system-wide resource is held for planned starts.
-    pub fn is_unpromised(&self, index: usize) -> bool {
+    pub fn is_unheld(&self, index: usize) -> bool {
         self.held_back[index] == 0
     }
 
@@ -681,7 +681,7 @@ mod tests {
             .iter()
             .for_each(|&at| space.promise(NodeIx(0), Time(at)));
         assert_eq!(
-            [0, 1].map(|ix| space.next_promise(NodeIx(ix))),
+            [0, 1].map(|ix| space.next_planned_start(NodeIx(ix))),
             [Some(Time(10)), None]
         );
     }

@@ -110,7 +110,7 @@ fn objection_to_kind(
     kind: KindIx,
 ) -> Option<(Mismatch, String)> {
     let kind = space.cluster.kind(kind);
-    if shape.is_welcome_anywhere {
+    if shape.ignores_restrictions {
         return None;
     }
     if let Some(own) = &kind.terms.restrictions {

@@ -68,7 +68,7 @@ fn applicable(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAlloca
 
 /// M8b: the time for which a node would be idle between the job's end and the next planned start.
 fn idle_gap(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
-    match (space.next_promise(ix), shape.end) {
+    match (space.next_planned_start(ix), shape.end) {
         (Some(at), Some(end)) => Rank(at.since(end).0.max(0)),
         _ => Rank(i64::MAX),
     }

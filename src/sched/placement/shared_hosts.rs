@@ -13,7 +13,7 @@ impl AvailabilityMap<'_> {
     /// subjob may share it. False in maps of other times, where this is unknown. Also false while
     /// the resource is held for a planned start, which another subjob could delay.
     fn is_shared(&self, number: u64, host: &str, index: usize) -> bool {
-        let is_known = !self.is_hypothetical() && self.is_unpromised(index);
+        let is_known = !self.is_hypothetical() && self.is_unheld(index);
         let key = (number, host.to_string(), index);
         is_known && (self.cluster.shared.contains_key(&key) || self.joined().contains(&key))
     }

@@ -131,7 +131,7 @@ fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     }
     let anywhere = Shape {
         node_filter: None,
-        is_welcome_anywhere: true,
+        ignores_restrictions: true,
         ..shape.clone()
     };
     let placement = place::fit(space, &anywhere).ok()?;

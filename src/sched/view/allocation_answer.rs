@@ -40,7 +40,7 @@ impl ClusterState {
     }
 
     /// Whether no answer of the script is outstanding.
-    pub(in crate::sched) fn awaits_nothing(&self) -> bool {
+    pub(in crate::sched) fn has_no_outstanding_answers(&self) -> bool {
         !self
             .answers
             .values()
@@ -78,7 +78,7 @@ impl ClusterState {
     }
 
     /// Removes outstanding answers, so that in a forecast no class waits for the script.
-    pub fn expect_no_answers(&mut self) {
+    pub fn drop_outstanding_answers(&mut self) {
         self.edition += 1;
         self.answers
             .retain(|_, answer| !matches!(answer, AllocationAnswer::Awaited));

@@ -229,7 +229,7 @@ impl ClusterState {
                 self.user(user);
                 self.occupy(*job, shares, *owner, *until);
                 if let Some(limit) = beyond {
-                    self.bookings.note_extra(*job, *limit);
+                    self.bookings.note_over_limit(*job, *limit);
                 }
                 if let Some(claimant) = claimant {
                     self.belongs_to(*job, claimant);

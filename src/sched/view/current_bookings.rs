@@ -144,7 +144,7 @@ impl CurrentBookings {
     }
 
     /// Notes a running subjob above the limit of its array on running subjobs.
-    pub fn note_extra(&mut self, element: JobId, limit: u32) {
+    pub fn note_over_limit(&mut self, element: JobId, limit: u32) {
         self.over_limit.insert(element, limit);
     }
 

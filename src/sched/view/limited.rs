@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The limits by which the last plan refused jobs, and the jobs added since that plan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limited {
-    /// The limit for each class, or for a single job ([`reason::own_name`]).
+    /// The limit for each class, or for a single job ([`reason::own_reason_key`]).
     classes: BTreeMap<ClassId, OwnLimit>,
     /// The jobs added since the last plan.
     new: BTreeSet<JobId>,
@@ -78,7 +78,7 @@ impl ClusterState {
             .map(|(job, class)| {
                 // A job that is considered one by one may have a verdict of its own.
                 let name = if self.limited.listed.contains(&(class, job)) {
-                    ClassId(reason::own_name(job))
+                    ClassId(reason::own_reason_key(job))
                 } else {
                     class
                 };

@@ -168,7 +168,7 @@ impl Plan {
         if !of_class.is_idle_limit() || self.eligible.refusal(class.id, job).is_some() {
             return Some(of_class);
         }
-        let own = ClassId(reason::own_name(job));
+        let own = ClassId(reason::own_reason_key(job));
         self.verdicts
             .iter()
             .find(|(id, _)| *id == own)

@@ -194,7 +194,7 @@ pub struct Shape {
     /// The hosts that the job avoids because starts failed there; None if it avoids no hosts.
     pub failed_hosts: Option<Arc<BTreeSet<String>>>,
     /// Whether to ignore restrictions of nodes, to compute the free resources without them.
-    pub is_welcome_anywhere: bool,
+    pub ignores_restrictions: bool,
     /// The node allocation policy that the job requests, if any.
     pub allocation: Option<NodeAllocation>,
     /// The answer of the allocation script: the position of each node in the answer (M8i).
@@ -297,7 +297,7 @@ impl Shape {
             kinds: None,
             node_filter: None,
             failed_hosts: None,
-            is_welcome_anywhere: false,
+            ignores_restrictions: false,
             allocation: placement.allocation,
             answer: None,
             distribution: placement.distribution,

@@ -67,7 +67,7 @@ pub struct ClusterState {
     /// Current and future reservations by id.
     pub(in crate::sched) windows: BTreeMap<String, Window>,
     /// The jobs that run in a reservation, each with the name of the reservation.
-    pub(in crate::sched) insiders: BTreeMap<JobId, String>,
+    pub(in crate::sched) jobs_in_reservations: BTreeMap<JobId, String>,
     /// Dedicated time and prime time.
     pub(in crate::sched) site_time: SiteTime,
     /// The class and the rank of each candidate. The rank is the position in the queue, which
@@ -133,7 +133,7 @@ impl ClusterState {
             releases: BTreeMap::new(),
             bookings: CurrentBookings::default(),
             windows: BTreeMap::new(),
-            insiders: BTreeMap::new(),
+            jobs_in_reservations: BTreeMap::new(),
             site_time: SiteTime::default(),
             jobs: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -320,7 +320,8 @@ impl ClusterState {
     /// Puts a running job, with its resources, inside a reservation.
     pub fn enclose(&mut self, id: JobId, reservation: &str) {
         self.edition += 1;
-        self.insiders.insert(id, reservation.to_string());
+        self.jobs_in_reservations
+            .insert(id, reservation.to_string());
     }
 
     /// Sets the dedicated and prime time from now on.

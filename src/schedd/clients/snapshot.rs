@@ -275,7 +275,7 @@ impl ForecastTask {
                 part.push(foreseen.clone());
             }
             if part.len() == PART_SIZE {
-                each(ForecastAnswer::Foreseen(std::mem::take(&mut part)))?;
+                each(ForecastAnswer::JobForecast(std::mem::take(&mut part)))?;
             }
         }
         // A subjob without a forecast of its own gets the forecast of its array.
@@ -286,7 +286,7 @@ impl ForecastTask {
                 part.push(foreseen.clone());
             }
         }
-        each(ForecastAnswer::Foreseen(part))
+        each(ForecastAnswer::JobForecast(part))
     }
 
     fn usage<E>(&self, each: &mut dyn FnMut(ForecastAnswer) -> Result<(), E>) -> Result<(), E> {

@@ -164,7 +164,7 @@ impl DependencyRequest<'_> {
                 return Err(Refusal::unmet_dependency(&which));
             }
             _ => {
-                dependencies.mates.push(other.id);
+                dependencies.runone_jobs.push(other.id);
                 let running = other.life.state.is_under_way() || other.has_begun();
                 let rival = if running {
                     Some(other.id)

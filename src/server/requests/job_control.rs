@@ -157,7 +157,7 @@ impl RequestContext<'_> {
             return Err(Refusal::too_large("a message", LONGEST_MESSAGE));
         }
         if !node_reports::is_node_up(self.server, id) {
-            return Err(Refusal::node_away());
+            return Err(Refusal::node_not_responding());
         }
         self.server.apply_event(
             id,

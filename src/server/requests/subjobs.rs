@@ -169,7 +169,7 @@ impl RequestContext<'_> {
             .filter(|&(id, _)| node_reports::is_node_up(self.server, id))
             .collect();
         if attempts.is_empty() {
-            return Err(Refusal::node_away());
+            return Err(Refusal::node_not_responding());
         }
         for &(id, _) in &attempts {
             self.server.apply_event(

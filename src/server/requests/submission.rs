@@ -258,7 +258,7 @@ impl RequestContext<'_> {
             .membership(owner, &String::from_utf8_lossy(name))?
             .ok_or_else(Refusal::bad_gid)?;
         // In a single-user system noded runs as the user, and cannot change to every group.
-        if setup.shared || accounts.may_take_group(gid) {
+        if setup.shared || accounts.may_set_group(gid) {
             Ok(())
         } else {
             Err(Refusal::bad_gid())

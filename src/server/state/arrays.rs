@@ -86,7 +86,7 @@ impl ServerState {
         let array = id.parent().and_then(|array| self.jobs.get(&array));
         let element = array
             .zip(id.index())
-            .and_then(|(array, index)| array.unrecorded(index));
+            .and_then(|(array, index)| array.subjob_without_record(index));
         if let Some(mut element) =
             element.filter(|element| element.life.state != JobState::Finished)
         {

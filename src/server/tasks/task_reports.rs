@@ -93,7 +93,7 @@ fn end_task(
         _ => NOT_EXECUTED,
     };
     server.change_tasks(name.job, |job| {
-        job.task_over(name.task, status, outcome.used)
+        job.record_task_end(name.task, status, outcome.used)
     });
     suspension::complete_suspension(server, name.job);
     orders.extend(notification(&job, &task, TaskStage::Over(status)));

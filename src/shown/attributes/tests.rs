@@ -60,7 +60,7 @@ fn a_subjob_is_shown_with_its_paths_and_index() {
         spec.error = Some("head:/e.^array_index^".into())
     });
     let element = |index| JobRecord {
-        job: parent.job.unrecorded(index).unwrap(),
+        job: parent.job.subjob_without_record(index).unwrap(),
         ..parent.clone()
     };
     let waits = text(&element(3));

@@ -33,7 +33,7 @@ impl Accounts for WorldAccounts {
         Ok(is_member.then_some(owner.gid))
     }
 
-    fn may_take_group(&self, _: u32) -> bool {
+    fn may_set_group(&self, _: u32) -> bool {
         true
     }
 
@@ -42,7 +42,7 @@ impl Accounts for WorldAccounts {
     }
 
     fn zone_name(&self) -> String {
-        zone::own_name()
+        zone::own_reason_key()
     }
 
     fn zone_named(&self, name: &str) -> Option<Box<dyn Zone>> {

@@ -24,7 +24,11 @@ impl WorldHistory {
     /// A job. A subjob that has not started is derived from its array.
     pub fn job_or_subjob(&self, id: JobId) -> Option<Job> {
         let own = self.jobs.get(&id).map(|job| Job::clone(job));
-        own.or_else(|| self.jobs.get(&id.parent()?)?.unrecorded(id.index()?))
+        own.or_else(|| {
+            self.jobs
+                .get(&id.parent()?)?
+                .subjob_without_record(id.index()?)
+        })
     }
 }
 

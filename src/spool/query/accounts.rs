@@ -188,7 +188,9 @@ impl PartialAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::account::accounting::{JobEnd, Parties, RequestedResources, Stamps};
+    use crate::model::account::accounting::{
+        AttemptCredentials, AttemptTimes, JobEnd, RequestedResources,
+    };
     use crate::model::job::Usage;
     use crate::model::job::held::Held;
     use crate::model::time::{Span, Time, Wall};
@@ -201,7 +203,7 @@ mod tests {
     /// A record of an attempt of one hour on two processors, of which one was busy, that ended
     /// `ended` hours after the epoch.
     fn hour(job: JobId, attempt: u32, user: &str, ended: i64) -> AccountingEntry {
-        let stamps = Stamps {
+        let stamps = AttemptTimes {
             submitted: 0,
             eligible: Some(0),
             began: Some((ended - 1) * HOUR),
@@ -211,10 +213,10 @@ mod tests {
             job,
             attempt,
             name: "wave".into(),
-            of: Parties {
+            of: AttemptCredentials {
                 user: user.into(),
                 queue: "workq".into(),
-                ..Parties::default()
+                ..AttemptCredentials::default()
             },
             stamps,
             end: Some(JobEnd {
@@ -305,7 +307,7 @@ mod tests {
         };
         let waited = AccountingEntry {
             end: None,
-            stamps: Stamps {
+            stamps: AttemptTimes {
                 began: None,
                 eligible: None,
                 ..entry.stamps

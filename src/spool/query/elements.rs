@@ -274,7 +274,7 @@ mod tests {
     fn apply(array: &mut Job, event: SubjobEvent) -> Vec<Update> {
         let indices = array.indices().unwrap();
         let record = |array: &Job, index: u32, state| {
-            let mut element = array.unrecorded(index).unwrap();
+            let mut element = array.subjob_without_record(index).unwrap();
             let run = Run {
                 open: false,
                 ..Run::new(1, vec![], Time(1))

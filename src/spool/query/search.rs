@@ -451,7 +451,7 @@ impl Waits {
         for class in [key.0, key.1].into_iter().flatten() {
             match self.verdict(connection, class)? {
                 Some(found) if found.0.is_idle_limit() => {
-                    let own = verdict(connection, reason::own_name(job) as i64)?;
+                    let own = verdict(connection, reason::own_reason_key(job) as i64)?;
                     return Ok(own.or(Some(found)));
                 }
                 Some(found) => return Ok(Some(found)),

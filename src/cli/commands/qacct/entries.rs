@@ -7,7 +7,9 @@ use crate::cli::output::full::printable;
 use crate::cli::output::json::{Document, Preamble};
 use crate::cli::output::table::FixedColumn::{self, Left, Right};
 use crate::cli::output::table::push_line;
-use crate::model::account::accounting::{AccountingEntry, Parties, RequestedResources, Stamps};
+use crate::model::account::accounting::{
+    AccountingEntry, AttemptCredentials, AttemptTimes, RequestedResources,
+};
 use crate::model::job::Usage;
 use crate::model::job::held::Held;
 use crate::model::job_id::JobId;
@@ -99,8 +101,8 @@ fn csv_head(server: &str) -> String {
         job: JobId::job(0),
         attempt: 0,
         name: String::new(),
-        of: Parties::default(),
-        stamps: Stamps::default(),
+        of: AttemptCredentials::default(),
+        stamps: AttemptTimes::default(),
         end: None,
         places: Vec::new(),
         asked: RequestedResources::default(),

@@ -9,7 +9,7 @@ use crate::model::job::state::Holds;
 use crate::model::job::{AttemptOutcome, How, Usage};
 use crate::model::reason::{self, CycleStage, Reason};
 use crate::model::report::outlook::{
-    Barrier, Horizon, Occupant, Prospect, QueueRank, Rejection, Survey,
+    BlockingLimit, Horizon, Occupant, Prospect, QueueRank, Rejection, Survey,
 };
 use crate::model::time::Span;
 use steps::StageVerdict;
@@ -335,7 +335,7 @@ fn nodes_are_grouped_by_reason() {
 #[test]
 fn a_limit_shows_its_value_and_use() {
     let (limit, value, used) = ("max_run_subjobs".into(), "2".into(), "2".into());
-    let barriers = vec![Barrier {
+    let barriers = vec![BlockingLimit {
         limit,
         value,
         used,

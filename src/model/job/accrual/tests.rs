@@ -274,7 +274,7 @@ fn an_array_accrues_while_subjobs_wait() {
     assert_eq!(
         (
             eligible(&array, 200),
-            eligible(&array.unrecorded(1).unwrap(), 200)
+            eligible(&array.subjob_without_record(1).unwrap(), 200)
         ),
         (200, 200)
     );
@@ -283,7 +283,7 @@ fn an_array_accrues_while_subjobs_wait() {
         (eligible(&array, 900), array.life.eligibility.accrues),
         (300, Accrues::Ineligible)
     );
-    let deleted = array.unrecorded(2).unwrap();
+    let deleted = array.subjob_without_record(2).unwrap();
     assert_eq!(
         (eligible(&deleted, 900), deleted.life.eligibility.accrues),
         (300, Accrues::Exiting)

@@ -51,7 +51,7 @@ pub struct JobDependencies {
     /// Jobs that will wait for this job, with their conditions.
     pub before: Vec<(JobId, DependencyCondition)>,
     /// Other jobs of the `runone` sets that the job joins.
-    pub mates: Vec<JobId>,
+    pub runone_jobs: Vec<JobId>,
     /// Member of the `runone` set that has started.
     pub rival: Option<JobId>,
     /// Undecided conditions on labels.
@@ -97,7 +97,7 @@ fn release_label_waiters(jobs: &mut impl JobStore, id: JobId) {
     let progress = DependencyProgress::of(job);
     for (waiting, condition) in jobs.dependencies().awaiting(job) {
         if is_live(jobs, waiting) && judge(condition, progress) == DependencyVerdict::Met {
-            jobs.dependencies_mut().stirred = true;
+            jobs.dependencies_mut().has_affected_jobs = true;
             jobs.note(
                 waiting,
                 Event::LabelMet {
@@ -117,7 +117,7 @@ fn label_of(jobs: &impl JobStore, id: JobId) -> String {
 
 fn each_rival(jobs: &mut impl JobStore, id: JobId, event: fn(JobId) -> Event) {
     for rival in jobs.dependencies().rivals(id) {
-        jobs.dependencies_mut().stirred = true;
+        jobs.dependencies_mut().has_affected_jobs = true;
         jobs.note(rival, event(id));
     }
 }
@@ -166,7 +166,7 @@ fn satisfy(jobs: &mut impl JobStore, job: JobId, condition: DependencyCondition,
     };
     let tie = Tie { job, edge };
     if is_live(jobs, job) && jobs.dependencies_mut().remove(tie) {
-        jobs.dependencies_mut().stirred = true;
+        jobs.dependencies_mut().has_affected_jobs = true;
         jobs.keep(tie, TieState::Met);
         jobs.note(job, Event::DependencyMet { edge });
     }
@@ -230,7 +230,7 @@ pub fn bind(jobs: &mut impl JobStore, id: JobId, dependencies: &JobDependencies,
             },
         );
     }
-    join(jobs, id, &dependencies.mates);
+    join(jobs, id, &dependencies.runone_jobs);
     if let Some(rival) = dependencies.rival {
         add_started_rival(jobs, rival);
     }
@@ -272,14 +272,16 @@ fn add_started_rival(jobs: &mut impl JobStore, rival: JobId) {
     }
 }
 
-/// Merges a job, the jobs `mates` and all `runone` sets of these jobs into one set.
-fn join(jobs: &mut impl JobStore, id: JobId, mates: &[JobId]) {
-    let Some(&first) = mates.first() else { return };
+/// Merges a job, the jobs `runone_jobs` and all `runone` sets of these jobs into one set.
+fn join(jobs: &mut impl JobStore, id: JobId, runone_jobs: &[JobId]) {
+    let Some(&first) = runone_jobs.first() else {
+        return;
+    };
     let set = jobs
         .dependencies()
         .membership(first)
         .map_or(first, |tie| tie.edge.job);
-    for &one in mates.iter().chain([&id]) {
+    for &one in runone_jobs.iter().chain([&id]) {
         let others = match jobs.dependencies().membership(one) {
             Some(tie) if tie.edge.job == set => continue,
             Some(tie) => jobs.dependencies().members(tie.edge.job),

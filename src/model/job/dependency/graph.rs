@@ -37,7 +37,7 @@ pub struct DependencyGraph {
     /// that schedd writes to disk together) cannot be stored.
     journal: Vec<(Tie, bool)>,
     /// A change of a job has affected a dependent job since this flag was last cleared.
-    pub stirred: bool,
+    pub has_affected_jobs: bool,
 }
 
 /// Smallest id, for ranges over all ids.
@@ -225,7 +225,7 @@ impl DependencyGraph {
     }
 
     /// Removes a job from the label index.
-    pub fn unfollow(&mut self, id: JobId) {
+    pub fn remove_labels(&mut self, id: JobId) {
         self.labels.forget(id);
     }
 

@@ -255,12 +255,12 @@ mod tests {
         assert_eq!(
             (
                 waiters(&known, &array),
-                waiters(&known, &array.unrecorded(1).unwrap())
+                waiters(&known, &array.subjob_without_record(1).unwrap())
             ),
             (vec![2], vec![])
         );
         known.follow(&job(3, None, None, &["sim[1]"]));
-        let element = |index| array.unrecorded(index).unwrap();
+        let element = |index| array.subjob_without_record(index).unwrap();
         assert_eq!(
             [element(1), element(2)].map(|element| waiters(&known, &element)),
             [vec![3], vec![]]

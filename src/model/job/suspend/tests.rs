@@ -112,7 +112,7 @@ fn resources_are_released_only_while_all_processes_are_stopped() {
         (JobState::Running, &[4, 5][..], true)
     );
     assert_eq!(
-        (pauses.count, pauses.total, run(&job).counts_from()),
+        (pauses.count, pauses.total, run(&job).running_since()),
         (1, Span::seconds(8), Time(20_000))
     );
     assert_eq!(
@@ -281,7 +281,7 @@ fn a_job_is_stopped_when_its_last_process_has_stopped_or_ended() {
     };
     assert_eq!([0, 2].map(|number| newly(&mut job, number)), [false, false]);
     let mut over = job.clone();
-    over.task_over(1, 0, Default::default());
+    over.record_task_end(1, 0, Default::default());
     assert!(over.is_newly_stopped() && newly(&mut job, 1));
     at(&mut job, 2, Event::Suspended { attempt: 1 });
     assert!(!job.is_newly_stopped());

@@ -231,7 +231,7 @@ impl<'a> Assessor<'a> {
     /// exempts the job, or if the job runs inside a reservation.
     fn action(&self, job: JobId, running: &RunningJob) -> Option<PreemptAction> {
         let candidate = running.candidate.as_deref()?;
-        if candidate.protected || self.state.insiders.contains_key(&job) {
+        if candidate.protected || self.state.jobs_in_reservations.contains_key(&job) {
             return None;
         }
         let actions = self.policy.preemption.actions.of(candidate.left(self.now));

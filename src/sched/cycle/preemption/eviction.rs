@@ -362,7 +362,7 @@ impl<'s> FreedResources<'s> {
             {
                 each_hold(self.state, victim, |ix, hold| {
                     let nothing = || self.state.cluster.catalog.nothing();
-                    let back = self.state.gives_back((victim, ix), hold, &gone);
+                    let back = self.state.released_by((victim, ix), hold, &gone);
                     add(given.entry(ix).or_insert_with(nothing), &back);
                 });
             }
@@ -518,7 +518,7 @@ fn take_out(
 ) {
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
-        let given = state.gives_back((job, ix), hold, gone);
+        let given = state.released_by((job, ix), hold, gone);
         space.dismiss(ix, &given, hold.owner);
         if action.keeps_memory() {
             space.admit(ix, &suspended(state, releases, &given), hold.owner);
@@ -535,7 +535,7 @@ fn put_back(
 ) {
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
-        let given = state.gives_back((job, ix), hold, gone);
+        let given = state.released_by((job, ix), hold, gone);
         if action.keeps_memory() {
             space.dismiss(ix, &suspended(state, releases, &given), hold.owner);
         }

@@ -951,7 +951,7 @@ fn over_limit_subjobs_are_preempted_first() {
         fixture
             .state
             .occupy(element, &shares, false, Time(10_000_000));
-        fixture.state.bookings.note_extra(element, 1);
+        fixture.state.bookings.note_over_limit(element, 1);
         fixture = fixture.candidate(element, i64::from(index), -9.0, |_| ());
     }
     assert_eq!(

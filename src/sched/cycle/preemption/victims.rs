@@ -66,7 +66,7 @@ pub fn possible_victims<'s>(
         let has_run_long_enough = now >= candidate.started + policy.preemption.exempt;
         let is_exposed = has_run_long_enough
             && !candidate.suspended
-            && !state.insiders.contains_key(&job)
+            && !state.jobs_in_reservations.contains_key(&job)
             && !state.bookings.is_preempted(job);
         is_exposed.then_some(PossibleVictim {
             job,

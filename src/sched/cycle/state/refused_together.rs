@@ -31,7 +31,7 @@ impl CycleState<'_> {
             && !self.refusals.distinguishes_classes
             && self.state.windows.is_empty()
             && self.state.site_time == SiteTime::default()
-            && self.state.awaits_nothing()
+            && self.state.has_no_outstanding_answers()
             && backfill.consider == 0
             && backfill.policy != Filling::Preempt
     }

@@ -8,7 +8,7 @@ use super::demand::{OperationDemand, PendingChanges, ResourceDemand, pool_of};
 use super::groups::ROUNDING;
 use super::time_below::StarvationStatus;
 use crate::model::account::pool_terms::PoolMode;
-use crate::model::account::starvation::{Cutoffs, Patience};
+use crate::model::account::starvation::{PreemptionThresholds, StarvationConditions};
 use crate::model::job_id::JobId;
 use crate::model::limit::{Limit, LimitScope, LimitStage, Limits, Quantity, Selector};
 use crate::model::policy::Policy;
@@ -104,9 +104,9 @@ pub struct PoolShare {
     /// The pool and the pools above it; empty for operations without account.
     pub pools: Vec<String>,
     /// The tolerance and the timeouts of starvation.
-    pub patience: Patience,
+    pub patience: StarvationConditions,
     /// The preemption thresholds of the operations.
-    pub cutoffs: Cutoffs,
+    pub cutoffs: PreemptionThresholds,
     /// Thresholds: (resource index, amount). An operation that uses less than the amount of each of
     /// these resources is not preempted. Empty for no such thresholds.
     pub spared: Vec<(usize, i64)>,
@@ -126,7 +126,7 @@ impl PoolShare {
 pub struct FairShares {
     /// The fair shares of all parties, sorted by party.
     rows: Vec<OperationShare>,
-    pools: BTreeMap<String, (Entitled, Patience, Cutoffs)>,
+    pools: BTreeMap<String, (Entitled, StarvationConditions, PreemptionThresholds)>,
     /// The pools of the parties, each with the pools above it.
     pub lines: Vec<PoolShare>,
     /// The total resources of the cluster.
@@ -301,24 +301,28 @@ impl FairShares {
     }
 
     /// The tolerance and the timeouts of a party.
-    pub fn patience(&self, party: ShareParty) -> Patience {
+    pub fn patience(&self, party: ShareParty) -> StarvationConditions {
         self.row(party)
-            .map_or(Patience::default(), |row| self.lines[row.line].patience)
+            .map_or(StarvationConditions::default(), |row| {
+                self.lines[row.line].patience
+            })
     }
 
     /// The tolerance and the timeouts of a party or pool.
-    pub fn patience_of(&self, subject: &StarvationSubject) -> Patience {
+    pub fn patience_of(&self, subject: &StarvationSubject) -> StarvationConditions {
         match subject {
             StarvationSubject::Party(party) => self.patience(*party),
             StarvationSubject::Pool(pool) => self
                 .pools
                 .get(pool)
-                .map_or(Patience::default(), |(_, patience, _)| *patience),
+                .map_or(StarvationConditions::default(), |(_, patience, _)| {
+                    *patience
+                }),
         }
     }
 
     /// The preemption thresholds of a party or pool; None if the party or pool is unknown.
-    pub fn cutoffs_of(&self, subject: &StarvationSubject) -> Option<Cutoffs> {
+    pub fn cutoffs_of(&self, subject: &StarvationSubject) -> Option<PreemptionThresholds> {
         match subject {
             StarvationSubject::Party(party) => Some(self.lines[self.row(*party)?.line].cutoffs),
             StarvationSubject::Pool(pool) => Some(self.pools.get(pool)?.2),

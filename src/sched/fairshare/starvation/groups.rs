@@ -3,7 +3,7 @@
 //! are kept, allocations that aggressively starving parties may preempt, and allocations that any
 //! starving party may preempt. A party is an operation or a pool (account).
 
-use crate::model::account::starvation::{Boundary, Cutoffs};
+use crate::model::account::starvation::{Boundary, PreemptionThresholds};
 use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::share_tree::ClusterTotal;
 use std::fmt;
@@ -26,7 +26,7 @@ pub enum AllocationGroup {
 impl AllocationGroup {
     /// The satisfaction (usage divided by fair share) below which an operation or pool loses no
     /// allocation of this group.
-    pub fn threshold(self, cutoffs: Cutoffs) -> f64 {
+    pub fn threshold(self, cutoffs: PreemptionThresholds) -> f64 {
         match self {
             AllocationGroup::Preemptible => cutoffs.preemption,
             AllocationGroup::Aggressively | AllocationGroup::Kept => cutoffs.aggressive,

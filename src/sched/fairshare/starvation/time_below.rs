@@ -1,7 +1,7 @@
 //! The starvation status that results from the time that a party (a job, array or pool) has been
 //! below its fair share (Y1, Y2).
 
-use crate::model::account::starvation::Patience;
+use crate::model::account::starvation::StarvationConditions;
 use crate::model::time::Time;
 
 /// The starvation status of a party (Y2).
@@ -20,7 +20,7 @@ pub enum StarvationStatus {
 impl StarvationStatus {
     /// The status of a party that has been below its fair share since `since`. Without `since`, the
     /// party is not below.
-    pub fn of(since: Option<Time>, patience: &Patience, now: Time) -> StarvationStatus {
+    pub fn of(since: Option<Time>, patience: &StarvationConditions, now: Time) -> StarvationStatus {
         let Some(since) = since else {
             return StarvationStatus::None;
         };
@@ -36,7 +36,7 @@ impl StarvationStatus {
 
     /// When the status changes next if the party stays below its fair share; None if the status
     /// does not change any more.
-    pub fn next(since: Time, patience: &Patience, now: Time) -> Option<Time> {
+    pub fn next(since: Time, patience: &StarvationConditions, now: Time) -> Option<Time> {
         let aggressive = patience
             .enable_aggressive
             .then_some(since + patience.aggressive_timeout);
@@ -60,11 +60,11 @@ mod tests {
     /// Y2: the party has been below its fair share since second 0.
     #[test]
     fn a_party_starves_once_it_has_been_below_its_fair_share_for_the_timeout() {
-        let aggressive = Patience {
+        let aggressive = StarvationConditions {
             enable_aggressive: true,
-            ..Patience::default()
+            ..StarvationConditions::default()
         };
-        let at = |patience: Patience| {
+        let at = |patience: StarvationConditions| {
             [29, 30, 119, 120]
                 .map(|now| StarvationStatus::of(Some(Time(0)), &patience, seconds(now)))
         };
@@ -78,7 +78,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            at(Patience::default()),
+            at(StarvationConditions::default()),
             [
                 StarvationStatus::None,
                 StarvationStatus::Starving,
@@ -90,7 +90,7 @@ mod tests {
             StarvationStatus::of(None, &aggressive, seconds(900)),
             StarvationStatus::None
         );
-        let next = |patience: Patience| {
+        let next = |patience: StarvationConditions| {
             [0, 29, 30, 120].map(|now| StarvationStatus::next(Time(0), &patience, seconds(now)))
         };
         assert_eq!(
@@ -103,7 +103,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            next(Patience::default()),
+            next(StarvationConditions::default()),
             [Some(seconds(30)), Some(seconds(30)), None, None]
         );
     }

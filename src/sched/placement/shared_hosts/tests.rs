@@ -193,7 +193,7 @@ fn the_last_preempted_subjob_on_a_host_releases_the_license() {
             JobId::element(1, index),
             gone.iter().map(|&index| JobId::element(1, index)).collect(),
         );
-        fixture.state.gives_back(
+        fixture.state.released_by(
             (id, n1),
             &fixture.state.cluster.node(n1).tenants[&id],
             &gone,
@@ -307,7 +307,7 @@ fn a_suspended_subjob_that_released_the_license_does_not_share_it() {
             fixture.state.cluster.find("n1").unwrap(),
         );
         let gone = [JobId::element(1, 2)].into();
-        let back = fixture.state.gives_back(
+        let back = fixture.state.released_by(
             (id, n1),
             &fixture.state.cluster.node(n1).tenants[&id],
             &gone,
@@ -384,7 +384,7 @@ fn the_nodes_of_one_host_share_the_license() {
         let gone = [JobId::element(1, 1)].into();
         let back = |name: &str| {
             let ix = state.cluster.find(name).unwrap();
-            state.gives_back((id, ix), &state.cluster.node(ix).tenants[&id], &gone)[lic]
+            state.released_by((id, ix), &state.cluster.node(ix).tenants[&id], &gone)[lic]
         };
         assert_eq!(back("n1") + back("n2"), 1, "once per host, not per node");
         [2, 1]

@@ -137,7 +137,7 @@ impl ClusterState {
         self.leave_operation(id);
         self.leave_subjobs(id);
         let running = self.running.remove(&id)?;
-        self.insiders.remove(&id);
+        self.jobs_in_reservations.remove(&id);
         self.suspended.remove(&id);
         if let Some(holder) = &running.holder {
             self.holdings

@@ -147,7 +147,7 @@ impl ClusterState {
 
     /// The resources that a job releases on a node if it ends after the jobs in `gone`. The subjob
     /// that ends last on a host releases the resources that its array shares on that host.
-    pub(in crate::sched) fn gives_back<'h>(
+    pub(in crate::sched) fn released_by<'h>(
         &self,
         (id, ix): (JobId, NodeIx),
         hold: &'h Hold,

@@ -329,7 +329,7 @@ mod tests {
         ]);
         assert!(found(&stuck, "comp", &["sim"]).is_some());
         let mut gone = graph(&all);
-        gone.unfollow(JobId::job(1));
+        gone.remove_labels(JobId::job(1));
         assert_eq!(found(&gone, "comp", &["sim"]), None);
     }
 
