@@ -138,7 +138,7 @@ pub trait KeyRow<T>: Sync {
         None
     }
 
-    /// The keys of a key whose value is a table, such as `weights` in `[order]`.
+    /// The keys in the table of a key such as `weights` in `[order]`.
     fn nested(&self) -> Option<&'static Table<T>> {
         None
     }
@@ -368,7 +368,7 @@ pub const fn computed<K: Kind>(
     Key::computed(name, kind, get, set)
 }
 
-/// A key whose value is a table.
+/// A key with a table as its value.
 pub struct Nested<T: 'static> {
     entry: Entry,
     table: &'static Table<T>,
@@ -376,7 +376,7 @@ pub struct Nested<T: 'static> {
 }
 
 impl<T> Nested<T> {
-    /// A key whose table `schedd --check` writes as a separate section.
+    /// A key with a table that `schedd --check` writes as a separate section.
     pub const fn new(name: &'static str, table: &'static Table<T>, text: &'static str) -> Self {
         Nested {
             entry: Entry::new(name, text),
@@ -385,7 +385,7 @@ impl<T> Nested<T> {
         }
     }
 
-    /// A key whose table `schedd --check` writes inline.
+    /// A key with a table that `schedd --check` writes inline.
     pub const fn inline(name: &'static str, table: &'static Table<T>, text: &'static str) -> Self {
         Nested {
             is_inline: true,

@@ -112,7 +112,7 @@ pub struct ServerConfig {
     pub shared: bool,
     /// The time without work after which the daemons of a personal installation exit.
     pub idle: Span,
-    /// The lowest uid whose jobs run in a shared installation.
+    /// The lowest uid that may run jobs in a shared installation.
     pub min_uid: u32,
     /// The absolute path of the mail program; empty for no mail, None for the default program.
     pub mailer: Option<PathBuf>,

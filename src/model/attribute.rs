@@ -151,10 +151,10 @@ impl Context<'_> {
     }
 }
 
-/// The only attribute whose settings have a resource.
+/// The only attribute with resources in its settings.
 const LIST: &str = "Resource_List";
 
-/// Names of the resources whose requests may change while the job runs.
+/// Names of the resources that may be changed in the request of a running job.
 const CHANGEABLE_WHILE_RUNNING: [&str; 5] = [
     "walltime",
     "cput",

@@ -161,7 +161,7 @@ impl Hook {
         name.len() <= LONGEST_NAME && !name.starts_with('.') && is_word(name, "-_.")
     }
 
-    /// Returns PBS's message to the user whose request is rejected because this hook failed.
+    /// Returns PBS's message to the user if a request is rejected because this hook failed.
     pub fn failure(&self) -> String {
         format!(
             "request rejected as filter hook '{}' encountered an exception. Please inform Admin",

@@ -1,6 +1,6 @@
-//! Macro `named!`: enums whose variants have names in `lanai.toml`.
+//! Macro `named!`: enums with names for the variants in `lanai.toml`.
 
-/// Declares an enum whose variants have names in `lanai.toml`. The first variant is the default.
+/// Declares an enum, with names of the variants in `lanai.toml`. The first variant is the default.
 macro_rules! named {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$about])*

@@ -58,7 +58,7 @@ pub struct NodeTerms {
     pub cluster: ClusterPath,
     /// Host groups that the node belongs to (Q24).
     pub groups: Vec<String>,
-    /// Clusters whose jobs the node accepts; None for all.
+    /// The node accepts jobs of these clusters; None for all.
     pub restrictions: Option<Restriction>,
     /// Value of `PRIORITY` in the expression that ranks nodes (M8f).
     pub priority: i32,

@@ -85,7 +85,7 @@ impl Policy {
         preempts || self.precedence.uses_queue_priority(queue)
     }
 
-    /// Returns the warning for a queue whose priority has no effect.
+    /// Returns the warning for a queue with a priority that has no effect.
     pub fn unused_queue_priority(&self, queue: &str) -> String {
         let order = self.precedence.order.name();
         let why = if self.precedence.queues.contains_key(queue) {
@@ -310,7 +310,7 @@ named! {
 pub struct NodeSets {
     /// Number of sets that a job may span.
     pub choice: SetChoice,
-    /// Resource whose values define the sets.
+    /// Resource that defines the sets by its values.
     pub by: String,
     /// Values in order of preference; empty for all existing values.
     pub values: Vec<String>,

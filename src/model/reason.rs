@@ -161,7 +161,7 @@ pub enum Reason {
     NotContiguous,
     /// Enough is free, but not within one node set (M47).
     NoSet {
-        /// Resource whose values define the sets.
+        /// Resource that defines the sets by its values.
         by: String,
     },
     /// The job fits now, but waits for its planned start.

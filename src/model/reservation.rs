@@ -52,7 +52,7 @@ pub struct ReservationTerms {
     /// `Authorized_Users`, `-U`: users who may submit to the reservation's queue besides the owner.
     /// Examples: `bob@head`, and `-bob` to deny access.
     pub users: Vec<String>,
-    /// `Authorized_Groups`, `-G`: groups whose members may submit to the reservation's queue.
+    /// `Authorized_Groups`, `-G`: groups that may submit to the reservation's queue.
     pub groups: Vec<String>,
     /// `Authorized_Hosts`, `-H`: stored and displayed only.
     pub hosts: Vec<String>,
@@ -66,7 +66,7 @@ pub struct ReservationTerms {
     pub other: BTreeMap<String, String>,
     /// Environment variables displayed as `Variable_List`.
     pub variables: Vec<(String, String)>,
-    /// Job on whose nodes the reservation was created.
+    /// The reservation was created on the nodes of this job.
     pub job: Option<JobId>,
     /// Access rules, if the reservation is from the configuration. Access to any other reservation
     /// is through the queue of that reservation.

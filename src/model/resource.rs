@@ -169,7 +169,7 @@ impl Size {
     }
 
     /// Parses an integer, optionally followed by one of `k m g t p`, optionally followed by `b` or
-    /// `w`, in any case. None for other texts and for sizes whose bytes exceed 64 bits.
+    /// `w`, in any case. None for other texts, and if the number of bytes exceeds 64 bits.
     pub fn parse(text: &str) -> Option<Size> {
         let text = text.to_ascii_lowercase();
         let end = text

@@ -40,7 +40,7 @@ pub enum Trigger {
     /// An operator requested a cycle.
     Asked,
     /// The interval between periodic cycles has ended (Q30). A periodic cycle also considers
-    /// changes whose events were lost.
+    /// changes with lost events.
     Poll,
 }
 
@@ -305,7 +305,7 @@ pub struct CycleRecord {
 }
 
 impl CycleRecord {
-    /// Number of cycles whose records the spool keeps.
+    /// Number of cycle records that the spool keeps.
     pub const KEPT: u64 = 1000;
 }
 

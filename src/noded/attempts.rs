@@ -488,7 +488,7 @@ impl Attempts {
             .for_each(|order| self.send_order(name, order));
     }
 
-    /// Examines started attempts whose shepherds are not watched.
+    /// Examines started attempts without a watched shepherd.
     fn examine_unwatched(&mut self, poller: &mut Poller) {
         let mut begun = Vec::new();
         for (&name, entry) in &self.entries {
@@ -577,7 +577,8 @@ impl Attempts {
                      shepherd did not end"
                 ),
                 Err(e) => warn!(
-                    "cannot kill the shepherd of attempt {name}, whose job was deleted by force: {e}"
+                    "cannot kill the shepherd of attempt {name} after the job was deleted by \
+                     force: {e}"
                 ),
             }
         }
@@ -585,7 +586,7 @@ impl Attempts {
 
     // ------------------------------------------------------------------------------- reports
 
-    /// The status of every attempt whose end schedd has not confirmed.
+    /// The status of every attempt, except attempts with an end confirmed by schedd.
     pub fn statuses(&self) -> Vec<(JobId, Attempt, TaskNumber, AttemptStatus)> {
         self.entries
             .iter()

@@ -57,7 +57,7 @@ impl Hollow {
         }
     }
 
-    /// Ends the jobs whose end times have come.
+    /// Ends the jobs that are due at `now`.
     pub fn end_due(&mut self, now: Span) -> Vec<(AttemptName, AttemptOutcome)> {
         let due: Vec<AttemptName> = self
             .ends

@@ -54,9 +54,9 @@ impl UsageMeter {
         self.so_far
     }
 
-    /// Samples the job's living processes and `others`: processes of the same job whose usage other
-    /// shepherds on this host record. If the memory seems to exceed `threshold_kb`, it is measured
-    /// again, with shared pages counted once and without file pages. That takes longer.
+    /// Samples the job's living processes and `others`: processes of the same job with usage
+    /// recorded by other shepherds on this host. If the memory seems to exceed `threshold_kb`, it
+    /// is measured again, with shared pages counted once and without file pages. That takes longer.
     pub fn measure(
         &mut self,
         cgroup: Option<&Cgroup>,

@@ -128,7 +128,7 @@ impl Poller {
         }
     }
 
-    /// Forgets a source whose descriptor the caller has closed.
+    /// Forgets a source after the caller has closed its descriptor.
     pub fn forget_closed(&mut self, source: PollSource) {
         if let Some(token) = self.tokens.remove(&source) {
             self.sources.remove(&token);

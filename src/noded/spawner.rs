@@ -5,8 +5,8 @@
 //! process that runs an attempt) per launch. The spawner exits if noded dies. If the spawner dies,
 //! noded forks a new spawner, and repeats the launches that certainly have not begun.
 //!
-//! Packets to the spawner: attempt name, then the launch. A large launch is in a file whose
-//! descriptor is passed with the packet.
+//! Packets to the spawner: attempt name, then the launch. A large launch is in a file; the
+//! packet carries the file's descriptor.
 //! Packets from the spawner and its shepherds: [`SpawnerMessage`].
 
 use super::folder::AttemptName;

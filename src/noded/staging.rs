@@ -207,7 +207,7 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// Expands a path whose components may be patterns. Returns the paths that exist; an error if there
+/// Expands patterns in the components of a path. Returns the paths that exist; an error if there
 /// are none.
 fn expand(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = vec![PathBuf::new()];

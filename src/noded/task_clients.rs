@@ -57,10 +57,10 @@ struct TaskClient {
     since: Span,
     /// The task that the process has proved to belong to.
     name: Option<AttemptName>,
-    /// The tasks whose news the process wants.
+    /// The process gets news about these tasks.
     tokens: BTreeSet<TaskToken>,
     writing: bool,
-    /// When noded passed a request to schedd whose reply has not arrived.
+    /// When noded passed a request to schedd; None if no reply is outstanding.
     awaits_reply_since: Option<Span>,
 }
 
@@ -267,8 +267,8 @@ impl TaskClients {
         }
     }
 
-    /// Closes connections whose processes have not proved their jobs in time, and stops waiting for
-    /// overdue replies.
+    /// Closes connections on which no greeting arrived in time, and stops waiting for overdue
+    /// replies.
     pub fn expire(&mut self, poller: &mut Poller) {
         let cutoff = Span(clock::monotonic().0 - TIMEOUT.0);
         let slow = self
@@ -414,7 +414,7 @@ impl TaskClient {
         self.awaits_reply_since.is_none() && self.link.has_more()
     }
 
-    /// Updates the tasks whose news the process wants.
+    /// Adds started and queried tasks to `tokens`, and removes released tasks.
     fn note_tokens(&mut self, request: &TaskRequestKind) {
         match request {
             TaskRequestKind::Start(program) => self
@@ -429,8 +429,7 @@ impl TaskClient {
         }
     }
 
-    /// The part of the news about tasks whose news the process wants; None if there is no such
-    /// part.
+    /// The news without the stages of tasks outside `tokens`; None if nothing is left.
     fn relevant_part(&self, news: &TaskNews) -> Option<TaskNews> {
         let TaskNews::Stages(stages) = news else {
             return Some(news.clone());

@@ -104,7 +104,7 @@ pub struct WatchedEnd {
 }
 
 impl<'a> JobWatch<'a> {
-    /// Starts watching the job whose first process is `session`, forked at `began`. `guard`
+    /// Starts watching the job with the first process `session`, forked at `began`. `guard`
     /// enforces the job's limits.
     pub fn new(
         launch: &'a Launch,

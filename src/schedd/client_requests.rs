@@ -150,7 +150,7 @@ impl Schedd {
         }
     }
 
-    /// Continues with the submissions whose scripts have been stored.
+    /// Continues submissions after the storage of their scripts.
     pub(super) fn take_stored(&mut self) {
         for Stored {
             token,

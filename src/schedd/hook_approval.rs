@@ -301,8 +301,8 @@ impl Schedd {
         }
     }
 
-    /// Defers a job whose start a hook refused. For a subjob that has never started, defers the
-    /// array.
+    /// Defers a job after a hook refused its start. For a subjob that has never started, defers
+    /// the array.
     fn defer(&mut self, job: JobId, hook: &str, why: &str) {
         let held = if self.server.job(job).is_some() {
             job

@@ -151,7 +151,7 @@ impl Nodes {
     }
 
     /// Applies a changed configuration: connects to new nodeds, and drops removed nodeds.
-    /// Reconnects to a noded whose nodes may now have other names.
+    /// Reconnects to a noded if the allowed names of its nodes have changed.
     pub fn apply_setup(&mut self, setup: &Setup) -> Vec<NodedEvent> {
         let mut addresses = NodedAddress::all(setup, &self.home);
         let mut events = Vec::new();

@@ -71,7 +71,7 @@ pub struct Schedd {
     pub(super) signals: Signals,
     /// A text with the changes of a reload, until they are committed.
     pub(super) reloaded: Option<String>,
-    /// Jobs whose orders could not be sent because the spool could not be read.
+    /// Jobs with unsent orders, because the spool could not be read.
     pub(super) unsent_orders: BTreeSet<JobId>,
     /// The inputs for the next pass of the event loop.
     pub(super) inbox: Vec<Input>,

@@ -22,7 +22,7 @@ pub struct Effects {
     pub replies: Vec<(Token, Reply)>,
     /// Clients that wait for the end of a job.
     pub waits: Vec<(Token, JobId)>,
-    /// Orders, each with the node whose noded receives the order.
+    /// Orders, each with a node of the noded that receives the order.
     pub orders: Orders,
     /// Orders for nodeds that have sent a report, each with the number of the noded's connection.
     pub back: Vec<(usize, ScheddOrder)>,

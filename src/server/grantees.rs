@@ -43,7 +43,7 @@ impl Grantees {
         self.0.retain(|name, _| !names.contains(name));
     }
 
-    /// Removes names that no longer have rights, and binds new names whose accounts exist.
+    /// Removes names that no longer have rights, and binds new names with existing accounts.
     pub fn follow(&mut self, server: &ServerConfig, accounts: &dyn Accounts) {
         let named: BTreeSet<&str> = people(server).filter_map(TestUser::account).collect();
         self.0.retain(|name, _| named.contains(name.as_str()));

@@ -15,7 +15,7 @@ pub struct Inventory {
     pub directory: String,
     /// The nodes of this noded.
     pub nodes: Vec<NodeFacts>,
-    /// Every attempt and task of the noded whose end schedd has not confirmed; task 0 is the job
+    /// The attempts and tasks of the noded, until schedd confirms their ends; task 0 is the job
     /// script.
     pub attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
 }

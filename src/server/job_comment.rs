@@ -143,7 +143,7 @@ fn held(why: &str) -> String {
     format!("job held, too many failed attempts to run: {why}")
 }
 
-/// The comment of a job whose start is retried later (M10).
+/// The comment of a job after a failed start that is retried later (M10).
 fn deferred(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> String {
     let begin = Deferral::StartFailed.comment();
     match job.life.not_before {

@@ -19,7 +19,7 @@ pub fn check_interval(timeout: Option<Span>) -> Span {
     Span(eighth.clamp(1000, 30_000))
 }
 
-/// Cancels the attempts whose start no node has confirmed in time.
+/// Cancels attempts if no node has confirmed their start in time.
 pub fn cancel_overdue_starts(server: &mut ServerState) {
     let Some(timeout) = server.setup.config.launch.start_timeout else {
         return;

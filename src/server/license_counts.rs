@@ -60,7 +60,7 @@ impl LicenseCounts {
         self.before.entry(resource.to_string()).or_insert(before);
     }
 
-    /// Ends a stored transaction, whose changes are no longer undone.
+    /// Ends a stored transaction. Its changes can no longer be undone.
     pub fn settle(&mut self) {
         self.before.clear();
     }

@@ -38,7 +38,7 @@ pub(crate) struct Occasion {
 }
 
 /// The mail about an event, if requested. `before` is the job's state before the event, `job` the
-/// job after the event. Without an event, the job is an array whose state changed with its subjobs.
+/// job after the event. Without an event, the job is an array that changed state with its subjobs.
 pub fn letter(setup: &Setup, before: JobState, job: &Job, event: Option<&Event>) -> Option<Letter> {
     setup.mailer.as_ref()?;
     let Occasion { points, what } = occasion(before, job, event)?;

@@ -22,7 +22,7 @@ const ATTRIBUTE: &str = "notify";
 pub enum Recipient {
     /// The site.
     Site,
-    /// A user, whose program runs as this user.
+    /// A user. The program runs as this user.
     User(Owner),
 }
 
@@ -108,7 +108,7 @@ impl Notice {
 }
 
 /// The notices about an event. `before` is the job's state before the event, `job` the job after
-/// the event. Without an event, the job is an array whose state changed with its subjobs.
+/// the event. Without an event, the job is an array that changed state with its subjobs.
 pub fn notices(
     setup: &Setup,
     facts: impl FnOnce() -> Arc<ServerFacts>,

@@ -11,7 +11,7 @@ use crate::server::queue_admission;
 use crate::server::state::ServerState;
 use std::sync::Arc;
 
-/// Tries to route all jobs whose next routing attempt is due.
+/// Tries to route the jobs with a routing attempt that is due.
 pub fn route_waiting_jobs(server: &mut ServerState) {
     for id in server.routed_due() {
         let job = server.job(id).cloned();

@@ -20,7 +20,7 @@ impl Spool {
         self.jobs("state <> 'F'", "e.state <> 'F' ORDER BY e.job, e.idx")
     }
 
-    /// Finished jobs with an attempt whose end the node has not reported.
+    /// Finished jobs with an attempt that the node has not reported as ended.
     pub fn unsettled_jobs(&self) -> Result<Vec<Job>, SpoolError> {
         let open = "state = 'F' AND json_extract(life, '$[1].run.open')";
         self.jobs(open, "e.state = 'F' AND json_extract(e.life, '$.run.open')")

@@ -58,7 +58,7 @@ fn parent_of_jobs(own: PathBuf) -> PathBuf {
 }
 
 /// The name of noded's cgroup in a systemd service with `DelegateSubgroup=`. noded needs a separate
-/// cgroup, because the kernel only limits the memory of cgroups whose parent has no processes.
+/// cgroup, because the kernel limits a cgroup's memory only if the parent has no processes.
 const RESERVED_GROUP: &str = "lanai-noded";
 
 /// Enables the memory and pids controllers for the cgroups in `folder`, if the kernel permits.

@@ -1,6 +1,6 @@
 //! Runs programs of the site and of users: hooks, scripts, pollers, mailers. A program runs in a
-//! new process group, with limits on its run time and output. Callers poll descriptors. No function
-//! blocks, except those whose names begin with `wait`.
+//! new process group, with limits on its run time and output. Callers poll descriptors. Only the
+//! functions named `wait` or `wait_*` block.
 
 #![allow(
     clippy::disallowed_methods,

@@ -112,7 +112,7 @@ pub enum ForecastAnswer {
         at: Time,
         /// Method that computes fair-share factors from shares and usage.
         method: Method,
-        /// Whose usage counts for the priority of a job: the usage of its user, account or pool.
+        /// Entity of a job (user, account or pool): its usage counts for the priority of the job.
         subject: UsageSubject,
         /// Accounts and users.
         shares: Vec<ShareStatus>,

@@ -504,11 +504,11 @@ pub enum Detail {
 pub struct Filter {
     /// Whether unfinished jobs, finished jobs or both are included.
     pub history: History,
-    /// Queues whose jobs are included.
+    /// Queues of the included jobs.
     pub queues: Vec<String>,
-    /// Users whose jobs are included.
+    /// Owners of the included jobs.
     pub owners: Vec<String>,
-    /// States in which jobs are included.
+    /// States of the included jobs.
     pub states: Vec<JobState>,
     /// Whether arrays, their subjobs or both are included.
     pub arrays: Arrays,

@@ -40,7 +40,7 @@ pub enum TaskClientMessage {
 /// A request of a job's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TaskRequestKind {
-    /// Start tasks. Tasks whose tokens are known are not started again.
+    /// Start tasks. A task with a known token is not started again.
     Start(Box<TaskProgram>),
     /// Report the stages of these tasks now, and the end of each task when it has ended.
     Ask(Vec<TaskToken>),

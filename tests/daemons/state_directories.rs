@@ -17,7 +17,7 @@ use std::time::Duration;
 const MARK: &str =
     "n=1; while ! (set -C; : > start.$PBS_JOBID.$n) 2>/dev/null; do n=$((n+1)); done\n";
 
-/// A cluster whose nodeds may each have several state directories.
+/// A cluster in which each noded may have several state directories.
 struct Cluster {
     sandbox: Sandbox,
     nodeds: Mutex<BTreeMap<&'static str, Child>>,

@@ -179,8 +179,8 @@ fn orders(sandbox: &Sandbox) -> String {
         .collect()
 }
 
-/// Runs a command on a subjob whose script has already exited with status 3. Its shepherd is
-/// stopped until then and receives both events at once. Returns the finished subjob.
+/// Runs a command on a subjob after its script has exited with status 3. Its shepherd is stopped
+/// until then and receives both events at once. Returns the finished subjob.
 #[track_caller]
 fn run_after_exit(program: &str) -> Value {
     let sandbox = Sandbox::configured(CONFIG);

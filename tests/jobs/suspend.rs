@@ -219,7 +219,7 @@ fn without_control_groups_every_process_is_stopped_by_a_signal() {
     sandbox.running(&id);
     let pids = ["own", "away", "worker"].map(|file| number(&sandbox, file));
     let states = || pids.map(|pid| procfs::process(pid).map_or(b'-', |process| process.state));
-    // State D: a shell whose child was stopped between fork and exec.
+    // State D: a shell with a child that was stopped between fork and exec.
     let are_stopped = || {
         states()
             .iter()
@@ -438,7 +438,7 @@ fn a_job_resumes_on_the_cpus_that_are_free_then() {
     sandbox.running(&second);
     send_signal(&sandbox, "suspend", &id);
     let counted = await_stopped(&sandbox);
-    // The third job has the processor that was released; the resumed job gets that of the second.
+    // The third job gets the released processor; the resumed job gets the second job's processor.
     let third = submit_until("end");
     sandbox.running(&third);
     fs::write(sandbox.file("enough"), "").unwrap();

@@ -315,7 +315,7 @@ fn the_fair_share_priority_is_shown_on_the_job() {
     assert_eq!(float(&share["factor"]) * 1e6, float(&shown));
 }
 
-/// A cycle also sets the value of a running job whose account has no queued jobs.
+/// A cycle also sets the value of a running job if its account has no queued jobs.
 #[test]
 fn the_fair_share_priority_is_shown_for_a_running_job() {
     let sandbox = sandbox(&format!(

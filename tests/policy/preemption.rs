@@ -216,8 +216,8 @@ fn no_start_is_planned_if_the_end_of_the_victim_is_unknown() {
     );
 }
 
-/// Y8: an array whose limit is lowered to two running subjobs keeps the oldest two; the others run
-/// later.
+/// Y8: if an array's limit is lowered to two running subjobs, the oldest two continue; the others
+/// run later.
 #[test]
 fn repair_requeues_subjobs_beyond_a_lowered_limit() {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();

@@ -7,7 +7,7 @@ use crate::support::sandbox::{Done, Sandbox};
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A sandbox whose node is connected, so that reservations can be confirmed.
+/// A sandbox with a connected node, so that reservations can be confirmed.
 fn sandbox(config: &str) -> Sandbox {
     let sandbox = Sandbox::configured(config);
     let id = sandbox.submit(&[], "true\n");

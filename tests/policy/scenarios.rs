@@ -52,7 +52,7 @@ fn the_example_scenarios_for_administrators_pass() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Directory of the rules whose ids begin with each letter.
+/// Directories of the rules, by the first letter of the rule id.
 const SOURCES: &[(char, &str)] = &[
     ('F', "flux"),
     ('G', "invariants"),

@@ -5,8 +5,8 @@
 //! at its delimiter, JSON is read by a JSON parser. Some values are ambiguous in these formats:
 //!
 //! * In all three, bytes that are not UTF-8: each invalid sequence becomes one U+FFFD, because JSON
-//!   cannot represent it and text readers fail on it. Two variables whose names differ only in
-//!   such bytes are the same JSON key.
+//!   cannot represent it and text readers fail on it. Two variables with names that differ only
+//!   in such bytes are the same JSON key.
 //! * In text and dsv, a control character and `^` with its letter: PBS writes both as `^G`.
 //! * In text, a newline and the characters `\n`, because values are not escaped. In `Variable_List`
 //!   and in dsv `\` is escaped, so they differ.

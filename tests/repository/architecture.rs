@@ -167,7 +167,7 @@ const ORDER: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Sources of side effects, forbidden in `model`, `config`, `sched` and `server`, whose decisions
+/// Sources of side effects, forbidden in `model`, `config`, `sched` and `server`: decisions there
 /// depend on their arguments only.
 const IMPURE: &[&str] = &[
     "fs::",

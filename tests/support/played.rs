@@ -1,4 +1,4 @@
-//! A simulated noded whose answers the test chooses.
+//! A simulated noded; the test chooses its answers.
 
 use super::sandbox::Sandbox;
 use lanai::model::node::NodeFacts;

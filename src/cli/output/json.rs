@@ -1,7 +1,7 @@
 //! `-F json`: one document, valid JSON for any content of names, environments and comments.
 //!
-//! The layout is that of PBS: a TAB per level, `"key":<TAB>value`. A value is a number only if its
-//! attribute has a numeric type. The caller has replaced invalid UTF-8 by U+FFFD.
+//! The document has PBS's layout: a TAB per level, `"key":<TAB>value`. A value is a number only if
+//! its attribute has a numeric type. The caller has replaced invalid UTF-8 by U+FFFD.
 
 use crate::model::time::Wall;
 use crate::shown::attributes::{AttributeDisplay, Attributes, ShownAttribute};

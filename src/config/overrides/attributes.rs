@@ -92,7 +92,7 @@ pub(super) fn all(target: &QmgrObject) -> impl Iterator<Item = &'static QmgrAttr
     first.iter().chain(middle).chain(last)
 }
 
-/// Attributes whose values are lists of names.
+/// Attributes with lists of names as values.
 const LISTS: [&str; 8] = [
     "managers",
     "operators",

@@ -58,29 +58,31 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
     "limit",
     &[
         &key("queue", SELECTOR, |l| &mut l.scope.queue)
-            .text("The queue whose jobs count: a name, or \"*\" for each queue separately.")
+            .text("The queue of the counted jobs: a name, or \"*\" for each queue separately.")
             .default("all")
             .example("\"workq\""),
         &key("user", SELECTOR, |l| &mut l.scope.user)
-            .text("The user whose jobs count: a name, or \"*\" for each user separately.")
+            .text("The owner of the counted jobs: a name, or \"*\" for each user separately.")
             .default("all")
             .example("\"*\""),
         &key("group", SELECTOR, |l| &mut l.scope.group)
-            .text("The primary group whose jobs count: a name, or \"*\" for each group separately.")
+            .text(
+                "The primary group of the counted jobs: a name, or \"*\" for each group separately.",
+            )
             .default("all")
             .example("\"staff\""),
         &key("project", SELECTOR, |l| &mut l.scope.project)
-            .text("The project whose jobs count: a name, or \"*\" for each project separately.")
+            .text("The project of the counted jobs: a name, or \"*\" for each project separately.")
             .default("all")
             .example("\"wave\""),
         &key("account", SELECTOR, |l| &mut l.scope.account)
             .text(
-                "The account whose jobs count, with all accounts below: a name, or \"*\" for each.",
+                "The account of the counted jobs, with accounts below: a name, or \"*\" for each.",
             )
             .default("all")
             .example("\"physics\""),
         &key("qos", SELECTOR, |l| &mut l.scope.qos)
-            .text("The QoS whose jobs count: a name, or \"*\" for each QoS separately.")
+            .text("The QoS of the counted jobs: a name, or \"*\" for each QoS separately.")
             .default("all")
             .example("\"expedite\""),
         &key("running", QUANTITIES, |l| &mut l.running)

@@ -79,7 +79,7 @@ pub static QOS: Table<Quality> = Table::new(
             |q| if_any(&listed_owners(q)?.groups),
             |q, groups| change_grant(q, |named| named.groups = groups),
         )
-        .text("The groups whose members may request the QoS; \"*\" for all.")
+        .text("The groups that may request the QoS; \"*\" for all.")
         .default(ALL_IF_UNSET)
         .example("[\"staff\"]"),
         &names_key(
@@ -87,7 +87,7 @@ pub static QOS: Table<Quality> = Table::new(
             |q| if_any(&listed_owners(q)?.accounts),
             |q, accounts| change_grant(q, |named| named.accounts = accounts),
         )
-        .text("The accounts (-A) whose jobs may request the QoS; \"*\" for all.")
+        .text("The accounts (-A) of jobs that may request the QoS; \"*\" for all.")
         .default(ALL_IF_UNSET)
         .example("[\"paying\"]"),
         &names_key(
@@ -95,7 +95,7 @@ pub static QOS: Table<Quality> = Table::new(
             |q| if_any(&listed_owners(q)?.queues),
             |q, queues| change_grant(q, |named| named.queues = queues),
         )
-        .text("The queues whose jobs may request the QoS; \"*\" for all.")
+        .text("The queues of jobs that may request the QoS; \"*\" for all.")
         .default(ALL_IF_UNSET)
         .example("[\"night\"]"),
         &key("exempt", BOOLEAN, |q| &mut q.exempt).text(
@@ -108,7 +108,7 @@ pub static QOS: Table<Quality> = Table::new(
             .default("none")
             .example("[\"NOBF\", \"IGNMAXJOB\"]"),
         &key("default_for", DEFAULT_FOR, |q| &mut q.default_for)
-            .text("The users, groups, accounts or queues whose jobs have the QoS by default.")
+            .text("The users, groups, accounts or queues with this QoS as the default.")
             .default("none")
             .example("{ queues = [\"night\"] }"),
         &key("charge", CHARGE, |q| &mut q.charge).text(
@@ -150,8 +150,8 @@ fn listed_owners(quality: &Quality) -> Option<&JobCriteria> {
     }
 }
 
-/// Changes the lists of users, groups, accounts and queues whose jobs may request the quality of
-/// service. If all jobs may request the quality of service, the lists are empty before the change.
+/// Changes the lists of users, groups, accounts and queues with access to the quality of service.
+/// If all jobs may request the quality of service, the lists are empty before the change.
 fn change_grant(quality: &mut Quality, change: impl FnOnce(&mut JobCriteria)) {
     let mut named = listed_owners(quality).cloned().unwrap_or_default();
     change(&mut named);

@@ -215,7 +215,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, groups| (q.queue.access.groups, q.queue.access.by_group) = (groups, true),
         )
         .pbs(&["acl_groups", "acl_group_enable"])
-        .text("The primary groups whose users may submit to the queue.")
+        .text("The primary groups that may submit to the queue.")
         .default("all")
         .example("[\"staff\"]"),
         &computed(
@@ -241,21 +241,21 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         &key("resources_default", AmountTable, |q| &mut q.queue.defaults)
             .pbs(&["resources_default"])
             .text("The resources of a job that does not request them, such as { ncpus = 1 }.")
-            .default("those of [server]")
+            .default("the values of [server]")
             .example("{ walltime = \"1:00:00\" }"),
         &key("default_chunk", AmountTable, |q| {
             &mut q.queue.chunk_defaults
         })
         .pbs(&["default_chunk"])
         .text("The resources of each chunk that does not request them, such as { mem = \"1gb\" }.")
-        .default("that of [server]")
+        .default("the value of [server]")
         .example("{ mem = \"1gb\" }"),
         &key("max_array_size", Optional(ARRAY_SIZE), |q| {
             &mut q.queue.max_array_size
         })
         .pbs(&["max_array_size"])
         .text("The largest number of subjobs of an array.")
-        .default("that of [server]")
+        .default("the value of [server]")
         .example("1000"),
         &key("comment", Optional(TEXT), |q| &mut q.queue.comment)
             .pbs(&["comment"])

@@ -140,7 +140,7 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             .default("none")
             .example("[\"a1\"]"),
         &key("queues", NAMES, |r| &mut r.access.queues)
-            .text("The queues whose jobs have access; \"*\" for all queues.")
+            .text("The queues with access; \"*\" for all queues.")
             .default("none")
             .example("[\"express\"]"),
         &key("qos", NAMES, |r| &mut r.access.qos)

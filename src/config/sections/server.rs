@@ -162,7 +162,7 @@ pub static SERVER: Table<Config> = Table::new(
         &key("min_uid", whole("a user id of at least 0", |_| true), |c| {
             &mut c.server.min_uid
         })
-        .text("The lowest user id whose jobs run in a shared installation."),
+        .text("The lowest user id that may run jobs in a shared installation."),
         &key("mailer", Optional(MAILER), |c| &mut c.server.mailer)
             .pbs(&["mailer"])
             .text(

@@ -13,7 +13,7 @@ use crate::sched::fixture::moment;
 /// Site configuration, and the queues that are full.
 struct Site {
     config: Config,
-    /// Queues whose limits are reached.
+    /// Queues that have reached a limit.
     full: Vec<&'static str>,
 }
 

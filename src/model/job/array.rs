@@ -25,8 +25,7 @@ pub struct Elements {
     waiting: Spans,
     begun: Spans,
     ended: BTreeMap<i32, Spans>,
-    /// Ranges of positions (first, last) whose states have changed since the last write to the
-    /// spool.
+    /// Ranges of positions (first, last) with state changes since the last write to the spool.
     #[serde(skip)]
     unwritten: Vec<(u32, u32)>,
 }

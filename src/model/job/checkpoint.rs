@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(job.life.want, Want::Requeue("m@h".into()));
     }
 
-    /// A job whose node has not reported the start yet has no state to save.
+    /// A job has no state to save until its node reports the start.
     #[test]
     fn a_job_that_has_not_started_is_not_checkpointed() {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");

@@ -15,7 +15,7 @@ pub enum Deferral {
 }
 
 impl Deferral {
-    /// Returns the beginning of the comment of a job whose start is deferred for this cause.
+    /// Returns the beginning of the comment of a job deferred for this cause.
     pub fn comment(self) -> &'static str {
         match self {
             // PBS's text.

@@ -413,8 +413,8 @@ impl Job {
         }
     }
 
-    /// Finishes a job whose script ended before the deletion: the job keeps its exit status and is
-    /// not rerun.
+    /// Finishes a job with a script that ended before the deletion: the job keeps its exit status
+    /// and is not rerun.
     fn ended_before_deletion(&mut self, outcome: &AttemptOutcome, moment: EventContext) {
         self.life.want = Want::Run;
         self.finish(exit_status(outcome).unwrap_or(LOST), false, moment);
@@ -480,7 +480,7 @@ impl Job {
         self.requeue_after_failure(0, moment);
     }
 
-    /// Requeues a job whose input files are missing. This does not count as a failed start, and
+    /// Requeues a job with missing input files. This does not count as a failed start, and
     /// the number of retries is unlimited (M3).
     fn requeue_until_files_exist(&mut self, moment: EventContext) {
         self.defer_start(moment.rules.stage_in.retry, moment);

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_have_the_letters_of_pbs() {
+    fn action_letters_match_pbs() {
         assert_eq!(PreemptAction::order_characters(), "SCRD");
         assert_eq!(
             PreemptAction::from_letter('R'),

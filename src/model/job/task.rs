@@ -27,7 +27,7 @@ pub const NOT_EXECUTED: i32 = 254;
 pub struct Tasks {
     /// Highest task number so far.
     pub made: TaskNumber,
-    /// Unfinished tasks, and finished tasks whose status may still be queried.
+    /// Unfinished tasks, and finished tasks that may still be queried.
     pub known: BTreeMap<TaskNumber, JobTask>,
     /// Latest reported usage of the script.
     pub script: Usage,
@@ -148,8 +148,8 @@ pub fn node_file(shares: &[NodeShare]) -> String {
         .collect()
 }
 
-/// Returns the share of each line of the node file. The order is that of [`NodeShare::ranks`] if
-/// all shares have ranks (M9), otherwise that of the shares.
+/// Returns the share of each line of the node file, in the order of [`NodeShare::ranks`] if all
+/// shares have ranks (M9), otherwise in the order of the shares.
 fn slots(shares: &[NodeShare]) -> Vec<&NodeShare> {
     let has_ranks = shares
         .iter()

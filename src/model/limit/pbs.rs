@@ -10,7 +10,7 @@ const EACH: &str = "PBS_GENERIC";
 /// Name that stands for all jobs together; the only name valid after `o:`.
 const ALL: &str = "PBS_ALL";
 
-/// Scope of an entry: whose jobs count together.
+/// Scope of an entry: the jobs that count together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitOwners {
     /// `u:`, a named user or each user.
@@ -26,7 +26,7 @@ pub enum LimitOwners {
 /// Entry in brackets, such as `[u:alice=10]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitEntry {
-    /// Scope of the limit: whose jobs count together.
+    /// Scope of the limit: the jobs that count together.
     pub owners: LimitOwners,
     /// Value of the limit, as given.
     pub amount: String,

@@ -11,7 +11,7 @@ use std::ops::{Index, IndexMut};
 pub enum Factor {
     /// Waiting time as a fraction of `max_wait` (F2).
     WaitTime,
-    /// Fair-share factor (F3): 0.5 for an owner whose usage equals the fair share.
+    /// Fair-share factor (F3): 0.5 for an owner with usage equal to the fair share.
     FairShare,
     /// Factor of the quality of service (F4).
     Qos,

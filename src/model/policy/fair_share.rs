@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct FairShare {
     /// Method of computing the factor from shares and usage.
     pub method: Method,
-    /// Entity whose usage counts for a job.
+    /// Kind of entity: its usage determines the fair-share factor of a job.
     pub subject: UsageSubject,
     /// Rule for ties in `fairtree`.
     #[serde(rename = "ties")]
@@ -63,7 +63,7 @@ named! {
 }
 
 named! {
-    /// Entity whose usage counts for a job (X5).
+    /// Entity of a job (X5). Its usage determines the fair-share factor of the job.
     UsageSubject {
         /// User within the account.
         Member = "user@account",

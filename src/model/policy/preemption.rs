@@ -13,7 +13,7 @@ named! {
         Qube = "qube",
         /// Quality of service that preempts others (M43).
         Qos = "qos",
-        /// A preemption level above that of the running job (I20).
+        /// A preemption level above the level of the running job (I20).
         Levels = "levels",
         /// Starvation: a long time below the fair share (Y2).
         Starvation = "starvation",

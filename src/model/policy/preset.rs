@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 const IT4I: &str = "1000 * queue_priority + fairshare / 1000 + eligible_time / 864000";
 
 named! {
-    /// Name of a preset: the scheduler whose behavior the default settings reproduce.
+    /// Name of a preset: the default settings reproduce the behavior of this scheduler.
     Preset {
         /// Lanai's own preset: favors short jobs that have waited long, and users below their fair
         /// share.

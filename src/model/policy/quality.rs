@@ -48,7 +48,7 @@ fn whole() -> f64 {
 pub enum QosGrant {
     /// All users.
     All,
-    /// Users whose jobs match a list; no users if all lists are empty.
+    /// Owners of jobs that match a list; no users if all lists are empty.
     Listed(JobCriteria),
 }
 
@@ -59,7 +59,7 @@ pub enum QosGrant {
 pub struct JobCriteria {
     /// User names.
     pub users: Vec<String>,
-    /// Groups of which the owner is a member.
+    /// Groups that include the owner.
     pub groups: Vec<String>,
     /// Accounts (`-A`).
     pub accounts: Vec<String>,

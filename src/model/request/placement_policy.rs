@@ -9,7 +9,7 @@ named! {
         MinResource = "minresource",
         /// First suitable nodes in configuration order.
         FirstAvailable = "firstavailable",
-        /// Nodes whose next booking begins soonest after the job's end.
+        /// Nodes with the shortest idle time between the job's end and the next booking.
         LastAvailable = "lastavailable",
         /// Nodes with the most idle processors.
         CpuLoad = "cpuload",

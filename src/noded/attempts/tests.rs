@@ -14,7 +14,7 @@ fn attempts() -> (Attempts, Poller, tempfile::TempDir) {
     (Attempts::hollow(site), Poller::new().unwrap(), folder)
 }
 
-/// A launch whose hollow job runs for a minute.
+/// A launch of a hollow job that runs for a minute.
 fn launch_of_a_minute() -> Launch {
     Launch {
         walltime: Some(Span::seconds(60)),

@@ -458,8 +458,8 @@ impl<'s> Calendar<'s> {
     }
 }
 
-/// Collects nodes for a request whose chunks are all equal, or for any request if the cluster has
-/// only one node.
+/// Collects nodes for a request with equal chunks, or for any request if the cluster has only one
+/// node.
 struct Forecast<'a> {
     cluster: &'a Cluster,
     shape: &'a Shape,

@@ -198,7 +198,7 @@ impl<'s> Timeline<'s> {
         }
         let (mut ended, mut step) = (0, 1);
         loop {
-            let further = self.ends_with_ties(ended + step);
+            let further = self.include_simultaneous_ends(ended + step);
             self.shift(&mut later.space, ended, further);
             if place::fits(&later.space, shape) {
                 return Ok(self.bisect(later.space, ended, further, shape));
@@ -221,11 +221,11 @@ impl<'s> Timeline<'s> {
     ) -> LaterResources<'s> {
         let mut ended = enough;
         loop {
-            let middle = self.ends_with_ties(too_few + ((enough - too_few) / 2).max(1));
+            let middle = self.include_simultaneous_ends(too_few + ((enough - too_few) / 2).max(1));
             let middle = if middle < enough {
                 middle
             } else {
-                self.ends_with_ties(too_few + 1)
+                self.include_simultaneous_ends(too_few + 1)
             };
             if middle >= enough {
                 self.shift(&mut space, ended, enough);
@@ -246,7 +246,7 @@ impl<'s> Timeline<'s> {
     }
 
     /// The number of ends up to the time of the `count`th end, including all ends at that time.
-    fn ends_with_ties(&self, count: usize) -> usize {
+    fn include_simultaneous_ends(&self, count: usize) -> usize {
         match self.ends.get(count.max(1) - 1) {
             Some(&(time, _)) => self.ends.partition_point(|&(end, _)| end <= time),
             None => self.ends.len(),

@@ -13,8 +13,8 @@ use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::priority::ranking::Ranking;
 use crate::sched::view::shape::{ClassKey, Shape};
 
-/// Puts the jobs that have not been considered yet into backfill order. First refuses jobs whose
-/// requests do not fit now.
+/// Puts the jobs that have not been considered yet into backfill order. First refuses jobs that do
+/// not fit now.
 pub fn reorder<'s>(ranking: &mut Ranking<'s>, cycle: &mut CycleState<'s>, cache: &mut CycleCache) {
     if cycle.may_refuse_together() {
         cache.find_changed_nodes(&cycle.space, cycle.placement());

@@ -42,8 +42,8 @@ pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) 
     }
 }
 
-/// An array whose subjobs may exceed the array's limit, or a class of such subjobs that have
-/// started before and were requeued.
+/// An array that may exceed its limit on running subjobs, or a class of subjobs of such arrays that
+/// have started before and were requeued.
 struct ExpandingClass<'s> {
     /// The position of the first waiting subjob.
     head: QueuePosition,

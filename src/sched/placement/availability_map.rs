@@ -480,8 +480,8 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// The indices of the classes whose nodes have at least these amounts free (resource, amount
-    /// above zero). Classes without nodes are excluded.
+    /// The indices of the node classes with at least these amounts free on each node (resource,
+    /// amount above zero). Classes without nodes are excluded.
     pub fn with_free(&self, amounts: &[(usize, i64)]) -> impl Iterator<Item = usize> + use<'_, 's> {
         self.columns
             .at_least(self.scarcest_first(amounts))

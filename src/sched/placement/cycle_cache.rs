@@ -1,8 +1,8 @@
 //! Results of one cycle that are still valid in the next cycle.
 //!
 //! Little changes between two cycles: most requests that did not fit still do not fit. The cache
-//! stores how many chunks of a request fit, and corrects this number for changed nodes. The result
-//! equals that of a new computation, so plans do not depend on the cache.
+//! stores how many chunks of a request fit, and corrects this number for changed nodes. A new
+//! computation gives the same result, so plans do not depend on the cache.
 
 use super::availability_map::{AvailabilityMap, NodeClassIndex};
 use super::filter::times_on;

@@ -241,8 +241,8 @@ fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a NodeClassKey> {
         .collect()
 }
 
-/// Removes the classes whose nodes lack a requested value. If no class is left, returns the value
-/// that the nodes of the first class have instead.
+/// Removes the node classes without a requested value. If no class is left, returns the value that
+/// the nodes of the first class have instead.
 fn found_value(
     space: &AvailabilityMap,
     keys: &mut Vec<&NodeClassKey>,

@@ -166,7 +166,7 @@ fn size(requested: u64, nodes: usize, favor: Favor) -> f64 {
     }
 }
 
-/// The slowdown factor, from 0 for a job that has not waited to 1 for a job whose slowdown,
+/// The slowdown factor: from 0 for a job that has not waited to 1 if the slowdown,
 /// (wait + walltime) / walltime, has reached the cap.
 fn slowdown(waited: Span, walltime: Span, cap: f64) -> f64 {
     let least = Span::seconds(1).0 as f64;

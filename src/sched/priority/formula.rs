@@ -1,5 +1,5 @@
 //! The names that a priority formula can use (I15): the names of PBS, and the name of each
-//! consumable resource, whose value is the total request.
+//! consumable resource, with the total request as its value.
 
 use super::inputs::PriorityInputs;
 use crate::model::expression::{EvaluationFault, Expression, ExpressionValue, NameScope};

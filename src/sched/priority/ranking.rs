@@ -31,7 +31,7 @@ pub struct Candidate<'s> {
 pub struct Ranking<'s> {
     state: &'s ClusterState,
     resolved: &'s Resolved,
-    /// The classes that have been opened, that is, whose jobs are visited one by one.
+    /// The classes that have been opened. Their jobs are visited one by one.
     opened: Vec<ClassJobs<'s>>,
     /// The request groups.
     groups: Vec<GroupClasses<'s>>,
@@ -308,8 +308,8 @@ struct ClassJobs<'s> {
     /// The key of the class, with the defaults of the policy.
     key: &'s ClassKey,
     jobs: InOrder<'s>,
-    /// The array whose subjobs come next: its position in the queue, the array, and the position
-    /// of the subjob from which to continue.
+    /// The array with the next subjobs: its position in the queue, the array, and the position of
+    /// the subjob from which to continue.
     array: Option<(QueuePosition, &'s Array, u32)>,
     /// The preference of the class, which precedes the priority; higher values come first.
     preference: i64,

@@ -81,7 +81,7 @@ fn jobs_by_name<'a>(
 }
 
 /// Assigns turns to queues: first the first job of each queue, then the second job of each queue,
-/// and so on. The queue whose last turn was longest ago comes first.
+/// and so on. The least recently served queue comes first.
 fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> AssignedTurns {
     let queues = jobs_by_name(classes, |class| class.who.queue.clone());
     let mut assigned = AssignedTurns::new();
@@ -99,9 +99,9 @@ fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Ass
 /// The minimum difference between the scores of successive jobs of a pool.
 const STEP: f64 = 1e-9;
 
-/// Assigns turns to pools: the next turn is that of the pool with the lowest satisfaction, where
-/// the requests of earlier turns count as usage. Within a pool, the next job is one of the
-/// operation (job or array) with the lowest satisfaction (Y22), or the first in a FIFO pool (Y23).
+/// Assigns turns to pools: the pool with the lowest satisfaction has the next turn, where the
+/// requests of earlier turns count as usage. Within a pool, the next job is one of the operation
+/// (job or array) with the lowest satisfaction (Y22), or the first in a FIFO pool (Y23).
 fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> AssignedTurns {
     let all = classes.values().map(|class| &**class);
     let mut pools = PoolTurns::new(inputs.state, inputs.policy, all, inputs.now);

@@ -16,7 +16,7 @@ const MOST: f64 = 1e200;
 pub struct Charged {
     pub(super) tree: Tree,
     usage: Vec<f64>,
-    /// For each place, the ancestor whose part the place and its siblings divide.
+    /// For each place, the ancestor from which the place receives its part.
     above: Vec<usize>,
     /// For each place, the sum of the shares of the places that divide its part.
     sums: Vec<f64>,
@@ -112,7 +112,7 @@ impl Charged {
         1..self.usage.len()
     }
 
-    /// The ancestor whose part a place and its siblings divide.
+    /// The ancestor from which a place receives its part.
     pub fn above(&self, place: usize) -> usize {
         self.above[place]
     }

@@ -42,7 +42,7 @@ pub struct ShareRow {
 /// Shares, usage and factor of all accounts and users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareTable {
-    /// Whose row counts for a job: the account, the user, or the user under the account.
+    /// The row that counts for a job: the account, the user, or the user under the account.
     pub subject: UsageSubject,
     /// The rows of the accounts. They include all accounts and users below.
     pub accounts: BTreeMap<String, ShareRow>,

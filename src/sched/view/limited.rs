@@ -111,7 +111,7 @@ mod tests {
     const RUNNING: Option<OwnLimit> = Some(OwnLimit::Running);
 
     #[test]
-    fn only_jobs_whose_limit_may_have_changed_are_returned() {
+    fn only_jobs_with_a_possibly_changed_limit_are_returned() {
         let mut fixture = cluster("1 x ncpus=4")
             .queued(1, "select=1:ncpus=8")
             .queued(2, "select=1:ncpus=8");

@@ -87,7 +87,7 @@ pub struct ClusterState {
     pub(in crate::sched) owners: ClassOwners,
     /// The classes of arrays that may expand beyond their own limit (Q15).
     pub(in crate::sched) expanding: BTreeSet<ClassId>,
-    /// The classes whose jobs have a `-p` priority other than 0.
+    /// The classes of jobs with a `-p` priority other than 0.
     pub(in crate::sched) prioritized: BTreeSet<ClassId>,
     /// The limits of arrays on their running subjobs, by array number.
     pub(in crate::sched) subjob_limits: BTreeMap<u64, SubjobLimit>,
@@ -165,7 +165,7 @@ impl ClusterState {
         &self.usage
     }
 
-    /// The waiting time of a candidate; for a subjob, that of its array.
+    /// The waiting time of a candidate; for a subjob, the waiting time of its array.
     pub(super) fn wait(&self, id: JobId) -> Option<&Wait> {
         self.waiting(id).map(|waiting| &waiting.wait)
     }

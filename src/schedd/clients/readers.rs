@@ -177,7 +177,7 @@ impl ReaderContext {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a query whose user occupies fewer readers than the limit.
+    /// Waits for a query of a user below the limit on readers.
     fn next(&self) -> ReaderRequest {
         let mut queue = self.queue();
         loop {

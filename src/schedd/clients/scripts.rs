@@ -151,7 +151,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
-        // Removes scripts whose jobs an earlier schedd did not commit.
+        // Removes scripts of jobs that an earlier schedd did not commit.
         self.sweep();
         while let Ok(task) = self.next_task() {
             match task {

@@ -32,7 +32,7 @@ pub struct AllocationScript {
     timeout: Span,
     /// The queries that run: classes of equal waiting jobs, each with its candidate nodes.
     running_queries: ProgramPool<(ClassId, Vec<String>)>,
-    /// The job classes whose query waits.
+    /// The job classes with a waiting query.
     waiting: VecDeque<ClassId>,
     paused_until: Option<Span>,
 }

@@ -31,7 +31,7 @@ pub struct UserNotices {
     waiting: BTreeMap<String, VecDeque<Notice>>,
     /// The running program of each user.
     running: BTreeMap<String, RunningUserNotice>,
-    /// The user to whose program a notice was sent last.
+    /// The user of the last sent notice.
     served: String,
     last_token: u64,
     /// Since when no noded has been connected; None while a noded is connected.
@@ -112,8 +112,8 @@ impl UserNotices {
             .for_each(|notice| self.enqueue(notice));
     }
 
-    /// Sends the notices that can be sent now. Forgets programs whose noded is disconnected, and
-    /// drops notices after no noded has been connected for `MAX_WAIT`.
+    /// Sends the notices that can be sent now. Forgets programs of disconnected nodeds, and drops
+    /// notices after no noded has been connected for `MAX_WAIT`.
     pub fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<NodedEvent> {
         self.queue_digests(now);
         self.running.retain(|user, running| {

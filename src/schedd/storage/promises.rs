@@ -30,7 +30,7 @@ const MAX_SLIPS: u32 = 100;
 #[derive(Default)]
 pub struct Promises {
     given: BTreeMap<JobId, Kept>,
-    /// Jobs whose rows must be written or deleted.
+    /// Jobs with a row to write or to delete.
     unwritten: BTreeSet<JobId>,
     /// Slips to write, each with the time of detection and the job.
     slips: Vec<(Time, JobId, Slip)>,

@@ -17,7 +17,7 @@ use crate::schedd::timers::SOON;
 use crate::update::Update;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The verdicts of the latest cycle, and the classes whose verdict is not in the spool yet.
+/// The verdicts of the latest cycle, and the classes with changes that are not in the spool yet.
 #[derive(Default)]
 pub struct Verdicts {
     /// The reason of each class, and since when the class has had a reason with this code.

@@ -144,7 +144,7 @@ impl RequestContext<'_> {
         Ok(Granted::Job(id, entered.notes))
     }
 
-    /// Ends a held copy whose job was not claimed. The job continues in the parent server, as `to`.
+    /// Ends a held copy of an unclaimed job. The job continues in the parent server, as `to`.
     /// No mail or notice is sent.
     pub(crate) fn give_back(&mut self, copy: JobId, to: &str) -> Result<Granted, Refusal> {
         self.must_be_nested()?;

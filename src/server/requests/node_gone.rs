@@ -59,7 +59,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// The jobs with resources on a node whose script has not ended.
+/// The jobs with resources on this node and a script that has not ended.
 fn jobs_on(server: &ServerState, node: &str) -> Vec<JobId> {
     let is_on = |run: &Run| run.has_script() && run.shares.iter().any(|share| share.node == node);
     server

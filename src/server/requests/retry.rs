@@ -47,7 +47,7 @@ impl RequestContext<'_> {
         self.run_again(job, Again::Unsuccessful(only))
     }
 
-    /// A job, finished or not, whose attempts have all ended and that the caller may change.
+    /// A job, finished or not, that the caller may change, if all its attempts have ended.
     fn retriable_job(&self, id: JobId) -> Result<Job, Refusal> {
         let job = match self.server.job(id) {
             Some(job) => Job::clone(job),

@@ -113,7 +113,7 @@ impl ServerState {
         }
     }
 
-    /// The jobs whose next routing attempt is due.
+    /// The jobs with a routing attempt that is due, at most `MAX_ROUTED`.
     pub fn routed_due(&self) -> Vec<JobId> {
         let due = self
             .routed

@@ -12,7 +12,7 @@ pub struct ProgramPool<T> {
     max_running: usize,
     max_of_user: usize,
     running: Vec<PoolEntry<T>>,
-    /// Programs whose results were returned and whose processes still exist.
+    /// Programs that were removed from `running` before they were reaped.
     killed: Vec<RunningProgram>,
 }
 
@@ -100,7 +100,7 @@ impl<T> ProgramPool<T> {
         finished
     }
 
-    /// Kills the programs whose tasks `is_unwanted` selects, and drops their tasks.
+    /// Kills the program of each task that `is_unwanted` selects, and drops the task.
     pub fn stop(&mut self, is_unwanted: impl Fn(&T) -> bool) {
         for mut entry in std::mem::take(&mut self.running) {
             if is_unwanted(&entry.task) {

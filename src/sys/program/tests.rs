@@ -66,7 +66,7 @@ fn the_result_has_the_exit_status_and_all_output() {
 }
 
 #[test]
-fn a_program_whose_output_exceeds_the_limit_is_killed() {
+fn a_program_with_output_over_the_limit_is_killed() {
     for output in [OutputMode::UntilExit, OutputMode::UntilClosed] {
         let mut program = in_mode(output, "yes", LONG);
         let fault = program.wait().exit.unwrap_err();

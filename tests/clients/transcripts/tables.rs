@@ -9,7 +9,7 @@ pub type Place = (u8, usize);
 /// An action before a block or instead of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// A user runs a command whose output is not compared.
+    /// A user runs a command; its output is not compared.
     Run { user: String, command: String },
     /// This command replaces the block's command.
     Instead(String),

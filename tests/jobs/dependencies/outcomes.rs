@@ -21,8 +21,8 @@ const ENDINGS: [(&str, [bool; 4]); 9] = [
 
 const KINDS: [&str; 4] = ["", "ok", "notok", "any"];
 
-/// Submits one held job for each ending, with these additional options. The last id is that of the
-/// job on which the eighth one depends.
+/// Submits one held job for each ending, with these additional options. The last id belongs to
+/// the job on which the eighth one depends.
 fn parents(sandbox: &Sandbox, options: impl Fn(usize) -> Vec<String>) -> Vec<String> {
     let endless =
         "[ -e again.$PBS_JOBID ] && exit 0; : > again.$PBS_JOBID; while :; do sleep 0.05; done\n";

@@ -21,7 +21,7 @@ pub(super) struct Slots {
     pub(super) features: Vec<String>,
 }
 
-/// Parts of the names of parallel environments whose slots may be on different hosts.
+/// Parts of the names of parallel environments that may span several hosts.
 const DISTRIBUTED: [&str; 8] = [
     "mpi", "orte", "mvapich", "pvm", "fill", "round", "rr", "make",
 ];

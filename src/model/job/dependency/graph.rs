@@ -1,5 +1,5 @@
-//! Graph of the dependencies between unfinished jobs, with a queue of the job changes whose effects
-//! on dependent jobs have not been applied yet.
+//! Graph of the dependencies between unfinished jobs, with a queue of the job changes not yet
+//! applied to dependent jobs.
 
 use super::label::{LabelIndex, Mark};
 use super::{DependencyCondition, DependencyKind, Edge, Tie};

@@ -31,8 +31,8 @@ fn pinned(fixture: TestCluster) -> TestCluster {
     fixture
 }
 
-/// Two clusters with interchangeable nodes: one with a single node, and one whose jobs consist of
-/// equal pieces.
+/// Two clusters with interchangeable nodes: one with a single node, and one with jobs of equal
+/// chunks.
 fn plain() -> [TestCluster; 2] {
     let one = cluster("1 x ncpus=4:mem=8gb").queued(2, "select=1:ncpus=2:mem=1gb place=pack");
     let many = cluster("2 x ncpus=4, 1 x ncpus=2").running(1, "select=3:ncpus=2", "n1,n1,n2", 100);

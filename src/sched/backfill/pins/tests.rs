@@ -177,7 +177,7 @@ fn bookings_of_system_wide_resources_are_kept_when_jobs_are_submitted() {
     );
 }
 
-/// G4, G7: the new planned start of job 2 uses other nodes than that of job 3.
+/// G4, G7: the new planned start of job 2 does not delay job 3.
 #[test]
 fn a_booking_of_a_license_delays_no_other_booking() {
     let mut fixture = with_licences(cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb"), 2);

@@ -493,7 +493,7 @@ fn cap(pool: &str, wanted: &[i64], limits: &Limits, catalog: &Catalog) -> f64 {
     cap
 }
 
-/// The limits on running jobs whose scope is a pool or each pool.
+/// The limits on running jobs that apply to a pool or to each pool.
 fn limits_of_pools(limits: &Limits) -> impl Iterator<Item = &Limit> {
     limits
         .all

@@ -729,7 +729,7 @@ fn subjobs_that_run_during_a_booking_share_a_license() {
     );
 }
 
-/// G8: the start of job 7 is planned after that of job 0 and after the starts of the subjobs.
+/// G8: job 7 is planned after job 0 and after the starts of the subjobs.
 #[test]
 fn a_later_booking_counts_subjobs_started_in_the_cycle() {
     let mut fixture =

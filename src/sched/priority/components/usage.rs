@@ -35,7 +35,7 @@ impl RunProgress {
 
 impl PreemptionCandidate {
     /// The priority of the job among running jobs: its priority when it started plus the usage
-    /// component (M20). A job whose start was forced has the maximum priority.
+    /// component (M20). A job with a forced start has the maximum priority.
     pub fn priority(&self, rule: &Components, now: Time) -> f64 {
         self.score.unwrap_or(f64::MAX) + self.progress(now).score(rule)
     }

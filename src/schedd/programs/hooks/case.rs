@@ -22,7 +22,7 @@ pub enum Matter {
 pub struct Case {
     /// The request or the start.
     pub matter: Matter,
-    /// The event whose hooks run.
+    /// The event of the hooks.
     pub hook_event: HookEvent,
     /// The hooks that have not finished, in their order.
     pub hooks: VecDeque<Hook>,

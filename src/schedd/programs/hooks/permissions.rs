@@ -10,8 +10,7 @@ use std::sync::Arc;
 /// changed.
 const VALIDITY: Span = Span::seconds(60);
 
-/// The jobs whose start is allowed, each with its spec when the hooks ran, and the end of the
-/// permission.
+/// The jobs that may start, each with its spec when the hooks ran, and the end of the permission.
 #[derive(Debug, Default)]
 pub struct StartPermissions(BTreeMap<JobId, (Arc<Spec>, Span)>);
 
@@ -21,7 +20,7 @@ impl StartPermissions {
         self.0.insert(job, (spec, now + VALIDITY));
     }
 
-    /// The jobs whose start is allowed. `is_same` reports whether a job still has the same spec.
+    /// The jobs that may start. `is_same` reports whether a job still has the same spec.
     /// `is_awaited` reports whether resources of preempted jobs are kept for a job; for such a job
     /// the permission does not expire.
     pub fn valid(

@@ -21,7 +21,7 @@ const MOST: usize = 5000;
 /// Maximum number of jobs and labels listed in the message to the user.
 const NAMED: usize = 8;
 
-/// Job whose new dependencies are checked.
+/// Job with new dependencies to be checked.
 #[derive(Clone, Debug, Default)]
 pub struct CheckedJob {
     /// Job id, if the job exists already.
