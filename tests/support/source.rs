@@ -14,8 +14,15 @@ pub struct Source {
 impl Source {
     /// Scans the text of a file.
     pub fn new(path: String, text: String) -> Source {
-        let code = scrub(&text);
+        let code = scrub(&text, &mut Vec::new());
         Source { path, text, code }
+    }
+
+    /// The comments and literals, each with the number of its first line, from 1.
+    pub fn texts(&self) -> Vec<(usize, &str)> {
+        let mut texts = Vec::new();
+        scrub(&self.text, &mut texts);
+        texts
     }
 
     /// Code before the unit tests, which are at the end of a file.
@@ -51,17 +58,23 @@ impl Source {
     }
 }
 
-/// Replaces comments and the contents of literals by spaces and keeps line ends.
-fn scrub(text: &str) -> String {
+/// Replaces comments and the contents of literals by spaces and keeps line ends. Adds the comments
+/// and literals with their line numbers, from 1, to `texts`.
+fn scrub<'t>(text: &'t str, texts: &mut Vec<(usize, &'t str)>) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
+    let mut line = 1;
     while let Some(first) = rest.chars().next() {
         let length = opaque(rest);
         let (piece, tail) = rest.split_at(length.unwrap_or(first.len_utf8()));
         match length {
-            Some(_) => code.extend(piece.chars().map(|c| if c == '\n' { '\n' } else { ' ' })),
+            Some(_) => {
+                texts.push((line, piece));
+                code.extend(piece.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+            }
             None => code.push_str(piece),
         }
+        line += piece.matches('\n').count();
         let in_word = first.is_alphanumeric() || first == '_';
         rest = if in_word && length.is_none() {
             copy_word(tail, &mut code)
@@ -129,7 +142,7 @@ fn character(body: &str) -> Option<usize> {
 #[test]
 fn comments_and_literals_are_removed() {
     let text = "fn f<'a>(x: &'a str) { for r in 0..1 {} } // unsafe\nlet s = \"unsafe \\\" {\"; let c = '\"'; b\"x\"; r#\"unsafe\"#;\n";
-    let code = scrub(text);
+    let code = scrub(text, &mut Vec::new());
     assert_eq!(code.lines().count(), 2);
     assert!(!code.contains("unsafe") && !code.contains('"'), "{code}");
     assert!(

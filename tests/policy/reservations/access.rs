@@ -181,7 +181,7 @@ fn m42_a_job_that_requests_a_configured_reservation_runs_in_it() {
     let config = format!(
         "[server]\nname = \"head\"\n[[reservation]]\nname = \"own\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\n\
          users = [\"{user}\"]\nflags = [\"byname\"]\n\
-         [[reservation]]\nname = \"others\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\nusers = [\"nobody\"]\n"
+         [[reservation]]\nname = \"others\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\nusers = [\"nosuchuser\"]\n"
     );
     let sandbox = Sandbox::configured(&config);
     sandbox.submit(&["-h"], "true\n");
