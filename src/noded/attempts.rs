@@ -375,10 +375,11 @@ impl Attempts {
         if self.entries.get(&name).is_none_or(AttemptEntry::has_ended) {
             return;
         }
-        let status = attempt::exit_status(&outcome).unwrap_or(attempt::LOST);
+        let status = attempt::exit_status(&outcome);
+        let status = status.map_or(String::new(), |status| format!(" (exit status {status})"));
         error!(
-            "attempt {name}: the outcome cannot be recorded and is sent to schedd only: {why} \
-             (exit status {status})"
+            "attempt {name}: the outcome cannot be recorded and is sent to schedd only: \
+             {why}{status}"
         );
         self.set_ended(name, outcome);
     }

@@ -192,7 +192,7 @@ fn await_client(start: BorrowedFd) -> Result<(), LaunchFault> {
 /// Lets the kernel kill the job if its shepherd dies. A change of user clears this setting.
 fn die_with_shepherd(shepherd: Pid) -> Result<(), LaunchFault> {
     prctl::set_pdeathsig(Signal::SIGKILL)
-        .map_err(|e| LaunchFault::node("cannot start a session")(e.into()))?;
+        .map_err(|e| LaunchFault::node("cannot link the job to its shepherd")(e.into()))?;
     if getppid() != shepherd {
         process::leave(1);
     }

@@ -152,8 +152,8 @@ fn deferred(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> Str
     }
 }
 
-/// The comment of a lost job that is not rerunnable. None for other jobs, which are queued again.
+/// The comment of a lost job that is not run again. None for other jobs, which are queued again.
 fn lost(job: &Job, why: &str) -> Option<String> {
     (job.life.state == JobState::Finished)
-        .then(|| format!("Job was lost: {why}; it is not rerunnable"))
+        .then(|| format!("Job was lost: {why}; it will not be rerun"))
 }

@@ -174,7 +174,7 @@ fn the_planned_start_under_passive_preemption_equals_the_estimate() {
         assert_eq!(shown_time(&text, "Planned:"), Some(planned), "{text}");
         let trace = sandbox.run("tracejob", &[&high]).ok();
         assert!(
-            !trace.contains("were changed") && !text.contains("Delayed"),
+            !trace.contains("the policy changed") && !text.contains("Delayed"),
             "{trace}{text}"
         );
         std::fs::write(sandbox.file("go"), "").unwrap();

@@ -94,7 +94,10 @@ impl Daemon {
         match why {
             FrameError::Closed if self.refused.is_some() => {}
             FrameError::Closed => {
-                info!("a client with uid {} closed its connection", connection.uid)
+                info!(
+                    "the connection of a client with uid {} is closed",
+                    connection.uid
+                )
             }
             FrameError::Version { .. } => connection.link.send_version(),
             _ => {}

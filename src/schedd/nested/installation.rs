@@ -70,7 +70,7 @@ fn job_tmpdir() -> Result<PathBuf> {
         .map(PathBuf::from)
         .filter(|folder| folder.is_absolute());
     let folder =
-        folder.with_context(|| format!("TMPDIR is not an absolute path: {TMPDIR_HINT}"))?;
+        folder.with_context(|| format!("TMPDIR is not set to an absolute path: {TMPDIR_HINT}"))?;
     let folder = folder
         .canonicalize()
         .with_context(|| format!("TMPDIR is {}", folder.display()))?;

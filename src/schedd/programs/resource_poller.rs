@@ -170,8 +170,7 @@ impl PolledResource {
             && self.fault.as_ref() != fault
         {
             tracing::warn!(
-                "{program} reported no amount of {resource}, so the last reported amount applies: \
-                 {why}"
+                "{program} reported no amount of {resource}; the amount is unchanged: {why}"
             );
         }
         if fault.is_none() && self.fault.is_some() {

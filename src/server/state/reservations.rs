@@ -279,8 +279,8 @@ fn event_text(event: &Happened) -> String {
         Happened::Began => "begins".to_string(),
         Happened::Ended => "ends".to_string(),
         Happened::Lost(nodes) if nodes.is_empty() => "has all nodes again".to_string(),
-        Happened::Lost(nodes) => format!("has lost nodes: {}", nodes.join(", ")),
-        Happened::DeleteWanted(by) => format!("is deleted by {by}"),
-        Happened::Emptied => "is removed after its last job".to_string(),
+        Happened::Lost(nodes) => format!("lacks nodes: {}", nodes.join(", ")),
+        Happened::DeleteWanted(by) => format!("is to be deleted, as {by} requested"),
+        Happened::Emptied => "is over and has no jobs, and is removed".to_string(),
     }
 }
