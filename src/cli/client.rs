@@ -1,4 +1,4 @@
-//! Code that all commands share: exit statuses, error messages, job ids, and queries to the spool
+//! Code that the commands share: exit statuses, error messages, job ids, and queries to the spool
 //! or schedd.
 
 pub mod exit;

@@ -1,4 +1,5 @@
-//! One file per command. The further files of a command are in a directory with its name.
+//! One file for each command, or for several similar commands. The further files of a command are
+//! in a directory with its name.
 
 #![allow(
     rustdoc::broken_intra_doc_links,

@@ -194,7 +194,7 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
     }
 }
 
-/// A system that answers questions like schedd.
+/// A simplified substitute for schedd that answers questions.
 #[derive(Default)]
 pub struct System {
     pub jobs: Vec<JobRecord>,
@@ -202,7 +202,7 @@ pub struct System {
 }
 
 impl System {
-    /// Answers a question part by part, one part for each job.
+    /// Returns a function that answers a question in parts. Each job is a part of its own.
     pub fn feed(&self) -> impl FnMut(&Question, &mut TakePart) -> Result<(), Failure> + '_ {
         |question, part| {
             let answers = self.answer(question);
@@ -220,7 +220,7 @@ impl System {
         }
     }
 
-    /// Answers a question.
+    /// Returns a function that answers a question.
     pub fn ask(&self) -> impl FnMut(&Question) -> Result<Answers, Failure> + '_ {
         |question| Ok(self.answer(question))
     }

@@ -9,7 +9,7 @@ pub mod client;
 // Parsing of command lines, scripts and their values.
 pub mod arguments;
 
-// Commands that wait for a job: `-W block`, `-I`, and the tasks of `pbsdsh`.
+// Waiting for a job or its tasks: `qsub -W block=true`, `qsub -I` and `pbsdsh`.
 pub mod session;
 
 // Display of jobs, queues, nodes and events.
@@ -18,7 +18,7 @@ pub mod output;
 // Reports: forecasts, priorities, limits, usage and efficiency.
 pub mod report;
 
-// One file per command.
+// One file for each command, or for several similar commands.
 pub mod commands;
 
 pub mod programs;

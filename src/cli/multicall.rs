@@ -16,7 +16,8 @@ use std::process::ExitCode;
 /// The name of the program itself.
 const NAME: &str = "lanai";
 
-/// Runs the command selected by `argv[0]`. Prints the overview if no command has this name.
+/// Runs the command selected by `argv[0]`. If no command has this name, prints the overview, the
+/// version or an error.
 pub fn main() -> ExitCode {
     let called = env::args().next().unwrap_or_default();
     let name = name(&called);
@@ -40,8 +41,8 @@ fn command(name: &str) -> Option<fn() -> ExitCode> {
     programs.find(|program| program.name == name)?.main
 }
 
-/// Handles a call by a name that is no command: prints the overview, the help or an error. Returns
-/// the exit status.
+/// Handles a call by a name that is no command: prints the overview, the version, or an error with
+/// the overview. Returns the exit status.
 fn without_command(name: &str) -> Result<u8, Failure> {
     let words: Vec<OsString> = env::args().skip(1).collect();
     let problem = if name != NAME {

@@ -1,6 +1,6 @@
 //! Reports of the scheduler: `qstat --start`, `--holes`, `--why`, `--usage` and others, and
-//! `qsub --dry-run`. Most of them query schedd for every user, because the spool does not contain
-//! the answers.
+//! `qsub --dry-run`. Most of them query schedd even if the user owns the spool, because the spool
+//! does not contain the answers.
 
 use super::arguments::job_options;
 use super::client::exit::{self, Failure};
@@ -64,7 +64,7 @@ pub struct ReportOptions {
     #[arg(long, help_heading = HEADING)]
     start: bool,
     /// Priority of each of the given jobs, the components of the priority, and the next jobs before
-    /// and after the job; without job ids, the whole queue in order
+    /// and after the job; without job ids, the queue in order (100 jobs, or all jobs with -F json)
     #[arg(long, help_heading = HEADING)]
     priority: bool,
     /// Free resources without a planned start or reservation, and for how long they are free
@@ -91,21 +91,22 @@ pub struct ReportOptions {
     /// With --why: show every obstacle at every stage, not only the first one
     #[arg(short = 'v', long, help_heading = HEADING)]
     verbose: bool,
-    /// With --holes: search free resources for this request, as of qsub -l, such as select=... or
-    /// place=... (default: processors). Without --holes, -l has no effect before job ids, for
-    /// TORQUE's option -l without a value
+    /// With --holes: search free resources for this request, with the syntax of qsub -l, such as
+    /// select=... or place=... (default: one processor). Without --holes, -l before job ids is
+    /// ignored, because TORQUE's option -l takes no value
     #[arg(short = 'l', value_name = "resource_list", help_heading = HEADING)]
     resources: Vec<OsString>,
 }
 
 impl ReportOptions {
-    /// True if any report option is given.
+    /// True if at least one report option is given, including `-v` and `-l`.
     pub fn any_given(&self) -> bool {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
     }
 
-    /// Removes and returns the job ids that `-l` consumed as its value. TORQUE's `-l` takes no
-    /// value and requests full ids, which Lanai always prints.
+    /// Removes and returns the job ids that `-l` consumed as its value; empty with `--holes`, or if
+    /// a value is no job id. TORQUE's `-l` takes no value and requests full ids, which Lanai always
+    /// prints.
     pub fn take_job_ids_of_l(&mut self) -> Vec<OsString> {
         let are_ids = !self.holes && self.resources.iter().all(|word| is_job_id(word));
         if are_ids {

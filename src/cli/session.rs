@@ -1,4 +1,4 @@
-//! Commands that wait for a job: `qsub -W block=true`, `qsub -I` and `pbsdsh`.
+//! Commands that wait for a job or its tasks: `qsub -W block=true`, `qsub -I` and `pbsdsh`.
 
 pub mod block;
 

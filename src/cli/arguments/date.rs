@@ -1,8 +1,10 @@
 //! Dates of `-a`: `[[[[CC]YY]MM]DD]hhmm[.SS]`, in local time.
 //!
-//! Missing parts are taken from the current time. If the result is in the past, the next day, month
-//! or year is used. As in PBS, the current minute without a date means tomorrow, even if the
-//! seconds are in the future.
+//! Missing seconds are 0. Other missing parts are taken from the current time, with these
+//! exceptions: a time without a day means tomorrow if the time has passed; a day without a month
+//! means the next month if the day has passed; a month and day without a year mean the next year if
+//! the day has passed. As in PBS, the current minute without a day means tomorrow, even if the
+//! given seconds are in the future.
 
 use crate::model::time::Wall;
 use chrono::{
@@ -46,14 +48,14 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
 }
 
 /// The attribute value for `-a text`: seconds since the Unix epoch, 0 for a time that is not in the
-/// future. None if `text` is no date.
+/// future. None if [`parse`] returns None.
 pub fn begin(text: &str, now: Wall) -> Option<String> {
     let clock = Local.timestamp_opt(now.0, 0).single()?;
     let begin = parse(text, &clock)?;
     Some(if begin > now { begin.0 } else { 0 }.to_string())
 }
 
-/// Today, or tomorrow if the time of day has passed.
+/// Today, or tomorrow if the time of day has passed or is the current minute.
 fn next_day((hour, minute): (u32, u32), now: NaiveDateTime) -> Option<NaiveDate> {
     let passed = (hour, minute) <= (now.hour(), now.minute());
     now.date().checked_add_days(Days::new(passed.into()))
@@ -83,7 +85,7 @@ fn century(year: u32) -> i32 {
 }
 
 /// The date of a day that may exceed the month: 30 February is 2 March, or 1 March in a leap year.
-/// None unless `day` is 1 to 31.
+/// None unless `month` is 1 to 12 and `day` is 1 to 31.
 fn date_with_overflow(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     if !(1..=31).contains(&day) {
         return None;
@@ -92,8 +94,8 @@ fn date_with_overflow(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     first.checked_add_days(Days::new(u64::from(day) - 1))
 }
 
-/// Converts local time to seconds since the Unix epoch. A time that the change to summer time skips
-/// becomes an hour later. If a time occurs twice, the first occurrence counts.
+/// Converts local time to seconds since the Unix epoch. If the change to summer time skips a time,
+/// one hour is added to it. If a time occurs twice, the first occurrence counts.
 pub fn local<Z: TimeZone>(moment: NaiveDateTime, zone: &Z) -> Option<i64> {
     let exact = zone.from_local_datetime(&moment).earliest();
     let exact = exact.or_else(|| {
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
     use chrono::{FixedOffset, Utc};
 
-    /// Friday 20 November 2026, 10:22.
+    /// Friday 20 November 2026, 10:22:05.
     fn now() -> DateTime<Utc> {
         Utc.with_ymd_and_hms(2026, 11, 20, 10, 22, 5).unwrap()
     }
@@ -151,7 +153,7 @@ mod tests {
         }
     }
 
-    /// A job submitted with `-a 2358` at 23:58 waits until tomorrow; it does not start at once.
+    /// A job submitted with `-a 2358` at 23:58 waits until 23:58 of the next day.
     #[test]
     fn the_current_minute_means_tomorrow() {
         for second in [0, 5, 59] {
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_full_date_can_be_in_the_past() {
+    fn a_past_date_becomes_zero_but_a_past_time_means_tomorrow() {
         let now = Wall(now().timestamp());
         let minute = Local
             .timestamp_opt(now.0, 0)

@@ -9,8 +9,9 @@ pub const PREFIX: &str = "#PBS";
 
 /// The directives of a script, without the prefix. Continuation lines are joined.
 ///
-/// Directives end at the first line that is not blank and does not begin with `#` or `:`. An empty
-/// prefix means that there are no directives.
+/// The search ends at the first line that is no directive, is not blank, and does not begin with
+/// `#` or `:`. White space at the beginning of a line is ignored. With an empty prefix, there are no
+/// directives.
 pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut lines = script.split(|&b| b == b'\n');
@@ -28,9 +29,9 @@ pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
 /// The prefix of Grid Engine's directives.
 const GRID_ENGINE: &[u8] = b"#$";
 
-/// Grid Engine's directives: lines that begin with `#$` and an option. The whole script is searched
-/// if there is a directive before the first command. Otherwise there are none: the lines may belong
-/// to another script, which this script writes.
+/// Grid Engine's directives: lines that begin with `#$` and an option. If a directive precedes the
+/// first command, all directives of the script are returned. Otherwise none are returned, because
+/// the lines may belong to another script that this script writes.
 pub fn grid_engine(script: &[u8]) -> Vec<Vec<u8>> {
     if !find(script, GRID_ENGINE).iter().any(|line| is_option(line)) {
         return Vec::new();
@@ -57,8 +58,8 @@ fn continued<'a>(line: &[u8], lines: &mut impl Iterator<Item = &'a [u8]>) -> Vec
     whole
 }
 
-/// The words of a directive. Quotes and `\` work as in a shell; nothing is expanded. A zero byte is
-/// an error, because command lines cannot contain zero bytes.
+/// The words of a directive. Quotes and `\` work as in a shell; nothing is expanded. Fails if a
+/// quotation does not end, or if the line contains a zero byte, which command lines cannot contain.
 pub fn words(line: &[u8]) -> Result<Vec<OsString>, Failure> {
     if line.contains(&0) {
         let shown = String::from_utf8_lossy(line).trim().replace('\0', "^@");
@@ -89,7 +90,7 @@ pub fn words(line: &[u8]) -> Result<Vec<OsString>, Failure> {
     Ok(words.into_iter().map(OsString::from_vec).collect())
 }
 
-/// PBS's message for a directive with an error, after the reason `why`.
+/// PBS's message for a directive with an error. The reason `why`, if not empty, precedes it.
 pub fn error(words: &[OsString], why: &str) -> Failure {
     let shown: String = words
         .iter()

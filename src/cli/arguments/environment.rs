@@ -1,17 +1,18 @@
 //! The environment of a job (`Variable_List`): variables that describe the submission, the
-//! variables of `-v`, and with `-V` all variables of qsub's environment.
+//! variables of `-v`, and with `-V` all variables of qsub's environment except `PBS_O_*`.
 
 use crate::cli::client::exit::Failure;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Variables of qsub's environment that every job gets, with the prefix `PBS_O_`.
+/// Variables of qsub's environment that every job gets with the prefix `PBS_O_`, if they are set.
 const HANDED_ON: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "MAIL", "SHELL", "TZ"];
 
-/// Variables that users cannot set. [`variable_list`] sets `PBS_O_HOST`, the server `PBS_O_QUEUE`.
+/// Variables that `-v` cannot set. [`variable_list`] sets `PBS_O_HOST`; the server sets
+/// `PBS_O_QUEUE`.
 const RESERVED: [&[u8]; 2] = [b"PBS_O_HOST", b"PBS_O_QUEUE"];
 
-/// The source of the environment variables that describe the submission.
+/// Facts about the submission, for [`variable_list`].
 #[derive(Clone, Debug)]
 pub struct SubmitOrigin<'a> {
     /// The environment of qsub.
@@ -26,7 +27,7 @@ pub struct SubmitOrigin<'a> {
 
 /// The variables as `K=V` entries, each terminated by a zero byte. `named`, the value of `-v`,
 /// takes precedence over variables added by `all` (`-V`). Neither replaces the `PBS_O_` variables
-/// that describe the submission.
+/// that describe the submission. Fails if `named` is malformed or names an unset variable.
 pub fn variable_list(
     origin: &SubmitOrigin,
     named: Option<&OsStr>,
@@ -156,7 +157,8 @@ fn unquoted(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// A value without quotes and `\`; None if the value contains an unescaped quote.
+/// Removes the quotes that enclose a value, and each `\` before a comma, a quote or `\`. None if an
+/// unescaped quote remains; quotes of one kind may enclose quotes of the other kind.
 fn value(text: &[u8]) -> Option<Vec<u8>> {
     let (inner, quotes) = match unquoted(text) {
         Some(inner) => (inner, &text[..1]),

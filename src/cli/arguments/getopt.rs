@@ -11,9 +11,8 @@ use clap::{ArgMatches, Command, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Parses the command line of this process. None after `--help` or a sole `--version`, for which
-/// this function prints the answer. A command line that PBS would refuse is a usage error (exit
-/// status 2).
+/// Parses the command line of this process. Returns None if [`print_help_or_version`] has printed
+/// the answer. A wrong command line is a usage error (exit status 2).
 pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Option<T>, Failure> {
     let words: Vec<OsString> = crate::sys::env::args().skip(1).collect();
     if print_help_or_version(command, &words)? {
@@ -23,7 +22,8 @@ pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Option<T>, Fa
     read_matches(&matches).map(Some)
 }
 
-/// Prints the answer to `--help`, or to `--version` as the only word. False for other words.
+/// Prints the help if the first word is `--help`, or the version if the only word is `--version`.
+/// Returns false for other words.
 pub fn print_help_or_version(
     command: fn() -> Command,
     words: &[OsString],
@@ -41,7 +41,7 @@ pub fn print_help_or_version(
     }
 }
 
-/// True if the word contains options and is not an operand.
+/// True if the word begins with `-` and has more characters.
 pub fn is_option(word: &OsStr) -> bool {
     matches!(word.as_bytes(), [b'-', _, ..])
 }
@@ -81,10 +81,10 @@ pub fn pbs(command: Command) -> Command {
         .disable_help_flag(true)
         .disable_version_flag(true)
         .args_override_self(true)
-        .after_help("  --help     Print this text\n  --version  Print pbs_version and the version")
+        .after_help("  --help     Print this text\n  --version  Print the version")
 }
 
-/// Parses any words as a command line of `command`.
+/// Parses words as the arguments of `command`.
 pub fn matches(
     command: &mut Command,
     words: impl IntoIterator<Item = OsString>,
@@ -96,8 +96,9 @@ pub fn matches(
         .map_err(|error| from_clap(&error))
 }
 
-/// The words rewritten for clap: `-X=VALUE`, `-F`, `--long`, then `--` and the operands. Operands
-/// after a `--` on the command line follow a second `--`.
+/// The words rewritten for clap: first the options, each as one word (`-X=VALUE`, `-F`,
+/// `--long=VALUE`, `--long`), then `--` and the operands. Operands after a `--` on the command line
+/// follow a second `--`.
 fn split(
     command: &Command,
     words: impl IntoIterator<Item = OsString>,
@@ -122,7 +123,7 @@ fn split(
     Ok(options)
 }
 
-/// Rewrites a long option. Without `=`, the value is the next word.
+/// Rewrites a long option. If it takes a value and has no `=`, the next word is the value.
 fn long(
     command: &Command,
     word: OsString,
@@ -176,8 +177,8 @@ fn cluster(
     Ok(())
 }
 
-/// Converts an error of clap: a missing or extra operand, or a bad value of a long option. For
-/// wrong operands PBS prints only the usage.
+/// Converts an error of clap: a missing or extra operand, or a bad value of an option. For a wrong
+/// operand, only the usage is printed, as in PBS.
 fn from_clap(error: &clap::Error) -> Failure {
     use clap::error::ErrorKind::{
         MissingRequiredArgument, TooFewValues, TooManyValues, UnknownArgument,

@@ -1,7 +1,7 @@
 //! The options shared by qsub and qalter, and the attribute settings that they produce.
 //!
-//! Values that PBS's commands check themselves fail here with `illegal -X value` and the usage; the
-//! server checks all other values.
+//! This module checks the values that PBS's commands check themselves. Most illegal values are
+//! refused with `illegal -X value` and the usage. The server checks all other values.
 
 use super::{date, paths, resources, script};
 use crate::cli::client::exit::Failure;
@@ -73,8 +73,8 @@ pub struct JobOptions {
     /// otherwise be idle; -1 or unlimited for any number, 0 to keep the limit
     #[arg(long, value_name = "most", help_heading = SCHEDULING)]
     pub expand: Option<OsString>,
-    /// Scale the job's priority by this factor, 0 to 1 (default 1). Has an effect if the order of
-    /// jobs is a sum of factors
+    /// Scale the job's priority by this factor, 0 to 1 (default 1). Has an effect only if the
+    /// order of jobs is a sum of factors
     #[arg(long, value_name = "factor", help_heading = SCHEDULING)]
     pub user_factor: Option<OsString>,
     /// Process group, the scope of the job's label and of its dependencies on labels: up to 230
@@ -343,7 +343,8 @@ fn is_well_formed(name: &str, value: &str) -> bool {
     }
 }
 
-/// Splits a `-W` value into names and values; None if a `=` or a name is missing.
+/// Splits a `-W` value into names and values. None if a `=`, a name or a closing quote is missing,
+/// or if a name is illegal.
 fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     let (mut pairs, mut rest) = (Vec::new(), list);
     loop {
@@ -365,8 +366,9 @@ fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
 }
 
 /// Returns the value at the start of `text`, without quotes, and the text after the comma that ends
-/// the value: an unquoted comma before another `name=`. `depend=afterok:1,afterany:2,umask=22` sets
-/// two attributes. None if a quotation does not end.
+/// the value; no text if the value is the last one. Only an unquoted comma before another `name=`
+/// ends a value: `depend=afterok:1,afterany:2,umask=22` sets two attributes. None if a quotation
+/// does not end.
 fn split_value(text: &[u8]) -> Option<(Vec<u8>, Option<&[u8]>)> {
     let (mut value, mut quote) = (Vec::new(), None);
     for (at, &byte) in text.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Output paths: the values of `-o` and `-e`, made absolute on the host of qsub.
+//! Output paths: the values of `-o` and `-e`. A path without a host is made absolute on the host of
+//! qsub.
 
 use crate::model::text::Text;
 use std::ffi::OsStr;
@@ -6,8 +7,9 @@ use std::net::ToSocketAddrs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Converts `[host:]path`, relative to `workdir`, to `host:/absolute/path`; a directory ends in
-/// `/`. None for a malformed value, or for a host for which `host_exists` returns false.
+/// Converts a path without a host, relative to `workdir`, to `host:/absolute/path`; a directory
+/// ends in `/`. A path with a host is kept, if the host is `host` or `localhost` or if
+/// `host_exists` returns true for it. None for another host or a malformed value.
 pub fn resolve(
     value: &OsStr,
     workdir: &Path,
@@ -29,7 +31,7 @@ pub fn resolve(
     }
 }
 
-/// True for `host:` alone with this host's name: PBS then uses the default file name.
+/// True for `host:` without a path, where `host` is this host. PBS then uses the default file name.
 pub fn is_default(value: &OsStr, host: &str) -> bool {
     value.as_bytes().strip_suffix(b":") == Some(host.as_bytes())
 }
@@ -66,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_become_absolute_and_directories_end_in_a_slash() {
+    fn paths_without_a_host_become_absolute_and_directories_end_in_a_slash() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("od")).unwrap();
         let root = folder.path().to_str().unwrap();

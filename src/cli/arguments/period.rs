@@ -1,13 +1,13 @@
-//! Periods in the past: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as in `-a`. A period is a
-//! time range; a point in time is a range of length 0.
+//! Periods, usually in the past: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as in `-a`. A
+//! period is a time range; a point in time is a range of length 0.
 
 use super::date;
 use crate::model::time::Wall;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeZone};
 
 /// The formats of a period, for error messages.
-pub const FORMS: &str = "a time before now such as 7d, today, yesterday or now, a day or month \
-                         such as 2026-11-20 or 2026-11, or a date [[[CC]YY]MMDD]hhmm[.SS]";
+pub const FORMS: &str = "a time before now such as 7d; today, yesterday or now; a day or month \
+                         such as 2026-11-20 or 2026-11; or a date [[[[CC]YY]MM]DD]hhmm[.SS]";
 
 /// A time range: start (inclusive) and end (exclusive).
 pub type TimeRange = (Wall, Wall);
@@ -26,7 +26,7 @@ pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<TimeRange> {
     Some((moment, moment))
 }
 
-/// Parses `7d`, `36h`, `90min`.
+/// Parses `7d`, `36h`, `90min`: a time before now.
 fn ago<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let seconds = i64::try_from(humantime::parse_duration(text).ok()?.as_secs()).ok()?;
     now.timestamp().checked_sub(seconds).map(Wall)
@@ -47,8 +47,8 @@ fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<TimeRange> {
     Some((midnight(first, now)?, midnight(next, now)?))
 }
 
-/// Parses a date as in `-a`. Missing parts are taken from the current time. If a result with a day
-/// is in the future, the previous month or year is used.
+/// Parses a date as in `-a`. A time without a day is today, even if it is in the future. A missing
+/// month or year is the current one, or the previous one if the date would be in the future.
 fn numeric<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
     let (parts, back) = match text.split('.').next()?.len() {
         4 => ("%Y%m%d", 0),

@@ -31,7 +31,7 @@ impl ReservationName {
             .next()
             .unwrap_or_default();
         let digits = number.bytes().take_while(u8::is_ascii_digit).count();
-        // An id that begins with digits must be a number.
+        // If the part after the letter begins with a digit, it must be a number.
         if !shown.is_empty() && is_plain && (digits == 0 || digits == number.len()) {
             Ok(ReservationName(shown.into_owned()))
         } else {
@@ -87,7 +87,8 @@ pub fn stored_attributes<const N: usize>(
         .collect()
 }
 
-/// The end of a reservation. An end without a date is the first such time of day after the start.
+/// The end of a reservation. An end without a date is moved by whole days until it is after the
+/// start.
 fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
     let has_date = text
         .to_str()

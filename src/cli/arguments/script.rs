@@ -10,10 +10,10 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
-/// The largest script, in bytes: PBS's `jobscript_max_size`.
+/// The largest script, in bytes: the default of PBS's `jobscript_max_size`.
 const LIMIT: u64 = 100 << 20;
 
-/// The name of a job without a script file.
+/// The default name of a job without a script file.
 const NAMELESS: &str = "STDIN";
 
 /// The program named by qsub's operands.
@@ -42,7 +42,8 @@ impl ScriptSource {
         }
     }
 
-    /// The default job name: the file name. Fails if the file name is not a legal job name.
+    /// The default job name: the file name, or `STDIN` without a script file. Fails if the file
+    /// name is not a legal job name.
     pub fn name(&self) -> Result<String, Failure> {
         let ScriptSource::File(file) = self else {
             return Ok(NAMELESS.into());
@@ -51,7 +52,7 @@ impl ScriptSource {
         job_name(name)
     }
 
-    /// Reads the script; empty for a command.
+    /// Reads and checks the script; empty for a command.
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         self.check_content(match self {
             ScriptSource::Stdin => read_stdin()?,
@@ -61,7 +62,7 @@ impl ScriptSource {
     }
 
     /// Returns `script`, the content of the file or of standard input. Fails if `script` contains
-    /// CR LF. For a command, the script is empty.
+    /// CR LF. For a command, returns an empty script.
     pub fn check_content(&self, script: Vec<u8>) -> Result<Vec<u8>, Failure> {
         if matches!(self, ScriptSource::Command(_)) {
             return Ok(Vec::new());

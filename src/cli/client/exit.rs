@@ -1,7 +1,7 @@
 //! Error messages and exit statuses of the commands.
 //!
 //! Scripts depend on the messages (`<command>: <text>`) and on the exit statuses, which are usually
-//! PBS error numbers modulo 256. So both are defined only in this module.
+//! PBS error numbers modulo 256.
 
 use super::installation;
 use super::operand::Operand;
@@ -15,22 +15,23 @@ use std::process::ExitCode;
 /// The exit status for a wrong command line.
 pub const USAGE: u8 = 2;
 
-/// The exit status if no server responds: PBS's error number 15010 modulo 256.
+/// The usual exit status if no server responds: PBS's error number 15010 modulo 256.
 pub const NO_SERVER: u8 = 162;
 
-/// The exit status for an unknown host: PBS's error number 15008 modulo 256.
+/// The usual exit status for an unknown host: PBS's error number 15008 modulo 256.
 const UNKNOWN_HOST: u8 = 160;
 
 /// An error message and an exit status of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The message without the command's name. If empty, nothing is printed.
+    /// The message without the command's name; empty for no message.
     pub text: String,
     /// Whether the command's usage is printed after the message.
     pub usage: bool,
     /// The exit status.
     pub code: u8,
-    /// Set if the server is unreachable or unknown. The message for this differs by command.
+    /// Set if the server is unreachable or unknown. Then its message is printed instead of `text`,
+    /// because the message differs by command.
     pub away: Option<UnreachableServer>,
     /// The requested job, if it is unknown to this server.
     pub unknown: Option<JobId>,
@@ -83,8 +84,8 @@ impl Failure {
     }
 
     /// The failure for a refused request about the job `id`, such as `12.head`. As in PBS, the
-    /// message ends with the job id, with two exceptions: a message about a node contains the
-    /// node's name instead, and `Job has finished` contains no id except in `qdel`.
+    /// message ends with the job id, except for an unknown node, for an illegal priority, and, in
+    /// all commands but `qdel`, for a finished job.
     pub fn of_job(command: &str, refusal: &Refusal, id: &str) -> Failure {
         if let Some(failure) = illegal_priority(refusal) {
             return failure;
@@ -109,8 +110,8 @@ impl Failure {
         Failure { code, ..self }
     }
 
-    /// Prints the failure on standard error and returns the exit status. `usage` returns the
-    /// definition of the command's options.
+    /// Prints the failure on standard error, with a hint if the user's other installation may help,
+    /// and returns the exit status. `usage` returns the definition of the command's options.
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
         // PBS prints no blank before a text that begins with a tab.
         let blank = if self.text.starts_with('\t') { "" } else { " " };
@@ -155,8 +156,8 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// The failure for an illegal priority, with the message of PBS's qsub. In Lanai, only the server
-/// has the legal range and can check the priority.
+/// The failure for an illegal priority, with the message of PBS's qsub; None for another refusal.
+/// The server checks the priority, because only the server knows the legal range.
 fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
     (*refusal == Refusal::illegal_value(Refusal::PRIORITY))
         .then(|| Failure::usage("illegal -p value"))

@@ -1,4 +1,5 @@
-//! Commands with a list of job ids: one request for all jobs, and one line for each failure.
+//! Commands with a list of job ids: sends the requests for several jobs together, and prints a line
+//! for each failure.
 
 use super::exit::{self, Failure};
 use super::operand::Operand;
@@ -57,9 +58,10 @@ impl Server for LazySchedd {
     }
 }
 
-/// Applies `act` to the jobs of all operands. Several jobs are sent in one request. Failures are
-/// printed in the order of the operands, and the last failure determines the exit status. Only a
-/// failure to communicate with the server ends the command early.
+/// Applies `act` to the jobs of all operands. A request contains up to [`batch::LARGEST`] jobs.
+/// Failures are printed in the order of the operands, and the last failure determines the exit
+/// status. Only a failure to communicate with the server ends the command early. Without operands,
+/// returns a usage error.
 pub fn act(
     command: &'static str,
     usage: fn() -> clap::Command,

@@ -45,7 +45,7 @@ impl Operand {
         self.id
     }
 
-    /// The selected range of subjobs.
+    /// The selected range of subjobs, if given.
     pub fn only(&self) -> Option<Indices> {
         self.only
     }
@@ -88,7 +88,7 @@ impl Operand {
         self.server.is_none().then_some(self.id)
     }
 
-    /// The id without the server, as text.
+    /// The id without the server, as text. Contains the range of subjobs, if given.
     pub fn short(&self) -> String {
         match self.only {
             None => self.id.to_string(),

@@ -88,7 +88,7 @@ impl CommandOutput {
     }
 }
 
-/// Prints all failures. Returns the exit status of the last failure.
+/// Prints all failures. Returns the exit status of the last failure; 0 without failures.
 pub fn report(failures: &[Failure], name: &str, usage: fn() -> clap::Command) -> u8 {
     failures
         .iter()

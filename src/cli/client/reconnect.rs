@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const PAUSE: Duration = Duration::from_millis(500);
 
 /// Tries to connect until schedd responds. If the first attempt fails, prints the reason. Fails if
-/// schedd's protocol does not match.
+/// the process at the socket is not trusted or uses another protocol.
 pub fn connect(command: &str, home: &Home) -> Result<Client, ClientError> {
     let mut is_reported = false;
     loop {

@@ -1,5 +1,5 @@
-//! The source of answers for commands that change nothing: the spool (schedd's database) if the
-//! caller owns it, else schedd. schedd uses the same query function.
+//! The source of answers for commands that change nothing: usually the spool (schedd's database) if
+//! the caller owns it, else schedd. schedd uses the same query function.
 
 use crate::config::Config;
 use crate::config::overrides::description::Described;
@@ -94,7 +94,8 @@ impl From<ServerFacts> for Answers {
 }
 
 impl QuerySource {
-    /// Opens the caller's own spool, or connects to schedd.
+    /// Opens the caller's own spool if it is on a local file system; otherwise connects to schedd.
+    /// Returns [`QuerySource::Nothing`] for a personal installation without a spool.
     pub fn open(home: &Home) -> anyhow::Result<QuerySource> {
         if is_own(home) && filesystem::network(&home.spool())?.is_none() {
             let file = spool::file(home);
@@ -103,7 +104,7 @@ impl QuerySource {
                 Ok(None) => {}
                 Err(error) => {
                     // On a full disk, SQLite cannot create the shared-memory file (-shm) of the
-                    // database.
+                    // database. A running schedd can still answer.
                     if matches!(error, SpoolError::Sqlite(_) | SpoolError::Full)
                         && let Ok(client) = Client::reach(home)
                     {
@@ -159,7 +160,7 @@ impl QuerySource {
     }
 
     /// Reads the answer completely, or until the receiver closes. If output is slow, as in a pager,
-    /// the query of a list ends, and the remaining entries are queried later: SQLite cannot
+    /// the query of a list ends, and the remaining entries are queried later, because SQLite cannot
     /// checkpoint its log during a long query.
     fn read(&mut self, question: &Question, sender: &PartSender) -> anyhow::Result<()> {
         let mut rest = question.clone();
@@ -196,8 +197,8 @@ impl QuerySource {
     }
 
     /// Switches to schedd if the spool cannot have the answer yet. Starts schedd if necessary. A
-    /// personal installation without a spool has no jobs, but it has queues, and it has nodes as
-    /// soon as schedd has connected to noded. So questions about jobs never start schedd.
+    /// personal installation without a spool has queues, and it gets nodes as soon as schedd has
+    /// connected to noded. It has no jobs, so lists of jobs do not start schedd.
     fn prefer_schedd(&mut self, question: &Question) -> anyhow::Result<()> {
         let home = match self {
             QuerySource::Nothing(home) if !is_known_without_spool(question) => home,

@@ -14,14 +14,15 @@ use std::process::ExitCode;
 
 const COMMAND: &str = "pbs_release_nodes";
 
-/// The exit status for errors found before a request is sent.
+/// The exit status if the job id is missing or malformed.
 const USAGE: u8 = 2;
 
 /// Release nodes of a running job before it ends.
 ///
 /// The job keeps its resources on the host of its script. Tasks of the job on released nodes are
-/// ended, and the lines of these nodes are removed from PBS_NODEFILE. Other jobs may use released
-/// nodes at once; the job is charged for a node until the node is released.
+/// ended, and the lines of these nodes are removed from PBS_NODEFILE. Other jobs may use a released
+/// node as soon as no task of the job runs on it. The job is charged for a node until the node is
+/// released.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(
     name = COMMAND,
@@ -37,9 +38,9 @@ pub struct PbsReleaseNodesArgs {
     /// Release all nodes except those on the host of the script
     #[arg(short = 'a')]
     pub all: bool,
-    /// Keep this number of hosts in addition to the host of the script, or keep the resources of
-    /// this select, such as select=2:ncpus=4+1:ngpus=1, with the first chunk on the host of the
-    /// script; release all other nodes
+    /// Keep this number of hosts in addition to the host of the script, or keep the resources that
+    /// satisfy this select, such as select=2:ncpus=4+1:ngpus=1; release all others. The host of the
+    /// script is always kept, and its resources count for the select
     #[arg(short = 'k', value_name = "select|count")]
     pub keep: Option<OsString>,
     /// Nodes to release, or hosts to release with all their nodes

@@ -67,7 +67,8 @@ fn run() -> Result<u8, Failure> {
 }
 
 impl PbsRstatArgs {
-    /// The operands, and true for JSON: PBS's `-F` takes no value, so `json` is the first operand.
+    /// The reservation ids, and true for JSON. PBS's `-F` takes no value: in `-F json`, `json` is
+    /// the first operand.
     fn operands(&self) -> (&[OsString], bool) {
         match self.reservations.split_first() {
             Some((first, rest)) if self.full_too && first == "json" => (rest, true),

@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Create an advance reservation. Jobs submitted to the queue of the reservation (qsub -q R12) run
-/// in the reservation. Give two of start time, end time and duration.
+/// in the reservation. Give two of start time, end time and duration; with --job, give none.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "pbs_rsub")]
 pub struct PbsRsubArgs {
@@ -50,7 +50,8 @@ pub struct PbsRsubArgs {
     /// UTC
     #[arg(short = 'r', value_name = "rrule_expression")]
     pub rule: Option<String>,
-    /// Print the decision, CONFIRMED or DENIED; the number of seconds has no effect
+    /// Print the decision, CONFIRMED or DENIED, or UNCONFIRMED while no node is known; the number
+    /// of seconds has no effect
     #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
     pub wait: Option<i64>,
     /// Mail points: n, or letters of a b e c; stored and shown, but no mail is sent
@@ -141,7 +142,7 @@ fn variables(request: &ReservationRequest) -> Vec<(String, String)> {
     all
 }
 
-/// The text that `pbs_rsub -I` and `pbs_ralter -I` print after the decision.
+/// The decision as text, which `pbs_rsub` and `pbs_ralter` print.
 pub(super) fn verdict(is_confirmed: bool) -> &'static str {
     if is_confirmed { "CONFIRMED" } else { "DENIED" }
 }
@@ -189,8 +190,8 @@ impl PbsRsubArgs {
         operand.job(&schedd.name()?).ok_or(unknown)
     }
 
-    /// The output: the decision with `-I` or `--job`; otherwise `UNCONFIRMED`, as in PBS, which
-    /// does not wait for the decision.
+    /// The output. With `-I` or `--job`: the decision, or `UNCONFIRMED` if schedd cannot decide
+    /// yet. Otherwise always `UNCONFIRMED`, as in PBS, which does not wait for the decision.
     fn answer(&self, id: &str, confirmed: Option<bool>) -> String {
         let text = match confirmed {
             Some(is_confirmed) if self.wait.is_some() || self.of_job => verdict(is_confirmed),
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_waiting_caller_gets_the_decision() {
+    fn the_decision_is_printed_only_with_option_i() {
         let args = |wait| PbsRsubArgs {
             wait,
             ..PbsRsubArgs::default()

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
-/// Run a program on every node of the current job, once for each line of the node file.
+/// Run a program on the nodes of the current job, once for each line of the node file.
 ///
 /// The program runs as the owner of the job, in the working directory of the job, with the
 /// environment of pbsdsh. The output of the program goes to the output of the job. When the job
@@ -22,14 +22,14 @@ use std::process::ExitCode;
     override_usage = "pbsdsh [-c copies | -n index | -h host] [-s] [-v] [-o] -- program [args ...]"
 )]
 pub struct PbsdshArgs {
-    /// Run this number of copies, one for each line of the node file; further copies begin again
-    /// with the first line
+    /// Run this number of copies, on the lines of the node file in order; after the last line, the
+    /// first follows again
     #[arg(short = 'c', value_name = "copies")]
     pub copies: Option<OsString>,
-    /// Run only on this line of the node file, counted from 0
+    /// Run one copy, on this line of the node file, counted from 0
     #[arg(short = 'n', value_name = "index")]
     pub index: Option<OsString>,
-    /// Run only on this host
+    /// Run one copy, on this host
     #[arg(short = 'h', value_name = "host")]
     pub host: Option<OsString>,
     /// Run one copy after another instead of all at once
@@ -119,7 +119,7 @@ fn words(given: &[OsString]) -> Vec<Text> {
         .collect()
 }
 
-/// The hosts in the node file, line by line; None outside of jobs.
+/// The hosts in the node file, line by line; None outside of jobs, or if the file cannot be read.
 fn node_file() -> Option<Vec<String>> {
     let text = std::fs::read(env::var("PBS_NODEFILE")?).ok()?;
     Some(

@@ -72,10 +72,11 @@ pub struct PbsnodesArgs {
     /// Set the comment of nodes; an empty text deletes the comment
     #[arg(short = 'C', value_name = "COMMENT")]
     comment: Option<String>,
-    /// Declare hosts lost: requeue the jobs on them, or end jobs that are not rerunnable
+    /// Declare hosts lost that do not respond: requeue the jobs on them, or end jobs that are not
+    /// rerunnable (managers only)
     #[arg(long)]
     gone: bool,
-    /// Do not print error messages
+    /// Do not print error messages about nodes
     #[arg(short = 'q')]
     quiet: bool,
     /// Name of the server

@@ -177,7 +177,8 @@ impl QacctArgs {
         })
     }
 
-    /// Writes the report as the answer arrives. Returns the failures of individual jobs.
+    /// Writes the report; single entries are written as they arrive. Returns the failures of
+    /// individual jobs.
     fn write_report(
         &self,
         filter: AccountingFilter,

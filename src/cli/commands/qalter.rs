@@ -11,18 +11,18 @@ use crate::wire::batch::Act;
 use clap::Parser;
 use std::ffi::OsString;
 
-/// Change attributes of jobs. Changes are all-or-nothing.
+/// Change attributes of jobs. For each job, changes are all-or-nothing.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qalter")]
 pub struct QalterArgs {
     /// Options of the job.
     #[command(flatten)]
     pub job: JobOptions,
-    /// Holds: letters of u (user), o (operator), s (system), p (password), or n
+    /// Holds: letters of u (user), o (operator), s (system), p (password), or n (none)
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
-    /// Run the job before all jobs without a system priority or with a lower system priority: 0 to
-    /// 1000000, or none (operators only)
+    /// System priority, 0 to 1000000, or none to remove it (operators only). The job precedes all
+    /// jobs with a lower one or without one
     #[arg(long, value_name = "number", require_equals = true)]
     pub system_priority: Option<OsString>,
     /// Run failed or deleted jobs again: each job returns to its queue and keeps its id. For an

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qmgr")]
 pub struct QmgrArgs {
-    /// Stop at the first error
+    /// Stop at the first error in commands from standard input
     #[arg(short = 'a')]
     pub abort: bool,
     /// Commands, separated by semicolons, such as "set queue gpu enabled = True"
@@ -70,9 +70,9 @@ pub fn main() -> ExitCode {
 const ABORTED: u8 = 2;
 /// Exit status if the server is unreachable or unknown, as in PBS.
 const NO_SERVER: u8 = 3;
-/// Exit status after a syntax error, as in PBS.
+/// Exit status of `-c` after a syntax error, as in PBS.
 const SYNTAX: u8 = 4;
-/// Exit status after `help` and for an empty command, as in PBS.
+/// Exit status after `help`, and of `-c` without a command, as in PBS.
 const NOTHING: u8 = 255;
 
 fn run() -> Result<u8, Failure> {
@@ -104,7 +104,8 @@ struct Session<'a> {
     /// The active objects, to which commands without names apply.
     active: BTreeMap<ObjectKind, Vec<String>>,
     history: Vec<String>,
-    /// The objects and the limit that the previous command set; None if it set no limit.
+    /// The objects and the limit that the previous command set with `=`; None if it set none, or if
+    /// `is_read` is false.
     last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
     /// True if commands are read from standard input and this is no terminal.
     is_read: bool,
@@ -252,8 +253,9 @@ impl<'a> Session<'a> {
         0
     }
 
-    /// The names of the objects to which a command applies: the names in the command, or the names
-    /// of the active objects.
+    /// The names of the objects to which a command applies: the names in the command, otherwise the
+    /// names of the active objects. A name such as `@default` stands for all objects of `view`. The
+    /// server and the scheduler are always the only ones.
     fn names(
         &self,
         command: &Command,
@@ -429,8 +431,9 @@ impl<'a> Session<'a> {
         Ok(code)
     }
 
-    /// Changes `=` to `+=` if the previous line set the same limit: `print` writes the entries of a
-    /// limit as separate lines with `=`. Applies only to input that is not a terminal.
+    /// Changes `=` to `+=` if the previous command set the same limit of the same objects.
+    /// Otherwise the output of `print`, which has a line with `=` for each entry of a limit, would
+    /// set only the last entry. Applies only to input that is not a terminal.
     fn continue_limit(
         &mut self,
         command: &mut Command,

@@ -18,9 +18,9 @@ const NO_SERVER: u8 = 1;
 /// queues.
 ///
 /// Places decide between jobs of equal priority; with [order] by = "fcfs" all jobs have equal
-/// priority. If the priorities of the two jobs differ, as is common in the default order, the job
-/// with the higher priority still starts first, and qorder prints a note (see qstat --priority).
-/// qalter --user-factor lowers the priority of a job.
+/// priority. If two jobs of one queue have different priorities (see qstat --priority), as is
+/// common in the default order, the job with the higher priority still starts first, and qorder
+/// prints a warning. In the default order, qalter --user-factor lowers the priority of a job.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qorder")]
 pub struct QorderArgs {

@@ -11,10 +11,9 @@ use std::ffi::OsString;
 /// With --failed, rerun the failed subjobs of job arrays, even of finished arrays. Subjobs that
 /// succeeded or were deleted do not run again. Owners may use --failed.
 ///
-/// For users of Qube: interrupt and migrate of an instance correspond to qrerun of a subjob, which
-/// then starts on any node with free resources; kill to qdel; retry of a failed or killed job to
-/// qalter --retry; retry of a frame to qalter --retry of a subjob; block and unblock to qhold and
-/// qrls.
+/// Commands of Qube have these equivalents. Interrupt or migrate an instance: qrerun of a subjob,
+/// which then starts on any node with free resources. Kill: qdel. Retry a failed or killed job:
+/// qalter --retry. Retry a frame: qalter --retry of a subjob. Block and unblock: qhold and qrls.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrerun")]
 pub struct QrerunArgs {

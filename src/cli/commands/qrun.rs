@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrun")]
 pub struct QrunArgs {
-    /// Do not wait until the server has checked that the job fits
+    /// Exit with status 0 even if the job cannot start now; the job then continues to wait
     #[arg(short = 'a')]
     pub detached: bool,
     /// Use only these nodes: n1+n2, or - for the nodes on which the job last ran. The format of

@@ -64,9 +64,9 @@ pub struct QselectArgs {
     /// Job states, as letters such as RQ
     #[arg(short = 's', value_name = "STATES")]
     states: Option<String>,
-    /// Time of an event, with a letter for the event: a (Execution_Time), c (ctime), e (etime), g
-    /// (eligible_time), m (mtime), q (qtime), s (stime) or t (planned start); give -t twice for a
-    /// range
+    /// Time, with a letter for the attribute: a (Execution_Time), c (ctime), e (etime), m (mtime),
+    /// q (qtime), s (stime) or t (planned start); or g (eligible_time) with a duration, HH:MM:SS or
+    /// seconds. Give -t twice for a range
     #[arg(short = 't', value_name = "MOMENT[OP]DATE_TIME", action = clap::ArgAction::Append)]
     moments: Vec<String>,
     /// Include the subjobs of job arrays
@@ -135,7 +135,8 @@ impl QselectArgs {
         })
     }
 
-    /// The conditions that can be parsed without the server.
+    /// The conditions that can be parsed without the server. Also fails if `-s` is invalid,
+    /// although the server selects jobs by state.
     fn conditions(&self, now: Wall) -> Result<Vec<JobCondition>, Failure> {
         let mut conditions = Vec::new();
         self.states.as_deref().map(conditions::states).transpose()?;

@@ -65,10 +65,10 @@ pub struct QstatArgs {
     /// attributes
     #[arg(short = 'u', value_name = "USER[@HOST],...", help_heading = JOBS)]
     users: Option<String>,
-    /// Running jobs
+    /// Running and suspended jobs
     #[arg(short = 'r', help_heading = JOBS)]
     running: bool,
-    /// Jobs that are not running
+    /// Queued and held jobs, and jobs that wait for their begin time
     #[arg(short = 'i', help_heading = JOBS)]
     idle: bool,
     /// Finished jobs
@@ -177,7 +177,7 @@ pub fn main() -> ExitCode {
 }
 
 impl QstatArgs {
-    /// Checks that no options conflict, and returns the output format.
+    /// Checks the options, and returns the output format.
     fn check(&self) -> Result<AttributeFormat, Failure> {
         let wrong_format = self
             .format
@@ -261,8 +261,8 @@ impl QstatArgs {
         }
     }
 
-    /// True for the alternate list. `-u` selects the alternate list too, but not together with
-    /// `-f`.
+    /// True if jobs are printed as the alternate list. `-u` selects this list, except together with
+    /// `-f` or a report that accepts users.
     fn is_alternate(&self) -> bool {
         let users = self.users.is_some() && !self.reports.accept_users() && !self.full;
         let choosing = self.all || self.idle || self.running || self.finished || users;

@@ -36,7 +36,7 @@ pub struct QtermArgs {
     /// once
     #[arg(short = 't', value_name = "immediate|delay|quick")]
     pub manner: Option<String>,
-    /// Also shut down all nodeds; running jobs continue
+    /// Also shut down all nodeds; this ends no job
     #[arg(short = 'm')]
     pub nodes: bool,
     /// Accepted for compatibility: the scheduler always stops with schedd

@@ -23,7 +23,8 @@ struct QueueStateCommand {
 
 /// The exit status of a wrong command line.
 const USAGE: u8 = 1;
-/// The exit status of all other failures.
+/// The exit status if schedd refuses or does not answer the request for a change, or if the server
+/// is unknown.
 const FAILED: u8 = 2;
 
 #[derive(Parser, Clone, Debug)]

@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// The exit status for all failures.
+/// The exit status of all failures.
 const FAILED: u8 = 1;
 
 /// PBS's types of log entries: the values of `-f`.
@@ -50,7 +50,7 @@ pub struct TracejobArgs {
     /// Omit accounting records: resources requested, allocated and used
     #[arg(short = 'a')]
     accounting: bool,
-    /// Omit events of the server: requests
+    /// Omit events of the server: requests, start times reached, and the end of the job
     #[arg(short = 's')]
     server: bool,
     /// Omit events of the scheduler: decisions

@@ -44,7 +44,7 @@ pub struct AlternateStyle {
     pub hosts: bool,
     /// `-s`: comment of the job.
     pub comment: bool,
-    /// `-1`: hosts and comment on the same line.
+    /// `-1`: hosts on the line of the job; without hosts, the comment.
     pub one_line: bool,
     /// `-T`: the list shows the planned start instead of the elapsed time. Contains the current
     /// time; None without `-T`.
@@ -66,7 +66,7 @@ pub struct AlternateList {
 
 impl AlternateList {
     /// An empty list; `longest` is the length of the longest expected id. If an id is longer, the
-    /// id column is wider from that part on.
+    /// id column is wider from that call of [`AlternateList::write`] on.
     pub fn new(style: AlternateStyle, longest: usize) -> AlternateList {
         let mut widths: AlternateWidths = if style.wide {
             [30, 15, 15, 15, 8, 4, 5]
@@ -81,7 +81,8 @@ impl AlternateList {
         }
     }
 
-    /// Writes further jobs, sorted within one call. The first call writes the heading.
+    /// Writes further jobs. With `-T`, the jobs of one call are sorted. The first call with jobs
+    /// writes the heading.
     pub fn write(&mut self, out: &mut String, records: &[JobRecord], server: &ServerFacts) {
         let ids = records
             .iter()
@@ -106,7 +107,7 @@ impl AlternateList {
 }
 
 /// The order of the rows: as given. With `-T`, jobs with planned starts come first, sorted by
-/// start; then running jobs, then arrays that have begun, then all other jobs.
+/// start; then running and suspended jobs, then arrays that have begun, then all other jobs.
 fn in_order(records: &[JobRecord], style: AlternateStyle) -> Vec<&JobRecord> {
     let mut order: Vec<&JobRecord> = records.iter().collect();
     if style.starts.is_some() {
@@ -262,7 +263,8 @@ fn elapsed(record: &JobRecord) -> Option<String> {
     }))
 }
 
-/// The requested memory, scaled to at most four digits and cut to five characters.
+/// The requested memory, cut to five characters. Except with `-G`, it is scaled to at most four
+/// digits.
 fn memory(requested: &ResourceList, unit: MemoryUnit) -> String {
     let Some(ResourceValue::Size(size)) = requested.get("mem") else {
         return NONE.to_string();
@@ -283,7 +285,8 @@ fn own_unit(size: Size) -> String {
     scaled(text[..digits].parse().unwrap_or(u64::MAX), &text[digits..])
 }
 
-/// The count with its unit, divided by 1024 and rounded up until it has at most four digits.
+/// The count with its unit. The count is divided by 1024 and rounded up until it has at most four
+/// digits or the unit has the prefix `p`.
 fn scaled(mut count: u64, unit: &str) -> String {
     const PREFIXES: [&str; 6] = ["", "k", "m", "g", "t", "p"];
     let (prefix, base) = unit.split_at(unit.len() - 1);

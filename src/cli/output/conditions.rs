@@ -79,7 +79,7 @@ pub enum JobCondition {
     Moment(Moment, Operator, Wall),
     /// `-t g`: eligible time.
     Eligible(Operator, Span),
-    /// `-h`: exactly these holds.
+    /// `-h`: the displayed holds are exactly these.
     Holds(Holds),
     /// `-r`: rerunnable or not.
     Rerunnable(bool),
@@ -180,7 +180,8 @@ pub fn checkpoint(text: &str) -> Result<JobCondition, Failure> {
     }
 }
 
-/// The rank of a checkpoint letter in PBS's order: never, at shutdown, at an interval, unspecified.
+/// The rank of a checkpoint letter in PBS's order, from the highest: never, at shutdown, at an
+/// interval, unspecified.
 fn checkpoint_rank(value: &str) -> Option<u8> {
     ["n", "s", "c", "w", "u"]
         .iter()
@@ -196,7 +197,7 @@ pub fn begin(text: &str, now: Wall) -> Result<JobCondition, Failure> {
     Ok(JobCondition::Moment(Moment::Begin, operator, at))
 }
 
-/// Parses `-t`: `sub[.op.]time`.
+/// Parses `-t`: a letter, then `[.op.]` and a date, or for the letter `g` a duration.
 pub fn moment(text: &str, now: Wall) -> Result<JobCondition, Failure> {
     time_condition(text, now).ok_or_else(|| illegal('t'))
 }
@@ -241,7 +242,8 @@ pub fn rerunnable(text: &str) -> Result<JobCondition, Failure> {
 }
 
 impl JobCondition {
-    /// True if a job meets the condition. A job without the compared value does not meet it.
+    /// True if a job meets the condition. A job without the compared value does not meet it, but a
+    /// missing `Checkpoint` counts as `u`.
     pub fn is_met(&self, record: &JobRecord, server: &ServerFacts) -> bool {
         let (job, spec) = (&record.job, &record.job.spec);
         match self {

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// The PBS log that would contain an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSource {
-    /// The server log: requests.
+    /// The server log: requests, and all events that belong to no other log.
     Server,
     /// The scheduler log: decisions.
     Scheduler,
@@ -121,7 +121,7 @@ impl EventWriter<'_> {
     fn submitted(&mut self, events: &[(Time, Event)]) {
         let (job, spec) = (&self.record.job, &self.record.job.spec);
         let owner = format!("{}@{}", job.owner.user, spec.submit_host);
-        // The queue at submission: the first move names it, if the job was moved later.
+        // If the job was moved, the event of the first move contains the queue at submission.
         let first = events.iter().find_map(|(_, event)| match event {
             Event::Moved { from, .. } => Some(from),
             _ => None,

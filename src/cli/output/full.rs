@@ -108,8 +108,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Wraps a value after a comma if the next piece would reach column 78, and within longer pieces
-/// after column 79.
+/// Wraps a value after a comma if the next piece would reach column 78. A piece that is too long
+/// for one line is wrapped after column 79.
 fn wrap(out: &mut String, value: &str, mut column: usize) {
     for (place, piece) in value.split(',').enumerate() {
         if place > 0 {

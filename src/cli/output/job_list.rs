@@ -52,7 +52,7 @@ pub struct JobList {
 
 impl JobList {
     /// An empty list; `longest` is the length of the longest expected id. If an id is longer, the
-    /// id column is wider from that part on.
+    /// id column is wider from that call of [`JobList::write`] on.
     pub fn new(style: ListStyle, longest: usize, server: &ServerFacts) -> JobList {
         let id = longest.max(if style.wide { 30 } else { 17 });
         JobList {
@@ -63,7 +63,7 @@ impl JobList {
         }
     }
 
-    /// Writes further lines; the first call writes the heading.
+    /// Writes further lines. The first call with lines writes the heading.
     pub fn write(&mut self, out: &mut String, lines: &[JobLine]) {
         self.id = lines
             .iter()
@@ -142,8 +142,8 @@ fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
     short.into()
 }
 
-/// `Time Use`: the processor time; `0` if unknown, or if a job that does not run has used less than
-/// a second.
+/// `Time Use`: the processor time; `0` if it is unknown, or if it is below a second and the job is
+/// not running, suspended or finished.
 pub fn time_used(cput: Option<Span>, state: JobState) -> String {
     let has_run = matches!(
         state,
@@ -155,8 +155,9 @@ pub fn time_used(cput: Option<Span>, state: JobState) -> String {
     }
 }
 
-/// `% done`: the used percentage of the requested processor time or walltime, whichever is higher;
-/// `--` for a job that has not started. `spent` contains pairs of requested and used time.
+/// `% done`: the used percentage of the requested processor time or walltime, whichever is higher,
+/// but at most 100; `--` unless the job is running, suspended or finished, or is an array that has
+/// begun. `spent` contains pairs of requested and used time.
 pub fn percent_done(spent: &[(Option<Span>, Span)], state: JobState) -> String {
     let known = spent.iter().filter_map(|(requested, used)| {
         Some((requested.filter(|requested| requested.0 > 0)?, used))

@@ -84,14 +84,15 @@ pub trait Show {
     /// Receives the server facts; called first.
     fn server(&mut self, server: &ServerFacts);
     /// Receives the length of the longest id that follows, without the server name. Not called if
-    /// the length is unknown.
+    /// the length is unknown, or if operands select no subjobs.
     fn longest(&mut self, characters: usize);
     /// Receives the next jobs.
     fn found(&mut self, batch: FoundJobs) -> Result<(), Failure>;
 }
 
-/// Finds the jobs and passes them to `show`. Returns a failure for each operand that names no job
-/// or queue.
+/// Finds the jobs and passes them to `show`. Returns a failure for each operand whose jobs cannot
+/// be displayed: for an unknown job or queue, another server, a finished job without `-x` or
+/// `-H`, or if the server keeps no history.
 pub fn find(
     wanted: &JobQuery,
     operands: &[OsString],
@@ -501,8 +502,8 @@ fn unknown_destination(name: &str) -> Failure {
     )
 }
 
-/// The failure if finished jobs are requested but the server keeps no history; `what` is the
-/// operand. The exit status is 0, as in PBS.
+/// The failure if finished jobs are requested but the server keeps no history. `what` is the
+/// operand; empty without operands. The exit status is 0, as in PBS.
 pub fn no_history(what: &str) -> Failure {
     Failure::new(0, format!("{} {what}", Refusal::no_history().text))
 }

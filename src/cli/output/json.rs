@@ -56,7 +56,8 @@ impl Document {
         self.data(data);
     }
 
-    /// Adds a top-level list, and writes it to `to` in pieces, so that memory use stays small.
+    /// Adds a top-level list. Full pieces are written to `to`, so that memory use stays small; the
+    /// next [`Document::take`] or [`Document::end`] returns the rest.
     pub fn list(
         &mut self,
         name: &str,
@@ -80,7 +81,7 @@ impl Document {
     }
 
     /// Adds an object with the key `id` to a section such as `Jobs`. A section without objects is
-    /// omitted: PBS's clients expect this for an empty result.
+    /// omitted, because PBS's clients expect this for an empty result.
     pub fn add_object(&mut self, section: &str, id: &str, attributes: &Attributes) {
         if self.open.len() == 1 {
             self.key(section);
@@ -108,8 +109,8 @@ impl Document {
         }
     }
 
-    /// Writes attributes. Adjacent attributes with the same name become one object with the
-    /// resources as keys.
+    /// Writes attributes. Adjacent attributes with the same name and a resource become one object
+    /// with the resources as keys.
     fn object(&mut self, attributes: &[ShownAttribute]) {
         self.open_brace();
         for group in attributes.chunk_by(|a, b| a.name == b.name && a.resource.is_some()) {

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum NodeFormat {
     /// Lines for users.
     Text,
-    /// Times are seconds since 1970.
+    /// Times are seconds since 1970, and the ids in a list are joined by commas without blanks.
     Dsv,
-    /// Times are seconds since 1970, each job is listed once, and assigned resources are listed
-    /// only if not zero.
+    /// Times are seconds since 1970, each job is listed once, assigned resources are listed only if
+    /// not zero, and the summaries have other keys.
     Json,
 }
 
@@ -314,7 +314,7 @@ fn jobs(record: &NodeRecord, server: &ServerFacts, format: NodeFormat) -> Vec<St
         .collect()
 }
 
-/// Maximum number of slots displayed for one job: more than any node has processors.
+/// Maximum number of slots displayed for one job. No node has more processors.
 const SLOTS_SHOWN: usize = 1 << 16;
 
 /// Adds the assigned amounts of consumable node resources.
@@ -331,8 +331,8 @@ fn assigned_resources<'a>(
         .filter(|(_, d)| d.consumable && d.host_level)
     {
         let sum = sums.get(name).copied().unwrap_or(0);
-        // As in PBS, built-in resources are listed on every node, others only on nodes that have
-        // them.
+        // As in PBS, built-in resources other than ngpus are listed on every node, all other
+        // resources only on nodes that have them.
         let expected = Resources::builtin().get(name).is_some() && name != "ngpus";
         let listed = expected || record.node.facts.available.contains_key(name);
         if sum != 0 || (listed && format != NodeFormat::Json) {
@@ -434,8 +434,8 @@ pub fn job_summary<'a>(
     out
 }
 
-/// Bytes in the largest of kb, mb and gb with a value of at least 1, rounded to the nearest integer
-/// as in PBS.
+/// Bytes in kb (rounded down), or from 1 MB on in mb and from 1 GB on in gb (both rounded to the
+/// nearest integer), as in PBS.
 fn rounded(bytes: i64) -> String {
     let kilobytes = u64::try_from(bytes).unwrap_or(0) / 1024;
     match kilobytes {

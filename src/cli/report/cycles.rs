@@ -1,5 +1,5 @@
 //! `qstat --cycles`: the last scheduling cycles and their triggers (Q1, X2). The spool may lack the
-//! latest cycles; therefore it is read only if no schedd runs.
+//! latest cycles; therefore it is read only if no running schedd answers.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::source::{Answers, QuerySource};
@@ -38,7 +38,7 @@ pub fn report(json: bool) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// The answer of a running schedd; None if no schedd runs or schedd shuts down before it answers.
+/// The answer of a running schedd; None if no schedd runs or the query fails.
 fn answer_of_schedd(home: &Home) -> Option<Answers> {
     let client = Client::reach(home).ok()?;
     let mut schedd = QuerySource::Schedd(Box::new(client));

@@ -75,7 +75,7 @@ fn prediction_text(explanation: &Explanation, held: bool, server: &ServerFacts) 
     if let Some(walltime) = explanation.shorter {
         let _ = writeln!(
             out,
-            "With a walltime of at most {walltime}, the job would start now."
+            "{subject} start immediately with a walltime of at most {walltime}."
         );
     }
     out

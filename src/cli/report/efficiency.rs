@@ -59,7 +59,7 @@ impl JobEfficiency {
         }
     }
 
-    /// The use of a job from the job's record; None if the job has never run.
+    /// The use of a job from the job's record; None if the record contains no attempt.
     fn of_job(job: &Job) -> Option<JobEfficiency> {
         let run = job.life.run.as_ref()?;
         Some(JobEfficiency {
@@ -308,11 +308,11 @@ fn line(out: &mut String, what: &str, used: &str, requested: &str, part: Option<
     let _ = writeln!(out, "  {what:9} {part:>7}  {used}{requested}");
 }
 
-/// A line of advice; None for a running job, or if the request fits the use.
+/// A line of advice; None for an unfinished job, or if the request fits the use.
 fn advice_of(report: &EfficiencyReport) -> Option<String> {
     match report {
         EfficiencyReport::One(used) if used.has_finished() => advice(&Peak::of(used)),
-        // A running job may still need all that it requested.
+        // An unfinished job may still need all that it requested.
         EfficiencyReport::One(_) => None,
         EfficiencyReport::Many(_, distributions) => distributions.advice(),
     }

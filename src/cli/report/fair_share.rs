@@ -17,7 +17,7 @@ const HEADS: [ColumnHead; 7] = [
     ("Below since", false),
 ];
 
-/// A table below the share tree; empty if starvation is not configured.
+/// A table below the share tree; empty without the preemption trigger `starvation`.
 pub fn text(all: &[FairShareReport], server: &ServerFacts) -> String {
     if all.is_empty() {
         return String::new();

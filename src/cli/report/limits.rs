@@ -89,7 +89,7 @@ fn rank(limit_use: &LimitUse, first: &[&str]) -> u8 {
 /// order of the configuration.
 fn nearest_first(a: &LimitUse, b: &LimitUse) -> Ordering {
     let (limit_a, limit_b) = (tightest(a), tightest(b));
-    // The fractions are multiplied out, because a limit may be zero. Such limits come first.
+    // The fractions are multiplied out, because a limit may be zero. Zero limits come first.
     let left = i128::from(a.used.amount).saturating_mul(limit_b);
     let right = i128::from(b.used.amount).saturating_mul(limit_a);
     let zero_first = (limit_b == 0).cmp(&(limit_a == 0));
@@ -240,7 +240,8 @@ impl LimitTable<'_> {
     }
 }
 
-/// A size in the largest unit that leaves a whole number: `6gb` for `6291456kb`.
+/// A size in the largest unit, up to tb, that leaves a whole number: `6gb` for `6291456kb`. Text
+/// that is no number of kb is returned unchanged.
 pub(super) fn round(shown: &str) -> String {
     let Some(mut amount) = shown
         .strip_suffix("kb")

@@ -318,8 +318,10 @@ fn sentence(difference: &OrderDifference, precedes: bool) -> String {
         OrderDifference::Score(own, other) => {
             format!("score {}, this job {}", short(*other), short(*own))
         }
-        OrderDifference::Place if precedes => "equal priority, submitted earlier".to_string(),
-        OrderDifference::Place => "equal priority, submitted later".to_string(),
+        OrderDifference::Place if precedes => {
+            "equal priority, earlier place in the queue".to_string()
+        }
+        OrderDifference::Place => "equal priority, later place in the queue".to_string(),
     }
 }
 

@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Maximum number of jobs in one query. With more operands, all jobs are queried.
+/// Maximum number of jobs that a query names. With more operands, all jobs are queried.
 const MOST_NAMED: usize = 1000;
 
 /// The timeout for schedd, after which qstat shows jobs without priorities.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The priorities by job. An array has one entry.
+/// The priorities by job id. A subjob without an entry has the priority of its array.
 #[derive(Debug, Default)]
 pub struct Scores(BTreeMap<JobId, f64>);
 
@@ -56,7 +56,8 @@ impl Scores {
         )
     }
 
-    /// Adds the priorities to the records of waiting jobs. A subjob has the priority of its array.
+    /// Adds the priorities to the records of waiting jobs and of arrays that have begun. A subjob
+    /// has the priority of its array.
     pub fn add_to(&self, jobs: &mut [JobRecord]) {
         let waiting = jobs
             .iter_mut()

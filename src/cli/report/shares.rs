@@ -12,7 +12,8 @@ use crate::model::time::Time;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
 
-/// The fair-share tree, as text or JSON.
+/// The fair-share tree, and the fair shares of pools and operations if starvation leads to
+/// preemption, as text or JSON.
 pub fn report(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut table, mut all): (Option<ShareDisplay>, Vec<FairShareReport>) = (None, Vec::new());
     for answer in context.ask(ForecastQuery::Shares)? {
@@ -66,13 +67,13 @@ const COLUMNS: [ShareColumn; 9] = [
     ("Balance", true, |share| balance(share.balance)),
 ];
 
-/// A column for methods with levels.
+/// A column that is shown if the method computes levels.
 const LEVEL: ShareColumn = ("Level", true, |share| {
     share
         .level
         .map_or("--".to_string(), |level| format!("{level:.4}"))
 });
-/// A column for accounts and users with targets.
+/// A column that is shown if any account or user has a target.
 const TARGET: ShareColumn = ("Target", true, |share| {
     share
         .target

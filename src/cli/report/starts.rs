@@ -1,4 +1,4 @@
-//! `qstat --start`: the predicted start of every waiting job. Corresponds to Maui's `showstart`.
+//! `qstat --start`: the predicted starts of waiting jobs. Corresponds to Maui's `showstart`.
 
 use super::{ReportContext, counted, nodes};
 use crate::cli::client::exit::Failure;
@@ -122,8 +122,8 @@ impl StartTable<'_> {
         timestamp::ctime(self.context.wall(time)).to_string()
     }
 
-    /// Two cells for a waiting job: the start, and either end and nodes or the reason why the job
-    /// does not start.
+    /// Two cells for a waiting job: its predicted start, end and nodes, or the reason why the
+    /// forecast contains no start.
     fn prospect(&self, prospect: &Prospect) -> (String, String) {
         match prospect {
             Prospect::Starts {
@@ -144,13 +144,14 @@ impl StartTable<'_> {
             return String::new();
         };
         format!(
-            "no start found before {} (in {})",
+            "no start found before {} ({} simulated)",
             self.moment(horizon.until),
             counted(horizon.cycles, "cycle")
         )
     }
 
-    /// Two cells for a job that is not waiting to be scheduled: the start and the comment.
+    /// Two cells for a job that is not waiting to be scheduled: the start, if the job runs or is
+    /// suspended, and the comment.
     fn started(&self, record: &JobRecord) -> (String, String) {
         let comment = comment::of(record, &self.context.server).into_owned();
         match &record.job.life.run {
@@ -208,8 +209,8 @@ impl StartTable<'_> {
     }
 }
 
-/// A predicted start as JSON: times in PBS's format and in seconds since 1970. Null if the forecast
-/// finds no start.
+/// The predicted start, end and nodes as JSON. Each time is given in PBS's format and in seconds
+/// since 1970. Null if the forecast contains no start.
 pub fn data(server: &ServerFacts, prospect: &Prospect) -> serde_json::Value {
     let Prospect::Starts { at, end, nodes } = prospect else {
         return serde_json::Value::Null;

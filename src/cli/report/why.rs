@@ -24,8 +24,8 @@ use crate::shown::timestamp;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use crate::wire::message::{JobRecord, Question, ServerFacts};
 
-/// Explains why the jobs `ids` wait, as text or JSON. With `verbose`, the text lists the obstacles
-/// at all stages.
+/// Explains why the jobs `ids` wait, as text or JSON. The text for a job that does not wait only
+/// gives its state. With `verbose`, the text lists the obstacles at all stages.
 pub fn report(
     context: &mut ReportContext,
     ids: &[JobId],
@@ -61,8 +61,8 @@ pub fn report(
 struct ExplainedJob {
     record: JobRecord,
     events: Vec<(Time, Event)>,
-    /// None unless the job is held or waits to be scheduled. The explanation of a held job assumes
-    /// that the job is released now.
+    /// None if the job is neither held nor waiting, or if the scheduler has not considered it yet.
+    /// The explanation of a held job assumes that the job is released now.
     explanation: Option<Box<Explanation>>,
 }
 
@@ -98,7 +98,8 @@ impl JobView<'_> {
         self.found.record.job.life.state
     }
 
-    /// True if the job or some of its subjobs have not started.
+    /// True if the job is queued, held or waiting for its begin time, or if some subjobs of a begun
+    /// array wait.
     fn waits(&self) -> bool {
         match self.state() {
             JobState::Queued | JobState::Held | JobState::Waiting => true,

@@ -1,7 +1,7 @@
 //! `qsub -W block=true`: waits until the job has finished. A signal to qsub deletes the job.
 //!
-//! Signals are blocked, and a separate thread waits for them instead of a signal handler. So the
-//! main thread handles signals and the end of the job in the same way.
+//! There is no signal handler. Signals are blocked; one thread waits for a signal, another for the
+//! end of the job. The main thread handles what comes first.
 
 use crate::cli::client::exit::{self, Failure};
 use crate::cli::client::operand::Operand;
@@ -18,7 +18,7 @@ use std::thread;
 /// The exit status for a deleted job.
 const DELETED: u8 = 3;
 
-/// The exit status after a signal.
+/// The exit status after a signal, unless the request to delete the job fails.
 const INTERRUPTED: u8 = 2;
 
 enum BlockEvent {
@@ -27,6 +27,7 @@ enum BlockEvent {
 }
 
 /// Waits until the job with the full id `id` has ended. Returns the job's exit status modulo 256.
+/// Fails if the job was deleted. A signal deletes the job and ends the wait with a failure.
 pub fn until_end(client: Client, home: &Home, id: &str) -> Result<u8, Failure> {
     let job = Operand::parse(OsStr::new(id))?.id();
     let signals = deadly_signals();
@@ -86,8 +87,8 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
     Err(failure)
 }
 
-/// Deletes a job because a signal has interrupted its qsub, or the user has left the job's terminal
-/// with `~.`.
+/// Requests that schedd delete a job, after a signal has interrupted its qsub or the user has left
+/// the job's terminal with `~.`.
 pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
     Client::connect(home)?.call(&ClientRequest::Delete {
         job,
@@ -97,8 +98,8 @@ pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
     })
 }
 
-/// The signals that end a program, except those that this process ignores (`nohup`, or `&` in a
-/// script) and must continue to ignore.
+/// SIGHUP, SIGINT, SIGQUIT and SIGTERM, except those that this process ignores (`nohup`, or `&` in
+/// a script) and must continue to ignore.
 pub fn deadly_signals() -> SigSet {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -43,9 +43,8 @@ pub fn warn_not_rerunnable() -> Result<(), Failure> {
     exit::print("qsub (Warning): Interactive jobs will be treated as not rerunnable\n")
 }
 
-/// Runs an interactive job from submission to end. Returns the exit status of the job's shell
-/// modulo
-/// 256.
+/// Runs an interactive job from submission to end. Returns the exit status of qsub. If the job's
+/// shell has ended, this is the exit status of the shell modulo 256.
 pub fn run(
     home: &Home,
     submit: impl FnOnce(&mut Client) -> Result<Reply, Failure>,
@@ -64,14 +63,15 @@ pub fn run(
         _ => return Err(exit::protocol_error()),
     };
     let job = Operand::parse(OsStr::new(&id))?.id();
-    // Ignore errors: if the terminal has been closed, a signal arrives.
+    // Ignore errors: if the terminal has been closed, qsub also gets SIGHUP, which ends the wait
+    // or the session.
     let _ = exit::print(format!("qsub: waiting for job {id} to start\n"));
     match WaitingQsub::new(home, &id, job, client, &caught).until_connected()? {
         WaitEnd::Exited(code) => Ok(code),
         WaitEnd::Connected(connection) => {
             let _ = exit::print(format!("qsub: job {id} ready\n\n"));
-            // Keep the connection open until schedd has recorded the end of the job: closing the
-            // connection hangs up the job's terminal.
+            // Keep the connection open until schedd has recorded the end of the job, because closing
+            // the connection hangs up the job's terminal.
             let held_open = connection.try_clone()?;
             let end = interactive_client::run_session(connection, &caught)?;
             let _ = mask.thread_unblock();
@@ -83,8 +83,9 @@ pub fn run(
     }
 }
 
-/// The signals that qsub handles during the session: signals that end qsub, SIGWINCH, SIGCONT, and
-/// SIGTTOU, which the kernel sends if a background process restores the modes of the terminal.
+/// The signals that qsub handles from the submission to the end of the session: the signals of
+/// [`block::deadly_signals`], SIGWINCH, SIGCONT, and SIGTTOU, which the kernel sends if a
+/// background process restores the modes of the terminal.
 fn signals() -> SigSet {
     let mut mask = block::deadly_signals();
     mask.extend([Signal::SIGWINCH, Signal::SIGCONT, Signal::SIGTTOU]);
@@ -108,8 +109,8 @@ fn exit_status(end: SessionEnd, home: &Home, job: JobId) -> Result<u8, Failure> 
 }
 
 /// Waits until schedd has recorded the end of the job, so that other commands show the job as
-/// finished. Returns the recorded exit status, or None if schedd does not reply within
-/// `RECORD_TIMEOUT`.
+/// finished. Returns the recorded exit status, or None if schedd cannot be reached or does not
+/// report the end within `RECORD_TIMEOUT`.
 fn recorded_status(home: &Home, job: JobId) -> Option<i32> {
     let mut client = Client::reach(home).ok()?;
     client.set_timeout(RECORD_TIMEOUT);

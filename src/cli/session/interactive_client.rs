@@ -27,7 +27,7 @@ pub enum SessionEnd {
     Ended(i32),
     /// The user typed `~.`.
     Left,
-    /// A signal with this number arrived. A closed terminal counts as SIGHUP.
+    /// A signal with this number ended the session. A closed terminal counts as SIGHUP.
     HungUp(i32),
     /// The connection to the job is broken.
     Lost,
@@ -110,8 +110,8 @@ impl InteractiveClient<'_> {
                     self.send_window()?;
                 }
                 Ok(Signal::SIGTTOU) => {}
-                // Another process has sent the signal: in raw mode, Ctrl-C at the keyboard is input
-                // and sends no signal.
+                // In raw mode, Ctrl-C at the keyboard sends no signal, so SIGINT comes from another
+                // process. The job receives it as Ctrl-C.
                 Ok(Signal::SIGINT) => self.send(&TerminalInput::Typed(vec![3]))?,
                 _ => return Ok(Some(SessionEnd::HungUp(number))),
             }
@@ -195,7 +195,7 @@ enum KeyAction {
 
 /// Finds the escape sequences for qsub among the typed keys.
 struct Keys {
-    /// True if the next key is at the start of a line.
+    /// True if the next key is at the start of a line, or follows a `~` that has not been sent.
     is_at_line_start: bool,
     /// True if a `~` at the start of a line has not been sent yet.
     holds_tilde: bool,

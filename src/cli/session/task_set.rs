@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-/// The time after which a request is repeated if it has no reply or its task does not run.
+/// The time after which a request is repeated if it has no reply, or if its task has not started.
 const REPEAT_AFTER: Span = Span::seconds(2);
 /// The delay between two attempts to connect to noded.
 const RECONNECT_PAUSE: Span = Span(100);
@@ -40,7 +40,8 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Reads the membership from the environment; None outside of jobs.
+    /// Reads the membership from the environment. None if a variable is missing or invalid, as
+    /// outside of jobs.
     pub fn of_this_process() -> Option<Membership> {
         Some(Membership {
             socket: env::var("LANAI_TASKS")
@@ -69,9 +70,9 @@ impl Membership {
 /// The options of pbsdsh.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskOptions {
-    /// Print a line for each start and each end.
+    /// Print a line for each start and each end, and how many tasks pbsdsh still waits for.
     pub verbose: bool,
-    /// Exit as soon as all tasks run, without waiting until they end.
+    /// Exit as soon as all tasks have started, without waiting until they end.
     pub leave: bool,
 }
 
@@ -84,8 +85,8 @@ pub struct TaskSet {
     members: Vec<TaskMember>,
     connection: NodeConnection,
     signals: SignalFd,
-    /// The exit status after a signal or refusal that interrupts pbsdsh. Before pbsdsh exits, it
-    /// ends the tasks.
+    /// The exit status after a signal or refusal that interrupts pbsdsh, unless a task fails. None
+    /// if pbsdsh was not interrupted. Before an interrupted pbsdsh exits, it ends the tasks.
     interrupted: Option<u8>,
 }
 
@@ -123,7 +124,7 @@ struct NodeConnection {
     is_reported: bool,
     /// True if a request has no reply yet.
     awaits_reply: bool,
-    /// When requests are repeated if they have no reply or their tasks do not run.
+    /// When requests are repeated if they have no reply, or if their tasks have not started.
     repeat_at: Span,
 }
 
@@ -160,8 +161,8 @@ impl TaskSet {
     }
 
     /// Starts a task for each line of the node file in `slots`. Waits until all tasks have ended,
-    /// or, with `leave`, until all tasks run. Returns false if pbsdsh was interrupted, so that the
-    /// caller must not start further tasks.
+    /// or, with `leave`, until all tasks have started. Returns false if pbsdsh was interrupted; the
+    /// caller must then not start further tasks.
     pub fn run(&mut self, slots: &[u32]) -> Result<bool, Failure> {
         let before = self.members.len();
         for &slot in slots {
@@ -185,8 +186,8 @@ impl TaskSet {
         Ok(self.interrupted.is_none())
     }
 
-    /// The exit status of the last failed task. If no task failed, the exit status for the signal
-    /// that interrupted pbsdsh, or 0.
+    /// The exit status, modulo 256, of the failed task that was requested last. If no task failed,
+    /// the exit status for the signal or refusal that interrupted pbsdsh, or 0.
     pub fn status(&self) -> u8 {
         let failed = self
             .members
@@ -259,8 +260,8 @@ impl TaskSet {
         }
     }
 
-    /// Sends the next request (start, end or status) for tasks that need a request. Sends nothing
-    /// while another request has no reply.
+    /// Sends the next request (start, status, or end with status) for tasks that need a request.
+    /// While another request has no reply, sends nothing for up to `REPEAT_AFTER`.
     fn send_next_request(&mut self) {
         if self.connection.repeat_at <= clock::monotonic() {
             let unanswered = self.connection.awaits_reply;
@@ -302,8 +303,8 @@ impl TaskSet {
         self.send(&TaskClientMessage::Request(request));
     }
 
-    /// Sends a message. Ignores a broken connection, which is detected on reading: noded may have
-    /// sent the reason before.
+    /// Sends a message. Ignores a broken connection: [`TaskSet::receive`] detects it, after reading
+    /// the reason that noded may have sent.
     fn send(&mut self, message: &TaskClientMessage) {
         if let Some(link) = &mut self.connection.link {
             let _ = link.send(message);
@@ -365,8 +366,8 @@ impl TaskSet {
         let _ = poll(&mut fds, timeout);
     }
 
-    /// Handles signals. The first signal ends the tasks. After the second signal, pbsdsh does not
-    /// wait for the tasks.
+    /// Handles signals. A signal ends the tasks. If pbsdsh was interrupted before, it does not wait
+    /// for the tasks any more.
     fn take_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             if self.interrupted.is_some() {
@@ -376,8 +377,8 @@ impl TaskSet {
         }
     }
 
-    /// Forgets tasks that were never requested, and ends the other tasks. `status` becomes the exit
-    /// status of pbsdsh, unless a task fails.
+    /// Forgets tasks without a request or reported state, and requests the end of all other tasks.
+    /// `status` becomes the exit status of pbsdsh, unless a task fails.
     fn interrupt(&mut self, status: u8) {
         self.interrupted = Some(status);
         self.members

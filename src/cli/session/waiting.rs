@@ -29,19 +29,19 @@ use std::os::unix::net::UnixStream;
 /// The delay in milliseconds before the status line is displayed. Most jobs start earlier.
 const DISPLAY_DELAY: u16 = 250;
 
-/// The exit status if the user deletes the job before it starts, or if the job does not exist any
-/// more.
+/// The exit status if SIGINT ended the wait, or if the job was deleted, does not exist any more, or
+/// ended with status 0 before its terminal was connected.
 const GONE: u8 = 1;
 
-/// The exit status after a signal, as with `-W block=true`.
+/// The exit status if a signal other than SIGINT ended the wait.
 const INTERRUPTED: u8 = 2;
 
 /// How the wait ended.
 #[derive(Debug)]
 pub enum WaitEnd {
-    /// The job runs. The connection leads to the job's terminal.
+    /// The connection leads to the job's terminal.
     Connected(UnixStream),
-    /// A signal ended the wait; qsub exits with this status.
+    /// SIGINT ended the wait; qsub exits with this status.
     Exited(u8),
 }
 
@@ -59,12 +59,12 @@ pub struct WaitingQsub<'a> {
 
 /// The state of the job.
 enum WaitStage {
-    /// The job waits for this reason.
+    /// The job waits or is starting. The text gives the reason.
     Waits(String),
-    /// The job runs.
+    /// The job has started, so that qsub can connect to its terminal.
     Runs,
-    /// The job has ended, with exit status and comment. None if they are unknown, because the
-    /// job does not exist any more.
+    /// The job has ended with this exit status and comment. None if the job has no exit status, or
+    /// does not exist any more.
     Ended(Option<(Exit, String)>),
 }
 
@@ -88,8 +88,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits until the job's terminal is connected, or a signal ends the wait. Fails if the job
-    /// ends before.
+    /// Waits until the job's terminal is connected, or SIGINT ends the wait. Fails if another
+    /// signal ends the wait, or if the job ends before its terminal is connected.
     pub fn until_connected(mut self) -> Result<WaitEnd, Failure> {
         loop {
             let end = match self.wait_for_change()? {
@@ -103,7 +103,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits for a change of the job. Returns the exit status if a signal ends the wait.
+    /// Waits for a change of the job, and reconnects to schedd if necessary. Returns the exit
+    /// status if SIGINT ends the wait; fails if another signal ends it.
     fn wait_for_change(&mut self) -> Result<Option<u8>, Failure> {
         let jobs = WatchedJobs::Jobs(vec![self.job]);
         let request = self.client.begin(&ClientRequest::Watch {
@@ -136,7 +137,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits until `fd` is readable or a signal arrives. Returns whether `fd` is readable.
+    /// Waits until `fd` is readable, a signal arrives or `timeout` has passed. Returns whether `fd`
+    /// is readable.
     fn is_ready(&self, fd: BorrowedFd, timeout: PollTimeout) -> bool {
         let mut fds = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
@@ -145,8 +147,8 @@ impl<'a> WaitingQsub<'a> {
         poll(&mut fds, timeout).is_ok() && fds[1].any() == Some(true)
     }
 
-    /// Tries to connect until schedd responds again. Returns the exit status if a signal ends the
-    /// wait.
+    /// Tries to connect until schedd responds again. Returns the exit status if SIGINT ends the
+    /// wait; fails if another signal ends it.
     fn reconnect(&mut self) -> Result<Option<u8>, Failure> {
         let mut hint = installation::other();
         loop {
@@ -170,8 +172,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Waits before the next attempt to reach schedd or a node. Returns the exit status if a signal
-    /// ends the wait.
+    /// Waits before the next attempt to reach schedd or a node. Returns the exit status if SIGINT
+    /// ends the wait; fails if another signal ends it.
     fn pause(&mut self) -> Result<Option<u8>, Failure> {
         let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         let _ = poll(
@@ -181,7 +183,8 @@ impl<'a> WaitingQsub<'a> {
         self.handle_signals()
     }
 
-    /// Connects to the job's terminal if the job runs. Returns None if the job still waits.
+    /// Connects to the job's terminal if the job has started. Returns None if the job still waits,
+    /// or if qsub had to reconnect to schedd.
     fn try_connecting(&mut self) -> Result<Option<WaitEnd>, Failure> {
         loop {
             match self.stage() {
@@ -248,7 +251,7 @@ impl<'a> WaitingQsub<'a> {
         })
     }
 
-    /// The failure for a job that finished before the terminal was connected.
+    /// The failure for a job that ended before its terminal was connected.
     fn early_end(&self, end: Option<(Exit, String)>) -> Failure {
         match end {
             Some((exit, comment)) if !exit.deleted => Failure::new(
@@ -261,7 +264,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Handles signals. Returns the exit status if a signal ends the wait.
+    /// Handles signals. Returns the exit status if SIGINT ends the wait; fails if another signal
+    /// ends it.
     fn handle_signals(&mut self) -> Result<Option<u8>, Failure> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
@@ -285,7 +289,8 @@ impl<'a> WaitingQsub<'a> {
         Ok(None)
     }
 
-    /// Deletes the job. Prints a message only afterwards, because the terminal may be closed.
+    /// Deletes the job, then prints a message. Ignores errors of the message, because the terminal
+    /// may be closed.
     fn delete(&mut self) -> Result<(), Failure> {
         self.line.clear();
         let reply = block::delete(self.home, self.job)?;
@@ -296,8 +301,8 @@ impl<'a> WaitingQsub<'a> {
         }
     }
 
-    /// Asks the user whether to delete the job. A closed terminal counts as yes, and also a signal
-    /// other than SIGINT that ends qsub.
+    /// Asks the user whether to delete the job. The end of the input counts as yes, as do SIGHUP,
+    /// SIGTERM and SIGQUIT. After any other signal, qsub repeats the question.
     fn confirms_end(&mut self) -> Result<bool, Failure> {
         self.line.clear();
         loop {
@@ -332,7 +337,8 @@ fn is_transient(refusal: &Refusal) -> bool {
     refusal.code == Refusal::no_terminal("").code || *refusal == Refusal::bad_state()
 }
 
-/// The reason why the job waits, with the job's planned start if it has one, as one line.
+/// The reason why the job waits. For a queued job with a planned start in the future, the text
+/// includes this start.
 fn wait_reason(record: &JobRecord, server: &ServerFacts) -> String {
     let comment = comment::of(record, server);
     let promise = if record.job.life.state == JobState::Queued {

@@ -130,7 +130,7 @@ n2              offline,down         0     0      0      8gb/8gb     4/4     0/0
 }
 
 #[test]
-fn the_nodes_of_a_host_are_shown_as_one_unless_requested() {
+fn the_nodes_of_a_host_are_shown_as_one_without_v_and_h() {
     assert_eq!(
         shown(&split(), "-a")
             .lines()

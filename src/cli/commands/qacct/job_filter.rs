@@ -34,7 +34,7 @@ impl JobFilter {
         self.named.iter().map(|(operand, _)| operand.id()).collect()
     }
 
-    /// True if an operand matches this job; marks the operand as found.
+    /// True if at least one operand matches this job. Marks all matching operands as found.
     pub fn mark(&mut self, id: JobId) -> bool {
         let mut is_match = false;
         for &at in self.by_number.get(&id.number).into_iter().flatten() {

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 /// Start (inclusive) and end (exclusive) of the period, if given.
 pub type TimeSpan = (Option<Wall>, Option<Wall>);
 
-/// The columns with figures.
+/// The headings of the columns with figures.
 const HEADS: [&str; 8] = [
     "Jobs",
     "Failed",
@@ -202,7 +202,7 @@ fn hours(ms: f64, decimals: usize) -> String {
     format!("{:.decimals$}", ms / 3_600_000.0)
 }
 
-/// The number of decimals of hours: 4 for small totals.
+/// The number of decimals of hours: 4 if the total is less than 10 core hours, otherwise 2.
 fn decimals(total: &UsageTotals) -> usize {
     if total.core_ms < 10 * 3_600_000 { 4 } else { 2 }
 }

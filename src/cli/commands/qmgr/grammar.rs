@@ -374,7 +374,7 @@ impl<'t> CommandParser<'t> {
         }
     }
 
-    /// Parses the entries of a limit, up to a comma or blank that no further entry follows.
+    /// Parses the entries of a limit, up to a comma or blank that is not followed by an entry.
     fn entries(&mut self) -> String {
         let rest = self.rest();
         let mut length = 0;
@@ -399,7 +399,7 @@ fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Res
     if !is_unknown && (!is_limit || pbs::parse(value).is_some()) {
         return Ok(());
     }
-    // The offset that PBS reports if the limit is for an overall entry with a wrong name.
+    // PBS reports another offset for a malformed limit that begins with an overall entry.
     let is_owner = text.trim_start_matches(['"', '\'']).starts_with("[o:");
     Err(if is_owner { 5 } else { 0 })
 }

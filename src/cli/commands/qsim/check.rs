@@ -56,8 +56,8 @@ struct Outcomes {
     scenarios: Vec<ScenarioOutcome>,
 }
 
-/// Runs `qsim check`. Exit status 0: all decisions are as expected; 1: a scenario has other
-/// decisions; 2: a scenario cannot be run.
+/// Runs `qsim check`. Exit status 0: all decisions are as expected or recorded; 1: some differ;
+/// 2: a scenario cannot be run, or the recording cannot be read.
 pub fn run(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some(file) = &args.recorded {
         return replay_recording(file);

@@ -1,8 +1,8 @@
 //! Translates command lines and directives of Grid Engine and TORQUE to PBS's options.
 //!
-//! A word is translated only if PBS would refuse it. Options that need another letter or value are
-//! rewritten ([`grid_engine`]). Words after the script, which PBS refuses, become the arguments of
-//! the script.
+//! A word is translated if PBS would refuse or misread it. In a line with options of Grid Engine, a
+//! word is also translated if it has another meaning in Grid Engine ([`grid_engine`]). Words after
+//! the script, which PBS refuses, become the arguments of the script.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::Failure;

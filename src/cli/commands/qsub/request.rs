@@ -113,7 +113,8 @@ pub(super) struct SubmissionRequest {
 }
 
 impl SubmissionRequest {
-    /// Reads the script from its file or standard input.
+    /// Reads the options of the command line, then the script and its options. The script is in a
+    /// file or on standard input.
     pub(super) fn gather(
         words: Vec<OsString>,
         here: SubmitEnvironment,
@@ -259,7 +260,8 @@ fn choose_queue(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
         return Ok(());
     };
     let requested = setting.value.lossy().into_owned();
-    // The server itself reports a queue of another server, and a single unknown queue.
+    // The server itself reports a queue of another server. It also reports an unknown queue, unless
+    // several queues are requested or an option of Grid Engine is used.
     if requested.contains('@') || !is_grid_engine && !requested.contains(',') {
         return Ok(());
     }
@@ -355,7 +357,8 @@ fn of_script(
     let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
     let mut found = directives::find(script, prefix.as_bytes());
     let mut origin = LineOrigin::Directive;
-    // In a script with both kinds of directives, only PBS's directives count.
+    // Directives of Grid Engine count only in a script without PBS's directives, and only if no
+    // prefix is chosen.
     if found.is_empty() && chosen.is_none() {
         (found, origin) = (
             directives::grid_engine(script),
@@ -396,9 +399,9 @@ fn of_directive(
     Ok(wanted)
 }
 
-/// Converts a failure in a directive. Like PBS, qsub prints the directive if the option is unknown
-/// or has no value, and for illegal values of `-a`, `-r` and `-W`; for other illegal values, it
-/// prints the usage.
+/// Converts a failure in a directive. Like PBS, qsub prints the directive instead of the usage if
+/// the directive has an operand, an unknown option, an option without a value, or an illegal value
+/// of `-a`, `-r` or `-W`, or if it makes an interactive job an array.
 fn as_directive(words: &[OsString], failure: Failure) -> Failure {
     let option =
         failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");

@@ -68,7 +68,7 @@ fn the_script_names_the_job_by_default() {
 }
 
 #[test]
-fn the_command_line_overrides_directives() {
+fn options_of_the_command_line_and_of_directives_are_merged() {
     for (words, script, expected) in [
         (&[][..], "#PBS -N one\n#PBS -N two\n", &["Job_Name=two"][..]),
         (

@@ -1,7 +1,8 @@
 //! One line of advice for the next request.
 //!
 //! The recommended memory is the used memory plus a fifth; the recommended walltime is one and a
-//! half times the used time. Amounts that save less than a quarter are not recommended.
+//! half times the used time. Both are rounded up. Amounts that save less than a quarter are not
+//! recommended.
 
 use super::JobEfficiency;
 use crate::model::time::Span;
@@ -14,13 +15,14 @@ const GB: u64 = 1 << 20;
 const WORTHWHILE: f64 = 0.75;
 /// Less memory is recommended only if more than this amount was requested, in kilobytes.
 const SMALL_MEMORY: u64 = 256 * MB;
-/// A job that used at least this fraction of a request is advised to request more.
+/// More is recommended if at least this fraction of the requested memory or walltime was used.
 const EXHAUSTED: f64 = 0.98;
 
 /// The highest requested and the highest used amounts of one or several jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Peak {
-    /// Processors: requested, and busy on average. Zero requested processors prevent advice.
+    /// Processors: allocated, and busy on average. Zero allocated processors prevent advice on
+    /// processors.
     pub cores: (u32, f64),
     /// Memory in kilobytes: requested and used.
     pub mem: Option<(u64, u64)>,
@@ -125,15 +127,19 @@ fn fewer_processors(peak: &Peak) -> Option<String> {
 
 fn short_of_memory(peak: &Peak) -> Option<String> {
     let (requested, used) = peak.mem?;
-    (used as f64 >= EXHAUSTED * requested as f64)
-        .then(|| format!("All of mem={} was used: request more.", size(requested)))
+    (used as f64 >= EXHAUSTED * requested as f64).then(|| {
+        format!(
+            "At least 98% of mem={} was used: request more.",
+            size(requested)
+        )
+    })
 }
 
 fn short_of_time(peak: &Peak) -> Option<String> {
     let (requested, used) = peak.time?;
     (used.0 as f64 >= EXHAUSTED * requested.0 as f64).then(|| {
         format!(
-            "All of walltime={} was used: request more.",
+            "At least 98% of walltime={} was used: request more.",
             clock(requested)
         )
     })
@@ -145,8 +151,7 @@ fn clock(span: Span) -> String {
     text.strip_prefix('0').unwrap_or(&text).to_string()
 }
 
-/// A size in the largest unit that leaves a whole number; otherwise rounded to megabytes above 100
-/// MB.
+/// A size in gb or mb if the number is whole; otherwise in mb (rounded) above 100 MB, else in kb.
 pub fn size(kb: u64) -> String {
     match kb {
         0 => "0kb".to_string(),
@@ -199,8 +204,8 @@ mod tests {
             advise(1, 1.0, 1.0, 40.5, (64, 100)),
             "Request walltime=1:30:00 instead of 100:00:00."
         );
-        let short = "All of mem=64gb was used: request more. \
-                     All of walltime=12:00:00 was used: request more.";
+        let short = "At least 98% of mem=64gb was used: request more. \
+                     At least 98% of walltime=12:00:00 was used: request more.";
         assert_eq!(advise(1, 12.0, 12.0, 64.0, (64, 12)), short);
         assert_eq!(
             advise(4, 0.0001, 0.0, 0.0, (64, 1)),

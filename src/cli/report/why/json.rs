@@ -1,4 +1,5 @@
-//! The explanation as JSON. Jobs in all states have the same keys. Times are seconds since 1970.
+//! The explanation as JSON. Jobs in all states have the same keys. Times are seconds since 1970;
+//! `estimated` contains the start and the end in PBS's format, too.
 
 use super::super::starts::data as start;
 use super::JobView;
@@ -62,7 +63,7 @@ impl JobView<'_> {
         })
     }
 
-    /// The predicted start, and what delays the job.
+    /// The keys that the scheduler's explanation provides, such as the predicted start.
     fn forecast(&self, explanation: &Explanation) -> Value {
         let horizon = explanation.horizon;
         let occupants = explanation.occupants.iter().map(|occupant| {

@@ -1,5 +1,5 @@
-//! The obstacles of a job: those of its state (holds, dependencies, begin time, missing files) are
-//! from the job's record and events, all others from the scheduler.
+//! The obstacles to the start of a job. Obstacles of its state (holds, dependencies, begin time,
+//! missing files) come from the job's record and events, all others from the scheduler.
 
 use super::super::counted;
 use super::JobView;
@@ -136,7 +136,7 @@ impl JobView<'_> {
         obstacles
     }
 
-    /// The number of failed starts: after too many failures, the system holds the job.
+    /// The number of failed starts, as the end of a sentence; empty if no start has failed.
     fn starts_failed(&self) -> String {
         match self.found.record.job.life.failed_starts {
             0 => String::new(),
@@ -211,7 +211,7 @@ impl JobView<'_> {
         ))
     }
 
-    /// The missing files that prevented the last start.
+    /// The obstacle if missing files prevented the last start.
     fn stage_in(&self) -> Option<WaitObstacle> {
         let job = &self.found.record.job;
         let (files, at) = (self.awaited_files()?, job.life.not_before?);
@@ -227,7 +227,8 @@ impl JobView<'_> {
         Some(WaitObstacle::of_state("stage_in", text, help, numbers))
     }
 
-    /// The missing files that ended the last start; None if the job has started since.
+    /// The missing files that ended the last attempt. None if the job has started since, or if no
+    /// attempt ended because of missing files.
     fn awaited_files(&self) -> Option<&str> {
         let last = self.found.events.iter().rev().map(|(_, event)| event);
         last.take_while(|event| !matches!(event, Event::Started { .. }))
@@ -277,8 +278,9 @@ impl JobView<'_> {
         )
     }
 
-    /// The jobs that must end before this job starts, or the number of jobs that must start before
-    /// it. None without a predicted start, or if the forecast names no such job.
+    /// The running jobs that must end before this job starts, if all of them are known and the last
+    /// one ends no earlier than the predicted start; otherwise the number of jobs that start
+    /// earlier. None without a predicted start, or if that number is 0.
     fn awaited_jobs(&self, explanation: &Explanation) -> Option<String> {
         let Prospect::Starts { at, .. } = explanation.prospect else {
             return None;
@@ -333,8 +335,8 @@ impl JobView<'_> {
     }
 }
 
-/// A walltime above 10 minutes rounded down by 1 to 2 minutes: it is still short enough when the
-/// user has entered it.
+/// A walltime of 11 minutes or more, reduced by 1 to 2 minutes to whole minutes, so that it is
+/// still short enough when the user has entered it. A shorter walltime is not changed.
 fn with_margin(walltime: Span) -> Span {
     let minutes = walltime.0 / 60_000;
     if minutes > 10 {

@@ -25,7 +25,7 @@ impl JobView<'_> {
     }
 }
 
-/// The reason why nodes do not fit a chunk, as `ncpus: 8 requested, 2 to 4 free`.
+/// The reason why nodes do not fit a chunk, such as `ncpus: 8 requested, 2 to 4 free`.
 pub fn rejected(rejection: &Rejection) -> String {
     let (Some(resource), Some(requested), Some((least, most))) =
         (&rejection.resource, &rejection.requested, &rejection.found)

@@ -50,20 +50,20 @@ pub struct StageStep {
     pub verdict: StageVerdict,
     /// The stable code of the reason; None if the stage has no reason.
     pub code: Option<String>,
-    /// The reason, or the fact that lets the job pass the stage, for users.
+    /// The reason, or the fact that lets the job pass the stage, for users. May be empty if the
+    /// stage is not reached.
     pub text: String,
 }
 
 impl JobView<'_> {
-    /// All stages in order. The stage of the first obstacle has failed; later stages are not
-    /// reached.
+    /// All stages in order. The stage of the first obstacle has failed, and later stages are not
+    /// reached. The verdict of the preempt stage does not depend on the obstacle.
     pub fn steps(&self, obstacles: &[WaitObstacle]) -> Vec<StageStep> {
         let first = obstacles.first();
         let mut steps = Vec::new();
         for stage in CycleStage::ALL {
             let verdict = self.verdict(stage, first.map(|first| first.stage));
             let step = match first {
-                // The row of the preempt stage does not depend on the obstacle.
                 Some(first) if verdict == StageVerdict::Failed && stage != CycleStage::Preempt => {
                     StageStep {
                         stage,
@@ -79,7 +79,7 @@ impl JobView<'_> {
         steps
     }
 
-    /// The verdict of `stage`, if `first` is the stage of the first obstacle.
+    /// The verdict of `stage`. `first` is the stage of the first obstacle; None without obstacles.
     fn verdict(&self, stage: CycleStage, first: Option<CycleStage>) -> StageVerdict {
         let is_known = first.is_some() || self.found.explanation.is_some();
         match first {
@@ -96,7 +96,7 @@ impl JobView<'_> {
         }
     }
 
-    /// The row of a stage that is not the stage of the first obstacle.
+    /// The row of a stage without the first obstacle, or of the preempt stage.
     fn without_obstacle(&self, stage: CycleStage, verdict: StageVerdict) -> StageStep {
         let (mut code, mut text) = (None, String::new());
         match (stage, verdict) {
@@ -107,7 +107,9 @@ impl JobView<'_> {
             }
             (CycleStage::Preempt, _) => (code, text) = self.preemption(),
             (_, StageVerdict::NotReached) => {}
-            (CycleStage::State, _) => text = "no hold, dependency or begin time".to_string(),
+            (CycleStage::State, _) => {
+                text = "no hold, unmet dependency or future begin time".to_string()
+            }
             (CycleStage::Admission, _) => {
                 text = format!(
                     "the job fits this system, and queue {} is started",
@@ -209,8 +211,8 @@ impl JobView<'_> {
         })
     }
 
-    /// The reason code and the text of the last failed or refused start; None if no start has
-    /// failed since the last successful start.
+    /// The reason code and the text of the last start that a hook refused or that failed. None if
+    /// no hook has refused a start since the job last started, and no failed start is counted.
     fn failed_start(&self) -> Option<(&'static str, String)> {
         if let Some((hook, why)) = self.refused_start() {
             return Some((

@@ -1,5 +1,5 @@
-//! The explanation as text: a paragraph with the reason, the table of stages, then nodes and other
-//! jobs.
+//! The explanation as text. The text for a job that waits contains the reason, the table of stages,
+//! the planned start, the nodes and other jobs; the text for other jobs is one line.
 
 use super::super::{counted, nodes};
 use super::JobView;
@@ -194,7 +194,8 @@ impl JobView<'_> {
         out.push('\n');
         for step in self.steps(obstacles) {
             let text = match (step.code, step.verdict) {
-                // The sentence is printed above the table.
+                // The sentence of the first obstacle is printed above the table. A failed preempt
+                // stage shows only its code, too.
                 (Some(code), StageVerdict::Failed) => code,
                 (Some(code), _) => format!("{code}: {}", step.text),
                 (None, _) => step.text,
@@ -221,7 +222,7 @@ impl JobView<'_> {
         }
     }
 
-    /// Writes the jobs and limits that block this job.
+    /// Writes the jobs and limits that block this job, and the number of jobs ahead of it.
     fn write_blockers(&self, explanation: &Explanation, out: &mut String) {
         for Occupant {
             job,
@@ -292,13 +293,14 @@ impl JobView<'_> {
         }
     }
 
-    /// True if the job starts without a change by a user or an administrator.
+    /// False if the job is held, or if the forecast expects no start without a change by a user or
+    /// an administrator.
     fn starts_by_itself(&self) -> bool {
         let explanation = self.found.explanation.as_deref();
         self.state() != JobState::Held && !explanation.is_some_and(Explanation::needs_change)
     }
 
-    /// False if the forecast finds no start time.
+    /// False if a forecast contains no start time. True without a forecast.
     fn has_predicted_time(&self) -> bool {
         let explanation = self.found.explanation.as_ref();
         explanation
@@ -328,7 +330,7 @@ impl JobView<'_> {
             Prospect::Beyond => {
                 let until = self.moment(horizon.until);
                 format!(
-                    "no start found before {until} (in {})",
+                    "no start found before {until} ({} simulated)",
                     counted(horizon.cycles, "cycle")
                 )
             }
@@ -340,17 +342,17 @@ impl JobView<'_> {
         let end = clock_of(self.wall(overtaker.end), self.now);
         let id = self.id(overtaker.job);
         let Some(promise) = &self.found.record.promise else {
-            return format!("Job {id} started before this one: it ends at {end}");
+            return format!("Job {id} started before this one and ends by {end}");
         };
         let start = clock_of(self.wall(promise.at), self.now);
         if overtaker.end <= promise.at {
             format!(
-                "Job {id} started before this one: it ends at {end}, before the planned start \
+                "Job {id} started before this one and ends by {end}, before the planned start \
                  {start} of this job"
             )
         } else {
             format!(
-                "Job {id} started before this one: it ends at {end} and does not delay the \
+                "Job {id} started before this one and ends by {end}, but does not delay the \
                  planned start {start} of this job"
             )
         }

@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// The state of the translation of a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TranslationState {
-    /// True if the line contains options of Grid Engine.
+    /// True if the line contains options of Grid Engine, or is a directive with `#$`.
     pub is_grid_engine: bool,
     /// `-b y`: the operands are a command.
     is_binary: bool,
@@ -22,7 +22,7 @@ pub struct TranslationState {
     is_soft: bool,
 }
 
-/// A Grid Engine option in a line.
+/// An option in a line that is translated.
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignOption {
     name: &'static str,
@@ -97,8 +97,8 @@ const VALUES: &[(&str, &[&str], &[&str])] = &[
 ];
 
 impl ForeignOption {
-    /// The Grid Engine option in `word`; None if PBS's parser accepts `word`. `next` is the word
-    /// after `word`.
+    /// The option that `word` contains; None if PBS's parser gets `word` unchanged. `next` is the
+    /// word after `word`.
     pub fn of(
         word: &OsString,
         next: Option<&OsString>,
@@ -245,7 +245,8 @@ impl TranslationState {
         Ok(line)
     }
 
-    /// Completes a line without an operand. Fails after `-b y`, which requires a command.
+    /// Checks a line that [`Self::complete`] does not complete. Fails after `-b y`, which requires
+    /// a command.
     pub fn finish(&self) -> Result<(), Failure> {
         if self.is_binary {
             Err(Failure::usage("-b y needs a command"))
@@ -488,7 +489,7 @@ fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     done
 }
 
-/// Appends the default file name to output paths that are directories.
+/// Appends the default file name to output paths that end with `/`.
 pub fn name_files(wanted: &mut SubmissionOptions) {
     let each = if wanted.sets("array_indices_submitted") {
         ".^array_index^"
