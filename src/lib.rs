@@ -6,14 +6,15 @@
 //! * `model <- sched <- server <- {sim, schedd}`: `model` contains data types, `sched` makes
 //!   scheduling decisions, `server` handles client requests and node reports. These three do no
 //!   I/O. The simulator `sim` and the daemon `schedd` use all three
-//! * `model <- config <- {spool, wire, sim, schedd, noded, cli}`: `config` reads `lanai.toml` and
-//!   the settings of qmgr; `sched` uses only the policy types of `model`
+//! * `model <- config <- {server, spool, wire, sim, schedd, noded, cli}`: `config` reads
+//!   `lanai.toml` and the settings of qmgr; `sched` uses only the policy types of `model`
 //! * `config <- update <- {server, spool}`: `update` describes changes of the stored state
-//! * `model <- {spool, wire} <- {schedd, noded, cli}`: `spool` stores data types on disk, `wire`
-//!   sends them through sockets
-//! * `wire <- shown <- {schedd, cli}`: `shown` formats jobs as the text and JSON that commands
-//!   print
-//! * `sys`: system calls; `model` and `sched` make none
+//! * `model <- wire <- {server, spool, sim, schedd, noded, cli}`: `wire` sends data types through
+//!   sockets
+//! * `wire <- spool <- {schedd, cli}`: `spool` stores data types on disk
+//! * `wire <- shown <- {server, schedd, cli}`: `shown` formats jobs as the text and JSON that
+//!   commands print
+//! * `sys`: system calls; `model`, `config`, `sched` and `server` make none
 
 #![deny(missing_docs)]
 

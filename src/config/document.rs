@@ -64,7 +64,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The table `[name]`, or `[section.name]` within a section; None if missing.
+    /// The table `[name]`, or `[section.name]` within a section; None if missing. Returns an error
+    /// if the value is no table.
     pub fn section(&self, name: &str) -> Result<Option<Section<'a>>, ConfigError> {
         let Some(value) = self.table.get(name) else {
             return Ok(None);
@@ -192,7 +193,7 @@ impl<'a> Section<'a> {
         self.section_error(format!("{} has no `{key}`: set it to {wanted}", self.title))
     }
 
-    /// The error for the value of `key`; `wanted` describes the valid values.
+    /// The error for an invalid or missing value of `key`; `wanted` describes the valid values.
     pub fn refuse_key(&self, key: &str, wanted: &str) -> ConfigError {
         match self.table.get(key) {
             Some(value) => self.refuse(key, value, wanted),

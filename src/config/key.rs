@@ -118,7 +118,8 @@ pub trait KeyRow<T>: Sync {
         resources: &Resources,
     ) -> Result<(), ConfigError>;
 
-    /// The value as written in the file; None if not set.
+    /// The value as written in the file; None if not set, or if `schedd --check` writes the value
+    /// as a separate section.
     fn value(&self, object: &mut T) -> Option<Value>;
 
     /// The value as displayed by qmgr; None if qmgr does not display the value.
@@ -126,8 +127,8 @@ pub trait KeyRow<T>: Sync {
         None
     }
 
-    /// Sets the value from qmgr's text, or unsets the value if `text` is None. Returns false for an
-    /// invalid text.
+    /// Sets the value from qmgr's text, or unsets the value if `text` is None. Returns false if the
+    /// text is invalid, or if qmgr cannot set or unset the value.
     fn set(&self, _object: &mut T, _text: Option<&str>) -> bool {
         false
     }
@@ -138,7 +139,7 @@ pub trait KeyRow<T>: Sync {
         None
     }
 
-    /// The keys in the table of a key such as `weights` in `[order]`.
+    /// The keys of a nested table, such as `weights` in `[order]`; None if the value is no table.
     fn nested(&self) -> Option<&'static Table<T>> {
         None
     }
@@ -157,7 +158,7 @@ pub struct Entry {
     pub text: &'static str,
     /// The manual's text for the default of a key without a default value.
     pub default: &'static str,
-    /// The value in the example file of a key without a default value.
+    /// The value for the example file, if it differs from the default value.
     pub example: &'static str,
     unset: Option<&'static str>,
     hides_default: bool,
@@ -275,7 +276,7 @@ impl<T, K: Kind> Key<T, K> {
         self
     }
 
-    /// Converts the value of the key; None if not set.
+    /// Converts the value of the key; None if not set, or if `to` returns None.
     fn convert<R>(&self, object: &mut T, to: impl FnOnce(&K::Value) -> Option<R>) -> Option<R> {
         match self.place {
             KeyPlace::Field(field) => to(field(object)),
@@ -290,8 +291,8 @@ impl<T, K: Kind> Key<T, K> {
         }
     }
 
-    /// The value for qmgr's text, or the value that `unset` sets if `text` is None. Returns None
-    /// for an invalid text.
+    /// The value for qmgr's text, or the value that `unset` sets if `text` is None. Returns None if
+    /// the text is invalid, or if qmgr cannot set or unset the key.
     fn parse(&self, object: &T, text: Option<&str>) -> Option<K::Value> {
         if let (None, Some(preset)) = (text, self.preset) {
             return self.convert(&mut preset(object), |value| Some(value.clone()));
@@ -349,7 +350,7 @@ impl<T, K: Kind> KeyRow<T> for Key<T, K> {
     }
 }
 
-/// A key of a section that occurs once.
+/// A key of a section such as `[server]`, which may occur only once.
 pub const fn key<K: Kind>(
     name: &'static str,
     kind: K,
@@ -358,7 +359,8 @@ pub const fn key<K: Kind>(
     Key::new(name, kind, field)
 }
 
-/// A key of a section that occurs once, for a value that is not a field.
+/// A key of a section such as `[server]`, which may occur only once, for a value that is not a
+/// field.
 pub const fn computed<K: Kind>(
     name: &'static str,
     kind: K,

@@ -19,10 +19,10 @@ pub trait Kind: Sync + 'static {
     /// The description of valid values, for error messages: "true or false".
     fn wanted(&self) -> String;
 
-    /// Reads a value of the file; None for a wrong type or a value out of range.
+    /// Reads a value of the file; None if invalid, or if only `read_key` reads values of this kind.
     fn read(&self, value: &DeValue) -> Option<Self::Value>;
 
-    /// The value as written in the file; None if not set.
+    /// The value as written in the file; None if nothing is written, for instance if not set.
     fn write(&self, value: &Self::Value) -> Option<Value>;
 
     /// Reads a key of a section; None if the section lacks the key. Kinds that need the list of
@@ -46,7 +46,7 @@ pub trait Kind: Sync + 'static {
         None
     }
 
-    /// The value after qmgr's `unset`; None if the key must have a value.
+    /// The value after qmgr's `unset`; None if the kind has no empty value.
     fn empty(&self) -> Option<Self::Value> {
         None
     }
@@ -59,7 +59,7 @@ pub trait Kind: Sync + 'static {
 
 /// A simple type, such as a number or a duration, with its forms in the file and in qmgr.
 pub trait ScalarType: Sized + Clone + 'static {
-    /// Reads a value of the file; None for a wrong type or an invalid text.
+    /// Reads a value of the file; None if invalid.
     fn read(value: &DeValue) -> Option<Self>;
 
     /// The value as written in the file.
@@ -524,7 +524,7 @@ pub const PROGRAM: Scalar<PathBuf> =
 pub const ARRAY_SIZE: WholeNumber<u32> =
     whole("a number of subjobs, at least 1", |count| *count > 0);
 
-/// Any duration; `wanted` describes the duration.
+/// Any duration; `wanted` describes it for error messages.
 pub const fn time(wanted: &'static str) -> Scalar<Span> {
     scalar(wanted, |_| true)
 }
@@ -613,7 +613,7 @@ impl ScalarType for PathBuf {
     }
 }
 
-/// The file has durations such as `"1h 30m"` or `"1:30:00"`, qmgr has whole seconds.
+/// The file contains durations such as `"1h 30m"` or `"1:30:00"`; qmgr uses whole seconds.
 impl ScalarType for Span {
     fn read(value: &DeValue) -> Option<Span> {
         let text = value.as_str()?;

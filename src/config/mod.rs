@@ -1,8 +1,8 @@
 //! The configuration: `lanai.toml`, its defaults, and the overrides of qmgr.
 //!
 //! [`Config::parse`] turns the text of the file into a [`Config`]. An error in any line refuses the
-//! whole file; the [`ConfigError`] names the line, the key and the remedy. [`sections::listed`]
-//! lists all keys; a test compares the manual `lanai.toml(5)` with this list.
+//! whole file; the [`ConfigError`] contains the line, the problem and the remedy.
+//! [`sections::listed`] lists all keys; a test compares the manual `lanai.toml(5)` with this list.
 
 pub mod document;
 mod key;
@@ -35,7 +35,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The contents of `lanai.toml`, with defaults for the missing keys.
+/// The contents of `lanai.toml`, with defaults for the missing keys; after
+/// [`Config::with_overrides`], also the overrides of qmgr.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// `[server]`.
@@ -89,7 +90,7 @@ pub struct ServerConfig {
     pub managers: Vec<TestUser>,
     /// How long finished jobs are kept.
     pub history: Span,
-    /// How long accounting records are kept; at least as long as `history`.
+    /// How long accounting records are kept; at least as long as the `history` in the file.
     pub accounting: Span,
     /// The directory in which a job starts.
     pub workdir: Workdir,
@@ -101,14 +102,17 @@ pub struct ServerConfig {
     pub reserving: ReservationLimits,
     /// Whether to refuse a job that could not run even if all nodes were free (P24).
     pub refuse_impossible: bool,
-    /// Resources of a job that neither the job nor its queue sets (`resources_default`).
+    /// Defaults for resources of a job that neither the job nor its queue sets
+    /// (`resources_default`).
     pub defaults: ResourceList,
-    /// Resources of each chunk that neither the job nor its queue sets (`default_chunk`).
+    /// Defaults for resources of each chunk that neither the job nor its queue sets
+    /// (`default_chunk`).
     pub chunk_defaults: ResourceList,
     /// The largest amounts that a job may request of resources that its queue does not limit
     /// (`resources_max`).
     pub most: ResourceList,
-    /// Whether several users share the installation; `/etc/lanai/lanai.toml` implies it.
+    /// Whether several users share the installation. The installation that `/etc/lanai/lanai.toml`
+    /// selects is always shared.
     pub shared: bool,
     /// The time without work after which the daemons of a personal installation exit.
     pub idle: Span,
@@ -169,7 +173,8 @@ pub enum Workdir {
 pub struct LaunchConfig {
     /// Whether the owner's login shell reads its profile before a script runs.
     pub login: bool,
-    /// The time between TERM and KILL for a job that is deleted or exceeds its walltime.
+    /// The time between TERM and KILL when a job is ended, for instance because it is deleted or
+    /// exceeds its walltime.
     pub grace: Span,
     /// How long a job may run past its walltime before it is ended (M50).
     pub overrun: Span,
@@ -233,7 +238,7 @@ impl LaunchConfig {
 /// `[cycle]`: when the scheduler runs, and what it records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CycleConfig {
-    /// Whether scheduling cycles start jobs; if false, only `qrun` starts jobs.
+    /// Whether scheduling cycles run; if false, only `qrun` starts jobs.
     pub scheduling: bool,
     /// The longest time between two scheduling cycles when no event occurs.
     pub poll_interval: Span,
@@ -307,7 +312,7 @@ pub struct ReservationConfig {
     pub name: String,
     /// The nodes to reserve as a whole; if empty, `select` applies.
     pub nodes: Vec<String>,
-    /// The chunks to reserve instead of whole nodes, wherever they fit.
+    /// The chunks to reserve on any suitable nodes, instead of whole nodes.
     pub select: Option<String>,
     /// The times of the reservation.
     pub times: Times,
@@ -351,7 +356,7 @@ pub struct ReservationLimits {
     /// The users who may make reservations; `*` for all.
     pub users: Vec<TestUser>,
     /// The largest number of reservations per user. Each occurrence of a standing reservation
-    /// counts.
+    /// counts until it has ended.
     pub number: u32,
     /// The longest duration of a reservation.
     pub duration: Span,

@@ -81,7 +81,7 @@ pub struct AttributeKey {
 }
 
 impl AttributeKey {
-    /// An attribute that is not a list of resources.
+    /// An attribute as a whole, without a resource.
     pub fn plain(attribute: &str) -> AttributeKey {
         AttributeKey {
             attribute: attribute.to_string(),
@@ -99,7 +99,7 @@ impl fmt::Display for AttributeKey {
     }
 }
 
-/// The origin of an object.
+/// Whether an object comes from the file, or was created or deleted by qmgr.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Existence {
@@ -144,7 +144,7 @@ impl QmgrOverrides {
             .is_some_and(|change| change.values.contains_key(key))
     }
 
-    /// Whether qmgr set or unset an attribute, or any resource of the attribute. Ignores case.
+    /// Whether qmgr set or unset an attribute, or a resource of the attribute. Ignores case.
     pub fn sets_attribute(&self, target: &QmgrObject, attribute: &str) -> bool {
         let is_meant = |key: &AttributeKey| key.attribute.eq_ignore_ascii_case(attribute);
         self.of(target)

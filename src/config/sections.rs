@@ -40,7 +40,7 @@ use crate::model::resource::Resources;
 use chrono::NaiveDateTime;
 use toml::de::DeTable;
 
-/// The sections that occur once, in the order of `schedd --check`.
+/// The sections that may occur only once, except `[primetime]`, in the order of `schedd --check`.
 pub static ONCE: [&Table<Config>; 9] = [
     &server::SERVER,
     &launch::LAUNCH,
@@ -166,7 +166,8 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Reads the `[[resource]]` sections, first because other sections may use the defined resources.
+/// Reads the `[[resource]]` sections. They are read first, because other sections may use the
+/// resources that they define.
 fn read_resources(config: &mut Config, root: &Section) -> Result<(), ConfigError> {
     for row in RESOURCE.read_each(root, &Resources::builtin(), resource::blank)? {
         config.pools.extend(row.pool());

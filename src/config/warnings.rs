@@ -9,8 +9,8 @@ use crate::model::policy::{Preset, PriorityOrder, UserPriority};
 use crate::model::queue::Queue;
 use std::collections::BTreeSet;
 
-/// The smallest difference, except 0, between two queue priorities without a warning. In IT4I's
-/// formula the fair-share term can equal a difference of 1, and the waiting time is added.
+/// The smallest difference above 0 between two queue priorities that gives no warning. In IT4I's
+/// formula, fair share can add as much as a difference of 1, and the waiting time adds more.
 const SMALLEST_DIFFERENCE: i32 = 2;
 
 /// Returns one sentence per warning. `settings` are those of `config`.
@@ -30,7 +30,7 @@ pub fn warnings(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     all
 }
 
-/// One sentence for each queue priority that has no effect.
+/// One sentence for each queue priority, except 0, that has no effect.
 fn unused_priorities(config: &Config) -> Vec<String> {
     let policy = config.effective_policy();
     let is_unused = |queue: &Queue| queue.priority != 0 && !policy.uses_queue_priority(&queue.name);
@@ -42,8 +42,9 @@ fn unused_priorities(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// One sentence for each setting of the file that has no effect. If several keys of a section have
-/// no effect for the same reason, only the first one is reported.
+/// One sentence for each setting of the file that has no effect because another setting is missing.
+/// A setting with the preset's value is not reported. Of several keys of a section that lack the
+/// same setting, only the first is reported.
 fn ineffective(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     let preset = Config::with_preset(config.preset);
     let preset = effective(&preset, "", &QmgrOverrides::default());
@@ -65,7 +66,8 @@ fn ineffective(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     settings.iter().zip(&preset).filter_map(sentence).collect()
 }
 
-/// The missing setting without which `setting` has no effect; None if `setting` has an effect.
+/// The missing setting without which `setting` has no effect; None if no required setting is
+/// missing.
 fn unmet_requirement(config: &Config, setting: &KeySetting) -> Option<&'static str> {
     let (rule, decay) = (&config.policy.precedence, config.policy.usage.decay);
     let (missing, need) = match (setting.section, &*setting.key) {
@@ -79,7 +81,8 @@ fn unmet_requirement(config: &Config, setting: &KeySetting) -> Option<&'static s
         ),
         ("order", "user_priority" | "lowest_is_best") => (
             !rule.uses_job_priority(),
-            "an order that uses job priorities: \"multifactor\", \"priority\" or \"cluster\"",
+            "an order that uses job priorities: \"multifactor\", \"priority\" or \"cluster\", or a \
+             formula with job_priority",
         ),
         ("order.weights", _) => (
             rule.order != PriorityOrder::Multifactor,

@@ -125,8 +125,8 @@ fn apply_override(
     }
 }
 
-/// The values to apply: unset attributes first, and switches such as `job_history_enable` after all
-/// other attributes.
+/// The values to apply: first the unset attributes, then the set attributes. Within both groups,
+/// switches such as `job_history_enable` come last, and all others are in display order.
 fn in_order<'a>(
     target: &QmgrObject,
     change: &'a QmgrOverride,
@@ -161,8 +161,8 @@ fn write(
     }
 }
 
-/// Returns an error for an unknown object. Accepts every node, because the configuration does not
-/// list all nodes.
+/// Returns an error for an unknown object, and for a built-in resource, which qmgr cannot change.
+/// Accepts every node, because the configuration does not list all nodes.
 pub(super) fn check_exists(config: &Config, target: &QmgrObject) -> Result<(), Refusal> {
     match target {
         QmgrObject::Server | QmgrObject::Sched | QmgrObject::Node(_) => Ok(()),
@@ -196,7 +196,8 @@ pub(super) fn check_exists(config: &Config, target: &QmgrObject) -> Result<(), R
     }
 }
 
-/// Creates an object. A new queue is disabled and stopped.
+/// Creates an object, which replaces an object of the same name in the file. A new queue is
+/// disabled and stopped.
 fn create(config: &mut Config, target: &QmgrObject) {
     delete(config, target);
     match target {
@@ -213,8 +214,9 @@ fn create(config: &mut Config, target: &QmgrObject) {
     }
 }
 
-/// Deletes an object: a queue with its limits and factor, a resource with its system-wide total and
-/// the command that reports the total.
+/// Deletes an object and its values in `Config::kept`: a queue with its limits and priority factor,
+/// a resource with its system-wide total and the command that reports the total. Keeps the server,
+/// the scheduler and the settings of nodes.
 fn delete(config: &mut Config, target: &QmgrObject) {
     match target {
         QmgrObject::Queue(name) => {

@@ -46,7 +46,7 @@ pub struct AttributeInfo {
     pub of_resources: bool,
     /// Whether the value is a list to which `+=` appends.
     pub is_list: bool,
-    /// Whether the value uses PBS's syntax of limits.
+    /// Whether the value uses PBS's syntax of limits, such as `[u:ann=2]`.
     pub is_limit: bool,
     /// Whether the attribute is stored and displayed, but has no effect.
     pub is_idle: bool,

@@ -77,11 +77,11 @@ const LONGEST_TEXT: usize = 64 << 10;
 /// The maximum number of attributes in one command.
 const MOST_EDITS: usize = 1000;
 
-/// The maximum number of objects with overrides.
+/// The maximum number of objects with overrides. At this number, qmgr creates no more objects.
 const MOST_OBJECTS: usize = 10_000;
 
 impl QmgrCommand {
-    /// Returns an error if the command is too large.
+    /// Returns an error if the command is too large, or if a text contains control characters.
     pub fn check_size(&self) -> Result<(), Refusal> {
         if self.edits.len() > MOST_EDITS {
             Err(Refusal::more_than(MOST_EDITS, "attributes in one command"))
@@ -100,7 +100,7 @@ impl QmgrCommand {
     }
 }
 
-/// Checks that a text has only one line and is not too long.
+/// Checks that a text is not too long and contains no control characters except tabs.
 fn check_text(text: &str) -> Result<(), Refusal> {
     if text.len() > LONGEST_TEXT {
         Err(Refusal::too_large("a value", LONGEST_TEXT))
@@ -112,8 +112,8 @@ fn check_text(text: &str) -> Result<(), Refusal> {
 }
 
 impl QmgrOverrides {
-    /// Returns these overrides of `file`, changed by a command. The error is a missing object, a
-    /// new object that exists already, or an invalid value.
+    /// Returns these overrides of `file`, changed by a command, or the reason why the command is
+    /// refused.
     pub fn with(&self, command: &QmgrCommand, file: &Config) -> Result<QmgrOverrides, Refusal> {
         command.check_size()?;
         let (mut config, _) = file.with_overrides(self);
@@ -148,8 +148,8 @@ impl QmgrOverrides {
         }
     }
 
-    /// Creates an object. If the object is the default queue and the file does not define this
-    /// queue, the queue stays enabled and started.
+    /// Creates an object. If the file does not define the default queue, the first command that
+    /// creates this queue succeeds, and leaves the queue enabled and started.
     fn create(
         &mut self,
         target: &QmgrObject,
@@ -250,7 +250,7 @@ impl QmgrOverrides {
         Ok(())
     }
 
-    /// The value of an attribute after an edit, which may follow edits of the same attribute in
+    /// The value of an attribute after an edit. The value before the edit includes earlier edits of
     /// the same command.
     fn combined(
         &self,
@@ -299,7 +299,8 @@ impl QmgrOverrides {
         }
     }
 
-    /// Checks that these overrides, which include the edits, do not conflict with the file.
+    /// Checks that the edited attributes do not conflict with the file, and that an edited queue
+    /// has a valid type. These overrides include the edits.
     fn check(&self, target: &QmgrObject, edits: &[Edit], file: &Config) -> Result<(), Refusal> {
         let (config, conflicts) = file.with_overrides(self);
         let is_new = |key: &AttributeKey| {

@@ -116,9 +116,9 @@ fn is_of_a_new_queue(overrides: &QmgrOverrides, target: &QmgrObject, attribute: 
 
 const OF_A_NEW_QUEUE: [&str; 3] = ["queue_type", "enabled", "started"];
 
-/// Whether a server attribute has its default value. As in PBS, such an attribute is displayed only
-/// if qmgr set it: a site that executes the displayed settings as commands would otherwise fix the
-/// default.
+/// Whether the attribute is the server's `job_history_duration` or `backfill_depth`, and has its
+/// default value. As in PBS, it is then displayed only if qmgr set it. Otherwise a site that
+/// executes the displayed settings as commands would fix the default.
 fn is_default(config: &Config, target: &QmgrObject, attribute: &str) -> bool {
     match (target, attribute) {
         (QmgrObject::Server, "job_history_duration") => {

@@ -136,12 +136,13 @@ fn read_row<T>(row: Option<&'static dyn KeyRow<T>>, object: &mut T) -> Values {
     single_value(row.shown(object))
 }
 
-/// The row that lists this attribute in a section that occurs once.
+/// The row that lists this attribute in a section that may occur only once, such as `[server]`.
 fn config_row(name: &str) -> Option<&'static dyn KeyRow<Config>> {
     ONCE.iter().find_map(|table| table.attribute(name))
 }
 
-/// A queue as a section of the file. The priority factor is omitted: no attribute of qmgr sets it.
+/// A queue as a section of the file. The priority factor is omitted, because no attribute of qmgr
+/// sets it.
 fn queue_row(queue: Queue) -> QueueConfig {
     QueueConfig {
         queue,
@@ -318,7 +319,8 @@ pub(super) fn definition(config: &Config, key: &AttributeKey) -> Result<Definiti
     config.resources().get(name).cloned().ok_or_else(unknown)
 }
 
-/// Parses the value of one resource of a list. Returns an error for an invalid or negative value.
+/// Parses the value of one resource of a list. Returns an error for an unknown resource, and for an
+/// invalid or negative value.
 fn parse_value(
     config: &Config,
     key: &AttributeKey,
@@ -330,7 +332,8 @@ fn parse_value(
         .transpose()
 }
 
-/// Parses the value of a resource of a node.
+/// Parses the value of a resource of a node. Refuses resources that are not host-level, and `host`,
+/// `vnode` and `arch`.
 fn parse_available(
     config: &Config,
     key: &AttributeKey,
@@ -370,7 +373,7 @@ fn totals(config: &Config) -> Vec<(Option<String>, String)> {
     config.pools.iter().map(text).collect()
 }
 
-/// Sets the total of a system-wide resource (Q21).
+/// Sets the total of a system-wide resource (Q21), to 0 if `text` is None.
 fn set_total(config: &mut Config, key: &AttributeKey, text: Option<&str>) -> Result<(), Refusal> {
     let definition = definition(config, key)?;
     if definition.host_level || !definition.consumable {

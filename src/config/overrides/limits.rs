@@ -11,7 +11,7 @@ use crate::model::limit::{Limit, LimitScope, LimitStage, Quantity, Selector};
 use crate::model::refusal::Refusal;
 use crate::model::resource::{ResourceType, ResourceValue, Resources, Size};
 
-/// The limit that an attribute sets.
+/// The properties of a limit attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitForm {
     /// The jobs that the limit counts.
@@ -60,8 +60,8 @@ fn queue(target: &QmgrObject) -> Selector {
     }
 }
 
-/// The owners of a limit; None for a limit of another object, or a limit that PBS's syntax cannot
-/// express: a limit of a quality of service, or a limit that overrides others.
+/// The owners of a limit; None for a limit of another object, or for owners that PBS's syntax
+/// cannot express: an account, a quality of service, a combination, or a name with quotes.
 fn owners(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
     if limit.scope.queue == queue(target) {
         LimitOwners::of(&limit.scope)
@@ -70,7 +70,8 @@ fn owners(limit: &Limit, target: &QmgrObject) -> Option<LimitOwners> {
     }
 }
 
-/// Whether the file or qmgr sets limits of the target that the new style can express.
+/// Whether the file or qmgr sets limits of the target, except limits on idle jobs and limits for
+/// owners that PBS's syntax cannot express.
 pub(super) fn has_any(config: &Config, target: &QmgrObject) -> bool {
     config
         .policy
@@ -87,10 +88,11 @@ pub(super) fn is_old_style(config: &Config, target: &QmgrObject) -> bool {
         .contains_key(&(target.clone(), AttributeKey::plain(OLD_STYLE)))
 }
 
-/// The key in [`Config`] that marks an object with limits in the old style.
+/// The name in `Config::kept` that marks an object with limits in the old style.
 const OLD_STYLE: &str = "old style limits";
 
-/// The entries of a limit attribute, each with its resource.
+/// The entries of a limit attribute, each with its resource. Empty if the object uses the other
+/// style of limits.
 pub(super) fn read(
     config: &Config,
     target: &QmgrObject,
@@ -137,8 +139,8 @@ fn entry(
     Some((resource, text))
 }
 
-/// Replaces the limits of an attribute by the entries of `text`, or removes the limits if `text` is
-/// None.
+/// Replaces the limits of an attribute with the entries of `text`, or removes the limits if `text`
+/// is None.
 pub(super) fn write(
     config: &mut Config,
     target: &QmgrObject,

@@ -23,7 +23,7 @@ const TYPES: [(&str, ResourceType); 7] = [
 /// `r` mark a resource that users cannot request. `m` has no effect.
 const FLAGS: &str = "hnfqirm";
 
-/// The name, type and flags of a resource that is built into Lanai, but that sites of PBS create.
+/// The name, type and flags of a resource that is built into Lanai, but that sites with PBS create.
 /// The command that creates this resource is accepted.
 const GPUS: (&str, &str, &str) = ("ngpus", "long", "hn");
 
@@ -69,7 +69,7 @@ pub(super) fn write(
         return Err(Refusal::no_resource());
     };
     *definition = definition_of(&kind, &flags);
-    // The flags are always displayed in this order.
+    // The flags are always displayed in the order of `FLAGS`.
     let flags: String = FLAGS.chars().filter(|flag| flags.contains(*flag)).collect();
     keep(config, name, TYPE, &kind);
     keep(config, name, FLAG, &flags);

@@ -25,15 +25,16 @@ const NAME: Scalar<String> = scalar("a name without blanks, commas, `/`, `:` and
 });
 const PARENT: Scalar<String> = scalar("the name of another account", |name| is_name(name));
 const SHARES: Custom<Shares> = custom(
-    || "a number from 0 to 1000000000, or \"parent\"".to_string(),
+    || "0, a number from 1e-9 to 1e9, or \"parent\"".to_string(),
     read_shares,
     |shares| Some(write_shares(shares)),
 );
-/// The kind for a usage target: a percentage of all usage, or a cap in seconds.
+/// The kind for a usage target: a percentage of all usage, or a cap in seconds of weighted
+/// resources.
 pub const TARGET: Custom<UsageTarget> = custom(
     || {
         "percent of all usage: 25 or \"25\" (target), \"25+\" (at least), \"25-\" (at most), \
-         \"25%\" (hard limit), or \"86400^\" (hard limit in seconds)"
+         \"25%\" (cap), or \"86400^\" (cap in seconds)"
             .to_string()
     },
     read_target,
@@ -52,7 +53,7 @@ const LARGEST_PART: Scalar<f64> = scalar("a part of the cluster, above 0 and at 
     *part > 0.0 && *part <= 1.0
 });
 const FIFO_SORT: Custom<Vec<FifoKey>> = custom(
-    || format!("a list of {}, each once", one_of(FifoKey::ALL)),
+    || format!("a list of distinct sort keys ({})", one_of(FifoKey::ALL)),
     read_fifo_sort,
     |keys| write_fifo_sort(keys),
 );
@@ -371,12 +372,12 @@ mod tests {
     #[test]
     fn shares_and_names_out_of_bounds_are_refused() {
         let of = |more: &str| refusal(&format!("[[account]]\nname = \"a\"\n{more}"));
-        let message = "line 3: `shares` in [[account]] must be a number from 0 to 1000000000, \
+        let message = "line 3: `shares` in [[account]] must be 0, a number from 1e-9 to 1e9, \
                     or \"parent\", not -1";
         assert_eq!(of("shares = -1"), message);
         for shares in ["inf", "nan", "1e-30", "1e10", "\"10\"", "true"] {
             assert!(
-                of(&format!("shares = {shares}")).contains("must be a number from 0"),
+                of(&format!("shares = {shares}")).contains("must be 0, a number from 1e-9"),
                 "{shares}"
             );
         }

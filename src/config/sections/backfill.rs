@@ -71,7 +71,9 @@ pub static BACKFILL: Table<Config> = Table::new(
             |c| c.policy.backfill.chunk.map(|chunk| chunk.duration),
             |c, duration| chunk(c).duration = duration,
         )
-        .text("How long freed resources are kept for the jobs of chunk_size, at least a second.")
+        .text(
+            "How long freed resources are kept for jobs of chunk_size or more, at least a second.",
+        )
         .default("none")
         .example("\"5m\""),
         &key("groups", GROUPS, |c| &mut c.policy.backfill.groups)

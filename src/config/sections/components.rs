@@ -44,7 +44,7 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &key("min_walltime", time("a time, such as \"10m\""), |c| {
             &mut c.policy.precedence.components.min_walltime
         })
-        .text("The shortest walltime that counts in expansion factors."),
+        .text("The walltime that expansion factors use for jobs with a shorter walltime."),
         &key("enable_negative", BOOLEAN, |c| {
             &mut c.policy.precedence.components.enable_negative
         })
@@ -57,7 +57,7 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &Nested::new(
             "fair_share",
             &FAIR_SHARE,
-            "The table for the distance of the owner's usage from the fair-share target.",
+            "The table for the distance of the owner's and the account's usage from the targets.",
         ),
         &Nested::new("resource", &RESOURCE, "The table for the job's request."),
         &Nested::new(
@@ -68,7 +68,7 @@ pub static COMPONENTS: Table<Config> = Table::new(
         &Nested::new(
             "target",
             &TARGETS,
-            "The table for the nearness to the service target of the quality of service.",
+            "The table for the nearness to the service targets of the quality of service.",
         ),
         &Nested::new("usage", &USAGE, "The table for the usage of running jobs."),
     ],
@@ -141,7 +141,7 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
         &key("queue", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.queue
         })
-        .text("The priorities of queues; other queues have the priority of their [[queue]].")
+        .text("The priorities of queues; without an entry or \"*\", that of the [[queue]] counts.")
         .example("{ express = 2880 }"),
     ],
 );
@@ -217,7 +217,7 @@ static RESOURCE: Table<Config> = Table::new(
         &key("processor_equivalents", WEIGHT, |c| {
             component_part(c, ComponentKind::Resource, "processor_equivalents")
         })
-        .text("The weight of the job's largest part of any resource, times all processors."),
+        .text("The weight of the largest requested part of any resource, times all processors."),
         &key("walltime", WEIGHT, |c| {
             component_part(c, ComponentKind::Resource, "walltime")
         })
@@ -270,11 +270,11 @@ static TARGETS: Table<Config> = Table::new(
         &key("queue_time", WEIGHT, |c| {
             component_part(c, ComponentKind::Target, "queue_time")
         })
-        .text("The weight of the nearness to the target queue time, in minutes."),
+        .text("The weight of the nearness to the target queue time: 1 / (minutes left)^2."),
         &key("xfactor", WEIGHT, |c| {
             component_part(c, ComponentKind::Target, "xfactor")
         })
-        .text("The weight of the nearness to the target expansion factor."),
+        .text("The weight of the nearness to the target expansion factor: 1 / (difference)^2."),
         &key("qos", GOALS, |c| &mut c.policy.precedence.components.goals)
             .text("The service targets of each quality of service."),
     ],

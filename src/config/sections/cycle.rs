@@ -18,7 +18,7 @@ pub static CYCLE: Table<Config> = Table::new(
         &key("scheduling", BOOLEAN, |c| &mut c.cycle.scheduling)
             .pbs(&["scheduling"])
             .unset("True")
-            .text("Whether scheduling cycles start jobs; if not, only qrun starts jobs."),
+            .text("Whether scheduling cycles run; without them, only qrun starts jobs."),
         &key("poll_interval", A_SECOND_OR_MORE, |c| {
             &mut c.cycle.poll_interval
         })
@@ -35,7 +35,7 @@ pub static CYCLE: Table<Config> = Table::new(
             |c| Some(c.cycle.record.clone().unwrap_or_default()),
             |c, path| c.cycle.record = Some(path).filter(|path| path.is_absolute()),
         )
-        .text("The absolute path of the file that records cycles for \"qsim check --recorded\"."),
+        .text("The absolute path of the file to which cycles are recorded, or \"\" for none."),
         &key("record_size", RECORD_SIZE, |c| &mut c.cycle.record_size)
             .text("The file size at which recording stops."),
     ],

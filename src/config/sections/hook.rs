@@ -1,4 +1,4 @@
-//! `[[hook]]`: programs of the site that accept, refuse or change jobs at certain events.
+//! `[[hook]]`: programs of the site that run at certain events and may refuse or change jobs.
 
 use super::node::is_host_name;
 use crate::config::key::{Key, Table};
@@ -96,7 +96,7 @@ pub static HOOK: Table<Hook> = Table::new(
         &key("fail_action", OneOf(FailAction::ALL), |h| &mut h.on_failure)
             .pbs(&["fail_action"])
             .unset("none")
-            .text("What happens to a node if the hook fails: \"none\" or \"offline_vnodes\"."),
+            .text("What happens to the node of a failed hook: \"none\" or \"offline_vnodes\"."),
     ],
 );
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_hooks_are_refused_with_their_line() {
+    fn invalid_hooks_are_refused() {
         for (wrong, named) in [
             ("event = \"queue\"\ncommand = \"/bin/a\"", "queuejob"),
             ("event = []\ncommand = \"/bin/a\"", "event"),

@@ -44,7 +44,7 @@ pub static LAUNCH: Table<Config> = Table::new(
         &key("grace", time("a time, such as \"10s\""), |c| {
             &mut c.launch.grace
         })
-        .text("The time between TERM and KILL for a job that is deleted or exceeds its walltime."),
+        .text("The time between TERM and KILL for a job that qdel, qrerun or a time limit ends."),
         &key("overrun", time("a time, such as \"30s\""), |c| {
             &mut c.launch.overrun
         })
@@ -67,7 +67,7 @@ pub static LAUNCH: Table<Config> = Table::new(
         &key("staging_timeout", A_SECOND_OR_MORE, |c| {
             &mut c.launch.staging_timeout
         })
-        .text("The longest time for staging files in, and again for staging files out."),
+        .text("The longest time for staging files in, and separately for staging files out."),
         &key(
             "max_failed_starts",
             whole("a whole number of at least 1", |count| *count > 0),
@@ -82,7 +82,7 @@ pub static LAUNCH: Table<Config> = Table::new(
             above_zero("a time above zero, such as \"1h\""),
             |c| &mut c.launch.rules.retries.longest,
         )
-        .text("The longest delay that retry reaches."),
+        .text("The longest delay after a failed start."),
         &key("stage_in", OneOf(Missing::ALL), |c| {
             &mut c.launch.rules.stage_in.missing
         })
@@ -138,7 +138,7 @@ pub const fn above_zero(wanted: &'static str) -> Scalar<Span> {
     scalar(wanted, |span| *span > Span(0))
 }
 
-/// Whether a path is absolute or the name of a program in PATH.
+/// Whether a path is absolute, or a single name, which is looked up in PATH.
 pub fn is_program(path: &Path) -> bool {
     let is_name = !path.as_os_str().is_empty() && path.components().count() == 1;
     path.is_absolute() || is_name

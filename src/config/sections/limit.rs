@@ -16,7 +16,7 @@ use toml::de::DeValue;
 
 type Quantities = BTreeMap<String, resource::ResourceValue>;
 
-/// A section `[[limit]]`, which defines one limit for each of its stages and quantities.
+/// A section `[[limit]]`, which defines a limit for each quantity at each stage.
 #[derive(Default)]
 pub struct LimitConfig {
     scope: LimitScope,
@@ -90,7 +90,7 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             .default("no limit")
             .example("{ jobs = 8, ncpus = 128 }"),
         &key("running_soft", QUANTITIES, |l| &mut l.running_soft)
-            .text("The amounts that may run while jobs within this limit wait.")
+            .text("The amounts above which jobs are considered only after all jobs within them.")
             .default("no limit")
             .example("{ jobs = 2 }"),
         &key("idle", QUANTITIES, |l| &mut l.idle)
@@ -119,7 +119,7 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             |l| l.overrides.then_some(true),
             |l, overrides| l.overrides = overrides,
         )
-        .text("Whether the limit replaces all limits on the same quantity that name no QoS.")
+        .text("Whether the limit replaces limits of the same key and quantity that omit qos.")
         .default("false")
         .example("true"),
     ],
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_limits_and_unknown_quantities_are_refused() {
+    fn invalid_limits_are_refused() {
         let refusal = |text: &str| Config::parse(text).unwrap_err().to_string();
         assert!(refusal("[[limit]]\nuser = \"*\"\n").contains("has no limit"));
         let unknown = refusal("[[limit]]\nrunning = { job = 4 }\n");

@@ -82,7 +82,7 @@ pub static NODE: Table<NodeConfig> = Table::new(
             .pbs(&["sharing"])
             .unset("default_shared")
             .hidden_by_default()
-            .text("Whether jobs share the node, with the values of PBS."),
+            .text("Whether jobs share the node; the values are those of PBS."),
         &key("access", OneOf(NodeAccess::ALL), |n| &mut n.terms.access)
             .text("Which other jobs may run on the node together with a job."),
         &key("max_jobs", Optional(JOBS), |n| &mut n.terms.max_jobs)

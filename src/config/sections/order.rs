@@ -20,7 +20,7 @@ use crate::model::spelling::nearest;
 use crate::model::time::Span;
 use toml::Value;
 
-const PRIORITY: WholeNumber<i32> = whole("a priority from -1024 to 1023", |_| true);
+const PRIORITY: WholeNumber<i32> = whole("a priority, such as 100", |_| true);
 
 /// `[order]`.
 pub static ORDER: Table<Config> = Table::new(
@@ -66,7 +66,7 @@ pub static ORDER: Table<Config> = Table::new(
             Optional(above_zero("a time above 0, such as \"24h\"")),
             |c| &mut c.policy.precedence.tiers.max_starve,
         )
-        .text("The eligible time, above 0, beyond which a job comes before all other jobs.")
+        .text("The eligible time, above 0, beyond which a job precedes jobs that have waited less.")
         .default("none")
         .example("\"24h\""),
         &Nested::new(
@@ -219,7 +219,7 @@ fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), Con
 }
 
 impl Config {
-    /// Whether all names in a formula are known names of job attributes or resources.
+    /// Whether each name in a formula is a known variable or resource.
     pub fn knows_names_of(&self, formula: &Expression, resources: &Resources) -> bool {
         unknown_name(formula, resources).is_none()
     }

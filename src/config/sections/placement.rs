@@ -27,7 +27,10 @@ const AVAILABILITY: Custom<Availabilities> = custom(
     read_availability,
     write_availability,
 );
-const PROGRAM: Scalar<PathBuf> = scalar("the absolute path of a program", |path| is_program(path));
+const PROGRAM: Scalar<PathBuf> = scalar(
+    "the absolute path of a program, or the name of a program in PATH",
+    |path| is_program(path),
+);
 const SETS: Custom<NodeSets> = custom(
     || {
         "a table, such as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], \
@@ -74,7 +77,7 @@ pub static PLACEMENT: Table<Config> = Table::new(
         &key("program", Optional(PROGRAM), |c| {
             &mut c.policy.placement.program
         })
-        .text("The absolute path of the program that ranks nodes for allocation \"local\".")
+        .text("The program that ranks nodes for allocation \"local\": a path, or a name in PATH.")
         .default("none")
         .example("\"/usr/local/lib/lanai/choose-nodes\""),
         &key("program_timeout", Optional(A_SECOND_OR_MORE), |c| {
@@ -90,7 +93,7 @@ pub static PLACEMENT: Table<Config> = Table::new(
         &key("access", OneOf(NodeAccess::ALL), |c| {
             &mut c.policy.placement.access
         })
-        .text("Which jobs may share a node with a job that requests no access (-W naccess)."),
+        .text("Which jobs may share a node with a job that was submitted without -W naccess."),
         &key("sets", Optional(SETS), |c| &mut c.policy.placement.sets)
             .text("The sets of nodes; a job runs within one of the sets.")
             .default("none")

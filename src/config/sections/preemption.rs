@@ -41,7 +41,7 @@ const LEVELS: Custom<Vec<Vec<LevelCondition>>> = Custom {
     parse: parse_levels,
     show: |levels| Some(level_names(levels).join(", ")),
 };
-/// PBS has a name only for the newest jobs; qmgr also accepts the names of `lanai.toml`.
+/// qmgr accepts PBS's only value, [`NEWEST`], and the names of `lanai.toml`.
 const VICTIMS: Custom<Victims> = Custom {
     wanted: || one_of(Victims::ALL),
     read: |value| Victims::named(value.as_str()?),
@@ -66,15 +66,18 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("triggers", TRIGGERS, |c| &mut c.policy.preemption.triggers)
             .text("The conditions under which waiting jobs preempt, in the order tried."),
         &key("repair", BOOLEAN, |c| &mut c.policy.preemption.repair)
-            .text("Whether jobs are preempted after nodes or limits have become too small."),
+            .text("Whether jobs are preempted if a node or a limit becomes too small for them."),
         &key("mode", OneOf(PreemptMode::ALL), |c| {
             &mut c.policy.preemption.mode
         })
-        .text("When jobs end that the trigger \"qube\" preempts."),
+        .text("The time at which jobs end that the trigger \"qube\" preempts."),
         &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
             &mut c.policy.preemption.no_agenda
         })
-        .text("When a preempted job, except an array, ends: \"now\", or when finished (\"wait\")."),
+        .text(
+            "With mode \"passive\" or \"mixed\": a preempted job that is no subjob ends \"now\" or \
+             runs on (\"wait\").",
+        ),
         &key("victims", VICTIMS, |c| &mut c.policy.preemption.victims)
             .pbs(&["preempt_sort"])
             .unset_by(Config::of_preset)
@@ -100,7 +103,7 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("preempted_boost", BOOLEAN, |c| {
             &mut c.policy.preemption.boost
         })
-        .text("Whether a preempted job comes before all waiting jobs of the same priority."),
+        .text("Whether a job requeued by preemption comes before all jobs of the same priority."),
         &key("levels", LEVELS, |c| &mut c.policy.preemption.levels)
             .pbs(&["preempt_prio"])
             .unset_by(Config::of_preset)
@@ -108,7 +111,7 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("express", EXPRESS, |c| &mut c.policy.preemption.express)
             .pbs(&["preempt_queue_prio"])
             .unset_by(Config::of_preset)
-            .text("The priority from which a queue is an express queue."),
+            .text("The lowest priority of an express queue."),
         &key("releases", RELEASES, |c| &mut c.policy.preemption.releases)
             .pbs(&["restrict_res_to_release_on_suspend"])
             .text("The resources that a suspended job releases."),

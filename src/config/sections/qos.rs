@@ -33,7 +33,7 @@ const DEFAULT_FOR: TableOf<JobCriteria> = TableOf {
     read: read_default_for,
     write: write_default_for,
 };
-/// The kind for the part of the usage of jobs that is charged to their owners (X24).
+/// The kind for the factor by which usage is charged to the owners of jobs (X24).
 pub const CHARGE: Custom<f64> = custom(
     || "true, false or a number of at least 0".to_string(),
     read_charge,
@@ -112,7 +112,7 @@ pub static QOS: Table<Quality> = Table::new(
             .default("none")
             .example("{ queues = [\"night\"] }"),
         &key("charge", CHARGE, |q| &mut q.charge).text(
-            "The part of usage charged to the owners of jobs: a number, true (1) or false (0).",
+            "The factor for usage charged to owners of jobs: a number, true (1) or false (0).",
         ),
     ],
 );

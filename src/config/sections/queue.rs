@@ -15,7 +15,7 @@ use crate::model::time::Span;
 use toml::Value;
 use toml::de::DeValue;
 
-/// A section `[[queue]]`. The queue does not contain the factor, which the policy stores.
+/// A section `[[queue]]`. The factor is separate from the queue, because the policy stores it.
 #[derive(Clone)]
 pub struct QueueConfig {
     /// The queue.
@@ -37,7 +37,7 @@ const NAMES: List<Scalar<String>> = list(
     "a list of names: \"ann\" includes ann, \"-ann\" excludes ann, \"+\" includes all",
 );
 
-/// The kind for an optional duration. In qmgr's text 0 means no duration.
+/// The kind for an optional duration. In qmgr's text, less than a second means no duration.
 struct OptionalTime;
 
 impl Kind for OptionalTime {
@@ -123,7 +123,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
         .default("none")
         .example("1"),
         &key("charge", CHARGE, |q| &mut q.queue.charge).text(
-            "The part of usage charged to the owners of jobs: a number, true (1) or false (0).",
+            "The factor for usage charged to owners of jobs: a number, true (1) or false (0).",
         ),
         &key("factor", Optional(FROM_0_TO_1), |q| &mut q.factor)
             .text("The factor of the queue with by = \"multifactor\", from 0 to 1.")
@@ -136,7 +136,9 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             |q, queues| route(q).destinations = queues,
         )
         .pbs(&["route_destinations"])
-        .text("The queues to which a routing queue moves jobs: the first that accepts the job.")
+        .text(
+            "The queues to which a routing queue moves jobs, in the order in which they are tried.",
+        )
         .default("none")
         .example("[\"workq\"]"),
         &computed(
@@ -240,14 +242,14 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             .example("{ ncpus = 64, walltime = \"24:00:00\" }"),
         &key("resources_default", AmountTable, |q| &mut q.queue.defaults)
             .pbs(&["resources_default"])
-            .text("The resources of a job that does not request them, such as { ncpus = 1 }.")
+            .text("The defaults of resources that a job does not request, such as { ncpus = 1 }.")
             .default("the values of [server]")
             .example("{ walltime = \"1:00:00\" }"),
         &key("default_chunk", AmountTable, |q| {
             &mut q.queue.chunk_defaults
         })
         .pbs(&["default_chunk"])
-        .text("The resources of each chunk that does not request them, such as { mem = \"1gb\" }.")
+        .text("The defaults of resources that a chunk does not request, such as { mem = \"1gb\" }.")
         .default("the value of [server]")
         .example("{ mem = \"1gb\" }"),
         &key("max_array_size", Optional(ARRAY_SIZE), |q| {
@@ -278,7 +280,7 @@ fn route(row: &mut QueueConfig) -> &mut Route {
     row.queue.route.get_or_insert_default()
 }
 
-/// Returns an error if a routing queue has no destination or is part of a cycle.
+/// Returns an error if a destination is not a queue, or if the routes form a cycle.
 pub fn check_routes(root: &Section, queues: &[Queue]) -> Result<(), ConfigError> {
     let Err((place, fault)) = admission::check(queues) else {
         return Ok(());

@@ -20,9 +20,10 @@ use toml::de::DeValue;
 const A_DAY: Span = Span::seconds(86_400);
 const A_WEEK: Span = Span::seconds(7 * 86_400);
 
-const NAME: Scalar<String> = scalar("a name: letters, digits, `-` and `_`", |name| {
-    is_window_name(name)
-});
+const NAME: Scalar<String> = scalar(
+    "a name of at most 64 letters, digits, `-` and `_` (ids, such as R12, are reserved)",
+    |name| is_window_name(name),
+);
 const NAMES: List<Scalar<String>> = list_if_any(TEXT, "a list of names");
 const SELECT: Scalar<String> = scalar("chunks, such as \"2:ncpus=4\"", |_| true);
 const DATE: Custom<NaiveDateTime> = custom(
@@ -30,9 +31,11 @@ const DATE: Custom<NaiveDateTime> = custom(
     read_date,
     |date| Some(date.format("%Y-%m-%d %H:%M:%S").to_string().into()),
 );
-const TIME_OF_WEEK: Scalar<Span> = scalar(TIME_OF_DAY_TEXT, |time| *time <= A_WEEK);
-const TIME_OF_DAY: Scalar<Span> = scalar(TIME_OF_DAY_TEXT, |time| *time <= A_DAY);
-const TIME_OF_DAY_TEXT: &str = "an offset from the beginning of the period, such as \"8:00:00\"";
+const TIME_IN_PERIOD: Scalar<Span> = scalar(TIME_IN_PERIOD_TEXT, |time| *time <= A_WEEK);
+const TIME_IN_PERIOD_TEXT: &str =
+    "an offset from the beginning of the period, up to its length, such as \"8:00:00\"";
+const TIME_OF_DAY: Scalar<Span> =
+    scalar("a time of day, such as \"8:00:00\"", |time| *time <= A_DAY);
 const DAYS: Custom<Vec<Weekday>> = custom(
     || "a list of weekdays, such as [\"mon\", \"tue\"]".to_string(),
     read_days,
@@ -99,15 +102,15 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             .default("none")
             .example("\"2026-12-01 17:00\""),
         &key("period", Optional(OneOf(PERIODS)), |r| &mut r.period)
-            .text("The period: \"day\", \"week\" (from Sunday) or \"infinity\" (no repetition).")
+            .text("The period: \"day\", \"week\" (from Sunday) or \"infinity\" (always reserved).")
             .default("\"day\"")
             .example("\"day\""),
-        &key("start", Optional(TIME_OF_WEEK), |r| &mut r.start)
+        &key("start", Optional(TIME_IN_PERIOD), |r| &mut r.start)
             .text("The start, counted from the beginning of the period.")
             .default("\"0:00:00\"")
             .example("\"8:00:00\""),
-        &key("end", Optional(TIME_OF_WEEK), |r| &mut r.end)
-            .text("The end, counted like the start; if not later, the end is in the next period.")
+        &key("end", Optional(TIME_IN_PERIOD), |r| &mut r.end)
+            .text("The end, counted like the start; an end up to the start is in the next period.")
             .default("the end of the period")
             .example("\"17:00:00\""),
         &Key::<ReservationRow, _>::computed(
@@ -200,7 +203,7 @@ fn finish(row: &mut ReservationRow, section: &Section, _: &Resources) -> Result<
 fn check_period(row: &ReservationRow, section: &Section) -> Result<(), ConfigError> {
     for (key, time) in [("start", row.start), ("end", row.end)] {
         if time.is_some_and(|time| time > row.period_length()) {
-            return Err(section.refuse_key(key, TIME_OF_DAY_TEXT));
+            return Err(section.refuse_key(key, TIME_IN_PERIOD_TEXT));
         }
     }
     Ok(())
@@ -345,7 +348,7 @@ pub fn prime_hours() -> PrimeHours {
     }
 }
 
-/// Whether a name is valid. Names such as R12 are invalid: users' reservations have such ids.
+/// Whether a name is valid. Ids of users' reservations, such as R12, S3 and M4, are no names.
 fn is_window_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_id = name.starts_with(['R', 'S', 'M']) && name[1..].bytes().all(|b| b.is_ascii_digit());
@@ -405,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_periods_are_refused_with_the_remedy() {
+    fn invalid_reservations_and_times_are_refused() {
         let refused = |text: &str| Config::parse(text).unwrap_err().to_string();
         let reservation = |rest: &str| refused(&format!("[[reservation]]\nname = \"a\"\n{rest}\n"));
         assert!(reservation("").contains("requires either `nodes` or `select`"));

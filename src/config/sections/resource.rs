@@ -103,7 +103,7 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
             .text("Whether running jobs take amounts of the resource, as they take ncpus.")
             .example("true"),
         &key("host_level", BOOLEAN, |r| &mut r.definition.host_level)
-            .text("Whether the resource belongs to nodes, and chunks request it, not whole jobs.")
+            .text("Whether nodes have the resource and chunks request it; if not, jobs request it.")
             .example("false"),
         &Key::<ResourceConfig, _>::computed(
             "total",
@@ -194,7 +194,7 @@ impl ResourceConfig {
         self.definition.consumable && !self.definition.host_level
     }
 
-    /// The name of the resource and its total; None without a total, or if `hosts` is invalid.
+    /// The name of the resource and its pool; None without a total, or if `hosts` is invalid.
     pub fn pool(&self) -> Option<(String, Pool)> {
         let hosts = self.hosts.clone().unwrap_or_default().join(",");
         let scope = HostList::default().with("hosts", &hosts).ok()?;

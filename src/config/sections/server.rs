@@ -140,14 +140,14 @@ pub static SERVER: Table<Config> = Table::new(
         .text("Whether qsub refuses a job that the configured nodes could never run."),
         &key("resources_default", AmountTable, |c| &mut c.server.defaults)
             .pbs(&["resources_default"])
-            .text("The resources that neither the job nor its queue sets, such as { ncpus = 1 }.")
+            .text("The defaults of resources that neither the job nor its queue sets.")
             .default("none")
             .example("{ ncpus = 1 }"),
         &key("default_chunk", AmountTable, |c| {
             &mut c.server.chunk_defaults
         })
         .pbs(&["default_chunk"])
-        .text("The resources of each chunk that neither the job nor its queue sets.")
+        .text("The defaults of chunk resources that neither the job nor its queue sets.")
         .default("none")
         .example("{ ncpus = 1 }"),
         &key("resources_max", AmountTable, |c| &mut c.server.most)

@@ -51,7 +51,9 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("boundary", OneOf(Boundary::ALL), |c| {
             &mut c.policy.starvation.boundary
         })
-        .text("How an allocation that crosses a threshold counts: \"give\" (beyond) or \"keep\"."),
+        .text(
+            "How an allocation across a threshold counts: \"give\" (beyond) or \"keep\" (below).",
+        ),
         &key("non_preemptible_threshold", AmountTable, |c| {
             &mut c.policy.starvation.non_preemptible_threshold
         })
@@ -59,7 +61,7 @@ pub static STARVATION: Table<Config> = Table::new(
         .default("none")
         .example("{ ncpus = 4 }"),
         &key("backoff", TIME, |c| &mut c.policy.starvation.backoff)
-            .text("The time between two preemptions on a node."),
+            .text("The shortest time between two preemptions on a node."),
         &key("update_period", TIME, |c| {
             &mut c.policy.starvation.update_period
         })
@@ -118,7 +120,8 @@ fn first_set_key<'k>(section: &Section, keys: [&'k str; 2]) -> &'k str {
     found.unwrap_or(keys[0])
 }
 
-/// Checks the thresholds and the timeouts of accounts, which may inherit one value of each pair.
+/// Checks the thresholds and the timeouts of each account that sets at least one of a pair. The
+/// account may inherit the other value.
 pub fn check_accounts(
     root: &Section,
     rule: &Starvation,

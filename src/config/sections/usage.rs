@@ -84,7 +84,7 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The weight of a window relative to the next younger window, from 0 to 1.")
+        .text("The weight of a window, from 0 to 1, relative to the next younger window.")
         .default("1")
         .example("1.0"),
         &key("reset", RESET, |c| &mut c.policy.usage.reset)

@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 use toml::Value;
 use toml::de::DeTable;
 
-/// The settings of all objects.
+/// The settings of all objects. Hooks without a command or an event, which qmgr has not completed,
+/// are left out.
 pub(super) fn settings(config: &Config, source: &Source) -> Vec<KeySetting> {
     let mut all = Vec::new();
     resources(config, source, &mut all);
@@ -216,8 +217,8 @@ fn collect_unchangeable(config: &Config, source: &Source, all: &mut Vec<KeySetti
     }
 }
 
-/// Adds each limit separately. A section of the file may define several limits; the limits of the
-/// first section come first.
+/// Adds each limit separately. A section of the file may define several limits: `limits_of_file`
+/// contains the limits of all sections, in the order of the sections.
 fn limits(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     let mut of_file: Vec<(usize, &Limit)> = Vec::new();
     for (place, section) in source.tables("limit").into_iter().enumerate() {

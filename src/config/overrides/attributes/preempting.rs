@@ -1,11 +1,12 @@
-//! The scheduler's attributes for preemption. The keys of `[preemption]` store their values.
+//! The attributes for preemption, of the scheduler and of the server. The keys of `[preemption]`
+//! store their values.
 
 use super::texts::{join_names, split_names};
 use crate::config::Config;
 use crate::config::overrides::forms::{AttributeForm, QmgrAttribute, attribute};
 use crate::model::policy::PreemptionPolicy;
 
-/// The attributes in PBS's order.
+/// The scheduler's attributes in PBS's order.
 pub(super) const OF_SCHED: [QmgrAttribute; 4] = [
     attribute("preempt_queue_prio", AttributeForm::Key),
     attribute("preempt_prio", AttributeForm::Key),
@@ -26,8 +27,9 @@ pub(super) const RELEASES: AttributeForm = AttributeForm::Server(
     set_releases,
 );
 
-/// Sets the resources that a suspended job releases. Returns false unless all are consumable and
-/// each is listed once.
+/// Sets the resources that a suspended job releases, or restores the default if `text` is None.
+/// Returns false if the list is empty, contains a resource twice, or contains a resource that is
+/// not consumable.
 fn set_releases(config: &mut Config, text: Option<&str>) -> bool {
     let Some(text) = text else {
         config.policy.preemption.releases = PreemptionPolicy::default().releases;

@@ -115,7 +115,8 @@ fn kind(queue: &Queue) -> &'static str {
     }
 }
 
-/// Sets the queue type. As in PBS, any prefix of the name of a type is valid.
+/// Sets the queue type; `Execution` if `text` is None. As in PBS, a prefix of the type's name is
+/// enough.
 fn set_kind(queue: &mut Queue, text: Option<&str>) -> bool {
     let text = text.unwrap_or("Execution").to_ascii_lowercase();
     if text.is_empty() {

@@ -120,7 +120,8 @@ pub(super) const SERVER: &[QmgrAttribute] = &[
     attribute("comment", AttributeForm::Kept(ResourceType::String)),
 ];
 
-/// The scheduler's attributes. The server stores the attributes that it shares with the scheduler.
+/// The scheduler's attributes before the preemption attributes, in display order. The server stores
+/// the attributes that it shares with the scheduler.
 pub(super) const SCHED: &[QmgrAttribute] = &[
     attribute("sched_host", AttributeForm::ReadOnly),
     attribute("pbs_version", AttributeForm::ReadOnly),
@@ -145,7 +146,7 @@ pub(super) const SCHED_TAIL: &[QmgrAttribute] = &[
     attribute("server_dyn_res_alarm", AttributeForm::Missing),
 ];
 
-/// How long finished jobs are kept if qmgr enables the history without setting its duration.
+/// How long finished jobs are kept after qmgr enables the disabled history, or unsets its duration.
 const HISTORY: Span = Span::seconds(90 * 24 * 3600);
 
 fn history(before: Span, is_on: bool) -> Span {

@@ -40,8 +40,8 @@ pub(super) fn seconds(span: Option<Span>) -> Option<String> {
     span.map(|span| span.as_seconds().to_string())
 }
 
-/// Parses a duration. `Some(None)`, for no duration, follows from a missing text or from a
-/// duration of less than a second, such as PBS's 0.
+/// Parses a duration; None if invalid. The result for a missing text, or for a duration of less
+/// than a second such as PBS's 0, is `Some(None)`: no duration.
 pub(super) fn parse_span(text: Option<&str>) -> Option<Option<Span>> {
     let Some(text) = text else { return Some(None) };
     Span::parse(text).map(|span| Some(span).filter(|span| *span >= Span::seconds(1)))

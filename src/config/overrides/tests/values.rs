@@ -448,7 +448,11 @@ fn limits_of_qmgr_replace_neither_limits_of_other_stages_nor_overriding_limits()
         .map(|limit| (limit.hard, limit.soft, limit.overrides))
         .collect::<Vec<_>>();
     let own = |hard, soft| (hard, soft, false);
-    assert_eq!(all[0], (Some(9), None, true), "as in the file");
+    assert_eq!(
+        all[0],
+        (Some(9), None, true),
+        "the overriding limit of the file remains"
+    );
     assert_eq!(all.len(), 4, "{all:?}");
     for known in [
         own(Some(5), Some(4)),
