@@ -3,7 +3,7 @@
 //! Each job, in order of priority, goes through the stages *feasibility, priority, throttling,
 //! matching, allocation, distribution* (`place`) and *launch*. The cycle starts the job or records
 //! why the job waits, plans the starts of the first blocked jobs, and preempts running jobs. A
-//! suspended job resumes before the waiting jobs of equal or lower priority (`resuming`).
+//! suspended job is considered before the waiting jobs of equal or lower priority (`resuming`).
 
 pub(in crate::sched) mod backfill_order;
 pub(in crate::sched) mod cluster_distance;
@@ -73,9 +73,10 @@ pub fn run_again(state: &ClusterState, policy: &Policy, now: Time, cache: &mut C
 }
 
 /// Whether a new cycle could decide something that the last cycle with this cache did not. A cycle
-/// is due if the state or the policy has changed, if the last cycle started, resumed or preempted
-/// jobs or scheduled another cycle for `now` or earlier, if a job runs past its walltime, or if the
-/// order of the waiting jobs has changed.
+/// is due if the cache contains no result, because no cycle has run or the last cycle started,
+/// resumed or preempted jobs. A cycle is also due if the state or the policy has changed, if the
+/// last cycle scheduled another cycle for `now` or earlier, if a job runs past its walltime, or if
+/// the order of the waiting jobs has changed.
 pub fn is_due(state: &ClusterState, policy: &Policy, now: Time, cache: &CycleCache) -> bool {
     !cache.still_holds(state, policy, now) || !state.is_in_order(policy, now)
 }
@@ -120,7 +121,8 @@ pub(super) fn close(mut cycle: CycleState) -> Plan {
     cycle.plan
 }
 
-/// Starts the jobs that can start, in order of priority, and records why the others wait.
+/// Starts the jobs that can start, and resumes suspended jobs, in order of priority. Once the cycle
+/// plans no more starts, the backfill order applies. Records why the other jobs wait.
 fn start_all<'s>(
     mut ranking: Ranking<'s>,
     mut suspended: ResumeOrder,

@@ -147,14 +147,14 @@ impl TestCluster {
         self
     }
 
-    /// Replaces a node.
+    /// Adds a node on its own host, or replaces it.
     pub fn node(mut self, name: &str, available: &str, usable: bool) -> TestCluster {
         self.state
             .set_node(&facts(&self.resources, name, name, available), usable);
         self
     }
 
-    /// Replaces a node on which processes outside the queue use these GPUs.
+    /// Adds or replaces a node. Processes outside of jobs use these GPUs of the node.
     pub fn used_outside(mut self, name: &str, available: &str, gpus: &[u16]) -> TestCluster {
         let facts = NodeFacts {
             gpus_outside: gpus.to_vec(),
@@ -164,12 +164,12 @@ impl TestCluster {
         self
     }
 
-    /// Replaces a node, with these terms.
+    /// Adds or replaces a node with these terms.
     pub fn terms(self, name: &str, available: &str, terms: NodeTerms) -> TestCluster {
         self.loaded(name, available, terms, 0)
     }
 
-    /// Replaces a node, with these terms and this load in thousandths.
+    /// Adds or replaces a node with these terms and this load, in thousandths.
     pub fn loaded(
         mut self,
         name: &str,
@@ -186,8 +186,8 @@ impl TestCluster {
         self
     }
 
-    /// Replaces a node and sets its load in thousandths and its measured use: `"ncpus=5:mem=1gb"`
-    /// or an empty string.
+    /// Adds or replaces a node with this measured use (`"ncpus=5:mem=1gb"` or an empty string) and
+    /// this load, in thousandths.
     pub fn measured(mut self, name: &str, available: &str, used: &str, load: u32) -> TestCluster {
         let words = used.split(':').filter(|word| !word.is_empty());
         let utilized = words.map(|word| resource(&self.resources, word)).collect();
@@ -418,7 +418,8 @@ impl TestCluster {
         start.map(nodes).map_err(|why| why.to_string())
     }
 
-    /// Stores the planned starts of a plan, and carries out its starts and resumed jobs.
+    /// Carries out a plan: stores its planned starts, and starts and resumes its jobs. Does not
+    /// preempt jobs.
     pub fn apply(&mut self, plan: &Plan) {
         self.state.take_over(plan);
         for resume in &plan.resumes {

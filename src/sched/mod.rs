@@ -1,7 +1,7 @@
 //! The scheduler: a pure function of state, policy and time that returns a plan.
 //!
 //! The scheduler uses no clock, no files, no randomness and no order that depends on hashing:
-//! the same state gives the same plan in schedd, in the simulator and in every test.
+//! the same input gives the same plan in schedd, in the simulator and in every test.
 //!
 //! Each module imports only modules that this file lists above the module itself;
 //! `tests/repository/architecture.rs` enforces this rule.

@@ -1,10 +1,11 @@
 //! Determines which jobs may use reserved resources (M37 to M42). A [`Window`] is one occurrence of
 //! a reservation.
 //!
-//! A reservation does not restrict the jobs with access to it. All other jobs may use the nodes of
-//! the reservation only as far as resources are free until the end of the job. This takes into
-//! account that running jobs end and reservations begin. A job that requests a reservation may use
-//! only the resources of this reservation.
+//! A reservation does not restrict the jobs with access to it. All other jobs may use on the nodes
+//! of the reservation only resources that stay unreserved until the end of the job. This takes into
+//! account that running jobs end and reservations begin. If nodes are reserved as a whole, these
+//! jobs may not use them at all. A job that requests a reservation may use only the resources of
+//! this reservation.
 //!
 //! Jobs that are excluded by the same reservations may use the same resources. The map of these
 //! resources is computed once in a cycle and updated at each start.
@@ -25,10 +26,11 @@ use crate::sched::view::shape::ClassKey;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The reservations that exclude a job, the job's start time, and the running jobs to ignore.
+/// The reservations that exclude a job, the job's start time, and the running jobs that are already
+/// removed from the map of free resources.
 type Exclusion<'b> = (&'b [&'b Window], Time, &'b BTreeSet<JobId>);
 
-/// An empty set, for searches that ignore no running job.
+/// An empty set, for maps from which no running job is removed.
 static NO_JOBS: BTreeSet<JobId> = BTreeSet::new();
 
 /// The reservations, and the reserved resources that jobs inside the reservations use.
@@ -47,7 +49,7 @@ pub struct Windows<'s> {
 pub struct ReservationFit {
     /// The nodes on which the job fits. The error is the reason why the job does not fit.
     pub placement: Result<Placement, Reason>,
-    /// Whether the job is inside its reservation. Then it need not respect planned starts.
+    /// Whether the job is inside its reservation. If so, it need not respect planned starts.
     pub is_inside: bool,
 }
 
@@ -115,8 +117,8 @@ impl<'s> Windows<'s> {
         self.left_maps = left_maps;
     }
 
-    /// The end of a job that would otherwise end at `end`: some reservations end their jobs when
-    /// the reservation ends.
+    /// The end of a job: `end`, or the end of the open requested reservation if it is earlier and
+    /// the jobs of the reservation are ended with it ([`Window::ends_jobs`]).
     pub fn end_of(&self, class: &ClassKey, end: Time) -> Time {
         let Some(name) = class.reservation.as_deref() else {
             return end;
@@ -188,7 +190,8 @@ impl<'s> Windows<'s> {
     }
 
     /// The resources that reservations leave to a job that starts now and ends at `until`, as
-    /// computed by [`fit`](Self::fit). None if `fit` was not called for such a job.
+    /// computed by [`fit`](Self::fit). None if no reservation excludes the job, or if `fit` was not
+    /// called for a job that the same reservations exclude.
     pub fn left(&self, class: &ClassKey, until: Time) -> Option<&AvailabilityMap<'s>> {
         let excluding = self.excluding(
             class,
@@ -300,8 +303,8 @@ impl<'s> Windows<'s> {
         ends.filter(move |&end| end > time && end != Time::NEVER)
     }
 
-    /// The reservations that exclude jobs of a class that run from `from` until `until`. Jobs with
-    /// a walltime of `length` may request the reservation `requested`.
+    /// The reservations that exclude jobs of a class that run from `from` until `until`. The jobs
+    /// have the walltime `length` and request the reservation `requested`.
     fn excluding(
         &self,
         class: &ClassKey,
@@ -320,8 +323,8 @@ impl<'s> Windows<'s> {
             .collect()
     }
 
-    /// The resources of `space` that the reservations leave: on each node of the reservations, the
-    /// minimum of the free amounts over time.
+    /// The resources of `space` that the reservations leave. On each node of the reservations, this
+    /// is the minimum of the free amounts over time. Nodes that are reserved as a whole are closed.
     fn left_by(&self, space: &AvailabilityMap<'s>, terms: Exclusion) -> AvailabilityMap<'s> {
         let mut left = space.clone();
         let nodes: BTreeSet<NodeIx> = terms
@@ -365,8 +368,9 @@ impl<'s> Windows<'s> {
             .filter_map(|share| self.state.cluster.find(&share.node))
     }
 
-    /// For each resource of a node, the minimum of the free amount at the times at which the
-    /// reservations begin. The node counts as in use, so that no exclusive job starts on it.
+    /// For each resource of a node, the minimum of the free amounts at `from` and at each later
+    /// beginning of a reservation. The node counts as in use, so that no exclusive job starts on
+    /// it.
     fn least(
         &self,
         room: &FreeResources,
@@ -424,8 +428,8 @@ impl<'s> Windows<'s> {
         unused
     }
 
-    /// The sum of the resources of a reservation on a node: the chunks of jobs inside need not
-    /// match those of the reservation (M38).
+    /// The sum of the resources of a reservation on a node. Only the sum counts, because the chunks
+    /// of jobs inside need not match those of the reservation (M38).
     fn share(&self, window: &Window, ix: NodeIx) -> Amounts {
         let node = self.state.cluster.node(ix);
         let here: Vec<NodeShare> = window
@@ -490,7 +494,8 @@ impl<'s> Windows<'s> {
                 left: last.since(self.now).to_string(),
             });
         }
-        // M39: the job must also have access to other reservations of the same whole nodes.
+        // M39: if another reservation reserves a node as a whole, the job must also have access to
+        // that reservation to use the node.
         let excluding = self.excluding(class, Some(requested), length, (self.now, until));
         let closed: BTreeSet<NodeIx> = excluding
             .iter()

@@ -2,7 +2,8 @@
 //! reservations use at any time of the reservation's period.
 //!
 //! A running job uses its nodes until the end of its walltime. As in PBS, planned starts of waiting
-//! jobs do not count: the scheduler plans these starts again after the reservation is placed.
+//! jobs do not count, because the scheduler plans these starts again after the reservation is
+//! placed.
 
 use crate::model::job::NodeShare;
 use crate::model::job_id::JobId;
@@ -29,7 +30,8 @@ pub struct WindowRequest<'a> {
     pub from: Time,
     /// The time at which the reservation ends.
     pub to: Time,
-    /// The name of the reservation that is altered, which is ignored; empty for a new reservation.
+    /// The name of the reservation to alter; the resources that it has now count as free. Empty for
+    /// a new reservation.
     pub except: &'a str,
 }
 
@@ -59,8 +61,9 @@ pub fn place(
     )
 }
 
-/// Whether no job outside a reservation and no other reservation uses these shares during the
-/// period. Then a reservation that has begun keeps its nodes when it is altered.
+/// Whether the nodes of these shares exist, and neither a job outside reservations nor another
+/// reservation uses the shares during the period. If so, a reservation that has begun keeps the
+/// shares when it is altered.
 pub fn keeps(
     state: &ClusterState,
     wanted: &WindowRequest,
@@ -126,7 +129,7 @@ fn release(state: &ClusterState, space: &mut AvailabilityMap, job: JobId, nodes:
 }
 
 /// For each resource of each node, the maximum that reservations use at the same time, from `from`
-/// on. A maximum always occurs when a reservation begins.
+/// on. The maximum occurs at `from` or when a reservation begins.
 fn most_at_once(
     state: &ClusterState,
     windows: &[&Window],
@@ -171,8 +174,8 @@ fn existing_shares(state: &ClusterState, window: &Window) -> Vec<NodeShare> {
         .collect()
 }
 
-/// All resources of each of these nodes, as one share per node. The error is the name of an unknown
-/// node.
+/// All resources of each of these nodes except `vmem`, as one share per node. The error is the name
+/// of the first node that does not exist or has no known properties.
 pub fn whole(state: &ClusterState, names: &[String]) -> Result<Vec<NodeShare>, String> {
     names
         .iter()
@@ -309,7 +312,7 @@ mod tests {
         assert_eq!(
             placed(&fixture, "select=1:ncpus=5", 0, 4 * 3600),
             Ok("n1".into()),
-            "the altered reservation does not count"
+            "R9, the reservation to alter, does not count"
         );
     }
 
@@ -386,7 +389,7 @@ mod tests {
         );
         assert!(
             !kept(&fixture, &["n1", "n2"], 3, (0, 1)),
-            "each node must be free"
+            "3 CPUs are requested on each node, 2 are free on n1"
         );
         let alone = fixture.running(2, "select=1:ncpus=1 place=excl", "n2", 60);
         assert!(!kept(&alone, &["n2"], 1, (0, 1)));
@@ -409,7 +412,8 @@ mod tests {
         ));
     }
 
-    /// A reservation may begin when a job ends, but not now if the job runs past its walltime.
+    /// A reservation may begin when a job is expected to end. It may not begin now if a job has
+    /// reached the end of its walltime and still runs.
     #[test]
     fn an_overdue_job_is_not_expected_to_end_now() {
         let fixture = cluster("1 x ncpus=4")

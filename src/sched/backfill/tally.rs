@@ -66,7 +66,8 @@ impl FreeTimeline {
         }
     }
 
-    /// The index of the step that begins at `time`. Inserts the step if it does not exist.
+    /// The index of the step that begins at `time`. Inserts the step if it does not exist. For a
+    /// time before the first step, returns 0 and inserts nothing.
     fn step_at(&mut self, time: Time) -> usize {
         let place = self.begins.partition_point(|begin| *begin < time);
         if self.begins.get(place) != Some(&time) && place > 0 {

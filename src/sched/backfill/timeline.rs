@@ -1,5 +1,5 @@
-//! The free resources over time, without planned starts: running jobs release their resources at
-//! the end of their walltime. Finds the earliest time at which a request fits.
+//! The free resources over time, without planned starts. Running jobs are expected to release their
+//! resources at the end of their walltime. Finds the earliest time at which a request fits.
 //!
 //! The search does not try the end of every job. It doubles the number of ended jobs until the
 //! request fits, and then bisects.
@@ -39,11 +39,11 @@ pub struct Timeline<'s> {
     ends: Vec<(Time, JobId)>,
     /// The ends of jobs started in this cycle that are not in `ends` yet.
     unsorted_ends: Vec<(Time, JobId)>,
-    /// For each resource that subjobs share on a host: the last subjob to end, and its end. The
-    /// resource is in use until that end.
+    /// For each resource that subjobs share on a host, if this cycle started the subjob that ends
+    /// last: the end of this subjob, and the subjob. The resource is in use until that end.
     last_users: BTreeMap<SharedPlace, (Time, JobId)>,
-    /// The amounts that a job releases on a node at its end, if they differ from the amounts in use
-    /// because of shared resources.
+    /// The amounts that a job releases on a node at its end, if they differ from the amounts that
+    /// it uses. They differ because of shared resources.
     inherited: BTreeMap<(JobId, NodeIx), Amounts>,
 }
 
@@ -96,8 +96,8 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// If a started job ends later than the subjobs with which it shares resources, the started job
-    /// releases these resources, at its end.
+    /// If a started job ends later than all subjobs with which it shares a resource, the started
+    /// job releases this resource at its end.
     fn inherit(&mut self, job: JobId) {
         let Some((claim, until)) = self.started.get(&job) else {
             return;

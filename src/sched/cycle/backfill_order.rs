@@ -13,8 +13,8 @@ use crate::sched::placement::cycle_cache::CycleCache;
 use crate::sched::priority::ranking::Ranking;
 use crate::sched::view::shape::{ClassKey, Shape};
 
-/// Puts the jobs that have not been considered yet into backfill order. First refuses jobs that do
-/// not fit now.
+/// Puts the jobs that have not been considered yet into backfill order. If jobs may be refused
+/// together, first refuses those that do not fit now.
 pub fn reorder<'s>(ranking: &mut Ranking<'s>, cycle: &mut CycleState<'s>, cache: &mut CycleCache) {
     if cycle.may_refuse_together() {
         cache.find_changed_nodes(&cycle.space, cycle.placement());
@@ -47,8 +47,8 @@ pub fn metric_value(metric: Metric, class: &ClassKey, cycle: &CycleState) -> i64
     }
 }
 
-/// The processor equivalents of a request, in thousandths: the largest fraction of any resource of
-/// the cluster that the request needs, multiplied by the number of all CPUs.
+/// The processor equivalents of a request, in thousandths. The request needs a fraction of each
+/// resource of the cluster. The largest of these fractions is multiplied by the number of all CPUs.
 fn equivalents(shape: &Shape, cycle: &CycleState) -> i64 {
     crate::sched::view::processor_equivalents::thousandths(&shape.total, &cycle.state.cluster)
 }
@@ -69,8 +69,8 @@ mod tests {
         fixture.queued(2, "select=1:ncpus=20 walltime=1:00:00")
     }
 
-    /// M30: the processor equivalents of a request are the largest fraction of any resource that it
-    /// needs, multiplied by the number of all CPUs.
+    /// M30: the resource of which a request needs the largest fraction determines its processor
+    /// equivalents.
     #[test]
     fn m30_processor_equivalents_use_the_largest_fraction_of_a_resource() {
         let of = |metric, one: &str, other: &str| {

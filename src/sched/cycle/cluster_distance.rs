@@ -1,7 +1,8 @@
 //! Passes by the distance of nodes from a job's cluster (Q5, Q17). A cluster is a label of nodes
 //! and jobs, as in Qube!. Each pass allows nodes that are farther away than those of the previous
-//! pass. Therefore no job starts on a node while a nearer job fits there, or an equally near job of
-//! higher priority. The result is the same as if each host chose its best job (X20).
+//! pass. Therefore no job starts on a node while a job of a nearer cluster fits there, or a job of
+//! an equally near cluster with a higher priority. The result is the same as if each host chose its
+//! best job (X20).
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -10,7 +11,7 @@ use crate::sched::cycle;
 use crate::sched::placement::resolution::Resolved;
 use crate::sched::priority::ranking::{Candidate, Ranking};
 
-/// Starts the jobs that fit in one pass, and records no verdicts for the other jobs. Unless the
+/// In one pass, starts the jobs that fit. Records no verdicts for the other jobs. Unless the
 /// backfill policy is `Skip`, the pass ends at the first job that already has a planned start or is
 /// blocked on all nodes that it may use. The cycle later plans the start of this job before it
 /// considers any job of lower priority (G4).

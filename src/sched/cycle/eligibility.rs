@@ -2,9 +2,9 @@
 //!
 //! Each cycle makes a list of eligible jobs once, in order of priority. Of the jobs to which a
 //! limit on idle jobs applies, the cycle considers only those on the list; the others wait for the
-//! list of a later cycle. Some jobs take no place on the list, because they cannot start in any
-//! case: no node could ever run the job, its priority is too low, it is deferred, its queue is
-//! stopped, or site times do not allow it.
+//! list of a later cycle. A job takes no place on the list if it cannot start anyway: its request
+//! could never run, its priority is too low, it is deferred, its queue is stopped, or site times do
+//! not allow it.
 
 use super::limits::LimitCounters;
 use super::state::CycleState;
@@ -77,9 +77,9 @@ pub(in crate::sched) fn list_with_counters<'s>(
     Some((eligible, counters))
 }
 
-/// Sets the verdicts of classes (of equal jobs) with only some of their jobs on the list. The class
-/// gets the reason why its unlisted jobs wait. Each waiting job on the list gets the previous
-/// verdict of the class or shape as its own verdict. `names` returns the verdict names of a class.
+/// Sets the verdicts of classes (of equal jobs) that have jobs not on the list. The class gets the
+/// reason why these jobs wait. Each waiting job on the list gets the previous verdict of the class
+/// or shape as its own verdict. `names` returns the verdict names of a class.
 pub(super) fn set_verdicts(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 2]>) {
     if plan.eligible.0.is_empty() {
         return;
@@ -138,7 +138,7 @@ mod tests {
         jobs.map(code).collect()
     }
 
-    /// M24: listed jobs report the lack of resources, other jobs the limit on idle jobs.
+    /// M24: listed jobs report the lack of resources. Unlisted jobs report the limit on idle jobs.
     #[test]
     fn listed_jobs_wait_for_resources_and_unlisted_jobs_for_the_list() {
         let fixture = limited("1 x ncpus=4", "user = \"*\"\nidle = { jobs = 2 }").running(
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(
             plan.next,
             Some(crate::model::time::Time(1)),
-            "a new list is made"
+            "another cycle makes a new list"
         );
         fixture.apply(&plan);
         assert_eq!(

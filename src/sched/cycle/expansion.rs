@@ -6,9 +6,10 @@
 //! subjobs. The remaining CPUs stay idle.
 //!
 //! This is the last pass that starts jobs in a cycle. All waiting jobs have been considered and all
-//! starts are planned, therefore no over-limit subjob delays another job. Of several such arrays,
-//! the first in the queue starts as many over-limit subjobs as it may. Over-limit subjobs are
-//! marked ([`crate::sched::view::plan::Start::beyond`]), because they are preempted first.
+//! starts are planned, therefore no over-limit subjob delays another job. Arrays that request a
+//! reservation come first, then the others in queue order. Each array starts as many over-limit
+//! subjobs as it may before the next array. Over-limit subjobs are marked
+//! ([`crate::sched::view::plan::Start::beyond`]), because they are preempted first.
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -258,7 +259,8 @@ mod tests {
         assert_eq!([1, 2, 3, 0].map(starts), [1, 2, 3, 4]);
     }
 
-    /// The end of a reservation, which delays an over-limit subjob, causes no other event.
+    /// Reservation R1 of the whole node excludes the over-limit subjobs until 90 s. No job ends at
+    /// that time, so the plan must schedule a cycle for it.
     #[test]
     fn a_cycle_is_scheduled_for_the_time_at_which_a_subjob_could_start() {
         let mut fixture = cluster("1 x ncpus=4")
@@ -314,7 +316,8 @@ mod tests {
         (1u32..4, 1u64..9, prop::option::of(array))
     }
 
-    /// A cluster with these waiting jobs. The arrays may exceed their limits if `expands` is true.
+    /// A cluster with these waiting jobs and a running job that uses `taken` CPUs. The arrays may
+    /// exceed their limits if `expands` is true.
     fn queue(requests: &[TestRequest], taken: u32, expands: bool) -> TestCluster {
         let mut fixture =
             cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);

@@ -1,5 +1,6 @@
-//! Forced start by an operator (`qrun`): starts one job now, regardless of holds, priority, stopped
-//! queues and planned starts of other jobs. The job gets free resources only.
+//! Forced start by an operator (`qrun`): starts one job now. Holds, priority, limits, stopped
+//! queues, reservations and planned starts of other jobs do not prevent the start. The job gets
+//! free resources only.
 
 use super::matching::Match;
 use super::state::CycleState;
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 
 /// Returns the start of the job, only on the nodes `on` if given. The error is the reason why the
 /// job cannot start. Runs the stages feasibility, matching, allocation, distribution and launch,
-/// without throttling and backfill.
+/// but not priority and throttling.
 pub fn start(
     state: &ClusterState,
     policy: &Policy,
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn planned_starts_stopped_queues_and_holds_are_ignored() {
+    fn planned_starts_stopped_queues_and_earliest_start_times_are_ignored() {
         let fixture = busy().queued(3, "select=1:ncpus=2");
         assert_eq!(
             (

@@ -17,15 +17,16 @@ use std::sync::Arc;
 /// The maximum number of combinations tried.
 const MAX_COMBINATIONS: u64 = 10_000;
 
-/// The maximum number of combinations, multiplied by the number of node classes: the time to try a
-/// combination grows with the number of node classes.
+/// The maximum of the number of combinations tried, multiplied by the number of node classes. The
+/// time to try a combination grows with the number of node classes.
 const MAX_CLASS_TRIALS: u64 = 2_000_000;
 
 /// The maximum number of jobs of one class in the search.
 const MAX_JOBS_OF_A_CLASS: usize = 100;
 
-/// Returns the number of jobs to start of each class: the combination with the highest total value.
-/// Of several combinations with this value, the first in queue order is chosen.
+/// Returns the number of jobs to start of each class. They are the combination with the highest
+/// total value that the bounded search finds. Of several combinations with this value, the first in
+/// queue order is chosen.
 pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId, usize> {
     let mut options = Vec::new();
     for (class, jobs) in ranking.rest(MAX_JOBS_OF_A_CLASS) {
@@ -128,7 +129,8 @@ struct BestCombination<'s> {
 }
 
 impl<'s> BestCombination<'s> {
-    /// Tries all combinations that add jobs of the options from index `from` on, in queue order.
+    /// Tries the combinations that add jobs of the options from index `from` on, in queue order,
+    /// until no trials are left. `value` is the total value of `combination`.
     fn extend(&mut self, from: usize, combination: &Combination<'s>, value: i64) {
         if value > self.best {
             (self.best, self.chosen) = (value, self.taken.clone());

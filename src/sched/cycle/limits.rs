@@ -1,5 +1,6 @@
-//! The limit counters of one cycle: how much of each limit is used by running jobs and by the jobs
-//! that the cycle starts (M5, M21 to M26, I19).
+//! The limit counters of one cycle: how much of each limit on running jobs is used by running jobs
+//! and by the jobs that the cycle starts (M5, M21 to M26, I19). For limits on idle jobs, the jobs
+//! on the list of eligible jobs count instead (M24).
 //!
 //! The computing time grows with the number of users with running jobs, multiplied by the number of
 //! limits that apply to a user. The limits that apply to the owners of waiting jobs are found on
@@ -38,8 +39,8 @@ pub(in crate::sched) struct LimitCounters<'s> {
     /// The counters in which jobs with these credentials count.
     by_credentials: BTreeMap<Arc<Credentials>, Arc<[usize]>>,
     over_soft: BTreeSet<ClassId>,
-    /// The reasons computed since a job was last counted. The key is the counter, the amount that a
-    /// job would add, and whether only a soft limit is exceeded.
+    /// The reasons computed since [`enter`](Self::enter) last counted a job. The key is the
+    /// counter, the amount that a job would add, and whether only a soft limit is exceeded.
     reasons: BTreeMap<(usize, i64, bool), Arc<Reason>>,
 }
 
@@ -68,7 +69,7 @@ pub(in crate::sched) struct LimitCounter<'s> {
     holdings: Vec<&'s Holding>,
     /// The jobs that the cycle has added to the counter, up to a maximum number.
     added_jobs: Vec<JobId>,
-    /// The number of jobs added to the counter beyond that maximum.
+    /// The number of other jobs that the cycle has added to the counter.
     unnamed: u64,
 }
 
@@ -81,7 +82,8 @@ impl<'s> LimitCounter<'s> {
             .chain(self.added_jobs.iter().copied())
     }
 
-    /// Adds `jobs` and `more` other jobs to the jobs that count.
+    /// Adds to the jobs that count: the jobs `jobs`, and a number `more` of jobs that are not
+    /// named.
     fn add_jobs(&mut self, jobs: &[JobId], more: u64) {
         let named = jobs
             .len()
@@ -248,13 +250,14 @@ impl<'s> LimitCounters<'s> {
         added > 0 && self.counters[counter].used.saturating_add(added) > most
     }
 
-    /// The limit that one more job of a class would exceed: the first hard limit; if it exceeds no
-    /// hard limit, the first soft limit. Notes the class if only a soft limit is exceeded.
+    /// The first hard limit that one more job of a class would exceed; if there is none, the first
+    /// soft limit. Notes the class if only a soft limit is exceeded.
     pub fn exceeded_limit(&mut self, class: &ClassKey) -> Option<ExceededLimit> {
         if let Some(hard) = self.exceeded_hard_limit(class) {
             return Some(hard);
         }
-        // M23: for a limit without a soft value, `soft_limit` returns the hard value.
+        // M23: for a limit without a soft value, `soft_limit` returns the hard value, which the job
+        // does not exceed.
         let counter = self.first_exceeded(class, LimitValues::soft_limit)?;
         self.over_soft.insert(class.id);
         Some(ExceededLimit {
@@ -339,8 +342,8 @@ impl<'s> LimitCounters<'s> {
     }
 
     /// The time at which the used amount has decreased enough for a job that adds `added`, even if
-    /// no job ends (M21). None if the used amount does not decrease, or `added` alone exceeds
-    /// `most`.
+    /// no job ends (M21). None if the used amount does not decrease or has no bound (`i64::MAX`),
+    /// or if `added` alone exceeds `most`.
     fn fits_at(&self, counter: &LimitCounter, added: i64, most: i64) -> Option<Time> {
         let rate = counter.decreasing_use.rate;
         let is_hopeless = rate <= 0 || added > most || counter.used == i64::MAX;
@@ -349,7 +352,7 @@ impl<'s> LimitCounters<'s> {
         (!is_hopeless).then(|| self.now + Span(wait.max(1)))
     }
 
-    /// Counts a started job of a class.
+    /// Counts one more job of a class.
     pub fn enter(&mut self, class: &ClassKey, job: JobId) {
         self.reasons.clear();
         for &counter in &*self.counters_of(&class.who) {

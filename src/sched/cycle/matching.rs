@@ -1,9 +1,10 @@
 //! Matching: finds nodes on which a job can start now without delaying planned starts or using
 //! resources of reservations.
 //!
-//! There are two exceptions ([`Privileges`]). A job may use resources that were freed by
-//! preempting other jobs for this job. A job may use resources of a planned start if it can be
-//! preempted when that start is due.
+//! There are three exceptions. A job may use resources that were freed by preempting other jobs for
+//! this job ([`Privileges`]). A job may use resources of a planned start if it can be preempted
+//! when that start is due ([`Privileges`]). A job that requests a reservation uses its resources
+//! regardless of planned starts.
 
 use super::state::{CycleState, Pass};
 use crate::model::policy::Filling;
@@ -72,8 +73,9 @@ pub fn find<'s>(
     Ok(found)
 }
 
-/// Returns why a job with a planned start at `at` does not start now: the lack of resources or, if
-/// the job would fit, the planned start itself.
+/// Returns why a job with a planned start at `at` does not start now. This is the reason why the
+/// job does not match now. If the job matches, or if its class already has a verdict, the reason is
+/// the planned start itself.
 fn not_before<'s>(at: Time, job: Candidate<'s>, cycle: &mut CycleState<'s>) -> Arc<Reason> {
     let planned = Arc::new(Reason::WouldDelayBooking {
         holder: job.job,
@@ -104,16 +106,17 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Whether backfilled jobs may use resources of planned starts: never while jobs are being
-    /// preempted (G8).
+    /// Whether backfilled jobs may use resources of planned starts. The policy must be `Preempt`.
+    /// This cycle must have preempted no jobs, and no preemptor may wait for its resources (G8).
     fn may_backfill_planned_resources(&self) -> bool {
         self.backfill().policy == Filling::Preempt
             && self.plan.preempts.is_empty()
             && !self.booking_budget.has_preemptors()
     }
 
-    /// Finds nodes on which a job delays no planned start and uses no resources of reservations;
-    /// for a job in a reservation, nodes within the reservation.
+    /// Finds nodes on which a job delays no planned start, or can be preempted when that start is
+    /// due, and uses no resources of reservations. For a job that requests a reservation, finds
+    /// nodes within the reservation.
     pub fn match_now(&mut self, job: Candidate) -> Result<Match, Arc<Reason>> {
         let (class, until) = (job.class, self.end_of(job.class));
         let Some(ReservationFit {
@@ -126,8 +129,8 @@ impl<'s> CycleState<'s> {
         if is_inside {
             return Ok(Match::without_delay(placement?));
         }
-        // A job that would not even fit without the reservations waits for resources or planned
-        // starts: this reason is reported first.
+        // If the job would not fit even without the reservations, it waits for resources or planned
+        // starts. This reason is reported first.
         let Match { is_preemptible, .. } = self.match_without_delay(job)?;
         let placement = placement?;
         if is_preemptible {
@@ -141,8 +144,8 @@ impl<'s> CycleState<'s> {
     }
 
     /// Finds nodes on which a job delays no planned start and uses no resources of reservations.
-    /// The job satisfies each of these two conditions separately. `left` is a placement that uses
-    /// no resources of reservations.
+    /// The caller has checked that the job can satisfy each of these two conditions alone. `left`
+    /// is a placement that uses no resources of reservations.
     fn match_without_delay_or_reserved(
         &mut self,
         class: &ClassKey,
@@ -164,7 +167,8 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Finds nodes on which a job delays no planned start, as if there were no reservations.
+    /// Finds nodes on which a job delays no planned start or can be preempted when that start is
+    /// due. Ignores reservations.
     fn match_without_delay(&mut self, job: Candidate) -> Result<Match, Arc<Reason>> {
         let (class, privileges) = (job.class, self.privileges(job));
         let (shape, until) = (&class.shape, self.end_of(class));

@@ -5,7 +5,7 @@ use crate::model::resource::ResourceValue;
 use crate::sched::view::cluster::{Cluster, NodeIx};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The free CPU and GPU numbers of the nodes on which this cycle starts jobs.
+/// The free CPU and GPU numbers of the nodes on which this cycle starts or resumes jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
     free: BTreeMap<NodeIx, FreeNumbers>,

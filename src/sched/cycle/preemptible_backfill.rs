@@ -46,9 +46,9 @@ impl<'s> PreemptibleBackfill<'s> {
         backfilled
     }
 
-    /// Returns the backfilled jobs to preempt for job `by`, so that its request fits now. The jobs
-    /// that started last are preempted first. Returns no jobs if the request already fits, or if it
-    /// would not fit even if all backfilled jobs were preempted.
+    /// Returns the backfilled jobs to preempt for job `by`, so that its request fits once they have
+    /// ended. The jobs that started last are preempted first. Returns no jobs if the request
+    /// already fits, or if it would not fit even if all backfilled jobs were preempted.
     pub fn reclaim(&mut self, by: JobId, shape: &Shape) -> Vec<Preemption> {
         let (mut trial, before) = (self.space.clone(), self.gone.clone());
         let mut gone = Vec::new();
@@ -295,8 +295,9 @@ mod tests {
         )
     }
 
-    /// Q21: a job that the search for victims considers but does not preempt still uses its
-    /// license, even if no job is preempted because preemption would not help.
+    /// Q21: the search for victims considers the subjobs that share a license. If it does not
+    /// preempt them, they still use the license. This also holds if the search finds no victims at
+    /// all.
     #[test]
     fn a_spared_job_still_uses_its_license() {
         let large = "select=1:ncpus=4 site_lic=1 walltime=100";

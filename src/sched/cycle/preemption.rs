@@ -4,8 +4,9 @@
 //! One engine with four parts (X12): the trigger ([`PreemptTrigger`]), the running jobs that may be
 //! preempted (`candidates`), their order (`victims`) and the action ([`Actions`]). No job is
 //! preempted needlessly: `eviction` finds a set of victims without which the waiting job fits, and
-//! drops every victim that is not needed. The victims' resources are held for the waiting job until
-//! that job starts, ahead of all other bookings (G8, `Booking::held_until`).
+//! drops every victim that is not needed. The victims' resources are held for the waiting job,
+//! ahead of all other bookings, until that job starts or a time limit expires (G8,
+//! `Booking::held_until`).
 //!
 //! Example: on 4 CPUs, job 1 uses 2 CPUs, job 2 uses 1 and job 3 uses 1. Job 4 has a higher
 //! priority than these jobs and requests 2 CPUs. The newest jobs are tried first, therefore jobs 3
@@ -46,7 +47,8 @@ use eviction::FreedResources;
 /// same nodes as the tried jobs.
 const MAX_TRIED_JOBS: usize = 100;
 
-/// Runs repair and then each trigger of the policy, in the configured order.
+/// Runs repair, if configured, and then each trigger of the policy in the configured order. If
+/// starvation is a trigger, first records which parties are below their fair share.
 pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let rule = cycle.preemption();
     let mut watched = rule
@@ -100,8 +102,8 @@ fn preempt_for_blocked_jobs<'s>(
 }
 
 /// Preempts running jobs for blocked jobs, only on the nodes that `pass` allows each blocked job.
-/// Without `pass`, all nodes are allowed. A job that fits on free nodes outside `pass` preempts
-/// nothing.
+/// Without `pass`, all nodes are allowed. With `pass`, a job that fits on other nodes without
+/// victims preempts nothing.
 fn preempt_in_pass<'s>(
     pass: Option<&'s Resolved>,
     whole: &'s Resolved,
@@ -137,8 +139,8 @@ fn preempt_in_pass<'s>(
 }
 
 /// The jobs preempted for a waiting job. If there are none, the number of running jobs that could
-/// be preempted and the number of protected jobs; None if the policy has no triggers or the job
-/// waits for something other than resources.
+/// be preempted and the number of jobs that their owners exempt from preemption; None if the policy
+/// has no triggers or the job waits for something other than resources.
 pub fn preemption_outlook<'s>(
     job: Candidate<'s>,
     cycle: &mut CycleState<'s>,

@@ -28,8 +28,8 @@ fn check_score(value: f64, least: f64) -> Result<(), Reason> {
 }
 
 /// Adds the verdict "under threshold" for classes without a job above the threshold if all jobs
-/// with the same request were refused for lack of resources: the threshold is checked before
-/// resources (G5).
+/// with the same request were refused for lack of resources. The threshold is checked before
+/// resources, so it is the reason to report (G5).
 pub fn add_threshold_verdicts(state: &ClusterState, policy: &Policy, plan: &mut Plan) {
     let Some(least) = policy.precedence.threshold else {
         return;
@@ -54,7 +54,7 @@ mod tests {
     use crate::sched::fixture::cluster;
     use crate::sched::view::shape::ClassId;
 
-    /// I15, F14: without another order, the priority of earlier jobs is higher.
+    /// I15, F14: by default, an earlier job has a higher priority.
     #[test]
     fn the_threshold_refuses_the_later_of_two_equal_jobs() {
         let mut fixture = cluster("1 x ncpus=2")

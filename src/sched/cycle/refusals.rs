@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// The set of jobs for which a refusal holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Only the refused job: the next job of the class (of equal jobs) may start.
+    /// Only the refused job. The next job of the class (of equal jobs) may still start.
     Job,
-    /// All jobs of the class: other classes with the same request may start.
+    /// All jobs of the class. Other classes with the same request may still start.
     Class,
     /// All jobs with the same request.
     Shape,
@@ -26,7 +26,8 @@ pub struct Refusals {
     pub(super) refused_shapes: BTreeMap<ShapeId, Arc<Reason>>,
     /// Shapes without a computable start.
     pub(super) unplannable: BTreeSet<ShapeId>,
-    /// Shapes that would delay a planned start: from which walltime on, and the reason.
+    /// Shapes that would delay a planned start, each with the shortest walltime known to delay it,
+    /// and the reason.
     pub(super) delaying: BTreeMap<ShapeId, (Span, Arc<Reason>)>,
     /// Classes that have a verdict although the cycle still considers more of their jobs.
     with_verdict: BTreeSet<ClassId>,
@@ -35,7 +36,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// The refusals at the beginning of a cycle: none.
+    /// No refusals, as at the beginning of a cycle.
     pub fn new(distinguishes_classes: bool) -> Refusals {
         Refusals {
             distinguishes_classes,
@@ -71,7 +72,7 @@ impl Refusals {
             matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != job);
     }
 
-    /// Whether any job waits because it would delay the planned start of another job.
+    /// Whether a refused job would delay the planned start of another job.
     pub fn has_delayed_jobs(&self) -> bool {
         self.has_delayed_jobs
     }

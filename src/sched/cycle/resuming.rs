@@ -1,13 +1,13 @@
-//! Resumes suspended jobs (M45) on the nodes on which they were suspended. If the job's CPUs are in
-//! use, the job gets other CPUs of the node.
+//! Resumes suspended jobs (M45) on the nodes on which they were suspended. If the former CPUs of a
+//! job are in use, the job gets other CPUs of the node.
 //!
 //! Suspended jobs are considered in order of priority, together with the waiting jobs. The priority
 //! of a suspended job is its priority at its start, or its current priority if that is higher. A
 //! suspended job is considered before waiting jobs of equal priority (I14, X25), but after its
-//! preemptor. Resuming delays no planned start. If the job cannot resume because not all of its
-//! resources are free, the free part is held for the job, and the calendar plans all of the job's
-//! resources from the time at which they will be free. Therefore other jobs cannot starve a
-//! suspended job, and no planned start uses its resources.
+//! preemptor. Resuming delays no planned start. If a job cannot resume because not all of its
+//! resources are free, or because it would delay a planned start, the free part of its resources is
+//! held for it. The calendar plans all of its resources from the time at which they will be free.
+//! Therefore other jobs cannot starve a suspended job, and no planned start uses its resources.
 
 use super::state::CycleState;
 use crate::model::job::NodeShare;
@@ -51,8 +51,8 @@ impl ResumeOrder {
         ResumeOrder(jobs)
     }
 
-    /// Resumes the suspended jobs that come before a waiting job. Does nothing if the waiting job
-    /// is in a reservation.
+    /// Considers the suspended jobs that come before a waiting job, and resumes them if possible.
+    /// Does nothing if the waiting job requests a reservation.
     pub fn resume_before(&mut self, candidate: Candidate, cycle: &mut CycleState) {
         if self.0.is_empty() || candidate.class.reservation.is_some() {
             return;
@@ -70,7 +70,7 @@ impl ResumeOrder {
         }
     }
 
-    /// Resumes the remaining suspended jobs.
+    /// Considers the remaining suspended jobs, and resumes them if possible.
     pub fn resume_remaining(mut self, cycle: &mut CycleState) {
         while let Some((_, job)) = self.0.pop() {
             cycle.resume(&job);
@@ -78,8 +78,8 @@ impl ResumeOrder {
     }
 }
 
-/// The position of a suspended job with the sort key `own` among the waiting jobs: after its
-/// preemptor, if the preemptor waits.
+/// The position of a suspended job with the sort key `own` among the waiting jobs. It is after the
+/// job's preemptor if the preemptor waits.
 fn position(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumePosition {
     let own = (own, false, job.place);
     match job.made_way_for.and_then(|other| state.waiting(other)) {
@@ -89,8 +89,9 @@ fn position(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumePositi
 }
 
 impl CycleState<'_> {
-    /// Resumes a suspended job if possible. Otherwise holds the free part of its resources, unless
-    /// a node, the site times or a reservation forbids the job to resume.
+    /// Resumes a suspended job if possible. Otherwise holds the free part of its resources. Holds
+    /// nothing if one of its nodes is closed or was removed, or if the site times or a reservation
+    /// forbid the job to resume.
     fn resume(&mut self, job: &Suspended) {
         self.count_considered();
         let (id, until) = (job.place.1, self.end_of_resumed(job));
@@ -199,7 +200,7 @@ impl CycleState<'_> {
     }
 
     /// Holds the free part of the resources `need` for the job. Plans all of them from the time at
-    /// which they will be free.
+    /// which they will be free, if that time is known.
     fn hold_and_plan(&mut self, id: JobId, need: JobAmounts, until: Time) {
         let kept = JobAmounts {
             holds: self.free_of(&need),
@@ -308,7 +309,8 @@ mod tests {
         assert_eq!(starts(61), ("2 on n1".to_string(), String::new()));
     }
 
-    /// G9: otherwise the suspended job and its preemptor (job 99) would preempt each other forever.
+    /// G9: if it did, the suspended job and its preemptor (job 99) would preempt each other
+    /// forever.
     #[test]
     fn a_suspended_job_does_not_resume_before_its_preemptor() {
         let fixture = by_priority("1 x ncpus=2")
@@ -388,7 +390,7 @@ mod tests {
         assert_eq!(fixture.resumes(), "1 on n1 with 0,1 until 510");
     }
 
-    /// Job 2 cannot start at 60, because job 1 resumes then.
+    /// Job 2 requests 3 of the 4 CPUs. It cannot start at 60, because job 1 then resumes on 2 CPUs.
     #[test]
     fn planned_starts_use_no_resources_of_suspended_jobs() {
         let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
@@ -432,8 +434,8 @@ mod tests {
         );
     }
 
-    /// The suspended job also precedes these jobs while the preemptor (job 99) waits for more
-    /// resources.
+    /// Job 1 resumes before job 2, although job 99, the preemptor of job 1, still waits for
+    /// resources. Job 2 has a lower priority than job 99.
     #[test]
     fn a_suspended_job_resumes_before_jobs_behind_its_preemptor() {
         let fixture = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", 60);

@@ -39,8 +39,8 @@ pub fn start_over_soft_limits<'s>(resolved: &'s Resolved, cycle: &mut CycleState
     cycle.replace_verdicts(&refused);
 }
 
-/// Whether any job of these classes is within its hard limits and could start now. Tries only the
-/// job with the shortest walltime of each shape; if there are reservations, of each class.
+/// Whether a job of these classes is within its hard limits and could start now. Tries only the job
+/// with the shortest walltime of each shape; if there are reservations, of each class.
 fn could_start<'s>(
     over: &BTreeSet<ClassId>,
     resolved: &'s Resolved,
@@ -69,8 +69,9 @@ fn could_start<'s>(
         .any(|job| cycle.match_now(job).is_ok())
 }
 
-/// Plans a start for all jobs within soft limits that wait for resources. Returns false if another
-/// start is needed but must not be planned. A job without a computable start is skipped.
+/// Plans a start for all jobs within soft limits that wait for resources, and starts such jobs if
+/// they fit now. Returns false if another start is needed but must not be planned. A job without a
+/// computable start is skipped.
 fn plan_all_starts<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
     cycle.begin_again();
     let mut booked: BTreeSet<JobId> = cycle.booked_jobs().collect();
@@ -130,8 +131,8 @@ fn start<'s>(
                     ranking.follow(job);
                 }
                 Err(reason) => {
-                    // A refusal because of a planned start or lack of resources holds for all jobs
-                    // with the same request.
+                    // If the refusal holds for all jobs with the same request, `pass` is not
+                    // called, so the ranking skips these jobs.
                     if !cycle.is_for_all(job, &reason) {
                         ranking.pass(job);
                     }

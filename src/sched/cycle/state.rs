@@ -56,7 +56,7 @@ pub struct CycleState<'s> {
     /// The time of the cycle.
     pub now: Time,
     /// The resources that are free at the start of the cycle, minus those of jobs that the cycle
-    /// has started.
+    /// has started or resumed, and minus those that it holds for suspended jobs.
     pub space: AvailabilityMap<'s>,
     /// The resources that would be free without any job; see [`CycleState::vacant`].
     vacant: OnceCell<AvailabilityMap<'s>>,
@@ -67,7 +67,8 @@ pub struct CycleState<'s> {
     pub(super) windows: Windows<'s>,
     pub(super) calendar: Calendar<'s>,
     pub(super) booking_budget: BookingBudget<'s>,
-    /// The blocked job that no later job may pass, and the earliest start of that job (I18).
+    /// The blocked job that no later job may pass, and its expected start (I18). The start is
+    /// `Time::NEVER` if it is not known.
     pub(super) barrier: Option<(JobId, Time)>,
     pub(super) backfill_limits: BackfillLimits,
     /// The preemptible backfilled jobs and the resources that they would free; computed when the
@@ -204,8 +205,8 @@ impl<'s> CycleState<'s> {
             limit,
             most: class.expands_to.unwrap_or(limit),
         };
-        // A subjob that starts again carries the limit of its first start; the array may have been
-        // altered since.
+        // The class of a requeued subjob contains the limit that applied when the subjob first
+        // started. The array may have been altered since, so its present limit applies.
         let now = class
             .beyond
             .and_then(|_| self.state.subjob_limit(candidate.job.number));
@@ -239,8 +240,8 @@ impl<'s> CycleState<'s> {
         &self.policy.placement
     }
 
-    /// Whether a job is blocked and the default pool of planned starts is used up: later jobs are
-    /// backfilled.
+    /// Whether a job is blocked and the default pool of planned starts is used up. If so, later
+    /// jobs are backfilled.
     pub fn is_fully_planned(&self) -> bool {
         self.booking_budget.is_spent()
     }
@@ -250,7 +251,7 @@ impl<'s> CycleState<'s> {
         self.plan.considered += 1;
     }
 
-    /// Whether an earlier pass through the queue started a job.
+    /// Whether an earlier pass through the queue started this job.
     pub fn has_started(&self, job: JobId) -> bool {
         self.started.contains(&job)
     }
@@ -297,7 +298,7 @@ impl<'s> CycleState<'s> {
             .is_some()
         {
             // `eligibility::set_verdicts` adds the verdict of this class at the end of the cycle,
-            // because only some jobs of the class are on the list of eligible jobs.
+            // because not all jobs of the class are on the list of eligible jobs.
             return Refused::Class;
         }
         // Jobs inside a reservation, and jobs to which an operator denies planned starts, get none.
@@ -420,7 +421,8 @@ impl<'s> CycleState<'s> {
     }
 
     /// Plans the job's earliest start, or keeps the start that is already planned. If the start is
-    /// due, preempts the backfilled jobs that use the resources of this planned start.
+    /// due and the policy is `Preempt`, preempts the backfilled jobs that use the resources of this
+    /// planned start.
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let at = self.plan_start_beyond_depth(candidate)?;
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
@@ -460,8 +462,8 @@ impl<'s> CycleState<'s> {
         let had = self.state.bookings.promise(job);
         let moves = self.booking_budget.has_kept_booking(job)
             && had.is_some_and(|had| had.at != at || had.nodes != promise.nodes);
-        // A start planned for `now + OVERDUE` waits for a job past its walltime: an immediate cycle
-        // would not help.
+        // A start planned for `now + OVERDUE` waits for a job that is past its walltime or is being
+        // preempted. An immediate cycle would not help.
         if at > self.now + OVERDUE {
             // Jobs that would have delayed the old planned start may be able to start now.
             let next = if moves && self.refusals.has_delayed_jobs() {

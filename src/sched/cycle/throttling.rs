@@ -35,7 +35,7 @@ pub fn check(job: Candidate, pass: Pass, cycle: &mut CycleState) -> Result<(), A
     cycle.limit_refusal(job.class, pass).map_or(Ok(()), Err)
 }
 
-/// Returns all reasons for which a job may not start yet.
+/// Returns all reasons of this stage for which a job may not start yet.
 pub fn objections(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     let found = CHECKS
         .iter()
@@ -90,7 +90,8 @@ fn site_time(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
         .err()
 }
 
-/// Refuses a subjob if the array's limit on running subjobs is reached.
+/// Refuses a subjob if the array's limit on running subjobs is reached. In [`Pass::Expansion`], the
+/// higher limit `expand` applies.
 fn array_limit(job: Candidate, pass: Pass, cycle: &CycleState) -> Option<Reason> {
     let SubjobLimit { limit, most } = cycle.subjob_limit(job)?;
     let bound = if pass == Pass::Expansion { most } else { limit };
@@ -107,8 +108,8 @@ fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
 }
 
 /// Adds the verdict "queue stopped" (or a similar one) for classes in stopped queues if all jobs
-/// with the same request were refused for lack of resources: queues are checked before resources
-/// (G5).
+/// with the same request were refused for lack of resources. Queues are checked before resources,
+/// so the queue is the reason to report (G5).
 pub fn add_stopped_queue_verdicts(state: &ClusterState, plan: &mut Plan) {
     let groups = state.alike.groups().map(|(_, members)| members);
     let with_stopped_queue: Vec<&Members> = groups

@@ -1,6 +1,6 @@
 //! The fair share, usage and starvation status of pools (accounts) and operations (jobs, or arrays
 //! with all their subjobs), as the next cycle would compute them. A *party* is an operation, or
-//! each of several similar waiting jobs.
+//! each job of a group of similar waiting jobs.
 
 use crate::model::job_id::JobId;
 use crate::model::policy::Policy;
@@ -57,7 +57,8 @@ pub(super) fn of_job(job: JobId, cycle: &CycleState) -> Option<FairShareReport> 
     Some(view.of_party(party, number))
 }
 
-/// The pools of a report from the top down. The report of a pool ends with the pool itself.
+/// The pools of a report from the top down. For the report of a pool, the last element is the pool
+/// itself.
 fn path(report: &FairShareReport) -> Vec<&str> {
     let own = match &report.who {
         ShareHolder::Pool(name) => Some(name.as_str()),

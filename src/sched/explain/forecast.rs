@@ -39,7 +39,8 @@ impl Default for Budget {
 /// The result of a forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlook {
-    /// The predicted starts, in order of time; each prospect is [`Prospect::Starts`].
+    /// The predicted starts, and the predicted resumptions of jobs that are suspended at the
+    /// beginning, in order of time. Each prospect is [`Prospect::Starts`].
     pub starts: Vec<JobForecast>,
     /// The jobs that still wait at the end of the forecast, sorted by id. An array with waiting
     /// subjobs is one entry.
@@ -49,8 +50,9 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// The forecast of a job. For an array, this is the start of its first subjob; for a subjob
-    /// without a start, the forecast of its array. None if the job does not wait.
+    /// The forecast of a job; None if the job is neither in `starts` nor in `rest`. For an array,
+    /// this is the start of the first subjob that starts, if any. For a subjob that is in neither
+    /// list, it is the entry of its array in `rest`.
     pub fn of(&self, id: JobId) -> Option<&JobForecast> {
         let is_of_job = |foreseen: &&JobForecast| {
             foreseen.job == id || (id.is_array() && foreseen.job.parent() == Some(id))
@@ -74,7 +76,8 @@ pub fn run(state: ClusterState, policy: &Policy, now: Time, budget: Budget) -> O
     foresee(state, policy, now, budget, |_| false)
 }
 
-/// Runs the forecast like [`run`], but only until a job or the first subjob of an array starts.
+/// Runs the forecast like [`run`], but ends it when `job` starts or, if `job` is an array, when its
+/// first subjob starts.
 pub fn run_until(
     state: ClusterState,
     policy: &Policy,
@@ -252,7 +255,8 @@ impl ForecastRun {
         }
     }
 
-    /// The jobs that still wait, each with its reason if no later event can change the reason.
+    /// The jobs that still wait. Each has its reason if the forecast is complete (`is_seen`) or the
+    /// job can never run, otherwise [`Prospect::Beyond`].
     fn rest(&self, last: &Plan, is_seen: bool) -> Vec<JobForecast> {
         let reasons: BTreeMap<_, &Reason> = last
             .verdicts

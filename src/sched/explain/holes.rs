@@ -23,7 +23,7 @@ use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A walltime that ends after any planned start.
+/// A walltime with which a job would end after every planned start.
 const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 
 /// The maximum number of windows.
@@ -33,8 +33,9 @@ const MOST: usize = 100;
 const MOST_COPIES: u32 = 1 << 20;
 
 /// The free windows for the request of a job, whatever its walltime: the number of copies of the
-/// request that fit at `now`, and for how long (M29). Empty if the request does not fit. The error
-/// is the reason why the job could not start even if it fitted.
+/// request that fit at `now`, and for how long (M29). At most `MOST` windows; empty if the
+/// request does not fit now. The error is the reason why the job can never run, or why it may not
+/// start now even if resources are free.
 pub fn windows(
     state: &ClusterState,
     policy: &Policy,
@@ -103,7 +104,8 @@ impl Probe<'_> {
         Some(found.placement)
     }
 
-    /// The maximum number of copies that fit for this walltime, and the number of nodes they use.
+    /// The maximum number of copies that fit for this walltime, up to [`MOST_COPIES`], and the
+    /// number of nodes they use. None if not even one copy fits.
     fn widest(&mut self, walltime: Span) -> Option<(u32, u64)> {
         let mut found = self.fit(1, walltime)?;
         let (mut fits, mut too_many) = (1, 2);
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// The windows as text: `COPIES on NODES for SECONDS; 1 on 1 for ever`.
+    /// The windows as text, with times in seconds: `4 on 4 for 3600; 1 on 1 for ever`.
     fn text(fixture: &TestCluster, request: &str) -> String {
         let windows = windows(
             &fixture.state,
@@ -172,7 +174,8 @@ mod tests {
         text.collect::<Vec<_>>().join("; ")
     }
 
-    /// M29: 4 of the 8 nodes are idle. The planned start of job 5, in an hour, needs 3 of these.
+    /// M29: 4 of the 8 nodes are idle, and the others are busy for an hour. Job 5 requests 7 nodes,
+    /// so its planned start in an hour needs 3 of the idle nodes.
     #[test]
     fn m29_the_window_with_the_most_copies_comes_first() {
         let mut fixture = cluster("8 x ncpus=1");

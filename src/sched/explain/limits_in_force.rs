@@ -14,8 +14,9 @@ use crate::sched::view::eligible::Eligible;
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 
-/// The use of every limit by each owner with waiting or running jobs, in the order of the
-/// configuration. A limit for a named owner is included even if the owner has no jobs.
+/// The use of every limit, in the order of the configuration. A limit on each user (or queue,
+/// account and so on) has one entry for each user with waiting jobs, or with jobs that count
+/// towards the limit. All other limits have one entry, even without jobs.
 ///
 /// Only waiting jobs that a cycle may consider count here. Held jobs, jobs that wait for their
 /// start time, and jobs with dependencies do not count, although `queued` and `waiting` limits
@@ -46,8 +47,8 @@ struct InForce<'s> {
 }
 
 impl<'s> InForce<'s> {
-    /// The limits on a stage, with all jobs counted that count on this stage; None if no limit is
-    /// on the stage.
+    /// The limits on a stage, with all jobs that count towards them; None if no limit is on the
+    /// stage.
     fn new(
         view: (&'s ClusterState, &'s Policy, &'s Resolved),
         stage: LimitStage,
@@ -109,8 +110,9 @@ impl<'s> InForce<'s> {
             .collect()
     }
 
-    /// For each counter (a limit for one owner), the number of waiting jobs to which the limit
-    /// applies, and the number of waiting jobs that the limit refuses.
+    /// For each counter, the number of waiting jobs to which its limit applies, and the number of
+    /// these jobs that would exceed the soft or hard limit now. The second number is 0 for limits
+    /// that are checked at submission.
     fn waits(&mut self) -> Vec<(u64, u64)> {
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for class in self.state.classes.values() {
@@ -156,7 +158,8 @@ fn enter(class: &Class, counters: &mut LimitCounters) {
     counters.enter_many(&class.key, waiting(class), (&jobs, more as u64));
 }
 
-/// The key of a limit for a named owner or for all owners together; None for a limit on each owner.
+/// The key of a limit that has only one counter: a limit for named users (or queues, accounts and
+/// so on), or for all jobs together. None for a limit on each user (or queue, account and so on).
 fn named(limit: &Limit) -> Option<LimitKey> {
     let selectors = limit.scope.selectors().into_iter();
     selectors
@@ -206,7 +209,7 @@ mod tests {
     use crate::config::Config;
     use crate::sched::fixture::{TestCluster, cluster};
 
-    /// The limits as text: `STAGE QUANTITY OWNER: USED of SOFT/HARD by JOBS, REFUSED/WAITING`.
+    /// The limits as text: `STAGE QUANTITY NAME: USED of SOFT/HARD by JOBS, REFUSED/WAITING`.
     fn lines(fixture: &TestCluster) -> Vec<String> {
         let all = limits_in_force(&fixture.state, &fixture.policy, fixture.now);
         let one = |one: &LimitUse| {
@@ -293,7 +296,7 @@ mod tests {
         assert_eq!(lines(&fixture), ["idle ncpus : 4 of -/5 by 1[1],1[2], 7/9"]);
     }
 
-    /// M21: limits on CPU seconds and seconds count the remaining use of running jobs.
+    /// M21: limits on `procseconds` and `seconds` count the remaining use of running jobs.
     #[test]
     fn the_remaining_use_of_running_jobs_decreases_until_their_ends() {
         let limits =

@@ -1,5 +1,5 @@
-//! Explains why each node does not fit a job. This is computed on demand for one job, node by node,
-//! because a cycle only counts nodes.
+//! Explains why nodes do not fit a job, node by node. A cycle only counts the nodes that fit, so
+//! this is computed on demand for one job.
 
 use crate::model::reason::Mismatch;
 use crate::model::report::outlook::{Rejection, Survey};
@@ -12,10 +12,10 @@ use crate::sched::view::cluster::NodeIx;
 use crate::sched::view::shape::{ChunkShape, ClassKey, Shape};
 use std::collections::BTreeMap;
 
-/// Checks one chunk of a class of jobs on every node, in the final state of a cycle. If the request
-/// has several different chunks, checks the first that does not fit often enough.
-/// `counts_planned_starts` means that planned starts are obstacles. None for a request without
-/// chunks.
+/// Checks one chunk of a class of jobs on every node, in the final state of a cycle: the first
+/// chunk that does not fit as often as requested, or the first chunk if there is no such chunk. If
+/// `counts_planned_starts` is true, a node is also rejected if a planned start on it is due before
+/// the job would end. None for a request without chunks.
 pub fn of(class: &ClassKey, cycle: &CycleState, counts_planned_starts: bool) -> Option<Survey> {
     let (space, shape) = (&cycle.space, &*class.shape);
     let number = (0..shape.chunks.len())
@@ -69,8 +69,9 @@ pub fn of(class: &ClassKey, cycle: &CycleState, counts_planned_starts: bool) -> 
 /// Why a node does not fit the chunk.
 struct Objection {
     code: &'static str,
-    /// The name of the resource, and its free amount on the node. The amount is None for a resource
-    /// that is compared and not counted.
+    /// The resource, if the objection is about one: its name, and its free amount on the node (its
+    /// total amount if `never` is true). The amount is None for a resource that is compared and not
+    /// counted.
     resource: Option<(String, Option<i64>)>,
     text: Option<String>,
     /// Whether the node can never fit the chunk.
@@ -129,7 +130,8 @@ const AMOUNT: &str = "amount";
 struct NodeChecks<'a> {
     /// The free resources, including reserved resources.
     space: &'a AvailabilityMap<'a>,
-    /// The free resources that reservations leave for the job.
+    /// The free resources of the reservation that the job requests. Without such a reservation, the
+    /// free resources that all reservations leave for the job.
     beside: &'a AvailabilityMap<'a>,
     shape: &'a Shape,
     chunk: &'a ChunkShape,
@@ -154,15 +156,16 @@ impl NodeChecks<'_> {
         given.chain(needs).collect::<Vec<_>>().join(":")
     }
 
-    /// Why a node does not fit the chunk; None if it fits. Checks fixed properties first, then the
-    /// state of the node, then free resources.
+    /// Why a node does not fit the chunk; None if it fits. Of several objections, the first is
+    /// reported.
     fn objection(&self, ix: NodeIx) -> Option<Objection> {
         self.attribute(ix)
             .or_else(|| self.filtered(ix))
             .or_else(|| self.too_small(ix))
             .or_else(|| {
-                (!self.space.is_open(ix))
-                    .then(|| Objection::with_text("node_state", "down, offline or not responding"))
+                (!self.space.is_open(ix)).then(|| {
+                    Objection::with_text("node_state", "down, offline or under maintenance")
+                })
             })
             .or_else(|| self.access(ix))
             .or_else(|| self.amount(ix))
@@ -228,7 +231,10 @@ impl NodeChecks<'_> {
         let (code, text) = if room.alone > 0 {
             ("access_policy", "a job has exclusive access")
         } else if is_full {
-            ("node_limit", "the node's limit on jobs is reached")
+            (
+                "node_limit",
+                "the node's limit on jobs, or on jobs of this user, is reached",
+            )
         } else if self.shape.access.is_exclusive() || is_taken {
             (
                 "access_policy",
@@ -438,7 +444,8 @@ mod tests {
         .unwrap()
     }
 
-    /// The survey as text: `amount.ncpus 2 n1,n2 requested 4 has 1..3; fits 1 n3`.
+    /// The survey as text: `amount.ncpus 2 n1,n2 requested 4 has 1..3; fits 1 n3`. The word `ever`
+    /// marks nodes that can never fit.
     fn text(fixture: &TestCluster, request: &str) -> String {
         let survey = survey(fixture, request);
         let rejections = survey.rejections.iter().map(|rejection| {

@@ -1,5 +1,5 @@
 //! All obstacles to the start of a job. A cycle stops at the first refusal of a job; this module
-//! checks the other stages in the final state of the cycle.
+//! checks all stages in the final state of the cycle.
 
 use crate::model::job_id::JobId;
 use crate::model::reason::{CycleStage, Reason};
@@ -12,11 +12,11 @@ use crate::sched::view::shape::ClassKey;
 /// The maximum number of tries for a shorter walltime.
 const ROUNDS: usize = 32;
 
-/// A walltime that ends after any planned start.
+/// A walltime with which a job would end after every planned start.
 const EVER: Span = Span::seconds(1000 * 366 * 86_400);
 
-/// All refusals of a job in the final state of a cycle, the earliest stage first. The stages that
-/// search for resources give at most one refusal.
+/// The refusals of a job in the final state of a cycle, the earliest stage first. The search for
+/// resources gives at most one refusal. It is skipped if the job can never run.
 pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
     let mut objections: Vec<Reason> = feasibility::check(&job.class.shape, cycle)
         .err()
@@ -30,8 +30,8 @@ pub fn of(job: Candidate, cycle: &mut CycleState) -> Vec<Reason> {
 }
 
 /// Adds the verdict of the cycle (its reason why the job waits) to the refusals `found`, before
-/// other refusals of the same stage. The verdict replaces refusals with the same code. If it is
-/// about resources, it replaces all refusals about resources.
+/// other refusals of the same stage. The verdict replaces refusals with the same code. A verdict
+/// about resources replaces all refusals about resources.
 pub fn with_verdict(verdict: Option<&Reason>, job: JobId, found: Vec<Reason>) -> Vec<Reason> {
     let Some(verdict) = verdict.map(|verdict| as_own_booking(verdict, job)) else {
         return found;
@@ -50,7 +50,8 @@ fn in_order(mut objections: Vec<Reason>) -> Vec<Reason> {
     objections
 }
 
-/// Returns the reason `Booked` if a reason says that a job would delay its own planned start.
+/// Replaces a reason that says that a job would delay its own planned start, by the reason
+/// `Booked`. Other reasons stay as they are.
 fn as_own_booking(reason: &Reason, job: JobId) -> Reason {
     match *reason {
         Reason::WouldDelayBooking { holder, at }
@@ -62,8 +63,9 @@ fn as_own_booking(reason: &Reason, job: JobId) -> Reason {
     }
 }
 
-/// The longest walltime with which the job would start at once; None if its walltime is not the
-/// only obstacle. The walltime is checked, so it is not only an estimate.
+/// The longest walltime with which the job would start at once. `first` is the first refusal with
+/// the current walltime. Each walltime is checked in the final state of the cycle, so the result is
+/// not only an estimate. None if a shorter walltime does not help, or after `ROUNDS` tries.
 pub fn shorter(job: Candidate, cycle: &mut CycleState, first: &Reason) -> Option<Span> {
     let mut walltime = before(first, cycle.now)?;
     for _ in 0..ROUNDS {
@@ -155,7 +157,6 @@ mod tests {
         assert_eq!(codes(&more, 5), ["deferred", "would_delay_booking"]);
     }
 
-    /// The verdict of the cycle is kept with its numbers.
     #[test]
     fn the_verdict_of_the_cycle_takes_precedence() {
         let fixture = promised()

@@ -22,7 +22,7 @@ use crate::sched::view::snapshot::ClusterState;
 const MAX_COUNTED: u64 = 500_000;
 
 /// Explains why a job waits; None for a job that does not wait. `outlook` is a forecast from the
-/// same state and time. The field `overtakers` (jobs that have passed the job) stays empty.
+/// same state and time. The field `overtakers` stays empty; schedd adds these jobs.
 pub fn explain(
     state: &ClusterState,
     policy: &Policy,
@@ -85,8 +85,8 @@ struct Obstacles {
     fair_share: Option<FairShareReport>,
 }
 
-/// Runs a cycle and finds the obstacles to the start of a job in the final state. The verdict of
-/// the cycle is the first of the objections of its stage.
+/// Runs a cycle and finds the obstacles to the start of a job in the final state. Among the
+/// objections of one stage, the verdict of the cycle comes first. None if the job does not wait.
 fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Option<Obstacles> {
     let class = state.classes.get(&state.class_of(job)?)?;
     let resolved = Resolved::new(state, policy, now);
@@ -124,9 +124,9 @@ fn examine(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> Opti
     })
 }
 
-/// Replaces the reason `Scattered` (too few nodes fit), which the cycle finds by counting. If no
-/// node fits, and all nodes that could ever fit are rejected for one reason, this reason is more
-/// specific.
+/// Replaces the reason `Scattered` (too few chunks fit) by a more specific reason if no node fits,
+/// and all nodes that could ever fit are rejected for the same reason, which has a text. Other
+/// reasons stay as they are.
 fn more_specific(reason: Reason, survey: Option<&Survey>) -> Reason {
     let is_counted = matches!(reason, Reason::Scattered { .. });
     let Some(survey) = survey.filter(|survey| is_counted && survey.fitting == 0) else {
@@ -154,7 +154,7 @@ fn more_specific(reason: Reason, survey: Option<&Survey>) -> Reason {
     }
 }
 
-/// The limit that causes a reason, if the reason is due to a limit.
+/// The limit or the system-wide resource that causes a reason; None for other reasons.
 fn barrier(reason: &Reason, begun: u32) -> Option<BlockingLimit> {
     match reason {
         Reason::ArrayLimit { limit, .. } => Some(bare(
@@ -207,8 +207,8 @@ fn bare(limit: &str, value: String, used: String) -> BlockingLimit {
     }
 }
 
-/// The position of a job: the number of jobs that a cycle considers before the job, and the number
-/// of all waiting jobs.
+/// The position of a job: the number of jobs that a cycle considers before the job (None above
+/// [`MAX_COUNTED`]), and the number of all waiting jobs.
 fn rank(state: &ClusterState, policy: &Policy, now: Time, job: JobId) -> QueueRank {
     let jobs = state.classes.values().flat_map(|class| class.jobs());
     let waiting = jobs
@@ -252,8 +252,8 @@ fn ahead(starts: &[JobForecast], place: Option<usize>) -> u64 {
     place.unwrap_or(starts.len()) as u64
 }
 
-/// The running jobs on the nodes on which the job is predicted to start, if they end by this start.
-/// The job that ends first comes first.
+/// The running jobs that end by the predicted start of the job and use nodes of this start. The job
+/// that ends first comes first.
 fn occupants(state: &ClusterState, prospect: &Prospect) -> Vec<Occupant> {
     let Prospect::Starts { at, nodes, .. } = prospect else {
         return Vec::new();

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl MemberPlaces {
-    /// The places of `before` if they are still valid, otherwise new places. Places are positions
-    /// in the share tree.
+    /// The places of `before` if they are still valid, with those of new owners of waiting jobs;
+    /// otherwise new places. Places are positions in the share tree.
     fn after(
         before: Option<MemberPlaces>,
         state: &ClusterState,
@@ -63,7 +63,7 @@ impl MemberPlaces {
     }
 
     /// Whether the places are still valid: the policy and the members with usage are the same, and
-    /// all owners in `new` (without usage) still have waiting jobs.
+    /// all owners in `new`, who had no usage, still have waiting jobs.
     fn are_valid(&self, state: &ClusterState, policy: &FairShare) -> bool {
         self.share_index.is_of(policy)
             && state
@@ -90,8 +90,9 @@ impl MemberPlaces {
 }
 
 impl FairShareFactors {
-    /// The factors at `now`, from the usage until `now`, including running jobs. The result does
-    /// not depend on the former factors (`before`), which only save time.
+    /// The factors at `now`, from the usage until `now`, including the usage of running jobs. The
+    /// result does not depend on the former factors `before`, whose places in the share tree only
+    /// save time.
     pub fn of(
         state: &ClusterState,
         policy: &Policy,
@@ -129,8 +130,8 @@ impl FairShareFactors {
         shares
     }
 
-    /// The factors with the owners of new jobs. The factors of all other owners are those of
-    /// `before`.
+    /// The factors, including those of the owners of new jobs. The factors of all other owners are
+    /// those of `before`.
     pub fn joined(
         state: &ClusterState,
         policy: &Policy,

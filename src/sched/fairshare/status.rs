@@ -1,4 +1,5 @@
-//! The fair-share report: entitlement, usage and status of all accounts and users at a time.
+//! The fair-share report: entitlement and usage of accounts and users, and the fair-share
+//! priorities of members.
 
 use super::factor::decayed;
 use crate::model::account::member::Member;
@@ -99,7 +100,7 @@ mod tests {
             usage,
             [("new", 0.0), ("p1", 6000.0), ("p2", 3000.0), ("p3", 1000.0)]
         );
-        // p3 now has a running job and no waiting job: the priority of p3 is still shown.
+        // p3 now has a running job but no waiting job. Its priority is shown, too.
         let held = Held {
             cores: 1,
             ..Held::default()

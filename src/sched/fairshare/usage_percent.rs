@@ -24,7 +24,8 @@ impl UsagePercents {
     }
 
     /// How far the usage of the user and of the account of a class of jobs is below the targets;
-    /// negative above a target, 0 without a target.
+    /// negative above a target. 0 without a target, for a cap, and if the percentages are not
+    /// computed.
     pub fn distances(&self, rule: &Components, policy: &FairShare, class: &ClassKey) -> [f64; 2] {
         let Some(known) = &self.known else {
             return [0.0; 2];
@@ -49,7 +50,7 @@ impl UsagePercents {
     }
 }
 
-/// The usage of each user or account.
+/// The usage of each user or of each account, depending on `subject`.
 fn usage_by(subject: UsageSubject, tree: &Tree, used: &BTreeMap<Member, f64>) -> ShareTable {
     let policy = FairShare {
         method: Method::Off,
@@ -59,7 +60,8 @@ fn usage_by(subject: UsageSubject, tree: &Tree, used: &BTreeMap<Member, f64>) ->
     share_table(tree, &policy, used)
 }
 
-/// The usage of a member, or of its user or account, in percent of all usage; 0 if unknown.
+/// The usage of the user or of the account of a member, depending on the table, in percent of all
+/// usage; 0 if unknown.
 fn percent(table: &ShareTable, member: &Member) -> f64 {
     table.of(member).map_or(0.0, |row| 100.0 * row.used)
 }

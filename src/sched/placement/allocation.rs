@@ -51,7 +51,8 @@ pub fn allocate(
 }
 
 /// Adds resources beyond the minimum to the claim (Q22): each chunk in turn gets as much as its
-/// maximum and its node allow. Returns the added amounts of each chunk, by resource.
+/// maximum and its node allow. Returns the added amounts of each chunk, by resource. Empty if no
+/// chunk requests a range.
 fn grow(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -136,9 +137,10 @@ mod tests {
         assert_eq!(fixture.state.assigned("n1").taken["ncpus"].to_string(), "8");
     }
 
-    /// Q22: the CPUs that the first chunk leaves go to the next chunks, up to their maximum.
+    /// Q22: three chunks need at least 6 of the 9 CPUs. Of the other 3 CPUs, the first chunk gets
+    /// 2, because its maximum is 4, and the second chunk gets 1.
     #[test]
-    fn each_chunk_grows_up_to_its_maximum() {
+    fn chunks_grow_in_turn_up_to_their_maximum() {
         let plan = cluster("1 x ncpus=9")
             .queued(1, "select=3:ncpus=2-4")
             .plan();

@@ -1,6 +1,6 @@
-//! The site's allocation script, which selects the nodes of jobs (M8i): finds the classes (of equal
-//! jobs) for which the script must still be run, and their candidate nodes. A class waits until the
-//! script has answered. If the script fails, the class gets an empty answer.
+//! The input of the site's allocation script, which selects the nodes of jobs (M8i): the classes
+//! (of equal jobs) for which the script must still be run, and their candidate nodes. The jobs of a
+//! class wait while the script runs. If it gives no usable answer, their nodes are ranked by size.
 
 use super::availability_map::AvailabilityMap;
 use super::rank::Candidates;
@@ -11,7 +11,7 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeSet;
 
 impl ClusterState {
-    /// The classes for which the script selects nodes and has not answered yet.
+    /// The classes for which the script selects nodes, but has neither answered nor been started.
     pub fn without_answer(&self, policy: &Policy) -> Vec<ClassId> {
         let waiting = self.classes.iter().filter(|(id, class)| {
             let allocation = class.key.shape.allocation;
@@ -21,7 +21,8 @@ impl ClusterState {
         waiting.map(|(&id, _)| id).collect()
     }
 
-    /// The usable nodes on which a chunk of a class's request would fit if no job ran, in order.
+    /// The usable nodes on which at least one chunk of the request of a class would fit if no job
+    /// ran, in the order of the nodes. Empty if no job of the class waits.
     pub fn candidates(&self, class: ClassId) -> Vec<&str> {
         let Some(class) = self.classes.get(&class) else {
             return Vec::new();

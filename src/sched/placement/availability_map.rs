@@ -2,8 +2,8 @@
 //! A map describes the present, a later time, or a cluster without jobs.
 //!
 //! A map refers to the node classes of the cluster and stores only the differences. The time to
-//! open a map grows with the number of classes, the time to claim resources with the number of
-//! nodes of the job.
+//! open a map grows with the number of classes. The time to claim resources grows with the number
+//! of nodes of the job.
 
 use super::columns::Columns;
 use super::guide::{Guide, Rank};
@@ -29,8 +29,8 @@ pub struct JobAmounts {
     pub holds: BTreeMap<NodeIx, Amounts>,
     /// The owner of the job, and the other jobs that the job allows on its nodes.
     pub owner: JobOwner,
-    /// The per-host resources that the job shares with other subjobs of its array, each with the
-    /// node that uses the resource.
+    /// For a subjob: the per-host resources that it uses and that other subjobs of its array on the
+    /// same host may share. Each is given with the node that uses it.
     pub joins: Vec<(SharedPlace, NodeIx)>,
 }
 
@@ -51,7 +51,7 @@ pub struct AvailabilityMap<'s> {
     buckets: Vec<NodeClass<'s>>,
     /// The free amounts of each class.
     columns: Columns,
-    /// The properties of each class, except the free amounts, that are checked for requests.
+    /// The summary of each class.
     heads: Vec<NodeClassSummary>,
     /// The indices of added classes without nodes, which are reused.
     unused_places: Vec<usize>,
@@ -109,7 +109,8 @@ impl<'s> AvailabilityMap<'s> {
         space
     }
 
-    /// Copies the order of preference, the planned starts and the system-wide resources of `other`.
+    /// Copies from `other` the order of preference, the planned starts, the system-wide resources,
+    /// and the per-host resources that arrays use because of a start in this cycle.
     pub fn like(mut self, other: &AvailabilityMap<'s>) -> AvailabilityMap<'s> {
         (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
         self.preferred = OnceCell::new();
@@ -234,7 +235,7 @@ impl<'s> AvailabilityMap<'s> {
             .min()
     }
 
-    /// Whether no node takes jobs.
+    /// Whether all node classes are empty.
     pub fn has_no_nodes(&self) -> bool {
         self.heads.iter().all(|head| head.nodes == 0)
     }
@@ -258,7 +259,8 @@ impl<'s> AvailabilityMap<'s> {
         }
     }
 
-    /// Whether a node can take jobs: it is up, or this is a map without jobs.
+    /// Whether a node can take jobs: it is usable (up, not offline and not under maintenance). In a
+    /// map without jobs, all nodes of the cluster can take jobs.
     pub fn is_open(&self, ix: NodeIx) -> bool {
         let node = self.cluster.node(ix);
         node.kind.is_some() && (self.is_vacant || node.usable)
@@ -285,7 +287,7 @@ impl<'s> AvailabilityMap<'s> {
             .all(|need| need.is_pinned() || self.cluster.meets(kind, need))
     }
 
-    /// Whether the resources of a claim are free.
+    /// Whether the resources of a claim are free, on nodes that admit the job.
     pub fn has_room_for(&self, claim: &JobAmounts) -> bool {
         let of_nodes = self.cluster.catalog.pooled().start;
         let has_node_amounts = claim.holds.iter().all(|(&ix, taken)| {
@@ -489,7 +491,8 @@ impl<'s> AvailabilityMap<'s> {
     }
 
     /// The nodes with at least these amounts free, in the order of preference of the site's policy.
-    /// May only be used if the rank of a node depends only on its kind.
+    /// If `amounts` is empty, closed nodes are included. May only be used if the rank of a node
+    /// depends only on its kind.
     pub fn nodes_with_free(
         &self,
         amounts: &[(usize, i64)],

@@ -1,6 +1,6 @@
 //! The amount of each resource of a node that counts as used (M6, M7): the allocations of jobs, the
-//! measured use, or the larger of both. A node with a load above its maximum load takes no jobs
-//! (M48).
+//! measured use, or the larger of both. A node may have a maximum load (M48). Depending on its
+//! terms, a high load then reduces its free CPUs, or the node takes no jobs at the maximum load.
 //!
 //! Within a cycle, each start reduces the free amounts by the job's request. The next cycle uses
 //! the latest measurements.

@@ -82,7 +82,8 @@ impl Columns {
     }
 
     /// The open rows with at least these amounts (resource, amount above zero). If `amounts` is
-    /// empty, all rows, including closed rows. Fastest if the scarcest resource comes first.
+    /// empty, returns all rows, including closed rows. Fastest if the scarcest resource comes
+    /// first.
     pub fn at_least(&self, amounts: Vec<(usize, i64)>) -> AtLeast<'_> {
         AtLeast {
             columns: self,

@@ -17,14 +17,16 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// If more nodes have changed, the cached reasons are discarded.
+/// The maximum number of nodes that may change between two cycles before the cached reasons are
+/// discarded.
 const MAX_CHANGES: usize = 64;
 
 /// The cached results of earlier cycles.
 #[derive(Clone, Debug, Default)]
 pub struct CycleCache {
     placement: PlacementPolicy,
-    /// The edition of the cluster in the last cycle. It changes if nodes are added or changed.
+    /// The edition of the cluster in the last cycle. It changes with the set of nodes, and with
+    /// their kinds, hosts and order, but not with their free resources.
     edition: u64,
     /// The class of each node in the last cycle.
     rooms: NodeClassIndex,
@@ -34,7 +36,8 @@ pub struct CycleCache {
     changes: Vec<[Option<Arc<NodeClassKey>>; 2]>,
     /// The results of the current cycle, which will replace `scattered`.
     found: Vec<(ShapeId, Arc<Reason>)>,
-    /// The result of the last cycle; None if it started, resumed or preempted a job.
+    /// The result of the last cycle. None if no result is known, or if the cycle started, resumed
+    /// or preempted a job.
     conclusion: Option<Conclusion>,
 }
 
@@ -48,7 +51,8 @@ struct Conclusion {
 }
 
 impl CycleCache {
-    /// Finds the nodes that have changed since the last cycle. Must be called before any query.
+    /// Finds the nodes that have changed since the last cycle. Must be called before the queries of
+    /// a cycle.
     pub fn find_changed_nodes(&mut self, space: &AvailabilityMap, placement: &PlacementPolicy) {
         let rooms = space.rooms();
         let is_comparable = self.edition == space.cluster.edition()
@@ -84,7 +88,8 @@ impl CycleCache {
     }
 
     /// Why a shape still does not fit: the cached number of chunks that fit, corrected for changed
-    /// nodes. None if the shape is not cached or may fit now.
+    /// nodes. None if the shape is not cached, if it may fit now, or if the total free amounts are
+    /// too small, which is another reason.
     pub fn recall(&mut self, space: &AvailabilityMap, shape: &Shape) -> Option<Arc<Reason>> {
         let known = self.scattered.get(&shape.id)?;
         let (Reason::Scattered { fitting, needed }, [chunk]) = (&**known, &shape.chunks[..]) else {
@@ -116,12 +121,12 @@ impl CycleCache {
         Some(reason)
     }
 
-    /// Caches the reason why a shape does not fit, if the reason is the number of chunks that fit
-    /// and this number depends only on the free resources of nodes.
+    /// Caches the reason why a shape does not fit, if the reason is that too few chunks fit and the
+    /// number of these chunks depends only on the free resources of nodes.
     pub fn store_reason(&mut self, space: &AvailabilityMap, shape: &Shape, reason: &Arc<Reason>) {
-        // The use of system-wide resources can change without a change of any node.
         let is_lasting = matches!(**reason, Reason::Scattered { .. })
             && shape.is_common()
+            // The use of system-wide resources can change without a change of a node.
             && shape.pooled.is_empty();
         if is_lasting && place::is_counted(space, shape) {
             self.found.push((shape.id, reason.clone()));
@@ -151,7 +156,7 @@ impl CycleCache {
     }
 
     /// Whether the result of the last cycle is still valid. Always false while a job runs past its
-    /// walltime, because its expected end moves with the clock, and with it planned starts.
+    /// walltime, because its expected end, and with it planned starts, move with the clock.
     pub(in crate::sched) fn still_holds(
         &self,
         state: &ClusterState,
@@ -178,7 +183,7 @@ impl CycleCache {
     }
 }
 
-/// Whether no node has restrictions, and no GPU is in use by processes outside the queue. Then only
+/// Whether no node has restrictions, and no GPU is in use by processes outside of jobs. Then only
 /// free resources determine how many chunks fit.
 fn is_plain(cluster: &Cluster) -> bool {
     cluster.used_outside().next().is_none()
@@ -279,8 +284,8 @@ mod tests {
             );
             fixture.apply(&plan);
         }
-        assert!(uses > 100, "the cache was used {uses} times");
-        assert!(idle > 100, "no cycle was due {idle} times");
+        assert!(uses > 100, "only {uses} cycles used the cache");
+        assert!(idle > 100, "only {idle} checks found that no cycle was due");
     }
 
     /// For many backfill policies.
@@ -361,7 +366,7 @@ mod tests {
                     }
                 }
             }
-            assert!(idle > 20, "no cycle was due {idle} times");
+            assert!(idle > 20, "only {idle} checks found that no cycle was due");
         }
     }
 
@@ -379,7 +384,7 @@ mod tests {
         let (is_due, plan) = due(&fixture, 0);
         assert!(
             is_due && due(&fixture, 0).0,
-            "the planned start has not been applied"
+            "the start of job 1 has not been carried out"
         );
         fixture.apply(&plan);
         let mut fixture = fixture.queued(2, "select=1:ncpus=1 walltime=60");
@@ -489,7 +494,7 @@ mod tests {
         );
     }
 
-    /// Q21: the hosts that may use a license can change without a change of any node.
+    /// Q21: the hosts that may use a license can change without a change of a node.
     #[test]
     fn requests_for_licenses_are_not_cached() {
         let mut fixture = cluster("3 x ncpus=4").running(9, "select=2:ncpus=2", "n2,n3", 600);

@@ -1,5 +1,6 @@
 //! The values of names in expressions: Qube's `host.*` and `job.*` names (Q20), and Maui's names
-//! for the ranking of nodes (M8f). Memory and disk sizes are in megabytes, times in seconds.
+//! for the ranking of nodes (M8f). Memory and disk sizes are in megabytes. Times of jobs are in
+//! seconds.
 
 use super::availability_map::AvailabilityMap;
 use crate::model::expression::{ExpressionValue, NameScope};
@@ -16,7 +17,7 @@ pub struct NodeView<'a> {
     job: Option<&'a JobFacts>,
 }
 
-/// The amount of a resource that a name denotes.
+/// Which amount of a resource a name denotes.
 #[derive(Clone, Copy, PartialEq)]
 enum Aspect {
     Total,
@@ -417,8 +418,8 @@ mod tests {
         assert_values("n1", &[&processors[..], &memory, &heat, &duty].concat());
     }
 
-    /// Conditions with changing values are checked for each node in each cycle; other conditions
-    /// are checked once for each kind of node.
+    /// Conditions on changing values or on the host name must be checked for each node. All other
+    /// conditions have the same result for all nodes of a kind.
     #[test]
     fn names_depend_on_the_node_or_its_kind_and_may_change() {
         for changing in [

@@ -1,12 +1,12 @@
 //! Filter: determines the nodes that a job may use, and the number of chunks that fit on each.
 //!
-//! A node *suits* a job if it meets all conditions that do not concern amounts: requirements (Q3),
-//! host lists (Q24), restrictions of jobs and nodes (Q19), scopes of system-wide resources (Q21)
-//! and the site's veto (Q26).
+//! A node *suits* a job if it meets all conditions that concern neither amounts nor access:
+//! requirements (Q3), host lists (Q24), restrictions of jobs and nodes (Q19), scopes of system-wide
+//! resources (Q21), the site's veto (Q26), and no failed start of the job on its host (M10).
 //!
-//! Conditions on the kind of a node (total resources and terms) are checked once for each kind, and
-//! free resources once for each node class (nodes of one kind with the same free resources). Only
-//! the other conditions are checked for each node.
+//! All nodes of a node class are of one kind (total resources and terms) and have the same free
+//! resources. Conditions on these properties can be checked for a whole class. Only the other
+//! conditions must be checked for each node.
 
 use super::availability_map::AvailabilityMap;
 use super::expression_context::{NodeView, is_changing, is_of_kind};
@@ -37,7 +37,8 @@ impl NodeFilter {
             || !self.failed_hosts.is_empty()
     }
 
-    /// The restriction or host group that excludes all nodes of a kind; None if there is none.
+    /// The job's restriction or host group that excludes all nodes of a kind; None if there is
+    /// none.
     fn objection_to_kind(&self, kind: &NodeKind) -> Option<(Mismatch, String)> {
         if self
             .restriction
@@ -102,8 +103,8 @@ pub fn suits_kind(space: &AvailabilityMap, shape: &Shape, kind: KindIx) -> bool 
         })
 }
 
-/// The restriction or host group, of the node or of the job, that excludes all nodes of a kind;
-/// None if there is none.
+/// The restriction or host group, of the node or of the job, that excludes all nodes of a kind.
+/// None if there is none, or if the job ignores restrictions.
 fn objection_to_kind(
     space: &AvailabilityMap,
     shape: &Shape,
@@ -141,8 +142,9 @@ pub fn suits(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> bool {
     by_kind && objection(space, shape, ix).is_none()
 }
 
-/// Why a node does not suit; None if the node suits. In a map without jobs, a requirement and a
-/// veto are not checked if the value of either may change.
+/// Why a node does not suit; None if no reason is found. The kinds of nodes to which the job is
+/// limited are not checked. In a map without jobs, a requirement and a veto are not checked if the
+/// value of either may change.
 pub fn objection(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Option<(Mismatch, String)> {
     let node = space.cluster.node(ix);
     let by_kind = node

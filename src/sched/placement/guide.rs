@@ -43,7 +43,7 @@ pub struct Guide {
 }
 
 impl Guide {
-    /// The guide of a policy on these nodes.
+    /// The guide for this policy and the nodes of this cluster.
     pub fn new(placement: &PlacementPolicy, cluster: &Cluster) -> Guide {
         let mut guide = Guide {
             allocation: placement.allocation,
@@ -74,8 +74,8 @@ impl Guide {
             )
     }
 
-    /// Whether neither the policy nor terms of nodes distinguish between nodes. Running jobs and
-    /// requests are not checked.
+    /// Whether neither the policy nor terms of nodes exclude nodes or combinations of nodes.
+    /// Running jobs and requests are not checked.
     pub fn is_interchangeable(&self) -> bool {
         self.is_interchangeable
     }

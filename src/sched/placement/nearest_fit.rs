@@ -23,7 +23,8 @@ use std::sync::Arc;
 pub struct Never {
     /// Why the job can never run.
     pub reason: Reason,
-    /// The nearest select statement that fits; None if no smaller request fits.
+    /// The nearest select statement that fits. None if no smaller request fits, or if the request
+    /// has too many kinds of chunks to compute one.
     pub nearest: Option<String>,
 }
 
@@ -122,7 +123,8 @@ pub fn never(
 }
 
 /// The select statement with each chunk reduced so that it fits on a node, and with as many chunks
-/// as fit. None if no such request fits.
+/// as fit. None if no such request fits, or if the request has more than [`MAX_PARTS`] kinds of
+/// chunks.
 fn nearest_request(
     vacant: &AvailabilityMap,
     shape: &Shape,
@@ -169,8 +171,9 @@ fn reduced(chunks: &[Chunk], part: u32, most: u32) -> String {
     request::spelled(&fewer)
 }
 
-/// The chunk reduced to the resources of the nearest node: the node with the largest fraction of
-/// the requested amounts. None if no node has some of each requested resource.
+/// The chunk reduced to the resources of the nearest node. For each suitable node, the fractions of
+/// the requested amounts that the node has are multiplied. The nearest node has the largest
+/// product. None if no suitable node has some of each requested resource.
 fn cut(vacant: &AvailabilityMap, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
     let (cluster, requested) = (vacant.cluster, shape.chunks.get(place)?);
     let nodes = cluster

@@ -64,7 +64,7 @@ impl<'s> NodeClass<'s> {
     }
 }
 
-/// The properties of a node class that are checked for a request, except the free amounts.
+/// The number of nodes of a class, and its properties except the free amounts and the barred users.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeClassSummary {
     /// The number of nodes.

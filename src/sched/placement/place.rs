@@ -83,8 +83,8 @@ pub fn fit(space: &AvailabilityMap, shape: &Shape) -> Result<Placement, Misfit> 
     Err(Misfit::Arrangement)
 }
 
-/// Finds nodes for all chunks. If the request demands it, all nodes are in one node set, or have
-/// the same value of a resource.
+/// Finds nodes for all chunks. If the policy or the request demands it, all nodes are in one node
+/// set, or have the same value of a resource.
 fn arrange_in_groups(space: &AvailabilityMap, shape: &Shape) -> Option<Placement> {
     if let Some(sets) = &shape.sets {
         return node_groups::within_sets(space, shape, sets);
@@ -208,7 +208,8 @@ fn supply(space: &AvailabilityMap, shape: &Shape, chunk: &ChunkShape) -> u64 {
     supply
 }
 
-/// Whether the cluster's total free amounts suffice. This check alone causes most refusals.
+/// Whether the cluster's total free amounts suffice, not counting per-host resources that a subjob
+/// can share. This check alone causes most refusals.
 pub fn is_enough_free(space: &AvailabilityMap, shape: &Shape) -> bool {
     has_total(space, shape)
         || shared_hosts::eased(space, shape).is_some_and(|eased| has_total(space, &eased))
@@ -370,7 +371,8 @@ impl<'a> TentativePlacement<'a> {
     }
 
     /// Places the chunks of one kind on the first nodes on which they fit, distributed as the
-    /// policy requires. Returns the number of placed chunks; 0 if too few chunks fit in total.
+    /// policy requires. Returns the number of placed chunks. Places no chunk and returns 0 if too
+    /// few chunks fit on all candidates together.
     pub fn place(&mut self, chunk: usize, within: Option<&[NodeIx]>) -> u64 {
         let count = self.shape.chunks[chunk].count;
         let candidates = Candidates::of(self.space, self.shape, chunk, within);

@@ -58,7 +58,8 @@ impl Guide {
     }
 }
 
-/// The policy that applies to this map. M8d: the current load is not used for other times.
+/// The policy that applies to this map. M8d: the current load says nothing about a later time or a
+/// cluster without jobs; there, `CpuLoad` is replaced by `MinResource`.
 fn applicable(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAllocation {
     match allocation {
         NodeAllocation::CpuLoad if space.is_hypothetical() => NodeAllocation::MinResource,
@@ -67,6 +68,7 @@ fn applicable(allocation: NodeAllocation, space: &AvailabilityMap) -> NodeAlloca
 }
 
 /// M8b: the time for which a node would be idle between the job's end and the next planned start.
+/// Nodes without a planned start come last.
 fn idle_gap(space: &AvailabilityMap, shape: &Shape, ix: NodeIx) -> Rank {
     match (space.next_planned_start(ix), shape.end) {
         (Some(at), Some(end)) => Rank(at.since(end).0.max(0)),

@@ -1,7 +1,6 @@
-//! Resolution: adds the terms of the policy to the requests of waiting jobs before matching: node
-//! access, node sets, the answers of the allocation script and the site's veto. After a start has
-//! failed because of a node, the job avoids the node's host for a while. Most requests are not
-//! changed.
+//! Resolution: adds the terms of the policy to the requests of waiting jobs before matching. The
+//! terms are node access, node sets, the answers of the allocation script and the site's veto.
+//! After a start has failed because of a node, the job avoids the node's host for a while.
 
 use super::availability_map::AvailabilityMap;
 use super::guide::Guide;
@@ -358,9 +357,10 @@ mod tests {
         );
     }
 
-    /// M47: a cycle is scheduled for the time at which the first waiting job may span sets.
+    /// M47: a job may span sets 600 seconds after it has begun to wait. Jobs 1, 2 and 3 begin to
+    /// wait at seconds 200, 100 and 300.
     #[test]
-    fn a_cycle_is_due_when_the_first_job_may_span_sets() {
+    fn a_cycle_is_due_when_the_next_job_may_span_sets() {
         let mut fixture = cluster("1 x ncpus=1:color=a, 1 x ncpus=1:color=b");
         let values = vec!["a".to_string(), "b".to_string()];
         let delay = Some(Span::seconds(600));

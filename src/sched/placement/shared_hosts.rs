@@ -38,8 +38,9 @@ impl AvailabilityMap<'_> {
         taken
     }
 
-    /// Removes from a claim the per-host resources that other subjobs of the array already use on
-    /// the claim's hosts. Notes that the job shares these resources.
+    /// Removes from the claim of a subjob the per-host resources that other subjobs of its array
+    /// already use on the same hosts. Notes all per-host resources that the subjob uses, so that
+    /// further subjobs can share them.
     pub fn share(&mut self, shape: &Shape, claim: &mut JobAmounts) {
         let Some(number) = shape.array else { return };
         for (&ix, taken) in &mut claim.holds {

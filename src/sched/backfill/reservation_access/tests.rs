@@ -57,7 +57,7 @@ fn with(mut fixture: TestCluster, window: Window) -> TestCluster {
     fixture
 }
 
-/// Submits a job of a user, which may request a reservation.
+/// Submits a job of a user. The job requests `reservation`, if given.
 fn job(
     mut fixture: TestCluster,
     id: u64,
@@ -354,8 +354,8 @@ fn i23_no_job_starts_that_would_cross_into_dedicated_time() {
     assert_eq!(fixture.at(2 * HOUR).starts(), "1 on n1; 2 on n1");
 }
 
-/// M38: job 1 uses the resources of reservation a. Those of reservation b are still reserved for
-/// bob.
+/// M38: job 1 uses the 2 CPUs of reservation a. The 2 CPUs of reservation b are still reserved for
+/// bob, so job 2 of carl does not start.
 #[test]
 fn a_job_uses_only_the_reservation_that_it_requests() {
     let fixture = cluster("1 x ncpus=4");
@@ -383,7 +383,7 @@ fn a_job_uses_only_the_reservation_that_it_requests() {
     );
 }
 
-/// Both reservations end their jobs.
+/// Each reservation has a queue of its name. Therefore its jobs are ended when it ends.
 #[test]
 fn a_job_ends_with_the_reservation_that_it_requests() {
     let fixture = cluster("2 x ncpus=4");
@@ -413,8 +413,8 @@ fn a_job_ends_with_the_reservation_that_it_requests() {
     assert_eq!(until("b"), [("n2".to_string(), at(2 * HOUR))]);
 }
 
-/// M2: if a reservation has excluded a job, the next cycle is due when any reservation begins or
-/// ends.
+/// M2: if a reservation has excluded a job, the next cycle is due when a reservation begins or
+/// ends, even if it is another one.
 #[test]
 fn a_cycle_is_due_when_a_reservation_begins_or_ends() {
     let fixture = cluster("1 x ncpus=4");
@@ -453,8 +453,8 @@ fn a_cycle_is_due_when_a_reservation_begins_or_ends() {
     );
 }
 
-/// M38, M40: job 9 ends when the reservation begins, so job 2 cannot start before the end of the
-/// reservation.
+/// M38, M40: job 2 needs all 4 CPUs. When job 9 releases 2 CPUs, a reservation of 2 CPUs begins.
+/// Therefore job 2 can start only at the end of the reservation.
 #[test]
 fn a_booking_uses_no_reserved_resources_that_a_job_releases() {
     let fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
@@ -469,7 +469,8 @@ fn a_booking_uses_no_reserved_resources_that_a_job_releases() {
     assert_eq!(fixture.booked(), "2 at 10800 on n1");
 }
 
-/// M37: 2 of 4 CPUs are reserved in an hour. The job would still run then.
+/// M37: a reservation of 2 of the 4 CPUs begins in one hour. A job of two hours that starts now may
+/// use only the other 2 CPUs.
 #[test]
 fn jobs_that_would_run_into_a_later_reservation_do_not_use_its_resources() {
     let fixture = cluster("1 x ncpus=4");
@@ -488,7 +489,8 @@ fn jobs_that_would_run_into_a_later_reservation_do_not_use_its_resources() {
     assert_eq!([2, 3].map(starts), ["2 on n1", ""]);
 }
 
-/// M38: job 9 runs inside the reservation.
+/// M38: job 9 uses the 2 reserved CPUs. When it ends, they are reserved for bob again, so a job of
+/// carl with 3 CPUs can start only at the end of the reservation.
 #[test]
 fn resources_of_a_job_inside_are_reserved_again_after_its_end() {
     let fixture = cluster("1 x ncpus=4").running(8, "select=1:ncpus=2", "n1", HOUR / 2);
@@ -542,8 +544,8 @@ fn a_time_limit_applies_to_jobs_that_request_the_reservation() {
     }
 }
 
-/// A job that requests any reservation may run until the end of the last one to which it has
-/// access.
+/// A job that requests `*` may use all reservations to which it has access. It may run until the
+/// last of them ends.
 #[test]
 fn a_job_may_run_until_its_last_reservation_ends() {
     let fixture = cluster("2 x ncpus=4");
@@ -566,7 +568,8 @@ fn a_job_may_run_until_its_last_reservation_ends() {
     assert!(starts("2:00:01").is_empty());
 }
 
-/// Job 3 is excluded by the reservation. Job 4 has the same request and access to the reservation.
+/// Job 3 is excluded by the reservation. Job 4 has the same request, but has access to the
+/// reservation.
 #[test]
 fn an_excluded_job_blocks_no_job_with_access() {
     let fixture = cluster("2 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
@@ -613,8 +616,8 @@ fn i23_no_job_starts_that_would_cross_into_prime_time() {
     );
 }
 
-/// M39: a reservation of part of the node leaves the other part to job 1; a reservation of the
-/// whole node does not.
+/// M39: job 1 requests no CPUs. It may run on a node of which a part is reserved, but not on a node
+/// that is reserved as a whole.
 #[test]
 fn a_node_reserved_as_a_whole_is_closed_to_other_jobs() {
     let fixture = cluster("1 x ncpus=4");

@@ -110,9 +110,9 @@ fn a_job_that_requests_none_of_a_limited_resource_starts() {
     );
 }
 
-/// A job that `qrun` starts counts towards the limits.
+/// Job 1 already uses the limit of one running job. `qrun` starts job 2 nevertheless.
 #[test]
-fn a_forced_start_ignores_limits_and_counts() {
+fn a_forced_start_ignores_limits() {
     let fixture = limited("1 x ncpus=9", &["running = { jobs = 1 }"]).running(
         1,
         "select=1:ncpus=1",
@@ -125,9 +125,10 @@ fn a_forced_start_ignores_limits_and_counts() {
     );
 }
 
-/// A system-wide resource, and one requested by several chunks.
+/// The limits are 3 units of `site_lic`, a system-wide resource, for user ann, and 6 CPUs for all
+/// users.
 #[test]
-fn any_resource_may_be_limited() {
+fn system_wide_and_multi_chunk_resources_may_be_limited() {
     let mut fixture = limited(
         "1 x ncpus=9",
         &[
@@ -187,7 +188,7 @@ fn processor_seconds_of_a_job_started_in_the_same_cycle_decrease() {
     );
 }
 
-/// M21: the remaining time of a job without a walltime is unknown.
+/// M21: the remaining time of a job without a walltime is unknown and counts as unlimited.
 #[test]
 fn a_job_without_walltime_exceeds_a_limit_on_walltimes() {
     let mut fixture = limited("1 x ncpus=9", &["running = { seconds = 99999999 }"]);
@@ -321,7 +322,7 @@ fn no_extra_starts_are_planned_if_no_job_over_a_soft_limit_fits() {
     assert_eq!(code(&late, 5), "active_limit.soft");
 }
 
-/// A job without a computable start gets no planned start and delays no other job.
+/// Job 2 needs n2, which is down. No start can be computed for job 2, so it delays no other job.
 #[test]
 fn a_job_without_a_computable_start_blocks_no_job_over_a_soft_limit() {
     let fixture = limited("2 x ncpus=4", &[SOFT])
@@ -366,7 +367,7 @@ fn without_backfill_jobs_over_a_soft_limit_pass_no_blocked_job() {
 
 /// M30.
 #[test]
-fn no_backfill_policy_starts_a_job_over_a_limit() {
+fn all_backfill_policies_respect_limits() {
     for policy in [
         Filling::FirstFit,
         Filling::BestFit,

@@ -89,8 +89,8 @@ impl AboveFairShare {
         above_share
     }
 
-    /// Adds a job with each of its nodes. If the job may only be preempted later, notes that time
-    /// instead.
+    /// Adds a job with each of its nodes, if an action can preempt the job. If the job may only be
+    /// preempted later, notes that time instead.
     fn add(
         &mut self,
         assessor: &Assessor,
@@ -213,8 +213,9 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// The time from which a job may be preempted. The job is exempt for a while after its start;
-    /// this time doubles with each earlier preemption, so that the job eventually finishes.
+    /// The time from which a job may be preempted. After each start, the job is exempt from
+    /// preemption for some time. The exemption doubles with each earlier preemption, so that the
+    /// job eventually finishes.
     fn preemptible_from(&self, row: &OperationShare, running: &RunningJob) -> Time {
         let Some(candidate) = running.candidate.as_deref() else {
             return Time::NEVER;

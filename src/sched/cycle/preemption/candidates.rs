@@ -89,7 +89,7 @@ impl<'s> VictimSelection<'s> {
         (!is_empty).then_some(victim_selection)
     }
 
-    /// Whether a waiting job may preempt other jobs.
+    /// Whether a waiting job may preempt other jobs under this trigger.
     pub fn may_preempt(&mut self, job: Candidate, cycle: &CycleState) -> bool {
         match self.trigger {
             PreemptTrigger::Qos => {
@@ -211,8 +211,8 @@ impl<'s> VictimSelection<'s> {
     }
 
     /// Q8: whether a running job has a lower priority than a waiting job. If the order of the
-    /// policy is by cluster, the job nearer to the nodes of the running job precedes, and priority
-    /// decides only between equal distances. Equal jobs never preempt each other.
+    /// policy is by cluster, the waiting job must be nearer to each node of the running job, or
+    /// equally near with a higher priority. Equal jobs never preempt each other.
     fn sorts_behind(&self, victim: &PossibleVictim, preemptor: &Preemptor) -> bool {
         let has_lower_score = victim
             .candidate

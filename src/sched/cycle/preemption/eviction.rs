@@ -1,9 +1,9 @@
 //! Finds the victims that a waiting job needs, and preempts them.
 //!
-//! The search starts from the free resources without the jobs that are already being preempted and
-//! with the resources of their preemptors claimed. It removes candidates in order until the waiting
-//! job fits. Then it puts back every candidate that is not needed (Y12). If the job does not fit
-//! even without all candidates, no job is preempted.
+//! The search starts from the resources that are free once the jobs that are already being
+//! preempted have ended, minus the resources that their preemptors need. It removes candidates in
+//! order until the waiting job fits. Then it puts back every candidate that is not needed (Y12). If
+//! the job does not fit even when all candidates are removed, no job is preempted.
 
 use super::candidates::VictimSelection;
 use crate::model::job::preemption::{PreemptAction, PreemptCause};
@@ -25,10 +25,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_REMOVALS: usize = 50_000;
 
 /// Above this number of removed candidates, all candidates on nodes that the job would not use are
-/// put back together.
+/// put back in one step instead of one by one.
 const MANY_VICTIMS: usize = 100;
 
-/// The free resources once all preempted jobs have ended.
+/// The free resources once all preempted jobs have ended, minus those that their preemptors need.
 pub struct FreedResources<'s> {
     state: &'s ClusterState,
     /// The names of the resources that a job releases when it is suspended.
@@ -124,8 +124,9 @@ impl<'s> FreedResources<'s> {
         }
     }
 
-    /// Preempts running jobs so that a waiting job can start. Returns false if the job exceeds a
-    /// limit, fits without victims, or does not fit even without all possible victims.
+    /// Preempts running jobs so that a waiting job can start, or requests the decision of the
+    /// site's hooks about this start. Returns false if the job exceeds a limit, or if `search`
+    /// finds no victims.
     pub fn evict(
         &mut self,
         job: Candidate<'s>,
@@ -162,8 +163,7 @@ impl<'s> FreedResources<'s> {
     }
 
     /// Preempts some of the candidates, in the given order, so that a waiting job can start. None
-    /// if the job exceeds a limit, fits without victims, or does not fit even without all
-    /// candidates.
+    /// if the job exceeds a limit, or if `search` finds no victims.
     pub fn evict_from(
         &mut self,
         job: Candidate<'s>,
@@ -280,7 +280,8 @@ impl<'s> FreedResources<'s> {
     }
 
     /// Finds victims without which a waiting job fits, and delays no planned start of a job ahead
-    /// of it. None if the job fits without victims, or does not fit even without all candidates.
+    /// of it. None if the job fits without victims, if it does not fit even when all candidates are
+    /// removed, or if the searches of this cycle have removed too many candidates.
     fn search(
         &mut self,
         job: Candidate<'s>,
@@ -300,8 +301,7 @@ impl<'s> FreedResources<'s> {
     }
 
     /// Finds victims without which a waiting job fits on nodes other than `closed`. None in the
-    /// same cases as [`FreedResources::search`], or if the searches of this cycle have removed too
-    /// many candidates.
+    /// same cases as [`FreedResources::search`].
     fn search_outside(
         &mut self,
         job: Candidate<'s>,
@@ -332,8 +332,9 @@ impl<'s> FreedResources<'s> {
         })
     }
 
-    /// The nodes of planned starts that precede the job's own planned start in the plan and begin
-    /// before the job would end.
+    /// The nodes of planned starts that begin before the job would end. Only planned starts that
+    /// precede the job's own in the plan count; all count if the job has none. Those of preemptors
+    /// do not count, because their resources are already claimed.
     fn booked_ahead(&self, job: Candidate, cycle: &CycleState) -> BTreeSet<NodeIx> {
         let until = cycle.end_of(job.class);
         let ahead = cycle
@@ -435,8 +436,8 @@ impl<'s> Trial<'_, 's> {
         put_back(self.view(), &mut self.space, candidate, &self.gone);
     }
 
-    /// Removes candidates, from the first on, until the job fits, and returns their number. The job
-    /// must fit without all candidates.
+    /// Removes candidates, from the first on, until the job fits, and returns their number. Before
+    /// the call, all candidates must be removed, and the job must fit.
     fn shortest(&mut self) -> usize {
         let (mut too_few, mut enough) = (0, self.candidates.len());
         while enough - too_few > 1 {

@@ -43,7 +43,8 @@ pub fn run<'s>(freed: &mut FreedResources<'s>, cycle: &mut CycleState<'s>) {
     }
 }
 
-/// Preempts jobs on one overcommitted node: only jobs that use an overcommitted resource.
+/// Preempts jobs that use an overcommitted resource of a node, until the node is no longer
+/// overcommitted.
 fn repair_node<'s>(
     ix: NodeIx,
     possible_victims: &[PossibleVictim<'s>],
@@ -118,8 +119,8 @@ fn shrink_pools<'s>(freed: &mut FreedResources<'s>, cycle: &mut CycleState<'s>) 
     }
 }
 
-/// Preempts subjobs of each array with more running subjobs than the array's limit. Suspended
-/// subjobs do not count.
+/// Preempts subjobs of each array with more running subjobs than its limit allows. With `expand`,
+/// the higher limit counts. Suspended subjobs do not count.
 fn shrink_arrays<'s>(freed: &mut FreedResources<'s>, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     for (&array, limit) in &state.subjob_limits {
@@ -151,7 +152,8 @@ fn shrink<'s>(
     if cycle.preemption().has(PreemptTrigger::Starvation) {
         by_fair_share(&mut possible_victims, cycle);
     }
-    // Jobs that are being preempted no longer count, except suspended jobs.
+    // Jobs that are being preempted no longer count, except those that an earlier cycle decided to
+    // suspend.
     let earlier = state
         .bookings
         .preempted()

@@ -1,13 +1,13 @@
 //! Preemption for starving operations and pools (Y7 to Y11, Y27), once all jobs that fit have
-//! started. A *party* is an operation (a job, or an array with its subjobs) or a group of similar
-//! jobs. A party starves if it has been below its fair share for too long.
+//! started. A *party* is an operation (a job, or an array with its subjobs), or each job of a group
+//! of similar waiting jobs. A party starves if it has been below its fair share for too long.
 //!
 //! The first stage preempts *preemptible* jobs for all starving parties. The second stage also
 //! preempts *aggressively preemptible* jobs, for aggressively starving parties.
 //!
-//! Each step frees resources for one job with victims of one node, and also uses the free resources
-//! of this node. Afterwards, no jobs are preempted on that node for a while (`backoff`), so that no
-//! more jobs are preempted than needed.
+//! Each step starts from the free resources and frees more of them for one job, with victims of one
+//! node. Afterwards, no jobs are preempted on that node for a while (`backoff`), so that no more
+//! jobs are preempted than needed.
 
 use super::above_fair_share::{AboveFairShare, Assessor};
 use super::eviction::{EvictionOutcome, FreedResources};
@@ -237,8 +237,8 @@ impl<'s> StarvationRun<'s> {
             .collect()
     }
 
-    /// Whether the party of a waiting job starves enough for this stage. If a group of similar jobs
-    /// does not, notes the time at which its status changes.
+    /// Whether the party of a waiting job starves enough for this stage. If it does not, and it is
+    /// a job of a group of similar jobs, notes the time at which its status changes.
     fn starves(
         &mut self,
         party: ShareParty,
@@ -455,7 +455,7 @@ mod tests {
 
     /// Y17: the array uses six CPUs; one subjob is being preempted, so five CPUs count. The array's
     /// fair share is 3 if job 3 requests 3 CPUs, and 3.5 if job 3 requests 2. In both cases the
-    /// array may lose two more subjobs.
+    /// array may lose two more subjobs. They release 2 CPUs, too few if job 3 requests 3.
     #[test]
     fn a_job_being_preempted_counts_as_ended_and_is_not_preempted_again() {
         for (ncpus, expected) in [(3, ""), (2, "1[5] for 3; 1[4] for 3")] {
@@ -465,7 +465,7 @@ mod tests {
             assert_eq!(
                 decide(&mut fixture, 37),
                 "1[6] for 2",
-                "one at a time on a node"
+                "a cycle preempts for only one job on a node"
             );
             assert_eq!(decide(&mut fixture, 38), expected, "{ncpus}");
         }

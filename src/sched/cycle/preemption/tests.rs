@@ -15,7 +15,7 @@ use crate::sched::fixture::{TestCluster, cluster, queue};
 use crate::sched::view::plan::{Booking, Plan};
 use crate::sched::view::preemption_candidate::PreemptionCandidate;
 
-/// A cluster where the order of jobs is their priority (`qsub -p`), with one preemption trigger.
+/// A cluster where jobs are ordered by their priority (`qsub -p`), with one preemption trigger.
 fn fixture(nodes: &str, trigger: PreemptTrigger) -> TestCluster {
     let mut fixture = cluster(nodes);
     fixture.policy.precedence = Precedence {
@@ -108,7 +108,7 @@ fn as_few_jobs_as_possible_are_preempted_newest_first() {
     assert_eq!(
         preempts(&fixture.queued(4, "select=1:ncpus=5")),
         "",
-        "job 4 would not fit even without all victims (G8)"
+        "the node has only 4 CPUs, so no victims would help job 4 (G8)"
     );
 }
 
@@ -124,7 +124,7 @@ fn victims_that_are_not_needed_are_not_preempted() {
 
 /// Q8, Q9.
 #[test]
-fn equal_priority_and_exempt_jobs_are_not_preempted() {
+fn jobs_of_equal_priority_and_exempt_jobs_are_not_preempted() {
     let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
     let fixture = runs(fixture, 1, "select=1:ncpus=1", "n1", (0, 0.0))
         .at(100)
@@ -153,12 +153,12 @@ fn no_job_is_preempted_if_a_node_is_idle_or_on_unsuitable_nodes() {
     assert_eq!(
         preempts(&fixture.queued(3, "select=1:ncpus=1:ngpus=1")),
         "2 for 3",
-        "although job 1 has a lower priority"
+        "job 1 has a lower priority, but its node has no GPU"
     );
 }
 
-/// G8: jobs of higher priority do not get these resources either. The preemptor starts when all
-/// victims have ended.
+/// G8: no other job gets the freed resources, not even a job of higher priority. The preemptor
+/// starts when all victims have ended.
 #[test]
 fn freed_resources_are_held_for_the_preemptor() {
     for policy in [Filling::Skip, Filling::FirstFit, Filling::None] {
@@ -183,7 +183,7 @@ fn freed_resources_are_held_for_the_preemptor() {
         assert_eq!(
             (waiting.starts.len(), victims(&waiting).as_str()),
             (0, ""),
-            "{policy:?}: half of the resources are free"
+            "{policy:?}: only one of the two victims has ended"
         );
         assert!(
             waiting
@@ -198,7 +198,8 @@ fn freed_resources_are_held_for_the_preemptor() {
     }
 }
 
-/// They are released at once if the preemptor no longer waits for resources.
+/// Resources freed for a preemptor are held for 60 s. They are released at once if the preemptor no
+/// longer waits for resources.
 #[test]
 fn held_resources_are_released_after_a_while() {
     let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -375,7 +376,8 @@ fn quality(name: &str, flag: Flag) -> Quality {
     }
 }
 
-/// M43: the flag `PREEMPTOR`, the flag `PREEMPTEE` and a higher priority are all needed.
+/// M43: job 2 preempts job 1 only if the QOS of job 2 has the flag `PREEMPTOR`, the QOS of job 1
+/// has the flag `PREEMPTEE`, and job 2 has a higher priority.
 #[test]
 fn a_qos_preempts_its_allowed_targets() {
     let mut fixture = fixture("1 x ncpus=2", PreemptTrigger::Qos);
@@ -399,19 +401,19 @@ fn a_qos_preempts_its_allowed_targets() {
     assert_eq!(
         preempts(&lo.clone().queued(2, "select=1:ncpus=1")),
         "",
-        "no preemptor"
+        "job 2 is no preemptor"
     );
     let higher_score = also(lo, 1, |candidate| candidate.score = Some(20.0));
     assert_eq!(
         preempts(&higher_score.queued(2, "select=1:ncpus=1 qos=hi")),
         "",
-        "lower priority"
+        "job 2 has a lower priority than job 1"
     );
     let normal = runs(fixture, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
     assert_eq!(
         preempts(&normal.queued(2, "select=1:ncpus=1 qos=hi")),
         "",
-        "no preemptee"
+        "job 1 is no preemptee"
     );
 }
 
@@ -436,12 +438,12 @@ fn a_qos_may_preempt_rerunnable_jobs() {
     assert_eq!(
         preempts(&plain.clone().queued(2, "select=1:ncpus=1")),
         "",
-        "no preemptor"
+        "job 2 is no preemptor"
     );
     assert_eq!(
         preempts(&also(waiting.clone(), 1, |candidate| candidate.score = Some(20.0))),
         "",
-        "lower priority"
+        "job 2 has a lower priority than job 1"
     );
     assert_eq!(
         preempts(&also(waiting, 1, |candidate| candidate.rerunnable = false)),
@@ -493,7 +495,7 @@ fn the_policy_orders_the_victims() {
     assert_eq!(
         fixture(Victims::Cheapest, 1),
         "2 for 3",
-        "-60 per CPU is less than -25"
+        "the priority per CPU is -60 for job 2 and -25 for job 1"
     );
     assert_eq!(fixture(Victims::Cheapest, 4), "1 for 3");
 }
@@ -835,7 +837,7 @@ fn an_array_reports_the_victims_of_its_subjobs() {
     );
 }
 
-/// Y12: jobs on other nodes are not preempted, not even the newest jobs.
+/// Y12: job 200 fits only on n1. The newest jobs run on n2, so they are not preempted.
 #[test]
 fn of_many_candidates_those_on_the_nodes_of_the_job_are_preempted() {
     let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=20", PreemptTrigger::Qube);
@@ -852,7 +854,7 @@ fn of_many_candidates_those_on_the_nodes_of_the_job_are_preempted() {
     assert_eq!(gone, (11..=130).rev().collect::<Vec<_>>());
 }
 
-/// A job on any node can release a system-wide resource.
+/// Job 200 needs CPUs of n1 and the only license. Job 1 uses the license on n2, so it is preempted.
 #[test]
 fn of_many_candidates_the_user_of_a_license_is_preempted() {
     let mut fixture = fixture("1 x ncpus=130, 1 x ncpus=1", PreemptTrigger::Qube);
@@ -879,8 +881,8 @@ fn of_many_candidates_the_user_of_a_license_is_preempted() {
     assert_eq!(gone, (12..=131).rev().chain([1]).collect::<Vec<_>>());
 }
 
-/// Y8: two nodes have become too small for their jobs. With one CPU each, preempting the common job
-/// is not sufficient for either node.
+/// Y8: two nodes have become too small for their jobs. Job 3 runs on both nodes. If each node still
+/// has 2 CPUs, preempting job 3 is sufficient; if each has only 1, it is not.
 #[test]
 fn a_job_on_two_overcommitted_nodes_is_preempted_once() {
     let fixture = runs(
@@ -975,7 +977,11 @@ fn a_preemptor_gets_other_resources_if_its_own_were_used_by_another_preemptor() 
     fixture.apply(&plan);
     fixture.state.vacate(JobId::job(1));
     let mut fixture = fixture.at(110);
-    assert_eq!(fixture.starts(), "3 on n1", "resources freed for job 4");
+    assert_eq!(
+        fixture.starts(),
+        "3 on n1",
+        "job 3 uses the resources freed for job 4"
+    );
     assert!(
         [3, 4]
             .iter()

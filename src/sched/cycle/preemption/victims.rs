@@ -53,8 +53,8 @@ impl PossibleVictim<'_> {
 }
 
 /// The running jobs that may be preempted, including jobs that their owners protect. Excludes jobs
-/// that are suspended or already being preempted, that run for less than the exemption time, or
-/// that run inside a reservation.
+/// that are suspended, that earlier cycles have decided to preempt, that have run for less than the
+/// exemption time, or that run inside a reservation.
 pub fn possible_victims<'s>(
     state: &'s ClusterState,
     policy: &Policy,

@@ -171,7 +171,8 @@ impl<'s> CycleState<'s> {
     }
 
     /// Schedules a cycle for the time at which the first resources held for a preemptor are
-    /// released; at once if a preemptor no longer waits for its held resources.
+    /// released. If resources are held for a preemptor that this cycle neither starts nor books,
+    /// the cycle is scheduled 1 ms from now, because these resources are free again.
     pub fn schedule_end_of_held_resources(&mut self) {
         let forfeited = self.state.bookings.promises().any(|booking| {
             booking.held_until.is_some()

@@ -21,9 +21,9 @@ use crate::sched::view::shape::{ClassId, ClassKey, Shape};
 use std::sync::Arc;
 
 impl CycleState<'_> {
-    /// Whether all jobs with the same request may be refused together for lack of resources: the
-    /// cycle plans no more starts, and only free resources decide whether a job starts. (Jobs in
-    /// stopped queues get their own verdict at the end of the cycle:
+    /// Whether all jobs with the same request may be refused together for lack of resources. This
+    /// is so if the cycle plans no more starts, and only free resources decide whether a job
+    /// starts. (Jobs in stopped queues get their own verdict at the end of the cycle:
     /// [`crate::sched::cycle::throttling::add_stopped_queue_verdicts`].)
     pub fn may_refuse_together(&self) -> bool {
         let backfill = self.backfill();
@@ -139,7 +139,7 @@ mod tests {
             .queued(3, "select=1:ncpus=8 walltime=50")
     }
 
-    /// G4: a job may start if it ends after the first planned start, but delays no planned start.
+    /// G4: a job that ends after the first planned start may start if it delays no planned start.
     #[test]
     fn a_refused_walltime_blocks_no_job_that_delays_no_booking() {
         assert_eq!(promised().booked(), "2 at 100 on n1; 3 at 200 on n1");
@@ -159,7 +159,8 @@ mod tests {
         assert_eq!(with(&[backfilled(4, 300), backfilled(5, 201)]).starts(), "");
     }
 
-    /// G5: jobs that lack resources are refused together, except those with an earlier reason.
+    /// G5: jobs that lack resources are refused together, except those that an earlier stage
+    /// refuses for another reason.
     #[test]
     fn jobs_with_an_earlier_reason_are_not_refused_for_resources() {
         let fixture = cluster("1 x ncpus=8").running(1, "select=1:ncpus=8", "n1", 600);

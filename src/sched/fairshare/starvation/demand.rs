@@ -39,7 +39,8 @@ pub struct OperationDemand<'s> {
     /// The demand of the operation, or of each similar job, including the usage. Empty for no
     /// demand.
     pub wants: Cow<'s, [i64]>,
-    /// The position among the operations of the pool, if the pool is FIFO.
+    /// The position among the operations of all FIFO pools, sorted by pool and then by the order of
+    /// the pool. None if the pool is not FIFO.
     pub place: Option<usize>,
     // The sort keys for `place`, used in FIFO pools only.
     priority: i32,
@@ -172,7 +173,7 @@ impl<'s> ResourceDemand<'s> {
         })
     }
 
-    /// Sets the position of each operation of a FIFO pool (Y23).
+    /// Sets [`OperationDemand::place`] for the operations of FIFO pools (Y23).
     fn set_fifo_places(&mut self) {
         let lines = &self.lines;
         let mut in_line: Vec<(&[FifoKey], &mut OperationDemand)> = self

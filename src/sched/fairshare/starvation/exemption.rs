@@ -1,7 +1,8 @@
 //! Exemption from preemption (Y27). An operation (a job, or an array with all its subjobs) is
 //! exempt if it starves, or if its satisfaction (usage divided by fair share) is below a threshold.
-//! If this applies to a pool (account), its operations lose allocations only to operations in the
-//! same pool. A *line* is a pool followed by the pools above it.
+//! If a pool (account) starves, or its satisfaction is below the threshold, its operations lose
+//! allocations only to operations in this pool or in a pool below it. A *line* is a pool followed
+//! by the pools above it.
 
 use super::fair_share::{Entitled, FairShares, OperationShare};
 use super::groups::{AllocationGroup, ROUNDING};

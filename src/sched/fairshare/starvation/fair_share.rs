@@ -46,7 +46,7 @@ impl Entitled {
         self.used < self.fair * tolerance - ROUNDING
     }
 
-    /// The usage divided by the fair share, at most 1e9.
+    /// The usage divided by the fair share, at most 1e9. With a fair share of 0, it is 1e9.
     pub fn satisfaction(&self) -> f64 {
         if self.fair > 0.0 {
             (self.used / self.fair).min(MOST)
@@ -94,7 +94,8 @@ pub struct OperationShare {
     pub entitled: Entitled,
     /// The pool with the pools above it, as an index into [`FairShares::lines`].
     pub line: usize,
-    /// The position among the operations of the pool, if the pool is FIFO.
+    /// The position among the operations of all FIFO pools, sorted by pool and then by the order of
+    /// the pool. None if the pool is not FIFO.
     place: Option<usize>,
 }
 
@@ -267,8 +268,8 @@ impl FairShares {
             .map(|(party, number, _)| (*party, *number))
     }
 
-    /// The sort key of a party in its pool, lowest first: the satisfaction of the party (Y22), or
-    /// its position in a FIFO pool (Y23).
+    /// The sort key of a party in its pool, lowest first: the satisfaction of the party (Y22) or,
+    /// in a FIFO pool, its position (Y23). A party without demand has the maximum satisfaction.
     pub fn turn(&self, party: ShareParty) -> f64 {
         let Some(row) = self.row(party) else {
             return MOST;
@@ -294,13 +295,14 @@ impl FairShares {
             .map(|(name, (entitled, ..))| (name.as_str(), *entitled))
     }
 
-    /// The pool of a party, followed by the pools above it.
+    /// The pool of a party, followed by the pools above it. Empty for a party without demand, and
+    /// for operations without account.
     pub fn line(&self, party: ShareParty) -> &[String] {
         self.row(party)
             .map_or(&[], |row| &self.lines[row.line].pools)
     }
 
-    /// The tolerance and the timeouts of a party.
+    /// The tolerance and the timeouts of a party; the defaults for a party without demand.
     pub fn patience(&self, party: ShareParty) -> StarvationConditions {
         self.row(party)
             .map_or(StarvationConditions::default(), |row| {
@@ -308,7 +310,7 @@ impl FairShares {
             })
     }
 
-    /// The tolerance and the timeouts of a party or pool.
+    /// The tolerance and the timeouts of a party or pool; the defaults if it has no demand.
     pub fn patience_of(&self, subject: &StarvationSubject) -> StarvationConditions {
         match subject {
             StarvationSubject::Party(party) => self.patience(*party),

@@ -76,8 +76,8 @@ impl Thresholds {
         last == AllocationGroup::Kept || part >= bound - ROUNDING
     }
 
-    /// The group of an allocation; `before` and `with` are the fractions of the cluster that the
-    /// operation uses without and with this allocation.
+    /// The group of an allocation. `before` is the fraction of the cluster that all older
+    /// allocations of the operation use. `with` also includes this allocation.
     fn group(&self, before: f64, with: f64, is_spared: bool) -> AllocationGroup {
         let is_under = |bound: f64| match self.boundary {
             Boundary::Give => with <= bound + ROUNDING,
@@ -104,8 +104,8 @@ impl Thresholds {
 }
 
 /// Divides the allocations of an operation into groups. The allocations are given newest first,
-/// each with its resources; `together` is the sum of these. Returns the allocations of the groups
-/// up to `last`.
+/// each with its resources; `together` is the sum of these resources. Returns the allocations of
+/// the groups up to `last`.
 pub fn divide<'a, T>(
     newest_first: impl Iterator<Item = (T, &'a Amounts)>,
     together: &[i64],
@@ -197,7 +197,8 @@ mod tests {
             .collect()
     }
 
-    /// Y6: the fair share is half of the cluster; the thresholds are half of it and all of it.
+    /// Y6: the fair share is half of the cluster. The thresholds are half of the fair share, and
+    /// the fair share.
     #[test]
     fn the_boundary_setting_decides_the_group_of_an_allocation_that_crosses_a_threshold() {
         assert_eq!(divided(&[1; 10], &THRESHOLDS), "NNAAAPPPPP");

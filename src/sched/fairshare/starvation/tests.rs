@@ -89,7 +89,7 @@ fn entitled(fixture: &TestCluster, operations: &[u64]) -> Vec<(f64, f64)> {
     operations.iter().map(of).collect()
 }
 
-/// Y20, Y10: first, each of the two arrays requests the whole cluster.
+/// Y20, Y10: first, each of the two arrays requests at least all 10 CPUs of the cluster.
 #[test]
 fn operations_divide_the_cluster_equally_up_to_their_demand() {
     let fixture = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
@@ -144,7 +144,8 @@ fn the_fair_share_of_a_pool_is_between_its_guarantee_and_its_maximum() {
         limit(Selector::Named("a".into()), 2),
     ];
     assert_eq!(entitled(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
-    // Limits on waiting jobs, on a user or on an unrequested resource change no fair share.
+    // Limits on queued jobs, on one user of the pool, or on a resource that no job requests, change
+    // no fair share.
     let waiting = Limit {
         stage: LimitStage::Queued,
         ..limit(Selector::Named("b".into()), 1)
@@ -196,7 +197,10 @@ fn an_operation_at_its_fair_share_times_the_tolerance_is_not_below() {
             .below()
             .any(|it| it == StarvationSubject::Party(ShareParty::Operation(JobId::array(1))))
     };
-    assert!(below(1), "39 of 100 CPUs with a fair share of 50");
+    assert!(
+        below(1),
+        "array 1 uses 39 of 100 CPUs; its fair share is 50"
+    );
     let fixture = array(array(with(vec![]), 1, "", (4, 1), 9), 2, "", (0, 1), 20);
     let is_below = |id| {
         shares(&fixture)
@@ -206,7 +210,7 @@ fn an_operation_at_its_fair_share_times_the_tolerance_is_not_below() {
     assert_eq!(
         [1, 2].map(is_below),
         [false, true],
-        "4 of 10 CPUs with a fair share of 5"
+        "array 1 uses 4 of 10 CPUs; its fair share is 5"
     );
 }
 

@@ -13,7 +13,7 @@ use crate::sched::view::node_filter::AllowedSets;
 use crate::sched::view::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Places the chunks within one node set (M47). If they do not fit and the job may span sets,
+/// Places the chunks within one node set (M47). If they fit in no set and the job may span sets,
 /// places them on any nodes. With the choice `AnyOf`, all sets together count as one set.
 pub fn within_sets(
     space: &AvailabilityMap,

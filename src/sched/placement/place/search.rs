@@ -1,9 +1,9 @@
 //! A search for a placement of requests with several kinds of chunks. It is used if placing one
 //! kind after another on the first nodes that fit (first fit) fails.
 //!
-//! Packing chunks of several sizes is hard in general, so the search is bounded. It finds a
-//! placement for small requests if there is one; larger requests may wait although a placement
-//! exists.
+//! Packing chunks of several sizes is hard in general, so the search is bounded. A request with
+//! more than [`MAX_CHUNKS`] chunks, or whose search exceeds [`MAX_VISITS`] tries, may wait although
+//! a placement exists.
 
 use super::{Placement, TentativePlacement};
 use crate::sched::placement::availability_map::AvailabilityMap;
@@ -86,8 +86,9 @@ impl<'a> PlacementSearch<'a> {
         None
     }
 
-    /// The nodes to try for a chunk. If candidates are classes: the nodes with chunks of this
-    /// request, and one other node of each class, because the other nodes of the class are equal.
+    /// The nodes to try for a chunk. If the candidates are classes, these are the nodes that
+    /// already have chunks of this request, and one unused node of each class. The unused nodes of
+    /// a class are interchangeable.
     fn options(&self, trial: &TentativePlacement<'a>, chunk: usize) -> Vec<NodeIx> {
         match &self.candidates[chunk] {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
@@ -125,8 +126,8 @@ mod tests {
     use crate::model::request::placement_policy::NodeAllocation;
     use crate::sched::fixture::cluster;
 
-    /// First fit does not place these requests in any order of kinds, because it places the large
-    /// chunks on the same node.
+    /// First fit places the first two requests in no order of kinds. It puts as many chunks of one
+    /// kind as possible on one node; one chunk of the other kind then fits nowhere.
     #[test]
     fn the_search_places_what_first_fit_does_not() {
         let starts = |allocation, nodes: &str, select: &str| {

@@ -55,7 +55,7 @@ fn each_scattered_chunk_has_its_own_host() {
 }
 
 #[test]
-fn an_exclusive_job_gets_an_empty_node_that_no_other_job_uses() {
+fn an_exclusive_job_gets_an_idle_node_and_shares_it_with_no_job() {
     let busy = cluster("2 x ncpus=8").running(1, "select=1:ncpus=1", "n1", 100);
     let alone = busy
         .queued(2, "select=1:ncpus=1 place=excl")
@@ -240,7 +240,7 @@ fn packed_chunks_skip_nodes_of_other_users() {
 
 /// Hosts with one node and hosts with several nodes are tried in one common order.
 #[test]
-fn packed_chunks_use_the_first_host_of_any_number_of_nodes() {
+fn packed_chunks_use_the_first_host_with_one_or_several_nodes() {
     let packed = "select=2:ncpus=2 place=pack";
     let parts_first = cluster("")
         .on_host("h", "2 x ncpus=2")
@@ -296,7 +296,7 @@ fn chunks_with_an_exclusive_host_are_not_packed() {
     }
 }
 
-/// M8: also if the rank or a condition differs between nodes of the same kind.
+/// M8: this also holds if the rank or a condition differs between nodes of the same kind.
 #[test]
 fn packed_chunks_use_the_node_with_the_lowest_rank() {
     let packed = "select=2:ncpus=1 place=pack";

@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use proptest::{collection, sample::Index};
 use std::sync::Arc;
 
-/// A cluster with a license with this total.
+/// A cluster with `total` licenses. A job that requests one license uses one on each of its hosts.
 fn fixture(nodes: &str, total: i64) -> TestCluster {
     let mut fixture = cluster(nodes);
     fixture.state.set_pool(
@@ -114,7 +114,7 @@ fn a_subjob_uses_hosts_of_other_subjobs() {
     let pair = fixture
         .clone()
         .queued(1, "select=2:ncpus=1 place=pack site_lic=1 array=1-2");
-    assert_eq!(pair.starts(), "", "both chunks do not fit on n3");
+    assert_eq!(pair.starts(), "", "only one of the two chunks fits on n3");
     assert_eq!(
         on(self::fixture("3 x ncpus=3", 1), 9, "n3", 100)
             .queued(1, "select=2:ncpus=1 place=pack site_lic=1 array=1-2")
@@ -160,8 +160,8 @@ fn the_last_subjob_to_end_releases_the_license() {
     }
 }
 
-/// The start of job 0 with the license is planned for 100. Subjobs that would share the license
-/// beyond 100 do not start.
+/// The start of job 0 with the license is planned for second 100. Subjobs that would share the
+/// license beyond second 100 do not start.
 #[test]
 fn no_subjob_delays_a_booking_by_sharing() {
     let fixture = on(fixture("1 x ncpus=8", 1), 9, "n1", 100);
@@ -177,7 +177,8 @@ fn no_subjob_delays_a_booking_by_sharing() {
     assert_eq!(joins(101), "");
 }
 
-/// Another subjob shares the license, unless it is in `gone` and so has already ended.
+/// Subjobs 1 and 2 share the license on n1. If one of them is preempted, it releases the license
+/// only if the other is in `gone`, the subjobs that have already been preempted.
 #[test]
 fn the_last_preempted_subjob_on_a_host_releases_the_license() {
     let fixture = on(
@@ -203,8 +204,8 @@ fn the_last_preempted_subjob_on_a_host_releases_the_license() {
     assert_eq!((gives(1, &[2]), gives(2, &[1]), gives(2, &[3])), (1, 1, 0));
 }
 
-/// Of the subjobs that share a license, the last to end is charged with the license and releases
-/// it at its end. If this subjob changes, all records change.
+/// Of the subjobs that share a license, the last to end is charged with the license and releases it
+/// at its end. If another subjob becomes the last to end, all records change.
 #[test]
 fn the_last_subjob_to_end_is_charged_with_the_license() {
     let mut fixture = on(fixture("1 x ncpus=8", 2), 1, "n1", 50);
@@ -332,7 +333,8 @@ fn a_suspended_subjob_that_released_the_license_does_not_share_it() {
     }
 }
 
-/// A subjob on a node that is not reported yet also uses the license.
+/// Subjob 2 still uses the license on n1 when n1 has been removed. Subjob 3 is reported on n1
+/// before n1 is reported again.
 #[test]
 fn a_subjob_on_a_removed_node_still_uses_the_license() {
     let mut fixture = on(on(fixture("2 x ncpus=8", 1), 1, "n1", 70), 2, "n1", 50);
@@ -412,7 +414,7 @@ fn a_booking_counts_subjobs_started_in_the_cycle() {
     }
 }
 
-/// Each host of other subjobs has room for only one chunk.
+/// Each host of other subjobs has free CPUs for only one chunk.
 #[test]
 fn packed_chunks_must_be_on_one_host_of_other_subjobs() {
     let fixture = on(on(fixture("2 x ncpus=2", 2), 8, "n1", 100), 9, "n2", 100);
@@ -489,8 +491,9 @@ fn all_subjobs_that_share_the_license_are_preempted() {
     assert_eq!(victims(&fixture), "1[2] for 4; 1[1] for 4; 3 for 5");
 }
 
-/// M43, Q21: the planned start of job 2 is not delayed. If two preemptors need the two subjobs, the
-/// last subjob still releases the license.
+/// M43, Q21: the preemptors would run beyond the planned start of job 2. They may use only what
+/// their victims release, so that they do not delay it. The subjob that is preempted last releases
+/// the license.
 #[test]
 fn the_last_victim_releases_the_license_to_a_preemptor() {
     let preempted = |total: i64, waiting: &[&str]| {
@@ -533,11 +536,11 @@ fn the_last_victim_releases_the_license_to_a_preemptor() {
     assert_eq!(
         preempted(2, &[licensed]),
         "",
-        "one victim alone releases no license"
+        "the only victim that is needed releases no license"
     );
 }
 
-/// The planned start of job 1 needs no license.
+/// Job 1, whose start is planned for second 100, needs no license.
 #[test]
 fn subjobs_started_in_one_cycle_share_a_license_ahead_of_a_booking() {
     let fixture = fixture("1 x ncpus=4", 1).running(9, "select=1:ncpus=2", "n1", 100);
@@ -569,7 +572,7 @@ fn subjobs_with_different_amounts_use_the_maximum() {
     assert_eq!(used(&fixture), 1);
 }
 
-/// A subjob with `place=group` uses hosts of other subjobs only if they have a common value.
+/// The licenses are used on n2 and n3, and these hosts have different colors.
 #[test]
 fn nodes_of_other_subjobs_need_the_common_value() {
     let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
@@ -583,7 +586,8 @@ fn nodes_of_other_subjobs_need_the_common_value() {
     );
 }
 
-/// M47: with node sets, a subjob uses hosts of other subjobs only if they are in one set.
+/// M47: the licenses are used on n2 and n3. With node sets by color, a subjob may not use both
+/// hosts, because their colors differ.
 #[test]
 fn nodes_of_other_subjobs_need_the_same_set() {
     let nodes = fixture("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
@@ -654,7 +658,7 @@ fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> TestCluster {
     fixture
 }
 
-/// Of a resource with total 1, nothing is free; of a resource with total 2, one is free.
+/// No amount of either resource is free. A resource with total 2 is in use on both hosts.
 #[test]
 fn a_subjob_uses_hosts_where_other_subjobs_use_all_unavailable_resources() {
     let both: &[&str] = &["site_lic", "site_seat"];
@@ -729,7 +733,7 @@ fn subjobs_that_run_during_a_booking_share_a_license() {
     );
 }
 
-/// G8: job 7 is planned after job 0 and after the starts of the subjobs.
+/// G8: the cycle plans the start of job 7 after it has started the subjobs and planned job 0.
 #[test]
 fn a_later_booking_counts_subjobs_started_in_the_cycle() {
     let mut fixture =
@@ -824,8 +828,8 @@ fn hosts(fixture: &TestCluster) -> i64 {
 }
 
 proptest! {
-    /// G2: the number of licenses in use equals the number of hosts of each array and job, and
-    /// never exceeds the total. After each cycle, no more jobs can start.
+    /// G2: the number of licenses in use equals the sum of the numbers of hosts that each array and
+    /// each other job uses. It never exceeds the total. After each cycle, no more jobs can start.
     #[test]
     fn the_number_of_licenses_in_use_equals_the_number_of_hosts(
         total in 1..4_i64,
