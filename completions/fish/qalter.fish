@@ -9,7 +9,7 @@ complete -c qalter -s A -d 'Account to charge (any text)' -r
 complete -c qalter -s P -d 'Project of the job' -r
 complete -c qalter -s r -d 'Whether the job may be requeued and rerun: y or n (default y)' -r
 complete -c qalter -l expand -d 'For an array with a limit (-J X-Y%N): run up to this many subjobs when resources would otherwise be idle; -1 or unlimited for any number, 0 to keep the limit' -r
-complete -c qalter -l user-factor -d 'Scale the job\'s priority by this factor, 0 to 1 (default 1). Has an effect if the order of jobs is a sum of factors' -r
+complete -c qalter -l user-factor -d 'Scale the job\'s priority by this factor, 0 to 1 (default 1). Has an effect only if the order of jobs is a sum of factors' -r
 complete -c qalter -l group -d 'Process group, the scope of the job\'s label and of its dependencies on labels: up to 230 letters, digits and the characters . - _ +' -r
 complete -c qalter -l label -d 'Label of the job: other jobs of the same process group may depend on the label, even before this job is submitted. See DEPENDENCIES' -r
 complete -c qalter -s m -d 'Send mail when the job is aborted (a), begins (b) or ends (e), or never (n). With j, also for each subjob of an array' -r
@@ -20,7 +20,7 @@ complete -c qalter -s S -d 'Shell that runs the script: path[@host],...' -r
 complete -c qalter -s u -d 'User to run as: user[@host],... Only the owner is accepted' -r
 complete -c qalter -s c -d 'Checkpoints: n, s, c, w, c=MINUTES or w=MINUTES. With n, the site never checkpoints the job; the other values are stored and shown but have no effect' -r
 complete -c qalter -s W -d 'Other attributes, separated by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (signal this long before the walltime ends), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both stands for the index of a subjob), sandbox=PRIVATE, retry=N (rerun the job up to N times if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand), no_preempt=true (do not preempt the job, see lanai-scheduling(7)), interrupt=SIGNAL (sent instead of TERM when the job is preempted), notify=PATH (your own program; it reads JSON from standard input when the job begins, ends or fails; noded runs it as you, for at most 30 seconds, with 1 GB of memory and 256 processes, and then ends all its processes), the attributes of WHERE IT RUNS, or any attribute by name' -r
-complete -c qalter -s h -d 'Holds: letters of u (user), o (operator), s (system), p (password), or n' -r
-complete -c qalter -l system-priority -d 'Run the job before all jobs without a system priority or with a lower system priority: 0 to 1000000, or none (operators only)' -r
+complete -c qalter -s h -d 'Holds: letters of u (user), o (operator), s (system), p (password), or n (none)' -r
+complete -c qalter -l system-priority -d 'System priority, 0 to 1000000, or none to remove it (operators only). The job precedes all jobs with a lower one or without one' -r
 complete -c qalter -l retry -d 'Run failed or deleted jobs again: each job returns to its queue and keeps its id. For an array, all failed and deleted subjobs run again; for 12[3] or 12[1-9], only the given subjobs. Cannot be combined with other options'
 complete -c qalter -l shove -d 'Consider the jobs now: a job that waits after a failed start, or for its retry_delay, may start at once. Holds and begin times still apply. Changes by other options are made first'

@@ -9,7 +9,7 @@ complete -c qselect -s P -d 'Project of the job' -r
 complete -c qselect -s q -d 'Queue of the job' -r
 complete -c qselect -s r -d 'Whether the job is rerunnable: y or n' -r
 complete -c qselect -s s -d 'Job states, as letters such as RQ' -r
-complete -c qselect -s t -d 'Time of an event, with a letter for the event: a (Execution_Time), c (ctime), e (etime), g (eligible_time), m (mtime), q (qtime), s (stime) or t (planned start); give -t twice for a range' -r
+complete -c qselect -s t -d 'Time, with a letter for the attribute: a (Execution_Time), c (ctime), e (etime), m (mtime), q (qtime), s (stime) or t (planned start); or g (eligible_time) with a duration, HH:MM:SS or seconds. Give -t twice for a range' -r
 complete -c qselect -s u -d 'Owners of the jobs' -r
 complete -c qselect -s H -d 'Finished jobs only'
 complete -c qselect -s J -d 'Job arrays only'

@@ -1,10 +1,10 @@
 complete -c qstat -s u -d 'Jobs of these users (HOST is the submission host), in the list of -a; with -f, with all attributes' -r
 complete -c qstat -s F -d 'Output format: json or dsv; with -f or a report' -r
 complete -c qstat -s D -d 'Delimiter between values, with -F dsv' -r
-complete -c qstat -s l -d 'With --holes: search free resources for this request, as of qsub -l, such as select=... or place=... (default: processors). Without --holes, -l has no effect before job ids, for TORQUE\'s option -l without a value' -r
+complete -c qstat -s l -d 'With --holes: search free resources for this request, with the syntax of qsub -l, such as select=... or place=... (default: one processor). Without --holes, -l before job ids is ignored, because TORQUE\'s option -l takes no value' -r
 complete -c qstat -s W -d 'Refused, as in PBS' -r
-complete -c qstat -s r -d 'Running jobs'
-complete -c qstat -s i -d 'Jobs that are not running'
+complete -c qstat -s r -d 'Running and suspended jobs'
+complete -c qstat -s i -d 'Queued and held jobs, and jobs that wait for their begin time'
 complete -c qstat -s H -d 'Finished jobs'
 complete -c qstat -s x -d 'Include finished jobs'
 complete -c qstat -s a -d 'All jobs, with the requested resources'
@@ -26,7 +26,7 @@ complete -c qstat -s q -d 'Queues, with their limits'
 complete -c qstat -s B -d 'The server'
 complete -c qstat -l why -d 'Why each of the given jobs waits, stage by stage, and when it is expected to start'
 complete -c qstat -l start -d 'When and where each waiting job starts if jobs end at their walltimes'
-complete -c qstat -l priority -d 'Priority of each of the given jobs, the components of the priority, and the next jobs before and after the job; without job ids, the whole queue in order'
+complete -c qstat -l priority -d 'Priority of each of the given jobs, the components of the priority, and the next jobs before and after the job; without job ids, the queue in order (100 jobs, or all jobs with -F json)'
 complete -c qstat -l holes -d 'Free resources without a planned start or reservation, and for how long they are free'
 complete -c qstat -l limits -d 'All active limits: scope, resource, usage, the counted jobs, and the number of jobs that each limit blocks; with -u, only limits that apply to the given users'
 complete -c qstat -l shares -d 'Fair-share tree: entitlement and usage by account and user'

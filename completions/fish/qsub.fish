@@ -9,7 +9,7 @@ complete -c qsub -s A -d 'Account to charge (any text)' -r
 complete -c qsub -s P -d 'Project of the job' -r
 complete -c qsub -s r -d 'Whether the job may be requeued and rerun: y or n (default y)' -r
 complete -c qsub -l expand -d 'For an array with a limit (-J X-Y%N): run up to this many subjobs when resources would otherwise be idle; -1 or unlimited for any number, 0 to keep the limit' -r
-complete -c qsub -l user-factor -d 'Scale the job\'s priority by this factor, 0 to 1 (default 1). Has an effect if the order of jobs is a sum of factors' -r
+complete -c qsub -l user-factor -d 'Scale the job\'s priority by this factor, 0 to 1 (default 1). Has an effect only if the order of jobs is a sum of factors' -r
 complete -c qsub -l group -d 'Process group, the scope of the job\'s label and of its dependencies on labels: up to 230 letters, digits and the characters . - _ +' -r
 complete -c qsub -l label -d 'Label of the job: other jobs of the same process group may depend on the label, even before this job is submitted. See DEPENDENCIES' -r
 complete -c qsub -s m -d 'Send mail when the job is aborted (a), begins (b) or ends (e), or never (n). With j, also for each subjob of an array' -r

@@ -19,7 +19,7 @@ use std::fmt;
 /// Maximum depth of the tree.
 pub const DEEPEST: usize = 64;
 
-/// Name of the root account. Its settings apply to the accounts and users directly below the root.
+/// Name of the root account, which stands for the whole tree.
 pub const ROOT_NAME: &str = "root";
 
 /// `[[account]]`: an account of the fair-share tree.
@@ -27,7 +27,7 @@ pub const ROOT_NAME: &str = "root";
 pub struct Account {
     /// Unique name, given by jobs with `-A`.
     pub name: String,
-    /// Parent account; None for the root.
+    /// Parent account; None if the parent is the root, and for the root itself.
     #[serde(default)]
     pub parent: Option<String>,
     /// Share of the parent's entitlement.
@@ -52,8 +52,9 @@ pub struct Account {
 pub enum Shares {
     /// Number of shares, at least 0.
     Of(f64),
-    /// No own shares. The accounts and users below such an account compete with the siblings of
-    /// that account. Such a user has the entitlement of the user's account.
+    /// No own shares. The accounts and users below an account without own shares compete with the
+    /// siblings of that account. A user without own shares has the entitlement of the user's
+    /// account.
     Parent,
 }
 
@@ -168,7 +169,8 @@ pub enum AccountFault {
 }
 
 /// Checks that the accounts form a tree; the caller has checked that their names differ. The error
-/// contains the index of the first invalid account and the reason.
+/// contains the reason, and the index of the first account with a fault in itself or in an
+/// ancestor.
 pub fn check(accounts: &[Account]) -> Result<(), (usize, AccountFault)> {
     let parents: BTreeMap<&str, Option<&str>> = accounts
         .iter()

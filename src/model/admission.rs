@@ -1,8 +1,9 @@
 //! Admission of jobs to a queue, shared by submission, `qmove` and routing.
 //!
-//! For each queue, admission checks that the queue is enabled and that the user has access. It then
-//! adds the queue's defaults to the job and checks the size of the request. A started routing queue
-//! passes a job to the first destination that accepts the job.
+//! Admission to a queue checks the settings of the queue, such as `enabled`, and the access of the
+//! user. It then adds the queue's defaults to the job, and checks the request against the queue's
+//! bounds and limits. A started routing queue passes a job on to the first destination that accepts
+//! the job.
 
 mod access;
 
@@ -49,8 +50,9 @@ pub struct Entered {
     pub notes: Vec<String>,
 }
 
-/// Returns the options of a job that moves to `queue`. A job that leaves the queue of a reservation
-/// also leaves that reservation. A job keeps a reservation that it requested by name.
+/// Returns the options of a job that moves to `queue`. If the reservation of the job has the name
+/// of the queue that the job leaves, the job also leaves the reservation. The job keeps any other
+/// reservation.
 pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
     let mut spec = spec.clone();
     if spec.queue != queue {
@@ -113,8 +115,9 @@ impl QueueAdmission<'_> {
         Ok(spec)
     }
 
-    /// Adds a queue's defaults to a job and checks the queue's bounds on the request. Jobs of an
-    /// exempt quality of service skip the check of the bounds (F4).
+    /// Adds a queue's defaults to a job and checks the queue's bounds on the request. A job of an
+    /// exempt quality of service gets no default time limits from `resources_max`, and its request
+    /// is not checked (F4).
     pub fn fit(&self, spec: &mut Spec, queue: &Queue) -> Result<(), Refusal> {
         let is_exempt = self.qualities.is_exempt(spec.qos.as_deref());
         let defaults = Defaults::new(queue.defaults.clone(), queue.chunk_defaults.clone());

@@ -1,4 +1,4 @@
-//! Job attributes that users may set, and their effects (`spec` section 4).
+//! Job attributes that users may set, and their effects.
 //!
 //! `qsub` and `qalter` send settings: pairs of attribute and value. [`submit`] creates the
 //! [`Draft`] of a new job from the settings. [`alter`] applies settings to an existing draft,
@@ -74,7 +74,7 @@ pub struct Draft {
     pub names: Vec<String>,
     /// Eligible time set by an operator.
     pub eligible_time: Option<Span>,
-    /// Warnings for the user about settings that were changed.
+    /// Warnings for the user about settings that were changed or have no effect.
     pub notes: Vec<String>,
 }
 
@@ -215,7 +215,8 @@ fn placement_as_attributes(settings: &[AttributeSetting]) -> Vec<AttributeSettin
     settings
 }
 
-/// Checks that a job with a geometry requests one kind of chunk, as many as the geometry has tasks.
+/// Checks that a job with a geometry requests one kind of chunk, and as many chunks as the geometry
+/// has tasks.
 fn check_geometry(spec: &Spec) -> Result<(), Refusal> {
     let Some(geometry) = &spec.placement.geometry else {
         return Ok(());
@@ -232,8 +233,8 @@ fn check_geometry(spec: &Spec) -> Result<(), Refusal> {
     }
 }
 
-/// Checks that only arrays limit their running subjobs, and that no array requests a range of
-/// walltimes.
+/// Checks that only arrays have `max_run_subjobs` and `expand`, and that no array requests
+/// `min_walltime` or `max_walltime`.
 fn check_array_options(spec: &Spec) -> Result<(), Refusal> {
     let list = &spec.request.list;
     let is_range = list.contains_key("min_walltime") || list.contains_key("max_walltime");
@@ -244,8 +245,8 @@ fn check_array_options(spec: &Spec) -> Result<(), Refusal> {
     }
 }
 
-/// Creates the changed draft of a job. The whole request is refused if PBS does not allow one of
-/// the settings at all, for this user, or while the job runs.
+/// Creates the changed draft of a job. The whole request is refused if one setting is invalid, or
+/// may not be altered at all, by this user, or while the job runs.
 pub fn alter(
     old: &Draft,
     settings: &[AttributeSetting],
@@ -415,7 +416,8 @@ fn keep(spec: &mut Spec, name: &str, text: &str) {
     }
 }
 
-/// Returns the text in which a boolean is stored; None if `text` is not a boolean.
+/// Returns the text in which a boolean is stored; an empty text stays empty. None if `text` is not
+/// a boolean.
 fn boolean(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         return Some("");
@@ -424,7 +426,7 @@ fn boolean(text: &str) -> Option<&'static str> {
     Some(if is_true { "True" } else { "False" })
 }
 
-/// Checks that only time limits of a running job change, and that only operators raise them.
+/// Checks, for a running job, that only time limits change, and that only operators raise them.
 fn check_running(
     old: &Request,
     new: &Request,

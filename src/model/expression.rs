@@ -3,8 +3,9 @@
 //!
 //! An [`Expression`] is parsed once and evaluated as often as needed. A [`NameScope`] gives the
 //! values of names; the caller decides which names exist. The caller also decides the effect of an
-//! undefined value or an [`EvaluationFault`]: a requirement then rejects the host, and a formula
-//! has the value 0. The table in `operator` lists the operators and their precedence (decision 19).
+//! undefined value or an [`EvaluationFault`]: a requirement then rejects the host, and a ranking or
+//! formula has the value 0. The table in `operator` lists the operators and their precedence
+//! (decision 19).
 //!
 //! ```
 //! use lanai::model::expression::{Expression, ExpressionValue};

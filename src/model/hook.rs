@@ -1,6 +1,6 @@
-//! `[[hook]]`: programs of the site that run at certain events and may accept, reject or modify the
-//! event. The events are those of PBS (`spec`: hooks). Lanai passes an event as JSON to a program;
-//! PBS runs Python code in the daemon.
+//! `[[hook]]`: programs of the site that run at certain events, some of which they may reject or
+//! modify. PBS has these and other events (`spec`: hooks). Lanai passes an event as JSON to a
+//! program, whereas PBS runs Python code in the daemon.
 
 mod answer;
 
@@ -22,7 +22,7 @@ pub enum HookEvent {
     ModifyJob,
     /// Start decision, before the job is launched.
     RunJob,
-    /// Receipt of the start order by the node, before the job has any process or file on the node.
+    /// Receipt of the start order by the node, before stage-in and before the job has a process.
     ExecjobBegin,
     /// Start of the job's script on the node; the hook runs immediately before the script.
     ExecjobPrologue,
@@ -88,14 +88,14 @@ impl RunsAs {
         &[("pbsadmin", RunsAs::Daemon), ("pbsuser", RunsAs::Owner)];
 }
 
-/// Additional action on a node after a hook failure. A hook fails if it cannot run, exceeds its
-/// time limit, or gives an invalid answer.
+/// Additional action after the failure of a hook on a node. A hook fails if it cannot run, exceeds
+/// its time limit, ends with a status other than 0 or by a signal, or gives an invalid answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailAction {
     /// No action.
     #[default]
     None,
-    /// schedd sets the node offline, with the failure as the node's comment.
+    /// schedd sets the nodes of the host offline, with the failure as their comment.
     OfflineVnodes,
 }
 
@@ -123,7 +123,7 @@ pub struct Hook {
     pub is_enabled: bool,
     /// Position: hooks with lower values run first, hooks with equal values in configuration order.
     pub order: u16,
-    /// Time limit.
+    /// Time limit of one run of the program.
     pub alarm: Span,
     /// Interval of [`HookEvent::ExechostPeriodic`].
     pub every: Span,

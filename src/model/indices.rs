@@ -21,7 +21,8 @@ pub struct Indices {
     step: u32,
 }
 
-/// Form of [`Indices`] in messages and the spool, before the check: a client may send any numbers.
+/// Form of [`Indices`] in messages and the spool. The numbers are checked after decoding, because a
+/// client may send any numbers.
 #[derive(Deserialize)]
 struct Given {
     first: u32,
@@ -34,7 +35,7 @@ impl TryFrom<Given> for Indices {
 
     fn try_from(given: Given) -> Result<Indices, NotIndices> {
         let Given { first, last, step } = given;
-        // `new` refuses the largest index, `one` allows it.
+        // `new` refuses the index `u32::MAX`, but `one` accepts it.
         let alone = (first == last && step == 1).then_some(Indices::one(first));
         Indices::new(first, last, step).or(alone).ok_or(NotIndices)
     }
@@ -64,7 +65,7 @@ impl Indices {
         }
     }
 
-    /// Creates all indices above `index`; None if no index is above it.
+    /// Creates all indices above `index`, up to `u32::MAX - 1`; None if there are none.
     pub fn after(index: u32) -> Option<Indices> {
         Indices::new(index.checked_add(1)?, u32::MAX - 1, 1)
     }
@@ -166,7 +167,7 @@ impl fmt::Display for Indices {
     }
 }
 
-/// Error for a text other than `X`, `X-Y` or `X-Y:Z` with X at most Y and Z at least 1.
+/// Error for an invalid range or list of indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a range of indices")]
 pub struct NotIndices;

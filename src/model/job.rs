@@ -60,7 +60,7 @@ pub struct Owner {
     pub user: String,
     /// User id, which permission checks compare.
     pub uid: u32,
-    /// Primary group id of the submitter.
+    /// Group id of the submitter.
     pub gid: u32,
 }
 
@@ -68,8 +68,9 @@ impl Owner {
     /// Tests whether this user is the `owner` recorded with a job or a reservation.
     ///
     /// User id and user name must both match, because a site may reassign either of them to another
-    /// person. `self` has the current user name. If the user id has no name now, `user` contains
-    /// the user id as text, and the user id alone decides, because no account has this id.
+    /// person. `self` has the current user name, or the user id as text if no account has this id
+    /// now. In the latter case the user id alone decides, because an id without an account has not
+    /// been reassigned.
     pub fn is_same_account(&self, owner: &Owner) -> bool {
         self.uid == owner.uid && (self.user == owner.user || self.user == self.uid.to_string())
     }
@@ -85,7 +86,7 @@ pub struct Job {
     /// Options and requests of the job. Commands such as `qalter` and `qmove` change them, events
     /// of the job do not.
     pub spec: Arc<Spec>,
-    /// State, history and current attempt.
+    /// State, history and latest attempt.
     pub life: Life,
     /// States of the subjobs, if the job is an array.
     pub elements: Option<Arc<Elements>>,
@@ -116,7 +117,7 @@ impl Job {
     }
 
     /// Returns the signal on which the job itself writes a checkpoint and exits (Y17); None if the
-    /// owner set no such signal.
+    /// owner set no valid signal.
     pub fn interruption(&self) -> Option<i32> {
         signal::parse(self.spec.other.get("interrupt")?)
     }
@@ -138,8 +139,8 @@ impl Job {
         }
     }
 
-    /// Returns the job's position without a boost: the one set by `qorder`, otherwise the job
-    /// number.
+    /// Returns the job's position without a boost. It is the position set by `qorder`, otherwise
+    /// the job number.
     pub fn own_rank(&self) -> u64 {
         self.life.rank.unwrap_or(self.id.number)
     }
@@ -183,10 +184,11 @@ pub enum Join {
 pub struct Spec {
     /// Job name, `Job_Name`.
     pub name: String,
-    /// `--label`: label by which other jobs of the process group depend on this job (Q29).
+    /// `--label`: label by which other jobs of the process group can depend on this job (Q29).
     #[serde(default)]
     pub label: Option<String>,
-    /// `--group`: process group, the scope of the job's label and of the labels it waits for.
+    /// `--group`: process group, the scope of the job's label and of the labels for which the job
+    /// waits.
     #[serde(default)]
     pub process_group: Option<String>,
     /// Queue, `-q` or the default queue.
@@ -195,7 +197,8 @@ pub struct Spec {
     pub account: Option<String>,
     /// `-P`: project; [`DEFAULT_PROJECT`] by default.
     pub project: String,
-    /// `-p`: -1024 to 1023, highest first. If the policy uses that range: 1 to 9999, lowest first.
+    /// `-p`: -1024 to 1023, higher values first. In a policy with Qube's range: 1 to 9999, lower
+    /// values first.
     pub priority: i32,
     /// `--user-factor`, 0 to 1: factor by which the owner scales the job's priority.
     #[serde(default = "one")]
@@ -226,11 +229,12 @@ pub struct Spec {
     /// Indices of the subjobs, if the array omits some indices of the range `array`.
     #[serde(default)]
     pub array_list: Option<IndexList>,
-    /// `-J %M`, `-W max_run_subjobs=`: maximum number of running subjobs; 0 for no limit.
+    /// `-J %M`, `-W max_run_subjobs=`: maximum number of running subjobs. None and 0 mean no
+    /// limit.
     #[serde(default)]
     pub max_run_subjobs: Option<u32>,
     /// `--expand`, `-W expand=`: maximum number of running subjobs while resources are otherwise
-    /// idle (Q15); `u32::MAX` for no limit; 0 if `max_run_subjobs` always applies.
+    /// idle (Q15); `u32::MAX` for no limit. A number up to `max_run_subjobs` has no effect.
     #[serde(default)]
     pub expand: u32,
     /// `-W retry=`: maximum number of reruns after a failure.
@@ -344,8 +348,8 @@ impl Spec {
         )
     }
 
-    /// Returns the limits on running subjobs; None without such a limit and for jobs other than
-    /// arrays.
+    /// Returns the limits on running subjobs; None if `max_run_subjobs` sets no limit, or if the
+    /// job is no array.
     pub fn subjob_limit(&self) -> Option<SubjobLimit> {
         let limit = self
             .max_run_subjobs
@@ -396,11 +400,12 @@ pub struct Life {
     pub state: JobState,
     /// Holds that prevent a start.
     pub holds: Holds,
-    /// Number of starts, PBS's `run_count`. `qsub` and `qalter` may set a higher number.
+    /// Number of starts, PBS's `run_count`. `qsub` and `qalter` can change it.
     pub run_count: u32,
     /// Number of the latest attempt; 0 before the first.
     pub attempt: Attempt,
-    /// Number of consecutive starts that failed.
+    /// Number of consecutive starts that failed or were lost. Some failures on other hosts are not
+    /// counted (M10).
     pub failed_starts: u32,
     /// Number of reruns after failures (`-W retry=`).
     #[serde(default)]
@@ -411,7 +416,7 @@ pub struct Life {
     pub want: Want,
     /// Resource usage: updated while the job runs, final afterwards.
     pub used: Usage,
-    /// Exit status; None before the end.
+    /// Exit status; None before the end, and for a job that was moved to another instance.
     pub exit: Option<Exit>,
     /// Comment set by an operator or schedd. If None, commands display the scheduler's latest
     /// reason.
@@ -425,10 +430,10 @@ pub struct Life {
     /// Time at which the job became eligible; None while a hold, a dependency or its start time
     /// prevents the start.
     pub etime: Option<Time>,
-    /// Earliest time of the next start, if the start is deferred.
+    /// Earliest time of the next start, if the start is deferred on all hosts or on `failed_hosts`.
     pub not_before: Option<Time>,
-    /// Hosts on which starts of the job failed because of the host, since the last reset of
-    /// `failed_starts`.
+    /// Hosts on which starts of the job failed because of the host. Emptied when `failed_starts` is
+    /// reset, and by `qalter --shove`.
     #[serde(default)]
     pub failed_hosts: BTreeSet<String>,
     /// Number of other hosts that may fail before `not_before` applies to all hosts; 0 if
@@ -443,17 +448,19 @@ pub struct Life {
     /// Labels that the job waits for. `bars` counts these conditions as unmet.
     #[serde(default)]
     pub awaits: Vec<Awaited>,
-    /// Details of the end beyond the exit status: usage figures and the fate of the output files.
+    /// Details of the end that the exit status does not contain: an exceeded limit, and messages
+    /// for the owner ([`AttemptOutcome::remark`]).
     #[serde(default)]
     pub ending: Option<String>,
     /// Position in the queue, if `qorder` swapped the job with another; otherwise the job number
     /// is the position.
     #[serde(default)]
     pub rank: Option<u64>,
-    /// Start time of the first subjob, for an array.
+    /// For an array: time of the first start of a subjob.
     #[serde(default)]
     pub began: Option<Time>,
-    /// Highest attempt number among the finished subjobs, for an array.
+    /// For an array: highest attempt number of a subjob. It is updated when a subjob starts for the
+    /// first time or finishes.
     #[serde(default)]
     pub highest: Attempt,
     /// Eligible time so far, and the kind of time that accrues now.
@@ -493,7 +500,7 @@ pub struct Run {
     pub session: Option<u32>,
     /// Boot id of the script's node; None before the node reports the start.
     pub boot: Option<String>,
-    /// True until the nodes have reported the end of the script and of all tasks.
+    /// True until the script and all tasks have ended, as reported by their nodes, or are lost.
     pub open: bool,
     /// True if the node of the script or of a task has not responded for some time.
     #[serde(default)]

@@ -225,7 +225,7 @@ fn a_queued_job_shows_its_reason_and_the_jobs_that_passed_it() {
     assert_eq!(why["estimated"]["start"], why["promise"]["start"]);
     let text = sandbox.run("qstat", &["--why", &waits]).ok();
     for part in [
-        format!("Job {backfilled} started before this one: it ends at "),
+        format!("Job {backfilled} started before this one and ends by "),
         format!("Waits for:  job {first} on "),
         "before the planned start ".to_string(),
         format!(

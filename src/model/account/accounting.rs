@@ -1,7 +1,8 @@
-//! Accounting: entries for finished attempts (starts of a job), and totals over entries.
+//! Accounting: entries for finished attempts (starts of a job) and for jobs that end while they
+//! wait, and totals over entries.
 //!
-//! An entry is self-contained: user, nodes, times, resources requested, allocated and used. An
-//! entry outlives the job. All times are wall-clock times, because reports cover calendar periods.
+//! An entry contains everything that reports need, because it outlives the job. All times are
+//! wall-clock times, because reports cover calendar periods.
 
 use crate::model::job::held::Held;
 use crate::model::job::preemption::JobPreemption;
@@ -12,7 +13,7 @@ use crate::model::resource::ResourceValue;
 use crate::model::time::{Span, Wall};
 use serde::{Deserialize, Serialize};
 
-/// Accounting entry of a finished attempt, or of a job that ended without a start.
+/// Accounting entry of a finished attempt, or of a job that ended while it waited.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccountingEntry {
     /// Id of the job or subjob.
@@ -31,15 +32,16 @@ pub struct AccountingEntry {
     pub places: Vec<(String, u32)>,
     /// Requested resources.
     pub asked: RequestedResources,
-    /// Allocated resources.
+    /// Allocated resources, including those of nodes that the job released early.
     pub held: Held,
     /// Used resources.
     pub used: Usage,
-    /// Processors times run time, in milliseconds.
+    /// Allocated processors times run time, in milliseconds. A processor that the job released
+    /// early counts until its release.
     pub core_ms: i64,
-    /// Fraction of the usage that is charged (X24).
+    /// Factor by which the usage is charged (X24).
     pub factor: f64,
-    /// Preemption that ended or suspended the attempt, if any.
+    /// Preemption of the attempt, if any.
     #[serde(default)]
     pub made_way: Option<Box<JobPreemption>>,
 }
@@ -66,8 +68,8 @@ pub struct AttemptCredentials {
 pub struct AttemptTimes {
     /// Submission of the job.
     pub submitted: i64,
-    /// Earliest possible start: the time when the job was queued, or when its previous attempt had
-    /// ended. None if the job could never start.
+    /// Time since which no hold, dependency or begin time prevented a start (`etime`). A requeue
+    /// does not change it. None if one of these still prevents it.
     pub eligible: Option<i64>,
     /// Start of the attempt; None without a start.
     pub began: Option<i64>,
@@ -175,7 +177,7 @@ pub struct RequestTotals {
 /// Totals over entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageTotals {
-    /// Number of finished jobs.
+    /// Number of jobs that ended.
     pub jobs: i64,
     /// Number of jobs with an exit status other than 0.
     pub failed: i64,
@@ -183,9 +185,9 @@ pub struct UsageTotals {
     pub attempts: i64,
     /// Processor time used, in milliseconds.
     pub cput_ms: i64,
-    /// Allocated processors times run time, in milliseconds.
+    /// Sum of [`AccountingEntry::core_ms`].
     pub core_ms: i64,
-    /// Charged fraction of `core_ms` (X24).
+    /// Sum of [`AccountingEntry::core_ms`] times [`AccountingEntry::factor`] (X24).
     pub charged_ms: f64,
     /// Allocated GPUs times run time, in milliseconds.
     pub gpu_ms: i64,
@@ -230,14 +232,15 @@ impl UsageTotals {
         part(self.mem_used, self.mem_asked)
     }
 
-    /// Returns the mean waiting time of an attempt in seconds; None without attempts.
+    /// Returns the mean waiting time of an attempt in seconds; None if `waits` is 0.
     pub fn mean_wait(&self) -> Option<f64> {
         part(self.wait_ms as f64 / 1000.0, self.waits as f64)
     }
 }
 
 impl AccountingEntry {
-    /// Returns the waiting time of the attempt in milliseconds; None if the job never started.
+    /// Returns the time from eligibility to the start of the attempt, in milliseconds; None if one
+    /// of the two is missing.
     pub fn wait_ms(&self) -> Option<i64> {
         Some((self.stamps.began? - self.stamps.eligible?).max(0))
     }

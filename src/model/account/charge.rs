@@ -1,5 +1,5 @@
 //! Charges: the resources that an attempt (one start of a job) had, with start and end. Charges are
-//! stored without weights and decay, because [`UsageRules`] defines them and may change later.
+//! stored without weights and decay, because their [`UsageRules`] may change later.
 
 use super::decay::{Decay, UsageInterval};
 use super::member::Member;
@@ -33,22 +33,24 @@ pub fn amounts(shares: &[NodeShare]) -> BTreeMap<String, f64> {
 
 const GIBIBYTE: f64 = 1_073_741_824.0;
 
-/// Charge for one attempt.
+/// Charge for an attempt, or for a part of it. A suspension ends the charge. Resources that a
+/// running job releases get a charge of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Charge {
     /// Account and user charged.
     pub member: Member,
-    /// Start of the attempt.
+    /// Start of the attempt, or end of its last suspension.
     pub from: Time,
-    /// End of the attempt; None while it runs.
+    /// Time at which the attempt ended, was suspended, or released the resources; None while it
+    /// runs.
     pub to: Option<Time>,
     /// Allocated nodes, processors, GPUs and memory.
     pub held: Held,
     /// Amounts of other consumables, see [`amounts`].
     #[serde(default)]
     pub amounts: BTreeMap<String, f64>,
-    /// Fraction of the usage that counts: the product of the charge fractions of the queue and the
-    /// quality of service (X24).
+    /// Factor by which the usage counts: the product of `charge` of the queue and of the quality of
+    /// service (X24).
     #[serde(default = "whole")]
     pub factor: f64,
 }
@@ -58,8 +60,8 @@ fn whole() -> f64 {
 }
 
 impl Charge {
-    /// Creates the charge for a running attempt from the attempt's start, or from the end of its
-    /// last suspension. `factor` is the fraction of the usage that counts.
+    /// Creates the charge for the resources in `run`, from the start of the attempt or the end of
+    /// its last suspension.
     pub fn of(job: &Job, run: &Run, factor: f64) -> Charge {
         let member = Member {
             account: job.spec.account.clone().unwrap_or_default(),
@@ -84,7 +86,7 @@ impl Charge {
         }
     }
 
-    /// Tests whether the charge has no duration: the attempt ended without having started.
+    /// Tests whether the charge has no duration, such as for an attempt that never ran.
     pub fn is_empty(&self) -> bool {
         self.to.is_some_and(|to| to <= self.from)
     }
@@ -147,8 +149,8 @@ impl Weights {
 pub struct UsageRules {
     /// Decay of usage.
     pub decay: Decay,
-    /// Period between resets: all usage before a reset is forgotten. None for no reset. Periods
-    /// count from schedd's time 0.
+    /// Period between resets. Usage before the last reset does not count. None for no reset.
+    /// Periods count from schedd's time 0.
     pub reset: Option<Span>,
     /// Weights of resources.
     pub weights: Weights,
@@ -184,7 +186,8 @@ impl UsageRules {
         }
     }
 
-    /// Returns the time of the last reset until `now` (F24); without resets, the earliest time.
+    /// Returns the time of the last reset, at or before `now` (F24); without resets, the earliest
+    /// time.
     pub fn since(&self, now: Time) -> Time {
         let period = self.reset.map(|reset| reset.0.max(1));
         period.map_or(Time(i64::MIN), |period| {

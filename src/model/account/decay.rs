@@ -1,7 +1,8 @@
 //! Decay of usage over time.
 //!
-//! The decayed usage is computed from raw usage intervals, split at the boundaries of periods
-//! (half-lives or windows). Periods count from schedd's time 0; a restart does not move them.
+//! The decayed usage is computed from raw usage intervals. With steps and windows, intervals are
+//! split at the boundaries of periods (half-lives or windows). Periods count from schedd's time 0;
+//! a restart does not move them.
 
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,8 @@ named! {
         Continuous = "continuous",
         /// Halving at the end of every half-life (I4, F13).
         Step = "step",
-        /// Windows of time: a window has a lower weight the older it is, and finally 0 (M13).
+        /// Windows of time. Each weighs a factor times as much as the next younger window; only the
+        /// newest windows count (M13).
         Window = "window",
         /// No decay.
         None = "none",
@@ -38,7 +40,7 @@ pub enum Decay {
         /// Half-life, above zero.
         half_life: Span,
     },
-    /// Windows of time with a weight that falls with age.
+    /// Windows of time, each with a weight.
     Window {
         /// Length of a window, above zero.
         length: Span,
@@ -108,7 +110,7 @@ impl Periods {
         }
     }
 
-    /// Splits an interval into the periods that count at `now`, without decay.
+    /// Divides the usage of an interval among the periods that count at `now`, without decay.
     fn pieces(self, interval: UsageInterval, now: Time) -> impl Iterator<Item = (i64, f64)> {
         let first = self.of(interval.from).max(*self.counted(now).start());
         let last = if interval.to > interval.from {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct Lineages<'a> {
     /// Parent of every account.
     parents: BTreeMap<&'a str, Option<&'a str>>,
-    /// First account that lists a user.
+    /// First account that lists each user.
     homes: BTreeMap<&'a str, &'a str>,
 }
 
@@ -41,8 +41,8 @@ impl<'a> Lineages<'a> {
             .collect()
     }
 
-    /// Returns the parent of an account. An unconfigured account may be a user's automatic
-    /// account below the default account (Y25).
+    /// Returns the parent of an account. The parent of an unconfigured account `NAME/USER` is the
+    /// configured account `NAME`: the default account has such an account for each user (Y25).
     fn parent<'b>(&self, account: &'b str) -> Option<&'b str>
     where
         'a: 'b,

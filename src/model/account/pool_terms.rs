@@ -27,7 +27,7 @@ pub struct PoolTerms {
 }
 
 impl PoolTerms {
-    /// Returns the sort keys of the operations; by default the submission order.
+    /// Returns the sort keys of the operations, by default [`FifoKey::StartTime`].
     pub fn line(&self) -> &[FifoKey] {
         if self.fifo_sort.is_empty() {
             &[FifoKey::StartTime]
@@ -72,7 +72,7 @@ named! {
     FifoKey {
         /// Highest `-p` first.
         Weight = "weight",
-        /// Earliest start first, or earliest submission of waiting operations.
+        /// Earliest start first; for waiting operations, the begin of the wait counts.
         StartTime = "start_time",
         /// Fewest waiting jobs first.
         PendingJobCount = "pending_job_count",

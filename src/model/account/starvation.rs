@@ -1,6 +1,7 @@
 //! `[preemption.starvation]` (Y1 to Y19, Y29): an operation (a job, or an array with all its
-//! subjobs) that stays below its fair share for too long starves: it may then preempt operations
-//! above their fair share. Accounts are the pools of operations.
+//! subjobs) that stays below its fair share for too long starves. Jobs of other operations may then
+//! be preempted for it if these operations use more than a fraction of their fair shares. Accounts
+//! are the pools of operations.
 
 use crate::model::account::pool_terms::Overrides;
 use crate::model::account::{Account, DEEPEST, ROOT_NAME};
@@ -16,9 +17,9 @@ pub struct Starvation {
     pub patience: StarvationConditions,
     /// Fraction of the fair share up to which allocations are never preempted.
     pub aggressive_threshold: f64,
-    /// Fraction of the fair share beyond which allocations are preempted first. Allocations
-    /// between `aggressive_threshold` and this fraction are preempted only for aggressively
-    /// starving operations.
+    /// Fraction of the fair share beyond which allocations may be preempted for all starving
+    /// operations. Allocations between `aggressive_threshold` and this fraction may be preempted
+    /// only for aggressively starving operations.
     pub preemption_threshold: f64,
     /// Treatment of the allocation that crosses a threshold.
     pub boundary: Boundary,
@@ -27,8 +28,8 @@ pub struct Starvation {
     pub non_preemptible_threshold: ResourceList,
     /// Minimum time between two preemptions on the same node (Y11).
     pub backoff: Span,
-    /// Interval between recomputations of fair shares, which are also recomputed when a pool or
-    /// operation is added or removed.
+    /// Time for which computed fair shares are kept. They are recomputed earlier if the operations,
+    /// the nodes or the policy change.
     pub update_period: Span,
 }
 
@@ -48,7 +49,7 @@ impl Default for Starvation {
 
 impl Starvation {
     /// Returns the effective settings of a pool. Each value comes from the nearest pool that sets
-    /// it: the pool itself, or a pool above (Y29).
+    /// it (the pool itself or a pool above), else from `self` (Y29).
     pub fn terms_of<'a>(&'a self, pool: &str, accounts: &'a [Account]) -> OperationTerms<'a> {
         let lineage = nearest_first(pool, accounts);
         let cutoffs = PreemptionThresholds {
@@ -87,8 +88,8 @@ pub struct OperationTerms<'a> {
     pub non_preemptible: &'a ResourceList,
 }
 
-/// Returns a pool and the pools above it, the nearest first. If the root is configured, it is the
-/// last element, even for a pool that is not configured as an account.
+/// Returns a pool and the pools above it, the nearest first, as far as they are configured as
+/// accounts. If the root is configured, it is always the last element.
 fn nearest_first<'a>(pool: &str, accounts: &'a [Account]) -> Vec<&'a Account> {
     let mut next = find(pool, accounts).or_else(|| find(pool.rsplit_once('/')?.0, accounts));
     let mut lineage: Vec<&Account> = Vec::new();
@@ -116,9 +117,11 @@ fn find<'a>(name: &str, accounts: &'a [Account]) -> Option<&'a Account> {
 named! {
     /// Treatment of the allocation that crosses a threshold (Y6).
     Boundary {
-        /// The allocation is preemptible: it takes the operation above the threshold.
+        /// The allocation counts as above the threshold, because the operation is above it with
+        /// this allocation.
         Give = "give",
-        /// The allocation is protected: without it, the operation would be below the threshold.
+        /// The allocation counts as below the threshold, because the operation would be below it
+        /// without this allocation.
         Keep = "keep",
     }
 }
@@ -136,7 +139,7 @@ pub struct StarvationConditions {
     pub aggressive_timeout: Span,
     /// True if the pool's operations can starve aggressively (Y18).
     pub enable_aggressive: bool,
-    /// True if aggressively starving operations of other pools may preempt the pool's allocations
+    /// True if aggressively starving operations may preempt allocations of this pool's operations
     /// between the two thresholds (Y19).
     pub allow_aggressive: bool,
 }
@@ -158,7 +161,8 @@ impl Default for StarvationConditions {
 pub struct PreemptionThresholds {
     /// Allocations up to this fraction are not preemptible.
     pub aggressive: f64,
-    /// Allocations beyond this fraction are preemptible; at least `aggressive`.
+    /// Allocations beyond this fraction are preemptible for all starving operations; at least
+    /// `aggressive`.
     pub preemption: f64,
 }
 

@@ -18,7 +18,7 @@ pub struct Visitor<'a> {
 }
 
 impl AccessList {
-    /// Refuses a user, group or host that a list denies; the error names the list.
+    /// Refuses a user, group or host that an enabled list denies; the error names the list.
     pub(super) fn admits(&self, visitor: &Visitor, queue: &str) -> Result<(), Refusal> {
         if self.by_user && !admits(&self.users, |entry| is_user(entry, visitor)) {
             return Err(Refusal::unauthorized().because(&reason("acl_users", queue)));

@@ -7,7 +7,7 @@ use crate::model::resource::{ResourceValue, Resources};
 use std::cmp::Ordering;
 
 /// Refuses a request below the minimum or above the maximum of a queue. A consumable that is not
-/// requested is refused if its minimum is above 0; other resources are checked only if requested.
+/// requested counts as 0 for its minimum. Other resources are checked only if they are requested.
 pub(super) fn check(
     queue: &Queue,
     request: &Request,

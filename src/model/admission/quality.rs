@@ -8,8 +8,8 @@ use crate::model::refusal::Refusal;
 use crate::model::request::placement_policy::NodeAccess;
 
 impl QueueAdmission<'_> {
-    /// Assigns the default quality to a job that requests none, and applies the flags of the
-    /// job's quality.
+    /// Assigns the default quality to a job that requests none. The flags DEDICATED and USERESERVED
+    /// of the job's quality set the node access and the reservation of a job that requests none.
     pub(super) fn assign_quality(&self, spec: &mut Spec) {
         if spec.qos.is_none() {
             let asker = QosRequester {
@@ -31,9 +31,9 @@ impl QueueAdmission<'_> {
         }
     }
 
-    /// Refuses a queue in which the job may not have its present quality of service. A quality that
-    /// the owner may not request in the present queue either (an operator assigned it) is kept in
-    /// all queues.
+    /// Refuses a queue in which the job may not have its present quality of service. If the owner
+    /// may not request it in the present queue either, an operator assigned it. Such a quality is
+    /// kept in all queues.
     pub fn keep_quality(&self, spec: &Spec, queue: &str) -> Result<(), Refusal> {
         let qos = spec.qos.as_deref();
         let in_present_queue = self.qualities.check(qos, &self.asker(spec, &spec.queue));

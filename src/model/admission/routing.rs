@@ -12,18 +12,18 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum RouteOutcome {
     /// The job moves to a destination, with these options.
     PassOn(Box<Spec>),
-    /// The job is deleted: it has waited in the queue for longer than `route_lifetime`.
+    /// The job is deleted, because it has waited in the queue for `route_lifetime`.
     Delete,
     /// The job stays; routing is tried again after this time.
     Wait(Span),
 }
 
-/// Refusals by destination: a queue that is a destination of several queues is tried once.
+/// Refusals by destination, so that a destination of several queues is tried only once.
 type TriedQueues = BTreeMap<String, Refusal>;
 
 impl QueueAdmission<'_> {
-    /// Tries to route a waiting job. A job that no destination can ever accept stays in the queue
-    /// until the owner alters it or its lifetime ends.
+    /// Tries to route a waiting job. A job that no destination can ever accept is tried again, too,
+    /// because the job or the queues may be altered.
     pub fn turn(&self, job: &Job, queue: &Queue, now: Time) -> RouteOutcome {
         let route = queue.route.clone().unwrap_or_default();
         let waited = now.since(job.life.qtime);
@@ -131,7 +131,8 @@ pub enum RouteFault {
     Cycle(String),
 }
 
-/// Checks the routes of all queues. The error contains the index of the first queue with a fault.
+/// Checks the routes of all queues. The error contains the index of the first queue whose routes
+/// lead to a fault.
 pub fn check(queues: &[Queue]) -> Result<(), (usize, RouteFault)> {
     let mut good = BTreeSet::new();
     for (place, queue) in queues.iter().enumerate() {
@@ -141,7 +142,7 @@ pub fn check(queues: &[Queue]) -> Result<(), (usize, RouteFault)> {
 }
 
 /// Checks all routes from a queue. `path` contains the queues on the way to `queue`; `good`
-/// contains the queues without a fault.
+/// contains queues that have been checked and whose routes have no fault.
 fn check_routes<'a>(
     queue: &'a Queue,
     queues: &'a [Queue],

@@ -209,7 +209,7 @@ fn a_job_waits_in_a_routing_queue_for_temporary_refusals() {
     assert_eq!(
         site.enter("queue=in").unwrap(),
         "in ncpus=1",
-        "the job gets no defaults of the routing queue"
+        "the job gets no defaults of the full destination"
     );
     assert_eq!(site.enter("queue=in ncpus=2").unwrap(), "long ncpus=2");
     let spec = site.spec("queue=in ncpus=2");
@@ -344,7 +344,7 @@ fn a_job_gets_the_default_quality_of_the_queue_and_its_flags() {
     assert_eq!(entered("").qos, None);
 }
 
-/// M27: every queue checks the permission for a quality, even if another user moves the job.
+/// M27: routing and `qmove` check the permission for a quality in the new queue.
 #[test]
 fn a_quality_is_checked_in_every_queue() {
     let site = site(
@@ -381,7 +381,7 @@ fn a_quality_is_checked_in_every_queue() {
     );
 }
 
-/// M27: the quality assigned by a routing queue stays with the job.
+/// M27.
 #[test]
 fn the_default_quality_of_a_routing_queue_stays_with_the_job() {
     let mut site = site(

@@ -1,4 +1,4 @@
-//! Translation of names in `-l` from TORQUE and Grid Engine to PBS.
+//! Translation of names in `-l` from TORQUE, Moab and Grid Engine to PBS.
 //!
 //! A name is translated only if it is not a resource: if the site defines a resource `h_vmem`, this
 //! name means the site's resource.
@@ -71,8 +71,9 @@ struct DialectReader {
     settings: Vec<AttributeSetting>,
     notes: Vec<String>,
     slots: Slots,
-    /// `h_rt` and `s_rt`, in seconds.
+    /// `h_rt`, in seconds.
     hard: Option<u64>,
+    /// `s_rt`, in seconds.
     soft: Option<u64>,
     /// True if the job requests a warning signal itself.
     is_warned: bool,
@@ -132,7 +133,8 @@ impl DialectReader {
         Some(())
     }
 
-    /// Sets the walltime. A soft limit becomes a signal before the end of the walltime.
+    /// Sets the walltime to `h_rt`, else to `s_rt` plus [`GRACE`]. Requests a warning signal at
+    /// `s_rt`, unless the job requests one itself or `s_rt` is not below the walltime.
     fn set_walltime(&mut self) {
         let after_soft = self.soft.map(|soft| soft.saturating_add(GRACE));
         let Some(walltime) = self.hard.or(after_soft) else {

@@ -15,7 +15,7 @@ use crate::model::time::{Span, Wall};
 /// Permission to set an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
-    /// Owner of the job, and operators.
+    /// Owner of the job, operators and managers.
     Owner,
     /// Owner of the job, but only at submission.
     Submitter,
@@ -33,11 +33,11 @@ pub(super) enum Effect {
     Spec(fn(&mut Spec, &str) -> Option<()>),
     /// Changes the options of the job; the value need not be UTF-8.
     Bytes(fn(&mut Spec, &Text) -> Option<()>),
-    /// Changes the draft, or refuses the value with a specific reason.
+    /// Changes the draft, or returns a refusal of its own.
     Draft(fn(&mut Draft, &str, &Context) -> Result<(), Refusal>),
-    /// Stores a value that the function accepts as given.
+    /// Stores a text unchanged if the function accepts it. An empty text removes the attribute.
     Kept(fn(&str) -> bool),
-    /// Stores a boolean as given.
+    /// Stores a boolean as `True` or `False`. An empty text removes the attribute.
     Boolean,
     /// Sets a placement requirement.
     Placement,
@@ -378,7 +378,7 @@ fn begin(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Stores the list of users. A job runs as its owner: the list may name only the owner.
+/// Stores the list of users. It may name only the owner, because a job runs as its owner.
 fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     if !value_syntax::user_list(text) {
         return Err(Refusal::illegal_value("User_List"));
@@ -428,7 +428,7 @@ fn join(spec: &mut Spec, text: &str) -> Option<()> {
 }
 
 /// Sets the priority. For users who are not operators, limits the priority to what the site allows
-/// and adds a warning (X22).
+/// (X22). Adds a warning if the priority is limited, and if it has no effect.
 fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let rule = context.policy.precedence.own_say;
     let requested =
@@ -456,7 +456,7 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
     Ok(())
 }
 
-/// Sets the user factor; refuses an increase if the site allows only decreases (F7).
+/// Sets the user factor. With `user_factor_ratchet`, only operators may raise it (F7).
 fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let Some(requested) = value_syntax::fraction(text) else {
         let remedy = "the factor lowers the priority: give a number from 0 to 1 (1: no effect)";
@@ -475,7 +475,6 @@ fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), R
     Ok(())
 }
 
-/// Sets the eligible time, for operators.
 fn eligible_time(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     let given = Span::parse(text).filter(|time| *time <= LONGEST_WAIT);
     draft.eligible_time = Some(given.ok_or_else(|| Refusal::illegal_value("eligible_time"))?);
@@ -509,8 +508,9 @@ fn umask(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Sets the indices from `X-Y[:Z][%M]`, or from several ranges and indices separated by commas.
-/// Indices that are too large give the error for too large arrays.
+/// Sets the indices from `X-Y[:Z]`, or from several ranges and indices separated by commas. `%M`
+/// after these limits the running subjobs. Indices that are too large give the error for too large
+/// arrays.
 fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     let (indices, most) = match text.split_once('%') {
         Some((indices, most)) => (indices, Some(most)),
@@ -570,8 +570,7 @@ fn comment(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Sets the number of starts. Owners may raise the number, which brings the job closer to a hold,
-/// but only operators may lower it.
+/// Sets the number of starts. Only operators may lower it, as in PBS.
 fn run_count(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let count = value_syntax::run_count(text).ok_or_else(|| Refusal::illegal_value("run_count"))?;
     if count < draft.run_count && !context.rights.privileged {

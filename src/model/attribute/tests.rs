@@ -562,7 +562,8 @@ fn a_quality_of_service_is_checked_when_requested() {
         Some("expedite")
     );
     assert!(altered("", "qos=expedite", OWNER).is_err());
-    // A quality assigned by an operator stays when the owner alters another attribute.
+    // A quality assigned by an operator stays when the owner alters the name, but is checked when
+    // the owner alters the account.
     let given = submitted_under(&Policy::default(), "qos=expedite", OPERATOR).unwrap();
     let renamed = with_rights(OWNER, |context| {
         alter(&given, &settings("Job_Name=b"), context)

@@ -1,8 +1,9 @@
 //! Evaluation of expressions.
 //!
-//! An undefined operand makes the result undefined, except that `false and x` is false and `true
-//! or x` is true for any x. Invalid operations, such as a division by zero or the sum of a number
-//! and a text, give an [`EvaluationFault`].
+//! An undefined operand makes the result undefined, with these exceptions: `and` is false if an
+//! operand is false, `or` is true if an operand is true, and a conditional ignores the value that
+//! it does not select. Invalid operations, such as a division by zero or the sum of a number and
+//! the text `linux`, give an [`EvaluationFault`].
 
 use super::node::{Conditional, ExpressionNode};
 use super::operator::{Binary, Function};
@@ -16,17 +17,18 @@ use std::fmt;
 pub enum EvaluationFaultKind {
     /// Division or remainder by zero, or a negative power of zero.
     DivisionByZero,
-    /// Result that is not a finite number: `sqrt(-1)`, `10**400`.
+    /// Result, or value of a name, that is not a finite number: `sqrt(-1)`, `10**400`.
     NotFinite,
-    /// Text or list in place of a number.
+    /// List, or text that is not a finite number, in place of a number.
     NotNumber,
     /// Text or list in place of a truth value.
     NotTruth,
-    /// Comparison with `<`, `<=`, `>` or `>=` of a text with a number, or of a list.
+    /// `<`, `<=`, `>` or `>=` with a list, or between a number or Boolean and a text that is not a
+    /// number.
     NotOrdered,
     /// `in` or `has`: search for a list, or search in a value that is neither a list nor a text.
     NotList,
-    /// Bit operation on a number that is not an integer of up to 53 bits.
+    /// Bit operation on a number that is not an integer, or is greater than 2^53 in absolute value.
     NotWhole,
 }
 
@@ -45,9 +47,11 @@ impl fmt::Display for EvaluationFaultKind {
         f.write_str(match self {
             EvaluationFaultKind::DivisionByZero => "division by zero",
             EvaluationFaultKind::NotFinite => "a number that is not finite",
-            EvaluationFaultKind::NotNumber => "text instead of a number",
-            EvaluationFaultKind::NotTruth => "text instead of true or false",
-            EvaluationFaultKind::NotOrdered => "text compared by size with another type",
+            EvaluationFaultKind::NotNumber => "text or a list instead of a number",
+            EvaluationFaultKind::NotTruth => "text or a list instead of true or false",
+            EvaluationFaultKind::NotOrdered => {
+                "a list, or a number and a text, compared by `<`, `<=`, `>` or `>=`"
+            }
             EvaluationFaultKind::NotList => {
                 "a single value instead of a list, or a list instead of a single value"
             }
@@ -145,8 +149,8 @@ fn known<'a>(
 }
 
 /// Evaluates parts joined by `and` (`decided` is false) or `or` (`decided` is true). The first part
-/// equal to `decided` ends the evaluation and is the result. Otherwise the result is undefined if
-/// any part is undefined.
+/// equal to `decided` ends the evaluation and is the result. Without such a part, the result is
+/// undefined if at least one part is undefined.
 fn logic(
     parts: &[ExpressionNode],
     decided: bool,
@@ -178,7 +182,8 @@ fn chosen<'a>(
     }
 }
 
-/// Converts a value to a number. A text is converted if it parses as a finite number.
+/// Converts a value to a number. A text is converted if it parses as a finite number. None if the
+/// value cannot be converted.
 fn as_number(value: &ExpressionValue) -> Option<f64> {
     match value {
         ExpressionValue::Number(number) => Some(*number),
@@ -253,8 +258,8 @@ fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, EvaluationFaultK
         Binary::BitAnd => Ok((left & right) as f64),
         Binary::BitOr => Ok((left | right) as f64),
         Binary::BitXor => Ok((left ^ right) as f64),
-        // A shift multiplies or divides by a power of two. The result has no fixed width: no upper
-        // bits are lost.
+        // A shift multiplies or divides by a power of two and rounds down. The result has no fixed
+        // width, so no upper bits are lost.
         Binary::ShiftLeft => Ok((left as f64 * power?).floor()),
         _ => Ok((left as f64 / power?).floor()),
     }
@@ -274,9 +279,9 @@ fn finite(number: f64) -> Result<f64, EvaluationFaultKind> {
         .ok_or(EvaluationFaultKind::NotFinite)
 }
 
-/// Tests whether two values are equal. Two texts are compared as texts. If one side is a number,
-/// the other side must convert to the same number. A list equals a text of the same parts,
-/// separated by commas.
+/// Tests whether two values are equal. Two texts, or two lists, are compared as they are. A list
+/// equals a text of the same parts, separated by commas. A Boolean equals the text `true` or
+/// `false`, in upper or lower case. All other values must convert to the same number.
 fn equal(left: &ExpressionValue, right: &ExpressionValue) -> bool {
     match (left, right) {
         (ExpressionValue::Text(left), ExpressionValue::Text(right)) => left == right,

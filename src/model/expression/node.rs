@@ -11,14 +11,14 @@ pub(super) enum ExpressionNode {
     /// Finite number, not negative.
     Number(f64),
     Boolean(bool),
-    /// Text with at most one of the two kinds of quotes.
+    /// Text that contains at most one of the two kinds of quotes.
     Text(Box<str>),
     Name(Box<str>),
     /// Name if the scope defines it, else text: `linux` in `host.os eq linux`.
     Word(Box<str>),
-    /// Two or more nodes joined by `and`; none is an `All`.
+    /// Two or more nodes joined by `and`; none of them is an `All`.
     All(Vec<ExpressionNode>),
-    /// Two or more nodes joined by `or`; none is an `Any`.
+    /// Two or more nodes joined by `or`; none of them is an `Any`.
     Any(Vec<ExpressionNode>),
     Not(Box<ExpressionNode>),
     Negative(Box<ExpressionNode>),

@@ -133,7 +133,8 @@ pub(super) const SYMBOLS: &[(&str, Sign)] = &[
     (")", Sign::Close),
 ];
 
-/// Words that are operators unless they are part of a name (Q20). They need no quotes in a shell.
+/// Words that are operators unless they are part of a name (Q20). Unlike signs such as `<`, they
+/// need no quotes in a shell.
 pub(super) const WORDS: &[(&str, Sign)] = &[
     ("eq", Sign::Binary(Binary::Equal)),
     ("ne", Sign::Binary(Binary::Unequal)),

@@ -40,7 +40,7 @@ struct Parser<'t> {
     nested: usize,
 }
 
-/// Node, and the number of levels of the tree below and including the node.
+/// Node, and the height of its tree; a node without operands has height 1.
 struct NodeWithHeight {
     node: ExpressionNode,
     height: usize,
@@ -99,7 +99,7 @@ impl<'t> Parser<'t> {
         Ok(left)
     }
 
-    /// Combines `left` with the operator just read and the operand that follows.
+    /// Combines `left` with the operator just read and the operands that follow it.
     fn combine(&mut self, left: NodeWithHeight, infix: Infix) -> Result<NodeWithHeight, Syntax> {
         match infix {
             Infix::And => {
@@ -173,8 +173,8 @@ impl<'t> Parser<'t> {
         )
     }
 
-    /// Parses an operand: a name, a number, a text, a call or a parenthesized expression, possibly
-    /// after a sign.
+    /// Parses an operand: a name, a number, a text, `true`, `false`, a call or a parenthesized
+    /// expression, possibly after `+`, `-`, `!` or `not`.
     fn operand(&mut self) -> Result<NodeWithHeight, Syntax> {
         let first = self.advance()?;
         match first.token {
@@ -221,7 +221,8 @@ impl<'t> Parser<'t> {
         self.node_above(inner.height, node(Box::new(inner.node)))
     }
 
-    /// Parses the arguments of a function.
+    /// Parses a call of the function `name`, from the opening parenthesis on. `column` is that of
+    /// the name.
     fn call(&mut self, name: &str, column: usize) -> Result<NodeWithHeight, Syntax> {
         let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
         let (_, function) = found.ok_or_else(|| Syntax {

@@ -9,14 +9,14 @@ use crate::model::resource::Size;
 pub struct Syntax {
     /// Column in characters, from 1.
     pub column: usize,
-    /// Description of the error and of what is expected.
+    /// Description of the error.
     pub message: String,
 }
 
 /// Token of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ExpressionToken<'t> {
-    /// Finite number, never negative: a minus sign is a separate token.
+    /// Finite number. It is never negative, because a minus sign is a separate token.
     Number(f64),
     /// `true` or `false`.
     Boolean(bool),
@@ -40,7 +40,7 @@ pub(super) struct Placed<'t> {
     pub text: &'t str,
 }
 
-/// Iterator over the tokens of a text.
+/// Reader of the tokens of a text, one by one.
 pub(super) struct Tokens<'t> {
     rest: &'t str,
     column: usize,
@@ -100,7 +100,7 @@ fn symbol(text: &str) -> Option<Cut<'_>> {
     Some((spelling.len(), ExpressionToken::Sign(*sign)))
 }
 
-/// Returns the text between the first character, which is a quote, and the next same quote.
+/// Returns the text between the quote at the beginning and the next quote of the same kind.
 fn quoted(text: &str) -> Result<&str, String> {
     let (quote, inner) = text.split_at(1);
     let end = inner
@@ -170,7 +170,8 @@ pub(super) fn is_plain(part: &str) -> bool {
     !part.is_empty() && part.chars().all(continues_name)
 }
 
-/// Parses a name: words joined by dots. All words except the first may be in quotes.
+/// Parses a name, which consists of words joined by dots. All words except the first may be in
+/// quotes. A single word may also be an operator, `true` or `false`.
 fn name(text: &str) -> Result<Cut<'_>, String> {
     let mut length = plain_length(text);
     let mut whole = text[..length].to_string();

@@ -69,7 +69,7 @@ impl fmt::Display for ExpressionValue<'_> {
     }
 }
 
-/// Scope that defines names: a host for the requirements of a job, a job for a formula.
+/// Scope that defines names, such as a host for the requirements of a job, or a job for a formula.
 pub trait NameScope {
     /// Returns the value of `name`, such as `host.memory.total`; None if the name is not defined
     /// or has no value.
@@ -88,7 +88,8 @@ impl NameScope for BTreeMap<String, ExpressionValue<'_>> {
     }
 }
 
-/// Formats a number in full, or with an exponent if it is below 1e-6 or at least 1e16.
+/// Formats a number in full, or with an exponent if its absolute value is at least 1e16, or below
+/// 1e-6 but not 0.
 pub(super) fn show_number(number: f64, f: &mut fmt::Formatter) -> fmt::Result {
     let everyday = number == 0.0 || (1e-6..1e16).contains(&number.abs());
     if everyday {

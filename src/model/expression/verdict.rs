@@ -42,7 +42,8 @@ pub enum UnmetKind {
     Faulty(EvaluationFault),
 }
 
-/// First part of a requirement that is not true, with the values of the names in it.
+/// The part of a requirement that makes the requirement false, undefined or faulty, with the values
+/// of the names in this part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnmetRequirement {
     /// Part in canonical form.
@@ -54,7 +55,7 @@ pub struct UnmetRequirement {
 }
 
 impl UnmetRequirement {
-    /// Adds the host to the text: `host.memory.total>=32000 false on n1 (16000)`.
+    /// Returns a display with the host: `host.memory.total>=32000 false on n1 (16000)`.
     pub fn on<'r>(&'r self, host: &'r str) -> UnmetOnHost<'r> {
         UnmetOnHost {
             refusal: self,
@@ -71,7 +72,8 @@ impl UnmetRequirement {
         }
     }
 
-    /// Formats the fault, or the values found, in parentheses; for a single name the value alone.
+    /// Formats the fault, or the values of the names, in parentheses. For a single name, only its
+    /// value is shown, or nothing if the part is undefined.
     fn show_found(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if let UnmetKind::Faulty(fault) = &self.answer {
             return write!(f, " ({})", fault.wrong);

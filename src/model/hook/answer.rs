@@ -73,7 +73,8 @@ impl HookAnswer {
     }
 }
 
-/// Converts a message to one line that is safe to display.
+/// Converts a message to one line of at most [`LONGEST`] characters without control characters. An
+/// empty message is replaced by a default.
 fn message(why: &str) -> String {
     let line: String = why
         .trim()

@@ -26,10 +26,10 @@ impl Default for JobScripts {
     }
 }
 
-/// Hooks and scripts sent with the order to start a job.
+/// Hooks and scripts that are sent with the order to start a job, and the data that they get.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobHooks {
-    /// Hooks that run on the node of the job.
+    /// Hooks that run on the first node of the job.
     pub hooks: Vec<Hook>,
     /// Prologue and epilogue.
     pub scripts: JobScripts,
@@ -39,7 +39,7 @@ pub struct JobHooks {
     pub job: String,
 }
 
-/// Returns the enabled hooks that run before or after a job on the node of the job.
+/// Returns the enabled hooks that run before or after a job on the first node of the job.
 pub fn around_a_job(hooks: &[Hook]) -> Vec<Hook> {
     hooks
         .iter()
@@ -52,8 +52,8 @@ fn is_around_a_job(event: &HookEvent) -> bool {
     event.is_on_nodes() && *event != HookEvent::ExechostPeriodic
 }
 
-/// Returns the maximum time by which hooks and the prologue delay the start of a job: the sum of
-/// their time limits.
+/// Returns the maximum time by which hooks and the prologue delay the start of a job. It is the sum
+/// of their time limits.
 pub fn delay(hooks: &[Hook], scripts: &JobScripts) -> Span {
     let before = [HookEvent::ExecjobBegin, HookEvent::ExecjobPrologue];
     let alarms = before
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_node_hooks_are_sent_and_delay_the_start() {
+    fn enabled_job_hooks_are_sent_and_hooks_before_the_job_delay_the_start() {
         let hook = |occasion, is_enabled| Hook {
             name: "h".into(),
             occasions: [occasion].into(),

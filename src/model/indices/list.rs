@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of runs in a list of several ranges: each run needs memory.
+/// Maximum number of runs in a list of several ranges. There is a maximum, because each run needs
+/// memory.
 const MOST_RUNS: u32 = 100_000;
 
 /// List of index ranges. The range of an array with such a list is [`IndexList::enclosing`], from
@@ -41,7 +42,8 @@ impl IndexList {
         Indices::new(lowest, highest, 1).unwrap_or(Indices::one(lowest))
     }
 
-    /// Returns the positions in [`IndexList::enclosing`]; repeated indices count once.
+    /// Returns the positions of the listed indices in [`IndexList::enclosing`]. Repeated indices
+    /// count once.
     pub fn positions(&self) -> Spans {
         let (from, mut positions) = (self.enclosing().at(0), Spans::default());
         for range in &self.0 {
@@ -56,7 +58,8 @@ impl IndexList {
         positions
     }
 
-    /// Returns the number of runs; None if the number overflows.
+    /// Returns the maximum number of runs, which is exact if no ranges overlap or are adjacent.
+    /// None if the number overflows.
     fn run_count(&self) -> Option<u32> {
         self.0
             .iter()

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Range of first numbers stored on one page.
+/// Number of consecutive first numbers that share a page.
 const WIDTH: u32 = 2048;
 
 /// Last number by first number.

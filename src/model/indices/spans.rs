@@ -100,7 +100,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Covers the boundary between two pages of runs.
+        /// The numbers lie on both sides of 2048, where the second page of runs begins.
         #[test]
         fn a_set_of_runs_equals_a_plain_set(changes in prop::collection::vec((any::<bool>(), 2000u32..2060, 0u32..80), 0..40)) {
             let mut spans = Spans::default();

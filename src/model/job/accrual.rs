@@ -62,8 +62,9 @@ impl Job {
         self.life.eligibility = self.eligibility(moment);
     }
 
-    /// Returns the eligibility after a scheduling cycle, in which `limit` prevented the start, or
-    /// no limit of the job itself. None if the eligibility does not change.
+    /// Returns the eligibility after a scheduling cycle. `limit` is the limit within the owner's
+    /// control that prevented the start in the cycle, if any. None if the eligibility does not
+    /// change, or if the job is not queued.
     pub fn judged(&self, limit: Option<OwnLimit>, moment: EventContext) -> Option<Eligibility> {
         let limit = limit.filter(|limit| !moment.accrual.counts(limit.wait_cause()));
         if self.is_queued() && self.life.eligibility.limit != limit {
@@ -89,7 +90,8 @@ impl Job {
     fn accrues(&self, limit: Option<OwnLimit>, moment: EventContext) -> Accrues {
         match self.life.state {
             JobState::Running => Accrues::Running,
-            // A suspended job that waits for resources to resume is eligible: other jobs delay it.
+            // A suspended job that waits for resources to resume is eligible, because other jobs
+            // delay it.
             JobState::Suspended
                 if self.waits_to_resume() || moment.accrual.counts(WaitCause::Stopped) =>
             {
@@ -110,8 +112,8 @@ impl Job {
         }
     }
 
-    /// Returns the causes for which the job waits. A job with an unmet dependency displays a system
-    /// hold, but this hold is not in `life.holds` (I13).
+    /// Returns the causes for which the job waits, except limits. A job with an unmet dependency
+    /// displays a system hold, but this hold is not in `life.holds` (I13).
     fn wait_causes(&self, moment: EventContext) -> impl Iterator<Item = WaitCause> {
         let (life, spec) = (&self.life, &self.spec);
         let holds = life.holds;

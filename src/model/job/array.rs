@@ -1,5 +1,5 @@
-//! States of the subjobs of an array, stored as runs of equal states: a million subjobs in one
-//! state take no more space than one subjob.
+//! States of the subjobs of an array. They are stored as runs of equal states, so a million subjobs
+//! in one state take no more space than one subjob.
 
 use super::attempt::DELETED;
 use crate::model::indices::spans::Spans;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 /// State of a subjob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SubjobState {
-    /// The subjob has never started, and has no record of its own.
+    /// The subjob has never started, or is to be rerun after its end. It has no record of its own.
     Waiting,
     /// The subjob has started and not finished. It has a record like any job.
     Begun,
-    /// The subjob has finished with this `Exit_status`; 271 if it was deleted before its start.
+    /// The subjob has finished with this `Exit_status`; 271 if it was deleted.
     Ended(i32),
 }
 
@@ -33,7 +33,7 @@ pub struct Elements {
 /// Number of subjobs in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjobCounts {
-    /// Subjobs not started yet.
+    /// Waiting subjobs.
     pub waiting: u32,
     /// Subjobs started and not finished.
     pub begun: u32,
@@ -211,7 +211,8 @@ impl Elements {
         }
         runs.sort_unstable();
         runs.dedup();
-        // The run after a changed range may have begun inside the range before the change.
+        // The stored run that begins right after a changed range may now be part of a run that
+        // begins earlier.
         let gone = places
             .iter()
             .map(|&(first, last)| (first, last.saturating_add(1)))
@@ -300,8 +301,7 @@ mod tests {
     }
 
     proptest! {
-        /// Spool and memory contain the same runs after any changes, however often these are
-        /// written.
+        /// After each write, spool and memory contain the same runs.
         #[test]
         fn rewrites_keep_the_stored_runs_equal_to_those_in_memory(
             batches in prop::collection::vec(

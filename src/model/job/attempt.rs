@@ -66,9 +66,10 @@ pub enum CheckpointProgress {
     /// No checkpoint was requested.
     #[default]
     Unasked,
-    /// The job writes a checkpoint and then ends.
+    /// The job is to end after a checkpoint has been written.
     Wanted,
-    /// The checkpoint failed or was cancelled. This attempt writes no further checkpoint.
+    /// The checkpoint failed or was cancelled. The site's command does not checkpoint this attempt
+    /// again.
     Failed,
 }
 
@@ -101,9 +102,9 @@ impl Usage {
 /// Exit status of a finished job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// `Exit_status` (`spec` 4.1): 0 to 255 is the job's own exit code; 256+N means that signal N
-    /// from Lanai ended the job, 128+N that signal N from another sender ended it; a negative
-    /// status means that Lanai ended the job.
+    /// `Exit_status` (`spec` 4.1). Up to 255: the job's own exit code, or 128+N if signal N from
+    /// another sender than Lanai ended the job. 256+N: signal N from Lanai ended the job, or the
+    /// job was deleted. Negative: set by Lanai, for example for an exceeded limit or a lost job.
     pub status: i32,
     /// The job was deleted (PBS's substate 91). Otherwise the substate is 92 or 93, according to
     /// the status.
@@ -113,13 +114,14 @@ pub struct Exit {
 /// `Exit_status` of a deleted job: 256 + SIGTERM, even if the job never ran or trapped SIGTERM.
 pub const DELETED: i32 = 271;
 
-/// `Exit_status` of a running job that was deleted by force: 256 + SIGKILL.
+/// `Exit_status` of a running job, other than a subjob, that was deleted by force: 256 + SIGKILL.
 pub const FORCED: i32 = 265;
 
 /// `Exit_status` of a job that exceeded its walltime.
 pub const OVER_WALLTIME: i32 = -29;
 
-/// `Exit_status` of a job that was lost, for example with its node, and is not rerunnable.
+/// `Exit_status` of a job that is not rerunnable, if the job was lost (for example with its node)
+/// or if the cancellation of its start ended its script.
 pub const LOST: i32 = -4;
 
 /// Outcome of an attempt, as reported by its shepherd: the process on the node that starts and
@@ -132,10 +134,10 @@ pub struct AttemptOutcome {
     pub sent: Option<i32>,
     /// Resources used by the attempt.
     pub used: Usage,
-    /// Messages for the owner about files that could not be delivered or copied.
+    /// Messages for the owner, for example about files that could not be delivered or copied.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Failure of a hook because of which the node gets no more jobs; None without such a failure.
+    /// Failure of a hook that sets the nodes of the host offline; None without such a failure.
     #[serde(default)]
     pub unfit: Option<String>,
     /// The script ended within its limits, before the shepherd received an order to end the script.
@@ -161,22 +163,24 @@ pub enum How {
     Exceeded {
         /// Exceeded limit.
         bound: RunLimit,
-        /// Maximum usage in kilobytes or milliseconds.
+        /// Maximum usage in the unit of [`RunLimit`].
         used: i64,
         /// Value of the limit in the same unit.
         limit: i64,
     },
-    /// The job could not start because of its own request: the interpreter or the directory is
-    /// missing, or the program is not executable.
+    /// The job could not start, for example because the interpreter is missing, the stage-in
+    /// failed, or the prologue refused the job. The attempt ends with `status`.
     CannotStart {
-        /// Exit status: 254 for a command, 127 for a script.
+        /// `Exit_status`: 127 or 254 if the program cannot be executed, -1 after a failed stage-in
+        /// or a refusal by the prologue.
         status: i32,
         /// Failed operation and its object, such as the path of a file.
         why: String,
     },
-    /// The job could not start because of this fault of the node; the start is retried later.
+    /// The job could not start because of this fault of the node, a hook or the prologue. The start
+    /// is retried by the rules of M10.
     NodeFault(String),
-    /// The attempt was cancelled before it started.
+    /// The attempt was cancelled before its script started.
     Cancelled,
     /// The shepherd was killed. The exit status of the job is therefore unknown.
     ShepherdLost,
@@ -247,14 +251,14 @@ pub fn exit_status(outcome: &AttemptOutcome) -> Option<i32> {
     }
 }
 
-/// Limit, other than the walltime, that ends a running job which exceeds it.
+/// Limit other than the walltime. A running job that exceeds the limit is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RunLimit {
-    /// Resident memory of the job on one node, in kilobytes.
+    /// Resident memory of the job on one host, in kilobytes.
     Mem,
     /// Resident memory of one process, in kilobytes.
     Pmem,
-    /// Address space of the job on one node, in kilobytes.
+    /// Address space of the job on one host, in kilobytes.
     Vmem,
     /// Processor time of all processes, in milliseconds.
     Cput,

@@ -56,10 +56,10 @@ impl Job {
                 .is_none_or(|text| text != "n")
     }
 
-    /// Tests whether the site's command can checkpoint the job: the job runs, may be checkpointed
-    /// and is not to end, and this attempt had no checkpoint request before. The site's command
-    /// never checkpoints a job that has an `interrupt` signal, because such a job writes
-    /// checkpoints itself.
+    /// Tests whether the site's command, if there is one, can checkpoint the job. The job must run,
+    /// allow checkpoints, and have no request to end, and this attempt must have had no checkpoint
+    /// request before. The site's command never checkpoints a job that has an `interrupt` signal,
+    /// because such a job writes checkpoints itself.
     pub fn is_checkpointed_by_site(&self) -> bool {
         let begun = self
             .life
@@ -72,7 +72,7 @@ impl Job {
             && self.interruption().is_none()
     }
 
-    /// Tests whether the job will end after the site's command has written a checkpoint.
+    /// Tests whether the job is to end as soon as the site's command has written a checkpoint.
     pub fn awaits_checkpoint(&self) -> bool {
         let begun = self
             .life
@@ -91,8 +91,8 @@ impl Job {
         self.life.want = Want::Requeue(by.to_string());
     }
 
-    /// Cancels a pending checkpoint: the job is then requeued without a checkpoint. Returns whether
-    /// a checkpoint was pending.
+    /// Cancels a pending checkpoint, so that the job is requeued without a checkpoint. Returns
+    /// whether a checkpoint was pending.
     pub(super) fn cancel_checkpoint(&mut self) -> bool {
         if let Want::Requeue(_) = self.life.want
             && let Some(run) = &mut self.life.run
@@ -105,8 +105,8 @@ impl Job {
         false
     }
 
-    /// Tests whether the latest attempt ended before the site's command wrote the requested
-    /// checkpoint.
+    /// Tests whether the script ended by itself or at a limit, while a checkpoint by the site's
+    /// command was requested.
     pub(super) fn ended_before_checkpoint(&self, outcome: &AttemptOutcome) -> bool {
         let is_own = match outcome.how {
             How::Overran { .. } | How::Exceeded { .. } => true,
@@ -121,8 +121,8 @@ impl Job {
         is_own && is_wanted && self.interruption().is_none()
     }
 
-    /// Continues the job after a failed checkpoint. If a preemption requested the checkpoint, the
-    /// preemption is undone.
+    /// Continues the job after a failed checkpoint. If a preemption of this attempt requested the
+    /// checkpoint, the preemption is undone.
     pub(super) fn continue_without_checkpoint(&mut self, attempt: Attempt) {
         if !matches!(self.life.want, Want::Requeue(_)) {
             return;
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Without a checkpoint, a second attempt could not resume.
+    /// The job is not requeued, because its next attempt would have no checkpoint to resume from.
     #[test]
     fn a_job_that_ends_before_its_checkpoint_is_finished() {
         let late = How::Overran {
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(
             job.life.state,
             JobState::Queued,
-            "the node ended the job because the command was removed"
+            "a signal from Lanai ended the job"
         );
     }
 
@@ -325,7 +325,7 @@ mod tests {
         );
     }
 
-    /// The preemption of an earlier attempt is complete.
+    /// The failed checkpoint of attempt 2 does not undo the preemption of attempt 1.
     #[test]
     fn a_failed_checkpoint_keeps_earlier_preemptions() {
         let mut job = running();
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failed_checkpoint_the_job_continues_without_another() {
+    fn a_job_continues_after_a_failed_checkpoint_and_is_not_checkpointed_again() {
         let mut job = running();
         happen(&mut job, preempted(PreemptAction::Checkpoint));
         let failed = Event::CheckpointFailed {
@@ -407,7 +407,7 @@ mod tests {
         happen(&mut job, failed);
         assert!(
             matches!(job.life.want, Want::Requeue(_)),
-            "a repeated event changes nothing"
+            "a repeated CheckpointFailed does not cancel the requeue"
         );
     }
 

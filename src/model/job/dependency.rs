@@ -148,13 +148,14 @@ pub struct DependencyView {
 /// Unsatisfied dependencies of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnmetDependencies {
-    /// Number of unmet conditions on other jobs.
+    /// Number of unmet conditions on other jobs and on labels.
     pub unmet: u32,
     /// `on`: number of jobs that must still name this job in a `before...` dependency.
     pub on: u32,
     /// Job of the `runone` set that has started and not finished.
     pub rival: Option<JobId>,
-    /// The job has ended because one of its conditions can never be satisfied.
+    /// The job, or the waiting subjobs of the array, ended because a condition can never be
+    /// satisfied.
     pub broken: bool,
 }
 
@@ -181,7 +182,8 @@ pub struct ParsedDependency {
 pub enum DependencyFault {
     /// The value is not of the form `kind:id[:id...][,...]`.
     Malformed,
-    /// The value contains an invalid count, or a kind that is not supported.
+    /// The value contains an invalid count, or a kind that is not supported (`synccount`,
+    /// `syncwith`).
     Illegal,
     /// The value contains this job id of another server.
     Elsewhere(String),
@@ -257,7 +259,7 @@ impl ParsedDependency {
         Ok(())
     }
 
-    /// Returns the union of both values.
+    /// Returns the dependencies of both values, with the sum of their `on` counts.
     pub fn with(mut self, more: ParsedDependency) -> ParsedDependency {
         self.on = self.on.saturating_add(more.on);
         self.edges.extend(more.edges);
@@ -287,8 +289,8 @@ pub fn is_awaitable(text: &str) -> bool {
     }
 }
 
-/// Splits `sim[3]` into label and index. None for a label without an index, or for an index with
-/// leading zeros.
+/// Splits `sim[3]` into label and index. None for a text without a valid index; an index with
+/// leading zeros is invalid.
 fn frame(text: &str) -> Option<(&str, u32)> {
     let (label, index) = text.strip_suffix(']')?.rsplit_once('[')?;
     let number: u32 = index.parse().ok()?;

@@ -16,8 +16,8 @@ impl Digest {
 }
 
 impl Spec {
-    /// Computes the digest of all options and requests of a job. The digest changes when the job is
-    /// altered.
+    /// Computes the digest of all options and requests of a job. The digest changes when one of
+    /// them is altered.
     pub fn revision(&self) -> serde_json::Result<Digest> {
         Ok(Digest::of(&serde_json::to_vec(self)?))
     }

@@ -1,10 +1,10 @@
 //! Eligible time: time that a job has waited for causes outside its owner's control (I6, I13, M17,
 //! X9).
 //!
-//! At any moment, a job accrues one kind of time. The kind depends on the state of the job, on the
+//! At each moment, a job accrues one kind of time. The kind depends on the state of the job, on the
 //! policy, and on the limit that prevented the start in the last cycle. The eligible time is stored
-//! only when the kind changes. A waiting job continues to accrue eligible time while schedd is
-//! down.
+//! only when the kind changes or when the time is set. A waiting job continues to accrue eligible
+//! time while schedd is down.
 
 use crate::model::limit::LimitStage;
 use crate::model::limit::excess::LimitExcess;
@@ -34,9 +34,9 @@ pub enum Accrues {
     /// The kind is not determined yet.
     #[default]
     Initial,
-    /// The job waits, and the time does not count as eligible time.
+    /// The job waits or is suspended, and the time does not count as eligible time.
     Ineligible,
-    /// The job waits, and the time counts as eligible time.
+    /// The job waits or is suspended, and the time counts as eligible time.
     Eligible,
     /// The job runs.
     Running,
@@ -103,7 +103,8 @@ impl OwnLimit {
     }
 
     /// Returns the kind of limit for an exceeded limit. A limit on the running jobs of all users
-    /// together is outside the owner's control (I13). A limit on waiting jobs never is (M24).
+    /// together is outside the owner's control (I13). A limit on waiting jobs is always within it
+    /// (M24).
     fn exceeded(excess: &LimitExcess) -> Option<OwnLimit> {
         match excess.stage {
             LimitStage::Running => excess.is_personal().then_some(OwnLimit::Running),
@@ -117,7 +118,7 @@ impl OwnLimit {
 pub struct Eligibility {
     /// Kind of time accrued now.
     pub accrues: Accrues,
-    /// Time since when the job accrues this kind of time.
+    /// Time of the last change of `accrues` or `had`.
     pub since: Time,
     /// Eligible time at `since`.
     pub had: Span,

@@ -39,7 +39,7 @@ pub enum Event {
         /// Requester, `user@host`.
         by: String,
     },
-    /// The start time of the job, or of the retry after a failed start, was reached.
+    /// The job's start time (`-a`) was reached.
     Due,
     /// `qalter` changed the job.
     Altered {
@@ -57,14 +57,14 @@ pub enum Event {
         /// Cause of the delay.
         cause: SlipCause,
     },
-    /// A cycle allocated resources to the job. The node receives the start order once this event is
-    /// on disk.
+    /// The scheduler or `qrun` allocated resources to the job. The node receives the start order
+    /// once this event is on disk.
     Started {
         /// Number of the attempt.
         attempt: Attempt,
         /// Allocated resources.
         shares: Vec<NodeShare>,
-        /// Priority at the start.
+        /// Priority at the start; None for a start by `qrun`.
         #[serde(default)]
         score: Option<f64>,
         /// The job is a subjob that was started above the array's own limit (Q15).
@@ -78,7 +78,7 @@ pub enum Event {
         /// Message of the hook.
         why: String,
     },
-    /// The running job released nodes.
+    /// The running job released resources on some of its nodes.
     NodesReleased {
         /// Requester, `user@host`.
         by: String,
@@ -110,14 +110,15 @@ pub enum Event {
         /// Outcome of the attempt.
         outcome: AttemptOutcome,
     },
-    /// The attempt is lost: the node has rebooted, or has no record of the attempt.
+    /// The attempt is lost. The node has rebooted, has no record of the attempt, or was declared
+    /// gone.
     Vanished {
         /// Number of the attempt.
         attempt: Attempt,
         /// Evidence of the loss.
         why: String,
     },
-    /// The node of a running job has not responded for some time.
+    /// A node on which the script or a task of the job runs has not responded for some time.
     ContactLost {
         /// Name of the node.
         node: String,
@@ -142,17 +143,17 @@ pub enum Event {
     FailedRerun {
         /// Requester, `user@host`.
         by: String,
-        /// Highest attempt number of any subjob so far.
+        /// Highest known attempt number of the subjobs.
         highest: Attempt,
     },
-    /// A rerun of a finished job that failed or was deleted was requested; for an array, a rerun of
-    /// such subjobs.
+    /// A rerun of the finished job, which failed or was deleted, was requested. For an array, a
+    /// rerun of its failed and deleted subjobs was requested.
     Retried {
         /// Requester, `user@host`.
         by: String,
         /// For an array: only these subjobs are rerun; None for all.
         only: Option<Indices>,
-        /// Highest attempt number of any subjob so far.
+        /// For an array: highest known attempt number of the subjobs.
         highest: Attempt,
     },
     /// A user or operator requested to end the attempt and queue the job again.
@@ -178,7 +179,7 @@ pub enum Event {
     Preempted {
         /// Number of the attempt.
         attempt: Attempt,
-        /// Preempting job; None if no job gets the resources.
+        /// Preemptor; None if no job gets the resources.
         to: Option<JobId>,
         /// Cause of the preemption.
         cause: preemption::PreemptCause,
@@ -213,12 +214,12 @@ pub enum Event {
         /// Job that satisfied the condition.
         by: JobId,
     },
-    /// A new job named this job in a `before...` dependency. The new job is one of the jobs counted
-    /// by `on`.
+    /// Another job named this job in a `before...` dependency. This job now waits for the other
+    /// job, and its count `on` decreases by one if it is above 0.
     Named {
-        /// New job.
+        /// Other job.
         by: JobId,
-        /// Condition on the new job.
+        /// Condition that the other job must satisfy.
         condition: DependencyCondition,
     },
     /// A condition on another job was satisfied.
@@ -226,7 +227,8 @@ pub enum Event {
         /// Satisfied condition.
         edge: Edge,
     },
-    /// A condition on another job can never be satisfied; this job ends.
+    /// A condition on another job can never be satisfied. This job ends unless it is running or
+    /// suspended. If it is an array, its waiting subjobs end.
     DependencyBroken {
         /// Failed condition.
         edge: Edge,
@@ -268,7 +270,8 @@ pub enum Event {
     Resumed {
         /// Number of the attempt.
         attempt: Attempt,
-        /// Resources of the job from now on. Only the numbers of processors may differ from before.
+        /// Resources of the job from now on. Compared with the earlier resources, only the host's
+        /// numbers of the processors and GPUs may differ.
         shares: Vec<NodeShare>,
     },
     /// A signal was sent to the job.
@@ -299,18 +302,18 @@ pub enum Event {
         /// Requester, `user@host`.
         by: String,
     },
-    /// An immediate start out of order was requested; the start follows.
+    /// An immediate start out of order was requested (`qrun`). Event `Started` follows.
     RunWanted {
         /// Requester, `user@host`.
         by: String,
     },
-    /// A message was written to the job's output, error output or both.
+    /// A message is written to the job's output, error output or both (`qmsg`).
     Messaged {
         /// Requester, `user@host`.
         by: String,
-        /// The message was written to standard output.
+        /// The message is written to standard output.
         output: bool,
-        /// The message was written to standard error.
+        /// The message is written to standard error.
         errors: bool,
     },
 }

@@ -8,24 +8,24 @@ use crate::model::time::{Span, Time};
 use std::collections::BTreeSet;
 
 /// Number of other hosts that a job tries before a pause that applies to all hosts. The number is
-/// small, because a temporary fault of all hosts, such as an unreachable file server, must not use
-/// up all retries.
+/// small, because further attempts would also fail if the cause affects all hosts, such as an
+/// unreachable file server.
 const HOSTS_TO_TRY: u32 = 2;
 
 impl Life {
     /// Returns the hosts on which the job may not start until `not_before`; None if `not_before`
-    /// applies to all hosts, or to none.
+    /// applies to all hosts, or if no host has failed.
     pub fn avoided_hosts(&self) -> Option<&BTreeSet<String>> {
         Some(&self.failed_hosts).filter(|hosts| self.hosts_to_try > 0 && !hosts.is_empty())
     }
 
-    /// Resets the count of failed starts.
+    /// Resets the count of failed starts and the set of failed hosts.
     pub(super) fn forget_failed_starts(&mut self) {
         self.failed_starts = 0;
         self.failed_hosts.clear();
     }
 
-    /// Ends the pause after a failed start: the job may start on all hosts now.
+    /// Ends the pause before the next start. The job may then start on all hosts at once.
     pub(super) fn end_start_pause(&mut self) {
         self.not_before = None;
         self.failed_hosts.clear();
@@ -34,8 +34,8 @@ impl Life {
 
 impl Job {
     /// Handles a start that failed because of the host of the script. The job tries up to
-    /// [`HOSTS_TO_TRY`] other hosts immediately; the failures on these hosts are not counted. The
-    /// job is held only after it has failed on every host.
+    /// [`HOSTS_TO_TRY`] other hosts immediately; the failures on these hosts are not counted. Even
+    /// after the maximum number of failures, the job is held only if it has failed on every host.
     pub(super) fn failed_on_its_host(&mut self, moment: EventContext) {
         let first = self.life.run.as_ref().and_then(|run| run.shares.first());
         let host = first.map(|share| share.host.clone());
@@ -76,9 +76,9 @@ impl Job {
         self.requeue(moment);
     }
 
-    /// Defers the start on all hosts by `wait`, rounded up so that jobs deferred at about the same
-    /// time become eligible at the same time. Such jobs form one class for the scheduler. Rounding
-    /// adds at most a sixty-fourth of `wait`.
+    /// Defers the start on all hosts by `wait`; a `wait` of 0 ends a deferral. The end is rounded
+    /// up, so that jobs deferred at about the same time become eligible at the same time. Such jobs
+    /// form one class for the scheduler. Rounding adds at most a sixty-fourth of `wait`.
     pub(super) fn defer_start(&mut self, wait: Span, moment: EventContext) {
         self.life.hosts_to_try = 0;
         let step = (wait.0 / 64).max(1);
@@ -218,12 +218,12 @@ mod tests {
         assert_eq!(
             avoided(5, "n1", fault()),
             ("n1,n2,n3,n4".into(), 3),
-            "after the pause, without another host to try"
+            "a failure on a host that has already failed is counted"
         );
         assert_eq!(
             avoided(6, "n5", How::ShepherdLost),
             (String::new(), 4),
-            "a loss is not attributed to the host"
+            "the pause after a loss applies to all hosts"
         );
     }
 
@@ -283,7 +283,7 @@ mod tests {
             assert_eq!(
                 fail_on("n1", attempt),
                 JobState::Queued,
-                "attempt {attempt}: n2 has not failed"
+                "attempt {attempt}: the job has not failed on n2 yet"
             );
         }
         assert_eq!(

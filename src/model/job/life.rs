@@ -30,7 +30,7 @@ pub struct EventContext {
     pub rules: FailureRules,
     /// Kinds of waiting that count as eligible time.
     pub accrual: Accrual,
-    /// Number of configured hosts.
+    /// Number of hosts in the cluster.
     pub hosts: usize,
 }
 
@@ -72,7 +72,7 @@ impl Life {
         }
     }
 
-    /// Returns the displayed holds: an unmet dependency appears as a system hold.
+    /// Returns the displayed holds. An unmet dependency appears as a system hold.
     pub fn shown_holds(&self) -> Holds {
         if self.bars.are_open() {
             self.holds
@@ -112,7 +112,8 @@ impl Run {
 }
 
 impl Job {
-    /// Applies an event. An event of an attempt has no effect unless that attempt is open.
+    /// Applies an event. Except for `Started`, an event with an attempt number changes only `mtime`
+    /// if the script of that attempt has ended.
     pub fn apply(&mut self, event: &Event, moment: EventContext) {
         self.life.mtime = moment.now;
         match event {
@@ -317,7 +318,7 @@ impl Job {
     }
 
     /// Ends a job, or the waiting subjobs of an array, because the job can never start. Running and
-    /// suspended jobs continue: their dependencies no longer matter.
+    /// suspended jobs continue, because their dependencies no longer matter.
     fn end_unstartable(&mut self, moment: EventContext) {
         if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
@@ -330,8 +331,9 @@ impl Job {
         }
     }
 
-    /// Sets the state of an unfinished job without an allocation: held, otherwise waiting for its
-    /// start time, otherwise queued (an array: begun).
+    /// Sets the state and `etime` of an unfinished job without an allocation. The state is held,
+    /// otherwise waiting for the start time, otherwise queued (begun for an array with a started
+    /// subjob).
     pub(super) fn update_waiting_state(&mut self, moment: EventContext) {
         if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
@@ -371,7 +373,7 @@ impl Job {
         self.close_run(Some(outcome.used));
         self.life.ending = outcome.remark();
         match (&outcome.how, self.life.want.clone()) {
-            // The order to delete the job arrived after the end of the script.
+            // The order to end the job arrived after the end of the script.
             (_, Want::Gone(_)) if outcome.on_its_own => self.ended_before_deletion(outcome, moment),
             (how, Want::Requeue(_)) if outcome.on_its_own => {
                 self.ended_without_request(how, outcome, moment)
@@ -384,7 +386,7 @@ impl Job {
             (How::Exited(0), Want::Requeue(_)) if self.was_interrupted() => {
                 self.finish(0, false, moment)
             }
-            // The job ended on its own before the site's command wrote the checkpoint.
+            // The script ended before the site's command wrote the checkpoint.
             (how, Want::Requeue(_)) if self.ended_before_checkpoint(outcome) => {
                 self.ended_without_request(how, outcome, moment)
             }
@@ -394,8 +396,8 @@ impl Job {
             }
             (How::ShepherdLost, _) => self.requeue_lost(moment),
             (How::Cancelled, _) => self.requeue_after_failed_start(moment),
-            // The cancellation of the start ended the script, which may already have done some
-            // work.
+            // The cancellation of the start ended the script. Only a rerunnable job is requeued,
+            // because the script may already have done some work.
             (How::Signaled(_), Want::Anew) if self.spec.rerunnable => {
                 self.requeue_after_failed_start(moment)
             }
@@ -413,14 +415,15 @@ impl Job {
         }
     }
 
-    /// Finishes a job with a script that ended before the deletion: the job keeps its exit status
-    /// and is not rerun.
+    /// Finishes a job whose script ended before the deletion. The job keeps its exit status and is
+    /// not rerun.
     fn ended_before_deletion(&mut self, outcome: &AttemptOutcome, moment: EventContext) {
         self.life.want = Want::Run;
         self.finish(exit_status(outcome).unwrap_or(LOST), false, moment);
     }
 
-    /// Tests whether the latest attempt was ordered to write a checkpoint.
+    /// Tests whether the latest attempt was ordered to write a checkpoint, by a request or by a
+    /// preemption with an `interrupt` signal.
     fn was_interrupted(&self) -> bool {
         self.life.run.as_ref().is_some_and(|run| {
             run.checkpoint == CheckpointProgress::Wanted
@@ -428,8 +431,9 @@ impl Job {
         })
     }
 
-    /// Reruns a job with a positive exit status up to its number of retries. Most limits end a job
-    /// with a negative status: it is not rerun, because it would exceed the limit again.
+    /// Reruns a job with a positive exit status if it has retries left; finishes all other jobs. A
+    /// job that exceeded a limit usually has a negative status. It is not rerun, because it would
+    /// exceed the limit again.
     fn retry_or_finish(&mut self, status: i32, moment: EventContext) {
         if status <= 0 || self.life.retries >= self.spec.retry {
             return self.finish(status, false, moment);
@@ -471,7 +475,8 @@ impl Job {
         }
     }
 
-    /// Requeues a lost job. The first retry is immediate, because the loss may be accidental.
+    /// Requeues a lost job. After the first failure, the retry is immediate, because the loss may
+    /// be accidental.
     fn requeue_lost(&mut self, moment: EventContext) {
         self.requeue_after_failure(1, moment);
     }

@@ -1,5 +1,5 @@
-//! Placeholders in paths of output files: `^array_index^` as in PBS, and equivalents of Grid
-//! Engine's `$JOB_ID` and `$JOB_NAME`.
+//! Placeholders in paths of output files and staged files: `^array_index^` as in PBS, and
+//! equivalents of Grid Engine's `$JOB_ID` and `$JOB_NAME`.
 
 use crate::model::job_id::JobId;
 

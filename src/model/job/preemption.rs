@@ -192,7 +192,7 @@ impl fmt::Display for PreemptCause {
 mod tests {
     use super::*;
 
-    /// Records of older versions do not contain the attempt; therefore the time decides.
+    /// For a record of an older version, which does not contain the attempt, the time decides.
     #[test]
     fn a_preemption_concerns_one_attempt() {
         let (cause, action) = (PreemptCause::Rank, PreemptAction::Requeue);

@@ -5,8 +5,8 @@ use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Planned start of a waiting job. If all running jobs end within their walltimes, the job starts
-/// at this time at the latest.
+/// Planned start of a waiting job. It assumes that each running job uses its whole walltime. It may
+/// move to an earlier time, or to a later time ([`SlipCause`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromisedStart {
     /// Current planned start.
@@ -44,7 +44,7 @@ pub enum SlipCause {
         /// The other job.
         by: JobId,
     },
-    /// A user or administrator changed jobs, nodes or the policy.
+    /// A user or administrator changed jobs, nodes or the policy, or the cause is unknown.
     Changed,
 }
 

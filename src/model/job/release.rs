@@ -105,7 +105,8 @@ impl Run {
     }
 
     /// Returns which shares are kept: those on the script's host, and for each requested chunk the
-    /// first share that satisfies the chunk.
+    /// first share that satisfies the chunk and is not used for another chunk. Fails if a chunk
+    /// remains without a share.
     fn keep_for_select<'f>(
         &self,
         requested: &Select,
@@ -185,8 +186,8 @@ impl Run {
             .collect()
     }
 
-    /// Returns processors times milliseconds of all released shares, from the start of the attempt
-    /// to the release of the share.
+    /// Returns the sum over all released shares of processors times milliseconds. Each share counts
+    /// from the start of the attempt to its release.
     pub fn released_core_ms(&self) -> i64 {
         let mut sum = 0i64;
         for released in &self.released {

@@ -1,11 +1,12 @@
-//! Rules of the configuration for failed starts and for jobs that exceed limits.
+//! Rules of the configuration for failed starts, for jobs that exceed limits, for missing input
+//! files, and for preempted jobs.
 
 use super::attempt::How;
 use super::attempt::RunLimit;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// Rules of `[launch]` for failed attempts.
+/// Rules of `[launch]` for failed attempts, and of `[preemption]` for requeued jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailureRules {
     /// Schedule of retries after failed starts.
@@ -21,7 +22,7 @@ pub struct FailureRules {
 }
 
 impl FailureRules {
-    /// Tests whether a rerunnable job is requeued after this end of its attempt.
+    /// Tests whether a rerunnable job is requeued because its attempt ended at a limit.
     pub fn requeues(&self, how: &How) -> bool {
         let action = match how {
             How::Overran { .. } => self.walltime,
@@ -37,7 +38,7 @@ impl FailureRules {
 pub struct StageIn {
     /// Whether the job fails or waits.
     pub missing: Missing,
-    /// Interval between checks for the file.
+    /// Delay before the next start, which checks again whether the file exists.
     pub retry: Span,
 }
 
@@ -65,7 +66,7 @@ named! {
 pub struct Retries {
     /// Number of consecutive failed starts after which the job is held.
     pub most: u32,
-    /// Delay after the first failure. The delay doubles with each further failure.
+    /// Delay after the first failure. The delay doubles with each further failure, up to `longest`.
     pub first: Span,
     /// Maximum delay.
     pub longest: Span,
@@ -155,11 +156,11 @@ impl Response {
 /// Responses to jobs that exceed a limit other than the walltime, by limit (M51).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responses {
-    /// Resident memory on a node.
+    /// Resident memory on a host.
     pub mem: Response,
     /// Resident memory of a process.
     pub pmem: Response,
-    /// Address space on a node.
+    /// Address space on a host.
     pub vmem: Response,
     /// Processor time.
     pub cput: Response,

@@ -1,8 +1,8 @@
 //! Rerun of finished jobs (Q27). A failed or deleted job returns to its queue and keeps its job
-//! number. An array returns with its failed or deleted subjobs.
+//! number. In an array, the failed or deleted subjobs wait again.
 //!
-//! The counts of retries, the waiting times and the dependencies are reset. Attempt numbers
-//! continue, because each attempt of a job has a different number.
+//! If the job or array has finished, its count of retries, its waiting times and its dependencies
+//! are reset. Attempt numbers continue, because each attempt of a job has a different number.
 
 use super::Job;
 use super::array::SubjobState;
@@ -32,7 +32,8 @@ impl Again {
 }
 
 impl Job {
-    /// Tests whether `again` includes the finished job, or one of its finished subjobs.
+    /// Tests whether the job has finished and `again` includes it. For an array, tests whether
+    /// `again` includes a finished subjob.
     pub fn can_run_again(&self, again: Again) -> bool {
         match &self.elements {
             Some(_) => !self.to_run_again(again).is_empty(),
@@ -69,8 +70,8 @@ impl Job {
         }
     }
 
-    /// Returns the job to its queue. The next attempts of the job and its subjobs get numbers
-    /// above `highest`.
+    /// Returns the job, or the subjobs that `again` includes, to the queue. The next attempts get
+    /// numbers above `highest`. Does nothing if `again` includes neither the job nor a subjob.
     pub fn run_again(&mut self, again: Again, highest: Attempt, moment: EventContext) {
         if !self.can_run_again(again) {
             return;
@@ -89,7 +90,7 @@ impl Job {
     }
 
     fn reset_state(&mut self, moment: EventContext) {
-        // All dependencies of a finished job are decided.
+        // The dependencies of a finished job are decided and do not apply to the rerun.
         self.clear_dependencies();
         let life = &mut self.life;
         (life.state, life.want) = (JobState::Queued, Want::Run);

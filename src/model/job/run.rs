@@ -91,7 +91,8 @@ impl Run {
         Some(numbers)
     }
 
-    /// Returns the position of a host among the hosts of the attempt: `PBS_NODENUM`.
+    /// Returns the position of a host among the hosts of the attempt (`PBS_NODENUM`); 0 for other
+    /// hosts.
     pub fn host_number(&self, host: &str) -> u32 {
         let mut hosts: Vec<&str> = Vec::new();
         for share in &self.shares {
@@ -104,7 +105,8 @@ impl Run {
 }
 
 impl Job {
-    /// Returns the node of the script while the script runs.
+    /// Returns the node of the script, from the decision to start the job until the end of the
+    /// script; None at other times.
     pub fn script_node(&self) -> Option<&str> {
         self.life
             .open_run()

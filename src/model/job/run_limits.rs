@@ -1,4 +1,4 @@
-//! Limits on a running job besides its walltime, and the warning signal before the walltime ends.
+//! Limits on a running job, and the warning signal before its walltime ends.
 
 use super::Spec;
 use super::attempt::NodeShare;
@@ -7,8 +7,8 @@ use crate::model::signal;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// Requested limits of a job. Limits on the memory of the whole job (`mem`, `vmem`) are not
-/// included, because each host enforces a different amount ([`HostMemoryLimit`]).
+/// Requested limits of a job other than the walltime. Limits on the memory of the whole job (`mem`,
+/// `vmem`) are not included, because each host enforces a different amount ([`HostMemoryLimit`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// Processor time of all processes together.
@@ -112,7 +112,7 @@ impl HostMemoryLimit {
 }
 
 /// Returns the total of `mem` or `vmem` over shares on one host, in kilobytes. None (no limit) if a
-/// share does not request the resource.
+/// share does not request the resource, or if the total is 0.
 fn share_kb<'a>(shares: impl Iterator<Item = &'a NodeShare>, name: &str) -> Option<u64> {
     let mut sum = 0;
     for share in shares {

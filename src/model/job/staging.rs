@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 /// `local` to `remote`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// Path on the execution host, absolute or relative to the job's working directory.
+    /// Path on the execution host, absolute or relative to the directory of the job: the owner's
+    /// home directory, or the private directory with `sandbox`.
     pub local: String,
     /// Host of the remote file.
     pub host: String,

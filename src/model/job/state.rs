@@ -51,7 +51,7 @@ impl JobState {
         }
     }
 
-    /// Tests whether the job waits or runs, and is neither held nor finished.
+    /// Tests whether the job is neither held nor finished.
     pub fn is_live(self) -> bool {
         matches!(
             self,

@@ -387,7 +387,7 @@ impl Reason {
             R::NoNodes => take(row(
                 "node_state",
                 format_args!("No nodes available: none answers, or all are offline"),
-                format_args!("No node is available: all are down, offline or not responding."),
+                format_args!("No node is available: all are down, offline or under maintenance."),
                 "a node becomes available (see pbsnodes -l)",
             )),
             R::Busy {

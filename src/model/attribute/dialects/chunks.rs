@@ -1,4 +1,5 @@
-//! Conversion of the slots of Grid Engine, and of processes and properties of TORQUE, to chunks.
+//! Conversion of requests to chunks: slots of Grid Engine, and processes, GPUs and node properties
+//! of TORQUE and Moab.
 
 use crate::model::attribute::{AttributeSetting, LIST};
 use crate::model::refusal::Refusal;
@@ -15,13 +16,13 @@ pub(super) struct Slots {
     pub(super) processes: Option<u64>,
     /// Memory of each slot, in kilobytes.
     pub(super) memory: Option<u64>,
-    /// GPUs of each node.
+    /// GPUs of each chunk.
     pub(super) gpus: Option<u64>,
-    /// Required properties of each node.
+    /// Required node properties of each chunk.
     pub(super) features: Vec<String>,
 }
 
-/// Parts of the names of parallel environments that may span several hosts.
+/// A parallel environment may span several hosts if its name contains one of these texts.
 const DISTRIBUTED: [&str; 8] = [
     "mpi", "orte", "mvapich", "pvm", "fill", "round", "rr", "make",
 ];
@@ -113,8 +114,9 @@ fn in_chunks(
     Ok(plain)
 }
 
-/// Adds memory, GPUs and properties of a job without slots to the job's select or nodes, or as
-/// separate resources.
+/// Adds GPUs and properties of a job without slots to each chunk of the job's select or nodes;
+/// without these, adds them as separate resources. Adds the memory as `mem`, multiplied by the
+/// requested ncpus.
 fn without_slots(
     mut rest: Vec<AttributeSetting>,
     slots: &Slots,

@@ -1,4 +1,4 @@
-//! Tests: which waiting counts as eligible time.
+//! Tests of eligible time.
 
 use super::*;
 use crate::model::job::event::Event;
@@ -55,8 +55,9 @@ fn eligible(job: &Job, seconds: i64) -> i64 {
         .as_seconds()
 }
 
-/// Returns the eligible time of a job at second 600 under the policies `pbs`, `always`,
-/// `queue_policy` and `full_policy`. `obstruct` prevents the start from the beginning.
+/// Returns the eligible time at second 600 of a job that is submitted at second 0, under the
+/// policies `pbs`, `always`, `queue_policy` and `full_policy`. `obstruct` is applied at second 0,
+/// and may prevent the start. `begin` is the job's start time (`-a`).
 fn eligible_under_each_policy(
     obstruct: impl Fn(&mut Job, EventContext),
     begin: Option<i64>,
@@ -74,8 +75,8 @@ fn eligible_under_each_policy(
     })
 }
 
-/// I6: the job is eligible from 100 to 500, held from 500 to 900, and eligible from 900 to 1000:
-/// 500 seconds of eligible time.
+/// I6: the job is eligible from 100 to 500, held from 500 to 900, and eligible from 900 to 1000.
+/// These are 500 seconds of eligible time.
 #[test]
 fn time_under_the_owners_hold_does_not_count() {
     let mut job = submitted("select=1:ncpus=1", None, at(100, Accrual::Pbs));
@@ -163,9 +164,9 @@ fn policies_count_different_causes_of_waiting() {
     );
 }
 
-/// M17: a limit allows two waiting jobs of a user, who submits five jobs at 0. At 600, two jobs
-/// have 10 minutes of eligible time, the other three none. Under policy `always`, all have 10
-/// minutes.
+/// M17: a limit allows two waiting jobs of a user, who submits five jobs at second 0. At second 600
+/// under policy `queue_policy`, two jobs have 10 minutes of eligible time, the other three none.
+/// Under policy `always`, all five have 10 minutes.
 #[test]
 fn jobs_above_the_limit_on_waiting_jobs_accrue_no_eligible_time() {
     let accrued = |accrual: Accrual| {
@@ -302,8 +303,8 @@ fn a_job_stored_without_eligibility_starts_to_accrue_at_the_next_event() {
     assert_eq!(eligible(&job, 1600), 600);
 }
 
-/// I13: a limit on all jobs together is outside the owner's control. A limit on waiting jobs (M24)
-/// always counts as a limit of the job itself.
+/// I13: a limit on the running jobs of all users together, or of all users of a queue, is outside
+/// the owner's control. Each limit on waiting jobs is within it (M24).
 #[test]
 fn own_limits_stop_accrual_and_general_limits_do_not() {
     use crate::model::limit::excess::tests::of_user;

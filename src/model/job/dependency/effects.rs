@@ -26,7 +26,7 @@ pub trait JobStore {
     fn note(&mut self, id: JobId, event: Event);
     /// Stores the new state of a dependency.
     fn keep(&mut self, tie: Tie, state: TieState);
-    /// Returns the server name after the dot of job ids.
+    /// Returns the server name, which follows the dot in full job ids.
     fn server(&self) -> &str;
 }
 
@@ -35,7 +35,7 @@ pub trait JobStore {
 pub enum TieState {
     /// The condition is undecided, or the job ended because the condition cannot be satisfied.
     Open = 0,
-    /// The condition is satisfied.
+    /// The condition is satisfied. For `runone`: the job is no longer a member of the set.
     Met = 1,
     /// The dependency was removed although its condition is not satisfied.
     Lifted = 2,
@@ -50,7 +50,7 @@ pub struct JobDependencies {
     pub conditions: Vec<(JobId, DependencyCondition)>,
     /// Jobs that will wait for this job, with their conditions.
     pub before: Vec<(JobId, DependencyCondition)>,
-    /// Other jobs of the `runone` sets that the job joins.
+    /// Jobs named in `runone` dependencies. The job joins their sets.
     pub runone_jobs: Vec<JobId>,
     /// Member of the `runone` set that has started.
     pub rival: Option<JobId>,
@@ -91,7 +91,7 @@ fn apply_start(jobs: &mut impl JobStore, id: JobId) {
     release_label_waiters(jobs, id);
 }
 
-/// Releases jobs that wait for the label of a job that now satisfies their condition.
+/// Marks conditions on the label of the job `id` as satisfied if this job meets them now.
 fn release_label_waiters(jobs: &mut impl JobStore, id: JobId) {
     let Some(job) = jobs.job(id) else { return };
     let progress = DependencyProgress::of(job);
@@ -151,14 +151,15 @@ fn apply_end(jobs: &mut impl JobStore, id: JobId) {
     } else if job.life.bars.rival.is_none()
         && let Some(tie) = jobs.dependencies().membership(id)
     {
-        // Without `runone` rival that has started, another member of the set will run.
+        // Neither this job nor another member of its `runone` set has started. Another member can
+        // still run.
         jobs.keep(tie, TieState::Met);
     }
     jobs.dependencies_mut().forget(id);
     release_label_waiters(jobs, id);
 }
 
-/// Records that the condition of `job` on the job `other` is satisfied.
+/// Marks the condition of `job` on the job `other` as satisfied.
 fn satisfy(jobs: &mut impl JobStore, job: JobId, condition: DependencyCondition, other: JobId) {
     let edge = Edge {
         kind: DependencyKind::After(condition),
@@ -236,8 +237,8 @@ pub fn bind(jobs: &mut impl JobStore, id: JobId, dependencies: &JobDependencies,
     }
 }
 
-/// Releases the job `waiting` at once, if the job `id` already satisfies the condition: a requeued
-/// job, for example, has started before.
+/// Marks the condition of the job `waiting` as satisfied at once if the job `id` already meets it.
+/// For example, a requeued job has already started.
 fn satisfy_if_met(
     jobs: &mut impl JobStore,
     waiting: JobId,

@@ -30,11 +30,11 @@ pub struct DependencyGraph {
     sets: BTreeMap<JobId, JobId>,
     /// Members of `runone` sets as (set, member).
     members: BTreeSet<(JobId, JobId)>,
-    /// Index of jobs that wait for labels.
+    /// Labels of the jobs, and labels for which jobs wait.
     labels: LabelIndex,
     changes: VecDeque<(JobId, DependencyEvent)>,
-    /// Additions (true) and removals (false) of this tick, to be undone if the tick (the changes
-    /// that schedd writes to disk together) cannot be stored.
+    /// Dependencies added (true) and removed (false) in this tick. They are undone if the changes
+    /// of the tick cannot be stored.
     journal: Vec<(Tie, bool)>,
     /// A change of a job has affected a dependent job since this flag was last cleared.
     pub has_affected_jobs: bool,
@@ -185,8 +185,8 @@ impl DependencyGraph {
         set.into_iter().filter(|&member| member != id).collect()
     }
 
-    /// Updates the label index from a job, and queues its change from state `was`, if the job has
-    /// dependencies or other jobs depend on it.
+    /// Updates the label index from a job. If the job has dependencies or other jobs depend on it,
+    /// also queues its start, return to the queue, or end since state `was`.
     pub fn observe(&mut self, was: JobState, job: &Job) {
         self.labels.follow(job);
         if !self.is_tied(job) {
@@ -219,7 +219,7 @@ impl DependencyGraph {
             || !self.labels.waiting_for_label_of(job).is_empty()
     }
 
-    /// Updates the label index from a new or loaded job.
+    /// Updates the label index from a new, loaded or changed job.
     pub fn follow(&mut self, job: &Job) {
         self.labels.follow(job);
     }
@@ -253,12 +253,12 @@ impl DependencyGraph {
         self.changes.pop_front()
     }
 
-    /// Makes the changes of this tick final, because they are on disk.
+    /// Makes the additions and removals of this tick final. To be called when they are on disk.
     pub fn settle(&mut self) {
         self.journal.clear();
     }
 
-    /// Undoes all changes of this tick.
+    /// Undoes the additions and removals of this tick, and empties the queue of changes.
     pub fn roll_back(&mut self) {
         for (tie, added) in std::mem::take(&mut self.journal).into_iter().rev() {
             if added {

@@ -1,9 +1,11 @@
 //! Labels (Q29): names of jobs within a process group of one owner. Other jobs can wait for a
-//! label before a job with that label exists. Jobs without a group form a group of their own.
+//! label before a job with that label exists. All jobs of an owner without a process group form
+//! one group.
 //!
 //! A job that waits for a label may start as soon as any job with that label satisfies the
-//! condition. If a job with the label ends without satisfying the condition, the other job
-//! continues to wait: another job with the label may be submitted, or the same job may be rerun.
+//! condition. If a job with the label ends without satisfying the condition, the waiting job
+//! continues to wait, because another job with the label may be submitted, or the ended job may
+//! be rerun.
 
 pub mod circle;
 

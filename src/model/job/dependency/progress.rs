@@ -14,7 +14,7 @@ pub enum DependencyProgress {
     Begun,
     /// The job has finished.
     Ended {
-        /// Exit status, `Exit_status`.
+        /// `Exit_status`; [`LOST`] if the job has none.
         status: i32,
         /// The job has started at least once.
         began: bool,
@@ -25,7 +25,8 @@ impl DependencyProgress {
     /// Returns the progress of a job.
     pub fn of(job: &Job) -> DependencyProgress {
         let life = &job.life;
-        // An array has no attempts. A finished array counts as started unless it was deleted.
+        // An array has no attempts. It has started if a subjob has started, or if it finished and
+        // was not deleted.
         let began =
             life.attempt > 0 || job.has_begun() || life.exit.is_some_and(|exit| !exit.deleted);
         match life.state {

@@ -1,4 +1,4 @@
-//! Tests of job ends, failed starts and late orders.
+//! Tests of failed starts, ends of jobs, and orders that arrive after the end.
 
 use super::*;
 use crate::model::time::Span;
@@ -130,7 +130,7 @@ fn an_unconfirmed_start_is_repeated_only_after_its_node_reports() {
     assert_eq!(
         job.life.exit.map(|exit| exit.status),
         Some(LOST),
-        "the job may have begun"
+        "the script may have done some work"
     );
 }
 

@@ -1,9 +1,9 @@
 //! Detection of dependency cycles that include labels (Q29).
 //!
 //! A job can finish if all jobs for which it waits can finish, and all labels for which it waits
-//! can be satisfied. A label can be satisfied if a job with the label can finish, or if no job has
-//! the label yet, because such a job may be submitted. All other jobs and labels are in a cycle or
-//! wait for a cycle.
+//! can be satisfied. A label can be satisfied if an unfinished job with the label can finish. It
+//! can also be satisfied if no unfinished job has the label, because such a job may be submitted.
+//! All other jobs and labels are in a cycle or wait for a cycle.
 //!
 //! Example: job 1 has label `sim` and waits for `@comp`, job 2 has label `comp` and waits for
 //! `@sim`. These jobs form a cycle. If a job 3 has label `sim` and waits for nothing, there is no
@@ -16,7 +16,8 @@ use crate::model::job::{Job, Owner, Spec};
 use crate::model::job_id::JobId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Maximum number of dependencies searched. Larger cycles remain undetected.
+/// Maximum number of dependencies searched. If more can be reached from the checked job, no cycle
+/// is detected.
 const MOST: usize = 5000;
 /// Maximum number of jobs and labels listed in the message to the user.
 const NAMED: usize = 8;
@@ -85,7 +86,8 @@ pub enum CycleMember {
 }
 
 /// Returns a cycle of dependencies that starts and ends at the checked job, without that job
-/// itself. None without a cycle.
+/// itself. None without a cycle, after more than `MOST` dependencies, or if the checked job has
+/// no label or waits for no label.
 pub fn find(graph: &DependencyGraph, new: &CheckedJob) -> Option<Vec<CycleMember>> {
     if new.carries.is_none() || new.labels.is_empty() {
         return None;
@@ -358,9 +360,12 @@ mod tests {
         };
         assert!(
             find(&graph, &new(1)).is_some(),
-            "the earlier dependencies of job 1 do not count"
+            "the stored state of job 1, which waits for nothing, does not count"
         );
-        assert!(find(&graph, &new(7)).is_none(), "job 1 also has the label");
+        assert!(
+            find(&graph, &new(7)).is_none(),
+            "job 1 has the same label and waits for nothing"
+        );
     }
 
     #[test]
@@ -399,6 +404,6 @@ mod tests {
             &CycleMember::Label(mark("sim")),
             10,
         );
-        assert_eq!(next.len(), 11, "one more than the budget");
+        assert_eq!(next.len(), 11, "one more than the maximum of 10");
     }
 }
