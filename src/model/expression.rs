@@ -90,8 +90,8 @@ impl Expression {
         matches!(evaluation::truth(&self.root, scope), Ok(Some(true)))
     }
 
-    /// Returns whether the expression is true; if it is not, also the first part that is not true,
-    /// with the values of its names (Q3).
+    /// Returns whether the expression is true. If it is false or undefined, also returns the first
+    /// part with the same result, with the values of its names (Q3).
     pub fn verdict(&self, scope: &dyn NameScope) -> RequirementVerdict {
         verdict::judge(&self.root, scope)
     }

@@ -472,7 +472,7 @@ pub struct Life {
     /// The job precedes jobs of equal priority because its latest attempt was preempted (X25).
     #[serde(default)]
     pub boosted: bool,
-    /// Id of the job in the instance to which it was moved, such as `7.job1.head`.
+    /// Id of the job in the nested installation to which it was moved, such as `7.job1.head`.
     #[serde(default)]
     pub moved_to: Option<String>,
     /// Latest preemption: which job preempted this one, and by which action.

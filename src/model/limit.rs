@@ -52,9 +52,11 @@ pub enum LimitStage {
     Running,
     /// Waiting jobs that are eligible (M24). The scheduler ignores jobs above the limit.
     Idle,
-    /// All unfinished jobs (I19, F21). Submissions above the limit are refused.
+    /// All unfinished jobs (I19, F21). Submissions, moves and alterations above the limit are
+    /// refused.
     Queued,
-    /// Waiting jobs. Submissions above the limit are refused (PBS's `queued_jobs_threshold`).
+    /// Waiting jobs (PBS's `queued_jobs_threshold`). Submissions, moves and alterations above the
+    /// limit are refused.
     Waiting,
 }
 
@@ -141,14 +143,15 @@ pub struct Limit {
     pub stage: LimitStage,
     /// Quantity counted.
     pub quantity: Quantity,
-    /// Soft limit. Jobs may exceed it once all jobs within their soft limits have started or have
-    /// bookings (M23).
+    /// Soft limit. On stage `running`, jobs may exceed it once all jobs within their soft limits
+    /// have started or have bookings (M23). On stages `queued` and `waiting`, exceeding it causes
+    /// a warning.
     pub soft: Option<i64>,
     /// Hard limit. Amounts of resources have the unit of
     /// [`super::resource::ResourceValue::amount`], such as bytes.
     pub hard: Option<i64>,
-    /// This limit is for one quality of service. For jobs of that quality, this limit replaces all
-    /// limits of the same stage and quantity that apply to any quality (M26).
+    /// True if this limit is for one quality of service and replaces, for jobs of this quality, all
+    /// limits of the same stage and quantity that do not select by quality (M26).
     pub overrides: bool,
 }
 
@@ -290,8 +293,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Sets [`Limits::groups`]: `number` returns the id of a group. Jobs have only the id of their
-    /// group.
+    /// Sets [`Limits::groups`], because jobs store only the id of their group. `number` returns the
+    /// id of a group name.
     pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
         let named = self
             .all
@@ -319,8 +322,8 @@ impl Limits {
         self.all.iter().any(|limit| limit.stage == stage)
     }
 
-    /// Returns the limits that apply to a subject, in configuration order. `directory` is the index
-    /// of these limits. A per-account limit appears once for each account of the subject.
+    /// Returns the limits in `directory` (the limits of one stage) that apply to a subject, in
+    /// configuration order. A per-account limit appears once for each account of the subject.
     pub fn concerning(
         &self,
         subject: &LimitSubject,

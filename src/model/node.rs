@@ -50,9 +50,9 @@ pub struct NodeTerms {
     pub max_jobs: Option<u32>,
     /// Maximum number of running jobs of one user (PBS's `max_user_run`).
     pub max_user_jobs: Option<u32>,
-    /// Load in thousandths above which the node accepts no more jobs.
+    /// Maximum load in thousandths; None for no maximum.
     pub max_load: Option<u32>,
-    /// Action when the load approaches `max_load`.
+    /// Effect of `max_load`.
     pub adjust: Adjust,
     /// Position in the tree of clusters (Q19).
     pub cluster: ClusterPath,
@@ -103,7 +103,7 @@ impl NodeSharing {
 named! {
     /// Effect of a node's `max_load` (M48).
     Adjust {
-        /// Above `max_load`, the node accepts no more jobs.
+        /// While the load is at least `max_load`, the node accepts no more jobs.
         State = "state",
         /// The number of free processors is at most `max_load` minus the load.
         Procs = "procs",

@@ -135,7 +135,7 @@ pub struct Backfill {
     /// Rule that keeps freed resources for wide jobs for some time; None without such a rule.
     pub chunk: Option<SetAside>,
     /// Separate depths for jobs of some qualities of service. `depth` applies to all other jobs
-    /// together.
+    /// together, except in queues with a depth of their own.
     pub groups: Vec<BookingGroup>,
 }
 
@@ -308,7 +308,7 @@ named! {
 /// Node sets: nodes with the same value of a resource (M47).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSets {
-    /// Number of sets that a job may span.
+    /// Choice of the node set for a job.
     pub choice: SetChoice,
     /// Resource that defines the sets by its values.
     pub by: String,

@@ -39,7 +39,7 @@ pub struct Queue {
     /// The queue accepts jobs only from routing queues.
     #[serde(default)]
     pub from_route_only: bool,
-    /// The queue's jobs start only in nested instances: personal installations inside a job.
+    /// The queue's jobs start only in nested installations: personal installations inside a job.
     #[serde(default)]
     pub nested: bool,
     /// Users, groups and hosts that may submit to the queue.
@@ -150,7 +150,7 @@ impl Queue {
         self.started && self.route.is_none() && !self.nested
     }
 
-    /// Tests whether a nested instance of the owner may get this job; the caller checks that no
+    /// Tests whether a nested installation of the owner may get this job; the caller checks that no
     /// other job depends on it. Arrays, jobs with a label or a reservation, and jobs for which a
     /// client waits stay in the queue.
     pub fn passes_on(&self, job: &Job) -> bool {

@@ -22,13 +22,14 @@ use serde::{Deserialize, Serialize};
 pub enum Mismatch {
     /// A requirement of the job is not true on the node (Q3).
     Requirement,
-    /// Cluster restriction of the job or of the node (Q19).
+    /// The job's restriction excludes the cluster of the node, or the node's restriction excludes
+    /// the cluster of the job (Q19).
     Restriction,
     /// The job requests other hosts (Q24).
     Hosts,
     /// The site's veto expression excludes the node (Q26).
     Veto,
-    /// An earlier start of the job failed on the node, and the node was the cause (M10).
+    /// An earlier start of the job failed because of the node's host (M10).
     FailedStart,
 }
 
@@ -65,10 +66,11 @@ pub enum Reason {
     NeverEnough {
         /// Resource name.
         resource: String,
-        /// Amount requested by one chunk, as displayed; with `place=pack`, and where the total is
-        /// too small, by all chunks.
+        /// Requested amount, as displayed: of one chunk if no node has enough for it, otherwise of
+        /// all chunks.
         requested: String,
-        /// Largest amount on one node or host where the requested amount must fit.
+        /// Largest amount where the requested amount must fit: on one node, on one host
+        /// (`place=pack`), or in the cluster.
         available: String,
         /// Total amount in the cluster.
         total: String,
@@ -82,18 +84,18 @@ pub enum Reason {
         /// Value that a node has instead, as displayed; `unset` if the node has no value.
         found: String,
     },
-    /// The job can never start: it requests more separate nodes than the cluster has.
+    /// The job can never start: too few of its chunks fit on the nodes, even if all are empty.
     NeverNodes {
-        /// Nodes requested.
+        /// Number of chunks requested.
         requested: u64,
-        /// Nodes in the cluster.
+        /// Number of chunks that fit.
         total: u64,
     },
     /// The queue is stopped.
     QueueStopped,
     /// The queue is a routing queue, and no destination has accepted the job yet.
     QueueRoutes,
-    /// The queue's jobs start only in nested instances of their owners.
+    /// The queue's jobs start only in nested installations of their owners.
     NestedQueue,
     /// The job's quality of service excludes it from backfill (M27).
     NoBackfill,
@@ -142,13 +144,13 @@ pub enum Reason {
     },
     /// Enough is free in total, but not in the requested arrangement.
     Scattered {
-        /// Nodes that could take a chunk now.
+        /// Number of chunks that fit now.
         fitting: u64,
-        /// Nodes needed.
+        /// Number of chunks requested.
         needed: u64,
     },
-    /// All nodes with enough resources for a chunk refuse the chunk now for the same reason. This
-    /// reason is computed for commands, never in a cycle.
+    /// No node can take a chunk now, and all nodes that could ever take it refuse it for the same
+    /// reason. Computed for commands, never in a cycle.
     Nowhere {
         /// Stable code of the reason.
         code: String,
@@ -169,14 +171,16 @@ pub enum Reason {
         /// Planned start.
         at: Time,
     },
-    /// The job fits now, but would delay the planned start of another job.
+    /// The job fits now, but would delay the planned start of another job, or no job may start
+    /// before that job (strict order).
     WouldDelayBooking {
-        /// Job with the planned start.
+        /// The other job.
         holder: JobId,
-        /// Planned start of that job.
+        /// Planned start of that job; [`Time::NEVER`] if it has none.
         at: Time,
     },
-    /// The job was not considered, because too many waiting jobs are ahead of the job.
+    /// The job was not considered, because too many jobs are between the first blocked job and this
+    /// job.
     BackfillDepth {
         /// Maximum number of jobs considered behind the first blocked job.
         limit: u32,
@@ -201,10 +205,10 @@ pub enum Reason {
         /// Number used by processes that belong to no job.
         outside: i64,
     },
-    /// Too little of a resource is free now. Enough would be free without the use beyond the jobs'
-    /// allocations.
+    /// Too little of a resource is free now. The cause is use beyond the jobs' allocations, or
+    /// nodes with a load at their maximum.
     InUse(Box<OutsideUse>),
-    /// No node responds, or all are offline.
+    /// No node is usable: all are down, offline or under maintenance.
     NoNodes,
     /// Needed resources are set aside by a reservation to which the job has no access.
     Reserved {
@@ -232,9 +236,9 @@ pub enum Reason {
         /// Time of the crossed start or end.
         at: Time,
     },
-    /// The queue runs jobs only in prime time, which is over.
+    /// The queue starts jobs only in prime time, and it is not prime time now.
     PrimeOnly,
-    /// The queue runs jobs only outside prime time.
+    /// The queue starts jobs only outside prime time, and it is prime time now.
     NonprimeOnly,
     /// The job would run across the start or end of prime time.
     CrossesPrime {
@@ -245,7 +249,8 @@ pub enum Reason {
     },
     /// The site's allocation script is choosing the nodes (M8i).
     AwaitsChoice,
-    /// The start is deferred, because an earlier start or the job failed.
+    /// The start is deferred. Possible causes: the job failed, its last start failed, a hook
+    /// refused a start, or files to stage in are missing.
     Deferred {
         /// Earliest time of the next start.
         until: Time,
@@ -265,7 +270,7 @@ pub struct OutsideUse {
     pub total: String,
     /// Amount in use beyond the jobs' allocations.
     pub in_use: String,
-    /// Node with the highest load among the nodes with such use.
+    /// Node with the highest load among the nodes with such use or with a load at their maximum.
     pub node: String,
     /// One-minute load average of `node`, as displayed.
     pub load: String,

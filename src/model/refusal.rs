@@ -29,17 +29,17 @@ impl Refusal {
         )
     }
 
-    /// The queue passes no jobs to nested instances.
+    /// The queue passes no jobs to nested installations.
     pub fn not_nested(queue: &str) -> Refusal {
         let why = format!(
-            "queue {queue} passes no jobs to nested instances: set queue {queue} nested = True \
+            "queue {queue} passes no jobs to nested installations: set queue {queue} nested = True \
              (qmgr)"
         );
         Refusal::new(Refusal::invalid_request().code, why)
     }
 
     /// Tests whether the cause is a temporary condition of the server. The identical request may
-    /// succeed later.
+    /// succeed later. Not for refusals of pbs_release_nodes, some of which have the same number.
     pub fn is_temporary(&self) -> bool {
         [Refusal::spool("").code, Refusal::shutting_down().code].contains(&self.code)
     }
@@ -86,7 +86,8 @@ refusals! {
     unknown_queue = 15018, "Unknown queue";
     /// A queue of this name exists.
     queue_exists = 15025, "Queue already exists";
-    /// An object, such as a queue, cannot be deleted, because a job or the server uses it.
+    /// The object cannot be deleted, because it is in use, or because it would return, like a node
+    /// with a connected noded.
     busy = 15027, "Cannot delete busy object";
     /// Invalid queue name. PBS returns the number without a text.
     bad_name = 15028, "";
@@ -106,13 +107,14 @@ refusals! {
     unknown_reservation = 15084, "Unknown Reservation Id";
     /// The times of a reservation are invalid or contradict each other.
     bad_times = 15086, "Bad time specification(s)";
-    /// The queue belongs to a reservation that the user may not use.
+    /// The queue belongs to a reservation that the user may not use, or accepts jobs only from
+    /// routing queues.
     queue_denied = 15022, "Access to queue is denied";
     /// The queue accepts no jobs.
     queue_disabled = 15021, "Queue is not enabled";
-    /// The owner has no account on the server's host, or may not run jobs.
+    /// The user may not own jobs, like root on a shared installation, or `-u` names another user.
     bad_uid = 15023, "Bad UID for job execution";
-    /// The owner is not a member of the requested group.
+    /// The owner is not a member of the requested group, or noded cannot change to the group.
     bad_gid = 15045, "Bad GID for job execution";
     /// The job names no queue, and there is no default queue.
     no_default_queue = 15037, "No default queue specified";
@@ -311,7 +313,7 @@ impl Refusal {
         )
     }
 
-    /// The chunks that the user wants to keep are more than the job has.
+    /// The nodes of the job do not satisfy the chunks that the user wants to keep.
     pub fn too_much_to_keep(resources: &str) -> Refusal {
         Refusal::new(
             15010,
@@ -319,7 +321,7 @@ impl Refusal {
         )
     }
 
-    /// The request allows neither an array nor several subjobs.
+    /// The request is for an array, but allows only single jobs.
     pub fn not_for_arrays() -> Refusal {
         Refusal::new(15029, "not supported for Array Jobs or multiple sub-jobs")
     }
@@ -416,8 +418,8 @@ impl Refusal {
         }
     }
 
-    /// Tests whether the cause is a disabled queue or a limit on jobs. The identical request may
-    /// succeed after the queue is enabled or other jobs end.
+    /// Tests whether the cause is a disabled queue, or a limit on queued jobs or their resources.
+    /// The identical request may succeed after the queue is enabled or other jobs end.
     pub fn may_pass(&self) -> bool {
         [15021, 15142, 15143].contains(&self.code)
     }
@@ -471,7 +473,8 @@ impl Refusal {
         Refusal::new(code, format!("{text} {name}"))
     }
 
-    /// A range with a step contains more subjobs than one request may delete.
+    /// The request names more than `most` subjobs that are not adjacent, or would divide the array
+    /// into too many ranges.
     pub fn too_scattered(most: u32) -> Refusal {
         let text = "subjobs that are not adjacent; give fewer subjobs, or a range without a step";
         Refusal::new(

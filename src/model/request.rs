@@ -28,7 +28,8 @@ mod place;
 
 mod nodes;
 
-/// Largest total request for one resource over all chunks. Sums over many jobs fit into 64 bits.
+/// Largest request for one resource, in total over all chunks. The bound is so small that sums
+/// over many jobs fit into 64 bits.
 const MAX_AMOUNT: i64 = 1 << 53;
 
 /// Maximum number of resource names in a request.
@@ -143,7 +144,7 @@ fn split_joined(asked: &[(String, String)], resources: &Resources) -> NamedTexts
 
 /// Merges options with the same name into one, with the canonical spelling, the first position and
 /// the last text. Drops an empty `wd`, with which TORQUE scripts select the directory of
-/// submission: jobs start there anyway.
+/// submission, because jobs start there by default.
 fn merge(asked: &NamedTexts, resources: &Resources) -> NamedTexts {
     let mut merged = NamedTexts::new();
     for (name, text) in asked {
@@ -289,7 +290,8 @@ fn build_from_nodes(
     })
 }
 
-/// Builds a request of one chunk with all requested host-level resources, in alphabetical order.
+/// Builds a request of one chunk with the requested and default host-level resources, in
+/// alphabetical order. `ncpus` is 1 by default.
 fn build_from_values(
     mut values: ResourceList,
     each: &ResourceList,
@@ -324,7 +326,8 @@ fn build_from_values(
     }
 }
 
-/// Adds the totals over the chunks, and the texts of select and place, to the list.
+/// Adds the totals over the chunks, the number of chunks, and the texts of select and place to the
+/// list.
 fn add_totals(request: &mut Request, resources: &Resources) -> Result<(), Refusal> {
     let mut totals = ResourceList::new();
     for chunk in &request.select.chunks {

@@ -1,6 +1,6 @@
 //! Advance reservations: resources set aside for users during a period.
 //!
-//! A standing reservation recurs; all its occurrences are planned when it is created. Only
+//! A standing reservation recurs; all its occurrences are computed when it is created. Only
 //! [`Reservation::apply`] changes the state of a reservation; it accepts every event in every state
 //! and does no I/O. For the scheduler, a reservation consists of [`Window`]s.
 
@@ -36,7 +36,8 @@ pub struct Reservation {
     pub current: usize,
     /// Present state; [`Reservation::apply`] changes it.
     pub state: ReservationState,
-    /// Reserved nodes that are down or offline now.
+    /// Nodes of the present or next occurrence that are offline, deleted, or down for more than a
+    /// minute.
     pub lost: Vec<String>,
     /// Creation time.
     pub ctime: Time,
@@ -58,7 +59,8 @@ pub struct ReservationTerms {
     pub hosts: Vec<String>,
     /// Requested resources.
     pub request: Arc<Request>,
-    /// The reservation is for maintenance: it sets aside entire nodes, regardless of running jobs.
+    /// The reservation sets aside entire nodes, regardless of running jobs: it is for maintenance,
+    /// or the configuration lists its nodes.
     pub whole: bool,
     /// Recurrence rule, for a standing reservation.
     pub rule: Option<Repetition>,
@@ -111,13 +113,13 @@ pub enum ReservationState {
     Unconfirmed,
     /// Nodes are assigned, and the next occurrence has not begun.
     Confirmed,
-    /// An occurrence has begun, and the reservation's queue is started.
+    /// An occurrence has begun. The reservation's queue, if any, is started.
     Running,
-    /// The last occurrence has ended; the remaining jobs are being ended.
+    /// The last occurrence has ended; the remaining jobs are being deleted.
     Finished,
-    /// A user deleted the reservation; the remaining jobs are being deleted.
+    /// A user or the configuration deleted the reservation; the remaining jobs are being deleted.
     DeletingJobs,
-    /// The reservation is deleted and has no jobs.
+    /// The reservation was denied, or no job is left after its end or deletion.
     Deleted,
 }
 
@@ -136,11 +138,11 @@ pub enum Happened {
     Began,
     /// An occurrence ended.
     Ended,
-    /// The list of reserved nodes that are down or offline changed to this list.
+    /// [`Reservation::lost`] changed to this list.
     Lost(Vec<String>),
-    /// This `user@host` requested the deletion.
+    /// This `user@host`, or `configuration`, requested the deletion.
     DeleteWanted(String),
-    /// The last job in the reservation ended.
+    /// No job is left after the end or deletion of the reservation.
     Emptied,
 }
 
@@ -225,7 +227,8 @@ impl Reservation {
         }
     }
 
-    /// Tests whether the reservation has ended. Jobs of the reservation may still be running.
+    /// Tests whether the reservation was denied, has ended or was deleted. Its jobs may still be
+    /// running.
     pub fn is_over(&self) -> bool {
         matches!(
             self.state,
@@ -274,8 +277,8 @@ impl Reservation {
         }
     }
 
-    /// Returns the windows for the scheduler: one for each occurrence that has not ended. `clock`
-    /// converts wall-clock times.
+    /// Returns the windows for the scheduler: one for each occurrence that has not ended, and none
+    /// before the confirmation. `clock` converts wall-clock times.
     pub fn windows(&self, clock: &ClockTable) -> Vec<Window> {
         if self.is_over() || self.state == ReservationState::Unconfirmed {
             return Vec::new();
@@ -338,8 +341,7 @@ impl Reservation {
         }
     }
 
-    /// Returns PBS's state number. A confirmed reservation is degraded while a reserved node is
-    /// down or offline.
+    /// Returns PBS's state number. A confirmed reservation is degraded while it has lost nodes.
     fn number(&self) -> usize {
         match self.state {
             ReservationState::Confirmed if !self.lost.is_empty() => DEGRADED,
@@ -357,8 +359,8 @@ impl Reservation {
         NAMES[self.number()].1
     }
 
-    /// Returns PBS's `reserve_substate`: degraded while a reserved node is down or offline,
-    /// otherwise equal to the state number.
+    /// Returns PBS's `reserve_substate`: degraded while the reservation has lost nodes, otherwise
+    /// equal to the state number.
     pub fn substate(&self) -> i64 {
         if self.lost.is_empty() {
             self.number() as i64
@@ -500,7 +502,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn denied_and_deleted_reservations_never_run() {
+    fn a_reservation_does_not_begin_after_denial_or_deletion() {
         use Happened::{Began, Confirmed, DeleteWanted, Denied, Emptied, Ended};
         assert_eq!(
             after(1, &[Denied("busy".into()), Confirmed(vec![]), Began]).state,
@@ -522,7 +524,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_the_owner_and_listed_users_have_access() {
+    fn only_the_owner_and_listed_users_and_groups_have_access() {
         let reservation = reservation(1);
         let asker = |uid, user: &str| Owner {
             user: user.into(),

@@ -87,7 +87,7 @@ impl ResourceValue {
     }
 
     /// Converts an amount back to a value of type `kind`: the inverse of [`ResourceValue::amount`],
-    /// except that sizes are rounded up to kilobytes.
+    /// except that sizes are rounded up to kilobytes. Gives an integer for text and booleans.
     pub fn of_amount(kind: ResourceType, amount: i64) -> ResourceValue {
         match kind {
             ResourceType::Time => ResourceValue::Time(Span(amount)),
@@ -238,7 +238,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// Tests whether names of hosts, queues and resources may contain the character.
+/// Tests whether a character is a letter, a digit, `-`, `_` or `.`.
 pub(crate) fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
@@ -290,7 +290,8 @@ impl Resources {
         resources
     }
 
-    /// Tests whether `name` is a valid resource name: a letter, then letters, digits, `-` and `_`.
+    /// Tests whether `name` is a valid resource name: a letter, then letters, digits, `-` and `_`,
+    /// at most 255 characters in all.
     pub fn is_name(name: &str) -> bool {
         let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
         begins && name.len() <= 255 && !name.contains('.') && name.chars().all(is_plain)
@@ -314,7 +315,7 @@ impl Resources {
     }
 
     /// Returns the names of the host-level consumable resources in alphabetical order. The
-    /// scheduler's arrays have the same order.
+    /// scheduler's arrays of amounts have the same order.
     pub fn consumables(&self) -> Vec<&str> {
         self.iter()
             .filter(|(_, d)| d.consumable && d.host_level)

@@ -14,8 +14,8 @@ pub fn close<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     nearest(word, known).filter(|near| distance(word, near) * 3 <= word.chars().count())
 }
 
-/// Returns the Levenshtein distance: the number of letters inserted, deleted or replaced. Compares
-/// only the first 100 letters of `a`.
+/// Returns the Levenshtein distance: the smallest number of letters to insert, delete or replace.
+/// Compares only the first 100 letters of `a`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -21,7 +21,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Returns a copy with the latest reported counts; unchanged if `reported` is None.
+    /// Returns a copy with the latest reported counts; unchanged if `reported` is None. Negative
+    /// counts count as 0.
     pub fn with_reported_counts(&self, reported: Option<&ReportedCount>) -> Pool {
         let Some(ReportedCount {
             total, elsewhere, ..
@@ -116,7 +117,7 @@ pub struct PoolUse {
     pub jobs: i64,
     /// Latest report; None if there is no report.
     pub reported: Option<ReportedCount>,
-    /// Error of the command's latest run; None if that run succeeded.
+    /// Error of the command's latest run; None if that run succeeded, or if no command has run.
     pub fault: Option<String>,
 }
 

@@ -29,7 +29,7 @@ pub struct Span(pub i64);
 pub struct Wall(pub i64);
 
 impl Time {
-    /// Latest possible time: the end of a job without walltime.
+    /// Latest possible time, for example the end of a job without walltime.
     pub const NEVER: Time = Time(i64::MAX);
 
     /// Returns the time since `earlier`; zero if `earlier` is later than this time.
@@ -49,7 +49,7 @@ impl Span {
         self.0 / 1000
     }
 
-    /// Parses `[[HH:]MM:]SS[.mmm]`. A fraction of a second counts as a whole second, as in PBS.
+    /// Parses `[[HH:]MM:]SS[.mmm]`. A fraction other than zero counts as a whole second, as in PBS.
     /// None for other texts, such as negative numbers, an empty first field, or more than two
     /// colons.
     pub fn parse(text: &str) -> Option<Span> {
@@ -118,7 +118,8 @@ pub struct Saved {
 
 impl Saved {
     /// Returns the time on schedd's clock when the machine has been up for `since_boot`. None if
-    /// the machine was booted after the state was saved.
+    /// the machine was booted after the state was saved, or if `since_boot` is less than it was
+    /// then.
     pub fn at(&self, since_boot: Span, boot: &str) -> Option<Time> {
         let same = self.boot == boot && since_boot >= self.since_boot;
         same.then(|| self.time + Span(since_boot.0 - self.since_boot.0))

@@ -33,14 +33,14 @@ pub enum Trigger {
     Timer(AwaitedMoment),
     /// A program of the site has answered.
     Answer,
-    /// A policy, queue or resource has changed.
+    /// The configuration or a setting of qmgr has changed.
     Config,
     /// The scheduler has started.
     Begin,
-    /// An operator requested a cycle.
+    /// A scenario requested a cycle.
     Asked,
     /// The interval between periodic cycles has ended (Q30). A periodic cycle also considers
-    /// changes with lost events.
+    /// changes that triggered no cycle.
     Poll,
 }
 
@@ -50,19 +50,21 @@ pub enum Trigger {
 pub enum JobChange {
     /// The job was submitted.
     Submit,
-    /// A hold was released, or the job was requested to resume.
+    /// A hold was released, or a user requested that the job resume.
     Release,
     /// The job was queued again, for another attempt or a rerun.
     Retry,
-    /// The job's start time was reached, or a dependency was satisfied.
+    /// The job's start time was reached, or a dependency no longer blocks the job.
     Unblock,
-    /// Attributes, position, dependencies or holds were changed, or a hook deferred the start.
+    /// Attributes, queue, position, dependencies or holds were changed, or a hook refused the
+    /// start.
     Alter,
     /// A user requested that the scheduler consider the deferred job now.
     Shove,
-    /// The node reported the start of the job; therefore the expected end is known.
+    /// The node reported the start of the job, so the expected end is known.
     Launch,
-    /// The job no longer waits: it was deleted or moved away, or can never run.
+    /// The job or some of its subjobs no longer wait: they were deleted or moved to another
+    /// instance, or can never run.
     Delete,
 }
 
@@ -123,8 +125,8 @@ impl Trigger {
         }
     }
 
-    /// Returns the kind and the name of the object that changed, such as `host` and `n1`; None if
-    /// the trigger has no such object.
+    /// Returns the kind and the name of the object that changed, such as `host` and `n1`. For a
+    /// timer, returns `for` and the kind of time. None for other triggers without an object.
     pub fn about(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Trigger::SlotFree(host) => ("host", host.clone()),
@@ -152,12 +154,12 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// Triggers since the last cycle, in order and without duplicates.
+/// Triggers since the last cycle, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triggers {
-    /// First triggers, up to a maximum.
+    /// First triggers, up to a maximum, without duplicates.
     pub first: Vec<Trigger>,
-    /// Number of further triggers.
+    /// Number of further triggers; repeated triggers count each time.
     pub more: u64,
 }
 
@@ -183,7 +185,8 @@ impl Triggers {
     }
 
     /// Adds the triggers for an event that was applied to a job. `closed` is the attempt that the
-    /// event ended, if any. Actions of the scheduler itself trigger no cycle.
+    /// event ended, if any. An action of the scheduler itself, such as a start, only adds triggers
+    /// for the resources that it frees.
     pub fn note_event(&mut self, event: &Event, job: &Job, closed: Option<&Run>) {
         if let Some(run) = closed {
             self.note_freed(run.shares.iter());
@@ -294,7 +297,7 @@ pub struct CycleRecord {
     pub at: Time,
     /// Events that triggered the cycle.
     pub triggers: Triggers,
-    /// Number of jobs considered. All other jobs share a refusal with one of these.
+    /// Number of jobs considered. The other queued jobs share a refusal with one of these.
     pub considered: u64,
     /// Number of jobs started.
     pub started: u64,

@@ -1,5 +1,5 @@
-//! Resources of a job on one host (F17). A nested instance, which is a personal installation inside
-//! the job, offers exactly these resources. It gets them as JSON in an environment variable.
+//! Resources of a job on one host (F17). A nested installation, which is a personal installation
+//! inside the job, offers exactly these resources. It gets them as JSON in an environment variable.
 
 use super::NodeShare;
 use crate::model::resource::ResourceValue;

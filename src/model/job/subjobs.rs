@@ -26,7 +26,8 @@ impl Job {
     /// be rerun. None if the array has no subjob with this index.
     pub fn subjob_without_record(&self, index: u32) -> Option<Job> {
         let state = self.subjob_state(index)?;
-        // The run count of a rerun subjob includes its earlier starts.
+        // After a rerun of the array, `attempt` is the highest attempt number of its subjobs. This
+        // subjob may have started that often.
         let run_count = self.life.run_count.max(self.life.attempt);
         let mut life = Life {
             comment: None,
@@ -60,8 +61,9 @@ impl Job {
         })
     }
 
-    /// Changes the state of a subjob. When the last subjob has finished, the array finishes: with
-    /// status 0 if all subjobs have status 0, otherwise with status 1.
+    /// Changes the state of a subjob. When the last subjob has finished, the array finishes. Its
+    /// status is [`DELETED`] if the array or all its subjobs were deleted, 0 if all subjobs have
+    /// status 0, and otherwise 1.
     pub fn set_subjob_state(&mut self, index: u32, state: SubjobState, moment: EventContext) {
         let position = self.indices().and_then(|indices| indices.position(index));
         if let (Some(position), Some(elements)) =

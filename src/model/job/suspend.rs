@@ -18,7 +18,7 @@ static NONE: Pauses = Pauses {
 };
 
 impl Run {
-    /// Returns the number and duration of earlier suspensions.
+    /// Returns the earlier suspensions.
     pub fn pauses(&self) -> &Pauses {
         self.pauses.as_deref().unwrap_or(&NONE)
     }
@@ -29,7 +29,7 @@ impl Run {
         self.pauses().resumed.unwrap_or(self.started)
     }
 
-    /// Returns the time at which `walltime` ends if the job runs on without further suspension.
+    /// Returns the time at which `walltime` ends if the job runs without suspension from `now` on.
     pub fn until(&self, walltime: Span, now: Time) -> Time {
         self.started + walltime + self.suspended_time(now)
     }
@@ -105,8 +105,8 @@ impl Run {
         let Some(suspension) = self.suspension.take() else {
             return;
         };
-        // All open tasks get the order to continue, even those not reported as stopped: they may
-        // have received the order to stop.
+        // The script and all open tasks get the order to continue. A task that was not reported as
+        // stopped may have received the order to stop.
         let tasks = self.tasks().open().map(|(number, _)| number);
         let waking = tasks.chain([0]).collect();
         let pauses = self.pauses.get_or_insert_default();
@@ -119,8 +119,8 @@ impl Run {
 }
 
 impl NodeShare {
-    /// Returns the part of a share that consists of the selected resources. The numbers of
-    /// processors and GPUs belong to `ncpus` and `ngpus`.
+    /// Returns the part of a share that consists of the selected resources. The list `cpus` belongs
+    /// to `ncpus`, the list `gpus` to `ngpus`.
     pub fn part(&self, is_selected: impl Fn(&str) -> bool) -> NodeShare {
         let mut part = self.clone();
         part.taken.retain(|(name, _)| is_selected(name));

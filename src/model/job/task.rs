@@ -2,8 +2,8 @@
 //!
 //! A task belongs to an attempt and never outlives the attempt. When the script of an attempt ends,
 //! the attempt is *closing*: its remaining tasks are terminated, and each node stays allocated
-//! until the last task on the node has ended. Only then may the job start again. Users get the exit
-//! status of the script without this delay.
+//! until the last task on the node has ended. A requeued job starts again only after all its tasks
+//! have ended. Users get the exit status of the script without this delay.
 
 use super::attempt::{Attempt, NodeShare, TaskNumber, Usage};
 use crate::model::job_id::JobId;
@@ -48,7 +48,7 @@ pub struct JobTask {
     pub asker: TaskNumber,
     /// State of the task.
     pub stage: TaskStage,
-    /// The node has received the order to end the task.
+    /// schedd has ordered the node to end the task.
     pub ending: bool,
     /// Usage while the task is unfinished.
     pub used: Usage,
@@ -121,8 +121,8 @@ impl Tasks {
         }
     }
 
-    /// Returns the usage of the script and all tasks. Memory is the largest amount that was in use
-    /// at the same time, including `before`: the earlier result.
+    /// Returns the usage of the script and all tasks. Memory is the largest amount so far that was
+    /// in use at the same time; `before` is the previous result.
     pub(super) fn total(&self, before: &Usage) -> Usage {
         let mut sum = self.script;
         sum.cput = sum.cput + self.past;

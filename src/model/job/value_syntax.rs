@@ -142,8 +142,8 @@ pub fn shell_list(text: &str) -> bool {
         && text.split(',').filter(|path| !path.contains('@')).count() <= 1
 }
 
-/// Returns the value for `host` in a list `value[@host],...`. Without such an entry, returns the
-/// first value without a host.
+/// Returns the value for `host` in a list `value[@host],...`. The host of an entry is compared up
+/// to its first dot. Without an entry for `host`, returns the first value without a host.
 pub fn for_host<'a>(list: &'a [u8], host: &str) -> Option<&'a [u8]> {
     let mut default = None;
     for entry in list.split(|&b| b == b',').filter(|entry| !entry.is_empty()) {

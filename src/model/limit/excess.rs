@@ -69,8 +69,8 @@ pub struct LimitExcess {
     pub by: Vec<JobId>,
     /// Number of further jobs that count toward the limit.
     pub more: u64,
-    /// Time at which the job fits the limit even if no job ends; None if the usage does not fall
-    /// with time (M21).
+    /// Time at which the job fits the limit even if no job ends (M21). None if the usage does not
+    /// fall with time, or if the job alone exceeds the limit.
     pub until: Option<Time>,
 }
 

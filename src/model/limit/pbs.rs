@@ -47,8 +47,8 @@ impl LimitOwners {
         }
     }
 
-    /// Returns the PBS form of a scope. None if PBS has no such form: several credentials, an
-    /// account or a quality of service, or quotes in the name.
+    /// Returns the PBS form of a scope. None if PBS has no such form: for several credentials, an
+    /// account, a quality of service, or a name with quotes or control characters.
     pub fn of(scope: &LimitScope) -> Option<LimitOwners> {
         let LimitScope {
             user,

@@ -29,15 +29,16 @@ pub struct LimitUse {
     pub soft: Option<Figure>,
     /// Hard limit, if any.
     pub hard: Option<Figure>,
-    /// Jobs that count toward the limit, by number, at most [`LimitUse::MOST`]. Each running subjob
-    /// is an entry; the waiting subjobs of an array are one entry.
+    /// Jobs that count toward the limit, in order of id, at most [`LimitUse::MOST`]. A limit on
+    /// running jobs lists each subjob, other limits list only its array.
     pub by: Vec<JobId>,
     /// Number of further jobs that count toward the limit.
     pub more: u64,
     /// Number of waiting jobs to which the limit applies.
     pub waiting: u64,
-    /// Number of waiting jobs that would exceed the hard or soft limit, each checked as if it
-    /// started next.
+    /// Number of waiting jobs that the limit blocks. A limit on running jobs blocks each job that
+    /// would exceed the hard or soft value if it started next. A limit on idle jobs blocks each
+    /// job that the scheduler does not consider. 0 for limits on stages `queued` and `waiting`.
     pub barred: u64,
 }
 

@@ -1,8 +1,9 @@
 //! `[order.components]`: priority as a weighted sum of components. Each component is a weighted
 //! sum of subcomponents (M11).
 //!
-//! Each component and subcomponent has a weight and an optional cap. By default only the
-//! subcomponent `queue_time` has a weight: a job that has waited for 40 minutes has priority 40.
+//! Each component and subcomponent has a weight and an optional cap. By default, only the
+//! subcomponent `queue_time` of component `service` counts: a job that has waited for 40 minutes
+//! has priority 40.
 
 use crate::model::account::UsageTarget;
 use crate::model::time::Span;

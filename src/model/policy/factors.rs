@@ -11,17 +11,18 @@ use std::ops::{Index, IndexMut};
 pub enum Factor {
     /// Waiting time as a fraction of `max_wait` (F2).
     WaitTime,
-    /// Fair-share factor (F3): 0.5 for an owner with usage equal to the fair share.
+    /// Fair-share factor (F3); with method `classic`, 0.5 if the usage equals the fair share.
     FairShare,
     /// Factor of the quality of service (F4).
     Qos,
-    /// Factor of the queue (F5); negative for a queue with a negative priority.
+    /// Factor of the queue (F5): the configured factor, or the queue's priority divided by 1024.
     Queue,
-    /// Minimum number of nodes for the job as a fraction of all nodes (F6).
+    /// Minimum number of nodes for the job as a fraction of all nodes (F6). With `favor = "small"`,
+    /// fewer nodes give a higher factor.
     JobSize,
     /// Factor set by the owner with `--user-factor` (F7).
     User,
-    /// Waiting time divided by walltime, as a fraction of the slowdown cap less 1.
+    /// Waiting time divided by walltime, as a fraction of `slowdown_cap - 1`.
     Slowdown,
 }
 
@@ -55,7 +56,7 @@ const fn row(
 ///
 /// With the weights of `hybrid`, only wait_time, fair_share and slowdown distinguish jobs of the
 /// same queue, quality of service and user factor. Quality `expedite`, or a queue factor of 1,
-/// raises the priority as much as a wait of ten times the walltime.
+/// raises the priority by 10000, as much as the highest slowdown.
 pub const FACTORS: &[FactorRow] = &[
     row(
         Factor::WaitTime,
@@ -87,7 +88,7 @@ pub const FACTORS: &[FactorRow] = &[
         "job_size",
         [1000.0, 0.0],
         "The smallest number of nodes on which the job fits when nothing else runs, as a fraction \
-         of all nodes.",
+         of all nodes. With favor = \"small\", fewer nodes give a higher factor.",
     ),
     row(
         Factor::User,

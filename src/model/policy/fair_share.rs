@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct FairShare {
     /// Method of computing the factor from shares and usage.
     pub method: Method,
-    /// Kind of entity: its usage determines the fair-share factor of a job.
+    /// Entity of a job. Its usage determines the fair-share factor of the job.
     pub subject: UsageSubject,
     /// Rule for ties in `fairtree`.
     #[serde(rename = "ties")]
@@ -55,7 +55,7 @@ named! {
         Linear = "linear",
         /// Rank in a traversal of the tree, the least served first (F12).
         Tree = "fairtree",
-        /// Distance from a target in percent (M12).
+        /// Distance from a usage target (M12).
         Target = "target",
         /// No fair share: equal factors for all.
         Off = "off",

@@ -2,7 +2,7 @@
 
 use crate::model::expression::Expression;
 
-/// Names of job properties that are not resources.
+/// Names of job properties.
 pub const NAMES: &[&str] = &[
     "eligible_time",
     "job_priority",

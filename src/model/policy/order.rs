@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 named! {
-    /// Criterion for the order of jobs; ties are resolved by job number.
+    /// Criterion for the order of jobs. Equal jobs are ordered by their place in the queue: the job
+    /// number, unless qorder has swapped places.
     PriorityOrder {
         /// First come, first served.
         Fcfs = "fcfs",
-        /// On each node, jobs of the node's cluster first, then the highest `-p` first (Q5).
+        /// On each node, jobs of the nearest cluster first, then the highest `-p` first (Q5, Q17).
         Cluster = "cluster",
         /// Jobs of the least served pool first (X10).
         Pool = "pool",
@@ -126,7 +127,7 @@ impl Default for Precedence {
 }
 
 impl Precedence {
-    /// Tests whether the order is pure submission order.
+    /// Tests whether the order depends only on the places in the queue.
     pub fn is_by_rank(&self) -> bool {
         self.order == PriorityOrder::Fcfs && !self.lexicographic && self.tiers.is_none()
     }
@@ -147,7 +148,8 @@ impl Precedence {
         }
     }
 
-    /// Tests whether a job's own priority (`-p`) counts, at least among jobs of the same owner.
+    /// Tests whether the order depends on the jobs' own priorities (`-p`). With
+    /// [`PriorityOrder::Multifactor`], they order only the jobs of one owner in one queue.
     pub fn uses_job_priority(&self) -> bool {
         match self.order {
             PriorityOrder::Cluster | PriorityOrder::Priority | PriorityOrder::Multifactor => true,
@@ -180,7 +182,7 @@ impl Precedence {
             .is_some_and(|formula| formula::uses_name(formula, |used| used == name))
     }
 
-    /// Tests whether priorities change with time alone.
+    /// Tests whether the order may change with time alone.
     pub fn moves(&self) -> bool {
         if self.tiers.max_starve.is_some() || self.takes_turns() {
             return true;
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn without_other_criteria_jobs_start_in_submission_order() {
+    fn only_fcfs_without_other_criteria_orders_by_place() {
         assert!(Precedence::fcfs().is_by_rank() && !by(PriorityOrder::Priority).is_by_rank());
         let turns = Tiers {
             turns: TurnPolicy::ByQueue,

@@ -23,11 +23,12 @@ named! {
 named! {
     /// Time at which a job preempted by cluster and priority releases its resources (Q13).
     PreemptMode {
-        /// At the end of the running subjob; [`NoAgenda`] defines the time for other jobs.
+        /// A subjob: at its end. [`NoAgenda`] defines the time for other jobs.
         Passive = "passive",
         /// Immediately.
         Aggressive = "aggressive",
-        /// At the end of a running subjob that is more than half done, else immediately.
+        /// A subjob: at its end if it has no walltime or at most half of its walltime is left,
+        /// otherwise immediately. [`NoAgenda`] defines the time for other jobs.
         Mixed = "mixed",
         /// Never.
         Disabled = "disabled",
@@ -35,8 +36,8 @@ named! {
 }
 
 named! {
-    /// Time at which a preempted job that is not an array releases its resources, under the modes
-    /// `passive` and `mixed` (Q13).
+    /// Time at which a job that is no subjob releases its resources if the trigger `qube` preempts
+    /// it in mode `passive` or `mixed` (Q13).
     NoAgenda {
         /// Immediately.
         Now = "now",
@@ -46,7 +47,8 @@ named! {
 }
 
 named! {
-    /// Order of preemption candidates (X14). Equal candidates: latest start, then highest id first.
+    /// Order of preemption candidates (X14). Over-limit subjobs always come first (Q15). Equal
+    /// candidates are ordered by the latest start, then by the highest id.
     Victims {
         /// Latest start first.
         Newest = "newest",
@@ -86,7 +88,8 @@ pub struct PreemptionPolicy {
     pub repair: bool,
     /// Time at which a job preempted by the trigger `qube` releases its resources.
     pub mode: PreemptMode,
-    /// Time at which a preempted job that is not an array releases its resources.
+    /// Time at which a job that is no subjob releases its resources if the trigger `qube` preempts
+    /// it in mode `passive` or `mixed`.
     pub no_agenda: NoAgenda,
     /// Order of preemption candidates.
     pub victims: Victims,
@@ -104,7 +107,8 @@ pub struct PreemptionPolicy {
     pub exempt: Span,
     /// True if a preempted job precedes waiting jobs of equal priority (X25).
     pub boost: bool,
-    /// Preemption levels, the highest first.
+    /// Preemption levels, the highest first. A job has the first level of which it meets all
+    /// conditions.
     pub levels: Vec<Vec<LevelCondition>>,
     /// Minimum priority of an express queue.
     pub express: i32,
@@ -148,7 +152,8 @@ impl PreemptionPolicy {
 
 /// Preemption actions in the order in which they are tried, depending on the walltime left. In
 /// PBS's `preempt_order`, `SCR 80 SC 50 S` allows three actions (suspend, checkpoint, requeue)
-/// while more than 80 percent are left, two while more than 50 percent are left, else suspension.
+/// while more than 80 percent are left, two while more than 50 percent are left, and then only
+/// suspend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Actions {

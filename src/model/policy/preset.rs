@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 const IT4I: &str = "1000 * queue_priority + fairshare / 1000 + eligible_time / 864000";
 
 named! {
-    /// Name of a preset: the default settings reproduce the behavior of this scheduler.
+    /// Name of a preset. Except for `hybrid`, it is the name of the scheduler that it reproduces.
     Preset {
         /// Lanai's own preset: favors short jobs that have waited long, and users below their fair
         /// share.
@@ -42,9 +42,9 @@ impl Preset {
     pub fn policy(self) -> Policy {
         let (mut backfill, mut placement) = (Backfill::default(), PlacementPolicy::default());
         match self {
-            // Jobs fill hosts in configuration order, each host before the next.
             Preset::Qube | Preset::Ytsaurus => {
                 (backfill.policy, backfill.depth) = (Filling::Skip, 0);
+                // Jobs fill hosts in configuration order, each host before the next.
                 placement.allocation = NodeAllocation::FirstAvailable;
             }
             Preset::Maui => {

@@ -24,7 +24,7 @@ pub struct Quality {
     pub factor: f64,
     /// Users who may request the quality, besides operators and managers.
     pub grant: QosGrant,
-    /// True if jobs are exempt from queue limits on size and run time.
+    /// True if jobs are exempt from the minimum and maximum requests of queues.
     pub exempt: bool,
     /// Credential priority; the highest first.
     pub priority: i64,
@@ -210,8 +210,8 @@ impl Qualities {
             .collect()
     }
 
-    /// Tests whether jobs of a quality (None for `normal`) are exempt from queue limits on size and
-    /// run time.
+    /// Tests whether jobs of a quality (None for `normal`) are exempt from the minimum and maximum
+    /// requests of queues.
     pub fn is_exempt(&self, name: Option<&str>) -> bool {
         self.find(name.unwrap_or(Qualities::NORMAL))
             .is_some_and(|quality| quality.exempt)
@@ -226,7 +226,7 @@ impl Qualities {
         found.map(|quality| quality.name.as_str())
     }
 
-    /// Returns the flags of a quality; None for `normal`.
+    /// Returns the flags of the quality `name`. None stands for `normal`.
     pub fn flags(&self, name: Option<&str>) -> &[Flag] {
         self.find(name.unwrap_or(Qualities::NORMAL))
             .map_or(&[], |quality| &quality.flags)
@@ -240,7 +240,8 @@ impl Qualities {
         quality.map_or(1.0, |quality| quality.charge) * queue.map_or(1.0, |queue| queue.charge)
     }
 
-    /// Refuses an unknown quality, or a quality that the requester may not use.
+    /// Refuses a quality that the requester may not use, and if the set is closed, an unknown
+    /// quality. Accepts None (no quality requested).
     pub fn check(&self, name: Option<&str>, asker: &QosRequester) -> Result<(), Refusal> {
         let Some(name) = name else { return Ok(()) };
         match self.find(name) {

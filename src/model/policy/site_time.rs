@@ -69,8 +69,8 @@ impl SiteTime {
         }
     }
 
-    /// Returns the next start or end of dedicated or prime time: a job that is blocked by the
-    /// calendar cannot start earlier.
+    /// Returns the next start or end of dedicated or prime time. A job that the calendar blocks now
+    /// cannot start earlier.
     pub fn next_change(&self, now: Time) -> Option<Time> {
         let dedicated = self
             .dedicated

@@ -1,4 +1,5 @@
-//! Counters for limits on queued jobs, checked at submission (I19, F21, Y24).
+//! Counters for limits on queued jobs, which are checked when a job is submitted, moved or altered
+//! (I19, F21, Y24).
 //!
 //! Counters are updated job by job. The cost of a submission therefore does not depend on the
 //! number of waiting jobs. If no such limit is configured, nothing is counted.
@@ -22,7 +23,7 @@ use crate::model::time::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Stages of limits that are checked at submission.
+/// Stages of the limits on queued jobs.
 const STAGES: [LimitStage; 2] = [LimitStage::Queued, LimitStage::Waiting];
 
 /// Counters over unfinished jobs for limits on queued jobs.
@@ -31,7 +32,8 @@ pub struct JobCounters {
     limits: Limits,
     directories: Vec<Directory>,
     default_walltime: Span,
-    /// Sums by limit and key. An `i128` cannot overflow: removing a job restores the exact sum.
+    /// Sums by limit and key. An `i128` cannot overflow, so subtracting the amount of a removed job
+    /// always gives the exact sum of the other jobs.
     sums: BTreeMap<LimitPlace, i128>,
     credential_groups: BTreeMap<Credentials, Arc<CredentialGroup>>,
     jobs: BTreeMap<JobId, CounterEntry>,
@@ -165,7 +167,7 @@ impl JobCounters {
         self.limits.all.is_empty()
     }
 
-    /// Tests whether any limit depends on groups.
+    /// Tests whether a limit depends on groups; false without limits on queued jobs.
     pub fn uses_groups(&self) -> bool {
         self.limits
             .all
@@ -271,8 +273,8 @@ impl JobCounters {
                 requested_amount(request, "ncpus").saturating_mul(self.seconds(request))
             }
             Quantity::Resource(name) => requested_amount(request, name),
-            // Processor equivalents depend on the size of the cluster, which changes: limits on
-            // them apply only to running jobs.
+            // Limits on processor equivalents apply only to running jobs, because the amounts
+            // change with the size of the cluster.
             Quantity::Equivalents => 0,
         }
     }
@@ -318,7 +320,8 @@ impl JobCounters {
             if added <= 0 {
                 continue;
             }
-            // If the job already counts under this key, both jobs count before and after the swap.
+            // The other job leaves this queue. This frees nothing if the job already counts under
+            // this key, because the same jobs then count before and after the swap.
             let left = match leaving {
                 Some(leaving) if before == 0 => leaving.amount(&place),
                 _ => 0,

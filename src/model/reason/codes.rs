@@ -47,7 +47,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::State,
         "dep_failed",
-        "a dependency of the job can no longer be satisfied: the job was ended",
+        "the job was ended, because one of its dependencies can no longer be satisfied",
     ),
     code(
         CycleStage::State,
@@ -62,7 +62,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::State,
         "deferred",
-        "the job could not be started; the next attempt is after a pause",
+        "the job failed or could not be started; the next attempt is after a pause",
     ),
     code(
         CycleStage::Admission,
@@ -82,7 +82,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Admission,
         "nested_queue",
-        "the queue of the job is for nested instances (schedd --nested --queue)",
+        "the queue of the job is for nested installations (schedd --nested --queue)",
     ),
     code(
         CycleStage::Admission,
@@ -92,7 +92,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Admission,
         "outlasts_window",
-        "the job would run longer than its reservation",
+        "the job would run past the end of its reservation",
     ),
     code(
         CycleStage::Admission,
@@ -127,7 +127,8 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Throttle,
         "array_limit",
-        "the array already runs as many subjobs as allowed; qsub --expand allows more if resources are idle",
+        "the array already runs as many subjobs as allowed; qsub --expand allows more if resources \
+         are idle",
     ),
     code(
         CycleStage::Throttle,
@@ -178,12 +179,12 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         "failed_start",
-        "the last start of the job failed on this host; the host is tried again later",
+        "a start of the job failed because of this host; the host is tried again after a pause",
     ),
     code(
         CycleStage::Match,
         "access_policy",
-        "the job does not share nodes, or a job on the node does not",
+        "the job cannot share the node with the jobs that run there",
     ),
     code(
         CycleStage::Match,
@@ -193,7 +194,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         "node_state",
-        "nodes are down, offline or do not respond",
+        "nodes are down, offline or under maintenance",
     ),
     code(
         CycleStage::Match,
@@ -208,7 +209,8 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         "in_use",
-        "the measured use of nodes exceeds what their jobs were allocated",
+        "the measured use of nodes exceeds what their jobs were allocated, or their load is at the \
+         maximum",
     ),
     code(
         CycleStage::Match,
@@ -243,7 +245,8 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Backfill,
         "depth_cut",
-        "too many jobs are between this job and a blocked job: it is not considered for backfill",
+        "the job is not considered for backfill, because too many jobs are between the first \
+         blocked job and this job",
     ),
     code(
         CycleStage::Backfill,
@@ -283,12 +286,12 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Launch,
         "node_nack",
-        "the node refused the last start of the job",
+        "the last start of the job failed because of its node",
     ),
     code(
         CycleStage::Launch,
         "node_lost",
-        "the node lost the job during its last start",
+        "the node lost the last attempt of the job",
     ),
     code(
         CycleStage::Launch,

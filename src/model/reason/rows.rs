@@ -122,13 +122,14 @@ impl Reason {
                     "{resource}={requested} is requested, but no suitable node has this value \
                      (found: {found})"
                 ),
-                "the job requests less (qalter -l), or suitable nodes are added",
+                "the job requests another value (qalter -l), or suitable nodes are added",
             )),
             R::NeverNodes { requested, total } => take(row(
                 "unsatisfiable",
                 format_args!("Not enough total nodes available (R: {requested} T: {total})"),
                 format_args!(
-                    "{requested} separate nodes are requested, but only {total} are suitable"
+                    "{requested} chunks are requested, but only {total} would fit on the nodes if \
+                     all were empty"
                 ),
                 "the job requests less (qalter -l), or suitable nodes are added",
             )),
@@ -174,10 +175,10 @@ impl Reason {
             )),
             R::NestedQueue => take(row(
                 "nested_queue",
-                format_args!("Job waits for a nested instance of its owner"),
+                format_args!("Job waits for a nested installation of its owner"),
                 format_args!(
-                    "Jobs of queue {} run in nested instances. The job waits until an instance \
-                     of the job's owner starts the job.",
+                    "Jobs of queue {} run in nested installations. The job waits until a nested \
+                     installation of its owner starts it.",
                     job.queue
                 ),
                 "the owner runs schedd --nested --queue QUEUE in another job, or the job moves to \
@@ -261,7 +262,9 @@ impl Reason {
             R::Deferred { until } => match job.refused_start {
                 Some((hook, why)) => take(row(
                     "deferred",
-                    format_args!("Job could not be started; the next attempt is after a pause"),
+                    format_args!(
+                        "Job failed or could not be started; the next attempt is after a pause"
+                    ),
                     format_args!(
                         "Hook {hook} of the site refused the start: {why}. The next attempt is \
                          at {}.",
@@ -271,7 +274,9 @@ impl Reason {
                 )),
                 None => take(row(
                     "deferred",
-                    format_args!("Job could not be started; the next attempt is after a pause"),
+                    format_args!(
+                        "Job failed or could not be started; the next attempt is after a pause"
+                    ),
                     format_args!(
                         "The job failed or could not be started. The next attempt is at {}.",
                         (job.moment)(*until)
@@ -515,7 +520,7 @@ impl Reason {
                     "Resources are free, but no job starts before job {}, which is waiting.",
                     (job.jobs)(&[*holder], 0)
                 ),
-                "the walltime ends before the start of that job, or that job starts",
+                "that job starts",
             )),
             R::WouldDelayBooking { holder, at } => take(row(
                 "would_delay_booking",

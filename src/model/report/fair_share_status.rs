@@ -40,8 +40,8 @@ pub struct FairShareReport {
     pub pools: Vec<String>,
     /// Fair share of the dominant resource, from 0 to 1.
     pub fair: f64,
-    /// Dominant share of the usage, from 0 to 1. Jobs that start or preempt in the coming cycle
-    /// count; jobs that this cycle preempts do not.
+    /// Dominant share of the usage, from 0 to 1. Jobs that the next cycle starts count, and jobs
+    /// for which it preempts others. Jobs that it preempts do not count.
     pub used: f64,
     /// Dominant resource: the resource of which the holder uses the largest fraction of the
     /// cluster. For an operation without usage, the requested fraction counts. None for a pool

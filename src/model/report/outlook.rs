@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// Forecast for a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobForecast {
-    /// Job id. Each subjob with a forecast start has a forecast; the array's id stands for its
-    /// other subjobs.
+    /// Job id. Each subjob that starts in the forecast has its own entry. The entry of the array
+    /// stands for all its other subjobs.
     pub job: JobId,
     /// Forecast for the job.
     pub prospect: Prospect,
@@ -60,18 +60,19 @@ pub struct FreeWindow {
     pub lasts: Option<Span>,
 }
 
-/// Running job that uses resources which another job needs.
+/// Running job that must end before a waiting job starts on its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
-    /// Job id.
+    /// Id of the running job.
     pub job: JobId,
-    /// End of the job's walltime.
+    /// End of the walltime of the running job.
     pub end: Time,
-    /// Nodes that this job occupies and the other job needs.
+    /// Nodes that both jobs use.
     pub nodes: Vec<String>,
 }
 
-/// Job that was submitted later and started earlier.
+/// Running job that was behind a waiting job in the queue, and started after the waiting job
+/// became eligible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overtaker {
     /// Job id.
@@ -117,7 +118,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Maximum number of nodes named for one reason.
+    /// Maximum number of nodes in `named`.
     pub const MOST: usize = 8;
 }
 
@@ -164,7 +165,7 @@ pub struct Explanation {
     pub barriers: Vec<BlockingLimit>,
     /// Position among the waiting jobs.
     pub rank: Option<QueueRank>,
-    /// Results of node matching; None if no request was matched.
+    /// Results of node matching; None if the next cycle starts the job.
     pub survey: Option<Survey>,
     /// Longest walltime with which the job could start immediately; None if a shorter walltime
     /// does not help.
@@ -173,16 +174,19 @@ pub struct Explanation {
     pub prospect: Prospect,
     /// Range of the simulation that made the forecast.
     pub horizon: Horizon,
-    /// Number of waiting jobs that start earlier.
+    /// Number of starts in the forecast before the start of this job; all starts if this job does
+    /// not start.
     pub ahead: u64,
-    /// Running jobs that must end before the job starts, soonest end first; at most
-    /// [`Explanation::MOST`].
+    /// Running jobs that end by the forecast start of this job, on the nodes of this start; soonest
+    /// end first, at most [`Explanation::MOST`].
     pub occupants: Vec<Occupant>,
     /// Number of further jobs beyond `occupants`.
     pub more: u64,
-    /// Running jobs submitted later, latest start first; at most [`Explanation::MOST`].
+    /// Running jobs that have overtaken this job, latest start first; at most
+    /// [`Explanation::MOST`].
     pub overtakers: Vec<Overtaker>,
-    /// Preemption prospects; None if preemption is off.
+    /// Preemption prospects; None if preemption is off, or if the job does not wait for resources
+    /// in use.
     pub way: Option<PreemptionOutlook>,
     /// Fair share and usage of the job's operation, if starvation triggers preemption.
     pub fair_share: Option<FairShareReport>,
@@ -193,7 +197,7 @@ pub struct Explanation {
 pub enum PreemptionOutlook {
     /// These jobs are being preempted.
     Made(Vec<JobId>),
-    /// No job is preempted: no job may be preempted, or preemption would not free enough.
+    /// No job is preempted: no job may be preempted, or preemption would not help.
     Barred {
         /// Number of running jobs with lower precedence that may be preempted.
         candidates: u64,

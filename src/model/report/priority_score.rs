@@ -57,7 +57,7 @@ pub struct PriorityScore {
 }
 
 impl PriorityScore {
-    /// Name of the component of a score that an operator set; the score has no other (M11).
+    /// Name of the only component of a score if an operator has set a system priority (M11).
     pub const SYSTEM_PRIORITY: &str = "system_priority";
 
     /// Returns the system priority, if an operator set one.

@@ -45,7 +45,7 @@ pub enum OrderDifference {
     Reserved,
     /// Clusters of the two jobs: each job comes first on the nodes of its own cluster.
     Cluster(String, String),
-    /// Sort keys before the score, as displayed.
+    /// Sort keys before the score of each job, as displayed.
     Tier(String, String),
     /// System priorities of the two jobs; None for a job without a system priority.
     SystemPriority(Option<f64>, Option<f64>),
@@ -53,13 +53,13 @@ pub enum OrderDifference {
     Part(ScorePart, ScorePart),
     /// Scores of the two jobs, if no component differs.
     Score(f64, f64),
-    /// Submission order, because nothing else differs.
+    /// Place in the queue, because nothing else differs.
     Place,
 }
 
 impl QueueTurn {
-    /// Returns the reasons for the order of two jobs: the deciding criterion first, then the
-    /// components that contribute most to the difference of the scores.
+    /// Returns the reasons for the order of two jobs. The criteria that precede the score come
+    /// first. The components of the score that differ follow, the largest difference first.
     pub fn differences(&self, other: &QueueTurn) -> Vec<OrderDifference> {
         let mut all = Vec::new();
         if self.is_reserved != other.is_reserved {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_jobs_are_ordered_by_submission() {
+    fn equal_jobs_are_ordered_by_their_place_in_the_queue() {
         let one = turn(0, &[("wait_time", 0.5, 100.0)]);
         assert_eq!(differences_of(&one, &one), ["Place"]);
     }

@@ -30,11 +30,11 @@ pub struct ShareStatus {
     pub used: f64,
     /// Usage that the method compares with the shares, from 0 to 1.
     pub effective: f64,
-    /// Unscaled value from which the method computes the factor: with `linear` 0 to 1,000,000; with
+    /// Value from which the method computes the factor: with `linear` 0 to 1,000,000; with
     /// `fairtree` shares over usage among siblings, infinite without usage; with `target` the
     /// distance from the target. None for other methods.
     pub level: Option<f64>,
-    /// Fair-share factor from 0 (far above the share) to 1 (no usage).
+    /// Fair-share factor, from 0 to 1. A higher factor gives a higher priority.
     pub factor: f64,
     /// Rank among users, or among accounts: 1 comes first, ties have equal ranks.
     pub rank: u64,

@@ -3,8 +3,8 @@
 use super::{NamedTexts, shapes_chunks};
 use crate::model::resource::{ResourceList, ResourceValue, Resources};
 
-/// Defaults of a queue for a job. Default values do not count as requested: after `qmove`, the job
-/// has the defaults of the new queue instead.
+/// Defaults of a queue for a job. Default values do not count as requested. After `qmove`, the job
+/// therefore has the defaults of the new queue instead.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Defaults {
     list: ResourceList,
@@ -20,7 +20,8 @@ impl Defaults {
         Defaults { list, chunk }
     }
 
-    /// Adds the maximum times of the queue, such as the maximum walltime, as defaults.
+    /// Adds the queue's maximum times, such as its maximum walltime, as defaults unless the queue
+    /// has other defaults. Skips names that end with `_walltime`.
     pub fn bounded(mut self, most: &ResourceList) -> Defaults {
         let times = most.iter().filter(|(name, value)| {
             matches!(value, ResourceValue::Time(_)) && !name.ends_with("_walltime")
@@ -38,7 +39,8 @@ impl Defaults {
         &self.chunk
     }
 
-    /// Returns the options given, with the default select and place added.
+    /// Returns the given options. Adds the default select if these options define no chunks. Adds
+    /// the default place if there is then a select, but no place.
     pub(super) fn completed(&self, asked: &NamedTexts, resources: &Resources) -> NamedTexts {
         let mut asked = asked.clone();
         let has_chunks = asked
@@ -59,7 +61,7 @@ impl Defaults {
     }
 
     /// Adds the default values of resources that were not requested. Host-level defaults apply
-    /// only to jobs without chunks: chunks have defaults of their own.
+    /// only without `select`, `place` and `nodes`, because chunks have defaults of their own.
     pub(super) fn fill(
         &self,
         values: &mut ResourceList,
@@ -135,7 +137,7 @@ mod tests {
                 &defaults
             ),
             "mem=4gb ncpus=7 nodect=3 place=free select=2:ncpus=3+1:mem=2gb walltime=00:01:00",
-            "chunks have the defaults of chunks, and one processor"
+            "the first chunk requests no memory and gets 1gb; the second gets one processor"
         );
     }
 

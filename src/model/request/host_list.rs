@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// `hosts=n1,n2 groups=gpu omit_hosts=n2 omit_groups=old`: parts separated by blanks, each at
 /// most once. With `hosts` or `groups`, the job uses only the listed hosts and the hosts of the
-/// listed groups. Hosts in `omit_hosts` and `omit_groups` are never used.
+/// listed groups. Hosts in `omit_hosts`, and hosts of the groups in `omit_groups`, are never used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostList {
@@ -31,8 +31,8 @@ impl HostList {
         is_listed && !self.omit_hosts.contains(host) && !is_any_in(groups, &self.omit_groups)
     }
 
-    /// Replaces one part (`hosts`, `groups`, `omit_hosts`, `omit_groups`) by `names`, separated
-    /// by commas or `+`; an empty text clears the part.
+    /// Returns the list with one part (`hosts`, `groups`, `omit_hosts`, `omit_groups`) replaced by
+    /// `names`, which are separated by commas or `+`. An empty text clears the part.
     pub fn with(&self, part: &str, names: &str) -> Result<HostList, NotHostList> {
         let mut list = self.clone();
         if let Some(place) = list.part(part) {

@@ -5,7 +5,8 @@ use super::find;
 use crate::model::refusal::Refusal;
 use crate::model::resource::{ResourceList, ResourceType, ResourceValue, Resources};
 
-/// Part of `nodes` between `+` signs: a number of nodes, or a host.
+/// Part of `nodes` between `+` signs: a number of nodes, one host or one node with a property, and
+/// what is requested of each of these nodes.
 struct Item<'a> {
     count: u64,
     host: Option<&'a str>,
@@ -20,7 +21,8 @@ struct Item<'a> {
 }
 
 /// Returns the select and place equivalent to `nodes=text`. `ncpus` and `mem` in `values` are
-/// totals, which are divided evenly among the nodes.
+/// totals, which are divided evenly among the nodes. An item with `cpp`, or with a `ppn` other
+/// than 1, ignores `ncpus`.
 pub(super) fn as_select(
     text: &str,
     values: &ResourceList,
@@ -112,6 +114,7 @@ fn is_host(word: &str) -> bool {
 
 /// Amounts for each node: the totals given with `nodes`, divided by the number of nodes.
 struct PerNode {
+    /// Processors; 1 if no total is given.
     processors: u64,
     /// Memory in kilobytes.
     memory: Option<u64>,

@@ -50,7 +50,7 @@ pub const MAUI: &[&str] = &[
 ];
 
 /// Returns an error for the first unknown name, with the nearest known name. Names that contain a
-/// dot and do not begin with `host.` or `job.` are accepted: they may be host names.
+/// dot and do not begin with `host.` or `job.` are accepted, because they may be host names.
 pub fn check(expression: &Expression, resources: &Resources) -> Result<(), String> {
     let owned = known(resources);
     let known: Vec<&str> = owned
@@ -75,7 +75,7 @@ fn aspects(resource: &str) -> [String; 3] {
     ["total", "avail", "used"].map(|aspect| format!("host.{resource}.{aspect}"))
 }
 
-/// Returns the names defined by resources.
+/// Returns the names that resources define, with the aliases `processors` and `memory`.
 fn known(resources: &Resources) -> Vec<String> {
     let mut known = Vec::new();
     known.extend(aspects("processors"));

@@ -5,7 +5,7 @@ use crate::model::refusal::Refusal;
 use crate::model::request::select::{Arrangement, Place, Sharing};
 use crate::model::resource::Resources;
 
-/// Returns the place of a job that requests neither chunks nor place.
+/// Returns the place of a job that requests neither `select`, `nodes` nor `place`.
 pub(super) fn pack() -> Place {
     Place {
         arrangement: Arrangement::Pack,

@@ -7,7 +7,7 @@ named! {
     NodeAllocation {
         /// Nodes with the least resources, to save large nodes for large jobs.
         MinResource = "minresource",
-        /// First suitable nodes in configuration order.
+        /// First suitable nodes in the order of the nodes: configured nodes first, others by name.
         FirstAvailable = "firstavailable",
         /// Nodes with the shortest idle time between the job's end and the next booking.
         LastAvailable = "lastavailable",
@@ -19,7 +19,7 @@ named! {
         Fastest = "fastest",
         /// Adjacent nodes.
         Contiguous = "contiguous",
-        /// Nodes of equal speed.
+        /// Nodes of similar speed.
         MaxBalance = "maxbalance",
         /// Nodes chosen by a program of the site.
         Site = "local",
@@ -33,7 +33,7 @@ named! {
         Pack = "pack",
         /// Assign one task to each node in turn.
         RoundRobin = "roundrobin",
-        /// Assign equal numbers of tasks to all nodes.
+        /// Divide the tasks equally among as few nodes as possible.
         Balanced = "balanced",
     }
 }

@@ -8,7 +8,8 @@ use crate::model::request::placement_policy::{Distribution, NodeAccess, NodeAllo
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Placement requirements of a job. For fields that are None, the policy decides.
+/// Placement requirements of a job. If `allocation`, `access` or `distribution` is None, the policy
+/// decides. Other fields that are None or empty require nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRequirements {
     /// Choice among suitable nodes (M8).
@@ -25,7 +26,7 @@ pub struct PlacementRequirements {
     pub restrictions: Option<Restriction>,
     /// Position of the job in the tree of clusters.
     pub cluster: Option<ClusterPath>,
-    /// Hosts that the job uses, and hosts that it excludes (Q24).
+    /// Hosts that the job may use, and hosts that it excludes (Q24).
     pub hosts: HostList,
 }
 
@@ -52,7 +53,7 @@ const AS_RESOURCES: [(&str, &str); 4] = [
     ("qos", "qos"),
 ];
 
-/// Returns the attribute that `-l name=` sets; None if `name` is a resource.
+/// Returns the attribute that `-l name=` sets; None if `-l name=` sets no attribute.
 pub fn by_resource(name: &str) -> Option<&'static str> {
     AS_RESOURCES
         .iter()

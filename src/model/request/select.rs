@@ -18,7 +18,7 @@ pub struct Select {
 pub struct Chunk {
     /// Number of sets, at least 1.
     pub count: u32,
-    /// Resources in the order given, including a default `ncpus`.
+    /// Resources of each set, including defaults. `ncpus` is always present.
     pub resources: Vec<(String, ResourceValue)>,
     /// Flexible amounts such as `4+` (Q22), by resource name; `resources` has their minimums.
     #[serde(default)]
@@ -34,7 +34,7 @@ impl Chunk {
             .map(|(_, value)| value)
     }
 
-    /// Returns the amount of resource `name`; 0 if not requested.
+    /// Returns the amount of resource `name`; 0 if not requested, or if the value is no number.
     pub fn long(&self, name: &str) -> i64 {
         self.get(name).and_then(ResourceValue::amount).unwrap_or(0)
     }
@@ -95,12 +95,14 @@ pub struct Place {
 /// Parsed `-l` options: the displayed list, with chunks and place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// `Resource_List`: job-wide resources, totals over the chunks, `select`, `place`, `nodect`.
+    /// `Resource_List`: job-wide resources, totals over the chunks, `select`, `place`, `nodect`,
+    /// and `nodes` if given.
     pub list: ResourceList,
     /// Chunks, including default chunks.
     pub select: Select,
     /// Requested or default place.
     pub place: Place,
-    /// Options as given, so that `qalter -l` can merge them by name: (name, text).
+    /// Requested options without defaults, each name once: (name, text). If options or defaults
+    /// change, a new request is parsed from these options.
     pub asked: Vec<(String, String)>,
 }

@@ -1,4 +1,4 @@
-//! Tests of requests: what PBS displays, and how PBS refuses.
+//! Tests of requests: their display and their refusal, as in PBS.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn parse(text: &str) -> Result<Request, Refusal> {
     Request::parse(&pairs(text), &resources())
 }
 
-/// Formats the list without `nodect`, as `name=value` separated by blanks.
+/// Formats the list as `name=value`, separated by blanks.
 fn shown(request: &Request) -> String {
     let shown = request
         .list
@@ -219,7 +219,7 @@ fn nodes_become_a_select() {
     }
 }
 
-/// Checks that each request is refused with this exit status and text.
+/// Checks refusals. Each row has a request, and the exit status and text of its refusal.
 fn refused(rows: &[(&str, u8, &str)]) {
     for (asked, code, text) in rows {
         let refusal = parse(asked).expect_err(asked);

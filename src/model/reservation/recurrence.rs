@@ -16,11 +16,11 @@ pub trait Zone {
     fn civil(&self, wall: Wall) -> Option<NaiveDateTime>;
 }
 
-/// Maximum number of occurrences of a standing reservation: all occurrences are planned when the
-/// reservation is created.
+/// Maximum number of occurrences of a standing reservation. It is limited because nodes are
+/// assigned to all occurrences at once.
 pub const MOST: usize = 366;
 
-/// Maximum number of days or hours searched for occurrences.
+/// Maximum number of hours, days or weeks in which occurrences are searched.
 const FARTHEST: u32 = 100_000;
 
 /// Recurrence rule, such as `FREQ=WEEKLY;BYDAY=MO,TU;COUNT=10`.
@@ -234,7 +234,7 @@ pub enum WindowPeriod {
     /// One window on each selected day.
     #[default]
     Day,
-    /// One window in each week, which starts on Sunday.
+    /// One window in each week. Weeks begin on Sundays.
     Week,
     /// A single window without an end.
     Infinity,
@@ -256,10 +256,11 @@ pub struct RecurringWindow {
     pub depth: u32,
 }
 
-/// One window of a recurring window.
+/// One occurrence of a recurring window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// Day of the start, such as `20261123`; 0 for a window without end.
+    /// Date of the window's day, or of the Sunday of its week, such as `20261123`; 0 for a window
+    /// without end.
     pub number: u32,
     /// Opening time.
     pub from: NaiveDateTime,
@@ -284,7 +285,8 @@ impl RecurringWindow {
                 7,
             ),
         };
-        // 1500 days or weeks bound the search. With one selected weekday they contain 214 windows.
+        // The search covers 1500 days or weeks. With one selected weekday, these contain 214
+        // windows, more than the maximum depth (100).
         let dates = (0..1500).map_while(|n| first.checked_add_days(Days::new(n * step)));
         let selected = dates.filter(|date| self.falls_on(date.weekday()));
         let open = selected

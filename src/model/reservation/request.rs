@@ -51,14 +51,15 @@ pub struct ReservationRequest {
 /// Maximum length of a reservation name in bytes.
 const LONGEST_NAME: usize = 230;
 
-/// Maximum size of all texts of a request in bytes: reservations are kept in memory.
+/// Maximum size of all texts of a request in bytes. It is limited because reservations are kept in
+/// memory.
 const LARGEST: usize = 64 << 10;
 
 /// End of the year 9999, the upper bound of times.
 const LAST: i64 = 253_402_300_799;
 
 impl ReservationRequest {
-    /// Refuses oversized requests, times out of range and invalid names.
+    /// Refuses oversized requests, times out of range, invalid names and invalid mail users.
     pub fn check(&self) -> Result<(), Refusal> {
         let texts = [
             &self.name,
@@ -98,8 +99,8 @@ impl ReservationRequest {
         Ok(())
     }
 
-    /// Returns start and end. Two of start, end and duration are required; if all three are given,
-    /// they must agree.
+    /// Returns start and end of a new reservation. Two of start, end and duration are required; if
+    /// all three are given, they must agree. Refuses a start in the past.
     pub fn times(&self, now: Wall) -> Result<(Wall, Wall), Refusal> {
         let length = self.length()?;
         let (from, to) = match (self.from, self.to, length) {
@@ -114,7 +115,7 @@ impl ReservationRequest {
 
     /// Returns start and end after a change. `was` is the present period; `begun` is true if the
     /// reservation has started. A new start keeps the duration; a new end or duration keeps the
-    /// start.
+    /// start. If two or three of them are given, they define the period as in a new reservation.
     pub fn changed_period(
         &self,
         was: (Wall, Wall),
@@ -235,7 +236,7 @@ fn plus(wall: Wall, length: Span) -> Wall {
 }
 
 fn future_period(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusal> {
-    // A start in the current minute counts as future: users give times without seconds.
+    // A start less than a minute ago counts as future, because users give times without seconds.
     let is_ahead = from.0 > now.0 - 60 && to > now && to.0 <= LAST;
     if from < to && is_ahead {
         Ok((from, to))
@@ -244,7 +245,7 @@ fn future_period(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusa
     }
 }
 
-/// Adds `place=free` unless chunks or a place are requested.
+/// Adds `place=free` unless `select`, `place` or `nodes` is requested.
 fn free(request: Request, resources: &Resources) -> Result<Request, Refusal> {
     let shaped = request
         .asked

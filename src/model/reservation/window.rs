@@ -1,30 +1,31 @@
 //! Reservation windows: resources that a reservation sets aside for a period, with access rules.
 //!
 //! The scheduler uses windows for an advance reservation (`R12`), an occurrence of a standing
-//! reservation (`S13.2`), and a `[[reservation]]` of the configuration (`night.20`). Access
-//! depends on the credentials, the walltime and the requested reservation of a job
-//! ([`Window::admits`]). Where windows overlap on a node, a job needs access to all open windows
-//! (M39).
+//! reservation (`S13.2`), and an instance of a `[[reservation]]` of the configuration
+//! (`night.20261123`). Access depends on the credentials, the walltime and the requested
+//! reservation of a job ([`Window::admits`]). Where windows overlap on a node, a job needs access
+//! to all open windows (M39).
 
 use crate::model::credentials::Credentials;
 use crate::model::job::NodeShare;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// Requested instead of a name: any window to which the job has access. In a list: all names.
+/// As a requested reservation: any window to which the job has access. In a list of names: all
+/// names.
 pub const ANY: &str = "*";
 
 /// Resources of nodes set aside for a period.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// Name of the reservation. For a recurring reservation, a dot and the number of the occurrence
-    /// follow.
+    /// Name of the reservation. For a recurring reservation, a dot and the number or date of the
+    /// occurrence follow.
     pub id: String,
     /// Opening time.
     pub from: Time,
     /// Closing time; `Time::NEVER` without an end.
     pub to: Time,
-    /// Resources set aside: one share for each task, on one node. Jobs in the window may divide
+    /// Resources set aside: one share for each chunk, on one node. Jobs in the window may divide
     /// the total of a node in any way (M38).
     pub shares: Vec<NodeShare>,
     /// True if the window reserves entire nodes: jobs without access get nothing on the nodes of
@@ -81,7 +82,7 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// Tests whether a job that runs from `start` to `end` may use the window.
+    /// Tests whether a job with this access may use the window's resources from `start` to `end`.
     pub fn permits(self, window: &Window, start: Time, end: Time) -> bool {
         match self {
             Admission::Inside => true,
@@ -136,8 +137,8 @@ impl Window {
         end.min(self.to).since(start.max(self.from))
     }
 
-    /// Tests whether jobs in the window are ended when the window closes: a queue with the name of
-    /// the reservation has access.
+    /// Tests whether a queue with the name of the reservation has access. Running jobs in that
+    /// queue are ended when the window closes.
     pub fn ends_jobs(&self) -> bool {
         self.access.queues.iter().any(|queue| queue == self.name())
     }

@@ -1,4 +1,4 @@
-//! Flexible amounts (Q22): `4`, `4+`, `4*`, `all`, `4-8`.
+//! Exact and flexible amounts (Q22): `4`, `4+`, `4*`, `all`, `4-8`.
 //!
 //! A chunk may have a flexible amount instead of an integer: `select=2:ncpus=4+:mem=8gb`.
 //! [`Amount::take`] determines the allocated amount when the job starts.
@@ -43,7 +43,7 @@ impl Amount {
     }
 
     /// Returns the amount allocated on a host with `open` free; `idle_host` is true if no job uses
-    /// the host. None if the host does not suffice.
+    /// the host. None if too little is free, or if a job uses a host that must be idle.
     pub fn take(self, open: u64, idle_host: bool) -> Option<u64> {
         let taken = match self {
             Amount::Exactly(number) => number,
@@ -102,7 +102,7 @@ fn read(text: &str) -> Option<Amount> {
     }
 }
 
-/// Parses digits; None above `i64::MAX`, the maximum of a resource.
+/// Parses digits; None for other texts, and above `i64::MAX`, the maximum of a resource.
 fn whole(digits: &str) -> Option<u64> {
     let number: i64 = whole_number(digits)?;
     u64::try_from(number).ok()

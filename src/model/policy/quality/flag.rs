@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Flag {
-    /// `DEDICATED`: jobs get exclusive nodes.
+    /// `DEDICATED`: jobs that request no node access policy get exclusive nodes.
     Dedicated,
     /// `NOBF`: jobs never start ahead of a blocked job.
     NoBackfill,
@@ -16,13 +16,13 @@ pub enum Flag {
     NoReservation,
     /// `RESERVEALWAYS`: blocked jobs get bookings beyond the configured depth.
     ReserveAlways,
-    /// `PREEMPTOR`: jobs may preempt jobs flagged `PREEMPTEE` (M43).
+    /// `PREEMPTOR`: jobs may preempt jobs flagged `PREEMPTEE` of lower priority (M43).
     Preemptor,
-    /// `PREEMPTEE`: jobs may be preempted (M43).
+    /// `PREEMPTEE`: jobs may be preempted by jobs flagged `PREEMPTOR` of higher priority (M43).
     Preemptee,
-    /// `RESTARTPREEMPT`: jobs may preempt any rerunnable job, which is requeued.
+    /// `RESTARTPREEMPT`: jobs may preempt all rerunnable jobs of lower priority, by requeuing them.
     RestartPreempt,
-    /// `USERESERVED:name`: jobs run only in the reservation `name`.
+    /// `USERESERVED:name`: jobs that request no reservation run in the reservation `name`.
     UseReserved(String),
     /// `IGN...`: jobs are exempt from limits on the given quantity; None for all limits.
     Ignore(Option<Quantity>),

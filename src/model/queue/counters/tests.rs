@@ -297,7 +297,7 @@ fn swapped_jobs_are_counted_by_the_difference() {
     );
 }
 
-/// I19: an altered job is checked like a submitted job.
+/// I19: altered jobs are checked, too.
 #[test]
 fn altered_jobs_are_counted_by_the_increase() {
     let limits = "[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n[[limit]]\nproject = \"p\"\nqueued = { jobs = 0 }\n";

@@ -19,7 +19,7 @@ pub struct Counted {
     pub bounds: LimitValues,
     /// Amount used, in the unit of the limit.
     pub used: i64,
-    /// First jobs that count, at most [`LimitUse::MOST`].
+    /// Jobs that count, in order of id, at most [`LimitUse::MOST`].
     pub by: Vec<JobId>,
     /// Number of further jobs that count.
     pub more: u64,
@@ -34,7 +34,7 @@ struct LimitUsers {
 }
 
 impl Counted {
-    /// Formats the amounts. `waiting` and `barred` are 0; the scheduler sets them.
+    /// Formats the amounts. `waiting` and `barred` are 0; the caller may set `waiting`.
     pub fn with_texts(&self, limit: &Limit, resources: &Resources) -> LimitUse {
         let quantity = &limit.quantity;
         let LimitValues { soft, hard } = self.bounds;
