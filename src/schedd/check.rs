@@ -60,7 +60,8 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
     }
 }
 
-/// The overrides of `qmgr`, read from the spool (schedd's database); empty if there is no spool.
+/// The overrides of `qmgr`, read from the spool (schedd's database); empty if there is no spool, or
+/// if its schema is older than this program.
 fn stored_overrides(home: &Home) -> Result<QmgrOverrides> {
     let file = spool::file(home);
     match SpoolReader::open(&file) {
@@ -68,7 +69,7 @@ fn stored_overrides(home: &Home) -> Result<QmgrOverrides> {
             .map(|reader| reader.overrides())
             .transpose()?
             .unwrap_or_default()),
-        // A spool of this old version has no overrides of qmgr.
+        // The spool cannot be read before schedd has upgraded its schema.
         Err(SpoolError::Older { .. }) => Ok(QmgrOverrides::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
     }

@@ -25,7 +25,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl Schedd {
-    /// Answers a query, or queues a request for a change.
+    /// Answers a query, or queues a request for a change. A request to stop schedd, or to connect
+    /// to the terminal of a job, is handled at once.
     pub(super) fn handle_request(&mut self, token: Token, caller: Caller, request: ClientRequest) {
         match request {
             ClientRequest::Ask(Question::Ahead(ahead)) => self.answer_forecast(token, ahead),
@@ -123,7 +124,8 @@ impl Schedd {
     }
 
     /// Whether a submission must wait until its large script is stored in a file. Repeated
-    /// submissions, and submissions to be refused (script too large, disk full), do not wait.
+    /// submissions do not wait, nor do submissions to be refused, for example because the script is
+    /// too large or the disk is full.
     fn awaits_storage(&mut self, caller: &Caller, submission: &NewJob) -> bool {
         let Payload::Script(text) = &submission.payload else {
             return false;
@@ -210,7 +212,8 @@ impl Schedd {
         ))
     }
 
-    /// Passes a terminal connection to its client once noded has accepted it.
+    /// Passes a terminal connection to its client once noded has accepted it. Refuses the client's
+    /// request if the connection has failed.
     pub(super) fn connect_terminal(&mut self, token: Token) {
         match self.calls.poll(token) {
             None => {}

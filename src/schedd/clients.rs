@@ -29,7 +29,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 const MAX_CONNECTIONS: usize = 2000;
 /// Maximum number of connections of a user who is not privileged.
 const MAX_CONNECTIONS_PER_USER: usize = 200;
-/// Maximum time for a message to arrive completely.
+/// Connections with an incomplete message or an unread reply are closed this long after the last
+/// complete message.
 const MESSAGE_TIMEOUT: Span = Span::seconds(30);
 /// Connections without requests are closed after this time.
 const IDLE_TIMEOUT: Span = Span::seconds(300);
@@ -116,7 +117,8 @@ impl Clients {
         self.last
     }
 
-    /// The descriptors to poll for reading, and whether also for writing.
+    /// The descriptors to poll for reading, and whether also for writing. Paused clients are
+    /// omitted.
     pub fn watched(&self) -> impl Iterator<Item = (Token, BorrowedFd<'_>, bool)> {
         let read = self
             .connections

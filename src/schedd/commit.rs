@@ -104,8 +104,8 @@ impl Schedd {
             self.nodes.refuse(target, why);
         }
         for (node, order) in &effects.orders {
-            // The start of a task is skipped here: the process that requested the task repeats its
-            // request.
+            // The start of a task is skipped if it is no longer due, or if the noded has a large
+            // backlog. In the second case, the process that requested the task repeats its request.
             if let ScheddOrder::Start(launch) = order
                 && (!task_requests::is_due(&self.server, launch) || self.nodes.is_behind(node))
             {

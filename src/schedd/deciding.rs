@@ -11,13 +11,13 @@ use crate::sys::clock::{monotonic, monotonic_micros};
 use crate::sys::fault;
 
 impl Schedd {
-    /// Runs cycles until a cycle releases no further dependencies. A job may depend on the start of
-    /// another job.
+    /// Runs cycles. A job may depend on the start of another job. Therefore, if the plan of a cycle
+    /// affects dependent jobs, another cycle follows at once.
     pub(super) fn decide(&mut self) {
         self.server.dependencies.has_affected_jobs = false;
         while self.decide_once() && self.server.dependencies.has_affected_jobs {
-            // The reasons (triggers) for this cycle are recorded already.
             self.server.dependencies.has_affected_jobs = false;
+            // The reasons (triggers) for this cycle are recorded already.
             self.server.request_cycle();
         }
     }

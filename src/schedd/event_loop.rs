@@ -56,7 +56,8 @@ impl Schedd {
     }
 
     /// Whether to delay the inputs, to commit them together with later inputs. Only reports such as
-    /// the start of a job are delayed: no client waits for their commit, and a short job ends soon.
+    /// the start of a job are delayed, because no client waits for their commit. If a short job
+    /// ends during the delay, its start and end are committed together.
     fn delays_commit(&mut self) -> bool {
         if self.inbox.is_empty()
             || !self.inbox.iter().all(Input::may_be_delayed)
@@ -75,7 +76,7 @@ impl Schedd {
         delays_commit
     }
 
-    /// Whether a user waits for the start of an interactive job.
+    /// Whether there is a report on an interactive job, for whose start a user may wait.
     fn has_interactive_start(&self) -> bool {
         self.inbox.iter().any(|input| match input {
             Input::Report(_, NodeReport::Attempt(id, ..)) => {

@@ -187,8 +187,8 @@ fn pools(server: &ServerState, resource_poller: &ResourcePoller) -> Vec<PoolUse>
     pools
 }
 
-/// The job that a submission would create, as queued from its begin time on, and whether it would
-/// be held.
+/// The job that a submission would create, as if it were queued from its begin time on, and whether
+/// it would be held.
 fn trial_job(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool), Refusal> {
     let owner = context.caller.owner.clone();
     let (draft, dependencies) = context.draft(&owner, submission)?;
@@ -218,7 +218,7 @@ fn trial_job(context: &RequestContext, submission: &NewJob) -> Result<(Job, bool
     ))
 }
 
-/// A copy of a held job without its holds; None if the job is not held.
+/// A copy of a held job as if it were queued; None if the job is not held.
 fn released(server: &ServerState, id: JobId) -> Option<Job> {
     let mut job = server
         .known(id)
@@ -234,7 +234,7 @@ fn released(server: &ServerState, id: JobId) -> Option<Job> {
 }
 
 /// The running jobs that were queued behind a job and started after the job became eligible, latest
-/// start first (I9).
+/// start first, at most [`Explanation::MOST`] (I9).
 fn overtakers(server: &ServerState, id: JobId) -> Vec<Overtaker> {
     let Some((job, since)) = server
         .known(id)

@@ -71,7 +71,6 @@ impl Schedd {
         let case = Case::new(matter, hook_event, &self.server.setup.config.hooks);
         match check_case(&mut self.server, &self.spool, &case) {
             Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
-            // The request repeats a granted request, for which no hooks run.
             Ok(None) => self.complete(case, Ok(())),
             Ok(Some(_)) if !self.hooks.requests.has_room_for(&case) => {
                 self.clients
@@ -85,8 +84,8 @@ impl Schedd {
         }
     }
 
-    /// Handles the answers of hooks, kills hooks that exceed their time limits, and starts the next
-    /// hooks.
+    /// Handles the answers of hooks, kills hooks that exceed their time limits, drops the requests
+    /// of disconnected clients, and starts the next hooks.
     pub(super) fn handle_hooks(&mut self) {
         if self.hooks.is_idle() {
             return;
@@ -270,8 +269,8 @@ impl Schedd {
         }))
     }
 
-    /// Applies the hooks' decision about the start of a job: allows the start for a while, or
-    /// defers the job.
+    /// Applies the hooks' decision about the start of a job: sets the job's attributes as the hooks
+    /// request and allows the start for a while, or defers the job.
     pub(super) fn apply_ruling(&mut self, job: JobId, ruling: &Ruling) {
         match ruling {
             Ruling::Refused(hook, why) => self.defer(job, hook, why),

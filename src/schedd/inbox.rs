@@ -40,9 +40,9 @@ impl Input {
     }
 }
 
-/// Keeps an input until the disk can be written. Of each attempt, only the last status is kept.
-/// Reports that nodes repeat, such as usage, are dropped. Therefore the inbox does not grow while
-/// the disk is full.
+/// Keeps an input until the disk can be written. Of each task of an attempt, only the last status
+/// is kept. Reports that nodes repeat, such as usage, are dropped. Therefore the inbox does not
+/// grow while the disk is full.
 pub fn keep_for_retry(inbox: &mut Vec<Input>, kept: Input) {
     match &kept {
         Input::Report(

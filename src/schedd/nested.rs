@@ -1,8 +1,8 @@
-//! `schedd --nested`: a nested instance, a private Lanai server inside a job of another Lanai
+//! `schedd --nested`: a nested installation, a private Lanai server inside a job of another Lanai
 //! server, the parent (F17).
 //!
-//! The nested instance is a personal installation in the job's `TMPDIR`; its noded offers the job's
-//! resources. This process is the main process of the job. It starts the nested schedd, runs the
+//! The nested installation is a personal installation in the job's `TMPDIR`. Its noded offers the
+//! job's resources. This process is the main process of the job. It starts the nested schedd, runs the
 //! given command, waits for the nested jobs, and ends all remaining processes, so that no process
 //! outlives the job.
 
@@ -46,7 +46,7 @@ const EXIT_TIME: Span = Span::seconds(3);
 /// Maximum time for remaining processes to end after SIGTERM.
 const GRACE: Span = Span::seconds(10);
 
-/// Runs the nested instance. Returns the exit status of the command.
+/// Runs the nested installation. Returns the exit status of this process.
 pub fn run(options: &NestedOptions) -> Result<ExitCode> {
     let parent = Home::find()?;
     options
@@ -101,16 +101,17 @@ fn after_signal(number: i32) -> u8 {
     (128 + number).rem_euclid(256) as u8
 }
 
-/// Why the nested instance ends.
+/// Why the nested installation ends.
 enum NestedEnd {
-    /// The command and all jobs have ended, or the instance was idle.
+    /// The command and all jobs that could run have ended, or the nested installation was idle.
     Ended(ProcessEnd),
     /// This process received a signal.
     Signal(Signal),
 }
 
-/// Runs the command, or without a command waits for the nested schedd. Meanwhile, a thread (the
-/// taker) takes jobs from a queue of the parent. A signal stops the taker at once.
+/// Runs the command and waits for the jobs, or without a command waits until the nested schedd
+/// exits. Meanwhile, a thread (the taker) takes jobs from a queue of the parent. A signal stops the
+/// taker at once.
 fn serve(
     home: &Home,
     (schedd, command): (Pid, &[OsString]),
@@ -148,7 +149,7 @@ fn serve(
         Err(signal) => return Ok(NestedEnd::Signal(signal)),
         Ok(end) => end,
     };
-    // First finish the current move, so that the moved job is counted in one of the two servers.
+    // Finish the current move first, so that `wait_for_jobs` sees the moved job.
     taker.into_iter().for_each(Taker::stop);
     Ok(match wait_for_jobs(home, children)? {
         Ok(stuck) => NestedEnd::Ended(end_with(end, stuck)),
@@ -156,7 +157,7 @@ fn serve(
     })
 }
 
-/// Prints shell code that makes commands use this instance.
+/// Prints shell code that makes commands use this nested installation.
 fn announce(home: &Home) -> Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "export LANAI_HOME={}", quoted(&home.state))?;
@@ -191,7 +192,8 @@ fn end_with(end: ProcessEnd, stuck: Option<StuckJobs>) -> ProcessEnd {
     }
 }
 
-/// The jobs that are still queued in the spool of a schedd that has exited: they can never run.
+/// The jobs that are still queued in the spool after the nested schedd has exited. An idle schedd
+/// exits only if such jobs can never run.
 fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
     let Some(mut reader) = SpoolReader::open(&spool::file(home))? else {
         return Ok(None);
@@ -226,8 +228,8 @@ fn stuck(home: &Home) -> Result<Option<StuckJobs>> {
     Ok(stuck)
 }
 
-/// Waits until all jobs that can run have finished. Returns the jobs that can never run; or, if a
-/// signal arrives first, this signal as the inner error.
+/// Waits until all jobs have finished, except held jobs and jobs that can never run. Returns the
+/// jobs that can never run; or, if a signal arrives first, this signal as the inner error.
 fn wait_for_jobs(
     home: &Home,
     children: &mut ProcessTree,
@@ -246,7 +248,7 @@ fn wait_for_jobs(
     }
 }
 
-/// The jobs of the nested instance after a change.
+/// The jobs of the nested installation after a change.
 enum JobsStatus {
     /// Some jobs wait or run. The value is the number of the latest change.
     Changed(u64),

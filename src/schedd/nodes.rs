@@ -53,8 +53,8 @@ struct NodedAddress {
 impl NodedAddress {
     /// The addresses in a configuration: each socket that a `[[node]]` names, and the socket of
     /// this host's noded, unless a `[[node]]` with this host's name has another socket. In a
-    /// personal installation, schedd may start this host's noded, unless each `[[node]]` of the
-    /// file has a socket.
+    /// personal installation, schedd may start this host's noded, unless the file has `[[node]]`
+    /// sections and each of them has a socket.
     fn all(setup: &Setup, home: &Home) -> Vec<NodedAddress> {
         let mut addresses: Vec<NodedAddress> = Vec::new();
         let nodes = &setup.config.nodes;
@@ -129,11 +129,11 @@ struct Target {
 pub enum NodedEvent {
     /// A noded sent a report.
     Report(usize, NodeReport),
-    /// A noded no longer responds; these are its nodes.
+    /// The connection to a noded is lost; these are its nodes.
     Lost(Vec<String>),
     /// schedd's own noded has served a schedd with a higher epoch (a number that grows with each
-    /// start of schedd). That schedd had another spool, because this spool is locked. Continue with
-    /// this new epoch.
+    /// start of schedd). That schedd had another spool, because this spool is locked. schedd
+    /// continues with this value, which is higher still.
     Epoch(u64),
 }
 
@@ -251,6 +251,7 @@ impl Nodes {
     }
 
     /// Pings nodeds, and drops the connections of nodeds that have not responded to earlier pings.
+    /// Also reaps the noded that schedd has started, if it has ended.
     pub fn ping(&mut self) -> Vec<NodedEvent> {
         let now = clock::monotonic();
         let mut events = Vec::new();

@@ -1,5 +1,6 @@
-//! The programs of the site and of users that schedd starts: hooks, allocation script, pollers of
-//! dynamic resources, mailer and notifiers.
+//! The programs of the site that schedd runs: hooks, allocation script, pollers of dynamic
+//! resources, mail and notification programs. Also the notices for users' own programs, which
+//! nodeds run.
 
 pub mod allocation_script;
 pub mod hooks;

@@ -1,5 +1,5 @@
-//! Configuration changes at run time, by reloading `lanai.toml` or by `qmgr`: validation, and
-//! updates of schedd's parts after the commit.
+//! Configuration changes at run time: reloads of `lanai.toml`, and the update of schedd's parts
+//! after the commit of a change by a reload or by `qmgr`.
 
 use crate::config::settings::{KeySetting, effective};
 use crate::model::time::Span;
@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Schedd {
-    /// Reloads `lanai.toml`. An invalid file is refused and changes nothing.
+    /// Reloads `lanai.toml`. The file is refused as a whole if it is invalid, or if it removes a
+    /// requested resource or changes its type.
     pub(super) fn reload(&mut self) {
         let setup = &self.server.setup;
         let mut next = match configuration::read(&self.home) {
@@ -59,8 +60,8 @@ impl Schedd {
         }
     }
 
-    /// Updates the parts of schedd that depend on the configuration, after a changed configuration
-    /// is committed.
+    /// If a changed configuration has been committed, updates the parts of schedd that depend on
+    /// it.
     pub(super) fn apply_committed_setup(&mut self) {
         let Some(before) = self.server.take_setup() else {
             return;
@@ -124,8 +125,8 @@ impl Schedd {
     }
 }
 
-/// A message about a requested resource that `next` removes or gives another type; None if all
-/// requested resources stay.
+/// A message about a requested resource that `next` removes or gives another type; None if there is
+/// no such resource.
 fn resource_in_use(server: &ServerState, next: &Setup) -> Option<String> {
     for (name, known) in server.setup.resources.iter() {
         let other = next.resources.get(name);
@@ -141,7 +142,8 @@ fn resource_in_use(server: &ServerState, next: &Setup) -> Option<String> {
     None
 }
 
-/// Resets the changed settings that need a restart of schedd. Returns the names of these settings.
+/// Resets the settings in `next` that take effect only when schedd is restarted to their current
+/// values. Returns the names of those that differed.
 fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     let (old, file) = (&now.file, Arc::make_mut(&mut next.file));
     let mut kept = Vec::new();
@@ -164,12 +166,13 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     kept
 }
 
-/// Identifies a setting by its section, the name in the section (for `[[...]]`), and its key.
+/// Identifies a setting by its section, the name of the entry (for `[[...]]`), and its key.
 fn place(setting: &KeySetting) -> (&'static str, Option<String>, Cow<'static, str>) {
     (setting.section, setting.name.clone(), setting.key.clone())
 }
 
-/// Texts that name each changed setting with its new value, and each removed section.
+/// The changes as texts: each changed setting with its new value, each setting that is no longer
+/// set, and each removed section.
 fn changes(now: &Setup, next: &Setup) -> Vec<String> {
     let before = effective(&now.config, &now.text, &now.overrides);
     let after = effective(&next.config, &next.text, &next.overrides);

@@ -11,11 +11,12 @@ use crate::wire::message::{ClientRequest, QtermMode};
 use crate::wire::order::ScheddOrder;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Maximum time by which waiting notices delay the exit.
+/// Maximum time by which waiting notices to users delay the exit.
 const EXIT_DELAY: Span = Span::seconds(2);
 
 impl Schedd {
-    /// After `qterm`, makes schedd exit. With `-t delay`, waits for the running jobs first.
+    /// After `qterm`, makes schedd exit, and the nodes' daemons too if this is requested. With `-t
+    /// delay`, does nothing while jobs still run.
     pub(super) fn exit_after_qterm(&mut self) {
         let Some(mode) = self.shutdown_mode else {
             return;
@@ -29,7 +30,7 @@ impl Schedd {
         self.stopping = true;
     }
 
-    /// Whether a request for new jobs or reservations comes after `qterm`.
+    /// Whether a request that submits or starts jobs, or makes a reservation, comes after `qterm`.
     pub(super) fn is_too_late_for(&self, request: &ClientRequest) -> bool {
         let begins = matches!(
             request,
@@ -44,8 +45,8 @@ impl Schedd {
         self.shutdown_mode.is_some() && begins
     }
 
-    /// Ends the parts of schedd in order. Running jobs continue under their shepherds (one process
-    /// for each job).
+    /// Ends the parts of schedd in order, in a personal installation also its noded. Running jobs
+    /// continue under their shepherds (one process for each job).
     pub(super) fn exit(&mut self) {
         tracing::info!("schedd exits");
         self.mailer.shut_down();
@@ -69,8 +70,7 @@ impl Schedd {
         }
     }
 
-    /// Sends the waiting notices to users, for up to [`EXIT_DELAY`]. The users' programs run under
-    /// noded.
+    /// Sends the waiting notices to users, for up to [`EXIT_DELAY`], and drops the rest.
     fn send_last_notices(&mut self) {
         let until = clock::monotonic() + EXIT_DELAY;
         self.user_notices.queue_digests(Span(i64::MAX));

@@ -43,8 +43,8 @@ struct Arguments {
     /// Stop the running schedd; running jobs continue, and the next schedd takes them over.
     #[arg(long, conflicts_with_all = ["foreground", "check"])]
     stop: bool,
-    /// Validate the configuration, and print each policy and cycle setting with its value and
-    /// origin: preset, line of the file, or qmgr.
+    /// Validate the configuration, and print each setting with its value and origin: preset, line
+    /// of the file, or qmgr.
     #[arg(long, conflicts_with = "foreground")]
     check: bool,
     /// Inside a job: run a private queue on the job's resources until COMMAND and the jobs it
@@ -149,10 +149,10 @@ fn serve(home: Home, ready: bool) -> Result<()> {
     Ok(())
 }
 
-/// Locks and loads the spool (schedd's database). With `ready`, returns None if another schedd has
-/// locked the spool and answers requests. Two commands may start two daemons, or a command may
-/// start a daemon while another is about to exit; so a daemon waits until the other one answers or
-/// has exited.
+/// Locks and loads the spool (schedd's database). If another schedd has locked the spool, fails
+/// without `ready`. With `ready`, waits until the other schedd answers requests (returns None) or
+/// has exited. Another command may have started the other schedd at the same time, or it may be
+/// about to exit.
 fn lock_and_load(home: &Home, ready: bool) -> Result<Option<Recovered>> {
     let until = clock::monotonic() + TAKEOVER_TIMEOUT;
     while clock::monotonic() < until {
@@ -179,7 +179,8 @@ fn log_to_stderr() {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_max_level(level);
-    // Errors of logging itself, such as a full disk, are ignored: reporting them would panic.
+    // Errors of logging itself, for example on a full disk, are ignored, because reporting them
+    // would panic.
     log.log_internal_errors(false).init();
 }
 

@@ -71,12 +71,12 @@ pub struct Schedd {
     pub(super) signals: Signals,
     /// A text with the changes of a reload, until they are committed.
     pub(super) reloaded: Option<String>,
-    /// Jobs with unsent orders, because the spool could not be read.
+    /// Jobs whose orders could not be sent yet, because the spool could not be read.
     pub(super) unsent_orders: BTreeSet<JobId>,
-    /// The inputs for the next pass of the event loop.
+    /// The inputs for the next tick.
     pub(super) inbox: Vec<Input>,
     pub(super) scripts: Scripts,
-    /// Number of commits so far. Equal revisions mean equal state.
+    /// Number of commits with changes of the state so far. Equal revisions mean equal state.
     pub(super) revision: u64,
     /// When the next cycle is due even without an event, if the last plan named a time.
     pub(super) next_cycle: Option<Time>,

@@ -1,7 +1,8 @@
 //! A tick is one pass of the event loop: apply all inputs, commit, reply, run scheduling cycles,
 //! commit their plans, send orders to nodes.
 //!
-//! A client never waits for a cycle. Inputs that arrive during a tick are handled in the next tick.
+//! The replies of a tick do not wait for its cycles. Inputs that arrive during a tick are handled
+//! in the next tick.
 
 use crate::model::refusal::Refusal;
 use crate::schedd::inbox::{Input, keep_for_retry};
@@ -40,8 +41,8 @@ impl Schedd {
         self.decide();
     }
 
-    /// Applies the inputs, without a commit. If the disk is full, `no_space` is the refusal of
-    /// requests that need much space.
+    /// Applies the inputs, without a commit. While the reserved disk space is incomplete,
+    /// `no_space` is the refusal of requests that may need much space.
     fn apply(&mut self, inputs: &[Input], no_space: Option<&Refusal>) -> Effects {
         let mut effects = Effects::default();
         self.server.release_due();

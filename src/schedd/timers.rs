@@ -5,7 +5,7 @@ use crate::server::clock::Reading;
 use crate::sys::clock;
 use std::sync::OnceLock;
 
-/// Reads the machine's clocks.
+/// Reads the machine's clocks and its boot id.
 pub fn read_clocks() -> Reading {
     static BOOT: OnceLock<String> = OnceLock::new();
     let boot = BOOT.get_or_init(clock::boot_id).clone();
@@ -21,7 +21,7 @@ pub fn read_clocks() -> Reading {
 pub struct Timers {
     /// Periodic checks of sockets, connections and nodes.
     pub housekeeping: Span,
-    /// A scheduling cycle without an event.
+    /// A scheduling cycle even without an event.
     pub poll: Span,
     /// Removal of old history.
     pub purge: Span,
@@ -37,9 +37,11 @@ pub struct Timers {
 
 /// Interval of housekeeping.
 pub const HOUSEKEEPING: Span = Span::seconds(1);
-/// Delay before a new kind of reason why jobs wait is written.
+/// Delay before schedd stores an important change: a waiting reason with another code, or a new,
+/// slipped or restored planned start.
 pub const SOON: Span = Span(100);
-/// Delay before changed figures of a reason are written.
+/// Delay before schedd stores a minor change: other numbers in a waiting reason, other fair shares,
+/// or a planned start that lapses or changes without a slip.
 pub const FIGURES: Span = Span::seconds(2);
 /// Maximum interval at which old history is removed.
 pub const PURGE: Span = Span::seconds(3600);
@@ -52,8 +54,8 @@ pub const REPEATED: Span = Span::seconds(24 * 3600);
 /// Delay before a failed commit is retried.
 pub const RETRY: Span = Span(200);
 
-/// How long finished jobs are kept if no history is configured. Commands may still wait for the end
-/// of such jobs.
+/// How long finished jobs are kept if no history is configured. Commands that wait for a job can
+/// thus still learn how it ended.
 const MIN_KEPT: Span = Span::seconds(60);
 
 /// How long finished jobs are kept. `history` is the configured duration.

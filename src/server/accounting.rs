@@ -1,8 +1,9 @@
-//! Accounting records: one for each ended attempt, and one for a job that ends while it waits.
+//! Accounting records: one for each ended attempt, except for a failed start that is retried, and
+//! one for a job that ends while it waits.
 //!
 //! A record is stored in the transaction that ends the attempt or job, together with the charge.
-//! Therefore each end has exactly one record. A job ended by force gets its record at once, and no
-//! second record when its attempt ends. A failed start that is retried leaves no record.
+//! Therefore each such end has exactly one record. A job ended by force gets its record at once,
+//! and no second record when its attempt ends.
 
 use crate::model::account::accounting::AccountingEntry;
 use crate::model::account::accounting::AttemptCredentials;
@@ -34,8 +35,8 @@ pub struct AccountingContext<'a> {
 }
 
 impl AccountingContext<'_> {
-    /// The record for an attempt that has just ended, by `event` if given. None for a failed start
-    /// that is retried.
+    /// The record for an attempt that has just ended. `event`, if given, is the event that ended
+    /// it. None if the attempt has not ended, or for a failed start that is retried.
     pub fn of_attempt(&self, job: &Job, event: Option<&Event>) -> Option<Update> {
         let run = job.life.run.as_ref().filter(|run| !run.open)?;
         let ran = !matches!(event, Some(Event::Ended { outcome, .. }) if !outcome.how.ran());
@@ -50,7 +51,8 @@ impl AccountingContext<'_> {
     }
 
     /// The record for a job that is ended by force now, before its node reports the end. The record
-    /// counts the last reported usage, and the nodes as held until now.
+    /// counts the last reported usage, and the nodes as held until now. None if the job has no open
+    /// attempt.
     pub fn of_forced(&self, job: &Job) -> Option<Update> {
         let run = job.life.open_run()?;
         Some(self.row(job, Some((run, job.life.used)), run.ran(self.now)))

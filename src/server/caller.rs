@@ -11,9 +11,10 @@ use crate::server::setup::Setup;
 pub struct Caller {
     /// Name, uid and gid.
     pub owner: Owner,
-    /// Operator, manager, root, or the only user of a personal system.
+    /// Operator, manager, root, or the account that the server runs as.
     pub privileged: bool,
-    /// Manager, root, or the only user of a personal system, but not an operator.
+    /// Manager, root, or the account that the server runs as. The right of an operator is not
+    /// enough.
     pub manager: bool,
     /// Root, or the account that the server runs as.
     is_ourselves: bool,
@@ -34,7 +35,7 @@ impl Caller {
         caller
     }
 
-    /// The caller for a request of a site hook. Hooks have all rights.
+    /// The caller for changes by a site hook. Hooks have all rights.
     pub fn hook(name: &str, setup: &Setup) -> Caller {
         let own = &setup.installation.own;
         let owner = Owner {
@@ -79,8 +80,8 @@ impl Caller {
         person.is(user, &setup.host) && is_account
     }
 
-    /// Warns if the user's rights are bound to an earlier account of the same name. An
-    /// administrator must then grant the rights to the new account.
+    /// Warns if the user's name has rights that are bound to another uid: an earlier account of
+    /// this name. An administrator must then grant the rights to the new account.
     pub fn warn_of_other_account(&self, setup: &Setup) {
         let Owner { user, uid, .. } = &self.owner;
         let Some(bound) = setup.grantees.number(user).filter(|bound| bound != uid) else {

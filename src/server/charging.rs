@@ -1,8 +1,10 @@
-//! Charges for attempts: the resources held, multiplied by the duration. The duration is measured
-//! by the shepherd, the process that runs the attempt. Queues with a charge factor of 0 are free.
+//! Charges for attempts: the resources held, multiplied by the duration and by the charge factors
+//! of the queue and the quality of service. A factor of 0 means no charge. The final charge uses
+//! the duration that the shepherd, the process that runs the attempt, has measured.
 //!
-//! The charge is stored in the transaction that ends the attempt. The scheduler's view is updated
-//! after the commit; a transaction that is rolled back charges nothing.
+//! A charge is stored in the transaction in which the attempt ends, is suspended or releases nodes.
+//! The scheduler's view is updated after the commit; a transaction that is rolled back charges
+//! nothing.
 
 use crate::model::account::charge::Charge;
 use crate::model::job::Job;
@@ -19,8 +21,8 @@ pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
     charged(setup, job).map(|factor| Charge::of(job, run, factor))
 }
 
-/// The final charge for an attempt that has just ended, by `event` if given. Without a final
-/// measurement by the shepherd, the last reported duration counts.
+/// The final charge for an attempt that has just ended. `event`, if given, is the event that ended
+/// it. Without a final measurement by the shepherd, the last reported duration counts.
 pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> Option<Charge> {
     let run = job.life.run.as_ref().filter(|run| !run.open)?;
     let factor = charged(setup, job)?;

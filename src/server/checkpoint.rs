@@ -36,8 +36,8 @@ pub fn order(setup: &Setup, job: &Job, run: &Run) -> Option<ScheddOrder> {
     })))
 }
 
-/// Handles a hold on a running job. If the site has a checkpoint command, the job is checkpointed
-/// and requeued; otherwise the job continues, as in PBS.
+/// Handles a hold on a running job. If the site's checkpoint command can checkpoint the job, the
+/// job is checkpointed and requeued. Otherwise the job continues, as in PBS.
 pub fn checkpoint_held_job(server: &mut ServerState, id: JobId, by: &str) {
     let has_command = server.setup.config.launch.checkpoint.program.is_some();
     let held = server
@@ -54,8 +54,8 @@ pub fn checkpoint_held_job(server: &mut ServerState, id: JobId, by: &str) {
     }
 }
 
-/// Handles a failed checkpoint. A job that is being preempted is preempted by the next configured
-/// action; any other job continues.
+/// Handles a failed checkpoint. A job that is being preempted is preempted by the next possible
+/// action, unless its preemptor no longer waits. Any other job continues.
 pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) {
     let Some(job) = server
         .job(id)
@@ -77,7 +77,7 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
             why: why.to_string(),
         },
     );
-    // The preemptor may have started or ended meanwhile: then the job continues.
+    // If the preemptor has started or ended meanwhile, the job continues.
     let waits = |to: JobId| server.holds_resources_for(to);
     let Some(preemption) = preemption.filter(|preemption| preemption.to.is_none_or(waits)) else {
         return;
@@ -87,8 +87,8 @@ pub fn failed(server: &mut ServerState, id: JobId, attempt: Attempt, why: &str) 
     }
 }
 
-/// The preemption action after the failed action. None if that is suspension, which frees less than
-/// the preemptor needs.
+/// The next possible preemption action after the failed one. None if there is none, or if it is
+/// suspension, which frees less than the preemptor needs.
 fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option<PreemptAction> {
     let candidate = PreemptionCandidate::of(server.job(id)?)?;
     let rule = &server.setup.policy.preemption;
@@ -100,7 +100,7 @@ fn next_action(server: &ServerState, id: JobId, failed: PreemptAction) -> Option
 }
 
 impl ServerState {
-    /// Preempts a running job. `to` is the preemptor, if any.
+    /// Preempts a running job, unless it is being ended already. `to` is the preemptor, if any.
     pub fn preempt(
         &mut self,
         job: JobId,

@@ -9,7 +9,7 @@ use crate::model::time::Span;
 use crate::model::time::Time;
 use crate::model::time::Wall;
 
-/// The three clocks of the machine, read at the same time.
+/// The clocks of the machine and its boot id, read at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// Time since boot.
@@ -60,7 +60,8 @@ impl Clock {
     }
 
     /// Detects a step of the wall clock. Returns the current server time, and by how many
-    /// milliseconds the wall clock is ahead of server time. The caller stores both.
+    /// milliseconds the wall clock is ahead of server time; None without a step. The caller stores
+    /// both.
     pub fn observe(&mut self, reading: &Reading) -> Option<(Time, i64)> {
         let now = self.now(reading);
         let ahead = reading.wall - now.0;

@@ -48,8 +48,9 @@ impl JobStore for ServerState {
     }
 }
 
-/// Removes the dependencies of a job that an operator has released. `was` is the job before the
-/// release. The removed dependencies are still displayed.
+/// Removes the dependencies of a job that an operator has released, and its membership in a
+/// `runone` set if another member bars the job. `was` is the job before the release. The removed
+/// conditions are still displayed; the membership is not.
 pub fn lift(server: &mut ServerState, was: &Job) {
     let id = was.id;
     for (other, condition) in server.dependencies.conditions(id) {

@@ -20,7 +20,7 @@ pub type Token = u64;
 pub struct Effects {
     /// Replies to clients.
     pub replies: Vec<(Token, Reply)>,
-    /// Clients that wait for the end of a job.
+    /// Clients that wait for the end of a job, each with the job.
     pub waits: Vec<(Token, JobId)>,
     /// Orders, each with a node of the noded that receives the order.
     pub orders: Orders,
@@ -36,7 +36,8 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Adds the reply to a request, and the orders that follow from it.
+    /// Adds the reply to a request, or the client to those that wait for a job. Adds the orders
+    /// that follow from the request.
     pub fn answer(
         &mut self,
         server: &ServerState,
@@ -51,7 +52,8 @@ impl Effects {
         }
     }
 
-    /// The reply to a request that is answered at once.
+    /// Returns the reply to a request that is answered at once. Adds the orders and the shutdown
+    /// mode that follow from the request.
     fn reply(&mut self, server: &ServerState, granted: Result<Granted, Refusal>) -> Reply {
         let granted = match granted {
             Ok(granted) => granted,

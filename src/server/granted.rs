@@ -12,9 +12,9 @@ use crate::wire::order::ScheddOrder;
 pub enum Granted {
     /// The request created this job. The texts are messages for the client, such as warnings.
     Job(JobId, Vec<String>),
-    /// Done.
+    /// The request is carried out.
     Done,
-    /// Done, with a message.
+    /// The request is carried out, with a message for the client.
     Noted(String),
     /// The request altered this job; the node that runs the job receives the new limits. The texts
     /// are messages for the client, such as warnings.
@@ -23,7 +23,7 @@ pub enum Granted {
     Wait(JobId),
     /// The nodes of these attempts deliver a signal.
     Signal(Vec<(JobId, Attempt)>, i32),
-    /// The node of a running job receives this order.
+    /// The node that runs the job's script receives this order.
     Tell(JobId, ScheddOrder),
     /// Nodes receive these orders.
     Orders(Orders),

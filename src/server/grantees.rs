@@ -1,7 +1,8 @@
 //! The accounts behind the names in `[server] managers` and `operators`.
 //!
-//! A name is bound to a uid when the right is granted. Another account that gets the name later
-//! does not have the right.
+//! A name is bound to a uid when the right is granted, or, if the account does not exist yet, when
+//! an account of this name first sends a request. Another account that gets the name later does not
+//! have the right.
 
 use crate::config::ServerConfig;
 use crate::config::TestUser;
@@ -38,7 +39,8 @@ impl Grantees {
         is_new
     }
 
-    /// Unbinds these names. They are bound again when their accounts are next looked up or used.
+    /// Unbinds these names. They are bound again when the configuration is next applied and their
+    /// accounts exist, or when their accounts next send a request.
     pub fn release(&mut self, names: &[String]) {
         self.0.retain(|name, _| !names.contains(name));
     }

@@ -15,8 +15,7 @@ pub struct Inventory {
     pub directory: String,
     /// The nodes of this noded.
     pub nodes: Vec<NodeFacts>,
-    /// The attempts and tasks of the noded, until schedd confirms their ends; task 0 is the job
-    /// script.
+    /// The scripts (task 0) and tasks of the noded whose ends schedd has not confirmed.
     pub attempts: Vec<(JobId, Attempt, TaskNumber, AttemptStatus)>,
 }
 

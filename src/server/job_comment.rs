@@ -13,7 +13,7 @@ use crate::model::time::Time;
 use chrono::NaiveDateTime;
 
 /// The job's comment after `event`: Some(None) clears the comment, None keeps it. `server` is the
-/// server's name.
+/// server's name. `civil` converts a time to the server's time zone.
 pub fn comment(
     job: &Job,
     event: &Event,
@@ -152,7 +152,7 @@ fn deferred(job: &Job, why: &str, civil: &impl Fn(Time) -> NaiveDateTime) -> Str
     }
 }
 
-/// The comment of a lost job that is not run again. None for other jobs, which are queued again.
+/// The comment of a lost job that is not run again; None if the job is queued again.
 fn lost(job: &Job, why: &str) -> Option<String> {
     (job.life.state == JobState::Finished)
         .then(|| format!("Job was lost: {why}; it will not be rerun"))

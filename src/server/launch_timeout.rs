@@ -1,7 +1,8 @@
 //! Starts that neither succeed nor fail (M10): a node has the start order but does not report that
-//! the job runs. After `start_timeout` the node is ordered to cancel the attempt, and keeps a
-//! tombstone (a file that prevents a later start). The job starts again only when the node has
-//! reported the outcome; therefore the job never runs twice.
+//! the job runs. After `start_timeout` and the time limits of hooks and prologue, the node is
+//! ordered to cancel the attempt, and keeps a tombstone (a file that prevents a later start). The
+//! job starts again only when the node has reported the outcome. Therefore the job never runs twice
+//! at once.
 
 use crate::model::hook::job_hooks::delay;
 use crate::model::job::Attempt;
@@ -13,13 +14,14 @@ use crate::model::job_id::JobId;
 use crate::model::time::Span;
 use crate::server::state::ServerState;
 
-/// Interval between checks of pending starts: an eighth of the timeout, 1 to 30 s.
+/// Interval between checks of pending starts: an eighth of the timeout, 1 to 30 s; 30 s without a
+/// timeout.
 pub fn check_interval(timeout: Option<Span>) -> Span {
     let eighth = timeout.map_or(i64::MAX, |timeout| timeout.0 / 8);
     Span(eighth.clamp(1000, 30_000))
 }
 
-/// Cancels attempts if no node has confirmed their start in time.
+/// Cancels the attempts whose node has not confirmed the start in time.
 pub fn cancel_overdue_starts(server: &mut ServerState) {
     let Some(timeout) = server.setup.config.launch.start_timeout else {
         return;
@@ -40,8 +42,9 @@ pub fn cancel_overdue_starts(server: &mut ServerState) {
 }
 
 /// The attempt of a job if its start is overdue: the timeout and the time limits of hooks and
-/// prologue have passed. None for jobs with stage-in, and if the node is down, because a node may
-/// have started the job and report later.
+/// prologue have passed since the start, or since the node came up. None for a job with stage-in or
+/// a private directory, whose preparation may take longer. None if the node is down, because the
+/// node may have started the job and report this later.
 fn overdue_attempt(server: &ServerState, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {
     let run = job.life.open_run()?;
     if job.life.want != Want::Run || !run.has_script() || run.session.is_some() {

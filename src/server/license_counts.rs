@@ -32,13 +32,13 @@ impl LicenseCounts {
         self.reported.iter()
     }
 
-    /// Adds the reported amount to a configured resource.
+    /// The configured resource `pool` with the amounts that are reported for it.
     pub fn pool(&self, name: &str, pool: &Pool) -> Pool {
         pool.with_reported_counts(self.get(name))
     }
 
-    /// If a report repeats the current amount, updates only the report's time. Returns whether the
-    /// report repeats it.
+    /// If a report repeats the current amount from the same source, updates only the time of the
+    /// report. Returns whether this is the case.
     pub fn confirm(&mut self, resource: &str, count: &ReportedCount) -> bool {
         let Some(known) = self.reported.get_mut(resource) else {
             return false;

@@ -11,7 +11,8 @@ use crate::model::job::value_syntax;
 use crate::server::setup::Setup;
 use std::fmt::Write;
 
-/// Maximum length of a mail, in bytes.
+/// Maximum length of the text of a mail, in bytes. The text is cut after a quarter of this number
+/// of characters, because a character has up to 4 bytes.
 const MAX_LENGTH: usize = 16 << 10;
 /// Maximum number of index ranges in one line of a mail.
 const MAX_RANGES: usize = 50;
@@ -23,9 +24,9 @@ pub struct Letter {
     pub user: String,
     /// The recipients' addresses.
     pub to: Vec<String>,
-    /// The job's full id.
+    /// The job's full id; in a combined mail, the number of messages.
     pub job: String,
-    /// What happened, in one or two lines.
+    /// What happened, in one or two lines; empty in a combined mail.
     pub what: String,
     /// The text of the mail.
     pub body: String,
@@ -115,7 +116,8 @@ fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
         Want::Gone(by) if by.split('@').next() != Some(&job.owner.user) => {
             occasion("ae", format!("Job deleted at request of {by}"))
         }
-        // The last waiting subjobs of an array that never started were deleted: no mail.
+        // No mail: the last waiting subjobs of an array were deleted, and none of its subjobs had
+        // started.
         _ if !began && event.is_none() => None,
         _ if !began && !matches!(job.life.want, Want::Gone(_)) => occasion(
             "ae",

@@ -2,9 +2,9 @@
 //!
 //! The server does no input or output. Two traits give access to the machine:
 //! [`JobHistory`](outside::JobHistory) finds stored jobs, [`Accounts`](outside::Accounts) looks up
-//! users and groups. Changes are emitted as [`crate::update::Update`]s to be stored. schedd
-//! implements the traits with the spool (its database) and the system's accounts; the simulator
-//! implements both in memory.
+//! users, groups and time zones. Changes are emitted as [`crate::update::Update`]s to be stored.
+//! schedd implements the traits with the spool (its database) and the system's accounts; the
+//! simulator implements both in memory.
 
 pub mod accounting;
 

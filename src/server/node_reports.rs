@@ -23,8 +23,9 @@ use crate::wire::order::ScheddOrder;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Handles an inventory: the listed nodes are up, the listed attempts continue, and attempts on
-/// these nodes that the inventory does not list are lost.
+/// Handles an inventory: marks the listed nodes as up, applies the status of each listed script,
+/// and handles scripts on these nodes that are missing in the inventory. Tasks are handled
+/// elsewhere.
 pub fn apply_inventory(
     server: &mut ServerState,
     inventory: &Inventory,
@@ -43,7 +44,7 @@ pub fn apply_inventory(
     lose_missing(server, inventory);
 }
 
-/// Handles the attempts that a noded should run but does not list in its inventory.
+/// Handles the attempts whose scripts a noded should run but does not list in its inventory.
 pub fn lose_missing(server: &mut ServerState, inventory: &Inventory) {
     let scripts = inventory
         .attempts
@@ -61,7 +62,7 @@ pub fn lose_missing(server: &mut ServerState, inventory: &Inventory) {
 
 /// Why a noded is not admitted; None if it is admitted. A noded is refused if its nodes may still
 /// run jobs that are recorded in another state directory, because the noded cannot report on these
-/// jobs. The host was reinstalled, or two hosts use the same node name.
+/// jobs. This happens if the host was reinstalled, or if two hosts use the same node name.
 pub fn refusal(server: &ServerState, nodes: &[NodeFacts], directory: &str) -> Option<String> {
     let names: BTreeSet<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
     let of_others: Vec<(&Job, &str, &str)> = server
@@ -104,7 +105,7 @@ fn places<'a>(server: &'a ServerState, job: &'a Job) -> Vec<(&'a str, &'a str)> 
     script.into_iter().chain(tasks).collect()
 }
 
-/// Whether a state directory records a task. True if the task's attempt is not open, or if no
+/// Whether a state directory records a task. Also true if the task's attempt is not open, or if no
 /// directory is known.
 pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool {
     let Some(job) = server.job(name.job) else {
@@ -127,8 +128,9 @@ pub fn belongs_to(server: &ServerState, name: TaskName, directory: &str) -> bool
     own.is_none_or(|own| own == directory)
 }
 
-/// Records why a noded was refused, and orders this noded to end all attempts that its state
-/// directory does not own, because the jobs may run on other nodes by now.
+/// Records why a noded was refused. Orders this noded to end the scripts and tasks whose attempts
+/// are not open or are recorded in another state directory, because the jobs may run on other nodes
+/// by now.
 pub fn refuse(
     server: &mut ServerState,
     inventory: &Inventory,
@@ -329,7 +331,7 @@ pub fn node_changed(server: &mut ServerState, facts: &NodeFacts) {
     }
 }
 
-/// Sets nodes offline after the failure of a hook that is configured to do so.
+/// Sets nodes offline after the failure of a hook whose `fail_action` requires this.
 pub fn set_offline(server: &mut ServerState, nodes: &[String], why: &str) {
     let now = server.now;
     // An offline node keeps its earlier comment.
@@ -348,7 +350,7 @@ pub fn set_offline(server: &mut ServerState, nodes: &[String], why: &str) {
     }
 }
 
-/// After this time without a report from a node, its jobs are marked as out of contact.
+/// When a node has been down for this time, its jobs are marked as out of contact.
 const CONTACT_LOST_AFTER: Span = Span::seconds(5);
 
 /// Marks the jobs of nodes that have been down for `CONTACT_LOST_AFTER`.
@@ -377,7 +379,7 @@ pub fn lose_contact(server: &mut ServerState, node: &str) {
     }
 }
 
-/// Handles a node that stops responding: its jobs keep their state until it responds again.
+/// Marks a node as down. The node's jobs keep their state until the node responds again.
 pub fn node_down(server: &mut ServerState, name: &str) {
     let now = server.now;
     if let Some(node) = server.node(name).filter(|node| node.up).cloned() {

@@ -1,5 +1,5 @@
-//! Messages to notification programs when a job begins, ends or fails. The site's program is set in
-//! `[server] notify`, the owner's program with `qsub -W notify=`.
+//! Messages to notification programs when a job begins, ends or is aborted. The site's program is
+//! set in `[server] notify`, the owner's program with `qsub -W notify=`.
 
 use crate::model::job::Job;
 use crate::model::job::Owner;
@@ -164,7 +164,7 @@ fn event_of(before: JobState, job: &Job, event: Option<&Event>) -> Option<(&'sta
             };
             Some((event, what))
         }
-        // The owner deleted the job, which causes a notice but no mail.
+        // A job that was deleted before it ran causes a notice, even where it causes no mail.
         None if before != JobState::Finished
             && job.life.state == JobState::Finished
             && job.life.moved_to.is_none() =>

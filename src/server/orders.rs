@@ -1,5 +1,5 @@
-//! Orders to nodes, derived from the state of jobs. The same order may be sent again: after a
-//! restart, a lost connection, or any change of the job.
+//! Orders to nodes, derived from the state of jobs. The same order may be sent again after a
+//! restart, a lost connection or a change of the job.
 
 use crate::config::Workdir;
 use crate::model::hook::HookEvent;
@@ -69,15 +69,16 @@ pub fn order(
     Ok(Some((node.to_string(), order)))
 }
 
-/// The time that a job has to end, and the signal at the start of this time, which lets a preempted
-/// job save its state (Y17).
+/// The time that a job has to end, and the signal that it gets first; None for the signal that
+/// noded sends by default. The signal lets a preempted job save its state (Y17).
 pub fn end_grace(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
-    // A finished job with an open attempt was deleted by force: noded kills its processes.
+    // A finished job with an open attempt was deleted by force, so noded kills its processes at
+    // once.
     if job.life.state == JobState::Finished {
         return (Span(0), Some(signal::KILL));
     }
     let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
-    // A job that is to checkpoint itself gets a signal first, even with a grace of 0 (Y17).
+    // A job of which a checkpoint is wanted gets SIGTERM first, even with a grace of 0 (Y17).
     let first = (run.checkpoint == CheckpointProgress::Wanted).then_some(signal::TERM);
     if !job.was_preempted(run) {
         return (usual, first);

@@ -21,8 +21,9 @@ use crate::server::state::ServerState;
 use std::cell::OnceCell;
 
 impl RequestContext<'_> {
-    /// Admits a new job to its queue, or to the destination of a routing queue. A reservation's
-    /// queue confines the job to the reservation.
+    /// Admits a new job to its queue, or to the destination of a routing queue. Gives a job without
+    /// an account its owner's default account. A reservation's queue confines the job to the
+    /// reservation.
     pub(crate) fn enter(
         &self,
         owner: &Owner,
@@ -76,8 +77,9 @@ impl RequestContext<'_> {
         Ok(entered)
     }
 
-    /// Checks an altered job against its queue and against limits on queued jobs, and applies the
-    /// queue's defaults (M27, F4, I19). Returns warnings. Running jobs are not checked.
+    /// Checks an altered job against limits on queued jobs (M27, I19). If its request or quality of
+    /// service has changed, also adds the queue's defaults and checks the queue's bounds (F4).
+    /// Returns warnings. Running jobs are not checked.
     pub(crate) fn check_altered(
         &self,
         before: &Job,

@@ -121,8 +121,8 @@ fn orders_after_release(server: &mut ServerState, id: JobId) -> Orders {
     orders
 }
 
-/// The order with the current node file of a script (task 0) or task, for jobs that have released
-/// nodes. The order can safely be repeated.
+/// The order with the current node file of a script (task 0) or task; None if the job has released
+/// no nodes. The order can safely be repeated.
 pub fn node_file_order(job: &Job, task: TaskNumber) -> Option<ScheddOrder> {
     let run = job.life.open_run().filter(|run| !run.released.is_empty())?;
     Some(ScheddOrder::Places {

@@ -127,8 +127,8 @@ pub fn apply(
 }
 
 /// Applies one act, such as a deletion, to all jobs of a batch. Dependencies are evaluated after
-/// the last job. Therefore the end of one job never affects another job that the batch deletes,
-/// too.
+/// the last job. Therefore the end of one job never affects another job that the same batch
+/// deletes.
 fn apply_batch(
     server: &mut ServerState,
     history: &dyn JobHistory,
@@ -149,7 +149,8 @@ fn apply_batch(
     Ok(Granted::Batch(granted))
 }
 
-/// Applies the act of a batch to one job. If a subjob is unknown, the act is applied to its array.
+/// Applies the act of a batch to one job. If the job is unknown, and the target names an array for
+/// this case, the act is applied to the array.
 fn apply_to(
     server: &mut ServerState,
     history: &dyn JobHistory,

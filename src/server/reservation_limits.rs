@@ -12,7 +12,7 @@ use crate::model::time::Span;
 use crate::server::caller::Caller;
 use crate::server::state::ServerState;
 
-/// Maximum number of occurrences of all reservations of a user, including operators.
+/// Maximum number of occurrences of all reservations of a user. Also holds for operators.
 const MAX_OCCURRENCES: usize = 1000;
 
 /// Refuses users who may not reserve, and users who would exceed the limit with `more` occurrences.
@@ -44,7 +44,7 @@ pub fn check_number(server: &ServerState, caller: &Caller, more: usize) -> Resul
 }
 
 /// Refuses a reservation that is too long, or with which the user would reserve too many
-/// processors. `except` is the id of the reservation being altered.
+/// processors. Operators are not limited. `except` is the id of the reservation being altered.
 pub fn check_size(
     server: &ServerState,
     caller: &Caller,
@@ -118,8 +118,8 @@ impl Processors {
         Processors { all, largest }
     }
 
-    /// The number of processors that a request needs. An exclusive chunk counts like the largest
-    /// node.
+    /// The number of processors that a request needs. If the request is exclusive, each chunk
+    /// counts like the largest node.
     fn requested_by(&self, request: &Request) -> u64 {
         let is_alone = request.place.sharing.is_exclusive();
         let of_chunk = |ncpus: i64| {

@@ -1,7 +1,8 @@
 //! Reservations of users: the commands, one function each, and time-driven changes (`advance`).
 //!
-//! A request is confirmed or denied at once, in the transaction that adds the reservation. Only
-//! while no nodes are known, the reservation stays unconfirmed, and `pbs_rsub -I` waits.
+//! A request is confirmed or denied at once, in the transaction that adds the reservation. Only if
+//! no node is usable and the reservation begins later, it stays unconfirmed. The client is told so
+//! at once, and [`advance`] tries again.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;
@@ -100,7 +101,7 @@ impl RequestContext<'_> {
         Granted::Reserved(format!("{id}.{}", self.server.setup.name), confirmed)
     }
 
-    /// Shares with all resources of all nodes on these hosts.
+    /// Shares with all resources of all nodes that are on these hosts or have these names.
     fn shares_of_hosts(&self, hosts: &[String]) -> Result<Vec<NodeShare>, Refusal> {
         let mut names = Vec::new();
         for host in hosts {
@@ -266,7 +267,8 @@ fn zone_of(
 }
 
 /// Assigns nodes to a reservation, or denies and removes the reservation. Returns whether the
-/// reservation is confirmed; None if it stays undecided because no nodes are known yet.
+/// reservation is confirmed; None if it stays undecided because no node is usable now and it begins
+/// later.
 fn confirm(server: &mut ServerState, id: &str) -> Option<bool> {
     let reservation = server.reservation(id)?.clone();
     let found = if reservation.terms.whole {
@@ -432,8 +434,8 @@ pub(crate) fn create_from_started_job(server: &mut ServerState, id: JobId) {
     }
 }
 
-/// Time-driven changes: reservations begin and end, unconfirmed reservations are retried, and
-/// finished reservations are removed after their last job.
+/// Time-driven changes: reservations begin and end, unconfirmed reservations are retried, lost
+/// nodes are replaced, and finished reservations are removed after their last job.
 pub(crate) fn advance(server: &mut ServerState) {
     site_calendar::advance(server);
     let may_search = server.may_search_replacements(SEARCH_INTERVAL);
@@ -536,15 +538,16 @@ fn delete_jobs(server: &mut ServerState, id: &str, by: &str) {
     }
 }
 
-/// A reservation is degraded if one of its nodes is down for longer than this. Restarts are
-/// shorter.
+/// A node that has been down for longer than this counts as lost. A restart of noded takes less
+/// time.
 const DEGRADED_AFTER: Span = Span::seconds(60);
 
 /// Interval at which replacements for lost nodes of reservations are searched for.
 const SEARCH_INTERVAL: Span = Span::seconds(60);
 
-/// Marks a reservation with lost nodes as degraded. If it has not begun, replaces its nodes if
-/// possible; while the same nodes are lost, only if `may_search`.
+/// Records the lost nodes of a reservation, which is degraded while it has any. If the reservation
+/// has not begun, replaces its nodes instead, if possible. While the same nodes are lost, tries
+/// this only if `may_search`.
 fn notice_lost_nodes(server: &mut ServerState, id: &str, may_search: bool) {
     let Some(reservation) = server.reservation(id).cloned() else {
         return;
@@ -596,5 +599,5 @@ fn notice_lost_nodes(server: &mut ServerState, id: &str, may_search: bool) {
     }
 }
 
-/// The end of a reservation without an end.
+/// The end time of a reservation that never ends.
 pub(crate) const NEVER: Wall = Wall(i64::MAX);

@@ -38,7 +38,7 @@ fn route_job(server: &mut ServerState, job: &Job, queue: &Queue) {
     }
 }
 
-/// Moves a job to the queue of `spec`, and sets its spec.
+/// Gives a job a new spec, and moves the job to the queue of this spec.
 pub fn put_into(server: &mut ServerState, id: JobId, spec: Spec, by: String) {
     let Some(from) = server.job(id).map(|job| job.spec.queue.clone()) else {
         return;

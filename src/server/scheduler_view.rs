@@ -1,5 +1,5 @@
-//! The scheduler's view of the server's state. All changes go through [`SchedulerView::make`]; this
-//! allows recording and replaying them.
+//! The scheduler's view of the server's state. [`SchedulerView::make`] applies the changes of this
+//! state, and can record them for a later replay.
 
 use crate::model::job::eligible_time::OwnLimit;
 use crate::model::job_id::JobId;
@@ -16,7 +16,7 @@ use crate::server::setup::Setup;
 use std::borrow::Cow;
 use std::ops::Deref;
 
-/// Records the changes of the scheduler's view.
+/// Writes a recording: the changes of the scheduler's view, and the cycles with their plans.
 pub trait Recorder {
     /// Appends a recorded entry, as a line of JSON.
     fn write(&mut self, line: &[u8]);
@@ -31,7 +31,7 @@ pub struct SchedulerView {
 }
 
 impl SchedulerView {
-    /// An empty view.
+    /// Creates an empty view, and begins the recording if there is a recorder.
     pub fn new(setup: &Setup, recorder: Option<Box<dyn Recorder>>) -> SchedulerView {
         let mut view = SchedulerView {
             state: ClusterState::new(&setup.resources),
@@ -90,14 +90,15 @@ impl SchedulerView {
         self.state.prioritise(policy, now);
     }
 
-    /// The jobs that are now blocked by another limit on themselves, their owner, group or project
-    /// than before, with the limit; None if no such limit blocks them any more. Not recorded,
-    /// because plans do not depend on this limit.
+    /// The waiting jobs that this plan may have blocked by another limit (on the job, its owner,
+    /// group or project) than the plan before. Each job comes with its present limit; None if no
+    /// such limit blocks the job. Not recorded, because plans do not depend on these limits.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<OwnLimit>)> {
         self.state.judge_limits(plan)
     }
 
-    /// Applies the bookings of a plan to the view, and records the cycle with its triggers.
+    /// Applies the bookings of a plan to the view, and records the cycle with its triggers and its
+    /// plan.
     pub fn take_over(&mut self, plan: &Plan, triggers: &Triggers) {
         self.state.take_over(plan);
         let now: Time = plan.now;

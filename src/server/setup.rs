@@ -52,7 +52,7 @@ pub struct Setup {
     pub name: String,
     /// The short name of this host.
     pub host: String,
-    /// Multi-user server: jobs run as their owners, and root may not submit.
+    /// Multi-user server: jobs run as their owners, and root and system accounts may not submit.
     pub shared: bool,
     /// All resource definitions.
     pub resources: Resources,
@@ -74,8 +74,9 @@ pub struct Setup {
     pub overrides: Arc<QmgrOverrides>,
     /// Overrides that conflict with the current file and have no effect.
     pub conflicts: Vec<Conflict>,
-    /// Gids of the groups that limits and priorities name. The gids are looked up when the file is
-    /// read; a lookup for each `qmgr` command could block schedd.
+    /// Gids of the groups that limits and priorities name. A gid that has been found is kept until
+    /// the file is read again, because repeating all lookups for each `qmgr` command could block
+    /// schedd.
     groups: BTreeMap<String, u32>,
     /// The accounts of managers and operators.
     pub grantees: Grantees,
@@ -119,7 +120,7 @@ impl Setup {
         let (config, conflicts) = file.with_overrides(&overrides);
         let host = installation.host.clone();
         let mut policy = config.effective_policy();
-        // A group without a gid is looked up again at each change of the configuration.
+        // Only groups whose gid is not yet known are looked up.
         let groups = RefCell::new(groups);
         let number = |name: &str| {
             let known = groups.borrow().get(name).copied();
@@ -180,7 +181,8 @@ impl Setup {
         ])
     }
 
-    /// The facts that every display needs.
+    /// The facts that displays need. The times, the fair shares and the caller's privilege are
+    /// placeholders.
     pub fn facts(&self) -> ServerFacts {
         let names =
             |people: &[crate::config::TestUser]| people.iter().map(ToString::to_string).collect();
@@ -205,7 +207,7 @@ impl Setup {
         }
     }
 
-    /// The facts that a node reported, with the values that the configuration sets for it.
+    /// The facts that a node reported, with the values that the configuration sets for the node.
     pub fn configured_facts(&self, reported: &NodeFacts) -> NodeFacts {
         let mut facts = reported.clone();
         let nodes = &self.config.nodes;
@@ -225,7 +227,7 @@ impl Setup {
     }
 }
 
-/// The configured mail program, or the default one. An empty path means no mail.
+/// The configured mail program, or else the default one. An empty configured path means no mail.
 fn mailer(server: &ServerConfig, installation: &Installation) -> Option<PathBuf> {
     match &server.mailer {
         Some(path) => Some(path.clone()).filter(|path| !path.as_os_str().is_empty()),

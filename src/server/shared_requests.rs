@@ -1,5 +1,5 @@
-//! Shares equal requests between jobs, to save memory: queued jobs often have equal requests, and a
-//! request is the largest part of a job.
+//! Shares equal requests between jobs. This saves memory, because queued jobs often have equal
+//! requests, and a request is the largest part of a job.
 
 use crate::model::job::Job;
 use crate::model::job::Spec;
@@ -28,7 +28,8 @@ impl Default for SharedRequests {
 }
 
 impl SharedRequests {
-    /// Makes a job use the request of another job if both requests are equal.
+    /// Makes a job share an equal request that is in memory. If there is none, later jobs can share
+    /// the request of this job.
     pub fn share(&mut self, job: &mut Job) {
         let same = self
             .known

@@ -1,5 +1,5 @@
-//! The site's calendar in the configuration: reservations (`[[reservation]]`), which are created
-//! ahead of each recurrence (M40), dedicated time and prime time (I23).
+//! The site's calendar in the configuration: dedicated time and prime time (I23), and reservations
+//! (`[[reservation]]`), which are created ahead of each recurrence (M40).
 
 use crate::config::ReservationConfig;
 use crate::config::Times;
@@ -23,7 +23,7 @@ use crate::server::reservations::NEVER;
 use crate::server::reservations::find_shares;
 use crate::server::state::ServerState;
 
-/// Interval at which missing reservations are created, if nothing else triggers a check.
+/// Interval of the attempts to create missing reservations, if nothing else triggers an attempt.
 const RETRY_INTERVAL: Span = Span::seconds(30);
 
 /// Creates the reservations that are due, deletes reservations that are no longer configured, and
@@ -68,7 +68,7 @@ fn id_of(site: &ReservationConfig, instance: Instance) -> String {
     }
 }
 
-/// Deletes the site's reservations that the configuration no longer contains.
+/// Deletes the site's reservations that are not among the wanted instances.
 fn forget_unwanted(server: &mut ServerState, wanted: &[(&ReservationConfig, Instance)]) {
     let is_wanted = |id: &str| {
         wanted
@@ -85,8 +85,8 @@ fn forget_unwanted(server: &mut ServerState, wanted: &[(&ReservationConfig, Inst
     }
 }
 
-/// Creates one instance of a configured reservation if it is missing and its nodes are available.
-/// Otherwise a later call creates it.
+/// Creates one instance of a configured reservation, or updates the access rules of an existing
+/// one. If the nodes are not available now, a later call creates the instance.
 fn make(server: &mut ServerState, site: &ReservationConfig, instance: Instance) {
     let id = id_of(site, instance);
     let access = site_access(&*server.setup.installation.accounts, site);
@@ -215,7 +215,8 @@ fn update_site_time(server: &mut ServerState) {
     server.set_site_time(SiteTime { dedicated, prime });
 }
 
-/// When the creation of missing configured reservations is retried.
+/// When missing configured reservations are next searched for; None if the configuration has no
+/// reservations.
 pub(crate) fn next_retry(server: &ServerState) -> Option<Time> {
     let reservations = &server.setup.config.reservations;
     (!reservations.is_empty()).then(|| server.now + RETRY_INTERVAL)

@@ -1,8 +1,8 @@
 //! Startup grace: no scheduling cycle runs until all usable nodes have connected, or 2 seconds have
 //! passed.
 //!
-//! A cycle with only some of the nodes would drop the bookings (planned starts) on missing nodes,
-//! and start conflicting jobs on the nodes that connected first.
+//! A cycle with only some of the nodes would drop the bookings (planned starts) on missing nodes.
+//! It could then start jobs that delay these planned starts.
 
 use crate::model::node::Node;
 use crate::model::time::Span;
@@ -20,14 +20,14 @@ pub(crate) const OWN: Span = Span::seconds(5);
 pub struct StartupGrace(BTreeSet<String>);
 
 impl StartupGrace {
-    /// Starts the grace, for all stored nodes that can run jobs.
+    /// Starts the grace period for all stored nodes that could run jobs when they were stored.
     pub fn new<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> StartupGrace {
         let usable = nodes.into_iter().filter(|node| node.is_usable());
         StartupGrace(usable.map(|node| node.facts.name.clone()).collect())
     }
 
-    /// Whether schedd still waits for nodes. At the end of the grace, missing nodes are stored as
-    /// down; then the next start of schedd does not wait for these nodes.
+    /// Whether schedd still waits for nodes. At the end of the grace period, missing nodes are
+    /// stored as down, so that the next start of schedd does not wait for them.
     pub fn is_waiting(&mut self, server: &mut ServerState) -> bool {
         self.0.retain(|name| {
             server

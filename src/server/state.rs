@@ -104,7 +104,8 @@ pub struct ServerState {
     steps: Vec<(Time, i64)>,
     /// The last reported facts of each node.
     reported_facts: BTreeMap<String, NodeFacts>,
-    /// The configuration before the last committed change, until [`ServerState::take_setup`].
+    /// The configuration before the first change that was committed since the last
+    /// [`ServerState::take_setup`].
     superseded: Option<Box<Setup>>,
     /// Mail of committed transactions that is not sent yet.
     mails: Vec<Letter>,
@@ -276,13 +277,14 @@ impl ServerState {
         }
     }
 
-    /// A job that is unfinished or has an open attempt.
+    /// The job, if it is in memory: it is unfinished, has an open attempt, or was changed in the
+    /// current transaction.
     pub fn job(&self, id: JobId) -> Option<&Arc<Job>> {
         self.jobs.get(&id)
     }
 
-    /// The job that [`ServerState::job`] returns or, if that is None, a subjob that has not
-    /// started.
+    /// The job that [`ServerState::job`] returns. If that is None, a subjob without a record of its
+    /// own, because it has never started or is to be rerun.
     pub fn known(&self, id: JobId) -> Option<Arc<Job>> {
         let element = || {
             self.jobs
@@ -386,7 +388,8 @@ impl ServerState {
         self.apply_event(id, Event::Submitted);
     }
 
-    /// Applies an event to a job, and the effects of the event to dependent jobs.
+    /// Applies an event to a job. Then applies the effects of the event to dependent jobs, unless
+    /// these effects are deferred.
     pub fn apply_event(&mut self, id: JobId, event: Event) {
         self.apply_event_alone(id, event);
         if !self.defers_dependencies {
@@ -560,7 +563,7 @@ impl ServerState {
             .filter_map(|id| self.jobs.get(id))
     }
 
-    /// Adds an update of the spool that does not concern the state in memory.
+    /// Adds an update for the spool only. The jobs and nodes in memory do not change.
     pub fn add_update(&mut self, change: Update) {
         if let Update::Token(uid, token, job, _) = &change {
             self.transaction.tokens.insert((*uid, *token), *job);
@@ -574,7 +577,7 @@ impl ServerState {
         self.transaction.tokens.get(&(uid, token)).copied()
     }
 
-    /// Makes waiting jobs eligible at their begin time.
+    /// Applies [`Event::Due`] to the waiting jobs whose begin time has come.
     pub fn release_due(&mut self) {
         let now = self.wall();
         let due = self.waiting.iter().take_while(|(begin, _)| *begin <= now);
@@ -591,7 +594,8 @@ impl ServerState {
             .map(|&(begin, _)| self.clock.table().time(begin))
     }
 
-    /// Updates all that depends on a job's state: dependency graph, counters and scheduler's view.
+    /// Updates all that depends on a job's state: the dependency graph, the lists of begin times
+    /// and of jobs to route, the counters and the scheduler's view.
     fn refresh_job(&mut self, id: JobId) {
         self.cycle_due = true;
         match self.jobs.get(&id) {
@@ -646,7 +650,7 @@ fn touch<'a>(
     Some(Arc::make_mut(job))
 }
 
-/// The keys of this job's verdict: why the job, and all jobs like it, wait.
+/// The class and the shape of a job, by which the verdict (why the job waits) is found.
 fn verdict_classes(job: &Job) -> VerdictClasses {
     VerdictClasses {
         class: ClassId::of(job).0,

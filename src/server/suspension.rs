@@ -1,8 +1,9 @@
 //! Suspension of running jobs: authorization, orders to nodes, and reports of nodes.
 //!
-//! A job says whether it is to be suspended ([`crate::model::job::suspension`]). The job's script
-//! and tasks are its parts. The node of each part gets the order again until the part has confirmed
-//! it: after any change of the job, at each reconnection, and on a conflicting report.
+//! A job records whether it is to be suspended ([`crate::model::job::suspension`]). The job's
+//! script and tasks are its parts. The node of each part gets the order again until the part has
+//! confirmed it: after each change of the job, at each reconnection, and on each conflicting
+//! report.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;
@@ -24,8 +25,8 @@ use crate::wire::order::AttemptStatus;
 use crate::wire::order::ScheddOrder;
 
 impl RequestContext<'_> {
-    /// `qsig -s suspend` and related signals, for operators only. Of an array, only the subjobs
-    /// that can be suspended or resumed are changed.
+    /// `qsig -s suspend` and related signals, for operators only. Of an array, changes only the
+    /// subjobs that can be suspended or resumed. Refused if no job can.
     pub(crate) fn suspend_or_resume(
         &mut self,
         id: JobId,
@@ -77,7 +78,8 @@ impl ServerState {
     }
 }
 
-/// The orders to suspend or resume that the parts of a job have not confirmed yet.
+/// The orders to suspend or resume that the parts of a job have not confirmed yet. Empty if the job
+/// is to end.
 pub fn orders(job: &Job) -> Orders {
     let Some(run) = job.life.open_run() else {
         return Vec::new();

@@ -26,7 +26,7 @@ struct Known {
 
 impl Callers {
     /// The user's name, and whether it was looked up now. If the uid has no account, the name is
-    /// the uid as text. If the lookup fails, the last name remains valid.
+    /// the uid as text. If the lookup fails, the last known name is used, if any, else the uid.
     fn name(&mut self, uid: u32) -> (String, bool) {
         let now = clock::monotonic();
         if let Some(known) = self

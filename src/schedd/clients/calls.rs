@@ -84,7 +84,7 @@ impl Calls {
         Some(stream.ok_or_else(|| "the job's node refused the connection".to_string()))
     }
 
-    /// The clients of calls that were not accepted in time.
+    /// Removes the calls that were not accepted in time, and returns their clients.
     pub fn expired(&mut self) -> Vec<Token> {
         let now = clock::monotonic();
         let late: Vec<Token> = self

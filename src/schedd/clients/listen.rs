@@ -101,9 +101,9 @@ fn announce(home: &Home, path: &Path) {
     let Err(error) = record::write(home, path) else {
         return;
     };
-    // Without a record clients try the runtime directory. So schedd can be reached even if the disk
-    // is full.
     tracing::warn!("cannot write {}: {error}", home.record().display());
+    // Without a record, clients try the runtime directory. Therefore a record of another socket is
+    // erased: clients can reach schedd even if the disk is full.
     if record::read(home).is_some_and(|old| old.socket != path) {
         record::erase(home);
     }

@@ -2,8 +2,8 @@
 //!
 //! A connection with a query belongs to a reader until the query is answered, and then to the event
 //! loop again. Readers see the last committed state and write directly to the client. The number of
-//! readers, in total and per user, and the time per answer are limited. Therefore a slow client
-//! delays only queries of the same user.
+//! readers, in total and per user, and the time per answer are limited. Therefore the slow clients
+//! of one user cannot block the spool queries of other users.
 
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
@@ -32,8 +32,8 @@ const THREADS_PER_USER: usize = 2;
 const MAX_QUEUED: usize = 256;
 /// Maximum number of waiting queries of a user who is not privileged.
 const MAX_QUEUED_PER_USER: usize = 64;
-/// Maximum number of a user's waiting forecast queries. All readers together answer only one
-/// forecast query at once.
+/// Maximum number of waiting forecast queries of a user who is not privileged. All readers together
+/// answer only one forecast query at once.
 const MAX_FORECASTS_PER_USER: usize = 4;
 /// Maximum time for a client to read a part of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,7 +68,7 @@ impl ReaderRequest {
 /// The reader threads.
 pub struct Readers {
     context: Arc<ReaderContext>,
-    /// Becomes readable when a connection is returned.
+    /// Becomes readable when a reader has finished a query.
     wakeup: UnixStream,
 }
 
@@ -157,7 +157,8 @@ impl Readers {
         std::mem::take(&mut self.context.queue().answered)
     }
 
-    /// Whether any query waits or is being answered.
+    /// Whether a query waits or is being answered, or an answered connection has not been taken
+    /// back.
     pub fn are_busy(&self) -> bool {
         let queue = self.context.queue();
         !queue.waiting.is_empty() || !queue.occupied.is_empty() || !queue.answered.is_empty()

@@ -1,5 +1,5 @@
 //! Stores large job scripts in a separate thread, one after the other. Thus the event loop neither
-//! hashes scripts nor waits for the disk.
+//! hashes these scripts nor waits until they are on disk.
 //!
 //! A submission waits until its script is on disk. Then it continues as a request with the script's
 //! digest, and is answered when the job is on disk, too. The request holds a reference to the

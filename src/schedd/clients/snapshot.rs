@@ -1,7 +1,7 @@
 //! Snapshots for forecast queries, such as `qstat --start`. A snapshot is a copy of the scheduler's
-//! view, shared by all queries until the view changes.
+//! view, shared by all queries until the view changes or the snapshot is too old.
 //!
-//! A snapshot is never older than the query, so the answer includes the caller's earlier changes.
+//! The answer to a query includes all changes committed before the query, such as the caller's own.
 //! With 100,000 jobs, taking a snapshot blocks the event loop for some ten milliseconds. Queries
 //! that need a newer snapshot wait until the next snapshot may be taken, and then share it. Reader
 //! threads compute the answers, one query at a time, and share the computed forecast.
@@ -31,8 +31,9 @@ use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Maximum age of a shared snapshot. Forecasts start at the time of the snapshot, so even an
-/// unchanged state needs a newer snapshot after some time.
+/// Maximum age of a shared snapshot, unless the minimum time between two snapshots is longer
+/// ([`INTERVAL_FACTOR`]). Forecasts start at the time of the snapshot, so even an unchanged state
+/// needs a newer snapshot after some time.
 const MAX_SHARED_TIME: Span = Span::seconds(1);
 
 /// Minimum time between two snapshots.
@@ -49,7 +50,7 @@ const PART_SIZE: usize = 500;
 
 /// Maximum number of queries that wait for a newer snapshot.
 const MAX_WAITING: usize = 256;
-/// Maximum number of a user's queries that wait for a newer snapshot.
+/// Maximum number of queries that wait for a newer snapshot, of a user who is not privileged.
 const MAX_WAITING_PER_USER: usize = 16;
 
 /// The state of the cluster at one time.
@@ -186,12 +187,12 @@ pub struct ForecastTask {
 
 /// A query about the state of the cluster.
 pub enum SnapshotQuery {
-    /// The planned starts of these jobs; of all jobs if the set is empty.
+    /// When these jobs will start, or all waiting jobs if the set is empty.
     Starts(BTreeSet<JobId>),
     /// The times and places with free resources for this job.
     Windows(Box<Job>),
-    /// Why a job waits. The value lists running jobs that were queued behind this job and started
-    /// first.
+    /// Why a job waits. The list contains running jobs that were queued behind this job and started
+    /// while it waited.
     Why(JobId, Vec<Overtaker>),
     /// The forecast for this held job, as if it had no holds.
     Released(Box<Job>),

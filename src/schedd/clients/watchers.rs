@@ -3,7 +3,7 @@
 //! Changes are numbered, and each answer contains the number of the latest change. A client that
 //! reads the jobs and then waits for changes after this number misses no change. After a restart of
 //! schedd the numbers are higher than before; so each client is answered at once and reads the jobs
-//! again. Changes are kept only while clients watch.
+//! again. Changes are kept only while clients watch, and for a short time afterwards.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -19,7 +19,7 @@ const MAX_CHANGES: usize = 4096;
 const MAX_JOBS: usize = 1000;
 /// Maximum number of watches per user.
 const MAX_PER_USER: usize = 100;
-/// Delay of the answer to a watch of several jobs, which combines changes into one answer.
+/// Delay of the answer to a watch of several jobs. Changes during the delay share one answer.
 const ANSWER_DELAY: Span = Span(50);
 /// How long changes are kept after the last watch.
 const RETENTION: Span = Span::seconds(60);

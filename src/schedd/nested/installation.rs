@@ -1,5 +1,5 @@
-//! The installation of a nested instance: a directory in the job's `TMPDIR`, its resources and its
-//! configuration.
+//! The files of a nested installation: a directory in the job's `TMPDIR`, with the granted
+//! resources and the configuration.
 
 use crate::config::Config;
 use crate::model::job::grant::{self, HostGrant};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The default configuration of a nested instance: strictly first come, first served.
+/// The default configuration of a nested installation: strictly first come, first served.
 const FIRST_COME_FIRST_SERVED: &str = "[order]\nby = \"fcfs\"\n[backfill]\npolicy = \"none\"\n";
 /// The default idle limit of an instance without a command.
 const DEFAULT_IDLE: &str = "1m";
@@ -18,12 +18,12 @@ const DEFAULT_IDLE: &str = "1m";
 const TMPDIR_HINT: &str = "keep the TMPDIR of the job, or use a private directory: \
                            export TMPDIR=$(mktemp -d)";
 
-/// The options of a nested instance.
+/// The options of a nested installation.
 #[derive(Debug)]
 pub struct NestedOptions<'a> {
-    /// `--preset`: the preset of the nested instance.
+    /// `--preset`: the preset of the nested installation.
     pub preset: Option<&'a str>,
-    /// `--config`: the `lanai.toml` of the nested instance.
+    /// `--config`: the `lanai.toml` of the nested installation.
     pub config: Option<&'a Path>,
     /// `--queue`: the queue of the parent server from which jobs are taken.
     pub queue: Option<&'a str>,
@@ -90,7 +90,8 @@ fn must_be_private(folder: &Path) -> Result<()> {
     })
 }
 
-/// The `lanai.toml` of the nested instance: the file of `--config`, the preset, or the default.
+/// The `lanai.toml` of the nested installation: the file of `--config`, the preset, or the default.
+/// Adds the server's name and idle limit, if missing, and makes the server personal.
 fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
     let text = match (options.config, options.preset) {
         (Some(file), _) => {
@@ -107,7 +108,7 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
     let config = Config::parse(&text).with_context(|| place.clone())?;
     if config.nodes.iter().any(|node| node.socket.is_some()) {
         bail!(
-            "{}: a nested instance cannot have a [[node]] with a socket: remove this section",
+            "{}: a nested installation cannot have a [[node]] with a socket: remove this section",
             place
         );
     }
@@ -118,7 +119,7 @@ fn configuration(options: &NestedOptions, job: &str) -> Result<String> {
     if let Some(server) = server.as_table_mut() {
         server.entry("name").or_insert_with(|| name(job).into());
         server.entry("idle").or_insert_with(|| DEFAULT_IDLE.into());
-        // A nested instance serves only the owner of the outer job.
+        // A nested installation serves only the owner of the job in which it runs.
         server.insert("shared".into(), false.into());
     }
     Ok(toml::to_string(&table)?)

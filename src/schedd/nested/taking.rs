@@ -1,5 +1,5 @@
-//! Moves jobs from a queue of the parent server to a nested instance. For each job: creates a held
-//! copy in the nested instance, claims the job from the parent, and releases the copy.
+//! Moves jobs from a queue of the parent server to a nested installation. For each job: creates a
+//! held copy in the nested installation, claims the job from the parent, and releases the copy.
 //!
 //! This runs in a separate thread, so that neither schedd waits for the other. All requests can be
 //! repeated: if a schedd was killed, a request is sent again once that schedd runs again. A parent
@@ -31,7 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Delay before a job is claimed again after the parent has refused the claim.
 const RETRY_DELAY: Span = Span::seconds(5);
-/// How long a request is still repeated after the nested instance has begun to end.
+/// How long a request is still repeated after the nested installation has begun to end.
 const STOP_TIMEOUT: Span = Span::seconds(20);
 
 /// Controls the thread that moves jobs. When this value is dropped, the thread sends no more
@@ -46,12 +46,12 @@ pub struct Taker {
 struct StopFlags {
     /// Finish the current move, and take no further job.
     stop: AtomicBool,
-    /// The nested instance is being killed: send no more requests.
+    /// The nested installation is being killed: send no more requests.
     abort: AtomicBool,
 }
 
 /// Refuses a queue that the parent server does not have, or that does not offer jobs to nested
-/// instances.
+/// installations.
 pub fn check(parent: &Home, queue: &str) -> Result<()> {
     match offer(parent, queue, BTreeSet::new()) {
         Ok((_, Err(refusal))) => bail!("--queue {queue}: {refusal}"),
@@ -106,8 +106,8 @@ struct TakerThread {
     parent: Home,
     child: Home,
     queue: String,
-    /// Jobs that are not taken before the given time, because the nested instance cannot run them
-    /// or the parent has refused the claim.
+    /// Jobs that are not taken before the given time, because the nested installation cannot run
+    /// them or the parent has refused the claim.
     deferred: BTreeMap<JobId, Span>,
     /// The last printed message. It is not repeated until jobs can be taken again.
     last_problem: Option<String>,
@@ -148,7 +148,7 @@ impl TakerThread {
         self.end.abort.load(Ordering::Relaxed)
     }
 
-    /// Takes the first available job, if no job waits in the nested instance. Returns whether
+    /// Takes the first available job, if no job waits in the nested installation. Returns whether
     /// another job may be available at once.
     fn move_next_job(&mut self) -> Result<bool> {
         if !self.is_queue_empty()? || self.is_stopping() {
@@ -168,7 +168,7 @@ impl TakerThread {
         }
     }
 
-    /// Whether no job waits in the nested instance. Reads the nested spool without the nested
+    /// Whether no job waits in the nested installation. Reads the nested spool without the nested
     /// schedd, which may exit when idle.
     fn is_queue_empty(&self) -> Result<bool> {
         let Some(mut reader) = SpoolReader::open(&spool::file(&self.child))? else {
@@ -190,7 +190,7 @@ impl TakerThread {
         Ok(is_queue_empty)
     }
 
-    /// Moves a job to the nested instance, or defers it. Returns whether another job may be
+    /// Moves a job to the nested installation, or defers it. Returns whether another job may be
     /// available at once.
     fn move_job(&mut self, server: &str, offered: Offered) -> Result<bool> {
         let (job, revision) = (offered.job, offered.revision);
@@ -204,13 +204,13 @@ impl TakerThread {
             Reply::Accepted { id, .. } => id,
             Reply::Refused(refusal) => {
                 eprintln!(
-                    "schedd: job {} of queue {} cannot run in the nested instance: {refusal}",
+                    "schedd: job {} of queue {} cannot run in the nested installation: {refusal}",
                     job.number, self.queue
                 );
                 self.deferred.insert(job, Span(i64::MAX));
                 return Ok(true);
             }
-            other => bail!("schedd: unexpected reply: {other:?}"),
+            other => bail!("unexpected reply of the nested schedd: {other:?}"),
         };
         let copy: JobId = to.split('.').next().unwrap_or_default().parse()?;
         let claim = ClientRequest::Claim(NestedClaim {
@@ -245,8 +245,9 @@ impl TakerThread {
     }
 
     /// Repeats a request until it is answered, because a claim may have been granted although its
-    /// answer was lost. Temporary refusals are retried. Fails once the nested instance is being
-    /// killed, or after a time limit when it is to end.
+    /// answer was lost. Temporary refusals are retried. Fails once the nested installation is being
+    /// killed. Once the nested installation begins to end, a request to adopt a job is no longer
+    /// repeated, and any other request only for [`STOP_TIMEOUT`].
     fn repeat_until_answered(
         &mut self,
         side: Side,
@@ -263,7 +264,7 @@ impl TakerThread {
             };
             if self.is_stopping() {
                 let until = *until.get_or_insert(clock::monotonic() + STOP_TIMEOUT);
-                // No copy exists yet, so the move can simply be abandoned.
+                // Before the job is claimed, the move can simply be abandoned.
                 if matches!(request, ClientRequest::Adopt(_)) || clock::monotonic() > until {
                     return Err(error);
                 }
@@ -272,11 +273,11 @@ impl TakerThread {
             thread::park_timeout(POLL_INTERVAL);
         }
         Err(ClientError::Unreachable(
-            "the nested instance is ending".into(),
+            "the nested installation is ending".into(),
         ))
     }
 
-    /// Sends a request to one of the two servers. In tests, claims fail at the fault points.
+    /// Sends a request to one of the two servers. In tests, claims may fail at the fault points.
     fn send(&self, side: Side, request: &ClientRequest) -> Result<Reply, ClientError> {
         if matches!(request, ClientRequest::Claim(_)) {
             fault::point("nested.claim")
@@ -296,7 +297,7 @@ impl TakerThread {
     }
 }
 
-/// The server that receives a request: the parent or the nested instance (child).
+/// The server that receives a request: the parent or the nested installation (child).
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Parent,

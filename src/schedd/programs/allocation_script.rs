@@ -1,10 +1,11 @@
 //! Runs the site's allocation script, which ranks nodes for jobs (M8i). Each query is a process of
-//! its own; number and time are limited. The event loop does not wait for the script.
+//! its own. At most [`MAX_RUNNING`] queries run at once, each with a time limit. The event loop
+//! does not wait for them.
 //!
 //! The script reads the job and the candidate nodes as JSON, and writes names of candidates, the
 //! best first. After an error, such as a timeout or an unknown name, the job is placed without the
-//! script, and the error is logged. After a timeout the script is not run for a while, so that
-//! further jobs need not wait.
+//! script, and the error is logged. After a timeout the script is not run for a while; meanwhile
+//! all jobs are placed without it.
 
 use crate::model::job::Job;
 use crate::model::policy::PlacementPolicy;
@@ -60,8 +61,8 @@ impl AllocationScript {
         self.running_queries.next()
     }
 
-    /// Queues a query for each job class that needs the script and has no answer. Its jobs wait for
-    /// the answer.
+    /// Queues a query for each job class that needs the script and has no answer, and starts queued
+    /// queries. The jobs of the class wait for the answer.
     pub fn ask(&mut self, server: &mut ServerState, now: Span) {
         if self.program.is_none() {
             return;
@@ -79,7 +80,8 @@ impl AllocationScript {
         self.start_waiting(server, now);
     }
 
-    /// Starts queued queries, up to the limit.
+    /// Starts queued queries, up to the limit. A query that cannot be started, is not needed any
+    /// more, or is due during a pause counts as answered without nodes.
     fn start_waiting(&mut self, server: &mut ServerState, now: Span) {
         let is_paused = self.paused_until.is_some_and(|until| now < until);
         while is_paused || self.running_queries.has_room() {
@@ -92,8 +94,8 @@ impl AllocationScript {
         }
     }
 
-    /// Starts a query. Returns false if the script cannot be started, or there is no choice of
-    /// nodes.
+    /// Starts a query. Returns false if the script cannot be started, no job of the class is left,
+    /// or fewer than two nodes are candidates.
     fn begin(&mut self, server: &ServerState, class: ClassId, now: Span) -> bool {
         let candidates: Vec<String> = server
             .cluster()
@@ -135,7 +137,8 @@ impl AllocationScript {
         }
     }
 
-    /// Handles the output of finished scripts, and kills those that exceed the time limit.
+    /// Handles the output of finished queries, kills queries that exceed the time limit, and starts
+    /// queued queries.
     pub fn poll(&mut self, server: &mut ServerState, now: Span) {
         let finished = self.running_queries.finished(now);
         if finished.is_empty() {
@@ -164,7 +167,7 @@ impl AllocationScript {
         server.note_answer(class, answer.ok());
     }
 
-    /// Kills all running scripts.
+    /// Kills all running queries.
     pub fn shut_down(&mut self) {
         self.running_queries.stop(|_| true);
     }
@@ -182,7 +185,7 @@ fn answer(result: ProgramResult, candidates: &[String]) -> Result<Vec<String>, S
     }
 }
 
-/// The names in the output, in order, if all are candidates.
+/// The names in the output, in order. Fails without names, or if a name is not a candidate.
 fn parse_names(output: &str, candidates: &[String]) -> Result<Vec<String>, String> {
     let names: Vec<String> = output.split_whitespace().map(String::from).collect();
     match names.iter().find(|name| !candidates.contains(name)) {

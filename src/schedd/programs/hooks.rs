@@ -25,8 +25,8 @@ use std::os::fd::BorrowedFd;
 /// The decision of hooks about the start of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ruling {
-    /// The hooks allow the start. The values are the last hook that has set attributes, and these
-    /// attributes.
+    /// The hooks allow the start. The values are the last hook that has set attributes (empty if
+    /// none has), and the attributes that all hooks have set.
     Granted(String, Vec<AttributeSetting>),
     /// This hook refuses the start, for this reason.
     Refused(String, String),
@@ -40,7 +40,8 @@ pub struct Hooks {
     pub starts: CaseQueue,
     /// The starts that hooks have allowed.
     pub permissions: StartPermissions,
-    /// The starts, each with its nodes, that the last cycle planned and hooks have not allowed yet.
+    /// The starts that the last cycle planned without permission of the hooks, and for which no
+    /// hook has been started yet. Each has its nodes.
     pub wanted: Vec<(JobId, Vec<String>)>,
 }
 
@@ -93,8 +94,8 @@ impl Hooks {
         }
     }
 
-    /// The next case (request or start) for which a hook may run; None if none waits or too many
-    /// hooks run.
+    /// Takes the next case (request or start) for which a hook may run; None if none waits or too
+    /// many hooks run.
     pub fn next_case(&mut self, hooks: &[Hook]) -> Option<Case> {
         self.requests
             .next_case()

@@ -2,7 +2,7 @@
 //!
 //! Each user gets up to twenty mails per minute. Further events are combined into one mail at the
 //! end of the minute. schedd never waits for the mail program. Mail above the queue limit is
-//! dropped, which is logged.
+//! dropped; schedd logs this once until it can queue mail again.
 
 use crate::model::time::Span;
 use crate::schedd::programs::rate_limit::Fold;
@@ -30,7 +30,7 @@ const MAX_QUEUED: usize = 1024;
 const SEND_TIMEOUT: Span = Span::seconds(30);
 /// Maximum time by which queued mail delays the exit of schedd.
 const EXIT_DELAY: Duration = Duration::from_secs(2);
-/// Maximum number of jobs in a combined mail.
+/// Maximum number of events that a combined mail lists.
 const MAX_LINES: usize = 100;
 /// Maximum number of recipients of a combined mail.
 const MAX_RECIPIENTS: usize = 16;
@@ -43,7 +43,7 @@ pub struct Mailer {
     dropped: u64,
 }
 
-/// The mail program and the sender.
+/// The mail program and the sender's address.
 #[derive(Clone, Debug)]
 struct MailProgram {
     mailer: PathBuf,

@@ -5,7 +5,7 @@ use crate::server::notices::{Body, Notice, Recipient};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Maximum number of jobs that the summary lists.
+/// Maximum number of events that the summary lists.
 const MAX_JOBS: usize = 1000;
 
 /// The notices above the rate limit, collected for a summary.

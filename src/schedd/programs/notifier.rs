@@ -1,6 +1,6 @@
 //! Runs the site's notification program (`[server] notify`) for notices about jobs, one after the
-//! other, in a thread that starts with the first notice. Notices above the queue limit are dropped,
-//! which is logged.
+//! other, in a thread that starts with the first notice. Notices above the queue limits are
+//! dropped; schedd logs this once until it can queue notices again.
 
 use crate::model::time::Span;
 use crate::schedd::programs::notice_digest::NoticeDigest;
@@ -112,9 +112,10 @@ struct NotifierContext {
     wakeup_receiver: pipe::WakeupReceiver,
     rate_limit: RateLimit<NoticeDigest>,
     waiting: VecDeque<Notice>,
-    /// The running program.
+    /// The running program, if any: its path.
     running: ProgramPool<String>,
-    /// Whether notices are being dropped. Only the first dropped notice is logged.
+    /// Whether the last notice was dropped. Only the first of consecutive dropped notices is
+    /// logged.
     is_flooded: bool,
     is_stopping: bool,
 }
@@ -182,7 +183,7 @@ impl NotifierContext {
         }
     }
 
-    /// Starts the program for the next notice, unless the program is running.
+    /// Starts the program for the next notice, unless a program is running.
     fn begin(&mut self) {
         while self.running.is_empty()
             && let Some(notice) = self.waiting.pop_front()
@@ -195,7 +196,8 @@ impl NotifierContext {
         }
     }
 
-    /// Logs the failure of a program that has ended.
+    /// Logs the failure of a program that has ended. A program that exceeds its time limit is
+    /// killed.
     fn end(&mut self) {
         for (program, result) in self.running.finished(clock::monotonic()) {
             match &result.exit {

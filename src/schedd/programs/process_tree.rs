@@ -21,7 +21,7 @@ const KILL_TIMEOUT: Span = Span::seconds(3);
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeReason {
-    /// This process received a signal; SIGCHLD when a descendant has ended.
+    /// This process received a signal. SIGCHLD means that a child or an adopted orphan has ended.
     Signal(Signal),
     /// The given descriptor is readable.
     Readable,
@@ -35,7 +35,8 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    /// Makes this process a subreaper, and its signals readable from a descriptor.
+    /// Makes this process a subreaper. Blocks its signals and receives SIGCHLD, SIGTERM, SIGHUP and
+    /// SIGINT from a descriptor.
     pub fn adopt_orphans() -> io::Result<ProcessTree> {
         prctl::set_child_subreaper(true)?;
         process::block_signals()?;
@@ -69,9 +70,9 @@ impl ProcessTree {
         }
     }
 
-    /// Waits until a child has ended. If a signal arrives first, it is the inner error. If
-    /// `interruptible` is false, SIGINT is ignored, because a command in the foreground gets SIGINT
-    /// from the terminal, too.
+    /// Waits until a child has ended. If a signal other than SIGCHLD arrives first, it is the inner
+    /// error. If `interruptible` is false, SIGINT is ignored, because the child runs in the
+    /// foreground and gets SIGINT from the terminal itself.
     pub fn wait_for_child(
         &mut self,
         pid: Pid,

@@ -4,9 +4,9 @@
 use crate::model::time::Span;
 use std::collections::BTreeMap;
 
-/// Maximum number of messages to a user in one period, without the summary.
+/// Maximum number of messages to a user in one period, besides the summary.
 pub const MAX_MESSAGES: usize = 20;
-/// Length of a period. It starts with the first message to the user.
+/// Length of a period. A user's period starts with the first message after the last period.
 pub const PERIOD: Span = Span::seconds(60);
 
 /// A summary of the messages above the limit.
@@ -71,7 +71,7 @@ impl<F: Fold> RateLimit<F> {
             .collect()
     }
 
-    /// When the next of the current periods ends.
+    /// When the first of the current periods ends; None without a current period.
     pub fn next(&self) -> Option<Span> {
         self.0.values().map(|period| period.end).min()
     }

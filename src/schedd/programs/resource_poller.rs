@@ -1,6 +1,6 @@
 //! Runs the commands that report the amounts of dynamic resources, such as licenses (Q21). The
 //! event loop does not wait for these commands. A reported amount applies until the next report. A
-//! failure is logged once, and shown with the resource.
+//! failure is shown with the resource, and logged unless the run before failed for the same reason.
 
 use crate::config::Config;
 use crate::model::resource::{ResourceType, Resources};
@@ -30,7 +30,7 @@ struct PolledResource {
     /// When the command runs next.
     due: Span,
     is_running: bool,
-    /// Why the last run of the command failed; None if it succeeded.
+    /// Why the last run of the command failed; None if it succeeded or has not ended yet.
     fault: Option<String>,
 }
 
@@ -89,13 +89,14 @@ impl ResourcePoller {
         self.running.next().into_iter().chain(due).min()
     }
 
-    /// Why the last run of a resource's command failed; None if it succeeded.
+    /// Why the last run of a resource's command failed; None if it succeeded, or if no run has
+    /// ended.
     pub fn fault(&self, resource: &str) -> Option<&str> {
         self.all.get(resource)?.fault.as_deref()
     }
 
     /// Handles the output of finished commands, kills commands that exceed their time limits, and
-    /// starts commands that are due.
+    /// starts commands that are due, up to the limit.
     pub fn poll(&mut self, server: &mut ServerState, now: Span) {
         for (resource, result) in self.running.finished(now) {
             let Some(polled) = self.all.get_mut(&resource) else {

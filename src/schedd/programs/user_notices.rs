@@ -1,6 +1,6 @@
 //! Notices for users' own notification programs (`qsub -W notify=PATH`). schedd sends the notices
-//! to nodeds, which run the programs. For each user only one program runs at once, so a program
-//! that hangs delays no other user.
+//! to nodeds, which run the programs. For each user only one program runs at once, so that hanging
+//! programs of one user do not delay other users.
 
 use crate::model::time::Span;
 use crate::schedd::nodes::NodedEvent;
@@ -31,10 +31,11 @@ pub struct UserNotices {
     waiting: BTreeMap<String, VecDeque<Notice>>,
     /// The running program of each user.
     running: BTreeMap<String, RunningUserNotice>,
-    /// The user of the last sent notice.
+    /// The last user whose turn it was.
     served: String,
     last_token: u64,
-    /// Since when no noded has been connected; None while a noded is connected.
+    /// Since when notices wait because no noded is connected; None if a noded was found for the
+    /// last notice.
     unreachable: Option<Span>,
     /// The user of the last dropped notice. Further dropped notices of this user are not logged.
     flooded: Option<String>,
@@ -64,7 +65,8 @@ impl UserNotices {
         }
     }
 
-    /// Queues notices, within the rate limits of their users.
+    /// Queues notices, within the rate limits of their users. Further notices are added to
+    /// summaries.
     pub fn queue(&mut self, notices: Vec<Notice>, now: Span) {
         for notice in notices {
             let user = notice.user.clone();
@@ -99,7 +101,7 @@ impl UserNotices {
         }
     }
 
-    /// Whether notices wait and a noded is connected.
+    /// Whether notices wait and [`send`](Self::send) last found a connected noded.
     pub fn can_send_more(&self) -> bool {
         !self.waiting.is_empty() && self.unreachable.is_none()
     }
@@ -112,8 +114,9 @@ impl UserNotices {
             .for_each(|notice| self.enqueue(notice));
     }
 
-    /// Sends the notices that can be sent now. Forgets programs of disconnected nodeds, and drops
-    /// notices after no noded has been connected for `MAX_WAIT`.
+    /// Queues due summaries, and sends the notices that can be sent now. Forgets programs whose
+    /// noded is disconnected or reports no end in time. Drops notices that have waited for a noded
+    /// for `MAX_WAIT`.
     pub fn send(&mut self, nodes: &mut Nodes, host: &str, now: Span) -> Vec<NodedEvent> {
         self.queue_digests(now);
         self.running.retain(|user, running| {
@@ -161,8 +164,8 @@ impl UserNotices {
         events
     }
 
-    /// The users that can get a notice now, in alphabetical order after the user served last. So
-    /// users with slow programs do not delay all other users.
+    /// The users that can get a notice now, in alphabetical order, beginning after the last user
+    /// whose turn it was. Therefore each user gets a turn.
     fn next_users(&mut self) -> Vec<String> {
         let served = self.served.as_str();
         let later = self
@@ -185,7 +188,7 @@ impl UserNotices {
         users
     }
 
-    /// Keeps notices while no noded is connected, for up to [`MAX_WAIT`].
+    /// Keeps notices while no noded is connected. Drops them after [`MAX_WAIT`].
     fn wait_for_node(&mut self, now: Span) {
         let since = *self.unreachable.get_or_insert(now);
         if now >= since + MAX_WAIT {
@@ -253,7 +256,8 @@ mod tests {
             });
         }
         assert_eq!(notices.next_users(), users[..MAX_RUNNING]);
-        // Each of these users has another notice.
+        // The other users come first, and then again the first users, each of whom has a second
+        // notice.
         let second = [
             &users[MAX_RUNNING..],
             &users[..2 * MAX_RUNNING - users.len()],

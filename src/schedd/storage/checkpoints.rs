@@ -1,9 +1,9 @@
 //! Checkpoints the write-ahead log of the spool (SQLite) in a separate thread, outside the event
 //! loop.
 //!
-//! Commits during a checkpoint remain in the log. schedd's own connection then copies these
-//! commits; after that, the log restarts at its beginning. A growing log would slow down each
-//! commit.
+//! Without checkpoints the log would grow, and a growing log slows down each commit. Commits during
+//! a checkpoint remain in the log. schedd's own connection copies these commits afterwards; then
+//! the log restarts at its beginning.
 
 use crate::spool::Checkpointer;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Number of commits between checkpoints.
+/// Minimum number of commits between checkpoints.
 const CHECKPOINT_COMMITS: u32 = 200;
 
 /// Controls the checkpoint thread.

@@ -1,5 +1,6 @@
 //! The records of scheduling cycles, for `qstat --cycles`. They are written with the next commit of
-//! other changes, or when a client queries them. Therefore a cycle without changes causes no write.
+//! other changes, when a client queries them, or when schedd exits. Therefore a cycle without
+//! changes causes no write.
 
 use crate::model::trigger::CycleRecord;
 use crate::update::Update;
@@ -27,7 +28,7 @@ impl Cycles {
             number: self.last,
             ..record
         });
-        // The spool keeps only this number of records.
+        // The spool keeps only this number of records, so older ones need not be written.
         if self.unwritten.len() as u64 > CycleRecord::KEPT {
             self.unwritten.pop_front();
         }

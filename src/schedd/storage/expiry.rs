@@ -31,7 +31,8 @@ pub fn forget_charges(server: &mut ServerState, spool: &Spool) -> Result<(), Spo
     Ok(())
 }
 
-/// The update that deletes old accounting records; None until enough records have expired.
+/// The update that deletes expired accounting records; None until a record has been expired for
+/// [`timers::PURGE`], or for the retention time if that is shorter.
 pub fn stale_entries(
     setup: &Setup,
     now: Time,

@@ -12,15 +12,15 @@ use crate::wire::message::ServerFacts;
 pub struct StoredFairShares {
     latest: Vec<(Member, f64)>,
     /// The stored priorities; None until the first write, because an earlier schedd may have stored
-    /// some.
+    /// other ones.
     written: Option<Vec<(Member, f64)>>,
     due: Option<Span>,
     is_being_written: bool,
 }
 
 impl StoredFairShares {
-    /// Sets the priorities of a cycle. Returns when changed priorities must be written. `now` is
-    /// monotonic time.
+    /// Sets the priorities of a cycle. Returns when the priorities must be written; None if they
+    /// are stored already. `now` is monotonic time.
     pub fn update(&mut self, latest: Vec<(Member, f64)>, now: Span) -> Option<Span> {
         let is_new = self.written.as_ref() != Some(&latest);
         self.latest = latest;
@@ -38,7 +38,8 @@ impl StoredFairShares {
         Some(Update::Meta(ServerFacts::FAIR_SHARES, text))
     }
 
-    /// Marks the update as written. Returns when the next update is due.
+    /// Marks the update as written. Returns when the next update is due; None if the latest
+    /// priorities are stored.
     pub fn written(&mut self) -> Option<Span> {
         if std::mem::take(&mut self.is_being_written) {
             (self.written, self.due) = (Some(self.latest.clone()), None);
@@ -73,7 +74,7 @@ mod tests {
         assert_eq!(
             shares.update(Vec::new(), Span(0)),
             Some(FIGURES),
-            "an earlier schedd may have stored some"
+            "an earlier schedd may have stored priorities"
         );
         assert!(shares.change(FIGURES).is_some() && shares.change(FIGURES).is_some());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Errors in evaluating the priority formula (I15). Only one error of each formula is logged.
+//! Errors in evaluating the priority formula (I15). Only the first error of a formula is logged.
 
 use crate::model::expression::{EvaluationFault, Expression};
 use crate::model::policy::Precedence;
@@ -10,7 +10,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Logs an error of a formula, unless an error of the same formula has been logged.
+    /// Logs an error of a formula, unless the last logged error was of the same formula.
     pub fn log_once(&mut self, fault: Option<&EvaluationFault>, rule: &Precedence) {
         if let Some(fault) = fault
             && self.is_new(rule)

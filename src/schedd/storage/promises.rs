@@ -1,13 +1,12 @@
-//! Planned starts: of each waiting job the first and the current planned start, and the slips
-//! (delays of the planned start) with their causes.
+//! For each waiting job: the first and the current planned start, and the slips (delays of the
+//! planned start) with their causes.
 //!
 //! A slip is stored as an event of the job. Planned starts may move with each cycle; only changed
 //! rows are written. A continuing slip with the same cause is stored again only once the total slip
-//! has doubled.
+//! has doubled, and has grown by at least [`MIN_CONTINUED_SLIP`].
 //!
-//! A planned start lapses while a cycle plans none for the job: a node is down, or other jobs have
-//! started first. A lapsed planned start is kept while the job waits, to compare the next planned
-//! start with it.
+//! A planned start lapses when a cycle plans none for the job, for example because a node is down.
+//! A lapsed planned start is kept while the job waits, to compare the next planned start with it.
 
 use crate::model::job::event::Event;
 use crate::model::job::promise::{PromisedStart, SlipCause};
@@ -21,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Shorter slips are not reported.
 const MIN_SLIP: Span = Span::seconds(1);
-/// Minimum slip before a continuing slip is reported again.
+/// Minimum further slip before a continuing slip is reported again.
 const MIN_CONTINUED_SLIP: Span = Span::seconds(60);
 /// Maximum number of reported slips per job.
 const MAX_SLIPS: u32 = 100;

@@ -21,7 +21,8 @@ pub struct Recording {
 
 impl Recording {
     /// Opens a recording to append to it, or creates a file that only its owner can read. The file
-    /// may grow to `limit` bytes. If it cannot be opened, logs the error and returns None.
+    /// may grow to `limit` bytes. If it cannot be opened, or is not a regular file, logs the error
+    /// and returns None.
     pub fn open(path: &Path, limit: u64) -> Option<Recording> {
         let mut options = OpenOptions::new();
         // If the path is a pipe, opening it without O_NONBLOCK would block.

@@ -35,8 +35,8 @@ pub struct Recovered {
     pub server: ServerState,
     /// The number of this start of schedd: the epoch of the last schedd plus one.
     pub epoch: u64,
-    /// Stored verdicts (why jobs wait) by job class, with their times. The first cycle confirms or
-    /// removes them.
+    /// Stored verdicts (why jobs wait) by job class, each with the time since when it holds. The
+    /// first cycle confirms or removes them.
     pub verdicts: BTreeMap<u64, (Reason, Time)>,
     /// The nodes to wait for before the first cycle.
     pub startup_grace: StartupGrace,

@@ -2,8 +2,8 @@
 //! its end. If the disk is full, ends and deletions of jobs can still be written there, while new
 //! jobs are refused and no jobs start.
 //!
-//! A placeholder file would not do: when schedd deletes the file, another program may use the space
-//! first.
+//! A placeholder file would not do, because another program could take the space as soon as schedd
+//! deletes the file.
 
 use crate::spool::SpoolError;
 use crate::sys::filesystem;
@@ -48,11 +48,13 @@ impl Reserve {
     pub fn renew(&mut self) {
         let why_incomplete = match filesystem::preallocate(&self.log, RESERVE_BYTES) {
             Ok(()) => None,
-            // The file system may not support preallocation: then only check the free space.
+            // If the file system does not support preallocation, or the log does not exist yet,
+            // only the free space is checked.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => {
                 (!has_room(&self.log)).then_some(SpoolError::Full)
             }
-            // Without free descriptors the reserve cannot be checked. The spool's files are open
+            // Without free descriptors the reserve cannot be checked, and its state stays
+            // unchanged. schedd can still write to the spool, because the spool's files are open
             // already.
             Err(error) if filesystem::lacks_descriptors(&error) => return self.note_unknown(),
             Err(error) => Some(SpoolError::of_file(error, self.folder())),
@@ -70,7 +72,7 @@ impl Reserve {
     /// Marks the reserve as incomplete, because the disk is full or cannot be written.
     pub fn mark_incomplete(&mut self, why: SpoolError) {
         if self.why_incomplete.is_none() {
-            tracing::error!("{why}; until then schedd refuses new jobs and starts no jobs");
+            tracing::error!("{why}; meanwhile schedd refuses new jobs and starts no jobs");
         }
         self.why_incomplete = Some(why);
     }

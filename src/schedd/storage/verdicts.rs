@@ -1,7 +1,7 @@
 //! The reasons why jobs wait (verdicts), by class of equal waiting jobs, the planned starts, and
 //! the fair-share priorities. They are kept in memory and written when they change.
 //!
-//! A new kind of reason is written soon. Changed figures of a reason are written with a longer
+//! A reason with another code is written soon. Other numbers in a reason are written with a longer
 //! delay, because they may change with each start of a job.
 
 use crate::model::account::member::Member;

@@ -11,12 +11,13 @@ use crate::model::job::state::JobState;
 use crate::model::job_id::JobId;
 use crate::server::request_context::RequestContext;
 
-/// Maximum number of jobs that a name may match.
+/// Maximum number of jobs on which a job depends by one name. Further jobs of this name are
+/// ignored.
 const MAX_JOBS: usize = 10_000;
 
 impl RequestContext<'_> {
-    /// Makes the draft of a job depend on all jobs with the names that the draft lists. A name
-    /// without a job adds a warning.
+    /// Makes the draft of a job depend on the unfinished jobs whose names match the patterns in the
+    /// draft. A pattern without a match adds a warning.
     pub(crate) fn add_named_dependencies(&self, owner: &Owner, draft: &mut Draft) {
         for name in std::mem::take(&mut draft.names) {
             let jobs = self.jobs_named(owner, &name);
@@ -40,7 +41,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The owner's unfinished jobs and arrays with this name.
+    /// The owner's unfinished jobs and arrays whose names match a pattern, at most [`MAX_JOBS`].
     fn jobs_named(&self, owner: &Owner, name: &str) -> Vec<JobId> {
         let jobs = self
             .server
@@ -65,7 +66,7 @@ fn matches(pattern: &str, name: &str) -> bool {
             }
             Some(&c) if c == '?' || c == name[read] => (at, read) = (at + 1, read + 1),
             _ => match star {
-                // The last star matches one more character.
+                // Let the last star match one more character.
                 Some((behind, from)) => {
                     star = Some((behind, from + 1));
                     (at, read) = (behind, from + 1);

@@ -35,8 +35,8 @@ pub struct DependencyRequest<'a> {
 }
 
 impl DependencyRequest<'_> {
-    /// Validates a request. Conditions that are already met are dropped. A condition that can never
-    /// be met causes a refusal.
+    /// Validates a request. Conditions that are already met, or that the job already has, are
+    /// dropped. A condition that can never be met causes a refusal.
     pub fn grant(&self, dependency: &ParsedDependency) -> Result<JobDependencies, Refusal> {
         let mut dependencies = JobDependencies {
             on: dependency.on,
@@ -82,7 +82,7 @@ impl DependencyRequest<'_> {
             return Ok(job.clone());
         }
         let unknown = || Refusal::no_such_job(&self.full_id(id));
-        // Job numbers fit the spool's integers.
+        // Every job number fits the spool's integers. A larger number is unknown.
         i64::try_from(id.number).map_err(|_| unknown())?;
         let past = self.history.job(id)?;
         past.filter(|job| job.id == id)
@@ -144,8 +144,9 @@ impl DependencyRequest<'_> {
         }
     }
 
-    /// Adds the job to the `runone` set of `other`. A member that was deleted before it ran no
-    /// longer belongs to the set.
+    /// Adds the job to the `runone` set of `other`. If `other` ended before it ran, it no longer
+    /// belongs to a set, and nothing is added. If `other` has run and ended, the request is
+    /// refused.
     fn add_runone_member(
         &self,
         dependencies: &mut JobDependencies,

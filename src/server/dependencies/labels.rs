@@ -21,8 +21,8 @@ use crate::server::request_context::RequestContext;
 const MAX_LABELS: usize = 1000;
 
 impl RequestContext<'_> {
-    /// The labels for which a job of this owner must still wait. `before` is the job before an
-    /// alteration; None for a new job.
+    /// The `labels` for which a job of this owner must wait, without those for which it waits
+    /// already. `before` is the job before an alteration; None for a new job.
     pub(crate) fn unmet_labels(
         &self,
         before: Option<&Job>,

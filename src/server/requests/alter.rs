@@ -74,8 +74,8 @@ impl RequestContext<'_> {
         })
     }
 
-    /// Refuses an alteration after which the job can never run, as `qsub` does. Only changes of
-    /// requested resources, placement or quality of service are checked.
+    /// Refuses an alteration after which the job can never run, as `qsub` does. Running jobs are
+    /// not checked, nor are alterations that keep request, placement and quality of service.
     fn refuse_impossible(&mut self, job: &Job, after: &Spec) -> Result<(), Refusal> {
         let before = &job.spec;
         let is_same = (&before.request, &before.placement, &before.qos)

@@ -180,13 +180,13 @@ impl RequestContext<'_> {
     }
 
     /// `qalter --shove`: makes the scheduler retry a deferred job now, for example after a failed
-    /// start (Q1).
+    /// start (Q1). With an array, also its deferred subjobs.
     pub(crate) fn shove(&mut self, id: JobId) -> Result<Granted, Refusal> {
         let job = self.owned_job(id)?;
         if !is_candidate(&job) {
             return Err(Refusal::bad_state());
         }
-        // A subjob that has never started has no record: the array is retried.
+        // A subjob that has never started has no record, so its array is retried.
         let target = if self.server.job(id).is_some() {
             id
         } else {
@@ -228,8 +228,8 @@ impl RequestContext<'_> {
         Ok(Granted::Done)
     }
 
-    /// The job that `qrun` names, and the resources on which the job would start now. The start is
-    /// None if the job cannot start and `detached` is set.
+    /// The job that `qrun` names, and the start that is possible now. A job that cannot start now
+    /// is refused; with `detached`, its start is None instead.
     pub(crate) fn planned_run(
         &self,
         id: JobId,
@@ -273,7 +273,7 @@ impl RequestContext<'_> {
         self.server.apply_event(job.id, started);
     }
 
-    /// The nodes that `qrun -H` names; None for any nodes.
+    /// The nodes that the request names, or those of the job's last attempt; None for any nodes.
     fn wanted_nodes(&self, job: &Job, on: &Placing) -> Result<Option<BTreeSet<String>>, Refusal> {
         let names: BTreeSet<String> = match on {
             Placing::Anywhere => return Ok(None),
@@ -293,8 +293,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// A job or array that has not started. Subjobs are refused: they have no queue position of
-    /// their own.
+    /// A job or array that has not started. Subjobs are refused, because they have no queue
+    /// position of their own.
     fn whole_unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.unstarted(id)?;
         if id.index().is_none() {

@@ -1,9 +1,9 @@
-//! Moves waiting jobs to a nested instance: a personal Lanai server of the job's owner that runs
+//! Moves waiting jobs to a nested queue: a personal Lanai server of the job's owner that runs
 //! inside another job.
 //!
-//! The parent server offers a job. The nested instance creates a held copy and claims the job. The
-//! claim ends the job in the parent, in one transaction. Only then the nested instance releases its
-//! copy. Therefore job and copy never both start.
+//! The parent server offers a job. The nested queue creates a held copy and claims the job. The
+//! claim ends the job in the parent, in one transaction. Only then does the nested queue release
+//! its copy. Therefore job and copy never both start.
 
 use crate::model::job::Digest;
 use crate::model::job::Job;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 const MAX_ID_LENGTH: usize = 300;
 
 impl RequestContext<'_> {
-    /// Whether a nested instance may claim this job now. Jobs with dependents and jobs in a
-    /// `runone` set may not be claimed.
+    /// Whether a nested queue may claim this job now. Jobs with dependents and jobs in a `runone`
+    /// set may not be claimed.
     fn may_be_claimed(&self, job: &Job, queue: &Queue) -> bool {
         let dependencies = &self.server.dependencies;
         queue.passes_on(job)
@@ -37,8 +37,8 @@ impl RequestContext<'_> {
             && dependencies.membership(job.id).is_none()
     }
 
-    /// Ends a claimed job in the parent server. The job continues in the nested instance, as `to`.
-    /// The token identifies a repeated claim.
+    /// Ends a claimed job in the parent server. The job continues in the nested queue, as `to`. The
+    /// token identifies a repeated claim.
     pub(crate) fn claim(&mut self, claim: &NestedClaim) -> Result<Granted, Refusal> {
         let NestedClaim { job: id, to, .. } = claim;
         if !is_full_id(to) {
@@ -92,7 +92,7 @@ impl RequestContext<'_> {
     }
 
     /// Adds a held copy of a job of the parent server, which has checked the job. The job's owner
-    /// is the only user of this instance.
+    /// is the only user of this nested queue.
     pub(crate) fn adopt(&mut self, adoption: &Adoption) -> Result<Granted, Refusal> {
         self.must_be_nested()?;
         if let Some(granted) = self.earlier_submission(adoption.token)? {

@@ -93,8 +93,8 @@ impl RequestContext<'_> {
     }
 
     /// Refuses callers without the rights for a command. Managers may change all objects except
-    /// hooks. Operators may only start and enable queues, set node states and comments, and report
-    /// amounts of resources.
+    /// hooks. Operators may only start, stop, enable and disable queues, set node states and
+    /// comments, and report amounts of resources.
     fn check_rights(&self, command: &QmgrCommand) -> Result<(), Refusal> {
         if matches!(command.target, QmgrObject::Hook(_)) {
             return self.may_change_hooks();
@@ -151,8 +151,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Sets the total and used amounts of a system-wide resource that an operator or a site script
-    /// reports (Q21).
+    /// Sets the total and used amounts that an operator or a site script reports for a system-wide
+    /// resource (Q21).
     fn set_reported_amounts(
         &mut self,
         command: &QmgrCommand,
@@ -288,7 +288,7 @@ impl RequestContext<'_> {
     }
 
     /// Refuses to delete a queue with jobs, to create a queue with the name of a reservation's
-    /// queue, and to change a resource that jobs or the configuration use.
+    /// queue, and to delete or change a resource that jobs or the configuration use.
     fn must_be_unused(&self, target: &QmgrObject, command: &QmgrCommand) -> Result<(), Refusal> {
         let is_needed = match (target, command.verb) {
             (QmgrObject::Queue(name), Verb::Create)
@@ -357,7 +357,7 @@ fn amount_of(verb: Verb, edit: &Edit, kind: ResourceType) -> Result<Option<i64>,
     }
 }
 
-/// The offline state and the comment that an edit sets for a node.
+/// The offline state or the comment that an edit sets for a node.
 fn mark(verb: Verb, edit: &Edit) -> Result<(Option<bool>, Option<&str>), Refusal> {
     let is_set = verb == Verb::Set;
     if edit.key.attribute.eq_ignore_ascii_case("comment") {
@@ -410,7 +410,8 @@ impl RequestContext<'_> {
     }
 }
 
-/// The note about settings of a command that are stored and shown but have no effect.
+/// The note about settings of a command that are stored and shown but have no effect, or else the
+/// note about a float resource.
 fn ineffective_settings(command: &QmgrCommand) -> Option<String> {
     if command.verb == Verb::Unset {
         return None;

@@ -1,4 +1,5 @@
-//! `qalter --retry` and `qrerun --failed`: runs finished jobs again, from the history (Q27).
+//! `qalter --retry` and `qrerun --failed`: runs failed or deleted jobs and subjobs again, also jobs
+//! from the history (Q27).
 
 use crate::model::job::Job;
 use crate::model::job::array::Indices;
@@ -47,7 +48,9 @@ impl RequestContext<'_> {
         self.run_again(job, Again::Unsuccessful(only))
     }
 
-    /// A job, finished or not, that the caller may change, if all its attempts have ended.
+    /// A job, finished or not, that the caller may rerun. Refused if the job is interactive, or if
+    /// its attempt has not ended. An array may have running subjobs, but no finished subjob may
+    /// still wait for the report of its node.
     fn retriable_job(&self, id: JobId) -> Result<Job, Refusal> {
         let job = match self.server.job(id) {
             Some(job) => Job::clone(job),

@@ -1,5 +1,5 @@
-//! `qterm`: all running jobs continue (`-t quick`); or rerunnable jobs are requeued and the others
-//! continue (`-t delay`) or are deleted (`-t immediate`).
+//! `qterm`: with `-t quick`, all running jobs continue. Otherwise rerunnable jobs are requeued. The
+//! other jobs continue with `-t delay`, and are deleted with `-t immediate`.
 
 use crate::model::job::Job;
 use crate::model::job::Run;

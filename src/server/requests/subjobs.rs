@@ -1,4 +1,4 @@
-//! Requests for subjobs, and for individual running jobs.
+//! Requests for subjobs: deletion, rerun and signals. Rerun and signals also apply to other jobs.
 
 use crate::model::indices::spans::Spans;
 use crate::model::job::Attempt;
@@ -31,8 +31,9 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The jobs that an id names: the job itself; or the started, unfinished subjobs of an array,
-    /// all of them or those in `only`.
+    /// The jobs to which a request with this id applies. A job that is no array: the job itself. An
+    /// array: its started, unfinished subjobs, or those of them in `only`. A subjob: the subjob, if
+    /// it has started and not finished.
     pub(crate) fn started_jobs(
         &self,
         id: JobId,
@@ -54,7 +55,8 @@ impl RequestContext<'_> {
             .collect())
     }
 
-    /// Deletes subjobs. Finished subjobs are skipped; if all are finished, the request is refused.
+    /// Deletes the subjobs in `only`. Finished subjobs are skipped; if all of them are finished,
+    /// the request is refused.
     pub(crate) fn delete_elements(
         &mut self,
         id: JobId,

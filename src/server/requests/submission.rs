@@ -75,8 +75,8 @@ impl RequestContext<'_> {
         Ok(Granted::Job(id, draft.notes))
     }
 
-    /// Validates a submission, and that its job can ever run. Returns the draft, the dependencies,
-    /// and the job with the number that it would get.
+    /// Validates a submission, and checks that its job can ever run. Returns the draft, the
+    /// dependencies, and the job with the number that it would get.
     pub(crate) fn validated(
         &mut self,
         owner: &Owner,
@@ -132,7 +132,8 @@ impl RequestContext<'_> {
         Ok((draft, dependencies))
     }
 
-    /// The queue that a submission names, before routing, for `PBS_O_QUEUE`.
+    /// The queue that a submission names, or else the default queue, before routing, for
+    /// `PBS_O_QUEUE`.
     fn requested_queue(&self, submission: &NewJob) -> String {
         let setup = &self.server.setup;
         let named = submission
@@ -147,7 +148,7 @@ impl RequestContext<'_> {
             .unwrap_or_else(|| setup.config.server.default_queue.clone())
     }
 
-    /// Resolves requested dependencies. `job` is None for a job without a number.
+    /// Resolves requested dependencies. `job` is None for a job that is being submitted.
     pub(crate) fn dependencies(
         &self,
         job: Option<JobId>,
@@ -177,7 +178,8 @@ impl RequestContext<'_> {
         Ok(found.map(|id| Granted::Job(id, Vec::new())))
     }
 
-    /// The caller as the owner of a new job. A multi-user server refuses root and system accounts.
+    /// The caller as the owner of a new job. A shared installation refuses root, and accounts with
+    /// a uid below `min_uid`.
     pub(crate) fn job_owner(&self) -> Result<Owner, Refusal> {
         let owner = self.caller.owner.clone();
         let setup = &self.server.setup;
@@ -257,7 +259,7 @@ impl RequestContext<'_> {
         let gid = accounts
             .membership(owner, &String::from_utf8_lossy(name))?
             .ok_or_else(Refusal::bad_gid)?;
-        // In a single-user system noded runs as the user, and cannot change to every group.
+        // In a personal installation noded runs as the user, and cannot change to every group.
         if setup.shared || accounts.may_set_group(gid) {
             Ok(())
         } else {
@@ -294,7 +296,7 @@ fn changed_text<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Optio
     (known != Some(text)).then_some(text.as_str())
 }
 
-/// The longest path, in bytes: `PATH_MAX` of Linux.
+/// Maximum length of a path with its final NUL, in bytes: `PATH_MAX` of Linux.
 const MAX_PATH: usize = 4096;
 
 /// Whether a path can be a working directory: absolute and valid for the kernel.
@@ -302,12 +304,12 @@ fn is_working_directory(path: &[u8]) -> bool {
     path.starts_with(b"/") && path.len() < MAX_PATH && !path.contains(&0)
 }
 
-/// Maximum size of a job's environment, in bytes. The kernel's limit for a program is lower.
+/// Maximum size of a job's environment, in bytes.
 const MAX_ENVIRON: usize = 1 << 20;
 /// Maximum size of a job without its script and environment, in bytes. This part is kept in memory.
 pub(crate) const LARGEST_REST: usize = 256 << 10;
 
-/// Refuses oversized submissions, which would use memory and disk of all users.
+/// Refuses oversized submissions, which would use memory and disk space that all users share.
 fn check_size(submission: &NewJob) -> Result<(), Refusal> {
     if submission.environ.len() > MAX_ENVIRON {
         return Err(Refusal::too_large("an environment", MAX_ENVIRON));

@@ -78,7 +78,7 @@ impl ServerState {
         }
     }
 
-    /// Creates the record of a subjob that starts.
+    /// Creates the record of a subjob that starts, or that `qrun` is to start.
     pub(crate) fn create_subjob_record(&mut self, id: JobId) {
         if self.jobs.contains_key(&id) {
             return;
@@ -90,10 +90,10 @@ impl ServerState {
         if let Some(mut element) =
             element.filter(|element| element.life.state != JobState::Finished)
         {
-            // Dependencies and other bars of the array do not apply: this subjob is started
-            // already.
+            // The dependencies of the array do not apply to a subjob that is started.
             (element.life.bars, element.life.awaits) = Default::default();
-            // The stored record of an earlier run may have an outdated spec.
+            // After an earlier run, the stored record may have an outdated spec, so it is rewritten
+            // as a whole.
             let whole = element.life.attempt > 0;
             self.transaction.jobs.entry(id).or_insert(ChangedJob {
                 before: None,
@@ -124,7 +124,8 @@ impl ServerState {
         });
     }
 
-    /// Stores the spec of each started subjob. Altering the array then does not change these specs.
+    /// Stores the specs of the started, unfinished subjobs, so that altering the array does not
+    /// change them.
     pub fn store_specs_of_started(&mut self, id: JobId) {
         for element in self.begun(id) {
             touch(&mut self.jobs, &mut self.transaction, element, true);

@@ -17,8 +17,9 @@ use crate::update::Update;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The first number of charges up to a suspension. The charges of an attempt are numbered: the
-/// final charge has number 0, and charges for released shares have numbers from 1 on.
+/// The charges of an attempt are numbered. The final charge has number 0, charges for released
+/// shares have numbers from 1 on, and charges up to a suspension have numbers from this constant
+/// on.
 const FIRST_PAUSE_NUMBER: u32 = 1 << 31;
 
 /// The charges that a transaction adds and removes.
@@ -99,8 +100,8 @@ impl Transaction {
         self.changes.extend(accounting.of_forced(job));
     }
 
-    /// Adds the accounting record of a job that ended without running. Arrays get no record,
-    /// because their subjobs have records.
+    /// Adds the accounting record of a job if it has finished without an open attempt. An array
+    /// gets no record of its own.
     pub(crate) fn record_unstarted_end(&mut self, accounting: &AccountingContext, job: &Job) {
         let is_over = job.life.state == JobState::Finished && job.life.open_run().is_none();
         self.changes
@@ -121,7 +122,8 @@ impl ServerState {
         self.transaction.charges.forgotten.extend(charges);
     }
 
-    /// Updates the scheduler's view after a committed transaction that changed these jobs.
+    /// Updates the usage in the scheduler's view after a committed transaction, which changed the
+    /// jobs in `touched`.
     pub(crate) fn settle_charges(&mut self, charges: Charges, touched: &[Arc<Job>]) {
         for (id, charge) in charges.ended {
             self.cluster.make(Change::Charged(id, Cow::Owned(charge)));

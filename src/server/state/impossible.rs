@@ -1,4 +1,4 @@
-//! Jobs that can never run: submission refuses such jobs, and `schedd` reports when only such jobs
+//! Jobs that can never run. Submission refuses such jobs, and `schedd` reports when only such jobs
 //! are left.
 
 use crate::model::job::Job;
@@ -23,7 +23,9 @@ impl ServerState {
         }
     }
 
-    /// A report if all unfinished jobs are queued and none can ever run; None otherwise.
+    /// A report if no job runs, waits for its begin time or awaits the report of its node, and none
+    /// of the queued jobs can ever run. None otherwise, without queued jobs, and while a configured
+    /// node has never connected. Held jobs do not count.
     pub fn stuck(&mut self) -> Option<StuckJobs> {
         let is_left = |job: &&Arc<Job>| job.life.state.is_live() || job.life.open_run().is_some();
         let may_run =

@@ -16,7 +16,7 @@ use crate::server::queue_admission::subject;
 use crate::server::state::ServerState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of jobs routed in one transaction, so that client requests need not wait.
+/// Maximum number of jobs routed in one transaction, so that client requests do not wait long.
 const MAX_ROUTED: usize = 1000;
 
 /// Jobs in routing queues, each with the time of the next routing attempt.
@@ -79,8 +79,8 @@ impl ServerState {
         }
     }
 
-    /// Updates whether a job waits to be routed. If so, routing is tried now, because the job has
-    /// changed.
+    /// Updates whether a job waits to be routed. If so, a routing attempt is due now, because the
+    /// job or the configuration has changed.
     pub(crate) fn note_routed(&mut self, id: JobId) {
         let is_routed = self.jobs.get(&id).is_some_and(|job| self.is_routed(job));
         if is_routed || self.routed.next.contains_key(&id) {
@@ -88,7 +88,7 @@ impl ServerState {
         }
     }
 
-    /// Whether routing may change a job: it may be routed, or its wait may time out.
+    /// Whether the job may leave its queue: by routing, or at the end of its lifetime in the queue.
     fn is_routed(&self, job: &Job) -> bool {
         // Only the array is routed, not its subjobs.
         if job.id.index().is_some() {
@@ -98,8 +98,8 @@ impl ServerState {
         queue.is_some_and(|queue| queue.routes(job.life.state))
     }
 
-    /// Recounts all jobs and clears cached feasibility results, after limits, queues or the policy
-    /// have changed.
+    /// Recounts all jobs, clears cached feasibility results, and makes all routing attempts due.
+    /// Called after limits, queues or the policy have changed.
     pub fn recount_jobs(&mut self) {
         self.possible = Possible::default();
         self.job_counters = JobCounters::new(

@@ -1,5 +1,5 @@
-//! Nodes in maintenance. A node takes no new jobs while any job on it is suspended with `qsig -s
-//! admin-suspend`.
+//! Nodes in maintenance. A node takes no new jobs while at least one job on the node is suspended
+//! with `qsig -s admin-suspend`.
 
 use crate::model::job_id::JobId;
 use crate::model::node::Node;

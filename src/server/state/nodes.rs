@@ -9,8 +9,8 @@ use crate::server::state::ServerState;
 use crate::update::Update;
 use std::collections::BTreeMap;
 
-/// Stores in a started attempt the state directory of its first node's noded. Only the noded with
-/// this directory gets the order to start the attempt.
+/// Records in a started attempt the identity of a state directory: that of the noded of the
+/// attempt's first node. Only the noded with this directory gets the order to start the attempt.
 pub(crate) fn record_directory(job: &mut Job, nodes: &BTreeMap<String, Node>) {
     let Some(run) = job.life.run.as_mut() else {
         return;
@@ -71,9 +71,10 @@ impl ServerState {
     }
 
     /// Records measurements of a node, such as its load. If the policy uses measurements, they are
-    /// written at once and trigger a cycle; then `pbsnodes` shows the values that reasons of
-    /// waiting jobs name. Otherwise [`ServerState::write_uses`] writes them later. A cycle uses the
-    /// last recorded values (X21).
+    /// written with the current transaction and trigger a cycle. `pbsnodes`, which reads the spool,
+    /// then shows the same values as the reasons of waiting jobs. If the policy does not use
+    /// measurements, [`ServerState::write_uses`] writes them later. A cycle uses the last recorded
+    /// values (X21).
     pub fn measure(&mut self, name: &str, facts: NodeFacts) {
         let Some(node) = self.nodes.get_mut(name) else {
             return;

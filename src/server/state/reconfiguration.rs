@@ -95,12 +95,14 @@ impl ServerState {
             .collect()
     }
 
-    /// Takes the configuration that committed transactions have replaced.
+    /// Takes the configuration before the first change that was committed since the last call; None
+    /// without a change.
     pub fn take_setup(&mut self) -> Option<Box<Setup>> {
         self.superseded.take()
     }
 
-    /// After the commit, keeps the replaced configuration for [`ServerState::take_setup`].
+    /// After the commit, keeps the replaced configuration for [`ServerState::take_setup`]. An
+    /// earlier one that has not been taken yet has precedence.
     pub(crate) fn settle_setup(&mut self, before: Option<Box<Setup>>) {
         self.superseded = self.superseded.take().or(before);
     }

@@ -23,8 +23,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct Reservations {
     all: BTreeMap<String, Arc<Reservation>>,
-    /// The reservations that the current transaction changed, as before the transaction; None if
-    /// new.
+    /// The reservations that the current transaction changed, as they were before; None for a new
+    /// reservation.
     before: BTreeMap<String, Option<Arc<Reservation>>>,
     /// The windows in the scheduler's view, by reservation.
     shown: BTreeMap<String, Vec<String>>,
@@ -42,7 +42,8 @@ impl ServerState {
                 .insert(id.clone(), Arc::new(reservation));
             self.update_windows(&id);
         }
-        // The view of running jobs names their reservations, which were not loaded before.
+        // The view of running jobs names their reservations, which were not loaded yet when the
+        // view was built.
         let holders: Vec<JobId> = self.holders().map(|job| job.id).collect();
         holders
             .into_iter()
@@ -116,14 +117,14 @@ impl ServerState {
         })
     }
 
-    /// When a reservation or the site's calendar next changes, or a configured reservation is
-    /// retried.
+    /// When next a reservation or the site's calendar changes, or missing configured reservations
+    /// are searched for.
     pub fn next_reservation_time(&self) -> Option<Time> {
         let retry = site_calendar::next_retry(self);
         self.next_calendar_change().into_iter().chain(retry).min()
     }
 
-    /// When a reservation begins or ends next, or prime time or dedicated time changes.
+    /// When next a reservation begins or ends, or prime time or dedicated time changes.
     pub fn next_calendar_change(&self) -> Option<Time> {
         let turns = self
             .reservations()
@@ -155,8 +156,8 @@ impl ServerState {
             .collect()
     }
 
-    /// The reservation that a running job uses: the requested reservation, else a reservation on
-    /// one of the job's nodes to which the job has access.
+    /// The reservation that a running job uses: the requested reservation, else an open reservation
+    /// on one of its nodes that the job may use for its whole walltime.
     pub(crate) fn reservation_of(&self, job: &Job) -> Option<String> {
         self.cluster
             .reservation_of(job, self.setup.policy.default_walltime, self.now)
@@ -184,13 +185,15 @@ impl ServerState {
             .for_each(|job| self.update_job_view(job));
     }
 
-    /// The end of the reservation that a job requested. The job ends no later.
+    /// The end of the reservation that a job requested. The job ends no later. None if the job
+    /// requested no reservation, or one without a queue.
     pub(crate) fn reservation_end(&self, job: &Job) -> Option<Time> {
         let reservation = self.reservation_queue(job.spec.reservation.as_deref()?)?;
         Some(self.clock.table().time(reservation.occurrence().to))
     }
 
-    /// Updates all windows after a step of the wall clock, which changes their server times.
+    /// Updates all windows, and the ends of the jobs in reservations. A step of the wall clock
+    /// changes their server times.
     pub(crate) fn update_all_windows(&mut self) {
         let ids: Vec<String> = self.reservations.all.keys().cloned().collect();
         for id in ids {
@@ -257,7 +260,8 @@ impl ServerState {
         self.reservations.before.clear();
     }
 
-    /// Restores the reservations that a transaction changed, because it was not written.
+    /// Restores the reservations that a transaction changed, because the transaction was not
+    /// written.
     pub(crate) fn roll_back_reservations(&mut self) {
         for (id, before) in std::mem::take(&mut self.reservations.before) {
             match before {

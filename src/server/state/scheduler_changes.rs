@@ -56,7 +56,8 @@ impl ServerState {
         self.cluster.prioritise(&self.setup.policy, self.now);
     }
 
-    /// Restores stored planned starts in the view, after a start or reload of schedd.
+    /// Restores stored planned starts in the view, after a start of schedd or a change of the
+    /// resource definitions.
     pub fn restore_promises(&mut self, promises: &BTreeMap<JobId, PromisedStart>) {
         self.update_stale_arrays();
         for (&job, promise) in promises {
@@ -86,7 +87,7 @@ impl ServerState {
     }
 
     /// The initial state of a forecast: the scheduler's view plus the jobs that wait for their
-    /// begin time.
+    /// begin time. No job waits for the allocation script or for the permission of a hook.
     pub fn cluster_ahead(&self) -> snapshot::ClusterState {
         let mut cluster = self.cluster.clone();
         cluster.drop_outstanding_answers();

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Marks the selected tasks of a job as ending, and returns the orders to end them. Tasks that are
-/// already marked get no new order, unless a node reports such a task as running.
+/// already marked get no new order here. They get one when a node reports that they have not ended.
 pub(crate) fn cancel_tasks(
     server: &mut ServerState,
     job: &Job,
@@ -59,7 +59,8 @@ pub fn cancel_on_released(server: &mut ServerState, job: &Job) -> Orders {
     cancel_tasks(server, job, |_, task| slots.contains(&task.slot))
 }
 
-/// Ends all tasks of the jobs that the current transaction has ended or marked to end.
+/// Ends all tasks of each job that the current transaction has changed, if the job is to end or its
+/// script has ended.
 pub fn cancel_unwanted(server: &mut ServerState, orders: &mut Orders) {
     let touched = server.changed_jobs().filter(|job| has_tasks(job));
     let touched: Vec<Arc<Job>> = touched.cloned().collect();

@@ -42,7 +42,7 @@ pub fn handle_status(
     let run = open_attempt(server, name.job, name.attempt);
     let known = run.and_then(|run| run.tasks().known.get(&name.task));
     let Some(task) = known.filter(|task| task.is_open() && !task.ending) else {
-        // An unknown task, or a task marked as ending, must end.
+        // A task that is unknown, or recorded as ended or as ending, must end.
         back.push(cancellation::cancel(
             server,
             name.job,
@@ -99,8 +99,8 @@ fn end_task(
     orders.extend(notification(&job, &task, TaskStage::Over(status)));
 }
 
-/// The order that reports a task's stage to the process that requested the task; None if the script
-/// has ended or the process has released the task.
+/// The order that reports a task's stage to the process that requested the task. None if the script
+/// has ended, or if this process has released the task or is unknown.
 fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, ScheddOrder)> {
     let run = job
         .life
@@ -117,7 +117,8 @@ fn notification(job: &Job, task: &JobTask, stage: TaskStage) -> Option<(String, 
 
 /// Handles the tasks that an inventory should list but does not. A task that ran or was to end is
 /// lost. A task that was ordered but did not run stays open, because the process that requested it
-/// repeats the request.
+/// repeats the request. A job that was out of contact regains contact, unless its script runs on a
+/// node of the inventory: then the report about the script decides.
 pub fn apply_inventory(server: &mut ServerState, inventory: &Inventory, orders: &mut Orders) {
     let mut listed = BTreeSet::new();
     for &(job, attempt, task, _) in &inventory.attempts {

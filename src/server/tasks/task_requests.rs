@@ -38,7 +38,7 @@ pub fn grant(server: &mut ServerState, request: &TaskRequest, orders: &mut Order
         .and_then(|job| Some((job, startable_run(job, request.attempt)?)))
     else {
         return TaskNews::Refused(format!(
-            "job {} is ending and cannot start tasks",
+            "job {} does not run or is ending: requests for its tasks are refused",
             request.job
         ));
     };
@@ -69,7 +69,8 @@ fn startable_run(job: &Job, attempt: Attempt) -> Option<&Run> {
         .filter(|run| is_wanted && run.has_script() && run.attempt == attempt)
 }
 
-/// Refuses too large programs, too many tasks, and tasks on nodes that are not the job's.
+/// Refuses a request to start tasks if a program is missing or too large, if there are too many
+/// tasks, if a task has no token, or if a place does not exist.
 fn check(run: &Run, program: &TaskProgram) -> Result<(), String> {
     let size = program.size();
     let known: BTreeSet<TaskToken> = run.tasks().known.values().map(|task| task.token).collect();
@@ -108,7 +109,8 @@ fn check(run: &Run, program: &TaskProgram) -> Result<(), String> {
     }
 }
 
-/// Creates new tasks, and orders all requested tasks to be started that do not run yet.
+/// Creates the tasks that are new, and orders the start of each requested task that does not run
+/// yet.
 fn start(
     server: &mut ServerState,
     request: &TaskRequest,
@@ -187,8 +189,9 @@ fn launch(
     Some((share.node.clone(), ScheddOrder::Start(Box::new(launch))))
 }
 
-/// Whether a task must still be started. Checked after all reports of a transaction are applied: if
-/// the task has ended meanwhile, its node has forgotten the task and would start it again.
+/// Whether a task must still be started. Checked after all reports of a transaction are applied,
+/// because the node of a task that has ended meanwhile has forgotten the task and would start it
+/// again.
 pub fn is_due(server: &ServerState, launch: &Launch) -> bool {
     let run = server
         .job(launch.job)

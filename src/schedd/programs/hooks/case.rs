@@ -58,7 +58,8 @@ impl Case {
         }
     }
 
-    /// Approximate memory use, in bytes.
+    /// Approximate memory use of the environment and script of a submission, in bytes; 0 for other
+    /// cases.
     pub fn size(&self) -> usize {
         let Matter::Request(_, _, request) = &self.matter else {
             return 0;

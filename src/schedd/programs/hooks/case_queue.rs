@@ -129,8 +129,8 @@ impl CaseQueue {
         self.running.add(QueuedCall { case, hook }, user, running);
     }
 
-    /// Takes the answers of finished hooks. A hook that exceeds its time limit is killed and has
-    /// failed.
+    /// Takes the answers of finished hooks. A hook that exceeds its time limit is killed and counts
+    /// as failed.
     pub fn poll(&mut self, now: Span) -> Vec<HookResult> {
         let mut results = Vec::new();
         for (QueuedCall { case, hook }, result) in self.running.finished(now) {

@@ -1,5 +1,5 @@
-//! The server's check of a case (a request or start that hooks decide): whether the server could
-//! grant the case, and the job concerned.
+//! Checks whether the server could grant a case (a request or start that hooks allow or refuse),
+//! and finds the job that the case concerns.
 
 use crate::model::job::Job;
 use crate::model::job_id::JobId;
@@ -17,17 +17,18 @@ use std::sync::Arc;
 
 /// The job of a case that could be granted.
 pub struct CheckedCase {
-    /// The job that hooks see: the job that a submission would create, a job before its alteration,
-    /// or a job to start with the changes by earlier hooks.
+    /// The job that hooks see. For a submission: the job that it would create. For an alteration:
+    /// the job before it. For a start: the job, with the changes that earlier hooks made.
     pub job: Job,
     /// Whether the job is new. A new job has no number yet.
     pub is_new: bool,
-    /// The nodes on which the job would start; empty if the case is no start.
+    /// The nodes on which the job would start; empty if the case is no start, or if a detached
+    /// `qrun` finds no free resources now.
     pub nodes: Vec<String>,
 }
 
-/// Checks a case as if all hooks had allowed it. None for a repeated submission that has been
-/// granted.
+/// Checks a case as if all hooks had allowed it. None if the case repeats a submission that has
+/// been granted.
 pub fn check_case(
     server: &mut ServerState,
     spool: &Spool,
@@ -111,7 +112,7 @@ fn started(
         if job.id.index().is_some() {
             return Err(Refusal::illegal_placement(
                 &attribute_names(case),
-                "a subjob has the attributes of its array, and none can be set",
+                "a subjob has the attributes of its array: hooks cannot set others for it",
             ));
         }
         job.spec = Arc::new(context.altered(job.id, &case.set)?.after.spec);
@@ -143,7 +144,8 @@ fn attribute_names(case: &Case) -> String {
         .join(", ")
 }
 
-/// The dependencies of a new job, as the client wrote them.
+/// The dependencies of a new job, as the client or a hook wrote them; None for other requests, or
+/// without dependencies.
 pub fn requested_dependencies(request: &ClientRequest) -> Option<&Text> {
     let ClientRequest::Submit(submission) = request else {
         return None;

@@ -1,5 +1,5 @@
-//! The input of a hook: the event, the requesting user, and the job in the format of `qstat -f -F
-//! json`.
+//! The input of a hook: the event, the hook, the requesting user, the job in the format of `qstat
+//! -f -F json`, and facts of the request.
 
 use crate::model::attribute::AttributeSetting;
 use crate::model::hook::Hook;
@@ -18,8 +18,8 @@ use crate::spool::scripts::SMALLEST;
 use crate::wire::message::{ClientRequest, JobRecord, ServerFacts};
 use serde_json::{Map, Value};
 
-/// Maximum length of a script in a hook's input, in bytes. Must be below [`SMALLEST`]: from this
-/// size on, scripts are stored first, and the request no longer contains the text.
+/// Maximum length of a script in a hook's input, in bytes. Must be below [`SMALLEST`], because
+/// schedd stores scripts of at least that size first and removes their text from the request.
 const MAX_SCRIPT: usize = 64 << 10;
 const _: () = assert!(MAX_SCRIPT < SMALLEST);
 
