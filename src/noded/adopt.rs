@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
-/// Maximum time to wait until the killed processes of a lost shepherd have disappeared.
+/// Maximum time to wait until the killed processes of a lost shepherd have left their cgroup.
 const EXIT_TIMEOUT: Span = Span::seconds(3);
 /// Maximum number of passes over the processes. A pass finds processes that were forked while the
 /// previous pass stopped others.
@@ -32,9 +32,9 @@ const MAX_PASSES: usize = 100;
 pub enum AdoptedAttempt {
     /// The shepherd is alive.
     Alive {
-        /// Readable when the shepherd ends.
+        /// A pidfd of the shepherd, which becomes readable when the shepherd ends.
         ended: OwnedFd,
-        /// The job's session, if it has been forked.
+        /// The job's session; None if its first process has not been forked yet.
         session: Option<u32>,
         /// Whether all processes of the job are suspended by order.
         stopped: bool,
@@ -58,7 +58,7 @@ fn read_state(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
     }
     let identity = match folder.identity() {
         // The shepherd writes the identity before it gives the directory its name. So only a crash
-        // of the host can have damaged the identity.
+        // of the host can have damaged the identity. A crash also ends the shepherd.
         Err(e) if is_damaged(&e) => {
             error!("cannot identify the shepherd of the attempt in {folder}: {e}");
             return Ok(AdoptedAttempt::Lost);
@@ -133,7 +133,7 @@ fn is_no_process(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ESRCH | ENOENT | EINVAL))
 }
 
-/// Kills the remaining processes of a lost shepherd, and removes the `TMPDIR` of its job.
+/// Kills the remaining processes of a lost shepherd, and removes the `TMPDIR` that it created.
 pub fn clear_up(site: &Site, folder: &Folder) {
     let trace = folder.trace().ok().flatten();
     if let Some(identity) = folder
@@ -176,14 +176,14 @@ fn kill_remaining(identity: &Identity, trace: Option<&ProcessTrace>) {
         group.wait_until_empty(EXIT_TIMEOUT);
         group.remove();
     }
-    // The session number is only used while the session's first process exists: afterwards another
-    // session may have the number.
+    // Use the session number only while the session's first process exists. Afterwards, another
+    // session may have this number.
     let session = trace
         .filter(|trace| is_same_process(trace.session, trace.started))
         .map(|trace| trace.session);
     let ended = freeze_and_kill(identity, session);
     warn!(
-        "attempt {}: the shepherd was killed; remaining processes killed: {ended}",
+        "attempt {}: the shepherd ended without an outcome; remaining processes killed: {ended}",
         identity.name
     );
 }
@@ -192,8 +192,8 @@ fn is_same_process(session: i32, started: u64) -> bool {
     procfs::process(session).is_some_and(|process| process.started == started)
 }
 
-/// Stops and kills the processes of the session, processes with the cookie in their environment,
-/// and the descendants of both. Returns the number of processes.
+/// Stops and kills the owner's processes in the session, processes with the cookie in their
+/// environment, and the descendants of both. Returns the number of processes.
 fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
     let mark = format!("PBS_JOBCOOKIE={}", identity.cookie);
     let mut frozen = Frozen::new();

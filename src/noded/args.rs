@@ -71,8 +71,7 @@ pub struct NodedArgs {
 }
 
 fn size(text: &str) -> Result<Size, String> {
-    Size::parse(text)
-        .ok_or_else(|| "expected a whole number and a unit, such as 512mb or 8gb".into())
+    Size::parse(text).ok_or_else(|| "expected a size, such as 512mb or 8gb".into())
 }
 
 fn node_name(text: &str) -> Result<String, String> {

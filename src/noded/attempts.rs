@@ -1,9 +1,9 @@
 //! The attempts on this host: orders and events.
 //!
 //! noded keeps an attempt from the first order about it until schedd confirms its end. Then noded
-//! forgets the attempt, even its number. No schedd starts the attempt again: noded only accepts
-//! orders of the schedd that confirmed the end, or of a schedd with a higher epoch (a number that
-//! grows with each start of schedd). Both have the end on disk.
+//! forgets the attempt, even its number. Afterwards, noded only accepts orders of the schedd that
+//! confirmed the end, or of a schedd with a higher epoch (a number that grows with each start of
+//! schedd). Each of these has the end on disk, and therefore does not start the attempt again.
 
 mod launches;
 mod stopping;
@@ -65,7 +65,7 @@ enum Runner {
 #[derive(Debug)]
 struct AttemptEntry {
     status: AttemptStatus,
-    /// The launch in the spawner's format, until the job is known to run.
+    /// The launch in the spawner's format, until the job is known to run or to have ended.
     launch: Option<Vec<u8>>,
     /// Orders that the shepherd has not received yet.
     kept: Vec<Control>,
@@ -198,9 +198,9 @@ impl Attempts {
         }
     }
 
-    /// Ends an attempt that is running or unknown, after writing its tombstone (a file that marks
-    /// the attempt as cancelled). An attempt that has ended is only reported. An unknown attempt
-    /// below the highest known attempt of its job is refused.
+    /// Ends an attempt that has not ended or is unknown, after writing its tombstone (a file that
+    /// marks the attempt as cancelled). An attempt that has ended is only reported. An unknown
+    /// attempt below the highest known attempt of its job is refused.
     pub fn cancel(&mut self, name: AttemptName, cancel: Cancel) {
         match self.entries.get(&name).map(AttemptEntry::has_ended) {
             Some(true) => return self.report(name),
@@ -276,7 +276,8 @@ impl Attempts {
         }
     }
 
-    /// The session of a running or suspended attempt; None if the attempt is being cancelled.
+    /// The session of a running or suspended attempt; None for other attempts, and if the attempt
+    /// is being cancelled.
     pub fn session(&self, name: AttemptName) -> Option<u32> {
         if folder::read_tombstone(&self.site.state, name).is_some() {
             return None;
@@ -295,7 +296,8 @@ impl Attempts {
             .collect()
     }
 
-    /// Forgets an attempt and removes its records, because schedd has its end on disk.
+    /// Forgets an attempt and removes its records, because schedd has its end on disk. An attempt
+    /// that has not ended is kept.
     pub fn confirm(&mut self, name: AttemptName) {
         match self.entries.get(&name).map(AttemptEntry::has_ended) {
             Some(false) => {
@@ -312,7 +314,8 @@ impl Attempts {
 
     // ------------------------------------------------------------------------------- events
 
-    /// Handles messages of the spawner and its shepherds.
+    /// Handles messages of the spawner and its shepherds. Then sends launches for which the
+    /// spawner's socket had no space.
     pub fn read_messages(&mut self, poller: &mut Poller) {
         while let Runner::Spawner(spawner, _) = &self.runner {
             let Some((message, passed)) = spawner.receive() else {
@@ -467,7 +470,7 @@ impl Attempts {
         self.send_kept_orders(name);
     }
 
-    /// Stops watching the earlier shepherd of an attempt.
+    /// Stops watching the shepherd of an attempt.
     fn unwatch(&mut self, name: AttemptName, poller: &mut Poller) {
         if let Some(source) = self
             .entries
@@ -478,7 +481,8 @@ impl Attempts {
         }
     }
 
-    /// Sends the orders that were kept because the shepherd did not listen.
+    /// Sends the orders that were kept because the shepherd did not listen. Orders that still
+    /// cannot be sent are kept again.
     fn send_kept_orders(&mut self, name: AttemptName) {
         let kept = self
             .entries
@@ -524,8 +528,9 @@ impl Attempts {
         }
     }
 
-    /// Periodic check: reads the usage of running jobs, repeats orders that shepherds did not get,
-    /// and examines attempts with unreported starts or unwatched ends.
+    /// Periodic check: reads the usage of running jobs, sends kept orders, and examines attempts
+    /// with an unreported start or an unwatched shepherd. Kills the shepherds of jobs that were
+    /// deleted by force and have not ended in time.
     pub fn check_all(&mut self, poller: &mut Poller) {
         let mut changed = Vec::new();
         let mut unreported = Vec::new();

@@ -1,4 +1,5 @@
-//! Runs noded in the background. The calling process waits until noded listens at its socket.
+//! Runs noded in the background. The calling process waits until noded listens at its socket or
+//! fails.
 
 use crate::sys::process::{self, Fork};
 use anyhow::{Context, Result, bail};
@@ -13,9 +14,9 @@ use std::path::Path;
 /// error.
 const LISTENING: &[u8] = b"listening";
 
-/// Forks. The parent waits until the child calls [`announce`], and exits. The child returns in its
-/// own session, without inherited descriptors, and logs to `noded.log` in `state`. Returns the
-/// argument `ready` of `announce`.
+/// Forks. The parent waits until the child calls [`announce`] or ends, and exits. The child returns
+/// in its own session, without inherited descriptors, and logs to `noded.log` in `state`. Returns
+/// the argument `ready` of `announce`.
 pub fn enter(state: &Path) -> Result<OwnedFd> {
     let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
     if let Fork::Parent(_) = process::fork().context("fork")? {

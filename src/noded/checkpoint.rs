@@ -49,7 +49,7 @@ struct RunningCommand {
     stage: CommandStage,
     /// The program of the current stage.
     program: RunningProgram,
-    /// When the first stage began: the time limit covers both stages together.
+    /// When the first stage began. The time limit covers both stages together.
     begun: Span,
     /// Why the command was given up. Its process may still exist.
     given_up: Option<String>,
@@ -74,7 +74,9 @@ impl CheckpointCommands {
         }
     }
 
-    /// Runs the command for a job, unless it is running already.
+    /// Creates the checkpoint directory of a job, then runs the command. Does not start a second
+    /// command while the first command exists. If the first command was given up, reports its
+    /// failure again.
     pub fn begin(&mut self, order: &Checkpoint, poller: &mut Poller) {
         let name = AttemptName {
             job: order.job,
@@ -114,7 +116,7 @@ impl CheckpointCommands {
         }
     }
 
-    /// When the next command exceeds its time limit.
+    /// When the next command exceeds its time limit; None if no command has a time limit.
     pub fn due(&self) -> Option<Span> {
         let programs = self.entries.iter().map(|entry| &entry.program);
         programs.filter_map(RunningProgram::next).min()
@@ -185,9 +187,9 @@ impl CheckpointCommands {
         self.reports.push(failed(name, why));
     }
 
-    /// Starts a worker that creates a checkpoint directory. Only the job's owner may read it, but
-    /// noded's user owns it: otherwise the job's owner could place links in it that the command
-    /// follows.
+    /// Starts a worker that creates a checkpoint directory. The job's owner may read it. noded's
+    /// user owns the directory, because the job's owner could otherwise place links in it that the
+    /// command follows.
     fn make_folder(
         &self,
         folder: &Path,

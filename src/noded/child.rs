@@ -1,7 +1,7 @@
 //! The job's first process, from its fork until it executes the user's program.
 //!
 //! The process only accesses the owner's files (output files, working directory, interpreter) after
-//! it has become the owner. So a path to files of other users opens nothing. The process reports
+//! it has become the owner. So it cannot open files of other users. The process reports
 //! failures to its parent, the shepherd, over a socket that a successful exec closes.
 
 use super::delivery::{self, Stream};
@@ -87,8 +87,8 @@ impl ChildPlan<'_> {
     }
 }
 
-/// Checks whether the home directory of an account exists. The error states that the directory is
-/// missing on this host.
+/// Returns an error if the home directory of an account is missing on this host, or if its file
+/// server does not respond. Other errors are ignored.
 pub fn find_home(account: &UserAccount, host: &str) -> Result<(), String> {
     let UserAccount { name, home, .. } = account;
     match std::fs::metadata(home).map_err(errno) {
@@ -114,8 +114,8 @@ fn is_gone(error: Errno) -> bool {
 pub enum ChildMessage {
     /// The descriptor of the job's standard output, passed with this message.
     Output,
-    /// The child is about to execute the program. The descriptor of the job's standard error is
-    /// passed with this message.
+    /// The child is ready to execute the program (in an interactive job: once a client is
+    /// attached). The descriptor of the job's standard error is passed with this message.
     Ready,
     /// A stream is written to a temporary file, which is moved to its final path when the job ends.
     Beside(Stream),
@@ -128,7 +128,7 @@ pub enum ChildMessage {
 /// Runs the child: executes the user's program, or reports the failure and exits. Never returns.
 pub fn run(plan: &ChildPlan, start: BorrowedFd) -> ! {
     let Err(fault) = become_job(plan, start);
-    // Standard error is the job's error file once that is open, and /dev/null before.
+    // Standard error is /dev/null, and later the job's error file or terminal.
     let _ = io::stderr().write_all(format!("lanai: {}\n", fault.text()).as_bytes());
     if let Ok(bytes) = postcard::to_stdvec(&ChildMessage::Failed(fault)) {
         let _ = packet::send(start, &bytes, None, true);
@@ -189,7 +189,8 @@ fn await_client(start: BorrowedFd) -> Result<(), LaunchFault> {
     }
 }
 
-/// Lets the kernel kill the job if its shepherd dies. A change of user clears this setting.
+/// Lets the kernel kill this process if its shepherd dies. A change of user clears this setting, so
+/// it must be set again. Exits if the shepherd has died already.
 fn die_with_shepherd(shepherd: Pid) -> Result<(), LaunchFault> {
     prctl::set_pdeathsig(Signal::SIGKILL)
         .map_err(|e| LaunchFault::node("cannot link the job to its shepherd")(e.into()))?;
@@ -251,8 +252,8 @@ struct Streams<'a> {
 
 impl Streams<'_> {
     /// Opens an output file. If that fails by the owner's fault, opens a file with the default name
-    /// in the home directory and reports that to the owner: the job's output must not be lost
-    /// because of a mistyped path.
+    /// in the home directory and reports that to the owner. So the job's output is not lost because
+    /// of a mistyped path.
     fn open(&mut self, what: &str, path: &Text, letter: char) -> Result<File, LaunchFault> {
         let (launch, home) = (self.plan.launch, &self.plan.account.home);
         let (ending, direct) = match letter {
@@ -272,9 +273,9 @@ impl Streams<'_> {
             Err(errno) => self.plan.fault(what, &path, errno),
         };
         let place = home.join(launch.job.output_file(&launch.name, letter));
-        // A task appends to the file that the script has created.
         match (
             fault,
+            // Only the script empties the file. A task appends to it.
             delivery::open_at_place(&place, launch.place.task == 0),
         ) {
             (LaunchFault::Owner(why), Ok(file)) => {
@@ -305,7 +306,7 @@ fn enter_workdir(plan: &ChildPlan) -> Result<(), LaunchFault> {
         None => Path::new(OsStr::from_bytes(&workdir.0)),
     };
     chdir(path).map_err(|e| match plan.fault("working directory", path, e) {
-        // The directory existed on the submission host when the job was submitted.
+        // The directory probably exists on the submission host. Another node may have it, too.
         LaunchFault::Owner(why) if is_missing(e) && !path.starts_with(&plan.account.home) => {
             match plan.submit_host() {
                 Some(host) => LaunchFault::Node(format!("{why}; the job was submitted on {host}")),

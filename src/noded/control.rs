@@ -1,5 +1,6 @@
 //! Orders to a shepherd while its job runs. noded appends each order as a line to a file in the
-//! attempt's directory. If the disk is full, noded sends a bare signal instead.
+//! attempt's directory. If it cannot write a cancel, for instance because the disk is full, it
+//! sends the cancel as the value of a signal instead (a bare signal).
 
 use crate::model::job::run_limits::{TimeLimits, Warning};
 use crate::model::text::Text;
@@ -12,7 +13,7 @@ use std::num::ParseIntError;
 pub enum Control {
     /// End the attempt.
     Cancel(Cancel),
-    /// Send this signal.
+    /// Send this signal to the job.
     Signal(i32),
     /// Change the time limits.
     Times(TimeLimits),
@@ -47,8 +48,9 @@ pub struct Cancel {
 const AGAIN: i32 = 1 << 8;
 
 impl Cancel {
-    /// The cancel as text: `10000`, `10000 10`, `+10000 10`. The plus sign means that the job runs
-    /// again. Shepherds of earlier versions ignore the sign and parse the same number.
+    /// The cancel as text: `10000`, `10000 10`, `+10000 10`. The grace time in milliseconds comes
+    /// first, then the signal, if any. The plus sign means that the job runs again. Shepherds of
+    /// earlier versions ignore the sign and parse the same number.
     pub fn words(self) -> String {
         let sign = if self.again { "+" } else { "" };
         let signal = self
@@ -57,8 +59,8 @@ impl Cancel {
         format!("{sign}{}{signal}", self.grace.0)
     }
 
-    /// The cancel of a job deleted by force: its processes are killed at once, and its shepherd
-    /// after a time limit.
+    /// The cancel of a job deleted by force. Its processes are killed at once. Its shepherd is
+    /// killed if it does not end in time.
     pub const FORCED: Cancel = Cancel {
         grace: Span(0),
         signal: Some(SIGKILL),
@@ -89,7 +91,7 @@ impl Cancel {
     }
 
     /// Decodes the value of a bare signal, which does not contain the grace time. A noded of an
-    /// earlier version sends 0.
+    /// earlier version sends 0: no signal is named, and the job does not run again.
     pub fn of_value(value: i32, grace: Span) -> Cancel {
         let signal = Some(value & (AGAIN - 1)).filter(|signal| *signal > 0);
         Cancel {
@@ -137,7 +139,7 @@ impl Control {
         }
     }
 
-    /// Parses a line; None for an order of a later version.
+    /// Parses a line; None for an invalid line, and for an order of a later version.
     pub fn parse(line: &str) -> Option<Control> {
         match line.split_once(' ')? {
             ("cancel", words) => Cancel::parse(words).map(Control::Cancel),
@@ -339,7 +341,7 @@ mod tests {
                 grace: Span(5),
                 ..Cancel::default()
             },
-            "as from kill(1)"
+            "a signal without a value"
         );
     }
 }

@@ -30,14 +30,14 @@ mod connections;
 
 mod orders;
 
-/// Time limit for the greeting, which is the first order on a connection.
+/// Time limit for the first order on a connection: a greeting, or a request to attach a client.
 const GREETING_TIMEOUT: Span = Span::seconds(10);
 /// Interval of periodic checks, such as reading the usage of running jobs.
 const CHECK_INTERVAL: Span = Span::seconds(10);
 /// Interval of repeated reports of ends that schedd has not confirmed.
 const REPEAT_INTERVAL: Span = Span::seconds(30);
 
-/// Runs noded until it is ordered to exit.
+/// Runs noded until an order or a signal ends it, or until it has been idle for too long.
 pub fn main(args: NodedArgs) -> Result<()> {
     let home = Home::find()?;
     let state = std::path::absolute(args.state.clone().unwrap_or(home.node()))?;
@@ -70,7 +70,7 @@ struct Daemon {
     boot: String,
     /// The identity of the state directory.
     directory: String,
-    /// Why schedd refused this noded; None if schedd accepts it.
+    /// Why schedd refused this noded; None if schedd has not refused it, or has accepted it since.
     refused: Option<String>,
     epoch: u64,
     path: PathBuf,
@@ -270,8 +270,8 @@ impl Daemon {
         };
         let before = self.nodes.clone();
         for node in &mut self.nodes {
-            // A node that lists no GPUs reports all GPUs in use: schedd decides which of them the
-            // node has.
+            // A node that lists no GPUs reports all GPUs used outside of jobs. schedd decides which
+            // of them the node has.
             node.gpus_outside = used.iter().copied().collect();
             if !node.gpus.is_empty() {
                 node.gpus_outside

@@ -1,10 +1,11 @@
 //! A job's output files while it runs, and their delivery at its end.
 //!
-//! A file at its final path is complete, because programs wait for a job by waiting for its files.
-//! So a job writes its output to a temporary file next to the final path: `job.o12.part` for
-//! `job.o12`. Users can read the temporary file while the job runs. When the job ends, the file is
-//! renamed, and replaces an earlier file at the final path. Jobs with the same output path write
-//! different temporary files; the output of the job that ends last remains.
+//! Programs may wait for a job by waiting for its output files. So a file must not appear at its
+//! final path before it is complete. A job therefore writes its output to a temporary file next to
+//! the final path: `job.o12.part` for `job.o12`. Users can read the temporary file while the job
+//! runs. When the job ends, the file is renamed, and replaces an earlier file at the final path.
+//! Jobs with the same output path write different temporary files; the output of the job that ends
+//! last remains.
 //!
 //! Each attempt of a job creates a new temporary file that replaces the file of an earlier attempt.
 //! The earlier attempt may still run unnoticed on another host with the same file system. That
@@ -32,7 +33,8 @@ use std::path::{Path, PathBuf};
 pub struct Opened {
     /// The file that the job writes.
     pub file: File,
-    /// The stream to deliver at the end of the job; None if the file is at its final path.
+    /// The stream to deliver at the end of the job. None if the file is at its final path, or if a
+    /// task writes to the temporary file of the job's script.
     pub stream: Option<Stream>,
 }
 
@@ -40,7 +42,7 @@ pub struct Opened {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
     place: Text,
-    /// Device and inode of the temporary file: another attempt may replace the file of that name.
+    /// Device and inode of the temporary file. Another attempt may replace the file of that name.
     file: (u64, u64),
 }
 
@@ -69,7 +71,7 @@ impl Stream {
 }
 
 /// Opens a stream with the final path `path`. With `direct`, a script's stream is written to that
-/// path from the start. `begun` contains the streams that the process has already open.
+/// path from the start. `begun` contains the streams that this process already has open.
 pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Result<Opened, Errno> {
     let is_script = launch.place.task == 0;
     let opened = if is_script && direct {
@@ -141,8 +143,8 @@ pub fn not_delivered(stream: &Stream, launch: &Launch, why: &str) -> String {
 }
 
 /// Opens the temporary file for a script's stream. None if the stream must be written at its final
-/// path: the existing file is special, has other links or belongs to another user, or no temporary
-/// file can be created.
+/// path: the existing file is special or read-only, has other links or belongs to another user, or
+/// no temporary file can be created.
 fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     let place = resolve_links(path)?;
     let part = part_path(&place, launch)?;
@@ -159,7 +161,7 @@ fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
         made => made.ok(),
     }?;
     if let Some(old) = old {
-        // Set the group before the mode, which would grant rights to the wrong group.
+        // Set the group first. Otherwise the mode would grant rights to the wrong group.
         let _ = fchown(&file, None, Some(old.gid()));
         file.set_permissions(old.permissions()).ok()?;
     }
@@ -170,7 +172,7 @@ fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     })
 }
 
-/// Opens the temporary file again if it belongs to a stream that this process has already open.
+/// Opens the temporary file again if it belongs to a stream that this process already has open.
 fn begun_at(part: &Path, begun: &[Stream]) -> Option<Opened> {
     if begun.is_empty() {
         return None;
@@ -235,9 +237,10 @@ fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File,
     Ok(file)
 }
 
-/// The path without symbolic links of a file that need not exist. A link must not be replaced, and
-/// renaming works only within a file system. The kernel resolves the links. None if the kernel
-/// refuses: `fs.protected_symlinks` prevents following other users' links in /tmp.
+/// The path of the file to which `path` leads; the file need not exist. If `path` is a symbolic
+/// link, the delivery must replace the link's target instead of the link, and can rename a file
+/// only within a file system. The kernel resolves the links. None if the kernel refuses, for
+/// instance because `fs.protected_symlinks` prevents following other users' links in /tmp.
 fn resolve_links(path: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         return Some(path.to_path_buf());
@@ -279,8 +282,9 @@ fn real_path(file: &File) -> Option<PathBuf> {
     ((found.dev(), found.ino()) == (there.dev(), there.ino())).then_some(path)
 }
 
-/// The path of a temporary file: `job.o12.part` for a job's default output file. For other output
-/// files, the name contains the job's number: `log.12.part`, or `log.12.3.part` for a subjob.
+/// The path of a temporary file: `job.o12.part` or `12.here.OU.part` for an output file with a
+/// default name. For other output files, the job's number is added: `log.12.part`, or
+/// `log.12.3.part` for a subjob.
 fn part_path(place: &Path, launch: &Launch) -> Option<PathBuf> {
     let name = place.file_name()?;
     let own = ['o', 'e'].map(|letter| launch.job.output_file(&launch.name, letter));
@@ -301,7 +305,7 @@ fn part_path(place: &Path, launch: &Launch) -> Option<PathBuf> {
 }
 
 /// The final path of a stream. A relative `path` starts at the home directory. If `path` is a
-/// directory, the file in it is named `<full id>.<ending>`.
+/// directory or ends with a slash, the file in it is named `<full id>.<ending>`.
 pub fn place(path: &[u8], home: &Path, full_id: &str, ending: &str) -> PathBuf {
     let path = home.join(OsStr::from_bytes(path));
     if path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
@@ -383,7 +387,7 @@ mod tests {
             (vec!["job.o12".to_string()], Some("new".into()))
         );
         assert!(place.is_at_place());
-        assert_eq!(deliver(&place, &at.launch), Ok(()), "once more");
+        assert_eq!(deliver(&place, &at.launch), Ok(()), "a repeated delivery");
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub struct EnvironmentSource<'a> {
     pub commands: Option<&'a Path>,
 }
 
-/// The environment of a script or task: the submitted variables, then the variables of the node,
-/// which replace them.
+/// The environment of a script or task: the variables in the launch order, then the variables of
+/// the node, which replace them.
 pub fn of(launch: &Launch, source: &EnvironmentSource) -> Environment {
     let mut environment = match launch.place.task {
         0 => of_script(launch, source),
@@ -176,7 +176,7 @@ fn set_grant(environment: &mut Environment, shares: &[NodeShare]) {
 /// Restricts a job to its granted GPUs.
 ///
 /// AMD's libraries also read NVIDIA's variable, and apply it to the GPUs that ROCr's variable
-/// leaves visible. With both variables set, most of the granted GPUs would be hidden.
+/// leaves visible. With both variables set, granted GPUs would be hidden. So only one is set.
 fn set_gpus(environment: &mut Environment, launch: &Launch, source: &EnvironmentSource) {
     let requested = launch.shares.iter().flat_map(|share| &share.taken);
     let requested = requested
@@ -186,7 +186,8 @@ fn set_gpus(environment: &mut Environment, launch: &Launch, source: &Environment
         .flat_map(|share| &share.gpus)
         .map(u16::to_string)
         .collect();
-    // If a job requested GPUs but got no numbers, the node does not assign GPUs by number.
+    // Change nothing if the job requested GPUs but got no numbers on this host (the node may not
+    // assign GPUs by number), or if it requested no GPUs and the host has none.
     if if requested {
         numbers.is_empty()
     } else {

@@ -10,13 +10,14 @@
 //!     orders     orders from noded to the shepherd, one per line; SIGUSR1 announces new orders
 //!     terminal   for an interactive job: the socket of the shepherd
 //!     usage      the usage of the job so far, rewritten periodically
-//! <state>/tombstones/<job>.<attempt>     marks a cancelled attempt; contains the cancel
+//! <state>/tombstones/<job>.<attempt>     marks a cancelled attempt or task; contains the cancel
 //! ```
 //!
 //! The shepherd is the process that starts and watches the attempt. There are few files, because
-//! creating and removing files dominates the cost of a short job. The space for the record is
-//! allocated when the directory is created, so a full disk loses no outcome. Each part of the
-//! record is written by a single call, so a reader finds the part complete or not at all.
+//! creating and removing files dominates the cost of a short job. The space for a usual record is
+//! allocated when the directory is created, so that the outcome can be written even to a full disk.
+//! Each part of the record is written by a single call, so a reader finds the part complete or not
+//! at all.
 //!
 //! The directory is renamed atomically to its final name when it is complete, before the job is
 //! forked. If a directory of that name exists, the shepherd exits. So no attempt runs twice.
@@ -51,7 +52,7 @@ const OUTCOME: usize = 2048;
 /// Size of a new record, which has space for a usual outcome.
 const RESERVED: usize = 4096;
 
-/// Size of the `orders` file in bytes above which further messages to the job are dropped.
+/// Size of the `orders` file in bytes above which further messages to the job are refused.
 const MAX_MESSAGES: u64 = 1 << 20;
 
 /// An attempt of a job, `12.1`, or one of its tasks, `12.1.3`.
@@ -113,7 +114,7 @@ pub struct Identity {
     pub started: u64,
     /// The kernel's boot id.
     pub boot: String,
-    /// The job's owner.
+    /// The uid of the job's owner.
     pub uid: u32,
     /// `PBS_JOBCOOKIE`: marks the job's processes.
     pub cookie: String,
@@ -134,7 +135,8 @@ pub struct ProcessTrace {
     pub started: u64,
     /// The job's cgroup, if it has one.
     pub cgroup: Option<Text>,
-    /// `TMPDIR`; empty if another attempt or task removes it.
+    /// The `TMPDIR` that noded removes with the job's processes; empty for a task that shares the
+    /// `TMPDIR` of its script.
     pub tmpdir: Text,
     /// Whether all processes of the job are suspended by order.
     #[serde(default)]
@@ -185,7 +187,7 @@ impl Folder {
         self.path.try_exists().unwrap_or(true)
     }
 
-    /// The shepherds of the same attempt on this host, except the shepherd of `own`.
+    /// The recorded shepherds of the attempt's script and tasks on this host, except that of `own`.
     pub fn other_shepherds(&self, own: AttemptName) -> Vec<Identity> {
         let place = self.path.parent().unwrap_or(&self.path);
         let others = names(place).unwrap_or_default().into_iter();
@@ -271,7 +273,7 @@ impl Folder {
         Ok(Some(serde_json::from_str(text)?))
     }
 
-    /// The last recorded usage.
+    /// The last recorded usage; None if none can be read.
     pub fn usage(&self) -> Option<Usage> {
         serde_json::from_str(&fs::read_to_string(self.path.join("usage")).ok()?).ok()
     }
@@ -289,9 +291,9 @@ impl Folder {
         }
     }
 
-    /// Passes an order to the shepherd. Fails if the shepherd has ended. If the order is a cancel
-    /// and cannot be written, for instance to a full disk, it is sent as the value of SIGUSR2,
-    /// without the grace time.
+    /// Passes an order to the shepherd. Fails if the shepherd has ended, or if an order other than
+    /// a cancel cannot be written. A cancel that cannot be written, for instance to a full disk, is
+    /// sent as the value of SIGUSR2, without the grace time.
     pub fn order(&self, order: &Control) -> io::Result<()> {
         let identity = self.identity()?;
         let shepherd = process::pidfd(Pid::from_raw(identity.pid))?;
@@ -501,8 +503,8 @@ pub fn write_tombstone(state: &Path, name: AttemptName, cancel: Cancel) -> io::R
     tombstone.set_len(text.len() as u64)
 }
 
-/// The cancel in an attempt's tombstone; None if there is no tombstone. An unreadable tombstone
-/// means a cancel without grace time.
+/// The cancel in an attempt's tombstone; None if no tombstone can be read. An empty or invalid
+/// tombstone means a cancel without grace time.
 pub fn read_tombstone(state: &Path, name: AttemptName) -> Option<Cancel> {
     let text = fs::read_to_string(tombstones(state).join(name.to_string())).ok()?;
     Some(

@@ -29,7 +29,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Measures the host; None if the kernel does not provide the values.
+    /// Measures the host; None if the kernel does not provide the load or the use of memory.
     pub fn now() -> Option<Measured> {
         let (load, mem_kb) = (sensors::load()?, sensors::memory_in_use_kb()?);
         Some(Measured {
@@ -59,8 +59,8 @@ impl Gauge {
         }
     }
 
-    /// Whether a measurement differs noticeably from the last reported measurement. If so, the
-    /// caller must report it.
+    /// Whether a measurement differs noticeably from the last reported measurement. If so, it
+    /// counts as reported, and the caller must report it.
     pub fn is_news(&mut self, measured: Measured) -> bool {
         let min_change = MIN_LOAD_CHANGE.max(self.processors.saturating_mul(1000) / LOAD_STEPS);
         let step = self.memory_kb / MEMORY_STEPS;
@@ -90,7 +90,7 @@ pub fn set_use(nodes: &mut [NodeFacts], measured: Measured) {
     }
 }
 
-/// The number of processors in use at a load in thousandths, rounded up.
+/// The number of processors in use at a load in thousandths: the load above [`IDLE`], rounded up.
 fn processors(load: u32) -> i64 {
     i64::from(load.saturating_sub(IDLE).div_ceil(1000))
 }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_rounded_up_to_processors_unless_it_is_tiny() {
+    fn the_load_above_an_idle_load_is_rounded_up_to_processors() {
         // M7: a load of 1.6 means two processors in use; 2.4 and 2.8 mean three.
         let counted: Vec<i64> = [0, 100, 101, 1000, 1100, 1600, 2400, 2800]
             .map(processors)

@@ -42,7 +42,7 @@ pub struct GpuWatcher {
     numbers: BTreeMap<String, u16>,
     /// Whether the last query failed.
     failed: bool,
-    /// Whether no query has finished yet.
+    /// Whether the use is still unknown: the tool has neither answered nor failed yet.
     is_unknown: bool,
     /// The GPUs used outside of jobs, if they must be reported to schedd.
     news: Option<BTreeSet<u16>>,
@@ -63,17 +63,18 @@ impl GpuWatcher {
         }
     }
 
-    /// Whether the use of GPUs is not known yet. Jobs should not get GPUs before it is known.
+    /// Whether the use of GPUs is still unknown. Until it is known, jobs should get no GPUs.
     pub fn is_use_unknown(&self) -> bool {
         self.is_unknown
     }
 
-    /// Takes the GPUs used outside of jobs. None if no query has finished since the last call.
+    /// Takes the GPUs used outside of jobs. None if there is no new result since the last call.
     pub fn take_news(&mut self) -> Option<BTreeSet<u16>> {
         self.news.take()
     }
 
-    /// When the next query is due, or the running query exceeds its time limit.
+    /// When the next query is due, or the running query exceeds its time limit; None if there is no
+    /// tool.
     pub fn due(&self) -> Option<Span> {
         self.tool.as_ref()?;
         Some(self.running.next().unwrap_or(self.next))
@@ -165,8 +166,8 @@ impl GpuWatcher {
         self.news = Some(outside);
     }
 
-    /// Logs a failure, unless the previous query failed, too. The last known use remains valid. If
-    /// the use was never known, no GPU counts as used outside of jobs.
+    /// Handles a failure. Logs it unless the previous query failed, too. The last known use remains
+    /// valid. If the use was never known, no GPU counts as used outside of jobs.
     fn fail(&mut self, why: &str) {
         if self.is_unknown {
             self.set_outside(BTreeSet::new());

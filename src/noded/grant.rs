@@ -11,7 +11,8 @@ pub fn read(home: &Home) -> Result<Option<HostGrant>> {
     let path = home.grant();
     match std::fs::read_to_string(&path) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        // Do not ignore errors: to present the whole host would use the resources of other jobs.
+        // Do not ignore errors. A noded that presents the whole host would use the resources of
+        // other jobs.
         text => text
             .map_err(|error| anyhow!(error))
             .and_then(|text| HostGrant::parse(&text).map_err(|why| anyhow!(why)))
@@ -33,8 +34,8 @@ impl Hardware {
         };
         Hardware {
             processors,
-            // If the outer job is not bound to processors, a quota prevents that the jobs inside it
-            // are bound to processors.
+            // If the outer job is not bound to processors, `processors` has invented numbers.
+            // Because of the quota, noded binds no inner job to them.
             quota: (!bound).then_some(grant.ncpus),
             memory_kb: grant.mem_kb.unwrap_or(self.memory_kb),
             gpus: grant.gpus.clone(),

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Hollow {
     /// The end times of the jobs that are not suspended.
     ends: BTreeSet<(Span, AttemptName)>,
-    /// The begin and end time of each job.
+    /// The begin and end time of each job. A resumption moves both by the length of the suspension.
     began: BTreeMap<AttemptName, (Span, Span)>,
     /// Suspended jobs, with the time at which the suspension began.
     stopped: BTreeMap<AttemptName, Span>,
@@ -27,7 +27,7 @@ impl Hollow {
         self.ends.insert((end, name));
     }
 
-    /// Ends a cancelled job. None if no such job is running.
+    /// Ends a cancelled job, even if it is suspended. None if there is no such job.
     pub fn cancel(&mut self, name: AttemptName, now: Span) -> Option<AttemptOutcome> {
         let used = self.forget(name, now)?;
         Some(AttemptOutcome {
@@ -82,7 +82,7 @@ impl Hollow {
         ended
     }
 
-    /// When the next job ends; None if all jobs are suspended or none is running.
+    /// When the next job ends; None if there is no job, or all are suspended.
     pub fn next(&self) -> Option<Span> {
         self.ends.first().map(|&(end, _)| end)
     }

@@ -3,8 +3,8 @@
 //! its descendants.
 //!
 //! A program that runs before the job may prevent the start of the job. If the job is cancelled,
-//! that program is killed. A program that runs after the job cleans up, so it runs even if the job
-//! is cancelled.
+//! that program is killed. A program that runs after the job cleans up, so a cancel does not kill
+//! it.
 
 mod instructions;
 
@@ -28,13 +28,14 @@ use nix::unistd::{Gid, getpid};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Maximum length of a note from hooks, in characters. The exit record, which stores it, is small.
+/// Maximum length in characters of a note, or of the reason for a failed start, from the site's
+/// programs. The exit record, which stores these texts, is small.
 const MAX_NOTE: usize = 500;
-/// Maximum time to wait until a killed program has disappeared.
+/// Maximum time to wait until the processes of a finished or killed program have disappeared.
 const EXIT_TIMEOUT: Span = Span::seconds(2);
 /// `Exit_status` of a job that the prologue refuses permanently, as in PBS.
 const REFUSED: i32 = -1;
-/// The prefix of the attributes that a hook may set before a job.
+/// The prefix of the attributes that a hook may set before the job.
 const VARIABLE: &str = "Variable_List.";
 
 /// Runs the site's programs for one job.
@@ -44,7 +45,7 @@ pub struct JobHookRunner<'a> {
     pub site: &'a Site,
     /// The job's owner.
     pub account: UserAccount,
-    /// All the owner's groups, for programs that run as the owner; None if noded runs as the owner.
+    /// The groups of programs that run as the owner; None if noded runs as the owner.
     pub groups: Option<Vec<Gid>>,
     /// The attempt's directory.
     pub folder: &'a Folder,
@@ -95,7 +96,9 @@ impl JobHookRunner<'_> {
         None
     }
 
-    /// Runs the hooks of an event after the job. Adds notes about failures to the outcome.
+    /// Runs the hooks of an event after the job. Adds notes about rejections and failures to the
+    /// outcome. If a hook fails and its configuration says that nodes then go offline, also adds
+    /// the reason to take the node offline.
     pub fn after(&self, event: HookEvent, launch: &Launch, outcome: &mut AttemptOutcome) {
         let mut notes = Vec::new();
         for hook in hooks_at(&self.job_hooks.hooks, event) {
@@ -227,7 +230,8 @@ impl JobHookRunner<'_> {
     }
 }
 
-/// Waits until a program ends. If the job is cancelled before, kills the program.
+/// Waits until a program ends or exceeds its time limit. With `orders`, a cancel of the job kills
+/// the program.
 fn wait_for_program(
     mut program: RunningProgram,
     mut orders: Option<&mut AttemptOrders>,
@@ -286,7 +290,7 @@ impl AttemptOrders<'_> {
         })
     }
 
-    /// Reads new orders. Returns whether the job has been cancelled.
+    /// Reads new orders and signals. Returns whether one of them cancels the job.
     fn read_cancel(&mut self) -> bool {
         let bare = has_bare_cancel(&self.signals);
         let before = self.seen;
@@ -299,8 +303,8 @@ impl AttemptOrders<'_> {
         bare || cancelled
     }
 
-    /// Sends SIGUSR1 to this shepherd again if `read_cancel` has consumed orders. So the code that
-    /// watches the job reads them, too.
+    /// Sends SIGUSR1 to this shepherd again if `read_cancel` has read orders, because the code that
+    /// watches the job must read them, too.
     fn repeat_signal(&self) {
         if self.is_ordered {
             process::send_signal(getpid().as_raw(), Signal::SIGUSR1 as i32);
@@ -331,8 +335,8 @@ fn ended(exit: &HookExit) -> String {
         })
 }
 
-/// The environment variables that a hook changes. A hook that runs before the job may change
-/// nothing else.
+/// The environment variables that a hook changes. Fails if the hook changes anything else, or if a
+/// name or value is invalid.
 fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<String>)>, String> {
     let mut variables = Vec::new();
     for (name, value) in set {

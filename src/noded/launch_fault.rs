@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
 
-/// The reason why a job cannot start. The variant tells who can correct the fault.
+/// The reason why a job cannot start. The variant shows who can correct the fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaunchFault {
-    /// The job's owner can correct the fault. The text is usually `operation: path: error`.
+    /// The job's owner can correct the fault. The text of a failed file operation is `role of the
+    /// file: path: error`.
     Owner(String),
     /// The administrator of this node can correct the fault. The job is started again later.
     Node(String),

@@ -2,14 +2,15 @@
 //! job's shepherd.
 //!
 //! The job's cgroup limits memory and the number of processes, if the cgroup has the memory and
-//! pids controllers. The shepherd checks these limits if the controllers are missing, and limits
-//! that the kernel does not have: processor time of all processes, and resident memory of a
-//! process. The first check is soon after the start. Then the intervals grow, except near a limit.
-//! Jobs without such limits are not checked.
+//! pids controllers. The shepherd checks these limits if the controllers are missing. It also
+//! checks limits that the kernel does not have: the processor time and the address space of all
+//! processes, and the resident memory of a process. The first check is soon after the start. Then
+//! the intervals grow, except near a limit. If there is no limit to check, the shepherd makes no
+//! checks.
 //!
 //! A limit that may be exceeded for a time (`limits` of `lanai.toml`, M51) is not enforced by the
 //! kernel. The shepherd records when the job began to exceed the limit, and forgets that time when
-//! the job is below the limit again.
+//! the job no longer exceeds the limit.
 
 use super::meter::{UsageMeter, UsageSample};
 use crate::model::job::How;
@@ -29,11 +30,13 @@ use std::io;
 const FIRST_DELAY: Span = Span(100);
 /// Minimum delay between checks.
 const MIN_DELAY: Span = Span(100);
-/// Maximum delay between checks of limits other than processor time.
+/// Maximum delay between checks of limits other than processor time, and of a processor time limit
+/// that the job exceeds.
 const MAX_DELAY: Span = Span::seconds(2);
 /// Maximum delay between checks of processor time.
 const MAX_CPUT_DELAY: Span = Span::seconds(60);
-/// The delay before a check is at least this multiple of the duration of the previous check.
+/// The delay before a check is at least this multiple of the duration of the previous check, unless
+/// the time for which the job may exceed a limit ends earlier.
 const CHECK_COST_FACTOR: i64 = 50;
 
 /// The memory limits of an attempt on this host: the sum of the script's shares on this host, or
@@ -70,7 +73,8 @@ pub fn has_memory_limit(launch: &Launch) -> bool {
     memory_limit(launch).mem.is_some()
 }
 
-/// The outcome of a job that ran out of memory in its cgroup; None if the job did not.
+/// The outcome of a job that ran out of memory in its cgroup; None if the job did not, or has no
+/// memory limit.
 pub fn out_of_memory(launch: &Launch, cgroup: &Cgroup) -> Option<How> {
     let limit = memory_limit(launch).mem?;
     let peak = cgroup.out_of_memory()?;
@@ -83,7 +87,7 @@ pub struct Guard {
     memory: HostMemoryLimit,
     pmem: Option<u64>,
     cput: Option<Span>,
-    /// Maximum number of threads; None if the kernel enforces it.
+    /// Maximum number of threads; None if there is no limit, or the kernel enforces it.
     threads: Option<u64>,
     responses: Responses,
     /// When the job began to exceed each limit that it exceeds.
@@ -153,8 +157,9 @@ impl Guard {
         self.next = self.next.map(|next| later(next, length));
     }
 
-    /// Checks the limits. Returns the outcome if the job has exceeded a limit for too long.
-    /// `others` returns the processes of the same attempt on this host under other shepherds.
+    /// Checks the limits. Returns the outcome if the job exceeds a limit and may not exceed it any
+    /// longer. `others` returns the processes of the same attempt on this host under other
+    /// shepherds.
     pub fn check(
         &mut self,
         meter: &mut UsageMeter,
@@ -187,7 +192,7 @@ impl Guard {
         due
     }
 
-    /// The outcome for the first limit that the job has exceeded for longer than allowed.
+    /// The outcome for the first limit that the job exceeds and may not exceed any longer.
     fn overdue(&mut self, reading: &UsageSample, now: Span) -> Option<How> {
         let excesses = self.excesses(reading);
         self.over
@@ -201,8 +206,8 @@ impl Guard {
         None
     }
 
-    /// The time of the next check: `next`, or earlier if the job then has exceeded a limit for as
-    /// long as allowed.
+    /// The time of the next check: `next`, or the earlier time from which the job may not exceed a
+    /// limit any longer.
     fn earliest_check(&self, next: Span, now: Span) -> Span {
         let ends = self
             .over
@@ -244,7 +249,9 @@ impl Guard {
     }
 
     /// The delay before the next check; None if there is nothing to check. The delay is half the
-    /// time in which the job reaches a limit, at the growth between the last two checks.
+    /// time until the job reaches a limit if its usage grows as it did between the last two checks.
+    /// For processor time, it is the time until the job reaches the limit if it uses all processors
+    /// of the host. All delays have a minimum and a maximum.
     fn delay_after(&self, reading: &UsageSample, since: Span) -> Option<Span> {
         let last = &self.last.1;
         let counts = [
@@ -272,11 +279,10 @@ impl Guard {
         for (bound, limit, now, before) in counts {
             let Some(limit) = limit else { continue };
             delays.push(if now > limit && self.over.contains_key(&bound) {
-                // The job exceeds a limit that it may exceed for a time: no need to check often.
+                // The job may exceed this limit for a time, so there is no need to check often.
                 MAX_DELAY.0
             } else {
                 let grown = kb(now.saturating_sub(before)).max(1);
-                // Half the time to the limit at the recent rate of growth.
                 let left = kb(limit.saturating_sub(now)).saturating_mul(since.0.max(1)) / grown / 2;
                 left.min(self.last.2.0.saturating_mul(2))
                     .clamp(MIN_DELAY.0, MAX_DELAY.0)
@@ -423,7 +429,8 @@ mod tests {
 
     #[test]
     fn a_tolerated_excess_ends_the_job_only_if_it_is_uninterrupted() {
-        // M51: MEM:EXTENDED:CANCEL:00:05 ends a job only after five minutes above the limit.
+        // M51: MEM:EXTENDED:CANCEL:00:05 ends a job only after it has exceeded the limit for five
+        // minutes without a break.
         let mut guard = guard(Some(1000), None);
         guard.responses.mem.after = Span::seconds(300);
         let minute = |n: i64| Span::seconds(60 * n);

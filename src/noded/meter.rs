@@ -1,4 +1,4 @@
-//! Resource usage of a job: sampled while the job runs, and summed when the job has ended.
+//! Resource usage of a job: sampled while the job runs, and completed when the job has ended.
 
 use super::shared_memory::SharedMemory;
 use crate::model::job::{NodeShare, Usage};
@@ -18,7 +18,8 @@ pub struct UsageMeter {
 /// A sample of the living processes of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageSample {
-    /// Resident memory in kilobytes, including the `others` of [`UsageMeter::measure`].
+    /// Resident memory and files in shared memory, in kilobytes, including the `others` of
+    /// [`UsageMeter::measure`].
     pub mem_kb: u64,
     /// Resident memory of the largest process, in kilobytes.
     pub largest_kb: u64,
@@ -54,9 +55,10 @@ impl UsageMeter {
         self.so_far
     }
 
-    /// Samples the job's living processes and `others`: processes of the same job with usage
-    /// recorded by other shepherds on this host. If the memory seems to exceed `threshold_kb`, it
-    /// is measured again, with shared pages counted once and without file pages. That takes longer.
+    /// Samples the job's living processes and `others`: processes of the same job whose usage other
+    /// shepherds on this host record. If the memory seems to exceed `threshold_kb`, it is measured
+    /// again: then shared pages count once, and pages of files on disk do not count. This takes
+    /// longer. Without a threshold (`u64::MAX`), files in shared memory do not count.
     pub fn measure(
         &mut self,
         cgroup: Option<&Cgroup>,

@@ -10,10 +10,10 @@
 //! 2. A cancel creates a tombstone, a file that marks the attempt as cancelled, even if noded has
 //!    not seen the attempt. So a cancelled attempt never starts ([`attempts`]).
 //! 3. noded refuses to start or cancel an attempt below the highest known attempt of the job, and
-//!    refuses a schedd with a lower epoch, a number that grows with each start of schedd
-//!    ([`attempts`], [`daemon`]).
-//! 4. noded removes the records of an attempt only after schedd has confirmed that it has stored
-//!    the outcome. So no outcome is lost ([`attempts`]).
+//!    refuses a schedd with an epoch below the highest known epoch ([`attempts`], [`daemon`]). The
+//!    epoch is a number that grows with each start of schedd.
+//! 4. noded removes the records of an attempt only after schedd has confirmed that the outcome is
+//!    stored. So no outcome is lost ([`attempts`]).
 
 pub mod args;
 

@@ -1,6 +1,6 @@
-//! Users' notification programs (`qsub -W notify=PATH`). Each program runs under two processes: the
-//! runner starts the program. The supervisor, which is the runner's parent, enforces the time limit
-//! and kills all descendants; it outlives noded.
+//! Users' notification programs (`qsub -W notify=PATH`). Each program runs under two processes. The
+//! runner starts the program and waits for its end. The supervisor, which is the runner's parent,
+//! enforces the time limit and kills all remaining descendants. The supervisor outlives noded.
 
 use super::child::UMASK;
 use super::launch_fault::LaunchFault;
@@ -28,10 +28,11 @@ const TIMEOUT: Span = Span::seconds(30);
 /// Maximum number of running programs.
 const MAX_PROGRAMS: usize = 64;
 /// Maximum number of a user's running programs. schedd orders the next program of a user when the
-/// previous one has ended, but a restarted schedd ignores earlier programs.
+/// previous one has ended, but a restarted schedd does not wait for programs that it ordered before
+/// the restart.
 const MAX_PROGRAMS_PER_USER: usize = 4;
-/// Memory limit of a program in kilobytes: of all its processes together with a cgroup, else of
-/// each process.
+/// Memory limit in kilobytes: of each process of a program, and of all its processes together if
+/// the program has a cgroup.
 const MEMORY_KB: u64 = 1 << 20;
 /// Maximum number of processes and threads of a program.
 const MAX_PROCESSES: u64 = 256;
@@ -130,9 +131,9 @@ fn start_failure(error: io::Error) -> io::Error {
     io::Error::other(format!("it was not started: {error}"))
 }
 
-/// The supervisor: runs the program in another process, and kills all processes after [`TIMEOUT`].
-/// The error is why the program failed. Only the other process looks up the user and opens the
-/// program's file, because both can hang.
+/// The supervisor: forks the runner, waits up to [`TIMEOUT`] for its end, and then kills all
+/// remaining processes. The error is why the program failed. Only the runner looks up the user and
+/// opens the program's file, because both can hang.
 fn supervise(site: &Site, notification: &Notification) -> Result<(), String> {
     let now = clock::monotonic();
     let children = detach().map_err(|error| start_failure(error).to_string())?;
@@ -159,7 +160,7 @@ fn detach() -> io::Result<nix::sys::signalfd::SignalFd> {
     process::signals(&[Signal::SIGCHLD])
 }
 
-/// Creates a cgroup for the program; None if that fails.
+/// Creates a cgroup for the program; None if that fails, or if noded does not use cgroups.
 fn cgroup(site: &Site) -> Option<Cgroup> {
     let parent = site.cgroup.as_ref()?;
     Cgroup::create(parent, &format!("lanai-notify-{}", std::process::id())).ok()

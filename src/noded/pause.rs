@@ -1,9 +1,10 @@
 //! Suspension of a job: all its processes are stopped, and later resumed.
 //!
-//! If the job has a cgroup, the kernel freezes the cgroup with all its processes. Otherwise the
-//! job's shepherd sends SIGSTOP to every process, and repeats that until no process is new or
-//! running. The next check stops processes again that have been continued by other processes.
-//! Processes that the job itself has stopped remain stopped on resumption.
+//! If the job has a cgroup, the kernel freezes the cgroup with all its processes. Otherwise, or if
+//! the freeze fails, the job's shepherd sends SIGSTOP to every running process, and repeats that
+//! until it finds no running process. If another process continues a stopped process, the next
+//! check stops that process again. Processes that the job itself has stopped remain stopped on
+//! resumption.
 
 use super::sweep::Frozen;
 use crate::model::time::Span;
@@ -32,7 +33,7 @@ pub struct Pause {
     pub is_stopped: bool,
     /// The processes that got SIGSTOP.
     frozen: Frozen,
-    /// Whether the kernel has frozen the job's cgroup.
+    /// Whether the kernel accepted the last order to freeze the job's cgroup.
     by_kernel: bool,
 }
 
@@ -48,8 +49,8 @@ impl Pause {
         }
     }
 
-    /// Stops processes that are not stopped. Returns true if all processes are stopped now, and
-    /// were not stopped at the previous check.
+    /// Stops processes that are not stopped. Returns true if all processes are stopped now, and not
+    /// all were stopped at the previous check.
     pub fn check(&mut self, cgroup: Option<&Cgroup>, now: Span) -> bool {
         let was_stopped = self.is_stopped;
         self.by_kernel = cgroup.is_some_and(|group| group.freeze(true).is_ok());
@@ -92,8 +93,9 @@ impl Pause {
             || (process.state == b'D' && self.frozen.contains(&(process.pid, process.started)))
     }
 
-    /// Resumes all processes that this suspension has stopped. Child processes are usually resumed
-    /// before their parents, so that a waiting shell does not find its children stopped.
+    /// Resumes all processes that this suspension has stopped. Child processes, which usually have
+    /// higher pids, are resumed before their parents, so that a waiting shell does not find its
+    /// children stopped.
     pub fn end(self, cgroup: Option<&Cgroup>) {
         if let Some(group) = cgroup
             && self.by_kernel
@@ -110,7 +112,8 @@ impl Pause {
     }
 }
 
-/// Binds all threads of a job to the processors `cpus`.
+/// Binds all threads of a job to the processors `cpus`. Has no effect if `cpus` is empty or
+/// contains an invalid number.
 pub fn bind(cgroup: Option<&Cgroup>, cpus: &[u16]) {
     let mut set = CpuSet::new();
     if cpus.is_empty() || cpus.iter().any(|&cpu| set.set(cpu.into()).is_err()) {
@@ -147,7 +150,8 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    /// Starts a process. `folder` becomes a fake cgroup of that process, which freezes nothing.
+    /// Starts a process. `folder` becomes a fake cgroup, which contains the process but cannot
+    /// freeze it.
     fn member(folder: &Path) -> (RunningProgram, i32) {
         let pid_file = folder.join("pid");
         let script = format!(
@@ -203,8 +207,8 @@ mod tests {
         program.kill();
     }
 
-    /// The kernel may freeze a cgroup only at a later check, after the processes were stopped by
-    /// signals.
+    /// The first check cannot freeze the cgroup, so it stops the process by a signal. A later check
+    /// freezes the cgroup.
     #[test]
     fn processes_stopped_by_a_signal_are_resumed_after_a_later_freeze() {
         let folder = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use tracing::warn;
 pub struct Periodic {
     server: String,
     entries: Vec<PeriodicHook>,
-    /// Reasons to take this host out of service, to report to schedd.
+    /// Reasons to take this host out of service. noded reports them to schedd.
     unfit: Vec<String>,
 }
 
@@ -53,7 +53,8 @@ impl Periodic {
         self.entries.sort_by_key(|entry| entry.hook.order);
     }
 
-    /// When the next hook is due, or a running hook exceeds its time limit.
+    /// The next time at which a hook is due, or a running hook exceeds its time limit; None if
+    /// there is none.
     pub fn due(&self) -> Option<Span> {
         self.entries.iter().filter_map(PeriodicHook::due).min()
     }
@@ -63,7 +64,7 @@ impl Periodic {
         std::mem::take(&mut self.unfit)
     }
 
-    /// Handles finished hooks, and starts those that are due.
+    /// Handles finished hooks, and starts hooks that are due.
     pub fn run_due(&mut self, now: Span, host: &str, nodes: &[NodeFacts], poller: &mut Poller) {
         for entry in &mut self.entries {
             if let Some(running) = &mut entry.running {
@@ -110,13 +111,14 @@ fn start(hook: &Hook, document: &[u8], now: Span) -> io::Result<RunningProgram> 
     call.start(now)
 }
 
-/// Logs the answer of a hook unless it is empty. Returns a reason to take this host out of service,
-/// if any.
+/// Logs the answer of a hook if the hook rejects or fails. Returns a reason to take this host out
+/// of service, if any.
 fn conclude(hook: &Hook, result: &ProgramResult) -> Option<String> {
     match answer(result) {
         Ok(HookAnswer::Accept(set)) if set.is_empty() => None,
         Ok(HookAnswer::Accept(_)) => {
-            let why = "it sets attributes; resources of nodes are set in lanai.toml or with qmgr";
+            let why =
+                "it may not set attributes: set resources of nodes in lanai.toml or with qmgr";
             fail(hook, why)
         }
         Ok(HookAnswer::Reject(why)) => {

@@ -24,11 +24,11 @@ pub enum PollSource {
     Listener,
     /// A signal to noded.
     Signals,
-    /// Data on a connection at noded's socket.
+    /// A connection at noded's socket can be read or written.
     Connection(u64),
     /// A new connection for task requests.
     TaskListener,
-    /// Data on a connection for task requests.
+    /// A connection for task requests can be read or written.
     TaskClient(u64),
     /// A program that was [watched](Poller::watch) has written something or has exited.
     Program,

@@ -75,7 +75,7 @@ fn node(name: String, args: &NodedArgs, hardware: &Hardware) -> NodeFacts {
         None => Vec::new(),
     };
     // Processors are assigned to jobs by number only if they exist, belong to this node alone, and
-    // have no CPU quota.
+    // no CPU quota applies.
     let assigns_numbers =
         alone && hardware.quota.is_none() && ncpus as usize <= hardware.processors.len();
     let cpus = if assigns_numbers {

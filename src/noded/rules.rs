@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// noded's settings for jobs on this host.
 #[derive(Clone, Debug)]
 pub struct NodeRules {
-    /// Whether noded runs jobs of many users, but never jobs of root.
+    /// Whether noded runs jobs of many users. If so, it refuses jobs of root.
     pub shared: bool,
     /// The lowest uid of job owners, if noded runs as root.
     pub min_uid: u32,
@@ -51,7 +51,8 @@ impl NodeRules {
         })
     }
 
-    /// Fails if jobs of other users cannot reach their scripts in the state directory.
+    /// Fails if noded runs jobs of many users, and other users cannot enter the state directory,
+    /// which contains their scripts.
     pub fn check_scripts_reachable(&self, state: &Path) -> Result<()> {
         let attempts = folder::attempts(state);
         if self.shared
@@ -59,8 +60,9 @@ impl NodeRules {
         {
             bail!(
                 "jobs of other users cannot reach their scripts in {}: they may not enter {}; \
-                 run chmod a+x on it, or choose another directory with --state",
+                 run chmod a+x {}, or choose another directory with --state",
                 attempts.display(),
+                closed.display(),
                 closed.display()
             );
         }

@@ -1,11 +1,11 @@
 //! Files in `/dev/shm` that a job has created. They use memory even if no process maps them.
 //!
-//! The shepherd of the job, which checks periodically, only counts files that certainly belong to
-//! the job. A new file belongs to the job if, at the checks before and after it appeared, the owner
-//! had no processes outside the job on this host, and no attempt began or ended on this host in
-//! between. So files of another job of the same user never count. Other new files count while a
-//! process of the job has them open and no other process of the user does. Files older than the job
-//! never count.
+//! The job's shepherd checks the files periodically. A file that has appeared since the previous
+//! check belongs to the job if no other job of the owner can have created it: at both checks, the
+//! owner had no processes outside the job on this host, and between the checks, no attempt began on
+//! this host and no records of an attempt were removed. Other new files count while a process of
+//! the job has them open or mapped, and no other process of the owner does. Files older than the
+//! job never count.
 
 use crate::sys::procfs::{self, Process};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ const MAX_FILES: usize = 4096;
 pub struct SharedMemory {
     folder: PathBuf,
     /// The directory with all attempts of this host. Its modification time changes when an attempt
-    /// begins or is confirmed.
+    /// begins, and when noded removes the records of an attempt.
     attempts: PathBuf,
     uid: u32,
     /// Inode numbers of the files that existed at the last check.
@@ -89,8 +89,8 @@ impl SharedMemory {
         counted.filter_map(|inode| found.get(inode)).sum()
     }
 
-    /// The undecided files that processes of the job have open, and other processes of the user do
-    /// not.
+    /// The undecided files that a process of the job has open or mapped, and no other process of
+    /// the user has.
     fn open_in_job_only(&self, pids: &BTreeSet<i32>) -> BTreeSet<u64> {
         if self.undecided.is_empty() {
             return BTreeSet::new();
@@ -120,7 +120,7 @@ fn other_activity(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> OtherActivi
     }
 }
 
-/// A user's files below a directory: inode number, and size on disk in kilobytes. Does not follow
+/// A user's files below a directory: inode number, and allocated size in kilobytes. Does not follow
 /// links and does not enter other file systems.
 fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
     let mut found = BTreeMap::new();

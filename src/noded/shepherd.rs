@@ -1,9 +1,10 @@
 //! The shepherd: the process that starts and watches one attempt (one start of a job). The shepherd
-//! outlives noded, and is outside the job's cgroup and session. So neither a restart of noded nor
-//! the job itself can lose the exit status.
+//! outlives noded, so a restart of noded does not lose the job's exit status. The shepherd is
+//! outside the job's cgroup and session, so it is not ended together with the job.
 //!
-//! The shepherd executes these steps once, in this order: record the attempt, check that it was not
-//! cancelled, fork the job, watch it, kill remaining processes, and record the outcome.
+//! The shepherd's main steps, in this order: record the attempt, check that it was not cancelled,
+//! run hooks and stage files in, fork the job, watch it, kill remaining processes, run hooks and
+//! stage files out, and record the outcome.
 
 mod files;
 
@@ -50,10 +51,11 @@ const SEND_TRIES: usize = 360;
 pub struct ShepherdContext {
     /// The connection to noded.
     pub socket: OwnedFd,
-    /// A lock that is held until the attempt's directory exists: a starting noded waits for it.
+    /// A lock that is held until the attempt's directory exists. A starting noded waits for the
+    /// lock.
     pub launch_lock: OwnedFd,
     /// The write end of a pipe, closed together with `launch_lock`. At the read end, noded sees
-    /// when no shepherd holds the lock.
+    /// when the spawner has ended and no shepherd holds the lock.
     pub launch_pipe: OwnedFd,
 }
 
@@ -89,8 +91,8 @@ pub fn run(
         }
         Ok((None, ..)) => {}
         Ok((Some((built, cookie)), launch, account)) => {
-            // Once both are closed, noded assumes that the launch has begun. Report failures to
-            // begin before.
+            // Once both are closed, noded assumes that the launch has begun, so a failure to begin
+            // must be reported before.
             drop((launch_lock, launch_pipe));
             let mut terminal = None;
             let checkpoint = checkpoint_folder(site, &launch);
@@ -102,8 +104,10 @@ pub fn run(
                 &cookie,
                 (&noded, &mut terminal),
             );
-            // A job that has succeeded does not run again, unless the attempt was ordered to end.
-            // noded removes the tombstone only when schedd confirms the end.
+            // A job that has succeeded needs no checkpoint any more. If the attempt was ordered to
+            // end, which the tombstone shows, the job may run again. Read the tombstone before the
+            // outcome is written: when schedd has confirmed the outcome, noded removes the
+            // tombstone.
             let is_done = outcome.how == How::Exited(0)
                 && folder::read_tombstone(&site.state, name).is_none();
             write_outcome(&noded, &built, name, &outcome);
@@ -130,7 +134,8 @@ pub fn run(
     process::leave(0)
 }
 
-/// Detaches from the spawner's session, terminal and output.
+/// Detaches the shepherd from the spawner's session, terminal and output, and makes it the
+/// subreaper of the job's orphans.
 fn detach() {
     process::set_name(c"lanai-shepherd");
     let _ = nix::unistd::setsid();
@@ -264,8 +269,9 @@ struct JobContext<'a> {
 }
 
 impl JobContext<'_> {
-    /// Creates the job's `TMPDIR` and terminal, and runs the job. Returns the outcome, and the
-    /// `TMPDIR` to remove, if any.
+    /// Creates the job's `TMPDIR`, unless the attempt uses the `TMPDIR` of the script, and the
+    /// terminal of an interactive job. Then runs the job. Returns the outcome, and the `TMPDIR` to
+    /// remove, if any.
     fn run(
         &self,
         launch: &mut Launch,
@@ -350,8 +356,8 @@ fn not_started(error: &io::Error) -> LaunchFault {
     }
 }
 
-/// The checkpoint directory of a job's script; None for other tasks, or if the site does not
-/// checkpoint jobs.
+/// The checkpoint directory of a job's script; None for tasks that the script starts, or if the
+/// site does not checkpoint jobs.
 fn checkpoint_folder(site: &Site, launch: &Launch) -> Option<PathBuf> {
     let folders = launch.checkpoints.as_deref()?;
     (launch.place.task == 0).then(|| checkpoint::folder(&site.state, folders, &launch.full_id))
@@ -371,7 +377,8 @@ struct PreparedJob<'a> {
 }
 
 impl PreparedJob<'_> {
-    /// Stages files in, runs the prologue, the job and the epilogue, and stages files out.
+    /// Stages files in, runs the prologue, the job and the epilogue, delivers the output, and
+    /// stages files out.
     fn run_with_files(
         &mut self,
         noded: &OwnedFd,
@@ -488,8 +495,8 @@ impl PreparedJob<'_> {
         })
     }
 
-    /// Forks the job into a new cgroup, or without a cgroup if that fails. Also returns the limits
-    /// that the kernel enforces.
+    /// Forks the job into a new cgroup, or without a cgroup if noded does not use cgroups or this
+    /// fails. Also returns the limits that the kernel enforces.
     fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, KernelLimits)> {
         let name = format!(
             "lanai-{}-{}",
@@ -542,7 +549,7 @@ impl PreparedJob<'_> {
 
 /// Writes the outcome to the record. After repeated failures, as on a read-only disk, sends the
 /// outcome to noded instead. While no noded listens, retries both for an hour, because the exit
-/// status is not stored anywhere else.
+/// status is not stored anywhere else. Gives up if the attempt's directory no longer exists.
 fn write_outcome(noded: &OwnedFd, built: &Built, name: AttemptName, outcome: &AttemptOutcome) {
     for failures in 0..RECORD_TRIES + SEND_TRIES {
         let Err(error) = built.write_outcome(outcome) else {

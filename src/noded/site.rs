@@ -106,8 +106,8 @@ impl Site {
     }
 
     /// Refuses an account that the administrator has closed: the account has expired, or its login
-    /// shell prevents logins. This applies to all jobs. An account with a locked password is not
-    /// closed, because its user may log in by key.
+    /// shell prevents logins. An account with a locked password is not closed, because its user may
+    /// log in by key.
     fn refuse_closed(&self, account: &UserAccount) -> Result<(), LaunchFault> {
         let UserAccount { name, shell, .. } = account;
         let expiry = user::expiry(name).map_err(|e| {

@@ -31,8 +31,9 @@ const MAX_NAME: usize = 32;
 /// Maximum size in bytes of a launch inside a packet. Larger launches are passed as files.
 const MAX_INLINE: usize = 60 << 10;
 
-/// A lock held by a spawner, and by each of its shepherds until the directory of the attempt
-/// exists. A starting noded waits for the lock: then no launch of an earlier noded is in progress.
+/// The lock that a noded takes when it starts, and shares with its spawner, and with each shepherd
+/// until the directory of the attempt exists. Once a noded has the lock, no launch of an earlier
+/// noded is in progress.
 pub type LaunchLock = File;
 
 /// noded's handle of the spawner.
@@ -86,7 +87,8 @@ impl Spawner {
         packet::send(self.socket.as_fd(), &bytes, Some(file.as_fd()), false)
     }
 
-    /// The next message of the spawner or a shepherd; None if no message has arrived.
+    /// The next message of the spawner or a shepherd; None if no message has arrived, or if
+    /// receiving fails.
     pub fn receive(&self) -> Option<(SpawnerMessage, Option<OwnedFd>)> {
         spawner_messages::receive(self.socket.as_fd()).ok()?
     }

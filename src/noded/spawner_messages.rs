@@ -21,12 +21,14 @@ pub enum SpawnerMessage {
     /// All processes of the job are suspended (true) or running (false). The number is the job's
     /// session.
     Stopped(AttemptName, u32, bool),
-    /// The script of a job on several hosts has ended, and stage-out begins: schedd releases the
+    /// The script of a job on several hosts has ended, and stage-out begins. schedd can release the
     /// other hosts.
     StagingOut(AttemptName),
-    /// The job's outcome is recorded. The shepherd still has to clean up.
+    /// The job's outcome is recorded. The shepherd has not ended yet: it still serves the terminal
+    /// or removes directories.
     Over(AttemptName),
-    /// The attempt could not be recorded and never begins, with the reason.
+    /// The attempt never begins, for this reason: no shepherd could be forked, or the attempt could
+    /// not be recorded.
     Failed(AttemptName, String),
     /// The job's outcome, and why the outcome cannot be recorded.
     Unrecorded(AttemptName, AttemptOutcome, String),
@@ -44,8 +46,8 @@ pub fn receive(socket: BorrowedFd) -> io::Result<Option<(SpawnerMessage, Option<
     Ok(Some((message, passed)))
 }
 
-/// Sends a message to noded. Returns false if the socket is full, so that the caller must send the
-/// message again; true otherwise, even if noded has ended.
+/// Sends a message to noded. If the socket is full, waits if `wait` is set, and otherwise returns
+/// false without sending the message. Returns true in all other cases, even if noded has ended.
 pub fn send_message(
     noded: &OwnedFd,
     message: &SpawnerMessage,

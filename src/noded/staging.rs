@@ -2,7 +2,8 @@
 //! run as the job's owner.
 //!
 //! Files are only copied within this host. Files that were staged in are not removed after the job,
-//! except those in the job's private directory: the copy and the original may be the same file.
+//! because the copy and the original may be the same file. The exception is the job's private
+//! directory, which is removed with all its files.
 
 use super::child;
 use crate::model::job::staging::{Files, Transfer, fits, is_pattern};
@@ -16,7 +17,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-/// Maximum length of the message about one file, in characters.
+/// Maximum length of the message about one transfer or file, and of the list of missing files, in
+/// characters.
 const MAX_MESSAGE: usize = 300;
 
 /// The files of one job and their directories.
@@ -133,7 +135,7 @@ impl Staging<'_> {
             }));
         }
         let kept = !faults.is_empty();
-        // Special files such as `/dev/null` are not removed.
+        // Only regular files are removed. An output path may be `/dev/null`.
         for path in unwanted
             .iter()
             .filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()))

@@ -1,5 +1,5 @@
 //! Work on the files of a job's owner before and after the job. A separate process, the worker,
-//! does it as the owner, so it can only open files that the owner can open.
+//! does this work as the owner, so that it can open only files that the owner can open.
 
 use super::control::Control;
 use super::folder::Folder;
@@ -16,8 +16,8 @@ use nix::unistd::{Gid, Pid, getpid, getppid, setsid};
 use std::io;
 use std::os::fd::AsFd;
 
-/// Maximum time to wait until a killed worker has disappeared. A worker that waits for an
-/// unresponsive disk may take longer.
+/// Maximum time to wait until a finished or killed worker has disappeared. A worker that waits for
+/// an unresponsive disk may take longer.
 const EXIT_TIMEOUT: Span = Span::seconds(2);
 
 /// The settings of a worker.
@@ -35,7 +35,8 @@ pub struct StagingWorker<'a> {
     pub folder: &'a Folder,
     /// Which cancels of the attempt end the work.
     pub cancels: Cancels,
-    /// The time limit of the work: the owner can stop the worker, and a disk may not respond.
+    /// The time limit of the work. Without a limit, the work might never end: the owner can stop
+    /// the worker, and a disk may not respond.
     pub limit: Span,
 }
 
@@ -44,7 +45,7 @@ pub struct StagingWorker<'a> {
 pub enum Cancels {
     /// All cancels, including those that arrived before the work began.
     All,
-    /// Cancels that arrive after the work has begun. Earlier cancels have ended the job.
+    /// Cancels that arrive after the work has begun. Earlier cancels concerned the job itself.
     New,
     /// No cancels: the work is short and must be completed.
     None,
@@ -55,7 +56,7 @@ pub enum Cancels {
 pub enum StagingResult {
     /// The work was completed.
     Done,
-    /// The work was not completed, with the reason.
+    /// The work failed, for this reason.
     Failed(String),
     /// The work was cancelled, and the worker killed.
     Cancelled,
@@ -144,7 +145,7 @@ fn worker_result(result: ProgramResult) -> StagingResult {
 }
 
 /// Whether one of the pending signals is a bare cancel: noded sends SIGUSR2 if it cannot write a
-/// cancel to a full disk. Discards all pending signals.
+/// cancel to the order file, for instance because the disk is full. Discards all pending signals.
 pub(super) fn has_bare_cancel(signals: &SignalFd) -> bool {
     let mut bare = false;
     while let Ok(Some(signal)) = signals.read_signal() {

@@ -12,7 +12,8 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time limit for shepherds of an earlier noded to create the directories of their attempts.
+/// Time limit for the spawner of an earlier noded to end, and for its shepherds to create the
+/// directories of their attempts.
 const BUILDING_TIMEOUT_MS: u64 = 10_000;
 
 /// The state directory, locked while this value exists.
@@ -25,9 +26,10 @@ pub struct StateFolder {
 }
 
 impl StateFolder {
-    /// Locks the directory, creating it if needed. If another noded has locked it, the error
-    /// contains the pid of that noded. If jobs run as other users (`others`), these users must be
-    /// able to reach their scripts in the directory.
+    /// Locks the directory, creating it if needed, and removes unfinished directories of attempts
+    /// in it. With `others`, sets a mode with which other users can reach their scripts in the
+    /// directory. If another noded has locked the directory, the error contains the pid of that
+    /// noded. A directory on a network file system is an error.
     pub fn lock(folder: &Path, others: bool) -> Result<StateFolder> {
         let mode = if others { 0o711 } else { 0o700 };
         for (part, mode) in [
@@ -84,7 +86,7 @@ impl StateFolder {
         File::open(path)
             .and_then(|file| file.sync_all())
             .with_context(|| path.display().to_string())?;
-        // The state directory may be new: sync its entry in the parent directory, too.
+        // The state directory may be new, so its entry in the parent directory must be synced, too.
         for folder in self.folder.ancestors().take(2) {
             File::open(folder)
                 .and_then(|folder| folder.sync_all())
@@ -128,7 +130,7 @@ fn lock(folder: &Path) -> Result<Flock<File>> {
     let file = open.with_context(|| path.display().to_string())?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
-            // The pid is only written for the message below. So a full disk does not prevent the
+            // The pid is needed only for the message below, so a full disk must not prevent the
             // start.
             let _ = lock
                 .set_len(0)
@@ -151,8 +153,8 @@ fn describe(folder: &Path) -> String {
     format!("state directory {}", folder.display())
 }
 
-/// Waits until no launch of an earlier noded is in progress. Then the directory contains all
-/// attempts that have begun.
+/// Waits until no launch of an earlier noded is in progress, and takes the launch lock. The
+/// directory then contains all attempts that have begun.
 fn lock_launches(folder: &Path) -> Result<LaunchLock> {
     let path = folder.join("building.lock");
     let mut options = File::options();

@@ -1,9 +1,9 @@
 //! Signals and kills all processes of a job.
 //!
-//! The kernel kills all processes of a cgroup. Without a cgroup, the job's shepherd finds all
-//! processes among its descendants, because it is their subreaper. It stops them until no new
-//! process appears, and then kills them. In a personal installation, the shepherd cannot kill
-//! processes of other users, such as those of `sudo`.
+//! The kernel kills all processes of a cgroup. Without a cgroup, or if processes remain, the job's
+//! shepherd finds all processes among its descendants, because it is their subreaper. It stops them
+//! until no new process appears, and then kills them. In a personal installation, the shepherd
+//! cannot kill processes of other users, such as those of `sudo`.
 
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
@@ -41,8 +41,8 @@ pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
     }
 }
 
-/// Sends a signal, except SIGCONT, to all processes of a suspended job. The signal takes effect
-/// when the job is resumed.
+/// Sends a signal, except SIGCONT, to all processes of a suspended job. SIGKILL takes effect at
+/// once, other signals when the job is resumed.
 pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
     if number != SIGCONT {
         for pid in processes(cgroup) {
@@ -51,8 +51,8 @@ pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
     }
 }
 
-/// Kills every process of the job, waits until all have ended, and removes the cgroup. `children`
-/// receives SIGCHLD.
+/// Kills every process of the job, waits until all have ended or the tries are used up, and removes
+/// the cgroup. `children` receives SIGCHLD.
 pub fn kill_all(cgroup: Option<&Cgroup>, children: &SignalFd) {
     for number in 0..MAX_TRIES {
         if reap_all() {
@@ -85,8 +85,8 @@ fn reap_all() -> bool {
 
 fn freeze_and_kill() {
     let mut frozen = Frozen::new();
-    // Each pass stops all processes that it finds. So the next pass only finds processes that were
-    // forked during the previous pass.
+    // Each pass stops all processes that it finds. So the next pass finds new processes only if
+    // they were forked during the previous pass.
     for _ in 0..100 {
         if !freeze(procfs::descendants(own()).iter(), &mut frozen) {
             break;

@@ -1,6 +1,6 @@
-//! Processes of jobs that request tasks (`pbsdsh`). Such a process connects to a separate socket
-//! and proves that it belongs to its job. noded passes the requests to schedd: after a request of a
-//! process, it reads the next one only when schedd has replied.
+//! Connections of processes that request tasks for their job (`pbsdsh`). Such a process connects to
+//! a separate socket and proves that it belongs to the job. noded passes the requests of a process
+//! to schedd one at a time: it reads the next request when schedd has replied, or after a timeout.
 //!
 //! noded stores no requests. A process repeats its request until the request is fulfilled, so
 //! restarts of noded or schedd lose no requests.
@@ -125,7 +125,7 @@ impl TaskClients {
         Ok(())
     }
 
-    /// Reads messages of a process. `reachable`: noded can pass requests to schedd.
+    /// Reads messages of a process. `reachable` is whether noded can pass requests to schedd.
     pub fn read(&mut self, number: u64, reachable: bool, poller: &mut Poller) {
         while let Some(client) = self.connected.get_mut(&number) {
             let received = client
@@ -201,7 +201,7 @@ impl TaskClients {
                     "the first message must be a greeting".into(),
                     poller,
                 ),
-                // Drop the request: the process repeats it.
+                // Drop the request, because the process repeats it.
                 Some(_) if !reachable => {}
                 Some(name) => {
                     client.note_tokens(&request);
@@ -220,14 +220,15 @@ impl TaskClients {
         }
     }
 
-    /// Refuses a request and closes the connection.
+    /// Refuses a message and closes the connection.
     fn reject(&mut self, number: u64, why: String, poller: &mut Poller) {
         self.notify(number, &TaskNews::Refused(why), poller);
         self.close(number, &FrameError::Closed, poller);
     }
 
-    /// Passes news of schedd to the process `client` of an attempt. If `client` is None, passes the
-    /// news to all processes of the attempt that wait for the tasks in it.
+    /// Passes news of schedd to the process `client` of an attempt, and then reads the next request
+    /// of that process. If `client` is None, passes the news to all processes of the attempt, but
+    /// to each process only the stages of tasks that it waits for.
     pub fn send_news(
         &mut self,
         attempt: (JobId, Attempt),
@@ -292,7 +293,7 @@ impl TaskClients {
         }
     }
 
-    /// When [`TaskClients::expire`] is due next.
+    /// When [`TaskClients::expire`] is due next; None if no greeting and no reply is awaited.
     pub fn next(&self) -> Option<Span> {
         let since = self
             .connected
@@ -414,7 +415,8 @@ impl TaskClient {
         self.awaits_reply_since.is_none() && self.link.has_more()
     }
 
-    /// Adds started and queried tasks to `tokens`, and removes released tasks.
+    /// Adds started and queried tasks to `tokens`, and removes released tasks. Keeps at most
+    /// [`MAX_TOKENS`] tasks.
     fn note_tokens(&mut self, request: &TaskRequestKind) {
         match request {
             TaskRequestKind::Start(program) => self
@@ -429,7 +431,7 @@ impl TaskClient {
         }
     }
 
-    /// The news without the stages of tasks outside `tokens`; None if nothing is left.
+    /// The news without the stages of tasks outside `tokens`; None if no stage is left.
     fn relevant_part(&self, news: &TaskNews) -> Option<TaskNews> {
         let TaskNews::Stages(stages) = news else {
             return Some(news.clone());

@@ -4,9 +4,9 @@
 //! The shepherd listens at a socket in the attempt's directory. For each
 //! [`crate::wire::order::ScheddOrder::Attach`], noded connects to that socket and passes the
 //! connection of a `qsub -I` to the shepherd. From then on, the data does not pass through noded
-//! and schedd. Output that qsub does not read stays in the terminal and blocks the job's programs.
-//! Input that the programs do not read stays with qsub. When qsub disconnects, the terminal hangs
-//! up.
+//! and schedd. The shepherd's buffers are small. Further output that qsub does not read stays in
+//! the terminal and blocks the job's programs. Further input that the programs do not read stays
+//! with qsub. When qsub disconnects, the terminal hangs up.
 
 use super::folder::Folder;
 use crate::model::time::Span;
@@ -53,9 +53,10 @@ impl TerminalConnection {
 pub enum TerminalStep {
     /// No event.
     Quiet,
-    /// A client has connected for the first time: the program may start.
+    /// A client has been attached, so the program may start.
     Begins,
-    /// The client has disconnected, or no client has connected in time.
+    /// The terminal has hung up, because the client has disconnected, or no client was attached in
+    /// time.
     HungUp,
 }
 
@@ -128,7 +129,7 @@ impl Terminal {
             self.is_attached && link.backlog() < AHEAD,
         );
         wants.set(PollFlags::POLLOUT, !self.typed.is_empty());
-        // Do not poll without flags: poll would still report that the job's side is closed.
+        // Do not poll without flags, because poll would still report that the job's side is closed.
         if !wants.is_empty() {
             fds.push(PollFd::new(keyboard.as_fd(), wants));
         }
@@ -236,7 +237,7 @@ impl Terminal {
                 Ok(written) => drop(self.typed.drain(..written)),
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
-                // The job's side is closed: the job is about to end.
+                // The job's side is closed, because the job is about to end.
                 Err(_) => self.typed.clear(),
             }
         }
@@ -264,8 +265,8 @@ impl Terminal {
         Ok(())
     }
 
-    /// Sends the remaining output and the exit status of a job that has ended. Gives up after
-    /// `FINISH_TIMEOUT`.
+    /// Sends the remaining output and the exit status of a job that has ended, if a client is
+    /// attached. Gives up after `FINISH_TIMEOUT`.
     pub fn finish(mut self, status: i32) {
         if !self.is_attached {
             return;

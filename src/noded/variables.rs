@@ -7,7 +7,8 @@ use std::ffi::CString;
 /// Variables by name.
 pub type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Parses `K=V` entries that each end with a zero byte.
+/// Parses `K=V` entries that each end with a zero byte. Skips entries without a name or without
+/// `=`.
 pub fn parse_environ(environ: &[u8]) -> Environment {
     let entries = environ.split(|&b| b == 0).filter_map(|entry| {
         let equals = entry.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;

@@ -77,7 +77,8 @@ pub struct JobWatch<'a> {
     pause_unsent: bool,
     /// The processors that the job is bound to.
     bound_cpus: Vec<u16>,
-    /// The last signal that was sent because of an order, or to end the job.
+    /// The last signal that was sent because of an order, or to end the job. Orders while the job
+    /// is being ended do not count.
     sent: Option<i32>,
     ending: Option<Ending>,
     /// Whether the job's script ended before an order or a limit ended the job.
@@ -156,7 +157,7 @@ impl<'a> JobWatch<'a> {
         JobWatch { terminal, ..self }
     }
 
-    /// Watches until the job's script has ended, then kills the remaining processes. `start` is the
+    /// Watches the job until it is over, and then kills the remaining processes. `start` is the
     /// socket to the job's first process.
     pub fn until_end(
         mut self,
@@ -262,9 +263,9 @@ impl<'a> JobWatch<'a> {
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
     }
 
-    /// Reads a message that the job's first process sent before its exec. Returns true if there is
-    /// no further message. This never blocks: a process that is stuck in the kernel does not close
-    /// its end of the socket even when it is killed.
+    /// Reads one message that the job's first process sent before its exec. Returns true if there
+    /// was none. The read must not block, because a process that is stuck in the kernel keeps its
+    /// end of the socket open even when it is killed.
     fn read_start_messages(&mut self, start: Option<&OwnedFd>) -> bool {
         let Some(start) = start else { return true };
         let mut buffer = [0; 8192];
@@ -273,8 +274,9 @@ impl<'a> JobWatch<'a> {
                 match postcard::from_bytes(&buffer[..length]) {
                     Ok(ChildMessage::Ready) => {
                         self.errors = passed;
-                        // The program of an interactive job has not started: the process waits for
-                        // a client, and the client waits for the message that the job runs.
+                        // The process of an interactive job waits for a client before its exec. The
+                        // client connects only after the message that the job runs, so the message
+                        // is sent now.
                         self.running_unsent = self.terminal.is_some();
                         self.send_running();
                     }
@@ -291,7 +293,8 @@ impl<'a> JobWatch<'a> {
                 false
             }
             Ok(None) | Err(_) => {
-                // A successful exec closes the socket, after the child has sent `Ready`.
+                // A successful exec closes the socket. The exec is assumed to have succeeded if the
+                // child has sent `Ready` and no failure. An interactive job is reported earlier.
                 self.running_unsent |=
                     self.fault.is_none() && self.errors.is_some() && self.terminal.is_none();
                 self.send_running();
@@ -314,7 +317,8 @@ impl<'a> JobWatch<'a> {
         while let Ok(Some(signal)) = signals.read_signal() {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGUSR1) => self.execute_orders(cgroup),
-                // The disk is full, so noded could not write the order to the order file.
+                // noded could not write a cancel to the order file, for instance because the disk
+                // is full, so the signal carries the cancel.
                 Ok(Signal::SIGUSR2) => {
                     self.cancel(cgroup, Cancel::of_value(signal.ssi_int, self.launch.grace))
                 }
@@ -423,12 +427,13 @@ impl<'a> JobWatch<'a> {
         self.max_run_time().is_some_and(|max| self.elapsed() >= max)
     }
 
-    /// The walltime warning, and when it is sent; None if it must not be sent.
+    /// The walltime warning, and when it is sent; None if no warning is to be sent.
     fn warning(&self) -> Option<(Warning, Span)> {
-        // Before the exec of the job's program, the signal would kill the process.
         let runs = self.pause.is_none()
             && self.warned.is_none()
             && self.ending.is_none()
+            // Without `errors`, the process is not yet ready for its exec, and the signal would
+            // kill the process.
             && self.errors.is_some()
             && self.status.is_none();
         if !runs {
@@ -528,8 +533,8 @@ fn write_line(file: Option<&OwnedFd>, line: &[u8]) {
         Ok(SFlag::S_IFREG) => nix::unistd::write(file, &line)
             .map(drop)
             .map_err(io::Error::from),
-        // A write to a terminal or pipe may block. So the file is opened again without blocking:
-        // the flags of the job's descriptor must not change.
+        // A write to a terminal or pipe may block. So the file is opened again without blocking,
+        // because the flags of the job's descriptor must not change.
         _ => process::open_again(file).and_then(|mut own| own.write_all(&line)),
     };
 }

@@ -19,7 +19,8 @@ impl Attempts {
         poller.add(&spawner.ended, PollSource::SpawnerEnded)
     }
 
-    /// Sends unsent launches to the spawner until its socket is full.
+    /// Sends unsent launches to the spawner until its socket is full. If a launch cannot be sent
+    /// for another reason than a full socket or the spawner's end, its attempt ends.
     pub(super) fn send_launches(&mut self, poller: &mut Poller) {
         let mut failed = Vec::new();
         let Runner::Spawner(spawner, _) = &self.runner else {
@@ -57,7 +58,7 @@ impl Attempts {
     }
 
     /// Replaces a spawner that has ended. The launches that were sent to it remain in doubt until
-    /// every shepherd that it forked has created its attempt's directory.
+    /// every shepherd that it forked has created its attempt's directory or ended.
     pub fn spawner_ended(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.read_messages(poller);
         let Runner::Spawner(spawner, launch_lock) = &mut self.runner else {
@@ -81,7 +82,8 @@ impl Attempts {
         Ok(())
     }
 
-    /// The launches that were sent to the current spawner and have not been reported.
+    /// The launches that were sent to the spawner that is being replaced, and of which neither a
+    /// start nor an end is known.
     fn sent_launches(&self) -> Vec<AttemptName> {
         let unsent_or_doubtful: BTreeSet<AttemptName> = self
             .in_doubt
@@ -100,10 +102,10 @@ impl Attempts {
             .collect()
     }
 
-    /// Resolves the launches of a spawner that has ended, once none of them is in progress. A
-    /// launch without a directory never began and is sent again. Sending it earlier would be
-    /// unsafe: the attempt may end, be confirmed and be removed before a second shepherd looks for
-    /// the attempt's directory.
+    /// Resolves the launches of a spawner that has ended. Call this once none of them is in
+    /// progress. A launch without a directory never began and is sent again. If it were sent
+    /// earlier, the attempt could run twice: it could end, be confirmed and be removed before a
+    /// second shepherd looks for the attempt's directory.
     pub fn resolve_doubtful_launches(&mut self, number: u64, poller: &mut Poller) {
         poller.forget(PollSource::OldLaunches(number));
         self.read_old_messages(PollSource::OldSpawner(number), poller);

@@ -23,7 +23,7 @@ impl Attempts {
     }
 
     /// Resumes all processes of an attempt or a task. Binds them to the processors `cpus` unless
-    /// that is empty.
+    /// `cpus` is empty.
     pub fn resume(&mut self, name: AttemptName, cpus: Vec<u16>) {
         self.order_suspension(name, false, Control::Resume(cpus));
     }
@@ -74,7 +74,7 @@ impl Attempts {
         }
     }
 
-    /// When orders to suspend or resume are checked next; None if all are confirmed.
+    /// When orders to suspend or resume are checked next; None if no check is planned.
     pub fn next_stop_check(&self) -> Option<Span> {
         self.pending_check.map(|(next, _)| next)
     }

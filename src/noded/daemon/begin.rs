@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
 use tracing::info;
 
 impl Daemon {
-    /// Reads the configuration, locks noded's state directory, and adopts the attempts in it.
+    /// Reads the configuration, locks noded's state directory, forks the spawner, listens at the
+    /// socket, and adopts the attempts in the state directory.
     pub(super) fn begin(
         args: &NodedArgs,
         home: &Home,
@@ -90,7 +91,6 @@ impl Daemon {
                 .then(|| CheckpointCommands::new(state_folder.to_path_buf(), own.uid)),
             notifications,
             host: hardware.host.clone(),
-            // Hollow nodes do not measure the host.
             gauge: (!args.hollow).then(|| Gauge::new(&hardware)),
             next_check: Span(now.0 + CHECK_INTERVAL.0),
             next_repeat: Span(now.0 + REPEAT_INTERVAL.0),
@@ -154,7 +154,8 @@ impl HostSetup {
     }
 }
 
-/// Creates an empty set of attempts, which are simulated with `--hollow`.
+/// Creates an empty set of attempts. With `--hollow`, attempts are simulated; otherwise forks the
+/// spawner, which starts them.
 fn attempts(args: &NodedArgs, site: Site, state: &StateFolder) -> Result<Attempts> {
     if args.hollow {
         return Ok(Attempts::hollow(site));
@@ -195,7 +196,8 @@ fn site(
     }
 }
 
-/// The directory of noded and Lanai's commands; None if the default `PATH` contains the directory.
+/// The directory of noded and Lanai's commands; None if the default `PATH` contains the directory,
+/// or if it cannot be determined.
 fn commands() -> Option<PathBuf> {
     let folder = env::program().ok()?.parent()?.to_path_buf();
     let is_in_path = ["/usr/local/bin", "/usr/bin", "/bin"]
@@ -204,8 +206,8 @@ fn commands() -> Option<PathBuf> {
     (!is_in_path).then_some(folder)
 }
 
-/// A watcher of GPU use that runs the tool named in `lanai.toml`. The default tool, NVIDIA's, is
-/// only run if `has_gpus`.
+/// A watcher of GPU use that runs the tool named in `lanai.toml`, if any. The default tool,
+/// NVIDIA's, is only run if `has_gpus`.
 fn watcher(rules: &NodeRules, has_gpus: bool) -> gpus::GpuWatcher {
     let (named, interval) = rules.gpu_tool.clone();
     let is_enabled = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));

@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 
 /// Maximum number of connections in addition to schedd's connection.
 const MAX_OTHERS: usize = 16;
-/// Maximum size of unread reports in bytes, before schedd is disconnected.
+/// Size of unread reports in bytes above which the connection is closed.
 const MAX_BACKLOG: usize = 64 << 20;
 
 /// A connection of schedd, or a connection on which no order has arrived yet.
@@ -24,8 +24,8 @@ pub(super) struct Connection {
     /// When noded accepted the connection.
     pub(super) since: Span,
     writing: bool,
-    /// The error that prevents sending. noded still executes orders that arrived before the error:
-    /// a schedd that exits does not wait for replies.
+    /// The error that prevents sending. noded still executes orders that arrived before the error,
+    /// because a schedd that exits does not wait for replies.
     send_error: Option<FrameError>,
 }
 
@@ -157,14 +157,15 @@ impl Daemon {
         }
     }
 
-    /// Whether noded can pass requests of tasks to schedd. Processes repeat requests that noded
-    /// drops.
+    /// Whether noded can pass requests of tasks to schedd: schedd is connected, and not too many
+    /// reports are unread. Processes repeat requests that noded drops.
     pub(super) fn can_pass_requests(&self) -> bool {
         let schedd = self.schedd.and_then(|number| self.connections.get(&number));
         schedd.is_some_and(|connection| connection.link.backlog() < MAX_BACKLOG / 4)
     }
 
-    /// Recreates the socket if the runtime directory was emptied.
+    /// Recreates the socket if it is missing, for instance because the runtime directory was
+    /// emptied.
     pub(super) fn recreate_socket(&mut self) {
         if self.path.exists() {
             return;

@@ -117,7 +117,7 @@ impl Daemon {
         }
     }
 
-    /// Ends an attempt or a task. Gives up a checkpoint of the attempt that is in progress.
+    /// Ends an attempt or a task. If a checkpoint of the attempt is in progress, gives it up.
     fn cancel(&mut self, name: AttemptName, cancel: Cancel) {
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.give_up(name);
@@ -147,7 +147,7 @@ impl Daemon {
     }
 
     /// Starts to checkpoint a running job, which is killed when the checkpoint is complete. A
-    /// hollow job is ended immediately.
+    /// hollow job is ended at once, to run again.
     fn checkpoint(&mut self, order: &Checkpoint) {
         let name = script(order.job, order.attempt);
         if self.attempts.session(name).is_none() {
@@ -166,7 +166,8 @@ impl Daemon {
     }
 
     /// Handles a greeting. noded refuses a schedd with an epoch below the highest known epoch.
-    /// Otherwise noded accepts this schedd, and closes the connection of the earlier schedd.
+    /// Otherwise noded accepts this schedd, closes the connection of the earlier schedd, and sends
+    /// its inventory.
     fn greet(&mut self, number: u64, epoch: u64) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });
@@ -201,8 +202,8 @@ impl Daemon {
         self.task_clients.request_repetition(&mut self.poller);
     }
 
-    /// Passes a connection to the shepherd of an interactive job. `epoch` must not be below the
-    /// highest known epoch.
+    /// Passes a connection to the shepherd of an interactive job. Closes the connection instead if
+    /// `epoch` is below the highest known epoch, or if the job has no terminal.
     fn attach(&mut self, number: u64, epoch: u64, name: AttemptName) {
         if epoch < self.epoch {
             self.send(number, &NodeReport::Fenced { epoch: self.epoch });

@@ -1,5 +1,5 @@
-//! The input of the site's programs that run before and after a job: JSON for hooks, PBS's
-//! arguments for prologue and epilogue.
+//! The input of the site's programs that run before and after a job: JSON for hooks, and arguments
+//! for prologue and epilogue.
 
 use super::super::variables::parse_environ;
 use super::{JobHookRunner, status};
@@ -10,7 +10,8 @@ use crate::wire::order::Launch;
 use serde_json::{Map, Value, json};
 
 impl JobHookRunner<'_> {
-    /// The JSON input of a hook. `ended` is the job's outcome for a hook that runs after the job.
+    /// The JSON input of a hook. `ended` is the job's outcome; None for a hook that runs before the
+    /// job.
     pub(super) fn document(
         &self,
         hook: &Hook,

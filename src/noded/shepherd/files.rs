@@ -76,7 +76,7 @@ impl PreparedJob<'_> {
     }
 
     /// Runs `work`, which checks the owner's files, as the owner. Returns the outcome if the job
-    /// cannot run; `unable` creates it from the error of `work`.
+    /// cannot run. If `work` fails, `unable` creates the outcome from the error.
     fn check(
         &self,
         work: impl FnOnce(&Staging) -> Result<(), String>,
@@ -95,8 +95,8 @@ impl PreparedJob<'_> {
         })
     }
 
-    /// Delivers the output, then stages files out and removes unwanted output files. Adds a note
-    /// about failures to the outcome.
+    /// Delivers the output, unless the job runs again. If the job ran, also stages files out and
+    /// removes unwanted output files. Adds a note about failures to the outcome.
     pub(super) fn deliver_and_stage_out(
         &self,
         noded: &OwnedFd,
@@ -110,7 +110,7 @@ impl PreparedJob<'_> {
         streams.retain(|_| !runs_again);
         let files = &self.launch.files;
         let note = if files.has_work_after() && outcome.how.ran() {
-            // schedd releases the other hosts of the job before stage-out.
+            // This message lets schedd release the other hosts of the job before stage-out.
             let shares = &self.launch.shares;
             if shares.iter().any(|share| share.host != shares[0].host) {
                 send_message(
@@ -136,14 +136,14 @@ impl PreparedJob<'_> {
                 join_failures([delivered, staging.stage_out(&unwanted)])
             });
             match done {
-                // A cancel skips stage-out, but the output is still delivered.
+                // A cancel ends stage-out, but the output is still delivered.
                 Ok(StagingResult::Cancelled) => join_failures([
                     self.deliver_as_owner(&streams),
                     Err("stage-out was cancelled".into()),
                 ]),
                 Ok(StagingResult::Late) => {
                     let late = format!(
-                        "stage-out took longer than {} s: not all files were copied",
+                        "stage-out took longer than {} s, so some files may not have been copied",
                         limit.as_seconds()
                     );
                     join_failures([self.deliver_as_owner(&streams), Err(late)])
@@ -165,7 +165,7 @@ impl PreparedJob<'_> {
     fn deliver_as_owner(&self, streams: &[Stream]) -> Result<(), String> {
         match streams {
             [] => Ok(()),
-            // The job runs as noded's user: this process may deliver the files without a fork.
+            // The job runs as noded's user, so this process can deliver the files without a worker.
             _ if other_owner(self.site, self.account).is_none() => self.deliver(streams),
             _ => self.deliver_in_time(streams),
         }

@@ -20,11 +20,13 @@ const STATUS_TIMEOUT: Span = Span::seconds(1);
 /// Whether the job runs again after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndKind {
-    /// The job does not run again.
+    /// The job does not run again, except after a fault of the node or if files to stage in are
+    /// missing.
     Done,
     /// The job runs again.
     Again,
-    /// The job runs again unless it succeeds, because it was ordered to checkpoint itself (Y17).
+    /// The job was ordered to checkpoint itself (Y17). It runs again unless it succeeds or exceeds
+    /// a limit.
     AgainUnlessSuccessful,
 }
 
@@ -40,7 +42,7 @@ impl EndKind {
     }
 
     /// Whether the job runs again after the outcome `how`. schedd uses the same rule
-    /// (`model::life`).
+    /// (`model::job::life`).
     fn runs_again(self, how: &How) -> bool {
         match (how, self) {
             (How::NodeFault(_) | How::AwaitsFiles(_), _) | (_, EndKind::Again) => true,
@@ -65,8 +67,8 @@ pub(super) struct Ending {
 }
 
 impl JobWatch<'_> {
-    /// Whether the job's script has ended. If the job was ordered to end, its other processes also
-    /// have ended, or the grace time is over.
+    /// Whether the job is over: its script has ended, and if the job is being ended, all other
+    /// processes have ended as well or the grace time is over.
     pub(super) fn is_over(&self) -> bool {
         self.status.is_some()
             && (self.has_no_process
@@ -77,7 +79,8 @@ impl JobWatch<'_> {
     }
 
     /// Ends the job because of an order. After several orders, the last order decides whether the
-    /// job runs again. An order after the end of the script has no effect.
+    /// job runs again. A forced order also ends the grace time of an earlier order. If the script
+    /// has ended on its own, an order has no effect.
     pub(super) fn cancel(&mut self, cgroup: Option<&Cgroup>, cancel: Cancel) {
         // The script may have ended while the order was pending.
         self.reap();
@@ -98,8 +101,8 @@ impl JobWatch<'_> {
         self.end_by(cgroup, SIGTERM, grace, reason);
     }
 
-    /// Sets the time of SIGKILL to now and sends no SIGTERM, because a process that still runs
-    /// could use the memory that another process has freed.
+    /// Ends the job without SIGTERM and grace time. Otherwise, if memory is short, a process that
+    /// still runs could use the memory that another process has freed.
     pub(super) fn end_at_once(&mut self, excess: How) {
         self.ending = Some(Ending {
             kill_at: clock::monotonic(),
@@ -107,7 +110,8 @@ impl JobWatch<'_> {
         });
     }
 
-    /// Sends `signal` and, after `grace`, SIGKILL. Has no effect if the job is ending already.
+    /// Sends `signal` and, after `grace`, SIGKILL. Resumes a suspended job. Has no effect if the
+    /// job is ending already.
     fn end_by(&mut self, cgroup: Option<&Cgroup>, signal: i32, grace: Span, reason: Option<How>) {
         if self.ending.is_some() {
             return;
@@ -125,7 +129,8 @@ impl JobWatch<'_> {
         }
     }
 
-    /// Sends SIGHUP, like a terminal that hangs up, and SIGKILL after the grace time.
+    /// Sends SIGHUP, like a terminal that hangs up, and SIGKILL after the grace time. Has no effect
+    /// if the job is ending already.
     pub(super) fn hang_up(&mut self, cgroup: Option<&Cgroup>) {
         if self.ending.is_none() {
             self.sent = Some(SIGHUP);
@@ -143,9 +148,9 @@ impl JobWatch<'_> {
         }
     }
 
-    /// The exit status of the first process, which has just been killed. Waits only briefly: a
-    /// process that cannot be reaped (traced, or stuck in the kernel) must not delay the end of the
-    /// other processes.
+    /// The exit status of the first process, which has just been killed. Waits only briefly,
+    /// because a process that cannot be reaped (traced, or stuck in the kernel) must not delay the
+    /// end of the other processes. If there is no status by then, returns a death by SIGKILL.
     pub(super) fn last_status(&self) -> ProcessEnd {
         let until = Span(clock::monotonic().0 + STATUS_TIMEOUT.0);
         loop {
@@ -192,7 +197,8 @@ impl JobWatch<'_> {
     }
 
     /// If the kernel has killed a process of the job for lack of memory, records that as the reason
-    /// of the end, regardless of the script's exit status.
+    /// of the end, even if the script has exited with status 0. Has no effect if the job is being
+    /// ended for another reason.
     fn note_out_of_memory(&mut self, cgroup: Option<&Cgroup>, meter: &mut UsageMeter) {
         let exceeded = cgroup.and_then(|group| limits::out_of_memory(self.launch, group));
         if let Some(exceeded) = exceeded

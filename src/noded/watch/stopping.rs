@@ -9,7 +9,8 @@ use crate::sys::cgroup::Cgroup;
 use crate::sys::clock;
 
 impl JobWatch<'_> {
-    /// Suspends all processes of the job. If they are suspended already, notifies noded again.
+    /// Suspends all processes of the job. If they are suspended already, notifies noded again. Has
+    /// no effect if the job has ended or is being ended.
     pub(super) fn suspend(&mut self, cgroup: Option<&Cgroup>) {
         if self.ending.is_some() || self.status.is_some() {
             return;
@@ -23,6 +24,7 @@ impl JobWatch<'_> {
     }
 
     /// Resumes all processes of the job. Binds them to the processors `cpus` unless that is empty.
+    /// Notifies noded.
     pub(super) fn resume(&mut self, cgroup: Option<&Cgroup>, cpus: Vec<u16>) {
         if !cpus.is_empty() && cpus != self.bound_cpus {
             pause::bind(cgroup, &cpus);
