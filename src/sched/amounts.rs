@@ -95,7 +95,7 @@ impl Catalog {
         self.of_nodes..self.names.len()
     }
 
-    /// An amount of 0 for each resource.
+    /// An amount of 0 for each consumable resource, including system-wide resources.
     pub fn nothing(&self) -> Amounts {
         vec![0; self.names.len()].into()
     }
@@ -140,6 +140,7 @@ fn position(sorted: &[String], name: &str) -> Option<usize> {
         .binary_search_by(|known| known.as_str().cmp(name))
         .ok()
 }
+
 /// The counted amount of a value, at least 0; None for text and booleans.
 pub fn counted(value: &ResourceValue) -> Option<i64> {
     value.amount().map(|amount| amount.max(0))

@@ -1,6 +1,6 @@
 //! The input of a cycle (nodes, queue, running jobs), and the plan that it returns.
 //!
-//! All other modules of the scheduler use these types. This module makes no scheduling decisions.
+//! The other modules of the scheduler share these types. This module makes no scheduling decisions.
 
 pub(in crate::sched) mod allocation_answer;
 pub mod change;

@@ -2,9 +2,9 @@
 //! reservation depth of the policy is the maximum number of planned starts.
 //!
 //! Example with a depth of one: at 0:00, 8 of 16 CPUs are in use until 1:00. Job 2 requests 16 CPUs
-//! and gets a planned start at 1:00 (the *shadow time*). Job 3 requests 8 CPUs for 30 minutes and
-//! starts, because it ends before 1:00. Job 4 requests 8 CPUs for two hours and waits although it
-//! would fit now, because it would still run at 1:00. With a 17th CPU, a job of one CPU and any
+//! and gets a planned start at 1:00 (the *shadow time*). Job 3 requests 4 CPUs for 30 minutes and
+//! starts, because it ends before 1:00. Job 4 requests 4 CPUs for two hours. It waits although 4
+//! CPUs are free now, because it would still run at 1:00. With a 17th CPU, a job of one CPU and any
 //! walltime could start without delaying job 2. (Lifka 1995, The ANL/IBM SP scheduling system.)
 //!
 //! With a depth of two, job 4 gets a planned start as well, and later jobs start only if they delay
@@ -50,15 +50,16 @@ pub struct BookingBudget<'s> {
     pub blocked: Option<JobId>,
     /// The jobs with a renewed planned start that this cycle has not considered yet, by class.
     unvisited: BTreeMap<ClassId, BTreeSet<JobId>>,
-    /// Whether resources have become free unexpectedly, so that jobs may start before their planned
-    /// start.
+    /// Whether resources have become free unexpectedly, or a planned start was not renewed, so that
+    /// jobs may start before their planned start.
     has_freed_resources: bool,
     now: Time,
 }
 
 impl<'s> BookingBudget<'s> {
     /// The budget at the beginning of a cycle. Renews the planned starts of earlier cycles that the
-    /// policy keeps, except those of classes for which `may_run` is false.
+    /// policy keeps, or for which resources of preempted jobs are held, except those of classes for
+    /// which `may_run` is false.
     pub fn open(
         policy: &'s Backfill,
         (state, resolved): (&'s ClusterState, &'s Resolved),
@@ -123,7 +124,8 @@ impl<'s> BookingBudget<'s> {
                 .filter(|class| class.id == booking.class && may_run(class));
             let is_renewed = class.is_some_and(|class| {
                 let class = resolved.of(class);
-                // Preempted jobs end in the next cycle at the earliest.
+                // Preempted jobs end in the next cycle at the earliest, so their resources are not
+                // free now.
                 let soonest = if booking.held_until.is_some() {
                     now + OVERDUE
                 } else {
@@ -143,7 +145,7 @@ impl<'s> BookingBudget<'s> {
                     .or_default()
                     .insert(booking.job);
             }
-            // A dropped planned start frees its resources: other jobs may start earlier.
+            // A dropped planned start frees its resources, so other jobs may start earlier.
             self.has_freed_resources |= !is_renewed;
         }
     }
@@ -165,8 +167,8 @@ impl<'s> BookingBudget<'s> {
         }
     }
 
-    /// Whether a job of the class has a renewed planned start and is not considered yet. Then the
-    /// refusal of another job of the class does not hold for the whole class.
+    /// Whether a job of the class has a renewed planned start and has not been considered yet. Then
+    /// the refusal of another job of the class does not hold for the whole class.
     pub fn has_unconsidered_booking(&self, class: &ClassKey) -> bool {
         self.unvisited.contains_key(&class.id)
     }
@@ -239,8 +241,8 @@ impl<'s> BookingBudget<'s> {
     }
 }
 
-/// The booking of a job. If its planned start has changed, the booking contains the old start and
-/// the cause of a delay.
+/// The booking of a job. If its planned start has moved, the booking contains the old time and,
+/// after a delay, the cause.
 pub fn booking(
     plan: &Plan,
     windows: &Windows,

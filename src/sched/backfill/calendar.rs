@@ -30,11 +30,11 @@ use std::sync::Arc;
 const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 
 /// The maximum number of planned starts if amounts are counted. The reservation depth may be
-/// higher, because an array may have a million subjobs.
+/// higher, and an array may have a million subjobs.
 const MAX_COUNTED: usize = 20_000;
 
-/// The maximum number of planned starts if they are assigned to nodes. Each is checked against all
-/// other planned starts on its nodes.
+/// The maximum number of planned starts if they are assigned to nodes. The number is low, because
+/// each planned start is checked against all others on its nodes.
 const MAX_PINNED: usize = 500;
 
 /// The planned starts of a cycle.
@@ -105,8 +105,10 @@ impl<'s> Calendar<'s> {
         self.by_start.first().is_none_or(|&(at, _)| until <= at)
     }
 
-    /// The planned start (job and time) that a job running until `until` would delay. Call this
-    /// only if [`fit_without_delay`](Self::fit_without_delay) returns None.
+    /// The planned start (job and time) that a refused job running until `until` would delay. If
+    /// planned starts are assigned to nodes, this is the first planned start, although the job may
+    /// delay another one. None if there are no planned starts. Use the result only if the job does
+    /// not fit without delay.
     pub fn delayed_booking(&self, shape: &Shape, until: Time) -> Option<(JobId, Time)> {
         let short = match &self.kind {
             CalendarKind::Counted(measure, tally, _) => {
@@ -336,8 +338,10 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    /// Holds the resources `kept` for a suspended job from now on, and all the resources that it
-    /// needs from `at` on. `space` is the map of free resources without `kept`.
+    /// Holds resources for a suspended job: `kept` from now until `at`, and from `at` on all the
+    /// resources that the job needs, for its remaining time (`whole`). If `at` is None, holds only
+    /// `kept`, without an end. `space` is the map of free resources without `kept`. Has no effect
+    /// if amounts are counted.
     pub fn hold_for_suspended(
         &mut self,
         job: JobId,

@@ -16,9 +16,9 @@ pub struct BackfillLimits {
 }
 
 impl BackfillLimits {
-    /// M36: counts one more job behind a blocked job, or refuses the job. A job with a planned
-    /// start is never refused, but counts: otherwise the next cycle would consider other jobs even
-    /// if nothing had changed.
+    /// M36: counts one more job behind a blocked job, or refuses the job. A job with a kept planned
+    /// start is never refused, but counts, because otherwise the next cycle would consider other
+    /// jobs even if nothing had changed.
     pub fn consider(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
         if !self.has_depth_left(policy) && !is_promised {
             return Err(Reason::BackfillDepth {
@@ -47,8 +47,8 @@ impl BackfillLimits {
             .is_some_and(|chunk| processors >= i64::from(chunk.size));
     }
 
-    /// M35: refuses a job that requests `processors` CPUs if recently freed resources are held for
-    /// a wide job.
+    /// M35: refuses a job that requests `processors` CPUs and is not wide, if recently freed
+    /// resources are held for a wide job.
     pub fn check_set_aside(
         &self,
         policy: &Backfill,

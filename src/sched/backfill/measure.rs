@@ -1,9 +1,10 @@
 //! Decides whether nodes are interchangeable. If they are, the calendar can count amounts instead
 //! of assigning planned starts to nodes.
 //!
-//! Nodes are interchangeable if the cluster has only one node, which all jobs share. They are also
-//! interchangeable if every chunk of all waiting and running jobs requests the same amount of one
-//! resource (a *piece*) and may go to any node.
+//! Nodes are not interchangeable if the policy, the terms of nodes, or a request distinguishes
+//! between nodes. Otherwise they are interchangeable in two cases: the cluster has only one node,
+//! which all jobs share; or every chunk of all waiting and running jobs requests the same amount of
+//! one resource (a *piece*).
 
 use crate::model::job_id::JobId;
 use crate::model::request::select::Arrangement;
@@ -127,8 +128,8 @@ fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
     are_equal.then_some(piece)
 }
 
-/// Whether a running job uses only whole pieces, and the pieces will be free after the job's end:
-/// its nodes are usable and not overcommitted.
+/// Whether a running job uses only whole pieces and shares its nodes, and the pieces will be free
+/// after the job's end, because its nodes are usable and not overcommitted.
 fn is_in_pieces(
     state: &ClusterState,
     job: JobId,

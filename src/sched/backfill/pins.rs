@@ -173,8 +173,9 @@ impl<'s> Pins<'s> {
         place::fit(&within, shape).ok()
     }
 
-    /// Reduces nodes with planned starts to their least free resources from `from` until `until`.
-    /// `now` is the map of resources that are free now.
+    /// Reduces nodes with planned starts to their least free resources from `from` until `until`,
+    /// and the system-wide resources by those of the planned starts. `now` is the map of resources
+    /// that are free now.
     fn narrow(
         &self,
         space: &mut AvailabilityMap<'s>,
@@ -243,8 +244,9 @@ impl<'s> Pins<'s> {
         self.future(now, ix).least(from, until)
     }
 
-    /// Whether the amounts of a claim are free from now until `until`. System-wide resources and
-    /// exclusive access are not checked, because a suspended job already has its nodes.
+    /// Whether the amounts of a claim are free from now until `until`. Exclusive access is not
+    /// checked, because a suspended job already has its nodes. System-wide resources are not
+    /// checked, either.
     pub fn stays_free(&self, now: &AvailabilityMap<'s>, claim: &JobAmounts, until: Time) -> bool {
         claim
             .holds

@@ -1,10 +1,7 @@
-//! The reason why a request does not fit, with the numbers that were compared.
+//! The reason why a request does not fit, with the values or amounts that were compared, if any.
 //!
-//! [`never`] is for requests that cannot fit at any time. It checks, in this order: whether any
-//! node suits and has the requested values, whether a node has enough of each resource for one
-//! chunk, and whether all nodes together have enough. [`now`] is for requests that do not fit at
-//! present. It reports the resource of which too little is free or, if enough is free in total, the
-//! number of chunks that fit.
+//! [`never`] is for requests that cannot fit at any time, [`now`] for requests that do not fit at
+//! present. Both check the possible reasons in a fixed order and return the first that holds.
 
 use super::availability_map::AvailabilityMap;
 use super::filter;
@@ -79,8 +76,8 @@ pub fn now(space: &AvailabilityMap, shape: &Shape, misfit: Misfit) -> Reason {
     }
 }
 
-/// The reason if the request would fit on nodes of different sets or values (M47), or on nodes that
-/// are not adjacent (M8g).
+/// The reason if the request would fit without the condition that all nodes are in one set or have
+/// one value of a resource (M47), or that they are adjacent (M8g).
 fn nodes_apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let by = shape
         .sets
@@ -108,7 +105,8 @@ fn nodes_apart(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     fits(&elsewhere).then_some(Reason::NotContiguous)
 }
 
-/// If no node suits the job, the reason why the first node does not suit. None if a node suits.
+/// If no node suits the job, the reason why the first node does not suit. None if a node suits, or
+/// if there are no nodes.
 fn suits_no_node(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let mut first = None;
     for ix in vacant.cluster.indices().filter(|&ix| vacant.is_open(ix)) {
@@ -122,8 +120,8 @@ fn suits_no_node(vacant: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })
 }
 
-/// If the job would fit without the conditions of nodes and of the job's node filter, the reason
-/// why one of the nodes that it would get does not suit. Otherwise None.
+/// Finds nodes for the job as if it had no node filter and nodes had no restrictions. If there are
+/// such nodes, returns the reason why one of them does not suit the job. Otherwise None.
 fn unsuitable(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     let mut kinds = space.cluster.kinds();
     if shape.node_filter.is_none() && !kinds.any(|(_, kind)| kind.terms.restrictions.is_some()) {
@@ -209,8 +207,9 @@ fn in_use(space: &AvailabilityMap, shape: &Shape) -> Option<Reason> {
     })))
 }
 
-/// The reason if no node has all requested values. Values are checked in order, each among the
-/// nodes that have all previous values.
+/// The reason if no node has a requested value. Values are checked in order. A host or node name is
+/// checked together with the previous names, any other value among the nodes that have the previous
+/// other values.
 fn wrong_value(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Reason> {
     let mut keys = keys(space);
     for (place, need) in chunk.needs.iter().enumerate() {
@@ -231,7 +230,7 @@ fn wrong_value(space: &AvailabilityMap, chunk: &ChunkShape) -> Option<Reason> {
     None
 }
 
-/// The keys of the classes with nodes.
+/// The keys of the node classes that have nodes.
 fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a NodeClassKey> {
     space
         .buckets()
@@ -241,8 +240,8 @@ fn keys<'a>(space: &'a AvailabilityMap) -> Vec<&'a NodeClassKey> {
         .collect()
 }
 
-/// Removes the node classes without a requested value. If no class is left, returns the value that
-/// the nodes of the first class have instead.
+/// Removes the node classes without a requested value. If no class is left, returns the value of
+/// the first removed class.
 fn found_value(
     space: &AvailabilityMap,
     keys: &mut Vec<&NodeClassKey>,
@@ -261,7 +260,8 @@ fn found_value(
     })
 }
 
-/// If no node has the requested host and node name, the name of the first node.
+/// If no node has all requested names (of a host and of a node), the name of the first node or of
+/// its host, whichever `needs` requests last.
 fn found_name(space: &AvailabilityMap, needs: &[Need]) -> Option<String> {
     let cluster = space.cluster;
     let names: Vec<Need> = needs
@@ -322,7 +322,7 @@ fn too_big_for_a_node(
     None
 }
 
-/// The key of the first class of the same kind as a node.
+/// The key of the first node class of the node's kind.
 fn key_of<'a>(space: &'a AvailabilityMap, ix: NodeIx) -> Option<&'a NodeClassKey> {
     let kind = space.cluster.node(ix).kind?;
     space
@@ -384,8 +384,8 @@ fn never_enough(
     }
 }
 
-/// The number of chunks that fit and the number requested: for the first kind of chunk of which too
-/// few fit; if there is none, for all chunks together.
+/// The number of chunks that fit, and the number requested. Counts only the first kind of chunk of
+/// which too few fit, or all chunks if enough of each kind fit.
 fn places(space: &AvailabilityMap, shape: &Shape) -> (u64, u64) {
     for chunk in 0..shape.chunks.len() {
         let supply = Candidates::of(space, shape, chunk, None).supply();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn never_reports_what_no_node_has() {
+    fn can_never_run_names_what_no_node_has() {
         let node =
             cluster("1 x ncpus=4:mem=8gb:arch=linux").running(1, "select=1:ncpus=2", "n1", 60);
         let never = "Can Never Run: Insufficient amount of resource: ";
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn never_reports_the_largest_amount_on_a_node() {
+    fn can_never_run_shows_the_largest_amount_on_a_node() {
         let nodes = cluster("2 x ncpus=8:mem=8gb, 1 x ncpus=4:mem=64gb");
         let never = "Can Never Run: Insufficient amount of resource: ";
         assert_eq!(
@@ -569,7 +569,7 @@ mod tests {
         assert_eq!(
             why(&full, "select=1:ncpus=2"),
             format!("{busy})"),
-            "the job on n1 also uses a CPU"
+            "job 1 uses one of the two CPUs of n1"
         );
     }
 
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn never_reports_the_amount_of_the_named_node() {
+    fn can_never_run_shows_the_amount_of_the_named_node() {
         let nodes = cluster("1 x ncpus=8, 1 x ncpus=4, 1 x ncpus=2").node("n3", "ncpus=2", true);
         let never = "Can Never Run: Insufficient amount of resource: ";
         assert_eq!(

@@ -11,7 +11,7 @@ use crate::sched::view::cluster::{Cluster, NodeIx};
 use crate::sched::view::shape::{ChunkShape, Shape};
 use std::collections::BTreeMap;
 
-/// The maximum number of tasks that are numbered round robin.
+/// A job with more tasks is not numbered round robin, but in the order of its shares.
 const MAX_TASKS: u64 = 1 << 20;
 
 /// Returns one share for each chunk, with the chunk's node. `extra` contains the amounts that each

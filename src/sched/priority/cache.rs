@@ -1,7 +1,7 @@
 //! Computes and keeps the priorities of the waiting jobs in the snapshot. A new job gets its
-//! priority at the next cycle. All priorities are computed again when they may have changed. If
-//! priorities depend on time or usage, they are computed again at most once in an update period of
-//! the policy (F9).
+//! priority at the next cycle. All priorities are computed again when a change may affect them. If
+//! they depend on time, they are computed again only after the update period of the policy (F9),
+//! unless the policy changes, or a job is added while queues or pools take turns.
 
 use super::calculator::PriorityCalculator;
 use super::round_robin;
@@ -95,8 +95,8 @@ impl ClusterState {
         self.prioritise_within(policy, now, Span(0));
     }
 
-    /// Updates the priorities and the order of the waiting jobs, unless the priorities are at most
-    /// `ago` old.
+    /// Like [`prioritise`](Self::prioritise), but keeps priorities that depend on time for at least
+    /// `ago`.
     pub(in crate::sched) fn prioritise_within(&mut self, policy: &Policy, now: Time, ago: Span) {
         match self
             .ranks
@@ -115,8 +115,8 @@ impl ClusterState {
             == Recalculation::NoJobs
     }
 
-    /// The first error of the priority formula. A job for which the formula fails has the score 0
-    /// (I15).
+    /// The first error of the priority formula since all priorities were last computed. A job for
+    /// which the formula fails has the score 0 (I15).
     pub fn formula_fault(&self) -> Option<&EvaluationFault> {
         self.ranks.fault.as_ref()
     }
@@ -135,8 +135,8 @@ impl ClusterState {
         Cow::Owned(copy)
     }
 
-    /// A calculator with the time and the fair-share factors of the last computation of all
-    /// priorities.
+    /// A calculator with the time of the last computation of all priorities, and with the
+    /// fair-share factors as last computed.
     pub(in crate::sched) fn rated_by<'s>(&'s self, policy: &'s Policy) -> PriorityCalculator<'s> {
         PriorityCalculator::new(self, policy, self.ranks.at, self.ranks.shares.clone())
     }
@@ -147,7 +147,8 @@ impl ClusterState {
     }
 
     /// Computes the priority of new jobs for the time of the last computation of all priorities.
-    /// A job that is enqueued again therefore keeps its priority (F9).
+    /// The time since then therefore does not change the priority of a job that is enqueued again
+    /// (F9).
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);
         let mut classes = new.iter().filter_map(|id| self.waiting_class(*id));
@@ -218,8 +219,8 @@ impl ClusterState {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let calculator = PriorityCalculator::new(self, policy, now, self.ranks.shares.clone());
-        // One loop over the classes computes priorities and finds the first jobs. If nearly every
-        // job has a class of its own, memory access takes most of the time.
+        // If nearly every job has a class of its own, memory access takes most of the time. One
+        // loop over the classes therefore computes priorities and finds the first jobs.
         let rated = classes.values_mut().filter_map(|class| {
             let class = Arc::make_mut(class);
             class.rate(&calculator);
@@ -241,8 +242,8 @@ impl ClusterState {
     }
 }
 
-/// The position of the first job of a class, with the request group (classes with equal requests)
-/// of the class. None for a class without jobs.
+/// The entry of a class for the order of the request groups (classes with equal requests): its
+/// group, the position of its first job, and its id. None for a class without jobs.
 fn head(class: &Class) -> Option<(RequestGroup, QueuePosition, ClassId)> {
     Some((RequestGroup::of(&class.key), class.first()?, class.key.id))
 }
@@ -299,8 +300,8 @@ mod tests {
         order(fixture)
     }
 
-    /// F9: job 5 is added within the update period and gets a priority, but the priorities of all
-    /// other jobs are kept.
+    /// F9: job 5 is added within the update period. It gets a priority at once, while all other
+    /// jobs keep theirs until the period ends.
     #[test]
     fn priorities_are_kept_until_the_update_period_ends_or_the_rule_changes() {
         let mut fixture = by("eligible_time < 59.5 ? walltime : -walltime");
@@ -342,7 +343,7 @@ mod tests {
         assert_eq!(
             put_in_order(&mut fixture),
             [5, 1, 2, 3, 4],
-            "job 5 had waited before it ran and was requeued"
+            "job 5, which was requeued, had waited 7 s before it ran"
         );
     }
 
@@ -456,7 +457,7 @@ mod tests {
         assert_eq!(
             put_in_order(&mut fixture),
             [2, 1],
-            "X18: the tier of the higher queue"
+            "X18: jobs of the queue with the higher priority come first"
         );
     }
 

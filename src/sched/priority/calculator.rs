@@ -41,7 +41,8 @@ pub struct Rating<'y> {
 
 /// The part of the score that all jobs of a class share.
 enum Basis<'y> {
-    /// The complete score, which is equal for all jobs of the class.
+    /// The complete score, which is equal for all jobs of the class. It is 0 with the orders `fcfs`
+    /// and `pool`.
     Whole(f64),
     Formula(&'y Expression),
     /// The factors of a job of the class with a waiting time of 0.
@@ -52,7 +53,8 @@ enum Basis<'y> {
 }
 
 impl<'s> PriorityCalculator<'s> {
-    /// The calculator for this policy. Only `pool_parts` reads the waiting jobs of the state.
+    /// The calculator for this policy. While priorities are computed, the waiting classes are taken
+    /// out of `state`. Only `pool_parts`, which is called later, reads them.
     pub(super) fn new(
         state: &'s ClusterState,
         policy: &'s Policy,
@@ -114,9 +116,9 @@ impl<'s> PriorityCalculator<'s> {
         self.fault.get()
     }
 
-    /// The parts of the score of a job if pools take turns: the satisfaction of its pool before the
-    /// turn of the job, which is the negated score, and the sort key of its operation within the
-    /// pool.
+    /// The parts of the score of a job if pools take turns. The first part is the satisfaction of
+    /// the pool before the turn of the job, which is the negated score. The second part is the sort
+    /// key of the operation within the pool.
     fn pool_parts(&self, job: JobId, class: &ClassKey, score: f64) -> Vec<ScorePart> {
         let PriorityInputs {
             state, policy, now, ..

@@ -73,8 +73,8 @@ impl<'y> Common<'y> {
         (service, service::nearness(&self.goal, &service))
     }
 
-    /// The parts with a weight other than 0, and the effect of caps and bounds. The sum of the
-    /// products of value and weight is the score.
+    /// The parts of the score whose weight is not 0, the effects of the components' caps, and the
+    /// effect of the bounds. The sum of the products of value and weight is the score.
     pub(super) fn parts(&self, waited: Span, wait: &Wait) -> Vec<ScorePart> {
         let (service, target) = self.service(waited, wait);
         let values: [(ComponentKind, &[f64]); 5] = [
@@ -97,7 +97,7 @@ impl<'y> Common<'y> {
     }
 }
 
-/// The parts of a component with a weight other than 0, and the effect of the component's cap.
+/// The parts of a component, without those of weight 0, and the effect of the component's cap.
 fn of_component(rule: &Components, kind: ComponentKind, values: &[f64]) -> Vec<ScorePart> {
     let (component, name) = (rule.component(kind), kind.name());
     let whole = component.whole;
@@ -123,8 +123,8 @@ fn of_component(rule: &Components, kind: ComponentKind, values: &[f64]) -> Vec<S
     parts
 }
 
-/// The part of the score by which a cap or bound changes `sum` to `counts`; None if it changes
-/// nothing.
+/// The part of the score by which a cap or bound changes `sum` to `counts`; None if both are equal,
+/// or if the weight is 0.
 fn correction(name: &str, sum: f64, counts: f64, weight: f64) -> Option<ScorePart> {
     (counts != sum && weight != 0.0)
         .then(|| ScorePart::weighed(name, format!("{counts}"), counts - sum, weight))

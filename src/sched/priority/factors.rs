@@ -1,5 +1,6 @@
 //! The functions that compute the factors of the priority of a job (F1). A factor is from 0 to 1,
-//! except that the queue factor may be negative. The names and default weights are in [`FACTORS`].
+//! except that the queue factor is negative for a queue with a negative priority and without a
+//! configured factor. The names and default weights are in [`FACTORS`].
 
 use super::inputs::PriorityInputs;
 use crate::model::policy::{FACTORS, Factor, Factors, Favor, Precedence};
@@ -82,8 +83,8 @@ impl FactorContext<'_> {
         self.computed(Factors::NONE, |_| true)
     }
 
-    /// All factors of the job, from the factors of another job of the class. Computes only the
-    /// factors that depend on the waiting time.
+    /// All factors of the job. `factors` are those of another job of the class; only the factors
+    /// that depend on the waiting time are computed.
     pub fn after(&self, factors: Factors) -> Factors {
         self.computed(factors, |measure| measure.grows)
     }
@@ -150,7 +151,7 @@ fn qos(rule: &Precedence, name: Option<&str>) -> f64 {
 }
 
 /// The factor of the queue: the configured factor, or otherwise the `Priority` attribute of the
-/// queue divided by its maximum, from -1 to 1 (F5).
+/// queue divided by 1024, which is from -1 to 1 (F5).
 fn queue(job: &FactorContext) -> f64 {
     let factor = job.rule().queues.get(&job.class.who.queue).copied();
     factor.unwrap_or_else(|| job.inputs.queue_priority(job.class) as f64 / Queue::PRIORITY_SCALE)
@@ -166,8 +167,8 @@ fn size(requested: u64, nodes: usize, favor: Favor) -> f64 {
     }
 }
 
-/// The slowdown factor: from 0 for a job that has not waited to 1 if the slowdown,
-/// (wait + walltime) / walltime, has reached the cap.
+/// The slowdown factor. The slowdown is (wait + walltime) / walltime. The factor is 0 for a job
+/// that has not waited, and 1 once the slowdown has reached the cap.
 fn slowdown(waited: Span, walltime: Span, cap: f64) -> f64 {
     let least = Span::seconds(1).0 as f64;
     part(waited.0 as f64 / (walltime.0 as f64).max(least), cap - 1.0)
@@ -182,8 +183,8 @@ mod tests {
     const HOUR: i64 = 3600;
 
     /// F1: the job has waited 12 h of 168 h, its fair-share factor is 0.5, its QoS is normal, its
-    /// queue factor is 1, it requests 4 of 16 nodes, and its user factor is 1. F7: with user factor
-    /// 0.2.
+    /// queue factor is 1, it requests 4 of 16 nodes, and its user factor is 1. F7: the same job
+    /// with user factor 0.2.
     #[test]
     fn the_weighted_sum_equals_the_example_of_the_specification() {
         let mut fixture = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");

@@ -20,8 +20,8 @@ pub struct FormulaJob<'a> {
 }
 
 impl FormulaJob<'_> {
-    /// The value of a formula, or 0 if a name in the formula has no value. The error is the first
-    /// error of the evaluation.
+    /// The value of a formula; 0 if the value is undefined, because a name has no value. The error
+    /// is the first error of the evaluation.
     pub fn value(&self, formula: &Expression) -> Result<f64, EvaluationFault> {
         formula.number(self).map(Option::unwrap_or_default)
     }

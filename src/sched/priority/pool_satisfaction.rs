@@ -18,7 +18,8 @@ const MOST: f64 = 1e9;
 /// The pools while turns are assigned to waiting jobs, one job after another.
 pub struct PoolTurns {
     tree: Tree,
-    /// For each pool, its usage plus the requests of its jobs that have had their turn.
+    /// For each pool, without the pools below it: its usage plus the requests of its jobs that have
+    /// had their turn.
     served: BTreeMap<String, Amounts>,
     shares: FairShares,
 }
@@ -64,8 +65,8 @@ impl PoolTurns {
         pools
     }
 
-    /// The sort key of the operation of a waiting job within its pool, lowest first: the
-    /// satisfaction of the operation (Y22), or its position in a FIFO pool (Y23).
+    /// The sort key of the operation of a waiting job within its pool, lowest first. In a FIFO pool
+    /// this is the position of the operation (Y23), otherwise its satisfaction (Y22).
     pub fn key_in_pool(&self, job: JobId, class: &ClassKey) -> f64 {
         self.shares
             .party(job, Some(class.id))
@@ -79,8 +80,8 @@ impl PoolTurns {
             .account
     }
 
-    /// Returns the satisfaction of a pool before the turn of a job, then adds the request of the
-    /// job to the usage of the pool. An array has one turn for all its subjobs.
+    /// Returns the satisfaction of a pool before the turn of a job. Also adds the request of the
+    /// job to the usage of the pool, for an array the requests of all its waiting subjobs.
     pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &WaitingJob) -> f64 {
         let Some(served) = self.served.get(pool) else {
             return MOST;

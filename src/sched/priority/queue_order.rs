@@ -151,8 +151,9 @@ impl ClusterState {
         }
     }
 
-    /// The scores of these waiting jobs at this time; if `jobs` is empty, of all waiting jobs. The
-    /// result is empty with [`PriorityOrder::Fcfs`], where scores only repeat the rank.
+    /// The scores of these waiting jobs at this time; if `jobs` is empty, of all waiting jobs.
+    /// Omits jobs that do not wait. The result is empty with [`PriorityOrder::Fcfs`], where scores
+    /// follow from the ranks.
     pub fn scores(&self, policy: &Policy, now: Time, jobs: &[JobId]) -> Vec<(JobId, f64)> {
         if policy.precedence.order == PriorityOrder::Fcfs {
             return Vec::new();
@@ -166,8 +167,8 @@ impl ClusterState {
         waiting.filter_map(|((_, job), _)| score(job)).collect()
     }
 
-    /// Which of two waiting jobs has the higher priority; None if their priorities are equal, or if
-    /// queues or pools take turns.
+    /// Which of two waiting jobs has the higher priority; None if their priorities are equal, if
+    /// one of them does not wait, or if queues or pools take turns.
     pub fn higher_priority(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
         let (own, theirs) = (self.waiting(one)?.sort_key, self.waiting(other)?.sort_key);
         let decides = own != theirs && !policy.precedence.takes_turns();
@@ -184,7 +185,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, assert_score_is_sum, cluster};
     use std::sync::Arc;
 
-    /// Jobs that differ in everything that may affect the order.
+    /// Jobs with different requests, owners, qualities of service and ranks; job 5 is an array.
     fn fixture(order: PriorityOrder) -> TestCluster {
         let mut fixture = cluster("99 x ncpus=4").queued(1, "select=2:ncpus=1 walltime=60");
         fixture = fixture
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_started_job_keeps_its_priority() {
+    fn a_subjob_has_the_score_of_its_array() {
         let mut fixture = fixture(PriorityOrder::Formula);
         fixture.state.prioritise(&fixture.policy, fixture.now);
         let jobs = [JobId::job(2), JobId::element(5, 1), JobId::job(77)];

@@ -1,7 +1,8 @@
 //! Iterates over the waiting jobs in order of priority without sorting all of them. Waiting jobs
 //! are grouped: interchangeable jobs form a *class*, and classes with the same request form a
-//! *request group*. A heap contains the first job of each group. Classes of a group, and jobs of a
-//! class, are visited only when needed, because a refusal often holds for a whole class or group.
+//! *request group*. A heap contains the first job of each group. A refusal often holds for a whole
+//! class or group. The other classes of a group, and the other jobs of a class, are therefore
+//! visited only when needed.
 
 use crate::model::job_id::JobId;
 use crate::sched::placement::resolution::Resolved;
@@ -39,8 +40,8 @@ pub struct Ranking<'s> {
     heads: BinaryHeap<Reverse<(SortPlace, usize)>>,
 }
 
-/// The position of a job: the negated preference, which precedes the priority, then the position in
-/// the queue.
+/// The position of a job: first the negated preference of its class, then its priority and its
+/// place in the queue.
 type SortPlace = (i64, QueuePosition);
 
 /// The classes of a request group.
@@ -142,8 +143,8 @@ impl<'s> Ranking<'s> {
         self.heads.extend(head);
     }
 
-    /// Removes the request groups for which `is_done` is true. Calls `is_done` in the order of the
-    /// groups.
+    /// Removes the request groups for which `is_done` is true. Calls `is_done` once for each group
+    /// that still has a first job in the heap, in the order of the groups.
     pub fn dismiss(&mut self, mut is_done: impl FnMut(&'s Members) -> bool) {
         let mut stays = vec![false; self.groups.len()];
         for &Reverse((_, group)) in &self.heads {
@@ -156,7 +157,8 @@ impl<'s> Ranking<'s> {
     }
 
     /// Reorders the remaining jobs: jobs of the classes for which `priority` is highest come first.
-    /// Among classes with equal values, the order does not change.
+    /// Among classes with equal values, the order does not change. Jobs that request a reservation
+    /// still precede all other jobs.
     pub fn prefer(&mut self, priority: impl Fn(&ClassKey) -> i64) {
         self.reorder(|jobs| {
             let key = &jobs.class.key;
@@ -164,8 +166,8 @@ impl<'s> Ranking<'s> {
         });
     }
 
-    /// Reorders the remaining jobs: of each class in `counts`, this number of jobs comes before all
-    /// other jobs.
+    /// Reorders the remaining jobs: of each class in `counts`, this number of its next jobs comes
+    /// before all other jobs.
     pub fn choose(&mut self, counts: &BTreeMap<ClassId, usize>) {
         self.reorder(|jobs| jobs.chosen = counts.get(&jobs.class.key.id).copied().unwrap_or(0));
     }
@@ -299,7 +301,7 @@ impl<'s> GroupClasses<'s> {
     }
 }
 
-/// An iterator over the jobs of a class; over the waiting subjobs of an array.
+/// An iterator over the jobs of a class. For an array, it returns the waiting subjobs.
 #[derive(Clone)]
 struct ClassJobs<'s> {
     /// The index of the request group.
@@ -313,12 +315,13 @@ struct ClassJobs<'s> {
     array: Option<(QueuePosition, &'s Array, u32)>,
     /// The preference of the class, which precedes the priority; higher values come first.
     preference: i64,
-    /// The number of next jobs of the class that come before the jobs of all other classes.
+    /// The number of chosen jobs, from the next job on. They come before all other jobs.
     chosen: usize,
 }
 
 impl ClassJobs<'_> {
-    /// The negated preference of the next job, lowest first. Counts the job if it is chosen.
+    /// The negated preference of the next job, lowest first; the lowest possible number if the job
+    /// is chosen. Reduces `chosen` for a chosen job.
     fn take_key(&mut self) -> i64 {
         let is_chosen = self.chosen > 0;
         self.chosen -= usize::from(is_chosen);
@@ -416,7 +419,7 @@ mod tests {
         assert_eq!(
             fixture("rank=1").starts(),
             "1 on n1",
-            "the job number breaks ties"
+            "jobs 1 and 3 have the same rank, so the job number decides"
         );
         let mut fixture = fixture("rank=0");
         fixture.state.withdraw(JobId::job(3));
@@ -460,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_after_jobs_with_planned_starts_and_the_same_request_gets_a_reason() {
+    fn a_job_behind_planned_starts_for_the_same_request_gets_a_reason() {
         let mut fixture = cluster("1 x ncpus=1")
             .running(9000, "select=1:ncpus=1", "n1", 60)
             .queued(1, "select=1:ncpus=1 walltime=60")

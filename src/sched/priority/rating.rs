@@ -1,4 +1,4 @@
-//! Sets the sort keys of waiting and suspended jobs with the priority calculator.
+//! Computes the sort keys of waiting and suspended jobs with the priority calculator.
 
 use super::calculator::PriorityCalculator;
 use crate::sched::view::class::{Class, QueuePlace, WaitingJob};
@@ -6,7 +6,7 @@ use crate::sched::view::sort_key::SortKey;
 use crate::sched::view::suspended::Suspended;
 
 impl Class {
-    /// Computes the sort key of one job of the class.
+    /// Computes and sets the sort key of one job of the class.
     pub fn compute_sort_key(&mut self, place: QueuePlace, calculator: &PriorityCalculator) {
         let Some(waiting) = self.remove(place) else {
             return;
@@ -21,7 +21,7 @@ impl Class {
         );
     }
 
-    /// Computes the sort keys of all jobs of the class.
+    /// Computes and sets the sort keys of all jobs of the class.
     pub fn rate(&mut self, calculator: &PriorityCalculator) {
         let rating = calculator.rate(&self.key);
         for waiting in self.jobs.values_mut() {
@@ -32,9 +32,8 @@ impl Class {
 }
 
 impl Suspended {
-    /// The sort key of the suspended job. The score is the higher of the score when the job started
-    /// and its current score; the tier is the current tier. Jobs that were submitted later can
-    /// therefore not overtake the suspended job by waiting.
+    /// The sort key of the suspended job. The tier is the current tier. The score is the current
+    /// score, but at least the score when the job started.
     pub(in crate::sched) fn sort_key(&self, calculator: &PriorityCalculator) -> SortKey {
         let now = calculator.rate(&self.key).sort_key(&self.wait);
         self.score

@@ -30,7 +30,8 @@ struct QueuedJob<'a> {
 }
 
 impl QueuedJob<'_> {
-    /// The job with this sort key. A job with a system priority keeps its own sort key (M11).
+    /// The entry of the job in [`AssignedTurns`] with this sort key. A job with a system priority
+    /// keeps its own sort key (M11).
     fn assigned(&self, sort_key: SortKey) -> ((ClassId, QueuePlace), SortKey) {
         let is_ordered = self.class.system_priority.is_some();
         (
@@ -59,7 +60,8 @@ pub fn assign_turns(classes: &mut BTreeMap<ClassId, Arc<Class>>, inputs: &Priori
 /// The sort key of each job, by class and place in the queue.
 type AssignedTurns = BTreeMap<(ClassId, QueuePlace), SortKey>;
 
-/// The waiting jobs of each queue or pool (`name_of` a class), in order of priority.
+/// The waiting jobs of each queue or pool, in order of priority. `name_of` returns the queue or
+/// pool of a class.
 fn jobs_by_name<'a>(
     classes: &'a BTreeMap<ClassId, Arc<Class>>,
     name_of: impl Fn(&ClassKey) -> String,
@@ -80,8 +82,9 @@ fn jobs_by_name<'a>(
     by_name
 }
 
-/// Assigns turns to queues: first the first job of each queue, then the second job of each queue,
-/// and so on. The least recently served queue comes first.
+/// Assigns turns to queues. In each round, each queue has one turn with its next job, the least
+/// recently served queue first. A job of a higher tier (queue priority, `max_starve`) still comes
+/// before all turns of lower tiers.
 fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> AssignedTurns {
     let queues = jobs_by_name(classes, |class| class.who.queue.clone());
     let mut assigned = AssignedTurns::new();
@@ -96,12 +99,14 @@ fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &QueueTurns) -> Ass
     assigned
 }
 
-/// The minimum difference between the scores of successive jobs of a pool.
+/// The minimum difference between the scores of successive jobs of a pool. It is lost in rounding
+/// if the satisfaction is above about 17 million.
 const STEP: f64 = 1e-9;
 
-/// Assigns turns to pools: the pool with the lowest satisfaction has the next turn, where the
-/// requests of earlier turns count as usage. Within a pool, the next job is one of the operation
-/// (job or array) with the lowest satisfaction (Y22), or the first in a FIFO pool (Y23).
+/// Assigns turns to pools. Among jobs of one tier, the pool with the lowest satisfaction has the
+/// next turn; the requests of its earlier turns count as its usage. Within a pool, the operation
+/// (job or array) with the lowest satisfaction comes first (Y22), or in a FIFO pool the operation
+/// with the first position (Y23).
 fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> AssignedTurns {
     let all = classes.values().map(|class| &**class);
     let mut pools = PoolTurns::new(inputs.state, inputs.policy, all, inputs.now);
@@ -114,8 +119,9 @@ fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, inputs: &PriorityInputs) -> 
             .collect();
         // The sort is stable: jobs with equal keys keep their order.
         jobs.sort_by(|(a, one), (b, other)| one.sort_key.cmp(&other.sort_key).then(a.total_cmp(b)));
-        // The key of each job is greater than the key of the job before it in the pool, even if the
-        // satisfaction of the pool has not grown.
+        // `least` grows with each job of the pool, even if the satisfaction of the pool does not,
+        // so that the jobs keep this order. If `STEP` is lost in rounding, jobs with equal scores
+        // are ordered by place in the queue.
         let mut least = f64::NEG_INFINITY;
         assigned.extend(jobs.iter().map(|(_, job)| {
             let satisfaction = pools.serve(&pool, job.class, job.waiting);
@@ -165,7 +171,8 @@ mod tests {
         order.turns().map(|turn| turn.priority.job.number).collect()
     }
 
-    /// X10: array 1 has 100 subjobs, so the jobs of pool b come before job 2 of pool a.
+    /// X10: the subjobs of array 1 request 100 CPUs, the jobs of pool b only 60. The jobs of pool b
+    /// therefore come before job 2 of pool a.
     #[test]
     fn the_turn_of_an_array_counts_the_requests_of_all_its_subjobs() {
         let fixture = queued(

@@ -1,8 +1,8 @@
 //! The effect of the job priority (`-p`) if jobs are ordered by factors: the job priority orders
 //! only the waiting jobs of one owner in one queue.
 //!
-//! The score of a job is lowered until the job comes after all jobs of the same owner and queue
-//! that have a higher `-p`. No score is ever raised, so no user gains an advantage over other
+//! The score of a job is lowered until the job comes after all jobs of the same owner, queue and
+//! tier that have a higher `-p`. No score is ever raised, so no user gains an advantage over other
 //! users. If all `-p` of an owner are equal, no score changes.
 
 use crate::model::policy::{OwnerPriorityRule, Precedence, PriorityOrder};
@@ -84,7 +84,7 @@ fn lower_scores_of_levels(
     changed: &mut Vec<(ClassId, Option<QueuePosition>)>,
 ) {
     // For each tier, the last of the jobs with a higher `-p`. A job is moved only within its tier,
-    // which is decided by the queue and by starvation.
+    // which depends on the queue and on `max_starve`.
     let mut last: BTreeMap<i64, SortKey> = BTreeMap::new();
     for level in levels.into_values() {
         for id in &level {
@@ -119,14 +119,16 @@ fn owner_and_queue(class: &ClassKey) -> (String, String) {
     (class.who.user.clone(), class.who.queue.clone())
 }
 
-/// The sort key of a job after `last`, the last job of the higher levels in the tier of the job.
+/// The sort key of a job, moved behind the last job of the higher levels if necessary. `last`
+/// contains the last job of each tier.
 fn behind(sort_key: SortKey, last: &BTreeMap<i64, SortKey>) -> SortKey {
     last.get(&sort_key.tier())
         .map_or(sort_key, |last| sort_key.max(last.next_below()))
 }
 
 /// The effect of `-p` on a score: the difference between the score and the sum of its other parts.
-/// None if the job has no `-p` and its score is not lowered.
+/// None if the job has no `-p` and its score is not lowered, if it has a system priority, or if
+/// `-p` does not order only the jobs of one owner.
 pub(super) fn part(
     rule: &Precedence,
     class: &ClassKey,

@@ -1,9 +1,10 @@
 //! The time to balance: how long an account or user above its share must run no jobs until its
-//! usage is back at its share, while the running jobs of all others continue. If no other member
-//! has usage, all usage decays equally, so the fractions of the usage do not change.
+//! usage is back at its share, while the running jobs of all others continue. With a half-life, all
+//! usage decays equally. If no other jobs run, the fractions of the usage therefore do not change.
 //!
 //! Usage may decay in steps and windows, so there is no closed formula. The usage is computed for
-//! sample times further and further ahead, and interpolated linearly between them.
+//! sample times further and further ahead. The time between two of them at which the usage falls to
+//! the share is interpolated linearly.
 
 use super::charged::{Charged, ratio};
 use super::tree::ROOT;
@@ -30,7 +31,8 @@ pub struct UsageTrend<'a> {
     pub charged: &'a Charged,
     pub policy: &'a FairShare,
     pub usage: &'a UsageTable,
-    /// The place (node of the tree) of each member, in the order of the usage table.
+    /// The place (node of the tree) of each member, in the order of the usage table; None if the
+    /// tree has no place for the member.
     pub places: &'a [Option<usize>],
     pub now: Time,
 }

@@ -93,7 +93,7 @@ impl Charged {
         charged
     }
 
-    /// The place to which the usage of a member is charged; None for an unknown member.
+    /// The place to which the usage of a member is charged; None if the tree has no such place.
     pub fn entry_of(&self, subject: UsageSubject, member: &Member) -> Option<usize> {
         match subject {
             UsageSubject::Account | UsageSubject::Pool => {
@@ -136,7 +136,7 @@ impl Charged {
         ratio(self.usage[place], self.usage[ROOT])
     }
 
-    /// Whether the place is ranked: a user, or if only accounts count, an account without accounts
+    /// Whether the place is ranked: a user, or in a tree without users, an account without accounts
     /// below it.
     pub fn is_leaf(&self, place: usize) -> bool {
         self.is_leaf[place]

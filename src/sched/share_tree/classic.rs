@@ -3,15 +3,16 @@
 //!
 //! The usage of an account affects its users. The effective usage of a user or account is its own
 //! usage, plus a part of the difference between the effective usage of its parent and its own
-//! usage. This part is its fraction of the shares of its siblings. A user without usage in an
-//! account with usage therefore comes after a user without usage in an account without usage.
+//! usage. The part is the shares of the user or account, divided by the sum of its shares and those
+//! of its siblings. A user without usage in an account with usage therefore comes after a user
+//! without usage in an account without usage.
 
 use super::charged::{Charged, Weighed};
 use super::tree::ROOT;
 
 /// The effective usage of an account or user. `own` is its fraction of all usage, `parents` the
-/// effective usage of its parent, and `part` its fraction of the shares of its siblings; each is
-/// from 0 to 1 (F11, I16).
+/// effective usage of its parent, and `part` its shares divided by the sum of its shares and those
+/// of its siblings. Each is from 0 to 1 (F11, I16).
 pub fn effective(own: f64, parents: f64, part: f64) -> f64 {
     own + (parents - own) * part
 }

@@ -1,5 +1,5 @@
-//! The dominant share of amounts of several resources: the largest of the fractions that the
-//! amounts are of the totals of their resources (Y21).
+//! The dominant share of amounts of several resources. Each amount is divided by the total of its
+//! resource; the largest quotient is the dominant share (Y21).
 
 use crate::sched::amounts::Amounts;
 

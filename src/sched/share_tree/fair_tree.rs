@@ -1,8 +1,8 @@
-//! Method `fairtree`, as in Slurm: a walk through the tree that ranks all users. At each level, it
+//! Method `fairtree`, as in Slurm: a walk through the tree that ranks all users. Among siblings, it
 //! visits the account or user with the lowest usage in relation to its shares first. All users of
 //! an account with relatively higher usage come later, however low their own usage is (F12).
 //!
-//! At each level, accounts and users are sorted by their *level*: shares divided by usage, both as
+//! Siblings are sorted by their *level* (Slurm's Level FS): shares divided by usage, both as
 //! fractions of the sums of the siblings. The level is infinite without usage, and 0 without
 //! shares. The walk ranks users as it reaches them and descends into accounts. Accounts of equal
 //! level are visited as one account. The factor is the rank, counted from the last user, divided by
@@ -12,7 +12,7 @@ use super::charged::{Charged, Weighed, ratio};
 use super::tree::ROOT;
 use crate::model::policy::fair_share::TieRule;
 
-/// The relative difference up to which levels count as equal.
+/// The relative difference up to which the tie rule `flux` treats levels as equal.
 const ROUNDING: f64 = 1e-9;
 
 pub(super) fn weigh(tree: &Charged, tie_rule: TieRule) -> Vec<Weighed> {
@@ -32,8 +32,8 @@ pub(super) fn weigh(tree: &Charged, tie_rule: TieRule) -> Vec<Weighed> {
     weighed
 }
 
-/// The level of a place (account or user) among its siblings, without a factor. A place with the
-/// shares of its parent (`parent`) has no level and comes first.
+/// The result for a place (account or user), with its level among its siblings, but without a
+/// factor. A place with the shares of its parent has no level and comes first.
 fn at_level(tree: &Charged, place: usize, parents: f64) -> Weighed {
     let part = tree.part(place);
     let effective = ratio(tree.usage(place), tree.usage(tree.above(place)));
@@ -62,9 +62,9 @@ struct Walk<'a> {
     below: Vec<Vec<usize>>,
     /// The number of places to rank.
     count: usize,
-    /// The rank, counted from the last place, of the place that was ranked last.
+    /// The most recent rank. Ranks are counted from the end: the last place has rank 1.
     rank: usize,
-    /// The rank of the next place, unless it is equal to the place that was ranked last.
+    /// The rank of the next place, unless it ties with the previous place.
     next: usize,
     factors: Vec<f64>,
 }
@@ -105,8 +105,8 @@ impl<'a> Walk<'a> {
         self.factors
     }
 
-    /// Ranks siblings and all places below them. `tied` means that the first siblings get the rank
-    /// of the place that was ranked last. The recursion is as deep as the tree of accounts.
+    /// Ranks siblings and all places below them. `tied` means that the first siblings get the most
+    /// recent rank. The recursion is as deep as the tree of accounts.
     fn visit(&mut self, children: Vec<usize>, mut tied: bool) {
         for equals in self.groups(children) {
             let (leaves, accounts): (Vec<usize>, Vec<usize>) =

@@ -25,7 +25,7 @@ pub struct TreeIndex(usize);
 /// The fair-share status of a member, for the order of jobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FairShareEntry {
-    /// The fair-share factor, from 0 (usage far above the share) to 1 (no usage).
+    /// The fair-share factor, from 0 to 1. A higher factor gives a higher priority.
     pub factor: f64,
     /// The entitlement, from 0 to 1, as in [`ShareRow`](super::ShareRow).
     pub entitlement: f64,

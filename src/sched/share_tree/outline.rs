@@ -7,7 +7,9 @@ use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::UsageSubject;
 use std::collections::BTreeMap;
 
-/// The text: one line for the method and one line for each account, indented by level.
+/// The text: one line for the method, one line for each account, indented by level, and one line
+/// for the users of the account `root`, if it is configured. If no accounts are configured, a
+/// second line says so.
 pub fn outline(policy: &FairShare) -> String {
     let head = format!(
         "fairshare: {}, by {}\n",
@@ -41,7 +43,8 @@ struct Outline<'a> {
 }
 
 impl Outline<'_> {
-    /// Writes the accounts directly below `parent`, indented by `depth` levels.
+    /// Writes all accounts below `parent`; those directly below it are indented by `depth` levels.
+    /// If `parent` is the root, also writes the line of the account `root`, if any.
     fn below(&mut self, parent: usize, depth: usize) {
         let accounts = &self.tree.tree.accounts;
         let below: Vec<(&String, usize)> = accounts

@@ -28,14 +28,16 @@ pub struct ShareRow {
     pub effective: f64,
     /// The value from which the method computes the factor. With `linear`, a priority from 0 to
     /// 1,000,000. With `fairtree`, shares divided by usage, both as fractions of the sums of the
-    /// siblings; infinite without usage. With `target`, the distance. Otherwise None.
+    /// siblings; infinite without usage, and None for a row with the shares of its parent. With
+    /// `target`, the distance. Otherwise None.
     pub level: Option<f64>,
-    /// The rank among members, or among accounts: 1 comes first, and equal rows have the same rank.
+    /// The rank among members, or among accounts: 1 comes first, and rows with equal factors have
+    /// the same rank.
     pub rank: usize,
-    /// The fair-share factor, from 0 (usage far above the share) to 1 (no usage).
+    /// The fair-share factor, from 0 to 1. A higher factor gives a higher priority.
     pub factor: f64,
-    /// Whether the usage is above a cap. If it is, jobs may not start. A cap changes no factor
-    /// (M12).
+    /// Whether the usage is above a cap. A cap changes no factor (M12) and stops no job. Always
+    /// false with a method other than `target`.
     pub is_capped: bool,
 }
 
@@ -53,8 +55,9 @@ pub struct ShareTable {
 }
 
 impl ShareTable {
-    /// The row that counts for a job of a member (user under an account); None if neither an
-    /// account nor the usage of [`share_table`] listed the member.
+    /// The row that counts for a job of a member (user under an account); None if neither the
+    /// configured accounts nor the usage given to [`share_table`] contain the member or its
+    /// account.
     pub fn of(&self, member: &Member) -> Option<&ShareRow> {
         match self.subject {
             UsageSubject::Account | UsageSubject::Pool => self.accounts.get(account_of(member)),

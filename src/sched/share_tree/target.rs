@@ -9,8 +9,8 @@ use crate::model::policy::fair_share::Distance;
 const LEAST: f64 = 0.01;
 
 /// How far a usage of `percent` of all usage is below the target: in percent of all usage, or as a
-/// fraction of the target. Negative above the target. 0 for a cap, because a cap does not affect
-/// priority (M12).
+/// fraction of the target. Negative above the target. A floor counts only if the usage is below it,
+/// a ceiling only if the usage is above it, and a cap never (M12).
 pub fn delta(target: UsageTarget, percent: f64, distance: Distance) -> f64 {
     let delta = match distance {
         Distance::Difference => target.value - percent,

@@ -66,7 +66,7 @@ fn six(number: f64) -> String {
     format!("{number:.6}")
 }
 
-/// The hierarchy of the classic example (F10, F11).
+/// The accounts A to F and the users 1 to 5 of the example of method `classic` (F10, F11).
 const HIERARCHY: &[&str] = &[
     "A:40",
     "D:60",
@@ -595,7 +595,8 @@ fn m12_the_factor_is_below_one_half_above_the_target_and_above_one_half_below_it
         let used = usage(&[("a/x", 60.0), ("b/y", 40.0)]);
         share_table(&Tree::of(&policy.accounts), &policy, &used).accounts[name].factor
     };
-    // The usage of a is 35 percentage points above its target 25, the usage of b is 35 below 75.
+    // The usage of a is 35 percentage points above its target of 25 percent, and the usage of b is
+    // 35 points below its target of 75 percent.
     assert_eq!(
         ["a", "b"].map(|name| six(of(Distance::Difference, name))),
         ["0.325000", "0.675000"]
@@ -622,7 +623,8 @@ fn m12_usage_equal_to_a_cap_is_not_above_it() {
     assert!(!is_capped("20", 99.0, 99.0));
 }
 
-/// X5: in the tree, users are between the accounts.
+/// X5: the nodes of the users stand between those of the accounts, so the indices of accounts
+/// change when the users are removed.
 #[test]
 fn x5_accounts_keep_their_parents_if_users_do_not_count() {
     let accounts = accounts(&["a:1 ann=1 bob=1", "b:3 eve=1", "c<b:1 dan=1", "d<c:1"]);

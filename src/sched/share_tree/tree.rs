@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// The accounts of a site and their users.
 ///
 /// If no accounts are configured, every user with a job is a leaf under the root with one share. If
-/// accounts are configured, a user who belongs to none has no shares: the user's jobs run last. An
-/// account without a list of users is open to all users, with one share each. The account
+/// accounts are configured, a user who belongs to none has no shares, so the user's jobs run last.
+/// An account without a list of users is open to all users, with one share each. The account
 /// [`ROOT_NAME`] is the root itself; its users are on the level of the accounts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
@@ -83,7 +83,8 @@ impl Tree {
         self.add_users(account, "", ROOT);
     }
 
-    /// An empty tree; `is_open` if new members get a share.
+    /// An empty tree. If `is_open` is true, the tree is flat (without accounts), and new members
+    /// get a share.
     pub(super) fn bare(is_open: bool) -> Tree {
         let (accounts, members, defaults) = Default::default();
         Tree {
@@ -101,8 +102,8 @@ impl Tree {
     }
 
     /// The member (user under an account) to which a job of `user` is charged. The account is the
-    /// requested account (`-A`), otherwise the first account in the file that lists the user,
-    /// otherwise empty.
+    /// requested account (`-A`), otherwise the first account in the file that lists the user. It is
+    /// empty if there is no such account, or if it is the root.
     pub fn member(&self, user: &str, requested: Option<&str>) -> Member {
         let account = requested
             .or_else(|| self.defaults.get(user).map(String::as_str))
@@ -110,7 +111,8 @@ impl Tree {
         Member::new(account.unwrap_or_default(), user)
     }
 
-    /// The member to which usage counts if it was recorded for this user and requested account.
+    /// The member to which recorded usage counts. `member` has the user and the requested account
+    /// of the record.
     pub fn named(&self, member: &Member) -> Member {
         let account = Some(member.account.as_str()).filter(|account| !account.is_empty());
         self.member(&member.user, account)
@@ -158,8 +160,8 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// The place of an account. Adds the account if it is missing: `parent/name` is added below
-    /// `parent` (Y25).
+    /// The place of an account. If the account is missing, it is added: `parent/name` below
+    /// `parent` if that exists (Y25), any other account below the root.
     pub(super) fn account(&mut self, name: &str) -> usize {
         if let Some(&place) = self.accounts.get(name) {
             return place;
@@ -195,7 +197,7 @@ impl Tree {
         Shares::Of(if self.nodes[parent].is_open { 1.0 } else { 0.0 })
     }
 
-    /// Adds the amounts of all places below a place to the amount of the place, for all places.
+    /// Adds to the amount of each place the amounts of all places below it.
     pub(super) fn sum_up(&self, amounts: &mut [f64]) {
         for place in (1..self.nodes.len()).rev() {
             amounts[self.nodes[place].parent] += amounts[place];

@@ -3,9 +3,9 @@
 //!
 //! The decayed sum at a later time is computed from the sum alone, without the charges. The cost is
 //! therefore the same for a day and for a year of charges. The result equals the sum of the decayed
-//! charges, in any order. After a restart, or when the rules change, the sums are recomputed from
-//! the charges. Each member has two numbers (X6): the decayed usage, and the resources in use at
-//! the moment.
+//! charges, in whatever order they were added. After a restart, or when the rules change, the sums
+//! are recomputed from the charges. Each member has two numbers (X6): the decayed usage, and the
+//! resources in use at the moment.
 
 mod balance;
 
@@ -121,7 +121,8 @@ impl UsageTable {
         &self.rules
     }
 
-    /// Adds a charge that has ended; ignores the charge of a running job.
+    /// Adds a charge that has ended. Ignores the charge of a running job, and a charge without
+    /// duration.
     pub fn add(&mut self, charge: &Charge) {
         if charge.to.is_some() && !charge.is_empty() {
             let tally = self.members.entry(charge.member.clone()).or_default();
@@ -130,7 +131,8 @@ impl UsageTable {
         }
     }
 
-    /// Removes a charge that has ended and is no longer stored.
+    /// Removes a charge that has ended and is no longer stored. Does nothing if the member has no
+    /// charges that have ended.
     pub fn forget(&mut self, charge: &Charge) {
         let Some(tally) = self
             .members
@@ -144,7 +146,8 @@ impl UsageTable {
         self.drop_if_unused(&charge.member);
     }
 
-    /// Replaces the charge of a running job by this charge, which may have ended.
+    /// Sets the charge of a job. Replaces the charge of the job while it ran, if any; the new
+    /// charge may have ended.
     pub fn charge(&mut self, job: JobId, charge: &Charge) {
         if self.is_charged(job, charge) {
             return;

@@ -75,7 +75,8 @@ pub struct DividedParts {
 }
 
 /// Divides the cluster from the root of the tree down to the accounts and their claims. In a FIFO
-/// account, each claim is met completely before the next claim gets anything.
+/// account that divides its part only among claims, each claim is met completely before the next
+/// claim gets anything.
 pub fn divide(
     tree: &Tree,
     (pools, claims): (&[&str], &[PoolClaim]),
@@ -225,9 +226,10 @@ fn entry_of(charged: &Charged, pool: &str) -> usize {
         charged.above(place)
     }
 }
+
 /// Divides an amount among demands. If the guarantees exceed the amount, every demand gets the same
 /// fraction of its guarantee. Otherwise a water level is chosen at which the whole amount is used,
-/// or all demands are met.
+/// or all demands with a weight are met.
 pub fn split(amount: f64, demands: &[Demand]) -> Vec<f64> {
     let demands: Vec<Demand> = demands
         .iter()
@@ -277,7 +279,7 @@ fn level(mut left: f64, demands: &[Demand]) -> f64 {
         level = step;
         slope += change;
     }
-    // All demands are met; the remaining amount stays unassigned.
+    // All demands with a weight are met; the remaining amount stays unassigned.
     level
 }
 
@@ -316,7 +318,7 @@ mod tests {
         assert_eq!(split(&[(0.0, 0.0, 1.0), (2.0, 0.0, 1.0)]), [0.0, 1.0]);
     }
 
-    /// Y20: in the first cases, the first demand is guaranteed 0.6, and the second 0.2.
+    /// Y20: in the first three cases, the first demand is guaranteed 0.6, and the second 0.2.
     #[test]
     fn guarantees_are_met_first() {
         let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &demands(all)));

@@ -34,14 +34,14 @@ pub enum Change<'a> {
     Node {
         /// The properties of the node.
         facts: Cow<'a, NodeFacts>,
-        /// Whether the node is up and not offline.
+        /// Whether the node may get jobs: it is up, and neither offline nor under maintenance.
         usable: bool,
     },
     /// A node is removed.
     NoNode(Cow<'a, str>),
     /// The nodes that come first in the order of nodes, whether present or not.
     Order(Vec<String>),
-    /// The total of a system-wide resource is set.
+    /// The properties of a system-wide resource, such as its total, are set.
     Pool(Cow<'a, str>, Cow<'a, Pool>),
     /// A queue is added or changed.
     Queue(Cow<'a, Queue>),
@@ -61,14 +61,15 @@ pub enum Change<'a> {
     Holds {
         /// The job.
         job: JobId,
-        /// The shares of nodes.
+        /// The shares of nodes that the job holds.
         shares: Vec<NodeShare>,
         /// The name of the owner.
         user: Cow<'a, str>,
         /// The owner, and which other jobs may share the nodes.
         #[serde(rename = "tenant")]
         owner: JobOwner,
-        /// The end of the walltime.
+        /// The expected end: the end of the walltime ([`Time::NEVER`] for a suspended job), or the
+        /// end of the reservation if that is earlier.
         until: Time,
         /// The reservation in which the job runs.
         inside: Option<String>,
@@ -100,7 +101,8 @@ pub enum Change<'a> {
     },
     /// A job neither holds resources nor is a candidate.
     Gone(JobId),
-    /// The limits of an array on its running subjobs change; None if the array no longer exists.
+    /// The limits of an array on its running subjobs change; None if the array is finished or no
+    /// longer exists.
     Bounds(JobId, Option<SubjobLimit>),
     /// The jobs that the site's hooks allow to start; None if the site has no such hooks.
     Permits(Option<BTreeSet<JobId>>),
@@ -108,7 +110,7 @@ pub enum Change<'a> {
     Usage(Cow<'a, UsageTable>),
     /// The usage to charge for the latest attempt of a job, running or ended.
     Charged(JobId, Cow<'a, Charge>),
-    /// Removes these charges, which are old.
+    /// Removes these charges, which are no longer stored.
     Forgotten(Cow<'a, [Charge]>),
 }
 

@@ -22,7 +22,7 @@ pub(in crate::sched) struct Class {
     pub key: ClassKey,
     /// The jobs by place in the queue. An array with all its subjobs is one entry.
     pub(in crate::sched) jobs: BTreeMap<QueuePlace, WaitingJob>,
-    /// The order of starts, if it differs from the order of places in the queue.
+    /// The order of starts. None means the order of places in the queue.
     sequence: Option<BTreeSet<QueuePosition>>,
 }
 
@@ -37,7 +37,7 @@ pub(in crate::sched) struct WaitingJob {
     pub array: Option<Array>,
 }
 
-/// The waiting time of a job that may start, and how often other jobs have passed it.
+/// The waiting time of a job that may start, and the number of jobs that have passed it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::sched) struct Wait {
     /// Since when the job has waited.
@@ -127,7 +127,7 @@ impl Class {
         }
     }
 
-    /// Whether the neighbors of a job in the queue do not contradict the order of priority.
+    /// Whether the job and its neighbors in the queue are in the order of priority.
     fn is_in_order_at(&self, (sort_key, place): QueuePosition) -> bool {
         let before = self
             .jobs

@@ -78,7 +78,7 @@ pub struct ClusterNode {
     pub host: String,
     /// The kind; None before the properties of the node are known, and after its removal.
     pub kind: Option<KindIx>,
-    /// Whether the node accepts jobs: up and not offline.
+    /// Whether the node may get jobs: it is up, and neither offline nor under maintenance.
     pub usable: bool,
     /// The free resources.
     pub room: FreeResources,
@@ -121,7 +121,8 @@ pub struct Cluster {
     pub(super) buckets: BTreeMap<Arc<NodeClassKey>, BTreeSet<NodeIx>>,
     pub(super) configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
     pub(super) capacity: Amounts,
-    /// Incremented by each change of the set of nodes, of their kinds, hosts or order.
+    /// Incremented by each change of a node or of the order of nodes. Changes of a node's jobs,
+    /// load and measured use do not count.
     pub(super) edition: u64,
     /// The nodes with GPUs that are used by processes outside of jobs.
     pub(super) with_outside: BTreeSet<NodeIx>,
@@ -239,19 +240,19 @@ impl Cluster {
         (0..self.nodes.len() as u32).map(NodeIx)
     }
 
-    /// The total of each resource: of the nodes that are set, even if they are down, or of the
-    /// system-wide resource.
+    /// The total of each resource. For a resource of nodes, this is the sum over the nodes that are
+    /// set, even if they are down.
     pub fn capacity(&self) -> &[i64] {
         &self.capacity
     }
 
-    /// A number that increases when nodes are added or removed, or when their kinds, hosts or order
-    /// change.
+    /// A number that increases with each change of a node or of the order of nodes. Changes of a
+    /// node's jobs, load and measured use do not count.
     pub fn edition(&self) -> u64 {
         self.edition
     }
 
-    /// The number of hosts.
+    /// The number of hosts with nodes that are set.
     pub fn host_count(&self) -> usize {
         self.hosts.len()
     }
@@ -308,7 +309,8 @@ impl Cluster {
         }
     }
 
-    /// The node class of a node if it had these free resources; None if the node accepts no jobs.
+    /// The node class that a node would have with these free resources; None if the node is not
+    /// usable.
     pub fn key_of(&self, ix: NodeIx, room: &FreeResources) -> Option<NodeClassKey> {
         let node = self.node(ix);
         if !node.usable {
@@ -366,7 +368,7 @@ impl Cluster {
         true
     }
 
-    /// Whether the report changes nothing but load and measured use, like most reports.
+    /// Whether the report changes at most load and measured use, as most reports do.
     fn matches_report(&self, ix: NodeIx, facts: &NodeFacts, usable: bool) -> bool {
         let node = self.node(ix);
         let same_parts =
@@ -516,7 +518,8 @@ impl Cluster {
             .unwrap_or_default()
     }
 
-    /// Separates the resources that are counted from those that are only compared.
+    /// Separates the resources that are counted from those that are only compared. Omits `host` and
+    /// `vnode`.
     fn split_counted(&self, available: &ResourceList) -> (Amounts, ResourceList) {
         let mut capacity = self.catalog.node_zeros();
         // The hardware does not limit virtual memory, so `vmem` is unlimited unless configured.

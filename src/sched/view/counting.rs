@@ -97,7 +97,8 @@ impl QuantityKind {
         }
     }
 
-    /// The amount of the running jobs of an owner; 0 for quantities that decrease with time.
+    /// The amount of the running jobs of an owner; 0 for quantities that decrease with time, and
+    /// for unknown resources.
     pub fn held(self, holding: &Holding, state: &ClusterState) -> i64 {
         match self {
             QuantityKind::Jobs => holding.jobs.len() as i64,
@@ -126,7 +127,8 @@ impl QuantityKind {
         }
     }
 
-    /// An amount in counted units, as displayed to users.
+    /// Converts an amount in counted units to the unit of the configured limit, rounded up, and to
+    /// the text for users.
     pub fn figure(self, amount: i64, catalog: &Catalog) -> Figure {
         let whole = amount / self.scale() + i64::from(amount % self.scale() > 0);
         let shown = match self {

@@ -23,7 +23,7 @@ pub struct CurrentBookings {
     released: Option<Time>,
     /// The waiting jobs that are not rerunnable; an array is one entry.
     not_rerunnable: BTreeSet<JobId>,
-    /// The running jobs that are preempted when a planned start is due (M34).
+    /// The running backfilled jobs that may be preempted when a planned start is due (M34).
     backfilled: BTreeSet<JobId>,
     /// The running jobs that are being preempted, each with its preemptor and the action.
     preempted: BTreeMap<JobId, (Option<JobId>, PreemptAction)>,
@@ -91,7 +91,7 @@ impl CurrentBookings {
         self.released = self.released.max(Some(until));
     }
 
-    /// The running jobs that are preempted when a planned start is due.
+    /// The running backfilled jobs that may be preempted when a planned start is due.
     pub fn preemptible_backfill(&self) -> impl DoubleEndedIterator<Item = JobId> {
         self.backfilled.iter().copied()
     }
@@ -132,7 +132,8 @@ impl CurrentBookings {
         awaited.map(|(&job, &(_, action))| (job, action))
     }
 
-    /// The running jobs that are being preempted for the jobs that `is_preemptor` selects.
+    /// The running jobs that are preempted for one of the jobs that `is_preemptor` selects. Does
+    /// not check [`is_preempted`](Self::is_preempted).
     pub fn preempted_for(
         &self,
         is_preemptor: impl Fn(JobId) -> bool,
@@ -185,7 +186,8 @@ impl ClusterState {
 
     /// Whether the resources of a running job count as free almost immediately, because the job is
     /// preemptible backfill or is being preempted. A preempted job that may run to its end counts
-    /// as ending only if its end is unknown. Its preemptor then still gets a planned start.
+    /// as ending only if its end is unknown, because its preemptor would otherwise get no planned
+    /// start.
     fn counts_as_ending(&self, job: JobId) -> bool {
         if self.bookings.backfilled.contains(&job) {
             return true;
@@ -200,9 +202,9 @@ impl ClusterState {
         self.bookings.is_preempted(job) && (!action.waits_for_end() || is_endless)
     }
 
-    /// The running subjobs above the limits of their arrays on running subjobs (Q15). If N running
-    /// subjobs of an array currently exceed its limit, these are the last N of its subjobs that
-    /// started above the limit.
+    /// The running subjobs above the limits of their arrays on running subjobs (Q15). If the
+    /// running subjobs of an array exceed its limit by N, these are the N subjobs with the highest
+    /// indices among those that started above the limit.
     pub fn over_limit_subjobs(&self) -> Vec<JobId> {
         let over_limit: Vec<(JobId, u32)> = self
             .bookings
@@ -236,8 +238,9 @@ impl ClusterState {
             .count() as u32
     }
 
-    /// Stores the planned starts and preemptions of a plan. To be called once for each plan, before
-    /// or after the starts of the plan are carried out, but before any other change.
+    /// Stores the results of a plan that the next cycle uses, such as planned starts and
+    /// preemptions. Must be called once for each plan, before or after the starts of the plan are
+    /// carried out, but before any other change.
     pub fn take_over(&mut self, plan: &Plan) {
         self.count_bypasses(plan);
         self.starvation = plan.starving.clone().unwrap_or_default();
@@ -278,9 +281,10 @@ impl ClusterState {
         (until > now).then_some(until)
     }
 
-    /// Whether victims of the job of a booking are still ending. Victims on the nodes of the
-    /// booking also count if their preemptor has no planned start any more, because it may have
-    /// started on resources that were freed for the job of the booking.
+    /// Whether victims of the job of a booking are still ending. Victims of another preemptor also
+    /// count if they are on the nodes of the booking and that preemptor has no planned start any
+    /// more. Such a preemptor may have started on resources that were freed for the job of the
+    /// booking.
     fn has_ending_victims(&self, booking: &Booking) -> bool {
         self.bookings.preempted.iter().any(|(victim, (to, _))| {
             to.is_some_and(|to| {
@@ -307,8 +311,9 @@ impl ClusterState {
             .is_some_and(|booking| booking.held_until.is_some())
     }
 
-    /// Restores a start that schedd planned for a candidate before schedd was restarted. Resources
-    /// may have been freed in the meantime, so the planned start may become earlier.
+    /// Restores a start that schedd planned for a candidate before schedd was restarted. Does
+    /// nothing if the job is no candidate. Resources may have been freed in the meantime, so the
+    /// planned start may become earlier.
     pub fn recall(&mut self, job: JobId, promise: &PromisedStart, span: Span) {
         let Some(class) = self.class_of(job) else {
             return;
@@ -420,7 +425,7 @@ mod tests {
 
     /// M34.
     #[test]
-    fn an_unchanged_job_stays_backfilled() {
+    fn a_backfilled_job_that_is_reported_again_stays_backfilled() {
         let mut fixture = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 60);
         let job = JobId::job(1);
         fixture.state.take_over(&Plan::new(Time(0)));
@@ -440,15 +445,15 @@ mod tests {
     /// M34: a planned start can use the resources of a preemptible backfilled job at once, whether
     /// or not the end of the job is known.
     #[test]
-    fn resources_of_backfilled_jobs_can_be_booked_at_once_for_one_job() {
+    fn the_resources_of_a_backfilled_job_can_be_booked_at_once() {
         for (until, other) in [
             (i64::MAX, "place=excl"),
             (50, "place=excl"),
             (i64::MAX, "place=free"),
             (50, "place=free"),
         ] {
-            // If a waiting job requests exclusive nodes, planned starts are pinned to nodes;
-            // otherwise only amounts are counted. The job is in a stopped queue and never starts.
+            // If job 99 requests exclusive nodes, planned starts are pinned to nodes; otherwise
+            // only amounts are counted. Job 99 is in a stopped queue and never starts.
             let fixture = cluster("1 x ncpus=4")
                 .queued(99, &format!("select=1:ncpus=2 {other} queue=stopped"));
             let mut fixture = fixture.running(1, "select=1:ncpus=2", "n1", until).running(

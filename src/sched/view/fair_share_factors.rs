@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// The owner of a class of interchangeable jobs: the user, and the account that the jobs request.
 pub(in crate::sched) type ClassOwner = (User, Option<String>);
 
-/// The owners of the waiting classes, each with the number of these classes.
+/// The owners of the waiting classes, each with the number of its waiting classes and its
+/// credentials.
 pub(in crate::sched) type ClassOwners = BTreeMap<ClassOwner, (usize, Arc<Credentials>)>;
 
 /// The owner of the jobs of a class.
@@ -42,7 +43,8 @@ pub(in crate::sched) struct MemberPlaces {
     /// The owners of jobs that wait, or waited at an earlier computation, and their places.
     pub waiting: BTreeMap<ClassOwner, TreeIndex>,
     /// The owners in `waiting` that had no usage when the index was made. When such an owner has no
-    /// waiting jobs any more, the shares of all other members become larger.
+    /// waiting jobs any more, the index must be made again, because the shares of other members
+    /// become larger.
     pub new: Vec<ClassOwner>,
 }
 

@@ -36,7 +36,8 @@ pub struct FreeResources {
     pub free: Amounts,
     /// The number of jobs on the node.
     pub tenants: u32,
-    /// The number of jobs that have the node exclusively, and of other closures of the node.
+    /// The number of jobs that have the node exclusively, plus the number of times that the node
+    /// was closed for other reasons.
     pub alone: u32,
     /// The number of jobs that share the node only with jobs of the same user.
     personal: u32,

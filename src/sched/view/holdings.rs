@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The owner and the request of a running job. A restarted schedd needs them, because it has not
-/// seen the job waiting.
+/// The owner of a running job, and its request without the nodes that it has released. A restarted
+/// schedd needs them, because it has not seen the job waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningOwner {
     who: Credentials,

@@ -1,6 +1,6 @@
-//! The waiting jobs that the last plan refused because of a limit on their array, owner, group or
-//! project, or because of the priority threshold ([`OwnLimit`]). Under most policies such jobs
-//! accrue no eligible time (I13, M17).
+//! The waiting jobs that the last plan refused because of a limit within their owners' control,
+//! such as a limit on their array or owner ([`OwnLimit`]). Under most policies such jobs accrue no
+//! eligible time (I13, M17).
 //!
 //! Verdicts apply to classes of interchangeable jobs, and seldom change from cycle to cycle.
 //! Therefore only classes with a changed limit, jobs that are considered one by one, and new jobs
@@ -22,7 +22,7 @@ pub(super) struct Limited {
     classes: BTreeMap<ClassId, OwnLimit>,
     /// The jobs added since the last plan.
     new: BTreeSet<JobId>,
-    /// The considered jobs of classes of which the last cycle considered only some jobs.
+    /// For each class of which the last cycle considered only some jobs: these jobs.
     listed: BTreeSet<(ClassId, JobId)>,
 }
 

@@ -28,7 +28,7 @@ pub enum AccessPolicy {
     /// The job specifies no policy; the configuration of the node decides.
     #[default]
     Unsaid,
-    /// All jobs that do not request exclusive nodes.
+    /// Jobs of all users, as far as their own policies allow it.
     Shared,
     /// Only jobs of the same user (M46).
     User,
@@ -96,7 +96,8 @@ pub struct JobOwner {
 }
 
 impl JobOwner {
-    /// The owner and the requested policy of a job; `access` replaces an unspecified policy.
+    /// The owner and the requested policy of a job. An unspecified policy is replaced as by
+    /// [`JobOwner::by_default`].
     pub fn of(job: &Job, access: NodeAccess) -> JobOwner {
         let requested = AccessPolicy::requested(&job.spec.request.place, &job.spec.placement);
         JobOwner {

@@ -4,7 +4,7 @@ use super::cluster::Cluster;
 use super::shape::{ChunkShape, Shape};
 
 /// A lower bound of the number of nodes that a request needs on an idle cluster, computed without a
-/// search. If the cluster cannot hold the request, the result is the number of chunks.
+/// search. If the cluster is found too small for the request, the result is the number of chunks.
 pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
     if shape.instances <= 1 || shape.is_spread() || shape.is_single_task {
         return shape.instances;
@@ -27,9 +27,9 @@ pub fn fewest_nodes(shape: &Shape, cluster: &Cluster) -> u64 {
 /// The minimum number of nodes for the equal chunks of one part of a request. None if the cluster
 /// cannot hold them.
 fn for_chunk(shape: &Shape, chunk: &ChunkShape, cluster: &Cluster) -> Option<u64> {
-    // Needs for a host or node name are ignored, because they are no properties of a kind.
     let mut sizes = Vec::new();
     for (_, kind) in cluster.kinds() {
+        // Needs for a host or node name are ignored, because they are no properties of a kind.
         let mut needs = chunk.needs.iter().filter(|need| !need.is_pinned());
         if !needs.all(|need| need.is_met_by(kind.attributes.get(&need.resource))) {
             continue;

@@ -19,7 +19,8 @@ pub struct NodeFilter {
     pub restriction: Option<Restriction>,
     /// The hosts that the job accepts.
     pub hosts: HostList,
-    /// The hosts that the job avoids because starts failed there.
+    /// The hosts on which a deferred job may not start now, because starts failed there. Empty
+    /// unless the job may start on other hosts.
     pub failed_hosts: BTreeSet<String>,
     /// The condition that a node must meet.
     pub requirement: Option<Expression>,

@@ -58,7 +58,7 @@ impl Cluster {
             .copied()
     }
 
-    /// Adds a node to all indexes; does nothing if the node is not set.
+    /// Adds a node to all indexes except the index by host; does nothing if the node has no kind.
     pub(super) fn add_to_indexes(&mut self, ix: NodeIx) {
         let Some(kind) = self.node(ix).kind else {
             return;
@@ -68,7 +68,8 @@ impl Cluster {
         self.add_to_class_indexes(ix);
     }
 
-    /// Removes a node from all indexes and clears its kind. A kind without nodes becomes unused.
+    /// Removes a node from all indexes except the index by host, and clears its kind. A kind
+    /// without nodes becomes unused.
     pub(super) fn remove_from_indexes(&mut self, ix: NodeIx) {
         self.remove_from_class_indexes(ix);
         let Some(kind) = self.node_mut(ix).kind.take() else {
@@ -108,14 +109,15 @@ impl Cluster {
         }
     }
 
-    /// Adds a usable node to the index by node class.
+    /// Adds a node to the index by node class; does nothing if the node is not usable.
     pub(super) fn add_to_class(&mut self, ix: NodeIx) {
         if let Some(key) = self.key_of(ix, &self.node(ix).room) {
             self.buckets.entry(Arc::new(key)).or_default().insert(ix);
         }
     }
 
-    /// Removes a node from the index by node class, before a change of its free resources.
+    /// Removes a node from the index by node class. To be called before its free resources change,
+    /// because the class depends on them.
     pub(super) fn remove_from_class(&mut self, ix: NodeIx) {
         let Some(key) = self.key_of(ix, &self.node(ix).room) else {
             return;

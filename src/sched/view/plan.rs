@@ -1,5 +1,5 @@
-//! The result of a cycle: starts, planned starts, and verdicts. A verdict is the reason why the
-//! jobs of a class (a set of interchangeable jobs) wait.
+//! The result of a cycle: starts, resumed jobs, preemptions, planned starts, and verdicts. A
+//! verdict is the reason why the jobs of a class (a set of interchangeable jobs) wait.
 
 mod audit;
 
@@ -110,7 +110,7 @@ pub struct Plan {
     pub starts: Vec<Start>,
     /// The suspended jobs to resume, in the order of the decisions.
     pub resumes: Vec<Resume>,
-    /// The jobs to preempt; after their ends, another cycle starts their preemptors.
+    /// The jobs to preempt. A later cycle starts the preemptors, once the resources are free.
     pub preempts: Vec<Preemption>,
     /// The jobs that need the approval of the site's hooks before other jobs are preempted for
     /// them, each with the names of its nodes.
@@ -124,8 +124,8 @@ pub struct Plan {
     pub eligible: Eligible,
     /// The time of the next cycle, if no event triggers a cycle earlier.
     pub next: Option<Time>,
-    /// The number of jobs that the cycle tried to place. Other jobs share the refusals of these
-    /// jobs.
+    /// The number of jobs that the cycle tried to place. Jobs that share the refusal of another job
+    /// are not counted.
     pub considered: usize,
     /// The jobs and pools (accounts) below their fair share and since when, if the policy uses
     /// starvation.
@@ -162,7 +162,8 @@ impl Plan {
         })
     }
 
-    /// Why a job of a class waits. A job may have a verdict of its own.
+    /// Why a job of a class waits: the verdict on the class, or the verdict on the job itself if a
+    /// limit on idle jobs refuses only other jobs of the class (M24).
     pub fn verdict_on(&self, class: &ClassKey, job: JobId) -> Option<&Reason> {
         let of_class = self.verdict(class)?;
         if !of_class.is_idle_limit() || self.eligible.refusal(class.id, job).is_some() {

@@ -173,7 +173,8 @@ fn request(shares: &[NodeShare]) -> Request {
     }
 }
 
-/// How long a job that ends at `until` has run, without suspensions.
+/// How long a job that ends at `until` has run. Suspensions are excluded only if the walltime is
+/// known.
 fn ran(candidate: &PreemptionCandidate, until: Time, now: Time) -> Span {
     let left = until.since(now).0.max(0);
     Span(

@@ -100,7 +100,7 @@ impl PreemptionCandidate {
         }
     }
 
-    /// The percentage of the walltime that remains; None without a walltime.
+    /// The percentage of the walltime that remains; None if the walltime is 0 or not requested.
     pub fn left(&self, now: Time) -> Option<f64> {
         let walltime = self.walltime.filter(|walltime| walltime.0 > 0)?;
         let ran = now.since(self.started).0.clamp(0, walltime.0);
@@ -169,7 +169,7 @@ mod tests {
             moment(30),
         );
         let once_it_runs = PreemptionCandidate::of(&job).unwrap();
-        // The values that are set here are known only once the job runs.
+        // The prediction leaves the values that are set here at their defaults.
         let known = PreemptionCandidate {
             asked: Vec::new(),
             preempted: 0,

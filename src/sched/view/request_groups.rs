@@ -46,7 +46,8 @@ pub struct Members {
     /// The queues, each with the number of classes in the queue.
     queues: BTreeMap<String, usize>,
     /// The number of classes that may wait although their resources are free: deferred jobs, arrays
-    /// with a limit on their running subjobs, and jobs that request a reservation.
+    /// with a limit on their running subjobs, subjobs of such arrays that start again, and jobs
+    /// that request a reservation.
     with_other_conditions: usize,
 }
 
@@ -150,7 +151,8 @@ impl Members {
         self.with_other_conditions -= usize::from(has_other_conditions(class));
     }
 
-    /// Whether only lack of resources, or the queues, can prevent the jobs from starting.
+    /// Whether the group contains no deferred jobs, no jobs that request a reservation, and no
+    /// array or subjobs with a limit on the running subjobs of the array.
     pub fn wait_only_for_resources(&self) -> bool {
         self.with_other_conditions == 0
     }

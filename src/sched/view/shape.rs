@@ -155,7 +155,7 @@ impl ChunkShape {
     }
 }
 
-/// A resource value multiplied by a count. Text and booleans stay as they are.
+/// A resource value multiplied by a count. Text, Boolean and time values stay as they are.
 fn times(value: &ResourceValue, count: u64) -> ResourceValue {
     match value {
         ResourceValue::Long(number) => ResourceValue::Long(number.saturating_mul(count as i64)),
@@ -323,7 +323,7 @@ impl Shape {
         self.node_filter.is_none() && self.failed_hosts.is_none()
     }
 
-    /// Whether chunks of fixed size and `place` are the whole request.
+    /// Whether only `place` and the chunks, all of fixed size, decide where the job fits.
     pub fn is_unbound(&self) -> bool {
         let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
         is_fixed
@@ -399,7 +399,8 @@ impl Shape {
         shape
     }
 
-    /// The indexes of the requested consumables, in the order in which they are first requested.
+    /// The indexes of the requested consumables: first those of the chunks, in the order of the
+    /// request, then the system-wide resources.
     pub fn resources(&self) -> Vec<usize> {
         let mut named = Vec::new();
         for &(index, _) in self.chunks.iter().flat_map(|chunk| &chunk.asked) {
@@ -419,7 +420,7 @@ impl Shape {
         )
     }
 
-    /// The total request of a resource as text, in the unit of the request.
+    /// The total request of a resource as text. A size that chunks request keeps its unit.
     pub fn shown_total(&self, index: usize, catalog: &Catalog) -> String {
         let sizes = self
             .chunks

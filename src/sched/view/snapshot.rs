@@ -79,23 +79,24 @@ pub struct ClusterState {
     pub(in crate::sched) usage: Arc<UsageTable>,
     /// Incremented by each change, so that a cycle can detect changes.
     pub(in crate::sched) edition: u64,
-    /// The priorities of the waiting jobs as last computed.
+    /// How and when the priorities of the waiting jobs were last computed.
     pub(in crate::sched) ranks: PriorityCache,
-    /// For each queue, when a job of the queue last started, for round-robin order.
+    /// The order in which jobs of the queues last started, for round-robin order.
     pub(in crate::sched) served: QueueTurns,
     /// The owners of the waiting classes.
     pub(in crate::sched) owners: ClassOwners,
-    /// The classes of arrays that may expand beyond their own limit (Q15).
+    /// The classes of arrays that may expand beyond their own limit, and of subjobs of such arrays
+    /// that start again (Q15).
     pub(in crate::sched) expanding: BTreeSet<ClassId>,
     /// The classes of jobs with a `-p` priority other than 0.
     pub(in crate::sched) prioritized: BTreeSet<ClassId>,
     /// The limits of arrays on their running subjobs, by array number.
     pub(in crate::sched) subjob_limits: BTreeMap<u64, SubjobLimit>,
-    /// The jobs that the site's hooks allow to start: only these jobs may preempt other jobs. None
+    /// The jobs that the site's hooks allow to start. Only these jobs may preempt other jobs. None
     /// if the site has no such hooks.
     pub(in crate::sched) permits: Option<BTreeSet<JobId>>,
-    /// The candidates that the last plan refused because of a limit on their array, owner, group or
-    /// project, or because of the priority threshold (`OwnLimit`).
+    /// The candidates that the last plan refused because of a limit within their owners' control,
+    /// such as a limit on their array or owner (`OwnLimit`).
     pub(super) limited: Limited,
     /// The running jobs by owner.
     pub(in crate::sched) holdings: Holdings,
@@ -180,7 +181,8 @@ impl ClusterState {
         self.classes.get(&class)?.get((rank, id))
     }
 
-    /// Adds or changes a node; `usable` means up and not offline. The jobs on the node stay.
+    /// Adds or changes a node. `usable` means up, and neither offline nor under maintenance. The
+    /// jobs on the node stay.
     pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
         self.note_change();
         if self.cluster.set(facts, usable) {
@@ -247,8 +249,9 @@ impl ClusterState {
         }
     }
 
-    /// The used amount and the configured total of a system-wide resource. The used amount
-    /// includes the part of the total that is missing at the moment.
+    /// The used amount and the configured total of a system-wide resource. The used amount includes
+    /// the amount used outside the cluster, and the part of the total that is missing at the
+    /// moment.
     pub fn pool(&self, resource: &str) -> Option<(i64, i64)> {
         let index = self.cluster.catalog.index(resource)?;
         Some((
@@ -257,8 +260,8 @@ impl ClusterState {
         ))
     }
 
-    /// The free amount of a system-wide resource; negative if jobs use more than the total, 0 if
-    /// the resource is unknown.
+    /// The free amount of a system-wide resource; negative if more than the total is used, 0 if the
+    /// resource is unknown.
     pub fn pool_free(&self, resource: &str) -> i64 {
         self.cluster
             .catalog
@@ -457,7 +460,7 @@ impl ClusterState {
         self.answers.extend(answer.map(|answer| (class, answer)));
     }
 
-    /// Withdraws a candidate that is held, deleted, or changed and about to be enqueued again.
+    /// Removes a job from the candidates, for example because it is held, deleted or started.
     pub fn withdraw(&mut self, id: JobId) {
         self.edition += 1;
         self.limited.forget(id);
@@ -549,7 +552,8 @@ impl ClusterState {
             .is_some_and(|(array, position)| array.elements.waiting().contains(position))
     }
 
-    /// The shapes of the waiting jobs, each once.
+    /// The shapes of the waiting jobs. A shape appears twice if some, but not all, of its jobs
+    /// request a reservation.
     pub(in crate::sched) fn shapes(&self) -> impl Iterator<Item = &Shape> {
         self.alike.groups().map(|(_, members)| &*members.shape)
     }

@@ -29,7 +29,7 @@ pub struct Starving {
 pub enum ShareParty {
     /// An operation: a job, or an array with all its subjobs.
     Operation(JobId),
-    /// Each waiting job of a class that is neither an array nor a subjob.
+    /// Each waiting job of a class. These jobs are neither arrays nor subjobs.
     Alike(ClassId),
 }
 

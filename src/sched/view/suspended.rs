@@ -1,5 +1,5 @@
-//! Suspended jobs that wait to resume. A suspended job keeps some of its resources, and needs the
-//! resources that it released again, on the same nodes (M45).
+//! Suspended jobs that wait to resume. A suspended job has released some of its resources. It can
+//! resume only once these resources are free again on the same nodes (M45).
 
 use super::class::QueuePlace;
 use super::class::Wait;

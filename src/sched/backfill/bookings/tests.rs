@@ -67,7 +67,7 @@ fn a_long_job_may_start_if_enough_is_free_during_the_booking() {
 }
 
 #[test]
-fn an_exclusive_backfilled_job_avoids_booked_nodes() {
+fn an_exclusive_backfilled_job_ends_before_the_booking_of_its_node() {
     let fixture = cluster("2 x ncpus=8")
         .running(1, "select=1:ncpus=8", "n1", 3600)
         .queued(2, "select=2:ncpus=2 place=scatter")
@@ -77,7 +77,7 @@ fn an_exclusive_backfilled_job_avoids_booked_nodes() {
 }
 
 #[test]
-fn a_booking_moves_forward_if_a_job_ends_early() {
+fn a_booking_becomes_earlier_if_a_job_ends_early() {
     // M28: job 1 uses 1 of 2 CPUs until 3:00. Job 2 requests 2 CPUs for 1 hour, and job 3 requests
     // 1 CPU for 2 hours.
     let mut fixture = cluster("1 x ncpus=2")
@@ -123,7 +123,7 @@ fn only_a_job_with_a_computable_start_is_booked() {
 }
 
 #[test]
-fn a_job_past_its_walltime_ends_soon_but_not_now() {
+fn a_job_past_its_walltime_is_expected_to_end_soon_but_not_now() {
     let fixture = blocked()
         .queued(3, "select=1:ncpus=8 walltime=0:30:00")
         .at(7200);
@@ -274,7 +274,7 @@ fn m31_bookings_of_a_large_array_are_bounded() {
 }
 
 #[test]
-fn m31_conservative_bookings_move_forward_after_an_early_end() {
+fn m31_conservative_bookings_become_earlier_after_an_early_end() {
     let fixture = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 600)
         .queued(2, "select=1:ncpus=4 walltime=100")
@@ -345,7 +345,8 @@ fn m31_a_delayed_booking_contains_the_cause() {
     );
 }
 
-/// M32, G4: job 3 has the same request as job 4, but no planned start, and does not delay job 4.
+/// M32, G4: job 4 keeps its planned start when jobs 2 and 3 are submitted, which come before it.
+/// Job 3 has the same request as job 4, but no planned start.
 #[test]
 fn m32_a_booking_is_kept_behind_jobs_with_the_same_request() {
     let same = "select=1:ncpus=4 walltime=50";
@@ -402,7 +403,7 @@ fn m32_a_booking_may_be_kept_when_its_job_is_overtaken() {
     assert_eq!(
         fixture(BookingRetention::CurrentHighest).starts(),
         "4 on n1",
-        "job 4 delays only job 2"
+        "job 4 would delay only job 2, which has no planned start now"
     );
     assert_eq!(
         fixture(BookingRetention::Highest).booked(),
@@ -691,8 +692,9 @@ fn m36_the_backfill_depth_bounds_the_considered_jobs() {
     assert_eq!(fixture(0).starts(), "5 on n1");
 }
 
-/// A job with a kept planned start is considered even if the backfill depth is reached, but no
-/// further jobs are.
+/// With a backfill depth of 1, the first cycle considers only job 3 behind the blocked job 2. In
+/// the next cycle, job 3 has a kept planned start and still counts, so jobs 4 and 5 are not
+/// considered.
 #[test]
 fn m36_a_job_with_a_booking_counts_toward_the_backfill_depth() {
     let fixture = ten()

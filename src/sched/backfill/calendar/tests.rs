@@ -38,8 +38,8 @@ fn a_counted_booking_contains_a_node_for_each_chunk() {
     assert_eq!(fixture.plan().bookings[0].nodes.join(","), "n1,n1,n1");
 }
 
-/// The resources of a job that is being preempted are expected to be free after the shortest
-/// possible time, whether or not the job runs past its walltime.
+/// Job 1 is being preempted. Its CPU is expected to be free 1 ms after now (50), whether or not job
+/// 1 has exceeded its walltime. Job 2 uses the other CPU until 200.
 #[test]
 fn resources_of_a_victim_are_counted_once() {
     for ends in [49, 50, 51, 100] {
@@ -88,7 +88,8 @@ fn a_blocked_job_reports_its_planned_start() {
     );
 }
 
-/// M31: after a node has gone down, the planned start of job 3 moves to 200.
+/// M31: job 2 requests 3 CPUs and job 3 requests 1 CPU, both from 100 to 200. After one of the 4
+/// nodes has gone down, only 3 CPUs are left, so the planned start of job 3 moves to 200.
 #[test]
 fn bookings_of_lost_resources_are_not_renewed() {
     let mut fixture = cluster("4 x ncpus=1").running(9, "select=4:ncpus=1", "n1,n2,n3,n4", 100);
@@ -105,7 +106,8 @@ fn bookings_of_lost_resources_are_not_renewed() {
     );
 }
 
-/// M32: the new job 2 comes first in the class and is refused. Job 3 keeps its planned start.
+/// M32: the new job 2 comes before job 3 in the same class, and cannot start now. Job 3 keeps its
+/// planned start at 100, and job 2 gets a planned start after it.
 #[test]
 fn a_booking_is_kept_behind_a_new_job_of_its_class() {
     let mut fixture = cluster("1 x ncpus=4").running(9, "select=1:ncpus=4", "n1", 100);

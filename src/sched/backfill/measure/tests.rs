@@ -210,7 +210,8 @@ fn bookings_are_pinned_if_the_policy_chooses_nodes() {
     }
 }
 
-/// The amounts would suffice, but n1 is reserved.
+/// At 60, enough CPUs become free for job 2, which runs for two hours. But n1 is reserved from 3600
+/// to 7200.
 #[test]
 fn a_reservation_delays_a_booking() {
     for (nodes, all) in [
@@ -259,7 +260,7 @@ fn a_job_waits_for_a_node_of_another_user() {
     assert_eq!(bookings_of(fixture.clone()), bookings_of(pinned(fixture)));
 }
 
-/// Job 1 uses half a piece on each of two nodes.
+/// A piece is 2 CPUs. Job 1 uses half a piece on each of two nodes.
 #[test]
 fn bookings_are_pinned_if_a_running_job_uses_parts_of_pieces() {
     let fixture = cluster("2 x ncpus=2").running(1, "select=2:ncpus=1", "n1,n2", 100);

@@ -144,7 +144,7 @@ fn a_booking_moves_from_nodes_that_another_job_uses() {
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
 
-/// Adds a license to the cluster, and plans the starts of all jobs.
+/// Adds `total` licenses to the cluster, and plans the starts of all jobs.
 fn with_licences(fixture: TestCluster, total: i64) -> TestCluster {
     let mut fixture = pinned(fixture);
     fixture.policy.backfill.depth = Backfill::ALL;
@@ -158,8 +158,8 @@ fn with_licences(fixture: TestCluster, total: i64) -> TestCluster {
     fixture
 }
 
-/// Q21, M31: planned starts of a job with the same license follow each other. A new job with a
-/// higher priority does not delay the existing planned starts.
+/// Q21, M31: jobs that each request both licenses get planned starts one after the other. The new
+/// job 1, which comes before them, does not delay the existing planned starts.
 #[test]
 fn bookings_of_system_wide_resources_are_kept_when_jobs_are_submitted() {
     let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
@@ -259,7 +259,7 @@ fn bobs(mut fixture: TestCluster, nodes: &[&str], hours: (i64, i64)) -> TestClus
     fixture
 }
 
-/// G4, M37: a backfilled job uses neither planned nor reserved resources.
+/// G4, M37: on each node, a backfilled job ends before a planned start or a reservation begins.
 #[test]
 fn backfill_respects_bookings_and_reservations_together() {
     let fixture =
@@ -287,7 +287,8 @@ fn a_booking_renewed_on_other_nodes_contains_these_nodes() {
     assert_eq!(fixture.booked(), "2 at 100 on n1,n3,n4");
 }
 
-/// Placing a planned start again leaves more resources for backfill.
+/// After the end of job 7, the planned start moves from the free node n2 to node a, which is in use
+/// until 100. This leaves more resources for backfill.
 #[test]
 fn a_booking_is_placed_again_after_an_end() {
     let fixture =
@@ -337,7 +338,8 @@ fn bookings_use_resources_of_jobs_started_in_this_cycle() {
     );
 }
 
-/// M31: planned starts on a node do not overlap.
+/// M31: 2 CPUs are free from 50 to 100. Job 2 uses all 4 CPUs from 100 to 200. Job 3 requests 2
+/// CPUs.
 #[test]
 fn bookings_on_a_node_do_not_overlap() {
     let fixture = all_booked(cluster("1 x ncpus=4"));
@@ -378,7 +380,7 @@ fn the_remaining_chunks_of_a_booking_use_the_first_nodes() {
     );
 }
 
-/// X4: host h has a node in use and a free node; only one of them is used.
+/// X4: of host h, n1 is in use until 100 and n2 is free. The scattered job 2 uses only n1.
 #[test]
 fn the_remaining_scattered_chunks_use_other_hosts() {
     let fixture = pinned(
@@ -393,8 +395,8 @@ fn the_remaining_scattered_chunks_use_other_hosts() {
     assert_eq!(fixture.booked(), "2 at 100 on n1,n4,n3");
 }
 
-/// M31: after the number of licenses has decreased to 1, the first planned start keeps the license;
-/// the second planned start moves to the end of the first job.
+/// M31: after the number of licenses has decreased to 1, job 2 keeps its planned start at 50 and
+/// uses the license until 250. The planned start of job 3 moves to 250.
 #[test]
 fn a_kept_booking_of_a_license_lasts_until_its_job_ends() {
     let fixture = with_licences(cluster("4 x ncpus=4"), 2).running(
@@ -412,7 +414,8 @@ fn a_kept_booking_of_a_license_lasts_until_its_job_ends() {
     assert_eq!(times(&fixture), [(2, 50), (3, 250)]);
 }
 
-/// M32: job 3 had a planned start at 100. The new job 1 ahead of it needs both nodes from 150 on.
+/// M32: job 3 runs for 100 seconds and had a planned start at 100. The new job 1 ahead of it needs
+/// both nodes from 150 to 250, so the planned start of job 3 moves to 250.
 #[test]
 fn a_booking_moves_if_a_job_ahead_needs_its_resources() {
     let mut fixture = pinned(cluster("2 x ncpus=4")).running(8, "select=1:ncpus=4", "n1", 100);

@@ -18,16 +18,17 @@ fn minutes(span: Span) -> f64 {
 }
 
 /// The expansion factor: (wait + walltime) / walltime. The walltime counts as at least `least`
-/// (M16).
+/// (M16) and at least one second.
 fn xfactor(waited: Span, walltime: Span, least: Span) -> f64 {
     1.0 + waited.0 as f64 / walltime.max(least).max(Span::seconds(1)).0 as f64
 }
 
-/// The maximum nearness (M19).
+/// The maximum nearness (M19). That of the waiting time is lower, because its distance counts as at
+/// least one second.
 const MOST: f64 = 1e6;
 
-/// The nearness of the waiting time and of the expansion factor to their targets; maximal once the
-/// target is reached, 0 without a target (M19).
+/// The nearness of the waiting time and of the expansion factor to their targets (M19). It stays at
+/// its maximum after the target is reached, and is 0 without a target.
 pub fn nearness(goal: &Goal, service: &[f64; 3]) -> [f64; 2] {
     let [waited, xfactor, _] = *service;
     let second = minutes(Span::seconds(1));

@@ -11,7 +11,8 @@ use crate::model::time::Time;
 use crate::sched::fixture::{TestCluster, cluster};
 use crate::sched::priority::calculator::PriorityCalculator;
 
-/// A cluster with 128 CPUs and 512 GB of memory, where jobs are ordered by these components.
+/// A cluster with 128 CPUs and 512 GB of memory. Jobs are ordered by components, which `set`
+/// configures.
 fn fixture(set: impl Fn(&mut Components)) -> TestCluster {
     let mut fixture = cluster("8 x ncpus=16:mem=64gb");
     fixture.policy.precedence = Precedence {

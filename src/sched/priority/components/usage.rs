@@ -60,7 +60,8 @@ mod tests {
         }
     }
 
-    /// M20: of these two jobs, the job that has used 10 percent of its walltime is preempted.
+    /// M20: the first job has used 10 percent of its walltime, the second 90 percent. The first job
+    /// has the lower priority and is preempted first.
     #[test]
     fn a_job_that_has_used_more_of_its_walltime_has_a_higher_priority() {
         let [early, late] = [360, 3240].map(|ran| progress(ran).score(&counting(2)));

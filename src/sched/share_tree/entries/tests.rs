@@ -159,8 +159,8 @@ fn rows_are_in_the_order_of_the_tree_and_include_the_usage_below() {
     assert!((entries[2].normalised - 0.4).abs() < 1e-12 && entries[5].factor > entries[4].factor);
 }
 
-/// Ann has used one CPU for 30 h. Without decay, bob has used as much after 30 h, so each has half
-/// of all usage.
+/// Ann has used one CPU for 30 h. Bob's job begins to use one CPU at hour 0. Without decay, bob has
+/// used as much as ann after 30 h, so each has half of all usage.
 #[test]
 fn an_account_is_in_balance_when_the_usage_of_others_has_caught_up() {
     let usage = usage(
@@ -292,7 +292,7 @@ fn a_user_with_the_shares_of_its_account_is_in_balance_when_the_account_is() {
         ..FairShare::default()
     };
     let table = rows_of(&policy, &used, &[], 0);
-    // The entitlement of heavy is a third: 30 h are a third of all usage after 60 h.
+    // The entitlement of heavy is a third. After 60 h, its usage of 30 h is a third of all usage.
     is_about(balance(&table, "heavy"), 60.0);
     assert_eq!(balance(&table, "ann"), balance(&table, "heavy"));
     // Directly below the root, an account with the shares of its parent is entitled to the whole

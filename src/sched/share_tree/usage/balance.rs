@@ -40,7 +40,8 @@ impl DecayingSum {
         }
     }
 
-    /// The decayed sum at `now`, or at the time of the sum if that is later.
+    /// The decayed sum at `now`, or at the time of the sum if that is later; 0 if all usage was
+    /// reset after the time of the sum.
     pub fn left(&self, now: Time, rules: &UsageRules) -> f64 {
         let now = now.max(self.at);
         if rules.since(now) > self.at {

@@ -218,7 +218,7 @@ fn usage_rules() -> impl Strategy<Value = UsageRules> {
 type TestJob = (bool, i64, i64, i64, u32);
 
 /// The decayed usage of `owner` at `now`, summed over the charges one by one.
-fn raw(rules: &UsageRules, charges: &[Charge], owner: &Member, now: Time) -> f64 {
+fn sum_of_charges(rules: &UsageRules, charges: &[Charge], owner: &Member, now: Time) -> f64 {
     charges
         .iter()
         .filter(|charge| charge.member == *owner)
@@ -247,8 +247,9 @@ proptest! {
         for name in ["ann", "bob"] {
             for moment in [at(now), at(now + later)] {
                 let close = |usage: &UsageTable, rules: &UsageRules| {
-                    let (sum, raw) = (usage.decayed(&member(name), moment), raw(rules, &charges, &member(name), moment));
-                    (sum - raw).abs() <= 1e-6 * raw.max(1.0)
+                    let expected = sum_of_charges(rules, &charges, &member(name), moment);
+                    let decayed = usage.decayed(&member(name), moment);
+                    (decayed - expected).abs() <= 1e-6 * expected.max(1.0)
                 };
                 prop_assert!(close(&usage, &rules), "{name}: {usage:?}");
                 prop_assert!(close(&restarted(&rules), &rules));

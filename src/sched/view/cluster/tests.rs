@@ -51,7 +51,7 @@ fn share(node: &str, gpu: u16) -> NodeShare {
     }
 }
 
-/// All indexes as text. Nodes appear with names, because their numbers may differ.
+/// All indexes as text. Nodes appear with names, because their indices may differ.
 fn indexes(cluster: &Cluster) -> Vec<String> {
     let names = |nodes: &BTreeSet<NodeIx>| {
         let mut names: Vec<&str> = nodes
@@ -105,7 +105,6 @@ fn indexes(cluster: &Cluster) -> Vec<String> {
     indexes
 }
 
-/// After many changes, a cluster has the same indexes as a new cluster with the same nodes.
 #[test]
 fn indexes_after_many_changes_equal_the_indexes_of_a_new_cluster() {
     let mut state = ClusterState::new(&resources());
@@ -196,7 +195,7 @@ fn only_gpus_without_jobs_count_as_used_outside_of_jobs() {
     );
 }
 
-/// If they counted, a job would wait for GPUs of a node that accepts no jobs.
+/// If such GPUs counted, a job would wait for GPUs of a node that accepts no jobs.
 #[test]
 fn gpus_of_removed_nodes_do_not_count_as_used_outside_of_jobs() {
     let mut fixture = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);

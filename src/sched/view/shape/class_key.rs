@@ -1,5 +1,5 @@
-//! Classes: sets of interchangeable waiting jobs. Two jobs of one class wait for the same reason at
-//! the same time.
+//! Classes: sets of interchangeable waiting jobs. All jobs of a class wait for the same reason,
+//! unless the cycle considers only some of them (M24).
 
 use super::{Shape, ShapeId, User, shape_key, sharing_array};
 use crate::model::credentials::Credentials;
@@ -88,8 +88,8 @@ pub struct ClassKey {
 }
 
 impl ClassKey {
-    /// The ids under which a plan may store a verdict on jobs of the class: the id of the class,
-    /// then the id of all classes of the same shape.
+    /// The ids under which a plan may store a verdict on all jobs of the class: the id of the
+    /// class, then the id of all classes of the same shape.
     pub fn verdict_names(&self) -> [ClassId; 2] {
         [self.id, ClassId::of_shape(self.shape.id)]
     }

@@ -28,7 +28,7 @@ pub(in crate::sched) struct RunningJob {
     pub until: Time,
     /// The total resources that the job holds.
     pub taken: Amounts,
-    /// Whether the job keeps jobs of other users, or all other jobs, off its nodes.
+    /// Whether the job's access policy keeps jobs of other users, or all other jobs, off its nodes.
     pub alone: bool,
     /// The owner and the request of the job, if known.
     pub holder: Option<Holder>,
@@ -45,9 +45,8 @@ impl RunningJob {
 
 impl ClusterState {
     /// Records that a job holds these shares until `until` (`Time::NEVER` for a job without a
-    /// known end), because the job was started, or was found running at recovery. The job is no
-    /// longer a candidate. `exclusive` is the owner from a `Start` or from [`JobOwner::of`], the
-    /// job's `Place`, or `true` for exclusive nodes.
+    /// known end). The job is no longer a candidate. `exclusive` is the owner from a `Start` or
+    /// from [`JobOwner::of`], the job's `Place`, or `true` for exclusive nodes.
     pub fn occupy(
         &mut self,
         id: JobId,
@@ -173,7 +172,8 @@ impl ClusterState {
 }
 
 impl ClusterState {
-    /// Sets the owner of a running job. This state has perhaps never seen the job waiting.
+    /// Sets the owner and the request of a running job, which this state may never have seen
+    /// waiting.
     pub fn belongs_to(&mut self, id: JobId, claimant: &RunningOwner) {
         let holder = claimant.holder(&self.cluster.catalog);
         if self

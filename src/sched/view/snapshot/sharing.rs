@@ -128,7 +128,7 @@ impl ClusterState {
         let Some(mut hold) = self.cluster.node(ix).tenants.get(&job).cloned() else {
             return;
         };
-        // The caller adds and removes the subjob `moved` itself.
+        // The caller updates the operation of the subjob `moved`.
         if job != moved {
             self.leave_operation(job);
         }

@@ -41,8 +41,8 @@ impl ClusterState {
         }
     }
 
-    /// The class key of a job. If a waiting job with the same request exists, both share one
-    /// [`Shape`].
+    /// The class key of a job. Waiting jobs with the same request share one [`Shape`], unless it
+    /// contains properties of a single job.
     pub fn class_key(&self, job: &Job) -> ClassKey {
         let shape = self
             .alike
