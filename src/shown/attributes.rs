@@ -1,5 +1,5 @@
-//! The attributes of a job for display, under PBS's names and in PBS's order. Values have types:
-//! output formats such as JSON need not parse texts.
+//! The attributes of a job for display, under PBS's names and in PBS's order. Values have types, so
+//! that output formats such as JSON need not parse texts.
 
 use super::reason::numbers_of;
 use super::{comment, exec_host};
@@ -124,8 +124,8 @@ pub fn of_job<'a>(record: &'a JobRecord, server: &'a ServerFacts) -> Attributes<
     view.out
 }
 
-/// Attributes stored as given that have a fixed position in PBS's order. All other attributes
-/// stored as given come last.
+/// Attributes that are stored as given (`Spec::other`) and have a fixed position in PBS's order.
+/// `AttributeBuilder::end` adds all others.
 const PLACED: [&str; 9] = [
     "Checkpoint",
     "group_list",
@@ -176,8 +176,8 @@ impl<'a> AttributeBuilder<'a> {
         self.record.job.life.state
     }
 
-    /// The attempt to display: of a job that runs or has finished. None for a job that is queued
-    /// again.
+    /// The last attempt of a job that runs, is suspended or has finished. None for a waiting job,
+    /// even if an earlier attempt is stored.
     fn attempt(&self) -> Option<&'a Run> {
         let run = self.record.job.life.run.as_ref();
         if self.state().is_under_way()
@@ -272,8 +272,9 @@ impl<'a> AttributeBuilder<'a> {
         self.given("group_list");
     }
 
-    /// The requested path, or the default `host:<workdir>/<name>.<letter><number>`. An array's path
-    /// contains a placeholder for the subjob index.
+    /// The requested path, or the default `host:<workdir>/<name>.<letter><number>`. The default
+    /// path of an array ends with a placeholder for the index of a subjob. In the path of a subjob,
+    /// the index replaces the placeholder.
     fn path(&self, requested: &'a Option<Text>, letter: char) -> Cow<'a, str> {
         let (spec, id) = (&self.record.job.spec, self.record.job.id);
         let path = requested.as_ref().map(Text::lossy).unwrap_or_else(|| {
@@ -403,7 +404,7 @@ impl<'a> AttributeBuilder<'a> {
         self.out.number("substate", self.substate());
     }
 
-    /// The owner's home directory; None if the job's environment is unknown.
+    /// The owner's home directory; None if the job's environment is unknown or lacks `PBS_O_HOME`.
     fn home(&self) -> Option<String> {
         let environ = self.record.environ.as_deref()?;
         let home = environ
@@ -632,7 +633,7 @@ impl<'a> AttributeBuilder<'a> {
     }
 }
 
-/// `Exit_status` of a job that was deleted before it ran.
+/// `Exit_status` of a finished job that was deleted before it ran and has no exit status.
 const DELETED: i32 = 271;
 
 /// The variables of an environment, which consists of texts `NAME=VALUE` that end with a zero byte.

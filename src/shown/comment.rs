@@ -1,5 +1,5 @@
-//! The comment of a job: the comment that a user has set, else the reason why the job waits, else a
-//! description of the job's state. Some clients require a comment on every job.
+//! The comment of a job: the comment that a user or the server has set, else the reason why the job
+//! waits, else a description of the job's state. Some clients require a comment on every job.
 
 use super::{exec_host, timestamp};
 use crate::model::job::dependency::{DependencyKind, DependencyView};
@@ -130,7 +130,8 @@ fn dependency_text(link: &DependencyView) -> &'static str {
     }
 }
 
-/// The comment of a suspended job; empty for a job that a user has suspended, as in PBS.
+/// The comment of a suspended job that waits for resources to resume. Empty for other suspended
+/// jobs: PBS displays no comment for a job that a user has suspended.
 fn suspended(job: &Job, run: Option<&Run>, clock: &ClockTable, server: &str) -> String {
     let Some(suspension) = run.and_then(|run| run.suspension.as_ref()) else {
         return String::new();
@@ -189,7 +190,7 @@ fn started(action: &str, run: &Run, clock: &ClockTable) -> String {
 }
 
 /// The end of a finished job's comment: the result of the job, then the amounts of an exceeded
-/// limit and the result of staging files out.
+/// limit and the notes of the node, for example about stage-out.
 fn ending(job: &Job) -> String {
     by_status(job) + job.life.ending.as_deref().unwrap_or_default()
 }

@@ -6,8 +6,8 @@ use crate::model::resource::{ResourceValue, Resources, Size};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// `exec_host`: `node1/0*4+node2/0`. A chunk is displayed as its host, a slot number, and the
-/// number of processors unless the number is 1.
+/// `exec_host`: `node1/0*4+node2/0`. A chunk is displayed as its host, a slot number, and its
+/// processors (`*4`) unless it has exactly one.
 pub fn exec_host(shares: &[NodeShare]) -> String {
     slots(
         shares

@@ -29,8 +29,9 @@ pub fn comment_time(wall: Wall) -> impl Display {
     })
 }
 
-/// A time in a list of reservations: `Today 17:57`, within a week `Fri 17:57`, in the current year
-/// `Thu Dec 24 09:00`, otherwise with the year.
+/// A time in a list of reservations: `Today 17:57`, within the next seven days `Fri 17:57`, in the
+/// current year `Thu Dec 24 09:00`, otherwise with the year. `never` for a time that calendars
+/// cannot express.
 pub fn day_and_time(moment: Wall, now: Wall) -> String {
     let Some((at, today)) = local(moment).zip(local(now)) else {
         return "never".to_string();
@@ -46,8 +47,8 @@ pub fn day_and_time(moment: Wall, now: Wall) -> String {
 }
 
 /// A planned start in at most five characters, as in `qstat -T`: `17:57` today, `Fr 17` (weekday
-/// and hour) within a week, `Nov` later this year, then the year, and `>5yrs` after five years.
-/// None for a past time.
+/// and hour) within a week, `Nov` (month) later this year, `2027` (year) within five years, and
+/// `>5yrs` later. None for a past time, and for a time that calendars cannot express.
 pub fn start_column(start: Wall, now: Wall) -> Option<String> {
     let (at, today) = (local(start)?.naive_local(), local(now)?.naive_local());
     let days = start.0.checked_sub(now.0).filter(|ahead| *ahead >= 0)? / 86_400;
@@ -69,7 +70,7 @@ pub fn local(wall: Wall) -> Option<DateTime<Local>> {
 /// A time, and the function that formats the time in the local time zone.
 struct InLocalTime(Wall, fn(NaiveDateTime, &mut fmt::Formatter) -> fmt::Result);
 
-/// Formats a time that calendars cannot express as seconds.
+/// A time that calendars cannot express is displayed as a number of seconds.
 impl Display for InLocalTime {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match local(self.0) {
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn reservation_times_have_the_day_only_if_needed() {
+    fn near_reservation_times_have_shorter_dates() {
         let shown = |text| day_and_time(wall(text), wall("2026-11-20 10:20:30"));
         assert_eq!(shown("2026-11-20 17:57:00"), "Today 17:57");
         assert_eq!(shown("2026-11-21 09:00:00"), "Sat 09:00");

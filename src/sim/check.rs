@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct CheckReport {
     /// The expectations that were not met.
     pub differences: Vec<Difference>,
-    /// The attempts and waiting jobs, as a table.
+    /// The attempts, and the jobs without attempts, as a table.
     pub schedule: String,
 }
 
@@ -40,7 +40,7 @@ struct Play<'a> {
     events: Vec<&'a (Span, ScenarioEvent)>,
     /// The remaining expectations with a time; the next expectation is the last element.
     timed: Vec<&'a Expectation>,
-    /// The messages that refused submissions, by job number.
+    /// The messages of refused submissions, by job number.
     refused: BTreeMap<u64, String>,
     differences: Vec<Difference>,
 }
@@ -74,7 +74,8 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Advances to the next instant with an event. Returns false if the scenario has ended.
+    /// Advances to the next instant with an event. Returns false if the scenario has ended, or if
+    /// the scheduler has failed.
     fn step(&mut self) -> bool {
         let Some(now) = self.next_instant() else {
             return false;

@@ -33,7 +33,7 @@ pub enum Assertion {
     Start(Option<Span>),
     /// All starts.
     Starts(Vec<Span>),
-    /// The last end.
+    /// The end of the last attempt.
     End(Span),
     /// The node of each chunk.
     Nodes(Vec<String>),
@@ -59,7 +59,8 @@ pub enum Assertion {
     Score(String),
     /// The number of preemptions of the job.
     Preempted(u32),
-    /// The job for which the last preemption happened; None for a preemption without such a job.
+    /// The job for which the last preemption happened; None for no preemption, or for a preemption
+    /// without such a job.
     Preemptor(Option<JobId>),
     /// The action of the last preemption.
     PreemptionAction(PreemptAction),
@@ -71,11 +72,11 @@ pub enum Assertion {
     Exit(i64),
     /// A part of the message that refuses the submission.
     Refused(String),
-    /// A part of the messages of the last submission or alteration; None for no message.
+    /// A part of the messages of the last submission, alteration or move; None for no message.
     Warned(Option<String>),
     /// Of the cluster: these jobs start in this order; other jobs are ignored.
     Order(Vec<JobId>),
-    /// Of the cluster: the times of all scheduling cycles.
+    /// Of the cluster: the times of all scheduling cycles, each time once.
     Cycles(Vec<Span>),
     /// Of the cluster: the triggers of the cycles at a time, in order; empty if no cycle runs.
     Triggers(Vec<String>),

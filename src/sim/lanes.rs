@@ -46,7 +46,7 @@ impl Gaps {
     }
 
     /// Allocates `count` processors from the first gap that is wide enough, or from the lowest gaps
-    /// if no gap is.
+    /// if no gap is wide enough.
     fn allocate(&mut self, count: u32) -> Vec<(u32, u32)> {
         let whole = self
             .0

@@ -1,8 +1,9 @@
-//! The machine that replays a trace.
+//! The machine on which a trace is replayed.
 //!
 //! By default the machine is one node with all processors. Each job is then one chunk, which makes
 //! the replay fast. On several nodes a job consists of chunks of one processor, placed freely. In
-//! both cases a job fits on any free processors, so all jobs start at the same times.
+//! both cases a job fits if enough processors are free, so the start times do not depend on the
+//! number of nodes.
 
 use super::swf::Log;
 use crate::config::Config;
@@ -61,7 +62,8 @@ pub enum MachineSizeError {
 
 impl NodeBatch {
     /// The machine for a log, with this number of nodes and this number of processors per node,
-    /// both above zero. The header of the log supplies a missing number.
+    /// both above zero. A missing number follows from the processors in the log's header. Without
+    /// both numbers, the machine is one node with these processors.
     pub fn new(
         log: &Log,
         nodes: Option<u32>,

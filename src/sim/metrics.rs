@@ -1,13 +1,13 @@
 //! Metrics of a schedule, for the comparison of schedulers.
 //!
-//! Wait is start minus submission. Bounded slowdown is (wait + run) / run, at least 1, where runs
-//! below ten seconds count as ten. Percentiles are interpolated linearly.
+//! Wait is start minus submission. Bounded slowdown is the greater of 1 and (wait + run) / max(run,
+//! 10 s). Percentiles are interpolated linearly.
 
 use super::replay::{Outcome, Via};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The run time, in seconds, that slowdowns use for all shorter run times.
+/// The divisor, in seconds, in the bounded slowdowns of jobs with a shorter run time.
 const SHORTEST_RUN: i64 = 10;
 
 /// The metrics of a schedule. Times are in seconds.
@@ -57,7 +57,8 @@ pub struct Users {
     pub p90: f64,
     /// The largest number.
     pub max: f64,
-    /// The Gini coefficient: 0 if the means of all users are equal, near 1 if all but one are 0.
+    /// The Gini coefficient: 0 if the means of all users are equal, near 1 if of many users all but
+    /// one have mean 0.
     pub gini: f64,
 }
 
@@ -106,8 +107,8 @@ fn area_weighted_wait(outcomes: &[Outcome]) -> f64 {
     if total > 0.0 { weighed / total } else { 0.0 }
 }
 
-/// The used fraction of a machine between the first and the last submission, 0 to 1; 0 if all jobs
-/// are submitted in the same second.
+/// The used fraction of a machine between the first and the last submission, 0 to 1; 0 without
+/// jobs, or if all jobs are submitted in the same second.
 pub fn utilization(outcomes: &[Outcome], processors: u32) -> f64 {
     let submissions = || outcomes.iter().map(|outcome| outcome.job.submit);
     let (Some(first), Some(last)) = (submissions().min(), submissions().max()) else {
@@ -229,7 +230,7 @@ mod tests {
             (91.0 / 4.0, 0.5, 90.0)
         );
         assert!((metrics.wait.p99 - (1.0 + 89.0 * 0.97)).abs() < 1e-9);
-        // Slowdowns 1, 1 (a run of 5 counts as 10), 91 / 10, 51 / 50.
+        // Slowdowns: 1, 1 (5 / 10 is below 1), 91 / 10 (a run of 1 is divided by 10), 51 / 50.
         assert!((metrics.bounded_slowdown.mean - (1.0 + 1.0 + 9.1 + 1.02) / 4.0).abs() < 1e-9);
         assert!(
             (metrics.area_weighted_wait - (4.0 * 90.0 + 200.0) / (200.0 + 5.0 + 4.0 + 200.0)).abs()
@@ -239,7 +240,7 @@ mod tests {
         let users = metrics.user_wait;
         assert_eq!((users.users, users.mean, users.max), (3, 91.0 / 3.0, 90.0));
         assert!((users.p90 - (1.0 + 89.0 * 0.8)).abs() < 1e-9);
-        // Of 0, 1 and 90: 2 (1 * 0 + 2 * 1 + 3 * 90) / (3 * 91) - 4 / 3.
+        // The Gini coefficient of 0, 1 and 90: 2 (1 * 0 + 2 * 1 + 3 * 90) / (3 * 91) - 4 / 3.
         assert!((users.gini - (544.0 / 273.0 - 4.0 / 3.0)).abs() < 1e-9);
     }
 

@@ -1,6 +1,6 @@
-//! Simulations that use the production scheduler: the replay of a workload trace, of a scenario in
-//! a file, or of the recording of a live schedd. As in schedd, [`crate::sched::cycle`] decides
-//! where and when a job runs.
+//! Simulations that use the production scheduler: the replay of a workload trace, the run of a
+//! scenario in a file, and the replay of a recording of a live schedd. As in schedd,
+//! [`crate::sched::cycle`] decides where and when a job runs.
 
 // Workload traces in the Standard Workload Format.
 pub mod swf;
@@ -18,7 +18,7 @@ pub mod replay;
 
 pub mod shorthand;
 
-// Results: figures, reports and plots.
+// Results: metrics, reports and plots.
 pub mod metrics;
 
 pub mod report;

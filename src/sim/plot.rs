@@ -1,6 +1,7 @@
-//! Plots a schedule: the jobs on the processors above, the utilization below. Up to 4000 pieces
-//! (adjacent processors of a job) are drawn separately. If a schedule has more pieces, a grid of
-//! cells is drawn instead, because a job narrower than a pixel is invisible.
+//! Plots a schedule. The upper part shows the jobs on the processors, the lower part the
+//! utilization. Up to 4000 pieces (adjacent processors of a job) are drawn separately. If a
+//! schedule has more pieces, a grid of cells is drawn instead, because a job narrower than a pixel
+//! is invisible.
 
 mod grid;
 
@@ -18,7 +19,7 @@ const SIZE: (u32, u32) = (1200, 800);
 /// The maximum number of pieces that are drawn separately.
 const MOST_PIECES: usize = 4000;
 
-/// The number of columns and rows of the grid.
+/// The number of columns, and the largest number of rows, of the grid.
 const CELLS: (usize, usize) = (360, 100);
 
 /// The number of time steps in the utilization plot.
@@ -45,7 +46,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawn<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The SVG of a schedule on this many processors. Returns the error of the drawing library.
+/// The SVG of a schedule on this many processors, or the error of the drawing library.
 pub fn svg(title: &str, outcomes: &[Outcome], processors: u32) -> Result<String, String> {
     let mut text = String::new();
     draw(&mut text, &Schedule::new(title, outcomes, processors))
@@ -294,7 +295,8 @@ fn draw_cells(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     Ok(())
 }
 
-/// Draws the utilization over time as an area, and its mean between the submissions as a line.
+/// Draws the utilization over time as an area, and its mean between the first and the last
+/// submission as a line.
 fn draw_utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let across = schedule.end() / schedule.used.len() as f64;
     let steps = schedule.used.iter().enumerate().flat_map(|(at, part)| {

@@ -10,7 +10,7 @@ use std::io::{self, BufRead};
 /// The result of repeating a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// The number of repeated cycles.
+    /// The number of cycles that gave the recorded plan.
     pub cycles: usize,
     /// The first plan that differs.
     pub difference: Option<Deviation>,
@@ -29,7 +29,7 @@ pub struct Deviation {
     pub made: String,
 }
 
-/// Why a recording cannot be read.
+/// Why a recording cannot be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be read.
@@ -46,7 +46,7 @@ pub enum RecordingError {
         /// The error in the line.
         why: String,
     },
-    /// Changes before the first `Begin`.
+    /// An entry before the first `Begin`.
     #[error("line {line}: the first line of the recording is missing")]
     NoBeginning {
         /// The line number.
@@ -76,7 +76,7 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, RecordingError> {
         let (line, text) = (number + 1, text?);
         let entry = match (read_entry(&text), incomplete.take()) {
             (Ok(entry @ RecordedEntry::Begin { .. }), _) | (Ok(entry), None) => entry,
-            // A schedd that is killed leaves an incomplete line. The next line must then begin a
+            // A schedd that is killed may leave an incomplete line. The next line must then begin a
             // new recording.
             (Err(why), None) => {
                 incomplete = Some(RecordingError::Malformed { line, why });

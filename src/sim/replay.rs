@@ -47,7 +47,7 @@ pub enum Via {
     Backfill,
 }
 
-/// Why a replay ended early.
+/// Why a replay failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// A job cannot be submitted.
@@ -63,7 +63,7 @@ pub enum ReplayError {
     Waiting {
         /// The number of waiting jobs.
         waiting: usize,
-        /// The number of the first waiting job in the trace.
+        /// The job number in the trace of the first of these jobs.
         id: i64,
         /// The reason why this job waits.
         reason: String,
@@ -156,8 +156,8 @@ impl Replay<'_> {
                 refusal,
             })?;
             self.submitted += 1;
-            // A job's number is its position in the trace, from 1: jobs that are submitted earlier
-            // have lower numbers.
+            // A job's number is its position in the trace, from 1. Thus jobs that are submitted
+            // earlier have lower numbers.
             self.cluster
                 .submit(JobId::job(self.submitted as u64), class);
         }
@@ -186,7 +186,7 @@ impl Replay<'_> {
     }
 }
 
-/// The time after this many seconds of the trace.
+/// The simulated time for a time of the trace in seconds.
 fn time_of(seconds: i64) -> Time {
     Time(seconds * 1000)
 }
@@ -196,8 +196,8 @@ fn index_of(id: JobId) -> usize {
     id.number as usize - 1
 }
 
-/// The names of the nodes of a start, such as `n3 n4 n5`, each once. Reuses the text `before` if it
-/// has the same names.
+/// The names of the nodes of a start, such as `n3 n4 n5`. Successive equal names are listed once.
+/// Reuses the text `before` if it has the same names.
 fn nodes(start: &Start, before: &mut Arc<str>) -> Arc<str> {
     let mut names: Vec<&str> = start
         .shares

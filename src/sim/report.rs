@@ -19,12 +19,12 @@ pub struct Summary {
     pub machine: NodeBatch,
     /// The number of records that each rule changed or dropped.
     pub records: TraceSummary,
-    /// The figures of the schedule.
+    /// The metrics of the schedule.
     #[serde(flatten)]
     pub metrics: Metrics,
 }
 
-/// The text form: one figure per line, with its unit.
+/// The text form: one metric per line, with units.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Summary {

@@ -17,8 +17,8 @@
 //! start = 0
 //! ```
 //!
-//! Times are seconds from the beginning of the scenario, or texts such as "1h" and "1:30:00". An
-//! error refuses the whole file and names the line and the remedy.
+//! Times are seconds from the beginning of the scenario, or texts such as "1h" and "1:30:00". A
+//! file with an error is refused as a whole; the message names the line and the remedy.
 
 mod events;
 
@@ -67,7 +67,7 @@ pub struct Scenario {
     pub nodes: Vec<ScenarioNode>,
     /// The submissions, each with its time from the beginning, in the order of the file.
     pub jobs: Vec<(Span, PlannedSubmission)>,
-    /// The gids of the groups that submit jobs, by name.
+    /// The gids of the groups of the jobs' owners, by name.
     pub groups: BTreeMap<String, u32>,
     /// The other events, each with its time from the beginning, in the order of the file.
     pub events: Vec<(Span, ScenarioEvent)>,
@@ -102,7 +102,7 @@ pub struct PlannedSubmission {
 pub struct ScenarioEvent {
     /// The line in the file.
     pub line: usize,
-    /// The command line as written.
+    /// The command line as written, or `config` without a command line.
     pub text: String,
     /// The acting user; None for an operator.
     pub user: Option<String>,

@@ -58,7 +58,8 @@ fn attempt_row(job: &Job, past: &PastAttempt, zero: Time) -> [String; 7] {
     ]
 }
 
-/// The row of a job that has not run: the last column has the reason instead of the nodes.
+/// The row of a job that has not run. Instead of the nodes, the last column has the reason or, if
+/// there is none, the state.
 fn waiting_row(world: &World, job: &Job, zero: Time) -> [String; 7] {
     let none = || "-".to_string();
     let state = format!("({})", job.life.state.letter());

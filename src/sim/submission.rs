@@ -1,5 +1,5 @@
-//! Submits the jobs of a trace as `qsub` would: the scheduler receives the same requests as in
-//! schedd.
+//! Submits the jobs of a trace as `qsub` would, so that the scheduler receives the same requests as
+//! in schedd.
 //!
 //! Jobs with the same processors, estimate and user form one class, which is computed once.
 
@@ -42,7 +42,7 @@ impl Classes {
         }
     }
 
-    /// The class of a job in this state, or the refusal of its request.
+    /// The class of a job in the cluster `state`, or the refusal of the job's request.
     pub fn class_of(
         &mut self,
         job: &trace::TraceJob,

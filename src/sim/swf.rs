@@ -10,14 +10,14 @@ use std::io::{self, BufRead, BufReader, Read};
 /// The number of fields of a line.
 pub const FIELDS: usize = 18;
 
-/// The longest accepted line, in bytes. The limit refuses files in other formats, which might have
-/// lines that fill the memory.
+/// Lines of this many bytes or more are refused, because files in other formats might have lines
+/// that fill the memory.
 const LONGEST_LINE: u64 = 1 << 16;
 
 /// Numbers of this size or more are refused, so that times in milliseconds fit in 64 bits.
 const TOO_LARGE: u64 = 1 << 43;
 
-/// The used fields of a line, as written: -1 means unknown.
+/// The used fields of a line, without fractions. -1 means unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The line number in the file, from 1.
@@ -43,9 +43,9 @@ pub struct Record {
 /// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// `MaxProcs` of the header; None if missing or zero.
+    /// `MaxProcs` of the header; None if missing or not above zero.
     pub max_procs: Option<u32>,
-    /// `MaxNodes` of the header; None if missing or zero.
+    /// `MaxNodes` of the header; None if missing or not above zero.
     pub max_nodes: Option<u32>,
     /// The records in the order of the file.
     pub records: Vec<Record>,

@@ -1,6 +1,6 @@
 //! Converts the records of a log to jobs that can be replayed (rules N1), and counts the records
-//! that each rule changed. The results of two simulators are comparable only if equal counts show
-//! that both have replayed the same jobs.
+//! that each rule changed or dropped. The results of two simulators are comparable only if equal
+//! counts show that both have replayed the same jobs.
 
 use super::swf::{Log, Record};
 use std::ops::Range;
@@ -14,7 +14,7 @@ pub struct TraceJob {
     pub submit: i64,
     /// The run time: above zero, at most the estimate.
     pub run: i64,
-    /// The run time that the user requested.
+    /// The run time that the user requested, or the run time if the request is unknown.
     pub estimate: i64,
     /// The number of processors; above zero.
     pub processors: u32,
@@ -29,7 +29,7 @@ pub struct TraceSummary {
     pub records: usize,
     /// Records with a fraction that was cut off.
     pub fractions_cut: usize,
-    /// Records with the processors of field 5, because field 8 is unknown.
+    /// Jobs with the processors of field 5, because field 8 is not above zero.
     pub processors_as_allocated: usize,
     /// Records dropped because they have no processors.
     pub without_processors: usize,
@@ -37,9 +37,9 @@ pub struct TraceSummary {
     pub larger_than_machine: usize,
     /// Records dropped because they have no run time.
     pub without_run_time: usize,
-    /// Records with the run time as their estimate, because field 9 is unknown.
+    /// Jobs with the run time as their estimate, because field 9 is not above zero.
     pub without_estimate: usize,
-    /// Records with a run time that was cut to the estimate.
+    /// Jobs with a run time that was cut to the estimate.
     pub cut_to_estimate: usize,
     /// Records dropped because of a negative submission time.
     pub submitted_before_zero: usize,
@@ -115,8 +115,8 @@ fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
     }
 }
 
-/// The job of a record; None if a rule drops the record. Counts a dropped record only for the first
-/// rule that drops it.
+/// The job of a record; None if a rule drops the record. A dropped record counts only in
+/// `fractions_cut` and for the first rule that drops it.
 fn job(record: &Record, most: u32, summary: &mut TraceSummary) -> Option<TraceJob> {
     summary.fractions_cut += usize::from(record.truncated);
     let requested = if record.requested > 0 {

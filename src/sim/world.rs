@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Replaces the configuration.
+    /// Replaces the configuration, and recomputes the usage by its rules.
     fn configure(&mut self, config: Config) -> Result<(), String> {
         let installation = self.server.setup.installation.clone();
         let setup = Setup::new(installation, "".into(), Arc::new(config));
@@ -237,7 +237,8 @@ impl World {
     }
 
     /// The priority of a waiting job at `at`, which must not be earlier than the last change. For
-    /// any other job, the priority at its last start (F9); None for a job that had no priority.
+    /// any other job, the priority at its last start (F9); None if there is no start or no
+    /// priority.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
         let policy = &self.server.setup.policy;
         match self.server.cluster().report(policy, at, id) {
@@ -268,7 +269,8 @@ impl World {
         all.filter(|next| *next > server.now).min()
     }
 
-    /// Lets time pass until `now`: jobs end, and delayed jobs become eligible.
+    /// Lets time pass until `now`: jobs end, jobs whose begin time has come are released, and a
+    /// cycle becomes due if the last plan requested one.
     pub fn advance_to(&mut self, now: Time) {
         self.server.begin(&reading(now));
         let mut ends = Vec::new();
@@ -289,8 +291,9 @@ impl World {
         self.commit();
     }
 
-    /// Runs the scheduler, repeatedly if failed starts or freed resources require another cycle.
-    /// Returns an error for a plan that cannot be carried out, and for an endless loop.
+    /// Updates reservations, routes jobs and runs the scheduler if a cycle is due. Runs it
+    /// repeatedly if failed starts, freed resources or affected dependent jobs require another
+    /// cycle. Returns an error for a plan that cannot be carried out, and for an endless loop.
     pub fn run_scheduler(&mut self) -> Result<(), String> {
         reservations::advance(&mut self.server);
         self.carry_out_orders();
@@ -310,8 +313,8 @@ impl World {
             self.server.judge_limits(&plan);
             self.plan = plan;
             self.commit();
-            // The starts of a plan require another cycle only if a start failed, or if the plan
-            // freed resources.
+            // A plan that was carried out requires another cycle only if a start failed, if
+            // preemptions freed resources, or if dependent jobs were affected.
             self.server.take_cycle_due();
             if freed || self.server.dependencies.has_affected_jobs {
                 self.server.request_cycle();

@@ -180,13 +180,13 @@ pub enum ClientRequest {
         /// True if the nodeds exit, too.
         nodes: bool,
     },
-    /// Creates a held copy of a job in a nested instance (an instance inside a job). The job itself
-    /// is in the parent instance. The copy has a system hold.
+    /// Creates a copy of a job, with a system hold, in a nested installation. The job itself is in
+    /// the parent server.
     Adopt(Box<Adoption>),
-    /// Ends a job in the parent instance, because the job continues as a copy in a nested instance.
+    /// Ends a job in the parent server, because the job continues as a copy in a nested installation.
     /// A repeated claim is granted again.
     Claim(NestedClaim),
-    /// Ends a held copy in a nested instance, because the job was not claimed in the parent
+    /// Ends a held copy in a nested installation, because the job was not claimed in the parent
     /// instance.
     GiveBack {
         /// The id of the copy.
@@ -371,7 +371,7 @@ pub struct StoredScript {
     pub size: usize,
 }
 
-/// A waiting job that may move to a nested instance of its owner.
+/// A waiting job that may move to a nested installation of its owner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offered {
     /// The job.
@@ -388,7 +388,7 @@ pub struct Offered {
     pub environ: Vec<u8>,
 }
 
-/// A job to copy into a nested instance.
+/// A job to copy into a nested installation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Adoption {
     /// Random number: two adoptions with the same token create only one job.
@@ -397,14 +397,14 @@ pub struct Adoption {
     pub offered: Offered,
 }
 
-/// Ends a job that continues in a nested instance.
+/// Ends a job that continues in a nested installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NestedClaim {
     /// The job.
     pub job: JobId,
     /// [`Offered::revision`]. The claim is refused if the job was altered after the offer.
     pub revision: Digest,
-    /// The full id of the copy in the nested instance.
+    /// The full id of the copy in the nested installation.
     pub to: String,
     /// Random number of this claim and its repetitions.
     pub token: [u8; 16],
@@ -451,7 +451,7 @@ pub enum Question {
     /// The last scheduling cycles and their triggers; for operators.
     Cycles,
     /// `schedd --nested --queue`: the first job of the caller in this queue that may move to a
-    /// nested instance.
+    /// nested installation.
     Offer {
         /// The queue.
         queue: String,

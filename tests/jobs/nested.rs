@@ -16,7 +16,7 @@ fn outer() -> Sandbox {
     sandbox
 }
 
-/// Submits a job with 2 processors that runs this workflow in a nested instance.
+/// Submits a job with 2 processors that runs this workflow in a nested installation.
 #[track_caller]
 fn submit_nested(sandbox: &Sandbox, workflow: &str) -> String {
     sandbox.script("workflow.sh", workflow);
@@ -184,7 +184,7 @@ fn f17_nested_jobs_survive_a_killed_schedd_and_end_with_the_main_process() {
     sandbox.until("the workflow", || {
         sandbox.file("ready").exists().then_some(())
     });
-    // The schedd started last is the one of the nested instance.
+    // The schedd started last is the one of the nested installation.
     let inner = sandbox
         .pids_of("schedd")
         .into_iter()

@@ -10,8 +10,8 @@ pub const PREFIX: &str = "#PBS";
 /// The directives of a script, without the prefix. Continuation lines are joined.
 ///
 /// The search ends at the first line that is no directive, is not blank, and does not begin with
-/// `#` or `:`. White space at the beginning of a line is ignored. With an empty prefix, there are no
-/// directives.
+/// `#` or `:`. White space at the beginning of a line is ignored. With an empty prefix, a script
+/// has no directives.
 pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut lines = script.split(|&b| b == b'\n');

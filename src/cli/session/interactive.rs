@@ -70,8 +70,8 @@ pub fn run(
         WaitEnd::Exited(code) => Ok(code),
         WaitEnd::Connected(connection) => {
             let _ = exit::print(format!("qsub: job {id} ready\n\n"));
-            // Keep the connection open until schedd has recorded the end of the job, because closing
-            // the connection hangs up the job's terminal.
+            // Keep the connection open until schedd has recorded the end of the job: closing the
+            // connection hangs up the job's terminal.
             let held_open = connection.try_clone()?;
             let end = interactive_client::run_session(connection, &caught)?;
             let _ = mask.thread_unblock();

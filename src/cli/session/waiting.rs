@@ -294,19 +294,21 @@ impl<'a> WaitingQsub<'a> {
     fn delete(&mut self) -> Result<(), Failure> {
         self.line.clear();
         let reply = block::delete(self.home, self.job)?;
-        let _ = exit::print(format!("Job {} is being deleted\n", self.id));
-        match reply {
-            Reply::Refused(refusal) => Err(Failure::of_job("qsub", &refusal, self.id)),
-            _ => Ok(()),
+        if let Reply::Refused(refusal) = reply {
+            return Err(Failure::of_job("qsub", &refusal, self.id));
         }
+        let _ = exit::print(format!("Job {} is being deleted\n", self.id));
+        Ok(())
     }
 
-    /// Asks the user whether to delete the job. The end of the input counts as yes, as do SIGHUP,
-    /// SIGTERM and SIGQUIT. After any other signal, qsub repeats the question.
+    /// Asks the user whether to delete the job. A closed terminal, the end of the input, SIGHUP,
+    /// SIGTERM and SIGQUIT count as yes. After any other signal, qsub repeats the question.
     fn confirms_end(&mut self) -> Result<bool, Failure> {
         self.line.clear();
         loop {
-            exit::print("Do you wish to terminate the job and exit (y|[n])? ")?;
+            if exit::print("Do you wish to terminate the job and exit (y|[n])? ").is_err() {
+                return Ok(true);
+            }
             let mut answer = [0; 256];
             if !self.is_ready(stdin().as_fd(), PollTimeout::NONE) {
                 match self.signals.read_signal() {

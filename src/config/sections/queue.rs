@@ -194,7 +194,7 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             .pbs(&["nested"])
             .unset("False")
             .hidden_by_default()
-            .text("Whether the queue's jobs run in nested instances."),
+            .text("Whether the queue's jobs run in nested installations."),
         &computed(
             "acl_users",
             NAMES,

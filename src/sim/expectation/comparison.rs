@@ -17,7 +17,7 @@ pub struct ScenarioState<'a> {
     pub world: &'a World,
     /// The beginning of the scenario.
     pub zero: Time,
-    /// The messages that refused submissions, by job number.
+    /// The messages of refused submissions, by job number.
     pub refused: &'a BTreeMap<u64, String>,
 }
 
@@ -244,7 +244,7 @@ impl ScenarioState<'_> {
         or_none(self.world.eligible_time(id, self.zero + at).map(seconds))
     }
 
-    /// The priority, with as many digits as the expected value.
+    /// The priority, with as many decimals as the expected value.
     fn score(&self, id: JobId, expected: &str, at: Span) -> String {
         let score = self.world.score(id, self.zero + at);
         or_none(score.map(|score| rounded(score, digits(expected))))
@@ -299,7 +299,7 @@ impl ScenarioState<'_> {
         amounts(&found)
     }
 
-    /// The decayed usage of these accounts, with as many digits as the expected values.
+    /// The decayed usage of these accounts, with as many decimals as the expected values.
     fn usage(&self, expected: &BTreeMap<String, String>, at: Span) -> String {
         let usage = self.world.usage();
         let mut found = BTreeMap::new();

@@ -20,7 +20,8 @@ struct AssertionKey {
     read: fn(&DeValue) -> Option<Assertion>,
 }
 
-/// Which of the keys `job` and `at` an expected value requires: what the value belongs to.
+/// What an expected value belongs to. This determines which of the keys `job` and `at` are
+/// required.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
     /// A job: only `job` is required.
@@ -133,7 +134,7 @@ const ASSERTION_KEYS: &[AssertionKey] = &[
     assertion_key(
         "warned",
         Subject::Job,
-        "a part of the messages of qsub or qalter, or false for none",
+        "a part of the messages of qsub, qalter or qmove, or false for none",
         |v| Some(Assertion::Warned(or_false(v, values::nonempty_text)?)),
     ),
     assertion_key(

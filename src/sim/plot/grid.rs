@@ -1,8 +1,10 @@
-//! A grid of time and processors, for schedules with more jobs than can be drawn separately.
+//! A grid of time and processors, for schedules with more pieces of jobs than can be drawn
+//! separately, and for the utilization over time.
 
 use super::{Schedule, WIDTHS};
 
-/// A grid of cells, each with the fractions that jobs of each width occupy.
+/// A grid of cells. For each cell and each job width, the fraction of the cell that jobs of this
+/// width occupy.
 pub(super) struct Grid {
     /// The number of columns.
     pub(super) columns: usize,
@@ -13,7 +15,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The grid of a schedule, with at most this many columns and rows.
+    /// The grid of a schedule, with this many columns and at most this many rows.
     pub(super) fn new(schedule: &Schedule, (columns, rows): (usize, usize)) -> Grid {
         let rows = rows.min(schedule.processors as usize).max(1);
         let mut grid = Grid {
@@ -46,7 +48,7 @@ impl Grid {
     }
 
     /// The color of a cell: the index of the job width that occupies the largest part, and the
-    /// occupied quarters of the cell. None for an empty cell.
+    /// occupied quarters of the cell, rounded. None for zero quarters.
     pub(super) fn paint(&self, row: usize, column: usize) -> Option<(usize, u8)> {
         let cell = &self.cells[row * self.columns + column];
         let most = (0..WIDTHS.len()).max_by(|a, b| cell[*a].total_cmp(&cell[*b]))?;

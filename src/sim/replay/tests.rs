@@ -1,4 +1,4 @@
-//! Tests the order of events within a second, backfill, and jobs as large as the machine.
+//! Tests of the replay of traces.
 
 use super::*;
 use crate::sim::shorthand;

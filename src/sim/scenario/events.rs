@@ -1,4 +1,4 @@
-//! `[[event]]`: PBS command lines, and events that no command causes.
+//! `[[event]]`: PBS command lines, other events, and changes of the configuration.
 
 use super::machines::Configured;
 use super::{Grammar, ScenarioEvent, values, wall};
@@ -10,7 +10,8 @@ use crate::sim::world::act::WorldAction;
 /// The keys of an `[[event]]`.
 const KEYS: &[&str] = &["at", "do", "user", "config", "refused"];
 
-/// Events that no PBS command causes: the name, and the syntax for messages.
+/// Events that a scenario does not state as a PBS command line: the name, and the syntax for
+/// messages.
 const OWN_EVENTS: &[(&str, &str)] = &[
     ("node-down", "node-down NODE"),
     ("node-up", "node-up NODE"),

@@ -18,7 +18,7 @@ const KEYS: &[&str] = &[
     "id", "at", "runs", "qsub", "user", "group", "count", "exit", "fails", "exceeds", "stops",
 ];
 
-/// The maximum number of jobs of a scenario.
+/// The maximum value of `id` and of `count`.
 const MOST: u64 = 1_000_000;
 
 /// The lowest uid and gid. Users and groups are numbered in the order of their appearance.
@@ -59,9 +59,9 @@ impl JobReader<'_, '_> {
             section.refuse_unknown(KEYS)?;
             let number =
                 |value: &DeValue| values::whole(value).filter(|id: &u64| (1..=MOST).contains(id));
-            let id = section.require("id", "a number of at least 1", number)?;
+            let id = section.require("id", "a number, 1 to 1000000", number)?;
             let count = section
-                .read("count", "a number of equal jobs, at least 1", number)?
+                .read("count", "a number of equal jobs, 1 to 1000000", number)?
                 .unwrap_or(1);
             let owner = self.owner(&section, &mut users, &mut groups)?;
             let at = section

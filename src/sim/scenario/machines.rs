@@ -14,12 +14,12 @@ use toml::{Table, Value as Toml};
 /// Keys of a `[[node]]` that only scenarios have.
 const SCENARIO_KEYS: &[&str] = &["count", "host", "state"];
 
-/// The maximum number of nodes of a scenario.
+/// The maximum value of `count`.
 const MOST: usize = 100_000;
 
 /// The configuration at the beginning, and the nodes.
 pub struct Configured {
-    /// The configuration as written: the base for the `config` of events.
+    /// The configuration at the beginning, as a table into which the `config` of events is merged.
     base: Table,
     /// The configuration at the beginning.
     pub config: Config,
@@ -43,8 +43,8 @@ impl Configured {
         }
         refuse_equal_names(root, &nodes)?;
         separate_devices(&mut nodes);
-        // The nodes of the scenario replace the nodes of `config`, which may not exist in the
-        // scenario.
+        // The nodes of the scenario replace the nodes in `config`, because only the nodes of the
+        // scenario are simulated.
         let config = if nodes.is_empty() {
             plain
         } else {
@@ -232,7 +232,7 @@ fn refuse_equal_names(root: &Section, nodes: &[ScenarioNode]) -> Result<(), Conf
     }
 }
 
-/// Gives nodes on the same host separate processors and GPUs.
+/// Gives nodes on the same host separate numbers of processors and GPUs.
 fn separate_devices(nodes: &mut [ScenarioNode]) {
     let mut taken: BTreeMap<String, (u16, u16)> = BTreeMap::new();
     for machine in nodes {

@@ -45,7 +45,7 @@ pub enum WorldAction {
     Swap(JobId, JobId),
     /// A node stops responding.
     NodeDown(String),
-    /// A node was booted, and responds.
+    /// A node has booted, and responds again. The boot has ended its jobs.
     NodeUp(String),
     /// An operator marks a node offline; false clears the mark.
     Offline(String, bool),

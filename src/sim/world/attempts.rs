@@ -10,7 +10,8 @@ use crate::server::orders;
 use crate::wire::order::AttemptStatus;
 
 impl World {
-    /// Starts a job on its nodes. Returns false if the start failed.
+    /// Starts a job on its nodes. Returns false if the start failed. Does nothing for a job without
+    /// an open attempt.
     pub(super) fn launch(&mut self, id: JobId, is_backfilled: bool) -> bool {
         let Some(run) = self.open_run(id) else {
             return true;
@@ -30,14 +31,16 @@ impl World {
             self.report_end(id, How::NodeFault("the node refused the start".to_string()));
             return false;
         }
-        // The report that the job runs must not trigger a cycle: the triggers are restored.
+        // The report that the job runs must not count as a trigger of the next cycle, so the
+        // earlier triggers are restored.
         let triggers = self.server.take_triggers();
         self.report(id, attempt, &AttemptStatus::Running(1));
         self.server.set_triggers(triggers);
         true
     }
 
-    /// When and how a running job ends; None if the nodes do not respond or the job is suspended.
+    /// When and how a job with an open attempt ends. None for other jobs, if the nodes do not
+    /// respond, or if the job is suspended and its end is not wanted.
     pub(super) fn end_of(&self, job: &Job) -> Option<(Time, How)> {
         let run = job.life.open_run().filter(|run| !run.silent)?;
         let behavior = self.behaviors.get(&job.id.number)?;
@@ -52,9 +55,10 @@ impl World {
         Some((run.started + lasts + run.pauses().total, how))
     }
 
-    /// When and how a job ends after the server has ordered its end. A preempted job may use its
-    /// grace period, and exits with 0 if it handles a signal for preemption (Y17). All other jobs
-    /// end at once.
+    /// When and how a job ends after the server has ordered its end. A preempted job takes the time
+    /// `stops` to end. If this exceeds the grace period, the job is killed at the end of the grace
+    /// period. Otherwise it exits with 0 if it handles a signal for preemption (Y17), and else ends
+    /// by the signal. All other jobs end at once.
     fn end_of_unwanted(&self, job: &Job, run: &Run, stops: Span) -> (Time, How) {
         let preemption = match &job.life.preemption {
             Some(preemption) if job.was_preempted(run) => preemption,
@@ -127,7 +131,7 @@ impl World {
         }
     }
 
-    /// The resource usage of an attempt.
+    /// The resource usage of an attempt: only its walltime is simulated.
     pub(super) fn used(&self, run: &Run) -> Usage {
         Usage {
             walltime: run.ran(self.server.now),

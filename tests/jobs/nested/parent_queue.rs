@@ -1,4 +1,4 @@
-//! A nested instance takes jobs from a queue of its parent (F5).
+//! A nested installation takes jobs from a queue of its parent (F5).
 
 use super::output;
 use crate::support::installation::shared;
@@ -10,7 +10,7 @@ use lanai::wire::message::{ClientAnswer, ClientRequest, NestedClaim, Offered, Qu
 use std::collections::BTreeSet;
 use std::fs;
 
-/// An installation with a queue for nested instances.
+/// An installation with a queue for nested installations.
 fn outer_with_nested_queue(faults: &str) -> Sandbox {
     let config = "[launch]\ngrace = \"1s\"\n[[queue]]\nname = \"inner\"\nnested = true\n";
     let mut sandbox = Sandbox::configured(config);
@@ -24,7 +24,7 @@ fn outer_with_nested_queue(faults: &str) -> Sandbox {
     sandbox
 }
 
-/// Submits a nested instance that takes jobs from the queue until the file `go` exists.
+/// Submits a nested installation that takes jobs from the queue until the file `go` exists.
 #[track_caller]
 fn nest_with_queue(sandbox: &Sandbox) -> String {
     let wait =
@@ -75,7 +75,7 @@ fn submit_to_nested_queue(sandbox: &Sandbox) -> String {
     sandbox.submit(&["-q", "inner", "-N", "moves"], "echo ran >> ran\nexit 3\n")
 }
 
-/// Output of a command sent to the nested instance.
+/// Output of a command sent to the nested installation.
 fn run_nested(sandbox: &Sandbox, command: &str) -> String {
     sandbox
         .shell(&format!("LANAI_HOME=$(cat home) {command}"))
@@ -100,7 +100,7 @@ fn await_held_copy(sandbox: &Sandbox) {
 
 #[track_caller]
 fn assert_one_run(sandbox: &Sandbox, id: &str, host: &str) {
-    sandbox.until("the run in the nested instance", || {
+    sandbox.until("the run in the nested installation", || {
         // A dead schedd is restarted by the next command.
         let _ = sandbox.run("schedd", &[]);
         if sandbox.file("home").exists() {
@@ -110,7 +110,7 @@ fn assert_one_run(sandbox: &Sandbox, id: &str, host: &str) {
         (sandbox.file("ran").exists() && has_ended()).then_some(())
     });
     fs::write(sandbox.file("go"), "").unwrap();
-    sandbox.until("the end of the nested instance", || {
+    sandbox.until("the end of the nested installation", || {
         let _ = sandbox.run("schedd", &[]);
         (sandbox.state(host) == "F").then_some(())
     });
@@ -151,7 +151,7 @@ fn f5_a_nested_instance_takes_jobs_of_its_parents_queue() {
     });
     assert_eq!(
         comment,
-        "Not Running: Job waits for a nested instance of its owner"
+        "Not Running: Job waits for a nested installation of its owner"
     );
     assert_eq!(sandbox.state(&id), "Q");
     let array = sandbox.submit(&["-q", "inner", "-J", "1-2"], "true\n");
@@ -189,7 +189,7 @@ fn f5_a_nested_instance_takes_jobs_of_its_parents_queue() {
         )
         .line();
     assert_eq!(sandbox.ended(&other)["Exit_status"], 1);
-    assert!(output(&sandbox, &other).contains("queue workq passes no jobs to nested instances"));
+    assert!(output(&sandbox, &other).contains("queue workq passes no jobs to nested installations"));
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn f5_a_nested_instance_does_not_restart_the_schedd_of_its_parent() {
         "the parent stays stopped"
     );
     fs::write(sandbox.file("go"), "").unwrap();
-    sandbox.until("the end of the nested instance", || {
+    sandbox.until("the end of the nested installation", || {
         sandbox.file("status").exists().then_some(())
     });
     assert_eq!(sandbox.read("status"), "0\n");
