@@ -1,5 +1,5 @@
-//! Changes of the stored state, as data. schedd writes the changes to the spool; a simulation
-//! ignores them.
+//! Changes of the stored state, as data. schedd writes the changes to the spool. A simulation has
+//! no spool, and uses only a few of the changes.
 
 use crate::config::overrides::QmgrOverrides;
 use crate::model::account::accounting::AccountingEntry;
@@ -27,8 +27,8 @@ use std::sync::Arc;
 /// charge at the end of the attempt has number 0.
 pub type ChargePart = (JobId, Attempt, u32);
 
-/// Ids of the two groups of waiting jobs to which a job belongs. The jobs of a group wait for the
-/// same reason (verdict).
+/// Ids of the two groups of waiting jobs to which a job belongs. Verdicts (reasons why jobs wait)
+/// are stored by group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerdictClasses {
     /// Id of the group of jobs that are equal in everything the scheduler uses.
@@ -51,13 +51,14 @@ pub enum Update {
     Life(Arc<Job>, Option<VerdictClasses>),
     /// An array, and the changes of its stored subjob states.
     Elements(JobId, Rewrite),
-    /// Removes a finished job, or a finished array with its subjobs, from the history.
-    /// [`Update::Sweep`] removes the job's script and environment, [`Update::Clear`] all other
-    /// data of the job.
+    /// Removes a finished job, or a finished array, from the history. [`Update::Sweep`] removes the
+    /// script and environment, [`Update::Clear`] the events and the subjobs. Charges and accounting
+    /// entries stay.
     Forget(JobId),
-    /// Removes the scripts and environments that no job uses. This update reads every job.
+    /// Removes from the database the scripts and environments that no job uses. This update reads
+    /// every job.
     Sweep,
-    /// Removes a limited number of records that belong to jobs removed from the history.
+    /// Removes a limited number of events and subjobs of jobs removed from the history.
     Clear,
     /// A script or an environment, with its digest.
     Blob(Digest, Arc<[u8]>),
@@ -65,18 +66,18 @@ pub enum Update {
     Event(Time, JobId, Event),
     /// A new or changed dependency between jobs, with its state.
     Tie(Tie, effects::TieState),
-    /// The id of a class of jobs, the reason why these jobs do not start, and the time since when
-    /// the reason applies; None removes the reason.
+    /// The id of a group of jobs, or the key of a single job; the reason why these jobs do not
+    /// start, and the time since when its code has not changed. None removes the reason.
     Verdict(u64, Option<(Reason, Time)>),
     /// A job and its planned start; None removes the planned start.
     Promise(JobId, Option<PromisedStart>),
-    /// The usage charged for an attempt. A charge that is already stored under this key stays
-    /// unchanged.
+    /// The usage charged for an attempt or a part of it. A charge that is already stored under this
+    /// key stays unchanged.
     Charge(ChargePart, Box<Charge>),
-    /// Removes all charges for attempts that ended before this time.
+    /// Removes all charges that ended before this time.
     ForgetCharges(Time),
-    /// The end time and accounting entry of a finished attempt. An entry that is already stored for
-    /// this attempt stays unchanged.
+    /// The end time and accounting entry of a finished attempt, or of a job that ended without a
+    /// start. An entry that is already stored for this attempt stays unchanged.
     Entry(Time, Box<AccountingEntry>),
     /// Removes a limited number of accounting entries of attempts that ended before this time.
     ForgetEntries(Time),
@@ -105,7 +106,8 @@ pub enum Update {
     Meta(&'static str, String),
     /// Removes the tokens of all submissions before this time.
     ForgetTokens(Time),
-    /// Removes from the history all jobs that finished before this time, and the scripts and
-    /// environments that only these jobs used.
+    /// Removes from the history all jobs that finished before this time, except those with an open
+    /// attempt. Also removes the scripts and environments that only these jobs used, and earlier
+    /// events of deleted reservations.
     Purge(Time),
 }

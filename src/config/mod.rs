@@ -85,9 +85,9 @@ pub struct ServerConfig {
     /// Default arguments of qsub, for options that neither the script nor the command line sets.
     pub default_qsub_arguments: String,
     /// The users who may act on the jobs of other users.
-    pub operators: Vec<TestUser>,
+    pub operators: Vec<UserPattern>,
     /// The users with all rights.
-    pub managers: Vec<TestUser>,
+    pub managers: Vec<UserPattern>,
     /// How long finished jobs are kept.
     pub history: Span,
     /// How long accounting records are kept; at least as long as the `history` in the file.
@@ -354,7 +354,7 @@ pub struct DedicatedConfig {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReservationLimits {
     /// The users who may make reservations; `*` for all.
-    pub users: Vec<TestUser>,
+    pub users: Vec<UserPattern>,
     /// The largest number of reservations per user. Each occurrence of a standing reservation
     /// counts until it has ended.
     pub number: u32,
@@ -367,7 +367,7 @@ pub struct ReservationLimits {
 
 impl Default for ReservationLimits {
     fn default() -> ReservationLimits {
-        let users = TestUser::parse("*").into_iter().collect();
+        let users = UserPattern::parse("*").into_iter().collect();
         ReservationLimits {
             users,
             number: 10,
@@ -380,14 +380,14 @@ impl Default for ReservationLimits {
 /// A pattern for users in `operators`, `managers` or `resv_users`: `ann`, `ann@head`, `*@head`,
 /// `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TestUser {
+pub struct UserPattern {
     user: String,
     host: Option<String>,
 }
 
-impl TestUser {
+impl UserPattern {
     /// Reads a pattern; None for invalid text.
-    pub fn parse(text: &str) -> Option<TestUser> {
+    pub fn parse(text: &str) -> Option<UserPattern> {
         let is_name = |name: &str| {
             !name.is_empty() && !name.contains(|c: char| c == '@' || c == ',' || c.is_whitespace())
         };
@@ -396,7 +396,7 @@ impl TestUser {
             None => (text, None),
         };
         let valid = is_name(user) && host.is_none_or(is_name);
-        valid.then(|| TestUser {
+        valid.then(|| UserPattern {
             user: user.to_string(),
             host: host.map(str::to_string),
         })
@@ -419,7 +419,7 @@ impl TestUser {
 }
 
 /// The pattern as written in the file.
-impl fmt::Display for TestUser {
+impl fmt::Display for UserPattern {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.host {
             Some(host) => write!(f, "{}@{host}", self.user),

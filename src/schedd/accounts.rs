@@ -40,7 +40,7 @@ impl Accounts for SystemAccounts {
     }
 
     fn zone_name(&self) -> String {
-        zone::own_reason_key()
+        zone::own_name()
     }
 
     fn zone_named(&self, name: &str) -> Option<Box<dyn Zone>> {

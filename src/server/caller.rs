@@ -1,6 +1,6 @@
 //! The user who sends a request, and the user's rights.
 
-use crate::config::TestUser;
+use crate::config::UserPattern;
 use crate::model::job::Job;
 use crate::model::job::Owner;
 use crate::model::refusal::Refusal;
@@ -65,14 +65,14 @@ impl Caller {
     /// Sets the rights that the configuration grants, and removes all others.
     pub fn authorize(&mut self, setup: &Setup) {
         let is_listed =
-            |people: &[TestUser]| people.iter().any(|person| self.is_named_by(person, setup));
+            |people: &[UserPattern]| people.iter().any(|person| self.is_named_by(person, setup));
         let server = &setup.config.server;
         let manager = self.is_ourselves() || is_listed(&server.managers);
         self.privileged = manager || is_listed(&server.operators);
         self.manager = manager;
     }
 
-    fn is_named_by(&self, person: &TestUser, setup: &Setup) -> bool {
+    fn is_named_by(&self, person: &UserPattern, setup: &Setup) -> bool {
         let Owner { user, uid, .. } = &self.owner;
         let is_account = person
             .account()

@@ -5,7 +5,7 @@
 //! have the right.
 
 use crate::config::ServerConfig;
-use crate::config::TestUser;
+use crate::config::UserPattern;
 use crate::server::outside::Accounts;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ impl Grantees {
 
     /// Removes names that no longer have rights, and binds new names with existing accounts.
     pub fn follow(&mut self, server: &ServerConfig, accounts: &dyn Accounts) {
-        let named: BTreeSet<&str> = people(server).filter_map(TestUser::account).collect();
+        let named: BTreeSet<&str> = people(server).filter_map(UserPattern::account).collect();
         self.0.retain(|name, _| named.contains(name.as_str()));
         for name in named {
             if self.0.contains_key(name) {
@@ -61,7 +61,7 @@ impl Grantees {
 }
 
 /// All managers and operators of the configuration.
-pub fn people(server: &ServerConfig) -> impl Iterator<Item = &TestUser> {
+pub fn people(server: &ServerConfig) -> impl Iterator<Item = &UserPattern> {
     server.managers.iter().chain(&server.operators)
 }
 
@@ -73,7 +73,7 @@ mod tests {
     fn server(managers: &[&str]) -> ServerConfig {
         let managers = managers
             .iter()
-            .filter_map(|name| TestUser::parse(name))
+            .filter_map(|name| UserPattern::parse(name))
             .collect();
         ServerConfig {
             managers,

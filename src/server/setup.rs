@@ -184,8 +184,9 @@ impl Setup {
     /// The facts that displays need. The times, the fair shares and the caller's privilege are
     /// placeholders.
     pub fn facts(&self) -> ServerFacts {
-        let names =
-            |people: &[crate::config::TestUser]| people.iter().map(ToString::to_string).collect();
+        let names = |people: &[crate::config::UserPattern]| {
+            people.iter().map(ToString::to_string).collect()
+        };
         ServerFacts {
             name: self.name.clone(),
             host: self.host.clone(),

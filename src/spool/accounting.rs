@@ -1,5 +1,5 @@
-//! The accounting table: a row for each ended attempt (start of a job), kept longer than the row of
-//! the job.
+//! The accounting table. It has a row for each ended attempt (start of a job), and for each job
+//! that ended without a start. These rows are kept longer than the row of the job.
 
 use super::{Spool, SpoolError, load};
 use crate::model::account::accounting::{
@@ -12,9 +12,9 @@ use crate::model::job_id::JobId;
 use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
 
-/// The table. `idx` is -1 for jobs that are not subjobs. Times are milliseconds of the wall clock,
-/// except `at`. `at` is the end of the attempt by schedd's own clock, which is never stepped; it
-/// decides how long the row is kept. `more` is JSON.
+/// The table. `idx` is -1 for jobs that are not subjobs. `submitted`, `eligible`, `began` and
+/// `ended` are milliseconds of the wall clock. `at` is the end of the attempt by schedd's own
+/// clock, which is never stepped; `at` decides how long the row is kept. `more` is JSON.
 pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
          at INTEGER NOT NULL, name TEXT NOT NULL,
@@ -37,8 +37,8 @@ pub(super) const COLUMNS: &str = "job, idx, attempt, name, user, gid, account, p
 /// Maximum number of rows deleted at once.
 const PORTION: usize = 20_000;
 
-/// Maximum of stored times, in milliseconds: 279 years of one processor. A million such values can
-/// be summed without overflow.
+/// Maximum of the stored durations (`walltime`, `cput`, `core_ms`), in milliseconds: 279 years. A
+/// million such values can be summed without overflow.
 const MOST: i64 = (1 << 43) - 1;
 
 impl Spool {

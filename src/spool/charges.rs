@@ -1,5 +1,5 @@
 //! The table of charges: the resources that each attempt (start of a job) had, without weights and
-//! decay. Charges are kept longer than the job: all values of usage are computed from charges.
+//! decay. Charges are kept longer than the job, because all values of usage are computed from them.
 
 use super::{Spool, SpoolError, load};
 use crate::model::account::charge::Charge;
@@ -18,11 +18,11 @@ pub(super) const SCHEMA: &str = "CREATE TABLE charge (
          PRIMARY KEY (job, idx, attempt)) WITHOUT ROWID;
      CREATE INDEX charge_ended ON charge (ended);";
 
-/// Migration that adds the fraction that is charged.
+/// Migration that adds the fraction of the usage that is charged.
 pub(super) const FACTORS: &str = "ALTER TABLE charge ADD COLUMN factor REAL NOT NULL DEFAULT 1;";
 
-/// Migration that adds parts: an attempt that released nodes early has a row for each release. The
-/// row for the end of an attempt is part 0.
+/// Migration that adds parts. Part 0 is the row for the end of an attempt. Each early release of
+/// nodes and each suspension has a row of its own.
 pub(super) const PARTS: &str = "CREATE TABLE charged (
          job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL,
          account TEXT NOT NULL, user TEXT NOT NULL,
@@ -146,7 +146,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_charge_is_written_once_for_each_attempt_and_expires() {
+    fn a_charge_is_written_once_and_expires() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let amounts = BTreeMap::from([("power".to_string(), 250.0)]);

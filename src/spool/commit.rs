@@ -1,4 +1,5 @@
-//! Writing of changes: all changes of a step of schedd (a tick) are one transaction.
+//! Writes changes to the spool. All changes of one turn of schedd's loop (a tick) are one
+//! transaction.
 
 use super::{
     Spool, SpoolError, accounting, charges, cycles, dependencies, history_purge, license_reports,
@@ -34,7 +35,7 @@ impl Spool {
         }
         fault::point("spool.commit")?;
         transaction.commit()?;
-        // The changes are on disk: an injected fault must not report a failure.
+        // The changes are on disk, so an injected fault must not report a failure.
         let _ = fault::point("spool.committed");
         Ok(())
     }
@@ -128,8 +129,8 @@ fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json::to_string(value)
 }
 
-/// Converts the hash of a class (jobs that are equal for scheduling) to SQLite's signed integers.
-/// Hashes are compared only for equality.
+/// Converts the hash of a class (jobs that are equal for scheduling) or of a shape to SQLite's
+/// signed integers. Hashes are compared only for equality.
 fn signed(class: u64) -> i64 {
     class as i64
 }

@@ -12,7 +12,7 @@ use crate::model::job::state::JobState;
 use crate::model::job_id::{IdPart, JobId};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-/// Maximum number of dependencies of one kind that a job displays, because the size of answers to
+/// Maximum number of rows that each query of [`links()`] returns, because the size of answers to
 /// clients is limited.
 const SHOWN: u64 = 100_000;
 
@@ -25,7 +25,8 @@ pub(super) const SCHEMA: &str = "CREATE TABLE tie (
      CREATE UNIQUE INDEX tie_other ON tie (other, kind, job);
      CREATE INDEX tie_job ON tie (job);";
 
-/// The column for the label of a job, as `group:label`. Only jobs with a label are in the index.
+/// The column for the label of a job, as `group:label`, and its index. Only jobs with a label are
+/// in the index.
 pub(super) const LABELS: &str = "ALTER TABLE job ADD COLUMN label TEXT;
     CREATE INDEX job_label ON job (uid, label, id) WHERE label IS NOT NULL;";
 

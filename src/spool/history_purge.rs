@@ -1,18 +1,19 @@
 //! Purges finished jobs from the history.
 //!
-//! The row of a purged job in table `job` is deleted at once. The job's rows in other tables are
-//! deleted in portions: an array of a million subjobs has millions of such rows, and deleting them
-//! at once would block the server.
+//! The rows of a purged job in the tables `job` and `tie` are deleted at once. The rows of
+//! [`OF_A_JOB`] are deleted in portions, because an array of a million subjobs has millions of
+//! them, and deleting them at once would block the server.
 
 use super::{Spool, SpoolError};
 use crate::model::job_id::JobId;
 use crate::model::time::Time;
 use rusqlite::Transaction;
 
-/// The table of purged jobs that still have rows in other tables.
+/// The table of purged jobs that still have rows in the tables of [`OF_A_JOB`].
 pub(super) const SCHEMA: &str = "CREATE TABLE remains (job INTEGER PRIMARY KEY);";
 
-/// The tables besides `job` and `tie` that have rows of a job, and the column that orders the rows.
+/// The tables from which the rows of a job are deleted in portions, each with the column that
+/// orders the rows.
 const OF_A_JOB: [(&str, &str); 3] = [("event", "idx"), ("element", "idx"), ("standing", "first")];
 
 /// Approximate number of rows deleted at once.
@@ -42,7 +43,8 @@ pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolEr
     Ok(())
 }
 
-/// Purges all jobs that finished before a time. A job or array with an open attempt stays until the
+/// Purges all jobs that finished before a time, the scripts and environments that only they used,
+/// and earlier events of deleted reservations. A job or array with an open attempt stays until the
 /// node has reported the end of the attempt.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     super::reservations::purge(transaction, before)?;
@@ -57,7 +59,7 @@ pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), Spool
     Ok(())
 }
 
-/// Deletes scripts and environments that no job uses.
+/// Deletes scripts and environments that no job uses from the database.
 pub(super) fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
     let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
     transaction.execute(
@@ -107,7 +109,7 @@ mod tests {
 
     const ID: JobId = JobId::array(7);
 
-    /// A spool with a finished array of `count` subjobs, and the last subjob.
+    /// A spool with a finished array of `count` subjobs, and the last of these subjobs.
     fn spool(folder: &tempfile::TempDir, count: u32) -> (Spool, Job) {
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
         let moment = EventContext {
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_stays_until_nodes_have_reported_all_subjobs() {
+    fn a_finished_array_stays_until_the_end_of_each_attempt_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let (mut spool, mut last) = spool(&folder, 3);
         last.life.run = Some(Run::new(2, Vec::new(), Time(1)));

@@ -1,4 +1,5 @@
-//! Queries of schedd: when schedd starts, all unfinished jobs; later, single records.
+//! Queries of schedd. When schedd starts, it loads its state, such as all unfinished jobs. Later,
+//! it reads single records.
 
 use super::{Spool, SpoolError};
 use crate::model::job::array::{Elements, SubjobState};
@@ -74,8 +75,8 @@ impl Spool {
         meta(&self.connection, key)
     }
 
-    /// The verdicts (reasons why jobs wait) by class of jobs that are equal for scheduling, each
-    /// with the time since which the verdict has been of the same kind.
+    /// The verdicts (reasons why jobs wait), each with the time since when its reason code has not
+    /// changed. The key is a class (jobs that are equal for scheduling), a shape, or a single job.
     pub fn verdicts(&self) -> Result<BTreeMap<u64, (Reason, Time)>, SpoolError> {
         let mut statement = self
             .connection
@@ -145,7 +146,7 @@ pub(super) fn index(id: JobId) -> i64 {
 
 /// The job, array or subjob with this id.
 pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<Job>, SpoolError> {
-    // SQLite's integers are signed; no job has a larger number.
+    // SQLite's integers are signed, so no stored job has a number above `i64::MAX`.
     if i64::try_from(id.number).is_err() {
         return Ok(None);
     }
@@ -221,7 +222,8 @@ pub(super) fn elements_where(
     Ok(elements)
 }
 
-/// Cache of the last options read: consecutive jobs, such as subjobs, often have equal options.
+/// Cache of the options that were read last, because consecutive jobs, such as subjobs, often have
+/// equal options.
 #[derive(Default)]
 pub(super) struct Specs(Option<(String, Arc<Spec>)>);
 

@@ -16,10 +16,10 @@ pub struct Lock {
 /// Reason why the spool cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another schedd of this host holds the lock.
+    /// Another process of this host holds the lock.
     #[error("another schedd holds the spool {}", .0.display())]
     Held(PathBuf),
-    /// A schedd of another host used the spool last and has not exited.
+    /// A schedd of another host used the spool last. It still runs, or did not exit normally.
     #[error(
         "the spool {} is in use by schedd on host {host}. A spool serves one host: use another \
          directory on this host, such as export LANAI_HOME={remedy}; if host {host} no longer \
@@ -60,7 +60,7 @@ pub enum LockError {
 
 impl Lock {
     /// Creates the directory of the spool of `home` and locks the spool. Fails if another process
-    /// holds the lock.
+    /// holds the lock, another host uses the spool, or the file system is a network file system.
     pub fn take(home: &Home) -> Result<Lock, LockError> {
         let folder = home.spool();
         filesystem::make_private(&folder).map_err(|error| on(&folder, error))?;
@@ -108,7 +108,7 @@ fn refuse_other_host(home: &Home, folder: &Path) -> Result<(), LockError> {
     }
 }
 
-/// A directory on the local disk, with the user and the host in its name.
+/// A directory on the local disk, with the uid and the host in its name.
 fn local_folder() -> String {
     format!(
         "/var/tmp/lanai-{}-{}",
@@ -117,7 +117,8 @@ fn local_folder() -> String {
     )
 }
 
-/// Tests whether a process holds the lock of the spool of `home`.
+/// Tests whether a process holds the lock of the spool of `home`. False if the lock file cannot be
+/// opened.
 pub fn is_held(home: &Home) -> bool {
     let Ok(file) = File::open(home.spool().join("lock")) else {
         return false;

@@ -81,7 +81,7 @@ const STEPS: &[&str] = &[
     super::overrides::SCHEMA,
     super::charges::FACTORS,
     super::accounting::SCHEMA,
-    // `since`: the time since which the verdict has been of the same kind.
+    // `since`: the time since when the reason code of the verdict has not changed.
     "ALTER TABLE verdict ADD COLUMN since INTEGER NOT NULL DEFAULT 0;",
     super::charges::PARTS,
     // `earmark`: the time until which freed resources are held for the preempting job.

@@ -30,7 +30,7 @@ use std::time::Duration;
 /// Reason why the spool cannot be used, or why a change was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// The spool's file system is full.
+    /// The spool's file system is full, or a disk quota is used up.
     #[error("no space left for the spool: free space on the spool's file system")]
     Full,
     /// The spool's file system is read-only.
@@ -39,7 +39,7 @@ pub enum SpoolError {
     /// No file descriptor is left.
     #[error("no file descriptor is left: raise the limit (ulimit -n, LimitNOFILE= of the service)")]
     Descriptors,
-    /// The file is not a SQLite database, or a database of another program.
+    /// The file is not a SQLite database, or is a database of another program.
     #[error("not a Lanai spool: move this file away, or set LANAI_HOME to another directory")]
     Foreign,
     /// The spool was written by a newer Lanai.
@@ -96,8 +96,8 @@ impl SpoolError {
         }
     }
 
-    /// Replaces a vague SQLite error by the cause that a test write finds: SQLite has the same
-    /// code for a read-only file system, a lack of file descriptors and a broken disk.
+    /// Replaces a vague SQLite error by the cause that a test write finds. From SQLite's code, a
+    /// read-only file system, a lack of file descriptors and a broken disk cannot be distinguished.
     fn explained(self, folder: &Path) -> SpoolError {
         let SpoolError::Sqlite(error) = &self else {
             return self;
@@ -118,12 +118,12 @@ pub fn file(home: &Home) -> PathBuf {
     home.spool().join("spool.db")
 }
 
-/// The write-ahead log of the database, which grows until a checkpoint empties it.
+/// The write-ahead log of the database, which grows until a checkpoint has copied all of it.
 pub fn log(home: &Home) -> PathBuf {
     home.spool().join("spool.db-wal")
 }
 
-/// The writer's connection to the spool, with the methods of [`commit`] and [`load`].
+/// The writer's connection to the spool (see [`commit`] and [`load`]).
 #[derive(Debug)]
 pub struct Spool {
     connection: Connection,
@@ -131,7 +131,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens the spool and migrates its schema. The caller must hold the [`lock`].
+    /// Opens the spool, or creates it, and migrates its schema. The caller must hold the [`lock`].
     pub fn open(file: &Path) -> Result<Spool, SpoolError> {
         let mut connection = Connection::open(file)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -152,7 +152,7 @@ fn folder_of(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("/")).to_path_buf()
 }
 
-/// A reader's connection to the spool, with the methods of [`query`].
+/// A reader's connection to the spool (see [`query`]).
 #[derive(Debug)]
 pub struct SpoolReader {
     connection: Connection,
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_newer_and_older_files_are_distinguished() {
+    fn foreign_files_and_newer_spools_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("spool.db");
         let error = |file: &Path| Spool::open(file).map(|_| ()).unwrap_err().to_string();

@@ -1,5 +1,6 @@
 //! The queries of `qstat`, `qselect`, `pbsnodes` and other clients. If the owner of the spool runs
-//! a command, the command itself reads the spool; for other users, a thread of schedd does.
+//! a command, the command usually reads the spool itself. For other users, a thread of schedd reads
+//! it.
 
 use super::{SpoolError, SpoolReader, load};
 use crate::config::overrides::QmgrObject;
@@ -19,7 +20,7 @@ mod offer;
 mod queues_and_nodes;
 mod search;
 
-/// Maximum number of jobs in one part of an answer.
+/// Maximum number of jobs, accounting records, totals or cycles in one part of an answer.
 const PART: usize = 500;
 
 /// Approximate maximum size of one part of an answer in bytes, because messages to clients have a
@@ -31,8 +32,8 @@ const PART_BYTES: usize = 1 << 20;
 pub struct Viewer {
     /// The user.
     pub owner: Owner,
-    /// True if the user may see the environments of all jobs: an operator, root, or the user of a
-    /// personal installation.
+    /// True if the user may see all data of all jobs, the hooks and the cycles: a manager, an
+    /// operator, root, or the user of a personal installation.
     pub privileged: bool,
 }
 
@@ -82,7 +83,7 @@ impl SpoolReader {
         let shown = if server.history { "1" } else { "state <> 'F'" };
         each(ClientAnswer::Server(Box::new(server)))?;
         match question {
-            // Forecasts are not in the spool.
+            // The facts about the server have been passed. Forecasts are not in the spool.
             Question::Server | Question::Ahead(_) => Ok(()),
             Question::Accounts(inquiry, keys) => {
                 accounts::tallies(&connection, inquiry, keys, each)
@@ -152,7 +153,7 @@ fn server(connection: &Connection, viewer: &Viewer) -> Result<ServerFacts, Spool
     let table = load::clock(connection)?;
     let saved: Option<Saved> = load::meta(connection, "clock")?;
     let now = saved.and_then(|saved| saved.at(clock::since_boot(), &clock::boot_id()));
-    // After a reboot the saved clock cannot be used until schedd has run: use the wall clock.
+    // After a reboot, the saved clock cannot be used until schedd runs, so use the wall clock.
     let now = now.unwrap_or_else(|| table.time(clock::wall()));
     let fair_shares = load::meta(connection, ServerFacts::FAIR_SHARES)?.unwrap_or_default();
     Ok(ServerFacts {

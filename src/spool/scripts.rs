@@ -2,7 +2,7 @@
 //! of the script.
 //!
 //! A file is written before the transaction that stores the first job with the script. After a
-//! crash between file and transaction, no job uses the file; unused files are removed later.
+//! crash between these two writes, no job uses the file. Unused files are removed later.
 
 use super::{Spool, SpoolError, SpoolReader, load};
 use crate::model::job::Digest;
@@ -56,7 +56,7 @@ impl ScriptFolder {
             written?;
         }
         fault::point("script.renamed")?;
-        // Sync the directory even if the file existed: the name of the file may not be on disk.
+        // Sync the directory even if the file existed, because its name may not be on disk yet.
         sync(&self.folder)?;
         fault::point("script.stored")
     }
@@ -69,7 +69,7 @@ impl ScriptFolder {
         sync(&self.spool)
     }
 
-    /// The bytes of a script; None if no file contains the script.
+    /// The bytes of a script; None if the script has no file.
     pub fn read(&self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
         let path = self.path(digest);
         match fs::read(&path) {
@@ -88,8 +88,8 @@ impl ScriptFolder {
         }
     }
 
-    /// Removes incomplete files, and scripts that no job in the database uses. Scripts for which
-    /// `is_kept` is true stay.
+    /// Removes all files except the scripts that a job in the database uses, or for which `is_kept`
+    /// is true. Does nothing if there is no database.
     pub fn remove_unused<F>(&self, database: &Path, is_kept: F) -> Result<(), SpoolError>
     where
         F: Fn(Digest) -> bool,

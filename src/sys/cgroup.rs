@@ -1,4 +1,4 @@
-//! Cgroups of version 2. The cgroup of a job contains all processes of the job.
+//! Cgroups of version 2. The cgroup of a job contains the processes of the job on this host.
 
 use super::clock;
 use crate::model::time::Span;
@@ -44,8 +44,8 @@ pub fn usable(folder: &Path) -> bool {
     group.remove() && kills
 }
 
-/// The parent directory for the cgroups of jobs: this process's cgroup, or the parent of that if
-/// this process's cgroup is named [`RESERVED_GROUP`]. None if version 2 is not mounted.
+/// The parent directory for the cgroups of jobs: this process's cgroup; if its name is
+/// `lanai-noded`, the parent of this cgroup. None if version 2 is not mounted.
 pub fn base() -> Option<PathBuf> {
     own().map(parent_of_jobs)
 }
@@ -115,7 +115,7 @@ impl Cgroup {
 
     /// Freezes or thaws every process in the cgroup. Fails if the kernel does not support that.
     pub fn freeze(&self, freeze: bool) -> io::Result<()> {
-        // Do not create the file: if it is missing, the kernel does not support freezing.
+        // If the file is missing, the kernel does not support freezing. Do not create it.
         let file = File::options()
             .write(true)
             .open(self.folder.join("cgroup.freeze"))?;
@@ -150,7 +150,7 @@ impl Cgroup {
     }
 
     /// Removes the cgroup, and child cgroups that the job has created. Returns false if the cgroup
-    /// still has processes.
+    /// cannot be removed, for instance because it still has processes.
     pub fn remove(&self) -> bool {
         match fs::remove_dir(&self.folder) {
             Ok(()) => true,
@@ -170,10 +170,10 @@ impl Cgroup {
         limited.is_ok()
     }
 
-    /// Limits the number of processes and threads in the cgroup: further forks fail. Returns false
-    /// without the pids controller.
+    /// Limits the number of processes and threads in the cgroup. At the limit, forks fail. Returns
+    /// false if the limit cannot be set, for instance without the pids controller.
     pub fn limit_processes(&self, limit: u64) -> bool {
-        // Do not create the file: it is missing without the pids controller.
+        // Without the pids controller, the file is missing. Do not create it.
         let file = File::options()
             .write(true)
             .open(self.folder.join("pids.max"));
@@ -182,7 +182,8 @@ impl Cgroup {
     }
 
     /// The peak memory of the cgroup in kilobytes if the OOM killer has killed a process in the
-    /// cgroup; 0 if the peak is unknown. None if the OOM killer has not killed a process.
+    /// cgroup; 0 if the peak is unknown. None if the OOM killer has not killed a process, or if
+    /// that is unknown.
     pub fn out_of_memory(&self) -> Option<u64> {
         let events = fs::read_to_string(self.folder.join("memory.events")).ok()?;
         let kills = events
@@ -218,8 +219,8 @@ fn remove_below(folder: &Path) -> bool {
     any
 }
 
-/// Removes cgroups of jobs that have neither processes nor a living shepherd (the process that runs
-/// the job). The name of a cgroup ends with the pid of the shepherd.
+/// Removes the cgroup of a job after its shepherd (the process that watches the job) has ended. A
+/// cgroup with processes stays. The name of a cgroup ends with the pid of the shepherd.
 pub fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -44,7 +44,8 @@ fn read(clock: ClockId) -> Span {
     Span(now.as_millis() as i64)
 }
 
-/// The offset of the wall clock in milliseconds, which tests write to the file `LANAI_TEST_CLOCK`.
+/// The offset of the wall clock in milliseconds. Tests write it to a file, and set the variable
+/// `LANAI_TEST_CLOCK` to the path of the file.
 fn test_offset() -> i64 {
     if !cfg!(debug_assertions) {
         return 0;

@@ -20,8 +20,8 @@ use std::process::{Child, Command, Stdio};
 /// Size in bytes above which a log is rotated.
 const MAX_LOG: u64 = 8 << 20;
 
-/// The program file of a daemon: the file next to this program, else the name, which is searched in
-/// the `PATH`.
+/// The program file of a daemon: the file with this name in the directory of this program, if it
+/// exists; else only the name, which is searched in the `PATH`.
 fn program(name: &str) -> PathBuf {
     let next_to_this = env::program()
         .ok()
@@ -30,7 +30,7 @@ fn program(name: &str) -> PathBuf {
     next_to_this.unwrap_or_else(|| name.into())
 }
 
-/// Starts a daemon of an installation in a new session, without inherited descriptors.
+/// Starts a daemon of an installation in a new session. The daemon inherits only standard error.
 pub fn start(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
     let mut command = detached(name, arguments, home);
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -88,8 +88,8 @@ pub fn start_and_wait(name: &str, arguments: &[&str], home: &Home) -> Result<Sta
 }
 
 fn open_log(log: &Path) -> Result<File> {
-    // An existing directory keeps its mode: in a shared installation, other users need access to
-    // it.
+    // An existing directory keeps its mode, because in a shared installation other users need
+    // access to it.
     if let Some(folder) = log.parent().filter(|folder| !folder.exists()) {
         super::filesystem::make_private(folder).with_context(|| folder.display().to_string())?;
     }
@@ -105,10 +105,10 @@ fn open_log(log: &Path) -> Result<File> {
         .with_context(|| log.display().to_string())
 }
 
-/// A command that runs in a new session and inherits only the standard descriptors: with
-/// `id=$(qsub job.sh)`, the shell must not wait for a daemon that has the pipe open. `LANAI_HOME`
-/// is set unless the installation is shared, so that the daemon does not switch to a shared
-/// installation when `/etc/lanai/lanai.toml` is created.
+/// A command that runs in a new session and inherits only the standard descriptors, which the
+/// caller redirects. Otherwise, with `id=$(qsub job.sh)`, the shell would wait for a daemon that
+/// has the pipe open. `LANAI_HOME` is set unless the installation is shared, so that the daemon
+/// does not switch to a shared installation when `/etc/lanai/lanai.toml` is created.
 fn detached(name: &str, arguments: &[&str], home: &Home) -> Command {
     let mut command = Command::new(program(name));
     command.args(arguments).current_dir("/");
@@ -128,8 +128,8 @@ fn detached(name: &str, arguments: &[&str], home: &Home) -> Command {
     command
 }
 
-/// Writes `ready` or an error to standard output, and closes standard output. Then
-/// [`start_and_wait`] returns in the process that started this daemon.
+/// Writes `ready` or an error to standard output, and redirects standard output to `/dev/null`.
+/// This closes the pipe, so [`start_and_wait`] returns in the process that started this daemon.
 pub fn report(text: &str) -> Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout();

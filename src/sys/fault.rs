@@ -1,4 +1,4 @@
-//! Fault injection in test builds: an operation at a fault point, such as a commit to the spool,
+//! Fault injection in debug builds. An operation at a fault point, such as a commit to the spool,
 //! can fail, handle only a part of its data, be delayed, or crash the process.
 //!
 //! The environment variable `LANAI_FAULTS` is a list of rules `point:when:what`, separated by
@@ -8,7 +8,7 @@
 //! * `when`: a number n for the nth time that the point is passed, or `1/n` for each time with a
 //!   chance of 1 in n.
 //! * `what`: `fail`, `short` (only one byte is handled), `delay` or `crash`. `hold` waits as long
-//!   as the file `LANAI_FAULTS_HOLD` exists.
+//!   as a file exists; the variable `LANAI_FAULTS_HOLD` contains the path of the file.
 //!
 //! In release builds, fault points do nothing.
 

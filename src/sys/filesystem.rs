@@ -29,10 +29,10 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a directory that this process's user owns and the user `reader` may read, but not write.
-/// All users get access to its parent. An existing directory keeps its contents. Fails if the
-/// directory belongs to another user, or if a reader is given and the file system does not support
-/// access control lists.
+/// Creates a directory that this process's user owns. The user `reader`, if given, may read it, but
+/// not write. All users may enter its parent. An existing directory keeps its contents. Fails if
+/// the directory is a link or belongs to another user, or if a reader is given and the file system
+/// does not support access control lists.
 pub fn make_readable_by(folder: &Path, reader: Option<u32>) -> io::Result<()> {
     folder.parent().map_or(Ok(()), make_passable)?;
     match DirBuilder::new().mode(0o700).create(folder) {
@@ -102,7 +102,7 @@ pub fn is_protected(folder: &Path) -> io::Result<bool> {
         && found.mode() & 0o022 == 0)
 }
 
-/// Creates a directory that all users may enter, or adds this right to an existing directory.
+/// Creates a directory with mode 755, or gives all users the right to enter an existing directory.
 pub fn make_passable(folder: &Path) -> io::Result<()> {
     if !folder.try_exists()? {
         fs::create_dir_all(folder)?;
@@ -125,7 +125,7 @@ pub fn first_closed_ancestor(path: &Path) -> Option<&Path> {
 }
 
 /// Removes a directory with its contents. Symbolic links are removed, not followed. For directories
-/// of any depth, this needs only two descriptors and no recursion, because nested directories are
+/// of any depth, this needs only a few descriptors and no recursion, because nested directories are
 /// moved up to `path`.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let top = open_folder(AT_FDCWD, path)?;
@@ -137,7 +137,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         }
         for name in folders {
             let folder = match open_folder(&top, Path::new(OsStr::from_bytes(name.to_bytes()))) {
-                // A directory that was moved up had this name, and has been removed already.
+                // The directory has been removed in the meantime.
                 Err(Errno::ENOENT) => continue,
                 folder => folder?,
             };

@@ -14,7 +14,7 @@ const VARIABLE: &str = "LANAI_HOME";
 /// The directories of one installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// The directory of persistent state: `spool/`, `node/`, `schedd.json`.
+    /// The directory of persistent state, such as `spool/`, `node/` and `schedd.json`.
     pub state: PathBuf,
     /// The directory of sockets.
     pub runtime: PathBuf,
@@ -125,7 +125,7 @@ impl Home {
         self.state.join("node")
     }
 
-    /// The log file of a daemon that was started without a terminal.
+    /// The log file of a daemon that a command has started in the background.
     pub fn log(&self, daemon: &str) -> PathBuf {
         self.state.join(format!("{daemon}.log"))
     }

@@ -1,5 +1,6 @@
 //! Packets between a daemon and its children. A packet arrives completely or not at all, and may
-//! carry a descriptor.
+//! carry a descriptor. [`send`] and [`receive`] also work with stream sockets; a packet is then any
+//! part of the stream.
 
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -20,8 +21,9 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     )?)
 }
 
-/// Sends one packet, with a copy of the descriptor `passed` if given. `bytes` must not be empty: an
-/// empty packet looks like the end of the connection. `wait`: block while the socket is full.
+/// Sends one packet, with a copy of the descriptor `passed` if given. `bytes` must not be empty,
+/// because an empty packet looks like the end of the connection. If the socket is full, blocks with
+/// `wait`, and otherwise returns [`io::ErrorKind::WouldBlock`].
 pub fn send(
     socket: BorrowedFd,
     bytes: &[u8],

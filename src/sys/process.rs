@@ -41,7 +41,7 @@ pub fn fork() -> io::Result<Fork> {
     })
 }
 
-/// Forks this process; the child begins in a cgroup. That is cheaper than to move the child later.
+/// Forks this process. The child begins in a cgroup, which is cheaper than moving it there later.
 /// `cgroup` is the opened directory of the cgroup. The caller must be single-threaded.
 pub fn fork_into(cgroup: BorrowedFd) -> io::Result<Fork> {
     // SAFETY: clone_args consists of numbers; zero requests nothing.
@@ -50,7 +50,7 @@ pub fn fork_into(cgroup: BorrowedFd) -> io::Result<Fork> {
     arguments.exit_signal = libc::SIGCHLD as u64;
     arguments.cgroup = cgroup.as_raw_fd() as u64;
     // SAFETY: without CLONE_VM and a stack this is a fork; `arguments` lives through the call. The
-    // fork handlers of the C library do not run: only programs with threads need them.
+    // fork handlers of the C library do not run, but only programs with threads need them.
     match unsafe {
         libc::syscall(
             libc::SYS_clone3,
@@ -83,7 +83,7 @@ pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
 }
 
 /// Closes every descriptor above standard error except those in `keep`. Values that own a closed
-/// descriptor must never be dropped. So only processes that end with [`leave`] or exec may call
+/// descriptor must never be dropped, so only processes that end with [`leave`] or exec may call
 /// this.
 pub fn close_all_but(keep: &[BorrowedFd]) {
     let mut keep: Vec<u32> = keep
@@ -137,7 +137,7 @@ fn close_range(first: u32, last: u32) {
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
         return;
     }
-    // Kernels before 5.9 do not have close_range: close the open descriptors separately.
+    // Kernels before 5.9 do not have close_range, so close the open descriptors separately.
     let open = std::fs::read_dir("/proc/self/fd")
         .into_iter()
         .flatten()
@@ -164,8 +164,8 @@ pub fn silence() -> io::Result<()> {
     Ok(())
 }
 
-/// Resets all signals to their default actions. Otherwise children would inherit actions from the
-/// parent of this process (`nohup`, a runtime that ignores SIGPIPE).
+/// Resets all standard signals to their default actions. Otherwise children would inherit ignored
+/// signals, such as SIGHUP under `nohup`, or SIGPIPE, which Rust's runtime ignores.
 pub fn default_signals() {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     for signal in Signal::iterator().filter(|s| !matches!(s, Signal::SIGKILL | Signal::SIGSTOP)) {
@@ -201,7 +201,7 @@ pub fn in_memory(content: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Creates an empty file in memory of a fixed size. Writes beyond that size fail.
+/// Creates a file of zeros with a fixed size in memory. Writes beyond that size fail.
 pub fn fixed_size_file(bytes: u64) -> io::Result<File> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = File::from(memfd_create("scratch", flags)?);
@@ -211,7 +211,7 @@ pub fn fixed_size_file(bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a descriptor from which the signals in `which` can be read. They must be blocked.
+/// Opens a descriptor from which the signals in `which` can be read. The signals must be blocked.
 pub fn signals(which: &[Signal]) -> io::Result<nix::sys::signalfd::SignalFd> {
     use nix::sys::signalfd::{SfdFlags, SignalFd};
     let mask: SigSet = which.iter().copied().collect();

@@ -112,13 +112,14 @@ pub fn descendants(of: i32) -> Vec<Process> {
 }
 
 /// The living descendants of a process, found from parent to child. Unlike [`descendants`], does
-/// not read other processes, but may miss a process that is being forked.
+/// not read other processes, but may miss a process that is being forked. If the kernel does not
+/// list the children of processes, calls [`descendants`].
 pub fn family(of: i32) -> Vec<Process> {
     let (mut found, mut unseen) = (Vec::new(), vec![of]);
     while let Some(pid) = unseen.pop() {
         match children(pid) {
             Some(pids) => unseen.extend(&pids),
-            // The kernel does not list the children of processes.
+            // The kernel does not list children, or the process has ended.
             None if pid == of => return descendants(of),
             None => continue,
         }
@@ -127,7 +128,8 @@ pub fn family(of: i32) -> Vec<Process> {
     found
 }
 
-/// The pids of the children of all threads of a process. None if the kernel does not list them.
+/// The pids of the children of all threads of a process. None if the process has ended, or if the
+/// kernel does not list children.
 fn children(pid: i32) -> Option<Vec<i32>> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let mut pids = Vec::new();
@@ -157,10 +159,10 @@ pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
 /// Resident memory of a process in kilobytes, first private and then shared memory. Shared memory
 /// is divided equally among the processes that share it. Pages of files on disk do not count,
 /// because the kernel can read them again. If the kernel does not report these kinds separately,
-/// all resident memory counts as shared.
+/// all resident memory, including file pages, counts as shared.
 pub fn proportional_kb(of: &Process) -> (u64, u64) {
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", of.pid)).unwrap_or_default();
-    // A process that has ended in the meantime has no memory.
+    // Without this file, use the resident memory now. A process that has ended has none.
     proportional(&rollup).unwrap_or_else(|| (0, process(of.pid).map_or(0, |now| now.mem_kb)))
 }
 
@@ -170,7 +172,7 @@ fn proportional(rollup: &str) -> Option<(u64, u64)> {
     if let (Some(own), Some(shared)) = (own, shared) {
         return Some((own, shared));
     }
-    // Kernels before 5.9 do not list file pages separately.
+    // Older kernels do not list file pages separately.
     Some((0, rollup_kb(rollup, "Pss")?))
 }
 

@@ -1,6 +1,6 @@
-//! Runs programs of the site and of users: hooks, scripts, pollers, mailers. A program runs in a
-//! new process group, with limits on its run time and output. Callers poll descriptors. Only the
-//! functions named `wait` or `wait_*` block.
+//! Runs programs of the site and of users: hooks, scripts, pollers, mailers. Except with
+//! [`start_in_foreground`], a program runs in a new process group, with limits on its run time and
+//! output. Callers poll descriptors. Only the functions named `wait` or `wait_*` block.
 
 #![allow(
     clippy::disallowed_methods,
@@ -102,9 +102,9 @@ pub struct Confinement<'a> {
 /// The result of a program.
 #[derive(Debug)]
 pub struct ProgramResult {
-    /// The program's exit status and output.
+    /// The program's exit status and output, or why there is no exit status.
     pub exit: Result<HookExit, ProgramFault>,
-    /// The last line of the program's standard error.
+    /// The last line of the program's standard error, if it was read and is not empty.
     pub complaint: Option<String>,
 }
 
@@ -327,7 +327,7 @@ impl RunningProgram {
         if self.is_finished {
             return None;
         }
-        // Check this before reading: if the program has exited, the output is complete.
+        // Check this before reading, so that the output of an exited program is complete.
         let has_exited = process::is_over(&self.exited);
         if let Err(error) = self.read() {
             self.kill();
@@ -482,7 +482,8 @@ impl ProgramResult {
         }
     }
 
-    /// The result of a [worker](RunningProgram::fork); the error is the worker's error as text.
+    /// The result of a [worker](RunningProgram::fork). The error is the worker's error as text, or
+    /// why the worker did not finish.
     pub fn work(self) -> Result<(), String> {
         match self.exit {
             Ok(exit) if exit.status == Some(0) => Ok(()),

@@ -142,7 +142,7 @@ pub fn has_amd_gpus() -> bool {
     nvidia_gpus().is_empty() && amd_gpus() > 0
 }
 
-/// The numbers of the host's GPUs.
+/// The numbers of the host's NVIDIA GPUs; without such GPUs, the numbers of its AMD GPUs.
 pub fn gpus() -> Vec<u16> {
     let numbers = nvidia_gpus();
     if numbers.is_empty() {

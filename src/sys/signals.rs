@@ -36,8 +36,9 @@ impl Signals {
         })
     }
 
-    /// The requests since the last call. If this process is the first process of a container, also
-    /// reaps orphans. Other children must be reaped by the code that started them.
+    /// The requests since the last call. If this process is the first process of a container (pid
+    /// 1), also reaps all ended children, because orphans become children of this process.
+    /// Otherwise the code that started a child must reap it.
     pub fn take(&mut self) -> SignalRequests {
         let mut requests = SignalRequests::default();
         while let Ok(Some(signal)) = self.descriptor.read_signal() {

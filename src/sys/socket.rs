@@ -32,15 +32,15 @@ pub fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let _ = std::fs::remove_file(&temporary);
     let listener = UnixListener::bind(&temporary)?;
     std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(mode))?;
-    // Rename the socket when it has its mode. So `path` never has another mode and is never
-    // missing.
+    // Rename the socket only when it has its mode, so that `path` never has another mode. The
+    // rename replaces an old socket, so that `path` is never missing.
     std::fs::rename(&temporary, &short)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// The listening socket that this process has inherited from systemd (`LISTEN_FDS`), if any. Call
-/// this only once, because the caller owns the descriptor.
+/// The listening socket that this process has inherited from systemd; None unless systemd has
+/// passed exactly one socket. Call this only once, because the caller owns the descriptor.
 pub fn given() -> io::Result<Option<UnixListener>> {
     let is_for_us =
         env::text("LISTEN_PID").is_some_and(|pid| pid == std::process::id().to_string());

@@ -118,7 +118,7 @@ impl Raw {
     /// Makes the terminal at standard input raw.
     pub fn enter() -> io::Result<Raw> {
         static HOOK: Once = Once::new();
-        // In a release build, a panic does not drop values, so it must restore the terminal.
+        // In a release build, a panic does not drop values, so the panic hook restores the modes.
         HOOK.call_once(|| {
             let next = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {

@@ -95,8 +95,8 @@ pub fn expiry(name: &str) -> io::Result<Option<i64>> {
     }
 }
 
-/// Why a login shell does not permit logins: it is not in `/etc/shells`, or is a program that
-/// refuses logins. None if the shell permits logins.
+/// Why a login shell does not permit logins: it is a program that refuses logins, or it is not in
+/// `/etc/shells`, if that file exists. None if the shell permits logins.
 pub fn login_shell_fault(shell: &Path) -> Option<&'static str> {
     let listed = std::fs::read_to_string("/etc/shells").ok();
     fault_of(shell, listed.as_deref())
@@ -183,8 +183,8 @@ pub fn set_group(gid: u32) -> io::Result<()> {
 /// prevents new privileges (such as those of setuid programs). Every process that runs for a user
 /// calls this. This function does not allocate memory.
 pub fn become_user(account: &UserAccount, groups: &[Gid]) -> io::Result<()> {
-    // Join a keyring while still root: it counts for root's key quota, so a used-up quota of the
-    // user cannot prevent it.
+    // Join a keyring while still root. The keyring counts for root's key quota, so a used-up quota
+    // of the user cannot prevent joining it.
     keyring::join_session()?;
     setgroups(groups)?;
     setgid(Gid::from_raw(account.gid))?;

@@ -23,12 +23,12 @@ pub fn named(name: &str) -> Option<KnownZone> {
     if UTC.iter().any(|utc| utc.eq_ignore_ascii_case(name)) {
         return Some(KnownZone::Utc);
     }
-    (own_reason_key() == name).then_some(KnownZone::Own)
+    (own_name() == name).then_some(KnownZone::Own)
 }
 
 /// The name of this host's zone: from the variable `TZ`, else from the link `/etc/localtime`, else
 /// UTC.
-pub fn own_reason_key() -> String {
+pub fn own_name() -> String {
     match super::env::text("TZ") {
         Some(name) if !name.is_empty() => name.trim_start_matches(':').to_string(),
         _ => linked_name().unwrap_or_else(|| "UTC".to_string()),
@@ -76,7 +76,7 @@ mod tests {
     fn utc_and_the_zone_of_this_host_are_supported() {
         assert_eq!(named("Etc/UTC"), Some(KnownZone::Utc));
         assert_eq!(named("Nowhere/Atlantis"), None);
-        assert!(named(&own_reason_key()).is_some());
+        assert!(named(&own_name()).is_some());
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub enum ForecastQuery {
     /// `qstat --usage`: usage by account and user, raw and decayed. Answered by
     /// [`ForecastAnswer::Usage`].
     Usage,
-    /// `qstat --priority` with job ids: the positions of these jobs among all waiting jobs, and the
-    /// causes of these positions. Answered by [`ForecastAnswer::Placed`].
+    /// `qstat --priority` with job ids: the positions of these jobs among all waiting jobs, with
+    /// the jobs before and after each. Answered by [`ForecastAnswer::Placed`].
     Places(Vec<JobId>),
     /// `qstat --priority`: all waiting jobs in the order in which a cycle considers them, or the
     /// first N of these jobs. Answered by [`ForecastAnswer::Queue`].
@@ -60,8 +60,8 @@ pub enum ForecastAnswer {
     /// Jobs with a forecast start, in the order of the starts, then jobs without a forecast start;
     /// several parts.
     JobForecast(Vec<JobForecast>),
-    /// Times and amounts of free resources, the largest amounts first; or the reason why no such
-    /// job could ever start.
+    /// Times and amounts of free resources, the largest amounts first; or the reason why such a job
+    /// could not start even on free resources.
     Windows(Result<Vec<FreeWindow>, Reason>),
     /// The explanation; None for a job that does not wait for the scheduler.
     Explained(Option<Box<Explanation>>),
@@ -89,7 +89,7 @@ pub enum ForecastAnswer {
         at: Time,
         /// The priority formula, if the order uses one.
         formula: Option<String>,
-        /// Those of the requested jobs that wait.
+        /// Requested jobs that wait.
         places: Vec<Neighbours>,
     },
     /// The waiting jobs, first to last; several parts.
@@ -112,7 +112,8 @@ pub enum ForecastAnswer {
         at: Time,
         /// Method that computes fair-share factors from shares and usage.
         method: Method,
-        /// Entity of a job (user, account or pool): its usage counts for the priority of the job.
+        /// Entity of a job: user, account or pool. The usage of this entity determines the
+        /// fair-share factor of the job.
         subject: UsageSubject,
         /// Accounts and users.
         shares: Vec<ShareStatus>,

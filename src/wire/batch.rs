@@ -29,13 +29,14 @@ pub struct BatchTarget {
     pub job: JobId,
     /// For an array: the action applies only to these subjobs; None for all.
     pub only: Option<Indices>,
-    /// True if the id stands for the array with this number if there is no such job. Some clients
-    /// keep only the digits of an id.
+    /// True if the action applies to the array with this number when there is no such job. Some
+    /// clients keep only the digits of an id.
     pub or_array: bool,
 }
 
 impl BatchTarget {
-    /// Returns the array to which the action applies if the job does not exist.
+    /// Returns the array to which the action applies if the job does not exist; None if the action
+    /// is refused in this case.
     pub fn array(&self) -> Option<JobId> {
         self.or_array.then(|| JobId::array(self.job.number))
     }
@@ -74,8 +75,8 @@ pub enum Act {
 
 impl Act {
     /// Returns the request for one job; `only` restricts it to these subjobs of an array. As in
-    /// PBS, some actions do not allow a range of subjobs. Their request is for the first subjob,
-    /// which schedd refuses.
+    /// PBS, some actions do not allow a range of subjobs. Their request is only for the first
+    /// subjob; schedd refuses most of these actions for a subjob.
     pub fn on(&self, job: JobId, only: Option<Indices>) -> ClientRequest {
         let whole = only.map_or(job, |only| JobId::element(job.number, only.at(0)));
         match self.clone() {

@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum number of repetitions of a request, if each time schedd exits without reading it.
+/// Maximum number of repetitions of a request, if each time schedd exits without answering it.
 const RETRIES: usize = 5;
 /// Maximum number of starts of schedd, if each time schedd exits before the client can connect.
 const STARTS: usize = 3;
@@ -41,7 +41,8 @@ pub enum ClientError {
     /// schedd does not run, or the connection was lost. The text contains the cause.
     #[error("{0}")]
     Unreachable(String),
-    /// The process at the other end uses another protocol, is not trusted, or refused the request.
+    /// The process at the other end uses another protocol, is not trusted, sent a wrong reply, or
+    /// refused the request.
     #[error("{0}")]
     Protocol(String),
 }
@@ -77,8 +78,8 @@ pub enum Continue {
 }
 
 impl Client {
-    /// Connects to the schedd of the installation `home`. In a personal installation, starts schedd
-    /// if it does not run.
+    /// Connects to the schedd of the installation `home`. Starts schedd if it does not run, unless
+    /// the installation is shared or another user owns the spool.
     pub fn connect(home: &Home) -> Result<Client, ClientError> {
         let mut started = None;
         for _ in 0..STARTS {
@@ -140,7 +141,8 @@ impl Client {
         }
     }
 
-    /// Sends a request that has a single reply, and waits for the reply.
+    /// Sends a request and waits for its first reply. If schedd exits without answering, repeats
+    /// the request on a new connection, but only if a repetition can do no harm.
     pub fn call(&mut self, request: &ClientRequest) -> Result<Reply, ClientError> {
         let mut may_be_done = false;
         for _ in 0..RETRIES {
@@ -281,9 +283,9 @@ impl Client {
     }
 }
 
-/// Tests whether the kernel reports that schedd exited without reading the request. schedd then did
-/// not execute the request, and the client may send it to a new schedd. (After a plain end of the
-/// stream, schedd may have executed the request.)
+/// Tests whether the kernel reports that schedd exited without reading the request. In this case,
+/// schedd has not executed the request, and the client may send it to a new schedd. After a plain
+/// end of the stream, schedd may have executed the request.
 fn is_unread(error: &FrameError) -> bool {
     matches!(error, FrameError::Io(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset))
 }
@@ -305,7 +307,7 @@ fn trusted_uids(home: &Home) -> Vec<u32> {
         .collect()
 }
 
-/// Tests whether this user may start schedd: the installation is personal, and no other user owns
+/// Tests whether this user may start schedd: the installation is not shared, and no other user owns
 /// the spool.
 fn may_start(home: &Home) -> bool {
     let own = nix::unistd::geteuid().as_raw();

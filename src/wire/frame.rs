@@ -2,8 +2,8 @@
 //!
 //! A frame consists of `"LN"`, the protocol version (2 bytes), the length of the payload (4 bytes)
 //! and the payload in postcard format. Numbers are little-endian. A frame of another protocol or
-//! version, or with more than [`LARGEST`] bytes, ends the connection. A receiver reserves memory
-//! only for bytes that have arrived.
+//! version, or with a payload of more than [`LARGEST`] bytes, ends the connection. A receiver
+//! reserves memory only for bytes that have arrived.
 
 use super::message::VERSION;
 use crate::sys::{fault, packet};
@@ -44,7 +44,7 @@ pub enum FrameError {
     /// The payload has this number of bytes, more than [`LARGEST`].
     #[error("a message of {0} bytes is larger than the maximum of {LARGEST}")]
     TooLarge(usize),
-    /// The payload cannot be decoded.
+    /// The payload cannot be encoded or decoded.
     #[error("a malformed message: {0}")]
     Malformed(postcard::Error),
     /// The socket failed.
@@ -147,7 +147,7 @@ pub struct FrameSocket {
     stream: UnixStream,
     incoming: Vec<u8>,
     /// Number of bytes in `incoming` that were already returned as messages. They are not removed
-    /// after each message, because removing them moves the buffer.
+    /// after each message, because that would move the rest of the buffer each time.
     taken: usize,
     outgoing: Vec<u8>,
     sent: usize,
@@ -249,14 +249,14 @@ impl FrameSocket {
         self.incoming.len() - self.taken
     }
 
-    /// Returns the messages that have arrived completely. After the peer has closed the connection,
-    /// one call returns the last messages, and the next call returns [`FrameError::Closed`].
+    /// Returns the messages that have arrived completely. If the peer has closed the connection and
+    /// no message is left, returns [`FrameError::Closed`].
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, FrameError> {
         self.receive_some(usize::MAX)
     }
 
     /// Returns up to `most` messages, otherwise like [`FrameSocket::receive`]. Polling the socket
-    /// does not report messages that remain in the buffer: call [`FrameSocket::has_more`].
+    /// does not report messages that remain in the buffer, so call [`FrameSocket::has_more`].
     pub fn receive_some<T: DeserializeOwned>(&mut self, most: usize) -> Result<Vec<T>, FrameError> {
         let ended = if self.has_more() {
             false
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_oversized_and_foreign_frames_end_the_connection() {
+    fn frames_of_other_protocols_and_versions_and_oversized_frames_are_errors() {
         for (bytes, expected) in [
             (*b"GET / HT", "does not use"),
             ([b'L', b'N', 1, 0, 255, 255, 255, 255], "larger than"),

@@ -56,7 +56,7 @@ pub enum ClientRequest {
         only: Option<Indices>,
         /// `-W force`: the job is finished at once, without waiting for its node.
         force: bool,
-        /// `-x`: also remove the job from the history.
+        /// `-x`: if the job is finished, remove it from the history.
         purge: bool,
     },
     /// `qrerun`: ends the running job and requeues it.
@@ -85,7 +85,7 @@ pub enum ClientRequest {
         job: JobId,
         /// For an array: only these subjobs; None for all.
         only: Option<Indices>,
-        /// Signal name with or without `SIG`, or number.
+        /// Signal name with or without `SIG`, number, or a name such as `suspend` or `resume`.
         signal: String,
     },
     /// `qmove`: moves the job to a destination `queue`, `queue@server` or `@server`.
@@ -114,7 +114,8 @@ pub enum ClientRequest {
     },
     /// `qsub -W block=true`: waits for the end of the job. Answered by [`Reply::Ended`].
     Wait(JobId),
-    /// `qstat`, `qselect`, `pbsnodes`, if the user may not open the spool.
+    /// A query of `qstat`, `qselect`, `pbsnodes` or another command, if the command does not read
+    /// the spool itself.
     Ask(Question),
     /// `pbsnodes -o`, `-r`, `-C`: sets values of a node. None leaves a value unchanged.
     MarkNode {
@@ -223,7 +224,7 @@ pub enum Reply {
     Done,
     /// Like [`Reply::Done`], with these warnings.
     Noted(Vec<String>),
-    /// The job was not accepted: the client must submit it again with these default options of the
+    /// The job was not accepted. The client must submit it again with these default options of the
     /// server.
     Defaults(String),
     /// The request was refused, and has changed nothing.
@@ -329,7 +330,7 @@ pub enum Placing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewJob {
     /// A random number of the client. Two submissions of a user with the same token create only one
-    /// job; therefore the client can repeat a submission without a reply.
+    /// job, so the client can repeat a submission that got no reply.
     pub token: [u8; 16],
     /// Settings of attributes, in the order in which they take effect.
     pub settings: Vec<AttributeSetting>,
@@ -423,7 +424,8 @@ pub enum Payload {
 /// queries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Question {
-    /// The jobs with these ids, finished or not; unknown ids are omitted.
+    /// The jobs with these ids, finished or not. Unknown jobs, and jobs that the caller may not
+    /// see, are omitted.
     JobsById(Vec<JobId>, Detail),
     /// Jobs that match a filter.
     Jobs(Filter, Detail),
@@ -462,7 +464,8 @@ pub enum Question {
 
 impl Question {
     /// Returns the query for those jobs that follow job `id` in the answer to this query. None if
-    /// no job can follow, or if this query does not list jobs.
+    /// no job can follow, or if this query is neither [`Question::Jobs`] nor
+    /// [`Question::Elements`].
     pub fn after(&self, id: JobId) -> Option<Question> {
         match self {
             Question::Jobs(filter, detail) => Some(Question::Jobs(
@@ -510,7 +513,7 @@ pub struct Filter {
     pub owners: Vec<String>,
     /// States of the included jobs.
     pub states: Vec<JobState>,
-    /// Whether arrays, their subjobs or both are included.
+    /// Which arrays and subjobs are included.
     pub arrays: Arrays,
     /// Only jobs with ids after this id are included; None for all.
     pub after: Option<JobId>,
@@ -574,15 +577,16 @@ pub enum History {
     Finished,
 }
 
-/// A part of an answer. Jobs are in the order of their numbers.
+/// A part of an answer. Jobs are in the order of their numbers, or, for [`Question::JobsById`], in
+/// the order of the ids in the query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ClientAnswer {
     /// Jobs, if the query has [`Detail::Row`].
     Rows(Vec<JobRow>),
     /// Jobs, if the query has another [`Detail`].
     Jobs(Vec<JobRecord>),
-    /// The maximum length of the following ids, without server name. For an array, the ids of its
-    /// subjobs count. This part precedes jobs by number and lists with subjobs.
+    /// A length that no following id exceeds, without server name. For an array, the ids of its
+    /// subjobs count. This part precedes lists with subjobs, and jobs that were queried by id.
     Longest(u32),
     /// Answers [`Question::Queues`].
     Queues(Vec<QueueCounts>),
@@ -638,7 +642,7 @@ pub struct JobRecord {
     pub never_since: Option<Time>,
     /// The planned start; None without a planned start.
     pub promise: Option<PromisedStart>,
-    /// Number of requeued subjobs of an array.
+    /// Number of an array's subjobs that have started, but neither run nor have finished.
     pub waiting_again: u32,
     /// The environment, if the caller requested it and may see it.
     pub environ: Option<Vec<u8>>,
@@ -655,11 +659,12 @@ pub struct JobRecord {
 pub struct QueueCounts {
     /// The queue.
     pub queue: Queue,
-    /// Number of jobs in each state, including finished jobs.
+    /// Number of jobs in each state, including the finished jobs of the history.
     pub jobs: Vec<(JobState, u64)>,
     /// Number of running subjobs.
     pub elements: u64,
-    /// Amounts of consumable resources that the queue's running jobs hold.
+    /// Amounts of consumable resources that the queue's running jobs hold, and of `mpiprocs` and
+    /// `nodect` that they request.
     pub assigned: Vec<(String, i64)>,
 }
 
@@ -717,7 +722,7 @@ pub struct ServerFacts {
     /// True if scheduling cycles start jobs.
     #[serde(default = "yes")]
     pub scheduling: bool,
-    /// The fair-share priorities in the last cycle of users who have jobs, sorted by account and
+    /// The fair-share priorities that users with jobs had in the last cycle, sorted by account and
     /// user. Empty if the policy does not use fair-share priorities (I7).
     #[serde(default)]
     pub fair_shares: Vec<(Member, f64)>,
@@ -758,11 +763,12 @@ pub struct ScheddStatus {
     pub spool: Text,
     /// Number of jobs in each state.
     pub jobs: Vec<(JobState, u64)>,
-    /// Names of the nodes; true if the node responds.
+    /// The name of each node, and true if the node responds.
     pub nodes: Vec<(String, bool)>,
     /// Time since the start of schedd.
     pub uptime: Span,
-    /// Jobs that can never run; None unless all unfinished jobs that are not held are such jobs.
+    /// Jobs that can never run; None unless all unfinished jobs that are not held are such jobs,
+    /// and every configured node has connected.
     #[serde(default)]
     pub stuck: Option<StuckJobs>,
 }

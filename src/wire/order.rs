@@ -41,7 +41,8 @@ pub enum ScheddOrder {
     /// lower number than the highest that it has received for the job.
     Start(Box<Launch>),
     /// End the script of an attempt or one of its tasks: SIGTERM, then SIGKILL after `grace`. The
-    /// order is also valid for an attempt that noded has not received; noded then never starts it.
+    /// order is also valid for an attempt that noded has not received. Then noded never starts this
+    /// attempt.
     Cancel {
         /// The job.
         job: JobId,
@@ -51,9 +52,11 @@ pub enum ScheddOrder {
         task: TaskNumber,
         /// Time between SIGTERM and SIGKILL.
         grace: Span,
-        /// The signal to send first, if the job handles another signal than SIGTERM.
+        /// The signal to send first; None for SIGTERM.
         signal: Option<i32>,
-        /// True if the job is to run again. The output of the attempt is then not delivered.
+        /// True if the job is to run again. With a `signal`, it does not run again if the attempt
+        /// exits with 0 or exceeds a limit (Y17). Output is delivered only if the job does not run
+        /// again.
         again: bool,
     },
     /// Send a signal to the processes of the script or of one of the tasks of an attempt.
@@ -299,7 +302,7 @@ pub enum NodeReport {
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
     /// A process of an attempt sent this request. Answered by [`ScheddOrder::Tell`].
     TaskRequest(Box<TaskRequest>),
-    /// The nodes of this noded must get no more jobs, because a hook of the site has failed there.
+    /// The nodes of this noded must get no more jobs, because a periodic hook has failed there.
     Unfit {
         /// The reason.
         why: String,
@@ -325,7 +328,8 @@ pub enum NodeReport {
         /// The reason.
         why: String,
     },
-    /// A notification program and all its child processes have ended.
+    /// A notification program and all its child processes have ended, or the program could not be
+    /// started.
     Notified {
         /// The token of the [`Notification`].
         token: u64,

@@ -21,7 +21,7 @@ pub fn of(stream: &UnixStream) -> io::Result<Peer> {
 }
 
 impl Peer {
-    /// Returns the user id of the peer.
+    /// Returns the effective user id of the peer.
     pub fn uid(self) -> u32 {
         self.uid
     }

@@ -3,7 +3,7 @@
 //!
 //! The process proves that it belongs to the job by the cookie of the attempt, a random value in
 //! the environment. noded gets the user of the process from the kernel. The process chooses a token
-//! for each task; therefore it may repeat every request.
+//! for each task, so it may repeat every request.
 
 use crate::model::job::run_limits::HostMemoryLimit;
 use crate::model::job::task::{TaskStage, TaskToken};
@@ -28,7 +28,7 @@ pub enum TaskClientMessage {
         job: JobId,
         /// `LANAI_ATTEMPT`.
         attempt: Attempt,
-        /// Number of the task to which the process belongs: `PBS_TASKNUM`, from 0.
+        /// Number of the task to which the process belongs, from 0: `PBS_TASKNUM` minus 1.
         task: TaskNumber,
         /// `PBS_JOBCOOKIE`.
         cookie: String,
@@ -82,7 +82,7 @@ pub enum TaskNews {
     Refused(String),
     /// The stages of tasks.
     Stages(Vec<(TaskToken, TaskStage)>),
-    /// Messages may have been lost: the process must repeat requests for unfinished tasks.
+    /// Messages may have been lost, so the process must repeat requests for unfinished tasks.
     Again,
 }
 

@@ -374,7 +374,7 @@ fn check_key(name: &str) -> Result<(), String> {
     if !rest.contains('=') {
         return Ok(());
     }
-    let own_reason_key = if section.starts_with("[[") && key != "name" {
+    let name_key = if section.starts_with("[[") && key != "name" {
         "name = \"x\""
     } else {
         ""
@@ -382,7 +382,7 @@ fn check_key(name: &str) -> Result<(), String> {
     let needs = NEEDS
         .iter()
         .find(|(value, _)| *value == rest)
-        .map_or(own_reason_key, |(_, needs)| needs);
+        .map_or(name_key, |(_, needs)| needs);
     let config = Config::parse(&format!("{section}\n{needs}\n{rest}\n"));
     config
         .map(|_| ())

@@ -7,7 +7,7 @@ use crate::config::kinds::{
     A_SECOND_OR_MORE, ARRAY_SIZE, AmountTable, BOOLEAN, Custom, FROM_0_TO_1, List, OneOf, Optional,
     PROGRAM, Scalar, ScalarType, list, scalar, time, whole,
 };
-use crate::config::{Config, LARGEST_SCRIPT_MB, TestUser, Workdir};
+use crate::config::{Config, LARGEST_SCRIPT_MB, UserPattern, Workdir};
 use crate::model::job::value_syntax;
 use crate::model::queue::Queue;
 use crate::model::resource::{Resources, Size};
@@ -19,7 +19,7 @@ const HOST_NAME: Scalar<String> =
     scalar("a host name: letters, digits, `-`, `_` and `.`", |name| {
         is_host_name(name)
     });
-const USER_PATTERNS: List<Scalar<TestUser>> = list(
+const USER_PATTERNS: List<Scalar<UserPattern>> = list(
     scalar("a user, such as \"ann\" or \"ann@head\"", |_| true),
     "a list of \"user\", \"user@host\" or \"*\"",
 );
@@ -189,17 +189,17 @@ fn finish(config: &mut Config, _: &Section, _: &Resources) -> Result<(), ConfigE
     Ok(())
 }
 
-impl ScalarType for TestUser {
-    fn read(value: &DeValue) -> Option<TestUser> {
-        TestUser::parse(value.as_str()?)
+impl ScalarType for UserPattern {
+    fn read(value: &DeValue) -> Option<UserPattern> {
+        UserPattern::parse(value.as_str()?)
     }
 
     fn write(&self) -> Value {
         self.to_string().into()
     }
 
-    fn parse(text: &str) -> Option<TestUser> {
-        TestUser::parse(text)
+    fn parse(text: &str) -> Option<UserPattern> {
+        UserPattern::parse(text)
     }
 
     fn show(&self) -> String {

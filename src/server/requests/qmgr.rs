@@ -1,6 +1,6 @@
 //! `qmgr`, and the commands that open and close queues: authorization and conflicts.
 
-use crate::config::TestUser;
+use crate::config::UserPattern;
 use crate::config::overrides::QmgrObject;
 use crate::config::overrides::QmgrOverrides;
 use crate::config::overrides::attributes::known;
@@ -27,7 +27,7 @@ fn granted_names(command: &QmgrCommand) -> Vec<String> {
     for edit in &command.edits {
         if edit.op != Op::Remove && edit.changes_one_of(&["managers", "operators"]) {
             let people = edit.value.split(',');
-            let people = people.filter_map(|text| TestUser::parse(text.trim()));
+            let people = people.filter_map(|text| UserPattern::parse(text.trim()));
             granted.extend(people.filter_map(|person| person.account().map(str::to_string)));
         }
     }

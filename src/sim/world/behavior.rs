@@ -10,13 +10,13 @@ use crate::model::time::Span;
 pub struct JobBehavior {
     /// The run time of each attempt that is not ended earlier.
     pub runs: Span,
-    /// The exit code of the job.
+    /// The exit code of an attempt that ends by itself.
     pub code: i32,
-    /// The number of starts that fail because of a fault of the node.
+    /// The number of further starts that fail because of a fault of the node.
     pub failures: u32,
     /// A period in which the job exceeds a limit.
     pub excess: Option<OverLimitPeriod>,
-    /// The time that the job takes to end after the first signal.
+    /// The time that the job takes to end after the first signal of a preemption.
     pub stops: Span,
 }
 
@@ -32,8 +32,8 @@ pub struct OverLimitPeriod {
 }
 
 impl JobBehavior {
-    /// How long an attempt runs, and how it ends: by itself, at its walltime (M50), or after
-    /// exceeding another limit for too long (M51).
+    /// How long an attempt runs, and how it ends: by itself, after exceeding its walltime by
+    /// `overrun` (M50), or after exceeding another limit for too long (M51).
     pub fn end(&self, walltime: Option<Span>, overrun: Span, limits: &Responses) -> (Span, How) {
         let overran = walltime.map(|limit| {
             (
@@ -54,8 +54,8 @@ impl JobBehavior {
 }
 
 impl OverLimitPeriod {
-    /// When and how the job is ended because of this period; None if the period is too short or
-    /// begins too late.
+    /// When and how the job is ended because of this period; None if the period, or the attempt,
+    /// ends before the tolerated time is over.
     fn forced_end(&self, runs: Span, limits: &Responses) -> Option<(Span, How)> {
         let at = self.from + limits.of(self.bound).after;
         // The simulation does not know the amounts, which have no effect on the job's end.

@@ -50,8 +50,8 @@ impl World {
         change(&mut facts);
         if facts.as_measured_in(&node.facts) == node.facts {
             self.server.measure(name, facts);
-            // schedd uses measurements in the next polled cycle. A simulation has no polling, so a
-            // cycle is requested.
+            // `measure` requests a cycle only if the policy uses measurements. Otherwise schedd
+            // waits for the next polled cycle. A simulation has no polling, so request a cycle.
             self.server.want_cycle(Trigger::Node(name.to_string()));
         } else {
             self.server.set_node(Node { facts, ..node });
@@ -71,7 +71,7 @@ impl World {
             .ok_or_else(|| format!("`{text}` is not a value of `{resource}`"))
     }
 
-    /// Makes a node stop responding. The states of the node's jobs are then unknown.
+    /// Makes a node stop responding. The node's jobs keep their states until it responds again.
     pub fn lose_node(&mut self, name: &str) -> Result<(), String> {
         self.known_node(name)?;
         node_reports::node_down(&mut self.server, name);
@@ -110,8 +110,8 @@ impl World {
     }
 }
 
-/// Numbers a node's processors and GPUs. The first processor keeps its number; without processors
-/// so far, the first number is `first`. GPUs are numbered from 0.
+/// Numbers a node's processors and GPUs. The first processor keeps its number. If the node has had
+/// no processors, the first number is `first`. GPUs are numbered from 0.
 pub fn number(facts: &mut NodeFacts, first: u16) {
     let count = |name: &str| {
         facts

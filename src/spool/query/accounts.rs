@@ -1,5 +1,5 @@
-//! Queries of the accounting table: single records, or totals. SQL computes the totals: memory is
-//! needed only for the answer, even with a million records.
+//! Queries of the accounting table: single records, or totals. SQL computes the totals, so memory
+//! is needed only for the answer, even with a million records.
 
 use super::super::accounting::{COLUMNS, entry};
 use super::super::{SpoolError, load};
@@ -42,8 +42,8 @@ fn condition(inquiry: &AccountingFilter) -> Result<(String, Vec<String>), SpoolE
     Ok((conditions.join(" AND "), values))
 }
 
-/// Passes the totals for each combination of the values of `keys`; without keys, the totals of all
-/// records.
+/// Passes totals of the records that match `inquiry`: for each combination of the values of `keys`;
+/// without keys, for all these records.
 pub(super) fn tallies(
     connection: &Connection,
     inquiry: &AccountingFilter,
@@ -109,8 +109,8 @@ fn sums(row: &Row, from: usize) -> Result<UsageTotals, SpoolError> {
     })
 }
 
-/// Passes records: of all jobs by number, or of `jobs` in the order of `jobs`. The id of an array
-/// means all its subjobs.
+/// Passes the records that match `inquiry`: those of `jobs` in this order; if `jobs` is empty,
+/// those of all jobs in the order of their numbers. The id of an array stands for all its subjobs.
 pub(super) fn entries(
     connection: &Connection,
     inquiry: &AccountingFilter,
@@ -153,7 +153,7 @@ struct PartialAnswer {
 }
 
 impl PartialAnswer {
-    /// Adds all records that satisfy a condition.
+    /// Adds all records that satisfy a condition. Passes each full part to `each`.
     fn add_all(
         &mut self,
         connection: &Connection,
@@ -491,7 +491,8 @@ mod tests {
         assert_eq!(table.entries(&both, &[JobId::job(3)]).len(), 1);
     }
 
-    /// The sum of a million records with maximum values does not overflow.
+    /// The sum over 100 records with maximum values is so small that the sum over a million such
+    /// records would not overflow.
     #[test]
     fn no_sum_overflows() {
         let mut entry = hour(JobId::job(1), 1, "ann", 2);
@@ -514,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn accounting_records_stay_when_jobs_are_purged_and_expire() {
+    fn accounting_records_outlive_their_jobs_and_expire() {
         let mut table = AccountingTable::of(vec![
             hour(JobId::job(1), 1, "ann", 2),
             hour(JobId::job(2), 1, "ann", 3),

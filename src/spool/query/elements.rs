@@ -61,7 +61,7 @@ impl SpoolSearch<'_> {
     }
 }
 
-/// The indices of an array's subjobs in order: all, or the common indices with `only`.
+/// The indices of an array's subjobs in order: all, or those that are also in `only`.
 fn present(array: &Job, only: Option<Indices>) -> impl Iterator<Item = u32> {
     let runs = array
         .elements
@@ -131,7 +131,8 @@ impl Recorded<'_> {
     }
 }
 
-/// Number of an array's subjobs that have started and wait to start again.
+/// Number of an array's subjobs that have started, but neither run nor have finished: they wait to
+/// start again, or are suspended.
 pub(super) fn waiting_again(connection: &Connection, array: JobId) -> Result<u32, SpoolError> {
     let sql = "SELECT count(*) FROM element WHERE job = ?1 AND state <> 'F' AND state <> 'R'";
     Ok(connection
@@ -152,7 +153,7 @@ pub(super) fn longest_id(job: &Job) -> u32 {
     length(last.unwrap_or(job.id))
 }
 
-/// Length of the longest id of all matching jobs and of the subjobs of all matching arrays.
+/// Length that no id of a matching job, or of a subjob of a matching array, exceeds.
 pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32, SpoolError> {
     let (condition, values) = condition(filter);
     let sql = format!("SELECT max(id) FROM job WHERE {condition}");

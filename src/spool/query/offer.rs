@@ -1,4 +1,4 @@
-//! Jobs that are offered to nested installations (`schedd --nested --queue`) of the job's owner.
+//! Jobs that are offered to nested installations (`schedd --nested --queue`) of their owners.
 
 use super::super::load::{self, Specs, job_of};
 use super::super::{SpoolError, dependencies, scripts};
@@ -23,8 +23,8 @@ pub(super) struct OfferRequest<'a> {
     pub(super) except: &'a BTreeSet<JobId>,
 }
 
-/// Passes the viewer's first available job in the queue to `each`, or the reason why the queue
-/// offers no jobs.
+/// Passes to `each` the viewer's first available job in the queue, None if there is no such job, or
+/// the reason why the queue offers no jobs.
 pub(super) fn answer(
     connection: &Connection,
     wanted: &OfferRequest,

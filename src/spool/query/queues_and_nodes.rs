@@ -1,4 +1,4 @@
-//! Queues with their job counts, and nodes with their running jobs.
+//! Queues with their job counts, and nodes with their running jobs and reservations.
 
 use super::super::{SpoolError, load, reservations};
 use super::state_of;
@@ -48,7 +48,8 @@ pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCo
     Ok(queues)
 }
 
-/// Adds the resources that a job holds on all its nodes.
+/// Adds the resources that a job holds on all its nodes, and its requested amounts of
+/// [`AS_REQUESTED`].
 fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
     for (name, value) in job.held().iter().flat_map(|share| &share.taken) {
         *sum.entry(name.clone()).or_default() += value.amount().unwrap_or(0);
@@ -65,7 +66,7 @@ fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
     }
 }
 
-/// Resources that nodes do not have: PBS adds up the requested amounts of these resources.
+/// Resources that nodes do not have. As in PBS, the requested amounts are added up.
 const AS_REQUESTED: [&str; 2] = ["mpiprocs", "nodect"];
 
 fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
@@ -78,7 +79,7 @@ fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
     Ok(jobs)
 }
 
-/// All nodes with their running jobs.
+/// All nodes with their running jobs and their reservations.
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolError> {
     let mut records: BTreeMap<String, NodeRecord> = BTreeMap::new();
     for node in load::nodes(connection)? {

@@ -1,4 +1,4 @@
-//! Searches for jobs by number or by filter.
+//! Searches for jobs by id or by filter.
 
 use super::super::commit::NEVER_RUN;
 use super::super::load::{self, Specs, job_of};
@@ -30,8 +30,8 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
         conditions.push("is_array".to_string());
     }
     if let Some(after) = filter.after {
-        // The row of an array stands for its subjobs, too: the caller must skip the jobs up to
-        // `after`.
+        // If `after` is a subjob, the row of its array is needed for the next subjobs. So the
+        // condition includes the number of `after`, and the caller must skip jobs up to `after`.
         conditions.push(format!(
             "id >= {}",
             i64::try_from(after.number).unwrap_or(i64::MAX)
@@ -129,7 +129,7 @@ impl SpoolSearch<'_> {
         })
     }
 
-    /// Passes the jobs with these ids to `each`, in the order of `ids`.
+    /// Passes the visible jobs with these ids to `each`, in the order of `ids`.
     pub(super) fn by_id(mut self, ids: &[JobId], each: Each) -> Result<(), SpoolError> {
         let lengths = ids.iter().map(|id| {
             if id.is_array() {
@@ -160,7 +160,8 @@ impl SpoolSearch<'_> {
         Ok(job.filter(|job| self.visible.includes(job)))
     }
 
-    /// The array of a subjob, from the cache if possible; None for other jobs.
+    /// The array of a subjob, from the cache if possible; None for other jobs, or if the array does
+    /// not exist.
     fn array_of(&mut self, id: JobId) -> Result<Option<Rc<Job>>, SpoolError> {
         let Some(parent) = id.parent() else {
             return Ok(None);
@@ -409,17 +410,18 @@ pub(super) fn texts_of(job: &Job) -> usize {
     serde_json::to_string(&job.spec).map_or(0, |text| text.len())
 }
 
-/// If a "can never run" verdict comes later than this after the job became eligible, the job could
-/// run earlier: the time of the verdict is displayed.
+/// If a "can never run" verdict comes more than this time after the job became eligible, the job
+/// could run before the verdict. Then the time of the verdict is displayed.
 const LATER: Span = Span::seconds(10);
 
 /// The key of a verdict: the class of a job (jobs that are equal for scheduling), and the shape of
 /// the job's request.
 pub(super) type VerdictKey = (Option<i64>, Option<i64>);
 
-/// The reasons and planned starts of queued jobs. All jobs of a class have the same reason.
+/// The reasons and planned starts of queued jobs.
 struct Waits {
     promises: BTreeMap<JobId, PromisedStart>,
+    /// The verdicts that were read, by class or shape.
     reasons: BTreeMap<i64, Option<(Reason, Time)>>,
     /// True if the spool contains any dependency.
     has_dependencies: bool,
@@ -439,9 +441,9 @@ impl Waits {
         }
     }
 
-    /// The reason why a job waits, with the time of the verdict. The verdict on the class precedes
-    /// the verdict on the shape. If a limit on idle jobs keeps a part of the class waiting, a
-    /// verdict on the job itself precedes both.
+    /// The reason why a job waits, with the time of the verdict. The verdict on the shape is used
+    /// only if there is none on the class. If the verdict is a limit on idle jobs, which may apply
+    /// to only some jobs of the class, a verdict on the job itself takes its place.
     fn reason(
         &mut self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! The standard error of a program. It is stored in memory, up to a limit, to report its last line.
+//! The standard error of a program. Its beginning is stored in memory, to report the last line.
 
 use crate::sys::process;
 use std::fs::File;
@@ -26,7 +26,7 @@ impl StandardError {
         Ok(self.0.try_clone()?.into())
     }
 
-    /// The last line; None if it is empty or nothing was written.
+    /// The last line with text, shortened to `MAX_LINE` characters; None if there is none.
     pub fn last(&self) -> Option<String> {
         let mut bytes = vec![0; MAX_SIZE as usize];
         let length = self.0.read_at(&mut bytes, 0).ok()?;

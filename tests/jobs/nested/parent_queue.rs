@@ -189,7 +189,9 @@ fn f5_a_nested_instance_takes_jobs_of_its_parents_queue() {
         )
         .line();
     assert_eq!(sandbox.ended(&other)["Exit_status"], 1);
-    assert!(output(&sandbox, &other).contains("queue workq passes no jobs to nested installations"));
+    assert!(
+        output(&sandbox, &other).contains("queue workq passes no jobs to nested installations")
+    );
 }
 
 #[test]
