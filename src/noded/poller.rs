@@ -274,7 +274,12 @@ mod tests {
             ),
             (vec![], false, false)
         );
-        assert!(far.write_all(b"z").is_err(), "the other end is closed");
+        // A process that another test is starting may hold the descriptor until its exec.
+        let is_closed = |_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            far.write_all(b"z").is_err()
+        };
+        assert!((0..1_000).any(is_closed), "the other end is open");
     }
 
     #[test]
