@@ -1,8 +1,8 @@
 //! Reservations of users: the commands, one function each, and time-driven changes (`advance`).
 //!
 //! A request is confirmed or denied at once, in the transaction that adds the reservation. Only if
-//! no node is usable and the reservation begins later, it stays unconfirmed. The client is told so
-//! at once, and [`advance`] tries again.
+//! no node is usable and the reservation begins later, it stays unconfirmed. In this case, the
+//! client gets a reply at once, and [`advance`] tries again.
 
 use crate::model::job::Job;
 use crate::model::job::NodeShare;

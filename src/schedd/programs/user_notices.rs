@@ -256,8 +256,8 @@ mod tests {
             });
         }
         assert_eq!(notices.next_users(), users[..MAX_RUNNING]);
-        // The other users come first, and then again the first users, each of whom has a second
-        // notice.
+        // The other users come first, and then again the first users, because each of these has a
+        // second notice.
         let second = [
             &users[MAX_RUNNING..],
             &users[..2 * MAX_RUNNING - users.len()],
