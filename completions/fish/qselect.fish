@@ -1,6 +1,6 @@
 complete -c qselect -s a -d 'Begin time: [[[[CC]YY]MM]DD]hhmm[.SS]' -r
 complete -c qselect -s A -d 'Account of the job' -r
-complete -c qselect -s c -d 'Checkpoint attribute: n, s, c, w or u' -r
+complete -c qselect -s c -d 'Checkpoint attribute: n, s, c, w, u, or an interval such as c=5' -r
 complete -c qselect -s h -d 'Exactly these holds: letters of u o s p, or n' -r
 complete -c qselect -s l -d 'Requested resources, such as ncpus.gt.4,walltime.le.1:00:00' -r
 complete -c qselect -s N -d 'Name of the job' -r

@@ -1,5 +1,5 @@
-complete -c qstat -s u -d 'Jobs of these users (HOST is the submission host), in the list of -a; with -f, with all attributes' -r
-complete -c qstat -s F -d 'Output format: json or dsv; with -f or a report' -r
+complete -c qstat -s u -d 'Jobs of these users (HOST is the submission host), in the format of -a, or with -f with all attributes' -r
+complete -c qstat -s F -d 'Output format: json or dsv with -f, json with a scheduler report' -r
 complete -c qstat -s D -d 'Delimiter between values, with -F dsv' -r
 complete -c qstat -s l -d 'With --holes: search free resources for this request, with the syntax of qsub -l, such as select=... or place=... (default: one processor). Without --holes, -l before job ids is ignored, because TORQUE\'s option -l takes no value' -r
 complete -c qstat -s W -d 'Refused, as in PBS' -r
@@ -17,7 +17,7 @@ complete -c qstat -s n -d 'Add the hosts of each job'
 complete -c qstat -s 1 -d 'With -n, -s or -f: print hosts, comment or attribute without wrapping, on one line'
 complete -c qstat -s w -d 'Use 120 columns; with -f, print each attribute on one line'
 complete -c qstat -s T -d 'Show the planned start instead of the elapsed time'
-complete -c qstat -s p -d 'Show the used percentage of the requested processor time or walltime, instead of the used processor time'
+complete -c qstat -s p -d 'Show the used percentage of the requested processor time or walltime, whichever is higher, instead of the used processor time'
 complete -c qstat -s G -d 'Show memory in gigabytes'
 complete -c qstat -s M -d 'Show memory in megawords (8 bytes each)'
 complete -c qstat -l watch -d 'Update the output whenever it changes, until all jobs named by id have finished, or until Ctrl-C. JSON output has one document per line'
@@ -28,10 +28,10 @@ complete -c qstat -l why -d 'Why each of the given jobs waits, stage by stage, a
 complete -c qstat -l start -d 'When and where each waiting job starts if jobs end at their walltimes'
 complete -c qstat -l priority -d 'Priority of each of the given jobs, the components of the priority, and the next jobs before and after the job; without job ids, the queue in order (100 jobs, or all jobs with -F json)'
 complete -c qstat -l holes -d 'Free resources without a planned start or reservation, and for how long they are free'
-complete -c qstat -l limits -d 'All active limits: scope, resource, usage, the counted jobs, and the number of jobs that each limit blocks; with -u, only limits that apply to the given users'
+complete -c qstat -l limits -d 'All active limits: scope, limited quantity, usage, the counted jobs, and the number of jobs that each limit blocks; with -u, limits of other users are omitted'
 complete -c qstat -l shares -d 'Fair-share tree: entitlement and usage by account and user'
 complete -c qstat -l usage -d 'Usage by account and user, total and after decay'
 complete -c qstat -l resources -d 'Resources of the whole system, such as licenses: total, used by jobs, used outside this system, free, hosts, source and time of the last count'
-complete -c qstat -l cycles -d 'The last 1000 scheduling cycles: time, triggers, jobs considered, started and preempted, duration (operators only)'
+complete -c qstat -l cycles -d 'The last 1000 scheduling cycles, for operators: time, triggers, jobs considered, started and preempted, duration'
 complete -c qstat -s v -l verbose -d 'With --why: show every obstacle at every stage, not only the first one'
-complete -c qstat -l eff -d 'Compare used and requested resources of the given jobs, and suggest what to request next time. Without job ids: of your own jobs that ended in the last week'
+complete -c qstat -l eff -d 'Compare used and requested resources of the given jobs, and suggest what to request next time. Without job ids: the same for your own jobs that ended in the last seven days'

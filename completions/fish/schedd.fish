@@ -13,6 +13,6 @@ complete -c schedd -l ready -d 'Report readiness on standard output, then close 
 complete -c schedd -l status -d 'Show the status of the running schedd'
 complete -c schedd -l stop -d 'Stop the running schedd; running jobs continue, and the next schedd takes them over'
 complete -c schedd -l check -d 'Validate the configuration, and print each setting with its value and origin: preset, line of the file, or qmgr'
-complete -c schedd -l nested -d 'Inside a job: run a private queue on the job\'s resources until COMMAND and the jobs it submits have finished or, without COMMAND, until the queue has been idle for a while'
+complete -c schedd -l nested -d 'Inside a job: run a private queue on the job\'s resources until COMMAND and all jobs of the queue have finished or, without COMMAND, until the queue has been idle for a while'
 complete -c schedd -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c schedd -s V -l version -d 'Print version'

@@ -5,8 +5,8 @@ complete -c tracejob -s f -d 'Omit messages of this type: job, admin, sched, err
 complete -c tracejob -s p -d 'Accepted for compatibility; has no effect, because there are no log files' -r
 complete -c tracejob -s F -d 'Output format: json' -r
 complete -c tracejob -s a -d 'Omit accounting records: resources requested, allocated and used'
-complete -c tracejob -s s -d 'Omit events of the server: requests, start times reached, and the end of the job'
+complete -c tracejob -s s -d 'Omit events of the server: requests, begin times reached, and the end of the job'
 complete -c tracejob -s l -d 'Omit events of the scheduler: decisions'
 complete -c tracejob -s m -d 'Omit events of the nodes'
 complete -c tracejob -s v -d 'Accepted for compatibility; has no effect'
-complete -c tracejob -s z -d 'Show repeated messages beyond the count of -c'
+complete -c tracejob -s z -d 'Show all repeated messages, without the limit of -c'

@@ -1,7 +1,7 @@
 //! The table of programs.
 //!
-//! Manual pages, completions, the client program and its links are derived from this table.
-//! `build.rs` reads the names from the text of this file.
+//! Manual pages, completions, and the commands of the client program with their links are derived
+//! from this table. `build.rs` reads the names of the programs from the text of this file.
 
 use super::commands::job_command;
 use super::commands::pbs_ralter;

@@ -70,8 +70,8 @@ pub struct ReportOptions {
     /// Free resources without a planned start or reservation, and for how long they are free
     #[arg(long, help_heading = HEADING)]
     holes: bool,
-    /// All active limits: scope, resource, usage, the counted jobs, and the number of jobs that
-    /// each limit blocks; with -u, only limits that apply to the given users
+    /// All active limits: scope, limited quantity, usage, the counted jobs, and the number of jobs
+    /// that each limit blocks; with -u, limits of other users are omitted
     #[arg(id = "in_force", long = "limits", help_heading = HEADING)]
     limits: bool,
     /// Fair-share tree: entitlement and usage by account and user
@@ -84,8 +84,8 @@ pub struct ReportOptions {
     /// system, free, hosts, source and time of the last count
     #[arg(id = "of_the_system", long = "resources", help_heading = HEADING)]
     pools: bool,
-    /// The last 1000 scheduling cycles: time, triggers, jobs considered, started and preempted,
-    /// duration (operators only)
+    /// The last 1000 scheduling cycles, for operators: time, triggers, jobs considered, started and
+    /// preempted, duration
     #[arg(long, help_heading = HEADING)]
     cycles: bool,
     /// With --why: show every obstacle at every stage, not only the first one
@@ -339,7 +339,7 @@ fn unknown_job(id: &str) -> Failure {
     Failure::of_job("qstat", &Refusal::unknown_job(), id)
 }
 
-/// Queries schedd for a forecast. Returns the server facts, if sent, and the parts of the answer.
+/// Sends a query to schedd. Returns the server facts, if sent, and the parts of the answer.
 pub(super) fn ask(
     client: &mut Client,
     query: ForecastQuery,

@@ -5,12 +5,12 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-/// An error in a `lanai.toml`: the line, the problem and the remedy.
+/// An error in a `lanai.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     /// The line number, from 1.
     pub line: usize,
-    /// The problem and the remedy.
+    /// The problem and, except for most syntax errors, the remedy.
     pub text: String,
 }
 

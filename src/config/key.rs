@@ -11,7 +11,8 @@ use crate::model::resource::Resources;
 use std::collections::BTreeSet;
 use toml::Value;
 
-/// A section: its keys, and the rules that involve several keys.
+/// A section: its keys, and the rules that involve several keys. The values are stored in a `T`,
+/// such as [`Config`].
 pub struct Table<T: 'static> {
     /// The name, such as `order.weights`.
     pub name: &'static str,
@@ -69,8 +70,8 @@ impl<T> Table<T> {
         (self.finish)(object, section, resources)
     }
 
-    /// Reads all sections of this kind, such as `[[queue]]`. `blank` creates the object for a
-    /// section. Returns an error if two objects have the same name.
+    /// Reads all sections with the table's name, such as `[[queue]]`. `blank` creates the object
+    /// for a section. Returns an error if two objects have the same name.
     pub fn read_each(
         &self,
         root: &Section,
@@ -105,7 +106,8 @@ impl<T> Table<T> {
     }
 }
 
-/// A row of a table that sets parts of a `T`, whatever the type of the row's value.
+/// A row of a table: reads, shows and sets the value of a key in a `T`. The type of the value is
+/// hidden, so that one table can have rows for values of all types.
 pub trait KeyRow<T>: Sync {
     /// The name, the description and other properties of the key.
     fn entry(&self) -> &Entry;
@@ -156,7 +158,7 @@ pub struct Entry {
     pub pbs: &'static [&'static str],
     /// A one-line description for the manual.
     pub text: &'static str,
-    /// The manual's text for the default of a key without a default value.
+    /// The manual's text about the default, if the key has no default value.
     pub default: &'static str,
     /// The value for the example file, if it differs from the default value.
     pub example: &'static str,
@@ -228,7 +230,7 @@ impl<T, K: Kind> Key<T, K> {
         self
     }
 
-    /// Sets the manual's text for the default of a key without a default value.
+    /// Sets the manual's text about the default, if the key has no default value.
     pub const fn default(mut self, default: &'static str) -> Self {
         self.entry.default = default;
         self
@@ -291,8 +293,8 @@ impl<T, K: Kind> Key<T, K> {
         }
     }
 
-    /// The value for qmgr's text, or the value that `unset` sets if `text` is None. Returns None if
-    /// the text is invalid, or if qmgr cannot set or unset the key.
+    /// The value for qmgr's text; if `text` is None, the value that qmgr's `unset` sets. Returns
+    /// None if the text is invalid, or if qmgr cannot set or unset the key.
     fn parse(&self, object: &T, text: Option<&str>) -> Option<K::Value> {
         if let (None, Some(preset)) = (text, self.preset) {
             return self.convert(&mut preset(object), |value| Some(value.clone()));
@@ -350,7 +352,7 @@ impl<T, K: Kind> KeyRow<T> for Key<T, K> {
     }
 }
 
-/// A key of a section such as `[server]`, which may occur only once.
+/// A key of a section that can occur only once, such as `[server]`.
 pub const fn key<K: Kind>(
     name: &'static str,
     kind: K,
@@ -359,8 +361,7 @@ pub const fn key<K: Kind>(
     Key::new(name, kind, field)
 }
 
-/// A key of a section such as `[server]`, which may occur only once, for a value that is not a
-/// field.
+/// A key of a section that can occur only once, such as `[server]`. The value is not a field.
 pub const fn computed<K: Kind>(
     name: &'static str,
     kind: K,

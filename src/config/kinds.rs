@@ -72,7 +72,7 @@ pub trait ScalarType: Sized + Clone + 'static {
     fn show(&self) -> String;
 }
 
-/// The kind for valid values of a simple type.
+/// The kind for the values of a simple type that satisfy a condition.
 #[derive(Clone, Copy)]
 pub struct Scalar<V> {
     wanted: &'static str,
@@ -108,7 +108,7 @@ impl<V: ScalarType> Kind for Scalar<V> {
     }
 }
 
-/// The kind for valid whole numbers.
+/// The kind for the whole numbers that satisfy a condition.
 #[derive(Clone, Copy)]
 pub struct WholeNumber<N> {
     wanted: &'static str,
@@ -187,7 +187,7 @@ pub fn one_of<V>(all: &[(&str, V)]) -> String {
     }
 }
 
-/// The kind for a value that may be missing.
+/// The kind for a value that can be missing.
 pub struct Optional<K>(pub K);
 
 impl<K: Kind> Kind for Optional<K> {
@@ -507,7 +507,7 @@ impl Kind for Formula {
 pub const BOOLEAN: Scalar<bool> = scalar("true or false", |_| true);
 /// Any text.
 pub const TEXT: Scalar<String> = scalar("a string", |_| true);
-/// Any number.
+/// Any finite number.
 pub const NUMBER: Scalar<f64> = scalar("a number", |_| true);
 /// A number from 0 to 1.
 pub const FROM_0_TO_1: Scalar<f64> =

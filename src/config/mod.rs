@@ -1,7 +1,7 @@
 //! The configuration: `lanai.toml`, its defaults, and the overrides of qmgr.
 //!
 //! [`Config::parse`] turns the text of the file into a [`Config`]. An error in any line refuses the
-//! whole file; the [`ConfigError`] contains the line, the problem and the remedy.
+//! whole file; the [`ConfigError`] contains the line, the problem and usually the remedy.
 //! [`sections::listed`] lists all keys; a test compares the manual `lanai.toml(5)` with this list.
 
 pub mod document;
@@ -88,9 +88,9 @@ pub struct ServerConfig {
     pub operators: Vec<UserPattern>,
     /// The users with all rights.
     pub managers: Vec<UserPattern>,
-    /// How long finished jobs are kept.
+    /// How long the spool keeps finished jobs.
     pub history: Span,
-    /// How long accounting records are kept; at least as long as the `history` in the file.
+    /// How long the spool keeps accounting records; at least as long as the `history` in the file.
     pub accounting: Span,
     /// The directory in which a job starts.
     pub workdir: Workdir,
@@ -181,8 +181,9 @@ pub struct LaunchConfig {
     /// The largest number of processes and threads that a job's script, or one of the job's tasks,
     /// may have on one host; 0 for no limit.
     pub max_processes: u32,
-    /// The time in which a node must report a job's start; None for no limit. The limit does not
-    /// apply to a job with files to stage in.
+    /// The time in which a node must report a job's start, in addition to the time limits of hooks
+    /// and the prologue; None for no limit. No limit applies to a job with files to stage in or a
+    /// private directory.
     pub start_timeout: Option<Span>,
     /// The longest time for staging in a job's files, and again for staging them out.
     pub staging_timeout: Span,
@@ -275,8 +276,8 @@ pub struct NodeConfig {
     pub gpus: Option<Vec<u16>>,
     /// The numbers of GPUs that are never allocated.
     pub exclude_gpus: Vec<u16>,
-    /// Whether the file has a section for the node. Only such nodes have a position in the order
-    /// of nodes.
+    /// Whether the file has a section for the node. Only nodes with a section have a position in
+    /// the order of nodes.
     pub is_listed: bool,
 }
 

@@ -117,12 +117,13 @@ pub enum Existence {
 pub struct QmgrOverride {
     /// Whether qmgr created or deleted the object.
     pub being: Existence,
-    /// The values of attributes; None for an unset attribute.
+    /// The values of the attributes that qmgr set. None for an attribute that qmgr unset.
     #[serde(with = "pairs")]
     pub values: BTreeMap<AttributeKey, Option<String>>,
 }
 
-/// All overrides, in the order of the objects' first commands.
+/// All overrides. The order is that in which the objects were first changed; an object that is
+/// created or deleted moves to the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QmgrOverrides {
     /// The objects, each once.

@@ -22,7 +22,7 @@ use window::{Window, WindowAccess};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reservation {
     /// Id: `R12`, `S12` for a standing reservation, `M12` for maintenance. For a reservation from
-    /// the configuration: name and number of the instance.
+    /// the configuration: name and number of the instance, such as `night.20261123`.
     pub id: String,
     /// User who created the reservation.
     pub owner: Owner,
@@ -37,7 +37,7 @@ pub struct Reservation {
     /// Present state; [`Reservation::apply`] changes it.
     pub state: ReservationState,
     /// Nodes of the present or next occurrence that are offline, deleted, or down for more than a
-    /// minute.
+    /// minute. Empty if entire nodes are reserved.
     pub lost: Vec<String>,
     /// Creation time.
     pub ctime: Time,
@@ -59,8 +59,8 @@ pub struct ReservationTerms {
     pub hosts: Vec<String>,
     /// Requested resources.
     pub request: Arc<Request>,
-    /// The reservation sets aside entire nodes, regardless of running jobs: it is for maintenance,
-    /// or the configuration lists its nodes.
+    /// True if the reservation sets aside entire nodes, regardless of running jobs. This is so for
+    /// maintenance (`pbs_rsub --hosts`), and if the configuration lists the nodes.
     pub whole: bool,
     /// Recurrence rule, for a standing reservation.
     pub rule: Option<Repetition>,
@@ -68,7 +68,7 @@ pub struct ReservationTerms {
     pub other: BTreeMap<String, String>,
     /// Environment variables displayed as `Variable_List`.
     pub variables: Vec<(String, String)>,
-    /// The reservation was created on the nodes of this job.
+    /// Running job whose resources the reservation took over (`pbs_rsub --job`).
     pub job: Option<JobId>,
     /// Access rules, if the reservation is from the configuration. Access to any other reservation
     /// is through the queue of that reservation.
@@ -80,9 +80,9 @@ pub struct ReservationTerms {
 pub struct SiteAccess {
     /// Jobs that may use the reservation.
     pub access: WindowAccess,
-    /// Jobs must request the reservation by name.
+    /// True if jobs must request the reservation by name.
     pub by_name: bool,
-    /// Jobs with access may preempt other jobs on the reserved resources.
+    /// True if jobs with access may preempt other jobs on the reserved resources.
     pub owner_preempts: bool,
 }
 
@@ -312,8 +312,8 @@ impl Reservation {
         }
     }
 
-    /// Returns the access rules of a reservation with a queue: all jobs in that queue may use the
-    /// reservation. The queue has already checked the access of their owners.
+    /// Returns the access rules of a reservation with a queue: all jobs in that queue have access,
+    /// and no others. The queue has already checked the access of their owners.
     fn access_through_queue(&self) -> SiteAccess {
         let queues = if self.has_queue() {
             vec![self.id.clone()]
@@ -369,7 +369,8 @@ impl Reservation {
         }
     }
 
-    /// Tests whether the user `asker` at `host` is the owner or is allowed by the access lists.
+    /// Tests whether the user `asker` at `host` has access to the queue of the reservation: as the
+    /// owner, by the first matching entry of `Authorized_Users`, or as a member of a listed group.
     /// `is_member` tests whether the user is a member of a group.
     pub fn grants_access(
         &self,

@@ -43,7 +43,7 @@ pub enum ResourceValue {
     String(String),
 }
 
-/// Factor from a floating-point value to its amount, which is rounded up to whole thousandths.
+/// Thousandths in a unit: the scheduler counts floating-point values in thousandths, rounded up.
 const THOUSANDTHS: f64 = 1000.0;
 
 impl ResourceValue {
@@ -248,13 +248,13 @@ pub(crate) fn is_plain(c: char) -> bool {
 pub struct Definition {
     /// Type of the values.
     pub kind: ResourceType,
-    /// The resource belongs to a host and may be part of a chunk. Otherwise it belongs to the job
-    /// as a whole.
+    /// True if the resource belongs to a host and can be requested in a chunk. Otherwise it belongs
+    /// to the job as a whole.
     pub host_level: bool,
-    /// The scheduler allocates amounts of the resource to running jobs (PBS flag `n`). Otherwise it
-    /// only compares values.
+    /// True if the scheduler allocates amounts of the resource to running jobs (PBS flags `n`, `f`
+    /// and `q`). Otherwise it only compares values.
     pub consumable: bool,
-    /// Users may request the resource. Otherwise only the system sets it.
+    /// True if users can request the resource. Otherwise only the system sets it.
     pub requestable: bool,
 }
 

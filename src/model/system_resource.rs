@@ -14,7 +14,8 @@ pub struct Pool {
     pub missing: i64,
     /// Amount in use outside this cluster.
     pub elsewhere: i64,
-    /// A job uses the requested amount once for each of its hosts, instead of once.
+    /// True if a job uses the requested amount on each of its hosts. Otherwise it uses the amount
+    /// once.
     pub per_host: bool,
     /// Hosts on which the resource can be used.
     pub scope: HostList,
@@ -89,7 +90,8 @@ impl ResourceMeter {
             [total] => Ok((amount(kind, total)?, 0)),
             [total, elsewhere] => Ok((amount(kind, total)?, amount(kind, elsewhere)?)),
             _ => Err(format!(
-                "its output has {} words instead of the total and the amount used elsewhere",
+                "the command printed {} words; expected the total and, optionally, the amount used outside \
+                 this cluster",
                 words.len()
             )),
         }
@@ -111,7 +113,7 @@ pub struct PoolUse {
     pub name: String,
     /// Configured and reported amounts.
     pub pool: Pool,
-    /// The resource is a license: its counts are reported by a command or a user.
+    /// True if the resource is a license, that is, if a command or a user reports its counts.
     pub is_license: bool,
     /// Amount allocated to jobs.
     pub jobs: i64,

@@ -118,8 +118,8 @@ pub struct Saved {
 
 impl Saved {
     /// Returns the time on schedd's clock when the machine has been up for `since_boot`. None if
-    /// the machine was booted after the state was saved, or if `since_boot` is less than it was
-    /// then.
+    /// the machine was booted after the state was saved, or if `since_boot` is less than the saved
+    /// time since boot.
     pub fn at(&self, since_boot: Span, boot: &str) -> Option<Time> {
         let same = self.boot == boot && since_boot >= self.since_boot;
         same.then(|| self.time + Span(since_boot.0 - self.since_boot.0))

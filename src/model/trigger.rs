@@ -1,5 +1,5 @@
-//! Triggers of scheduling cycles (Q1, X2): events since the last cycle for which a new cycle runs.
-//! Events that arrive together trigger a single cycle.
+//! Triggers of scheduling cycles (Q1, X2): the events that cause a new cycle. Events that arrive
+//! together trigger a single cycle.
 
 use crate::model::job::event::Event;
 use crate::model::job::state::JobState;
@@ -21,7 +21,8 @@ pub enum Trigger {
     SlotFree(String),
     /// The free amount of this system-wide resource has increased (Q14).
     ResourceFree(String),
-    /// The amount of this system-wide resource was reported, but its free amount has not increased.
+    /// The reported counts of this system-wide resource have changed, but its free amount has not
+    /// increased.
     Resource(String),
     /// A job has changed.
     Job(JobChange, JobId),
@@ -31,7 +32,7 @@ pub enum Trigger {
     Reservation(String),
     /// A time for which the scheduler waited was reached.
     Timer(AwaitedMoment),
-    /// A program of the site has answered.
+    /// The allocation script has answered, or a hook has permitted a start.
     Answer,
     /// The configuration or a setting of qmgr has changed.
     Config,
@@ -63,8 +64,8 @@ pub enum JobChange {
     Shove,
     /// The node reported the start of the job, so the expected end is known.
     Launch,
-    /// The job or some of its subjobs no longer wait: they were deleted or moved to another
-    /// instance, or can never run.
+    /// The job or some of its subjobs no longer wait: they were deleted, were moved to another
+    /// installation (nested or parent), or can never run.
     Delete,
 }
 
@@ -159,7 +160,7 @@ impl fmt::Display for Trigger {
 pub struct Triggers {
     /// First triggers, up to a maximum, without duplicates.
     pub first: Vec<Trigger>,
-    /// Number of further triggers; repeated triggers count each time.
+    /// Number of further triggers. A repetition counts, unless the trigger is in `first`.
     pub more: u64,
 }
 
@@ -297,7 +298,8 @@ pub struct CycleRecord {
     pub at: Time,
     /// Events that triggered the cycle.
     pub triggers: Triggers,
-    /// Number of jobs considered. The other queued jobs share a refusal with one of these.
+    /// Number of jobs considered. If a job is refused for a reason that holds for its class or its
+    /// request group, the other jobs of that class or group are not considered.
     pub considered: u64,
     /// Number of jobs started.
     pub started: u64,

@@ -57,8 +57,8 @@ fn read_state(site: &Site, folder: &Folder) -> io::Result<AdoptedAttempt> {
         return Ok(AdoptedAttempt::Ended(outcome));
     }
     let identity = match folder.identity() {
-        // The shepherd writes the identity before it gives the directory its name. So only a crash
-        // of the host can have damaged the identity. A crash also ends the shepherd.
+        // The shepherd writes the identity before it gives the directory its final name. So only a
+        // crash of the host can have damaged the identity. A crash also ends the shepherd.
         Err(e) if is_damaged(&e) => {
             error!("cannot identify the shepherd of the attempt in {folder}: {e}");
             return Ok(AdoptedAttempt::Lost);
@@ -176,8 +176,8 @@ fn kill_remaining(identity: &Identity, trace: Option<&ProcessTrace>) {
         group.wait_until_empty(EXIT_TIMEOUT);
         group.remove();
     }
-    // Use the session number only while the session's first process exists. Afterwards, another
-    // session may have this number.
+    // Use the session number only while the session's first process exists. After the end of that
+    // process, another session can have this number.
     let session = trace
         .filter(|trace| is_same_process(trace.session, trace.started))
         .map(|trace| trace.session);
@@ -192,8 +192,8 @@ fn is_same_process(session: i32, started: u64) -> bool {
     procfs::process(session).is_some_and(|process| process.started == started)
 }
 
-/// Stops and kills the owner's processes in the session, processes with the cookie in their
-/// environment, and the descendants of both. Returns the number of processes.
+/// Stops and kills the processes of the job's owner in the session, processes with the cookie in
+/// their environment, and the descendants of both. Returns the number of processes.
 fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
     let mark = format!("PBS_JOBCOOKIE={}", identity.cookie);
     let mut frozen = Frozen::new();

@@ -15,15 +15,16 @@ pub struct NodedArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub nodes: u32,
 
-    /// Processors of each node (default: detected)
+    /// Processors of each node (default: the detected processors, divided among the nodes)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub ncpus: Option<u32>,
 
-    /// Memory of each node, such as 512mb or 8gb (default: detected)
+    /// Memory of each node, such as 512mb or 8gb (default: the detected memory, divided among the
+    /// nodes)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub mem: Option<Size>,
 
-    /// GPUs of each node (default: detected)
+    /// GPUs of each node (default: the detected GPUs, or 0 with several nodes)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16))]
     pub ngpus: Option<u16>,
 
@@ -57,7 +58,7 @@ pub struct NodedArgs {
     #[arg(long)]
     pub shared: bool,
 
-    /// Do not use cgroups even if they are available: find the processes of a job by their parents
+    /// Do not use cgroups, even if they are available: find the processes of a job by their parents
     #[arg(long)]
     pub no_cgroups: bool,
 

@@ -1,9 +1,9 @@
 //! The attempts on this host: orders and events.
 //!
 //! noded keeps an attempt from the first order about it until schedd confirms its end. Then noded
-//! forgets the attempt, even its number. Afterwards, noded only accepts orders of the schedd that
-//! confirmed the end, or of a schedd with a higher epoch (a number that grows with each start of
-//! schedd). Each of these has the end on disk, and therefore does not start the attempt again.
+//! forgets the attempt, even its number. noded then accepts orders only from the schedd that
+//! confirmed the end, or from a schedd with a higher epoch (a number that grows with each start of
+//! schedd). Both have the end on disk, so neither starts the attempt again.
 
 mod launches;
 mod stopping;
@@ -174,7 +174,9 @@ impl Attempts {
             return self.report(name);
         }
         if let Some(highest) = self.higher_attempt(name) {
-            return warn!("refused to start attempt {name}: attempt {highest} of the job is known");
+            return warn!(
+                "refused to start attempt {name}: the later attempt {highest} of the job is known"
+            );
         }
         self.entries
             .insert(name, AttemptEntry::new(AttemptStatus::Starting));

@@ -1,6 +1,6 @@
 //! Runs the site's checkpoint command without blocking noded's loop. If the command succeeds, the
-//! job is killed at once, so that it does not run past the checkpoint. If the command fails, the
-//! job continues, and schedd is notified.
+//! job is killed at once, so that it does not run past the checkpoint; its next attempt can
+//! continue from there. If the command fails, the job continues, and schedd is notified.
 //!
 //! When noded ends, running commands are killed. schedd repeats the order to the next noded.
 
@@ -187,8 +187,8 @@ impl CheckpointCommands {
         self.reports.push(failed(name, why));
     }
 
-    /// Starts a worker that creates a checkpoint directory. The job's owner may read it. noded's
-    /// user owns the directory, because the job's owner could otherwise place links in it that the
+    /// Starts a worker that creates a checkpoint directory. The job's owner can read the directory.
+    /// noded's user owns it, because the job's owner could otherwise place links in it that the
     /// command follows.
     fn make_folder(
         &self,
@@ -232,8 +232,8 @@ fn failure(stage: CommandStage, result: ProgramResult) -> Option<String> {
     let why = match &result.exit {
         Ok(exit) => match exit.status {
             Some(0) => return None,
-            Some(status) => format!("it ended with status {status}"),
-            None => "it was killed by a signal".to_string(),
+            Some(status) => format!("the checkpoint command ended with status {status}"),
+            None => "the checkpoint command was killed by a signal".to_string(),
         },
         Err(fault) => fault.to_string(),
     };

@@ -38,13 +38,14 @@ const MAX_NOTE: usize = 400;
 /// The data that the shepherd prepares for the child.
 #[derive(Debug)]
 pub struct ChildPlan<'a> {
-    /// The launch order of schedd.
+    /// The order of schedd to start the attempt.
     pub launch: &'a Launch,
     /// The account that the child runs as.
     pub account: &'a UserAccount,
     /// This host's short name.
     pub host: &'a str,
-    /// All the owner's groups, if the child must change its user to the owner.
+    /// The owner's groups and the group that the job requests, if the child must change its user to
+    /// the owner.
     pub groups: Option<Vec<Gid>>,
     /// The group to set if the child already runs as the owner.
     pub group: Option<u32>,
@@ -128,7 +129,7 @@ pub enum ChildMessage {
 /// Runs the child: executes the user's program, or reports the failure and exits. Never returns.
 pub fn run(plan: &ChildPlan, start: BorrowedFd) -> ! {
     let Err(fault) = become_job(plan, start);
-    // Standard error is /dev/null, and later the job's error file or terminal.
+    // Standard error is /dev/null at first, and the job's error file or terminal once it is open.
     let _ = io::stderr().write_all(format!("lanai: {}\n", fault.text()).as_bytes());
     if let Ok(bytes) = postcard::to_stdvec(&ChildMessage::Failed(fault)) {
         let _ = packet::send(start, &bytes, None, true);

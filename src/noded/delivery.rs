@@ -1,6 +1,6 @@
 //! A job's output files while it runs, and their delivery at its end.
 //!
-//! Programs may wait for a job by waiting for its output files. So a file must not appear at its
+//! Some programs wait for a job by waiting for its output files. So a file must not appear at its
 //! final path before it is complete. A job therefore writes its output to a temporary file next to
 //! the final path: `job.o12.part` for `job.o12`. Users can read the temporary file while the job
 //! runs. When the job ends, the file is renamed, and replaces an earlier file at the final path.
@@ -42,7 +42,8 @@ pub struct Opened {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
     place: Text,
-    /// Device and inode of the temporary file. Another attempt may replace the file of that name.
+    /// Device and inode of the temporary file. The name does not identify the file, because another
+    /// attempt can replace it.
     file: (u64, u64),
 }
 
@@ -238,9 +239,10 @@ fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File,
 }
 
 /// The path of the file to which `path` leads; the file need not exist. If `path` is a symbolic
-/// link, the delivery must replace the link's target instead of the link, and can rename a file
-/// only within a file system. The kernel resolves the links. None if the kernel refuses, for
-/// instance because `fs.protected_symlinks` prevents following other users' links in /tmp.
+/// link, the temporary file must be next to the link's target: the delivery replaces the target
+/// instead of the link, by a rename, which works only within a file system. The kernel resolves the
+/// links. None if the kernel refuses, for instance because `fs.protected_symlinks` prevents
+/// following other users' links in /tmp.
 fn resolve_links(path: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         return Some(path.to_path_buf());
@@ -443,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn both_streams_of_a_job_may_share_a_file() {
+    fn both_streams_of_a_job_can_share_a_file() {
         let at = Writing::of(JobId::job(12));
         let mut errors = open(&at.path("log"), &at.launch, false, &[]).unwrap();
         let begun = errors.stream.clone().unwrap();

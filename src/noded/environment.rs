@@ -13,7 +13,7 @@ use std::path::Path;
 /// The default `PATH` of a job.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The sources of a job's environment, in addition to the job's launch order.
+/// The sources of a job's environment, in addition to the launch.
 #[derive(Debug)]
 pub struct EnvironmentSource<'a> {
     /// The account that the job runs as.
@@ -42,8 +42,8 @@ pub struct EnvironmentSource<'a> {
     pub commands: Option<&'a Path>,
 }
 
-/// The environment of a script or task: the variables in the launch order, then the variables of
-/// the node, which replace them.
+/// The environment of a script or task: the variables that schedd sent with the launch, and the
+/// variables of the node, which replace those of the same name.
 pub fn of(launch: &Launch, source: &EnvironmentSource) -> Environment {
     let mut environment = match launch.place.task {
         0 => of_script(launch, source),
@@ -126,8 +126,8 @@ fn of_script(launch: &Launch, source: &EnvironmentSource) -> Environment {
     environment
 }
 
-/// The environment of a task: the environment of the process that requested the task, then the
-/// variables of the node, which replace them.
+/// The environment of a task: the environment of the process that requested the task, and the
+/// variables of the node, which replace those of the same name.
 fn of_task(launch: &Launch, source: &EnvironmentSource) -> Environment {
     let mut environment = parse_environ(&launch.environ);
     let place = &launch.place;
@@ -186,8 +186,8 @@ fn set_gpus(environment: &mut Environment, launch: &Launch, source: &Environment
         .flat_map(|share| &share.gpus)
         .map(u16::to_string)
         .collect();
-    // Change nothing if the job requested GPUs but got no numbers on this host (the node may not
-    // assign GPUs by number), or if it requested no GPUs and the host has none.
+    // Change nothing if the job requested GPUs but got no numbers on this host (nodes can offer
+    // GPUs without numbers), or if it requested no GPUs and the host has none.
     if if requested {
         numbers.is_empty()
     } else {

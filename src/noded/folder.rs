@@ -10,7 +10,7 @@
 //!     orders     orders from noded to the shepherd, one per line; SIGUSR1 announces new orders
 //!     terminal   for an interactive job: the socket of the shepherd
 //!     usage      the usage of the job so far, rewritten periodically
-//! <state>/tombstones/<job>.<attempt>     marks a cancelled attempt or task; contains the cancel
+//! <state>/tombstones/<job>.<attempt>     marks a cancelled attempt or task; contains the order
 //! ```
 //!
 //! The shepherd is the process that starts and watches the attempt. There are few files, because
@@ -40,7 +40,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The version of the records. A shepherd may outlive an upgrade of noded.
+/// The version of the records. A shepherd can outlive an upgrade of noded, so a noded can find
+/// records of another version.
 pub const VERSION: u16 = 1;
 
 /// Offset of the identity in a record.
@@ -129,7 +130,8 @@ struct Versioned {
 /// The data with which noded finds the job's processes and `TMPDIR` after the loss of the shepherd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessTrace {
-    /// The session, which is also the pid of the job's first process; 0 before that is forked.
+    /// The session, which is also the pid of the job's first process; 0 before that process is
+    /// forked.
     pub session: i32,
     /// Start time of the job's first process, in clock ticks since boot.
     pub started: u64,
@@ -214,7 +216,7 @@ impl Folder {
         self.path.join("nodes")
     }
 
-    /// Replaces the node file atomically. The new file has the same owner.
+    /// Replaces the node file atomically. The new file has the owner of the old file.
     pub fn replace_nodes(&self, text: &str) -> io::Result<()> {
         let old = fs::metadata(self.nodes())?;
         let others = old.uid() != nix::unistd::geteuid().as_raw();
@@ -399,7 +401,7 @@ pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
 }
 
 fn fill(temporary: &Path, contents: &Contents) -> io::Result<Built> {
-    // Other users may reach their files in the directory, but not list it.
+    // Other users can open their files in the directory, but cannot list it.
     DirBuilder::new().create(temporary)?;
     fs::set_permissions(temporary, Permissions::from_mode(0o711))?;
     let record = create(temporary, "record", 0o600, None)?;
@@ -449,7 +451,7 @@ fn publish(
     ) {
         Ok(()) => Ok(Some(Built { folder, ..built })),
         Err(nix::Error::EEXIST) => Ok(None),
-        // The file system does not support that flag. A plain rename replaces only an empty
+        // The file system does not support RENAME_NOREPLACE. A plain rename replaces only an empty
         // directory, and an attempt's directory is never empty.
         Err(nix::Error::EINVAL) => match fs::rename(temporary, &folder.path) {
             Ok(()) => Ok(Some(Built { folder, ..built })),

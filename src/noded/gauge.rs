@@ -6,13 +6,12 @@ use crate::model::node::NodeFacts;
 use crate::model::resource::{ResourceList, ResourceValue, Size};
 use crate::sys::sensors;
 
-/// Smallest change of the load to report, in thousandths of a processor.
+/// The smallest change of the load that is reported, in thousandths of a processor.
 const MIN_LOAD_CHANGE: u32 = 250;
-/// On hosts with many processors, the smallest change of the load to report is this fraction of
-/// the processors: 1 / `LOAD_STEPS`.
+/// On hosts with many processors, changes of the load are reported from 1 / `LOAD_STEPS` of the
+/// number of processors on.
 const LOAD_STEPS: u32 = 50;
-/// Changes of memory or swap up to this fraction of the memory are not reported:
-/// 1 / `MEMORY_STEPS`.
+/// Changes of the used memory or swap are reported only above 1 / `MEMORY_STEPS` of the memory.
 const MEMORY_STEPS: u64 = 64;
 /// Load in thousandths that does not count as use, because no host is completely idle.
 const IDLE: u32 = 100;

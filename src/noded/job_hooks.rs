@@ -2,7 +2,7 @@
 //! shepherd runs them on the job's first node. A program that exceeds its time limit is killed with
 //! its descendants.
 //!
-//! A program that runs before the job may prevent the start of the job. If the job is cancelled,
+//! A program that runs before the job can prevent the start of the job. If the job is cancelled,
 //! that program is killed. A program that runs after the job cleans up, so a cancel does not kill
 //! it.
 
@@ -35,7 +35,7 @@ const MAX_NOTE: usize = 500;
 const EXIT_TIMEOUT: Span = Span::seconds(2);
 /// `Exit_status` of a job that the prologue refuses permanently, as in PBS.
 const REFUSED: i32 = -1;
-/// The prefix of the attributes that a hook may set before the job.
+/// The prefix of the attributes that a hook can set before the job.
 const VARIABLE: &str = "Variable_List.";
 
 /// Runs the site's programs for one job.
@@ -97,8 +97,8 @@ impl JobHookRunner<'_> {
     }
 
     /// Runs the hooks of an event after the job. Adds notes about rejections and failures to the
-    /// outcome. If a hook fails and its configuration says that nodes then go offline, also adds
-    /// the reason to take the node offline.
+    /// outcome. If a hook with the fail action `offline_vnodes` fails, also adds the reason to set
+    /// the nodes of this host offline.
     pub fn after(&self, event: HookEvent, launch: &Launch, outcome: &mut AttemptOutcome) {
         let mut notes = Vec::new();
         for hook in hooks_at(&self.job_hooks.hooks, event) {
@@ -249,7 +249,7 @@ fn wait_for_program(
         }
         program.wait_for_news(orders.as_deref().map(|orders| orders.signals.as_fd()));
     };
-    // Do not wait longer for a process that is stuck in the kernel.
+    // The wait is limited, because a process that is stuck in the kernel does not disappear.
     program.wait_until_gone(EXIT_TIMEOUT);
     ran
 }
@@ -347,7 +347,7 @@ fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<S
             }
             _ => {
                 return Err(format!(
-                    "a hook that runs before the job may set only {VARIABLE}NAME, not `{name}`"
+                    "a hook that runs before the job can set only {VARIABLE}NAME, not `{name}`"
                 ));
             }
         }
@@ -372,7 +372,7 @@ pub fn groups(
     Ok(Some(groups))
 }
 
-/// `Exit_status` of the job for the site's programs. None if the outcome has no exit status.
+/// `Exit_status` of the job, as the site's programs get it. None if the outcome has no exit status.
 fn status(outcome: &AttemptOutcome) -> Option<i32> {
     attempt::exit_status(outcome).or(match outcome.how {
         How::Cancelled => Some(attempt::DELETED),

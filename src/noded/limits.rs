@@ -1,5 +1,5 @@
-//! Enforcement of a job's limits: by the kernel where possible, else by periodic checks of the
-//! job's shepherd.
+//! Enforcement of a job's limits: by the kernel where possible, else by the job's shepherd, which
+//! checks them periodically.
 //!
 //! The job's cgroup limits memory and the number of processes, if the cgroup has the memory and
 //! pids controllers. The shepherd checks these limits if the controllers are missing. It also
@@ -8,9 +8,9 @@
 //! the intervals grow, except near a limit. If there is no limit to check, the shepherd makes no
 //! checks.
 //!
-//! A limit that may be exceeded for a time (`limits` of `lanai.toml`, M51) is not enforced by the
-//! kernel. The shepherd records when the job began to exceed the limit, and forgets that time when
-//! the job no longer exceeds the limit.
+//! A limit that a job is allowed to exceed for a time (the key `limits` of `[launch]` in
+//! `lanai.toml`, M51) is not enforced by the kernel. The shepherd records when the job began to
+//! exceed the limit, and forgets that time when the job no longer exceeds the limit.
 
 use super::meter::{UsageMeter, UsageSample};
 use crate::model::job::How;
@@ -36,7 +36,7 @@ const MAX_DELAY: Span = Span::seconds(2);
 /// Maximum delay between checks of processor time.
 const MAX_CPUT_DELAY: Span = Span::seconds(60);
 /// The delay before a check is at least this multiple of the duration of the previous check, unless
-/// the time for which the job may exceed a limit ends earlier.
+/// the time for which the job is allowed to exceed a limit ends earlier.
 const CHECK_COST_FACTOR: i64 = 50;
 
 /// The memory limits of an attempt on this host: the sum of the script's shares on this host, or
@@ -57,8 +57,8 @@ pub struct KernelLimits {
     pub processes: bool,
 }
 
-/// Sets limits of the job's cgroup on memory and processes, where possible. A memory limit that may
-/// be exceeded for a time is not set. Returns the limits that were set.
+/// Sets limits of the job's cgroup on memory and processes, where possible. A memory limit that the
+/// job is allowed to exceed for a time is not set. Returns the limits that were set.
 pub fn set_kernel_limits(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> KernelLimits {
     let memory = memory_limit(launch).mem;
     KernelLimits {
@@ -157,9 +157,8 @@ impl Guard {
         self.next = self.next.map(|next| later(next, length));
     }
 
-    /// Checks the limits. Returns the outcome if the job exceeds a limit and may not exceed it any
-    /// longer. `others` returns the processes of the same attempt on this host under other
-    /// shepherds.
+    /// Checks the limits. Returns the outcome if the job exceeds a limit and is no longer allowed
+    /// to. `others` returns the processes of the same attempt on this host under other shepherds.
     pub fn check(
         &mut self,
         meter: &mut UsageMeter,
@@ -192,7 +191,7 @@ impl Guard {
         due
     }
 
-    /// The outcome for the first limit that the job exceeds and may not exceed any longer.
+    /// The outcome for the first limit that the job exceeds and is no longer allowed to exceed.
     fn overdue(&mut self, reading: &UsageSample, now: Span) -> Option<How> {
         let excesses = self.excesses(reading);
         self.over
@@ -206,8 +205,8 @@ impl Guard {
         None
     }
 
-    /// The time of the next check: `next`, or the earlier time from which the job may not exceed a
-    /// limit any longer.
+    /// The time of the next check: `next`, or the earlier time from which the job is no longer
+    /// allowed to exceed a limit.
     fn earliest_check(&self, next: Span, now: Span) -> Span {
         let ends = self
             .over
@@ -248,10 +247,11 @@ impl Guard {
         self.delay_after(&UsageSample::default(), Span(1))
     }
 
-    /// The delay before the next check; None if there is nothing to check. The delay is half the
-    /// time until the job reaches a limit if its usage grows as it did between the last two checks.
-    /// For processor time, it is the time until the job reaches the limit if it uses all processors
-    /// of the host. All delays have a minimum and a maximum.
+    /// The delay before the next check; None if there is nothing to check. The delay is the
+    /// shortest delay for a limit. For memory and threads, this is half the time until the job
+    /// reaches the limit if its usage grows as between the last two checks, and at most twice the
+    /// previous delay. For processor time, it is the time until the job reaches the limit if it
+    /// uses all processors of the host. All delays have a minimum and a maximum.
     fn delay_after(&self, reading: &UsageSample, since: Span) -> Option<Span> {
         let last = &self.last.1;
         let counts = [
@@ -279,7 +279,8 @@ impl Guard {
         for (bound, limit, now, before) in counts {
             let Some(limit) = limit else { continue };
             delays.push(if now > limit && self.over.contains_key(&bound) {
-                // The job may exceed this limit for a time, so there is no need to check often.
+                // The job is allowed to exceed this limit for a time, so there is no need to check
+                // often.
                 MAX_DELAY.0
             } else {
                 let grown = kb(now.saturating_sub(before)).max(1);

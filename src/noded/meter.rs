@@ -25,9 +25,9 @@ pub struct UsageSample {
     pub largest_kb: u64,
     /// Address space in kilobytes, including the `others` of [`UsageMeter::measure`].
     pub vmem_kb: u64,
-    /// Processor time of all processes, including processes that have ended.
+    /// Processor time of all processes, including processes that have ended, without the `others`.
     pub cput: Span,
-    /// Number of threads.
+    /// Number of threads, without those of the `others`.
     pub threads: u64,
 }
 

@@ -9,7 +9,8 @@
 //!    already, the shepherd does not start the job. So no attempt runs twice ([`folder`]).
 //! 2. A cancel creates a tombstone, a file that marks the attempt as cancelled, even if noded has
 //!    not seen the attempt. So a cancelled attempt never starts ([`attempts`]).
-//! 3. noded refuses to start or cancel an attempt below the highest known attempt of the job, and
+//! 3. noded refuses to start or cancel an unknown attempt below the highest known attempt of the
+//! job, and
 //!    refuses a schedd with an epoch below the highest known epoch ([`attempts`], [`daemon`]). The
 //!    epoch is a number that grows with each start of schedd.
 //! 4. noded removes the records of an attempt only after schedd has confirmed that the outcome is

@@ -19,7 +19,8 @@ use nix::unistd::Pid;
 const RUNNING_DELAY: Span = Span(5);
 /// Delay between checks while all processes of the job are stopped.
 const STOPPED_DELAY: Span = Span::seconds(2);
-/// Maximum number of passes in a check. The limit lets the shepherd handle orders in between.
+/// Maximum number of passes in a check. The limit lets the shepherd handle orders between two
+/// checks.
 const MAX_PASSES: usize = 100;
 
 /// The suspension of a job.

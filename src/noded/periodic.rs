@@ -54,7 +54,7 @@ impl Periodic {
     }
 
     /// The next time at which a hook is due, or a running hook exceeds its time limit; None if
-    /// there is none.
+    /// there is no hook.
     pub fn due(&self) -> Option<Span> {
         self.entries.iter().filter_map(PeriodicHook::due).min()
     }
@@ -117,8 +117,7 @@ fn conclude(hook: &Hook, result: &ProgramResult) -> Option<String> {
     match answer(result) {
         Ok(HookAnswer::Accept(set)) if set.is_empty() => None,
         Ok(HookAnswer::Accept(_)) => {
-            let why =
-                "it may not set attributes: set resources of nodes in lanai.toml or with qmgr";
+            let why = "it cannot set attributes: set resources of nodes in lanai.toml or with qmgr";
             fail(hook, why)
         }
         Ok(HookAnswer::Reject(why)) => {
@@ -158,7 +157,8 @@ fn available(node: &NodeFacts) -> Map<String, Value> {
     available
 }
 
-/// Logs a failure of a hook. Returns the failure if the hook takes nodes offline on failure.
+/// Logs a failure of a hook. Returns the failure if the fail action of the hook is
+/// `offline_vnodes`.
 fn fail(hook: &Hook, why: &str) -> Option<String> {
     let why = format!("exechost_periodic hook '{}' failed: {why}", hook.name);
     warn!("{why}");

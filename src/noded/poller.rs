@@ -12,9 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub enum PollSource {
     /// The spawner or one of its shepherds has sent a message.
     Spawner,
-    /// A shepherd of a spawner that has ended has sent a message.
+    /// A shepherd has sent a message after the end of its spawner.
     OldSpawner(u64),
-    /// No launch of a spawner that has ended is in progress any more.
+    /// A spawner has ended, and none of its launches is in progress any more.
     OldLaunches(u64),
     /// The spawner has ended.
     SpawnerEnded,

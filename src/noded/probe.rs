@@ -1,5 +1,5 @@
-//! The nodes that noded presents to schedd: the detected hardware, with overrides of the command
-//! line.
+//! The nodes that noded presents to schedd: the detected hardware, except where the command line
+//! sets other amounts.
 
 use super::args::NodedArgs;
 use crate::model::node::NodeFacts;

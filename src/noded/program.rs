@@ -162,8 +162,8 @@ fn strings(words: Vec<OsString>) -> io::Result<Vec<CString>> {
         .collect::<Result<_, _>>()?)
 }
 
-/// The interpreter and its argument before the script: the program in `qsub -S`, else the
-/// interpreter in the first line of the script, else the owner's login shell.
+/// The interpreter and, if any, its own argument: the program in `qsub -S`, else the interpreter in
+/// the first line of the script, else the owner's login shell.
 fn interpreter(
     shell: Option<&Text>,
     host: &str,

@@ -59,7 +59,7 @@ impl NodeRules {
             && let Some(closed) = filesystem::first_closed_ancestor(&attempts)
         {
             bail!(
-                "jobs of other users cannot reach their scripts in {}: they may not enter {}; \
+                "jobs of other users cannot reach their scripts in {}: they cannot enter {}; \
                  run chmod a+x {}, or choose another directory with --state",
                 attempts.display(),
                 closed.display(),
@@ -120,7 +120,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains(&format!("may not enter {};", folder.path().display())),
+            error.contains(&format!("cannot enter {};", folder.path().display())),
             "{error}"
         );
         assert!(rules(&[], "").check_scripts_reachable(&state).is_ok());

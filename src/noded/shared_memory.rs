@@ -1,11 +1,11 @@
 //! Files in `/dev/shm` that a job has created. They use memory even if no process maps them.
 //!
-//! The job's shepherd checks the files periodically. A file that has appeared since the previous
-//! check belongs to the job if no other job of the owner can have created it: at both checks, the
-//! owner had no processes outside the job on this host, and between the checks, no attempt began on
-//! this host and no records of an attempt were removed. Other new files count while a process of
-//! the job has them open or mapped, and no other process of the owner does. Files older than the
-//! job never count.
+//! The job's shepherd checks the files periodically. A file is new if it has appeared since the
+//! previous check. A new file belongs to the job if nothing else can have created it. That is
+//! certain if the owner had no processes outside the job on this host at both checks, and if no
+//! attempt began on this host and no records of an attempt were removed between the checks. Other
+//! new files count while a process of the job has them open or mapped, and no other process of the
+//! owner does. Files older than the job never count.
 
 use crate::sys::procfs::{self, Process};
 use std::collections::{BTreeMap, BTreeSet};

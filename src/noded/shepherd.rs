@@ -105,9 +105,9 @@ pub fn run(
                 (&noded, &mut terminal),
             );
             // A job that has succeeded needs no checkpoint any more. If the attempt was ordered to
-            // end, which the tombstone shows, the job may run again. Read the tombstone before the
-            // outcome is written: when schedd has confirmed the outcome, noded removes the
-            // tombstone.
+            // end, which the tombstone shows, the job possibly runs again and needs the checkpoint.
+            // Read the tombstone before the outcome is written: when schedd has confirmed the
+            // outcome, noded removes the tombstone.
             let is_done = outcome.how == How::Exited(0)
                 && folder::read_tombstone(&site.state, name).is_none();
             write_outcome(&noded, &built, name, &outcome);
@@ -495,8 +495,8 @@ impl PreparedJob<'_> {
         })
     }
 
-    /// Forks the job into a new cgroup, or without a cgroup if noded does not use cgroups or this
-    /// fails. Also returns the limits that the kernel enforces.
+    /// Forks the job into a new cgroup, or without a cgroup if noded does not use cgroups or the
+    /// new cgroup cannot be used. Also returns the limits that the kernel enforces.
     fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, KernelLimits)> {
         let name = format!(
             "lanai-{}-{}",

@@ -25,7 +25,8 @@ pub struct Site {
     /// installation that runs the jobs. Set for a personal installation, and inside a job of
     /// another Lanai.
     pub home: Option<PathBuf>,
-    /// The directory of Lanai's commands; None if the default `PATH` contains it.
+    /// The directory of Lanai's commands; None if the default `PATH` contains it, or if it cannot
+    /// be determined.
     pub commands: Option<PathBuf>,
     /// The host's short name.
     pub host: String,
@@ -62,7 +63,7 @@ impl Site {
         self.state.join("tasks.sock")
     }
 
-    /// The account under which a job of `owner` runs on this host. The error is why the job may not
+    /// The account under which a job of `owner` runs on this host. The error is why the job cannot
     /// run on this host.
     pub fn admit(&self, owner: &Owner) -> Result<UserAccount, LaunchFault> {
         if self.shared && owner.uid == 0 {
@@ -106,7 +107,7 @@ impl Site {
     }
 
     /// Refuses an account that the administrator has closed: the account has expired, or its login
-    /// shell prevents logins. An account with a locked password is not closed, because its user may
+    /// shell prevents logins. An account with a locked password is not closed, because its user can
     /// log in by key.
     fn refuse_closed(&self, account: &UserAccount) -> Result<(), LaunchFault> {
         let UserAccount { name, shell, .. } = account;
@@ -126,7 +127,7 @@ impl Site {
         }
         if let Some(fault) = user::login_shell_fault(shell) {
             let why = format!(
-                "user {name} may not log in on {}: the login shell {}",
+                "user {name} cannot log in on {}: the login shell {}",
                 self.host,
                 shell.display()
             );

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 /// Maximum time to wait until a finished or killed worker has disappeared. A worker that waits for
-/// an unresponsive disk may take longer.
+/// an unresponsive disk can take longer.
 const EXIT_TIMEOUT: Span = Span::seconds(2);
 
 /// The settings of a worker.
@@ -25,7 +25,8 @@ const EXIT_TIMEOUT: Span = Span::seconds(2);
 pub struct StagingWorker<'a> {
     /// The owner.
     pub account: &'a UserAccount,
-    /// All the owner's groups, if the worker must change its user to the owner.
+    /// The owner's groups and the group that the job requests, if the worker must change its user
+    /// to the owner.
     pub groups: Option<&'a [Gid]>,
     /// The group to set if the worker already runs as the owner.
     pub group: Option<u32>,
@@ -36,7 +37,7 @@ pub struct StagingWorker<'a> {
     /// Which cancels of the attempt end the work.
     pub cancels: Cancels,
     /// The time limit of the work. Without a limit, the work might never end: the owner can stop
-    /// the worker, and a disk may not respond.
+    /// the worker, and a disk can stop responding.
     pub limit: Span,
 }
 
@@ -85,8 +86,8 @@ impl StagingWorker<'_> {
             Some(groups) => user::become_user(self.account, groups)?,
             None => self.group.map_or(Ok(()), user::set_group)?,
         }
-        // Set the signal after the change of user, which clears it. If the shepherd has ended
-        // before, exit.
+        // Set the parent-death signal after the change of user, which clears the setting. If the
+        // shepherd has ended before, exit.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
         if getppid() != shepherd {
             process::leave(1);
@@ -113,10 +114,10 @@ impl StagingWorker<'_> {
                 cancelled = bare | self.is_cancelled(&mut seen);
             }
         };
-        // Do not wait longer for a worker that is stuck in the kernel.
+        // The wait is limited, because a worker that is stuck in the kernel does not disappear.
         worker.wait_until_gone(EXIT_TIMEOUT);
         if ordered && !cancelled {
-            // Send the signal again, so that the code that watches the job reads the orders, too.
+            // Send SIGUSR1 again, so that the code that watches the job reads the orders, too.
             process::send_signal(getpid().as_raw(), Signal::SIGUSR1 as i32);
         }
         result

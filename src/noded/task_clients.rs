@@ -26,16 +26,16 @@ use tracing::{debug, warn};
 const MAX_CONNECTIONS: usize = 512;
 /// Maximum number of connections of a user.
 const MAX_CONNECTIONS_PER_USER: usize = 64;
-/// Time limit for a process to prove its job. Also the time after which noded reads the next
-/// request of a process even if schedd has not replied.
+/// Time in which a process must prove that it belongs to its job. Also the time after which noded
+/// reads the next request of a process even if schedd has not replied.
 const TIMEOUT: Span = Span::seconds(10);
 /// Maximum size of a greeting in bytes.
 const MAX_GREETING: usize = 4 << 10;
-/// Maximum size of a request in bytes, with its program and task tokens.
+/// Maximum size of a request in bytes, including its program and task tokens.
 const MAX_REQUEST: usize = LARGEST + (256 << 10);
 /// Maximum size in bytes of replies that a process has not read.
 const MAX_BACKLOG: usize = 1 << 20;
-/// Maximum number of tasks that a connection may wait for.
+/// Maximum number of tasks about which a connection gets news.
 const MAX_TOKENS: usize = 3 * crate::model::job::task::MOST;
 
 /// All connected processes.
@@ -55,7 +55,7 @@ struct TaskClient {
     link: FrameSocket,
     uid: u32,
     since: Span,
-    /// The task that the process has proved to belong to.
+    /// The task that the process has proved to belong to; None before the proof.
     name: Option<AttemptName>,
     /// The process gets news about these tasks.
     tokens: BTreeSet<TaskToken>,
@@ -258,8 +258,8 @@ impl TaskClients {
             .for_each(|(number, news)| self.notify(number, &news, poller));
     }
 
-    /// Requests all processes to repeat their requests. Called when a schedd connects, because
-    /// requests and replies may have been lost.
+    /// Notifies all processes that they must repeat their requests. Called for each new connection
+    /// of a schedd, because requests and replies may have been lost.
     pub fn request_repetition(&mut self, poller: &mut Poller) {
         let numbers: Vec<u64> = self.connected.keys().copied().collect();
         for number in numbers {
@@ -343,8 +343,8 @@ impl TaskClients {
         }
     }
 
-    /// Updates how a connection is polled: for writing if there is data to write, and not at all
-    /// while a reply of schedd is awaited.
+    /// Updates how a connection is polled: not at all while a reply of schedd is awaited; otherwise
+    /// for reading, and also for writing if there is data to write.
     fn update_polling(&mut self, number: u64, poller: &mut Poller) {
         let Some(client) = self.connected.get_mut(&number) else {
             return;
@@ -415,8 +415,8 @@ impl TaskClient {
         self.awaits_reply_since.is_none() && self.link.has_more()
     }
 
-    /// Adds started and queried tasks to `tokens`, and removes released tasks. Keeps at most
-    /// [`MAX_TOKENS`] tasks.
+    /// Adds started and queried tasks to `tokens`, and removes released tasks. If there are more
+    /// than [`MAX_TOKENS`] tasks, removes those with the lowest tokens.
     fn note_tokens(&mut self, request: &TaskRequestKind) {
         match request {
             TaskRequestKind::Start(program) => self

@@ -4,9 +4,9 @@
 //! The shepherd listens at a socket in the attempt's directory. For each
 //! [`crate::wire::order::ScheddOrder::Attach`], noded connects to that socket and passes the
 //! connection of a `qsub -I` to the shepherd. From then on, the data does not pass through noded
-//! and schedd. The shepherd's buffers are small. Further output that qsub does not read stays in
-//! the terminal and blocks the job's programs. Further input that the programs do not read stays
-//! with qsub. When qsub disconnects, the terminal hangs up.
+//! and schedd. The shepherd's buffers are small. When they are full, output that qsub does not read
+//! stays in the terminal and blocks the job's programs, and input that the programs do not read
+//! stays with qsub. When qsub disconnects, the terminal hangs up.
 
 use super::folder::Folder;
 use crate::model::time::Span;
@@ -20,7 +20,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Maximum time for a client to connect before the terminal hangs up.
+/// Time after which the terminal hangs up if no client is attached. The time begins again with each
+/// connection of a client.
 const CONNECT_TIMEOUT: Span = Span::seconds(120);
 /// Maximum time for the client to read the remaining output after the job has ended.
 const FINISH_TIMEOUT: Span = Span::seconds(5);
@@ -34,8 +35,8 @@ const MAX_READS: usize = 8;
 pub struct TerminalConnection(UnixStream);
 
 impl TerminalConnection {
-    /// Connects to the shepherd of the attempt in `folder`. Fails if no shepherd of an interactive
-    /// job listens.
+    /// Connects to the shepherd of the attempt in `folder`. Fails if the job is not
+    /// interactive, or if the shepherd does not run.
     pub fn connect_nonblocking(folder: &Folder) -> io::Result<TerminalConnection> {
         Ok(TerminalConnection(socket::connect_nonblocking(
             &folder.terminal(),
@@ -68,15 +69,15 @@ pub struct Terminal {
     /// The job's side of the terminal; None after the job has been forked.
     screen: Option<OwnedFd>,
     listener: UnixListener,
-    /// A connection of noded that has not passed a descriptor yet.
+    /// A connection from noded through which no client's connection has been passed yet.
     incoming: Option<UnixStream>,
     /// The connection of the client.
     link: Option<FrameSocket>,
-    /// Whether a client is attached: the client has sent its window size.
+    /// Whether a client is attached, that is, has connected and sent its window size.
     is_attached: bool,
     /// Input of the client that has not been written to the terminal yet.
     typed: Vec<u8>,
-    /// When the terminal hangs up if no client is attached by then.
+    /// The time at which the terminal hangs up, unless a client is attached by then.
     until: Span,
 }
 
@@ -136,8 +137,8 @@ impl Terminal {
         fds
     }
 
-    /// When the terminal hangs up without a client; None if a client is attached or the terminal
-    /// has hung up.
+    /// The time at which the terminal hangs up, unless a client is attached by then. None if a
+    /// client is attached or the terminal has hung up.
     pub fn due(&self) -> Option<Span> {
         (self.keyboard.is_some() && !self.is_attached).then_some(self.until)
     }
@@ -334,7 +335,7 @@ mod tests {
         columns: 90,
     };
 
-    /// A terminal, the client's end of the connection to it, and the job's side of it.
+    /// A terminal, the job's side of the terminal, and the client's end of the connection.
     struct TerminalRelay {
         _folder: tempfile::TempDir,
         at: Folder,

@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Creates the directory `pbs.<full id>` in `base` for `owner` (uid, gid). If the name already
-/// exists, which may be an attack, appends the attempt's cookie to the name, because the cookie
-/// cannot be guessed.
+/// Creates the directory `pbs.<full id>` in `base` for `owner` (uid, gid). If a file with this name
+/// exists (possibly made by an attacker), the directory is `pbs.<full id>.<cookie>` instead,
+/// because the attempt's cookie cannot be guessed.
 pub fn make(
     base: &Path,
     full_id: &str,
@@ -35,7 +35,7 @@ pub fn make(
 }
 
 /// The `TMPDIR` of the job's script, for a task that runs on the same host as the script. None for
-/// other tasks, for scripts, and if the directory does not exist.
+/// a task on another host, for the script itself, and if the directory does not exist.
 pub fn of_script(site: &Site, launch: &Launch) -> Option<PathBuf> {
     if launch.place.task == 0 {
         return None;

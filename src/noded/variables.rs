@@ -33,8 +33,8 @@ pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> 
         .collect()
 }
 
-/// The shares on this host, which is the host of the first share: a script runs on the first host
-/// of its job, and the launch of a task contains only the share of the task.
+/// The shares on this host. The first share is always on this host, because a script runs on the
+/// first host of its job, and the launch of a task contains only the share of the task.
 pub fn here(shares: &[NodeShare]) -> impl Iterator<Item = &NodeShare> {
     shares.iter().filter(|share| share.host == shares[0].host)
 }

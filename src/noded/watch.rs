@@ -55,7 +55,7 @@ pub struct JobWatch<'a> {
     guard: Guard,
     /// The signal that was sent as walltime warning.
     warned: Option<i32>,
-    /// Notes for the owner.
+    /// Notes for the job's owner.
     notes: Vec<String>,
     /// Output streams to deliver at the end.
     streams: Vec<Stream>,
@@ -100,7 +100,7 @@ pub struct WatchedEnd {
     pub outcome: AttemptOutcome,
     /// The output streams to deliver.
     pub streams: Vec<Stream>,
-    /// Whether the job runs again. Then its output is not final and is not delivered.
+    /// Whether the job runs again. If so, its output is not final and is not delivered.
     pub runs_again: bool,
 }
 
@@ -199,8 +199,8 @@ impl<'a> JobWatch<'a> {
         Span(now.0 - self.began.0 - self.suspended_for.0)
     }
 
-    /// The monotonic time at which the job's run time is `elapsed`, unless the job is suspended
-    /// before.
+    /// The monotonic time at which the job's run time reaches `elapsed`, if the job is not
+    /// suspended until then.
     fn moment(&self, elapsed: Span) -> Span {
         Span(
             self.began
@@ -264,8 +264,8 @@ impl<'a> JobWatch<'a> {
     }
 
     /// Reads one message that the job's first process sent before its exec. Returns true if there
-    /// was none. The read must not block, because a process that is stuck in the kernel keeps its
-    /// end of the socket open even when it is killed.
+    /// are no more messages. The read must not block, because a process that is stuck in the kernel
+    /// keeps its end of the socket open even when it is killed.
     fn read_start_messages(&mut self, start: Option<&OwnedFd>) -> bool {
         let Some(start) = start else { return true };
         let mut buffer = [0; 8192];
@@ -275,8 +275,8 @@ impl<'a> JobWatch<'a> {
                     Ok(ChildMessage::Ready) => {
                         self.errors = passed;
                         // The process of an interactive job waits for a client before its exec. The
-                        // client connects only after the message that the job runs, so the message
-                        // is sent now.
+                        // client connects only after noded has reported that the job runs, so noded
+                        // is notified now.
                         self.running_unsent = self.terminal.is_some();
                         self.send_running();
                     }
@@ -294,7 +294,8 @@ impl<'a> JobWatch<'a> {
             }
             Ok(None) | Err(_) => {
                 // A successful exec closes the socket. The exec is assumed to have succeeded if the
-                // child has sent `Ready` and no failure. An interactive job is reported earlier.
+                // child has sent `Ready` and no failure. An interactive job has been reported at
+                // `Ready`.
                 self.running_unsent |=
                     self.fault.is_none() && self.errors.is_some() && self.terminal.is_none();
                 self.send_running();
@@ -470,8 +471,8 @@ impl<'a> JobWatch<'a> {
         if let Some(excess) = excess {
             self.write_reason(&excess);
             // A job over its memory limit could use up all memory during a grace time. So a job
-            // gets a grace time only if it exceeds its processor time, or a limit that it may
-            // exceed for a time.
+            // gets a grace time only if it exceeds its processor time, or if the configuration
+            // allows jobs to exceed the limit for some time (`Response::after`).
             let has_grace = match &excess {
                 How::Exceeded {
                     bound: RunLimit::Cput,

@@ -6,8 +6,8 @@ use crate::model::resource::{ResourceType, ResourceValue, Resources};
 /// thousandths for fractional resources.
 pub type Amounts = Box<[i64]>;
 
-/// The maximum counted amount of a node (256 TiB of memory), so that sums over a cluster and
-/// multiples of requests fit in 64 bits.
+/// The maximum amount of a resource that counts for one node (256 TiB of memory), so that sums over
+/// a cluster and multiples of requests fit in 64 bits.
 pub const MAX_NODE_AMOUNT: i64 = 1 << 48;
 
 /// Adds `more` to `amounts`, element by element.

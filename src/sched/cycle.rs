@@ -104,8 +104,8 @@ pub(super) fn decide<'s>(
 }
 
 /// Returns the plan of a finished cycle. A job gets the reason of the first stage that refuses the
-/// job (G5). Jobs with the same request may have been refused together for lack of resources;
-/// therefore this function adds the verdicts of earlier stages for such jobs.
+/// job (G5). If jobs with the same request were refused together for lack of resources, an earlier
+/// stage can refuse some of them; for these jobs, this function adds the verdict of that stage.
 pub(super) fn close(mut cycle: CycleState) -> Plan {
     let state = cycle.state;
     debug_assert_eq!(cycle.plan.audit(state), Ok(()));

@@ -26,8 +26,8 @@ const TAKEOVER_TIMEOUT: Span = Span::seconds(30);
 
 /// Schedule jobs: decide when and where each job runs.
 ///
-/// Without options, schedd starts as a daemon and the command returns once it accepts requests. In
-/// a personal installation the first qsub starts it.
+/// Without options, schedd starts as a daemon, and the command returns as soon as the daemon
+/// accepts requests. In a personal installation the first qsub starts schedd.
 #[derive(Debug, Parser)]
 #[command(name = "schedd", version, max_term_width = 100)]
 struct Arguments {
@@ -47,8 +47,8 @@ struct Arguments {
     /// of the file, or qmgr.
     #[arg(long, conflicts_with = "foreground")]
     check: bool,
-    /// Inside a job: run a private queue on the job's resources until COMMAND and the jobs it
-    /// submits have finished or, without COMMAND, until the queue has been idle for a while.
+    /// Inside a job: run a private queue on the job's resources until COMMAND and all jobs of the
+    /// queue have finished or, without COMMAND, until the queue has been idle for a while.
     #[arg(long, conflicts_with_all = ["foreground", "status", "stop", "check"])]
     nested: bool,
     /// Scheduling preset of the nested queue (default: first come, first served).

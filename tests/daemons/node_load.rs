@@ -105,7 +105,7 @@ fn a_job_that_waits_because_of_the_load_of_a_node_shows_it() {
     let expected = "2 requested, 0 of 4 free; 17 in use beyond what is allocated to jobs. The load average of n1 is 17.0.";
     assert!(why.contains(expected), "{why}");
     assert!(
-        why.contains("ncpus: 2 requested, 0 free, more in use beyond what is allocated to jobs"),
+        why.contains("ncpus: 2 requested, 0 free, some in use beyond what is allocated to jobs"),
         "{why}"
     );
     assert!(!why.contains("-1"), "{why}");

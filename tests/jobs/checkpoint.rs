@@ -222,8 +222,7 @@ fn a_failed_checkpoint_falls_back_to_the_next_action() {
     );
     assert_eq!(sandbox.job(&low)["preempted"], 1);
     let trace = sandbox.run("tracejob", &[&low]).ok();
-    let failed =
-        "Checkpoint failed, the job continues: it ended with status 3; standard error: no disk";
+    let failed = "Checkpoint failed, the job continues: the checkpoint command ended with status 3; standard error: no disk";
     assert!(trace.contains(failed), "{trace}");
     assert!(
         trace.contains(&format!("Job preempted: requeued for job {high}")),

@@ -465,7 +465,7 @@ fn hooks_change_the_environment_of_a_job_and_nothing_else() {
     await_comment(
         &sandbox,
         &id,
-        "a hook that runs before the job may set only Variable_List.NAME, not `queue`",
+        "a hook that runs before the job can set only Variable_List.NAME, not `queue`",
     );
 }
 

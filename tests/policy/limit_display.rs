@@ -159,7 +159,7 @@ fn the_absence_of_limits_is_shown() {
     let sandbox = limited("");
     assert_eq!(
         sandbox.run("qstat", &["--limits"]).ok(),
-        "No limit is active.\n"
+        "There are no active limits to show.\n"
     );
     assert!(limits(&sandbox, &[]).is_empty());
 }

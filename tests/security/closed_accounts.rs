@@ -47,7 +47,7 @@ fn closed_accounts_run_no_jobs() {
         change_accounts(Command::new("usermod").args(change).arg(&person.name));
     }
     assert_all_refused(&expired, &sandbox, "expired on 2020-01-01");
-    assert_all_refused(&nologin, &sandbox, "may not log in");
+    assert_all_refused(&nologin, &sandbox, "cannot log in");
     assert_all_refused(&unlisted, &sandbox, "is not in /etc/shells");
     // The password of this account is locked, as for users who log in with a key.
     let id = open.submit(&sandbox, &[], "touch ran\n");

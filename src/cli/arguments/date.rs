@@ -84,8 +84,9 @@ fn century(year: u32) -> i32 {
     }
 }
 
-/// The date of a day that may exceed the month: 30 February is 2 March, or 1 March in a leap year.
-/// None unless `month` is 1 to 12 and `day` is 1 to 31.
+/// The date of a day of a month. Days after the end of the month continue in the next month: 30
+/// February is 2 March, or 1 March in a leap year. None unless `month` is 1 to 12 and `day` is 1 to
+/// 31.
 fn date_with_overflow(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     if !(1..=31).contains(&day) {
         return None;
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_past_date_becomes_zero_but_a_past_time_means_tomorrow() {
+    fn a_past_date_gives_0_but_a_past_time_of_day_means_tomorrow() {
         let now = Wall(now().timestamp());
         let minute = Local
             .timestamp_opt(now.0, 0)

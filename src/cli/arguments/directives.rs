@@ -31,7 +31,7 @@ const GRID_ENGINE: &[u8] = b"#$";
 
 /// Grid Engine's directives: lines that begin with `#$` and an option. If a directive precedes the
 /// first command, all directives of the script are returned. Otherwise none are returned, because
-/// the lines may belong to another script that this script writes.
+/// the lines can be part of another script that this script writes.
 pub fn grid_engine(script: &[u8]) -> Vec<Vec<u8>> {
     if !find(script, GRID_ENGINE).iter().any(|line| is_option(line)) {
         return Vec::new();

@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// Variables of qsub's environment that every job gets with the prefix `PBS_O_`, if they are set.
 const HANDED_ON: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "MAIL", "SHELL", "TZ"];
 
-/// Variables that `-v` cannot set. [`variable_list`] sets `PBS_O_HOST`; the server sets
+/// Variables that are ignored in `-v`. [`variable_list`] sets `PBS_O_HOST`; the server sets
 /// `PBS_O_QUEUE`.
 const RESERVED: [&[u8]; 2] = [b"PBS_O_HOST", b"PBS_O_QUEUE"];
 
@@ -27,7 +27,8 @@ pub struct SubmitOrigin<'a> {
 
 /// The variables as `K=V` entries, each terminated by a zero byte. `named`, the value of `-v`,
 /// takes precedence over variables added by `all` (`-V`). Neither replaces the `PBS_O_` variables
-/// that describe the submission. Fails if `named` is malformed or names an unset variable.
+/// that describe the submission. Fails if `named` is malformed, or has a name without `=` that is
+/// not in qsub's environment.
 pub fn variable_list(
     origin: &SubmitOrigin,
     named: Option<&OsStr>,

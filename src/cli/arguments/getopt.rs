@@ -97,8 +97,8 @@ pub fn matches(
 }
 
 /// The words rewritten for clap: first the options, each as one word (`-X=VALUE`, `-F`,
-/// `--long=VALUE`, `--long`), then `--` and the operands. Operands after a `--` on the command line
-/// follow a second `--`.
+/// `--long=VALUE`, `--long`), then `--` and the operands. A `--` on the command line is kept as an
+/// operand, before the operands that follow it.
 fn split(
     command: &Command,
     words: impl IntoIterator<Item = OsString>,
@@ -147,8 +147,9 @@ fn long(
     Ok(OsString::from_vec(whole))
 }
 
-/// Rewrites a word of letters: flags, up to the first letter that takes a value. The value is the
-/// remainder of the word or, if empty, the next word.
+/// Rewrites a word of joined letters, such as `-zINjob1`. All letters are flags, up to the first
+/// letter that takes a value. The value is the remainder of the word or, if that is empty, the next
+/// word.
 fn cluster(
     command: &Command,
     letters: &[u8],

@@ -1,7 +1,7 @@
 //! The options shared by qsub and qalter, and the attribute settings that they produce.
 //!
-//! This module checks the values that PBS's commands check themselves. Most illegal values are
-//! refused with `illegal -X value` and the usage. The server checks all other values.
+//! This module checks the values that PBS's commands check themselves, and refuses most illegal
+//! values with `illegal -X value` and the usage. The server checks the values of the other options.
 
 use super::{date, paths, resources, script};
 use crate::cli::client::exit::Failure;
@@ -39,7 +39,7 @@ pub struct JobOptions {
     #[arg(short = 'N', value_name = "jobname", help_heading = COMMON)]
     pub name: Option<OsString>,
     /// Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...
-    /// Sizes take b, kb, mb, gb, tb, pb
+    /// Units of sizes: b, kb, mb, gb, tb, pb
     #[arg(short = 'l', value_name = "resource_list", help_heading = COMMON)]
     pub resources: Vec<OsString>,
     /// File for standard output: [host:]path; if path is a directory, the file is <job id>.OU
@@ -110,7 +110,7 @@ pub struct JobOptions {
     #[arg(short = 'c', value_name = "interval", help_heading = EXECUTION)]
     pub checkpoint: Option<OsString>,
     /// Other attributes, separated by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see
-    /// DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (signal this long before the
+    /// DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (send SIGNAL this time before the
     /// walltime ends), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both stands
     /// for the index of a subjob), sandbox=PRIVATE, retry=N (rerun the job up to N times if it
     /// fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand),
@@ -326,7 +326,7 @@ fn merge_dependencies(settings: &mut Vec<AttributeSetting>) {
     }
 }
 
-/// Checks the syntax of an attribute; true for attributes that only the server checks.
+/// Checks the syntax of the value of an attribute. True for attributes that only the server checks.
 fn is_well_formed(name: &str, value: &str) -> bool {
     match name {
         "depend" => ParsedDependency::parse(value, None) != Err(DependencyFault::Malformed),

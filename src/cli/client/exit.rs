@@ -30,8 +30,8 @@ pub struct Failure {
     pub usage: bool,
     /// The exit status.
     pub code: u8,
-    /// Set if the server is unreachable or unknown. Then its message is printed instead of `text`,
-    /// because the message differs by command.
+    /// The reason, if the server is unreachable or unknown. Then its [`UnreachableServer::lines`]
+    /// are printed instead of `text`, because the message differs by command.
     pub away: Option<UnreachableServer>,
     /// The requested job, if it is unknown to this server.
     pub unknown: Option<JobId>,

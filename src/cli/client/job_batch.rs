@@ -1,5 +1,5 @@
-//! Commands with a list of job ids: sends the requests for several jobs together, and prints a line
-//! for each failure.
+//! Runs commands with a list of job ids: sends the requests for several jobs together, and prints a
+//! line for each failure.
 
 use super::exit::{self, Failure};
 use super::operand::Operand;
@@ -60,8 +60,8 @@ impl Server for LazySchedd {
 
 /// Applies `act` to the jobs of all operands. A request contains up to [`batch::LARGEST`] jobs.
 /// Failures are printed in the order of the operands, and the last failure determines the exit
-/// status. Only a failure to communicate with the server ends the command early. Without operands,
-/// returns a usage error.
+/// status. Only a failure to communicate with the server ends the command before all jobs are
+/// handled. Without operands, returns a usage error.
 pub fn act(
     command: &'static str,
     usage: fn() -> clap::Command,

@@ -64,9 +64,9 @@ impl Operand {
         is_here.then_some(self.id)
     }
 
-    /// The failure for an id with another server, which is `word` on the command line. If the
-    /// server follows `.`, the message is that the id is malformed; if it follows `@`, that the
-    /// host is unknown.
+    /// The failure for an id of another server. `word` is the id on the command line. If the server
+    /// follows `.`, the message is that the id is malformed; if it follows `@`, that the host is
+    /// unknown.
     pub fn wrong_server(&self, word: &OsStr) -> Failure {
         match &self.server {
             Some(host) if self.is_at => Failure::unknown_host(host),

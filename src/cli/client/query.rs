@@ -23,7 +23,8 @@ pub type Feed<'a> = dyn FnMut(&Question, &mut TakePart) -> Result<(), Failure> +
 pub struct CommandOutput {
     /// The text for standard output.
     pub out: Vec<u8>,
-    /// The failures for standard error, in this order. The last failure determines the exit status.
+    /// The failures for standard error, in the order of output. The last failure determines the
+    /// exit status.
     pub failures: Vec<Failure>,
 }
 

@@ -25,14 +25,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-/// The number of parts of an answer that are read ahead of the output.
+/// The maximum number of parts of an answer that are read ahead of the output.
 const PARTS_AHEAD: usize = 4;
 
 /// The time that the query of a list waits for slow output. Then the query ends, and the remaining
 /// entries are queried later.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A source of answers.
+/// Where the answers of a command come from.
 pub enum QuerySource {
     /// The caller's own spool, with or without schedd running.
     Spool(Box<SpoolReader>, Home),
@@ -59,13 +59,13 @@ pub struct Answers {
     pub reservations: Vec<Reservation>,
     /// Events, for a question about the events of a job.
     pub events: Vec<(Time, Event)>,
-    /// The length of the longest job id in characters, if the answer contains that.
+    /// The number of characters of the longest job id; None if the answer does not contain it.
     pub longest: Option<u32>,
     /// Totals, for a question about totals of accounting entries.
     pub tallies: Vec<RequestTotals>,
     /// Accounting entries, for a question about them.
     pub entries: Vec<AccountingEntry>,
-    /// Planned starts, for a question for a forecast.
+    /// The answers of the scheduler, for a [`Question::Ahead`].
     pub ahead: Vec<ForecastAnswer>,
     /// Configured objects, for a question about them.
     pub objects: Vec<Described>,
@@ -273,7 +273,7 @@ fn is_known_without_spool(question: &Question) -> bool {
     }
 }
 
-/// Whether the answer may be long, so that a later query may have to continue it.
+/// Whether the answer can be long. If output is slow, later queries continue such an answer.
 fn is_list(question: &Question) -> bool {
     matches!(question, Question::Jobs(..) | Question::Elements(..))
 }
@@ -301,7 +301,7 @@ fn last_id(part: &ClientAnswer) -> Option<JobId> {
 /// The channel from the thread that reads parts to the thread that prints them.
 struct PartSender {
     sender: Sender<ClientAnswer>,
-    /// Receives a message for each part that may be sent.
+    /// Receives a permit for each part. A part is sent only after a permit has been received.
     permits: Receiver<()>,
 }
 

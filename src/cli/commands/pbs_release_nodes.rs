@@ -20,7 +20,7 @@ const USAGE: u8 = 2;
 /// Release nodes of a running job before it ends.
 ///
 /// The job keeps its resources on the host of its script. Tasks of the job on released nodes are
-/// ended, and the lines of these nodes are removed from PBS_NODEFILE. Other jobs may use a released
+/// ended, and the lines of these nodes are removed from PBS_NODEFILE. Other jobs can use a released
 /// node as soon as no task of the job runs on it. The job is charged for a node until the node is
 /// released.
 #[derive(Parser, Clone, Debug, Default)]

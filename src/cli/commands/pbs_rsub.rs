@@ -50,8 +50,8 @@ pub struct PbsRsubArgs {
     /// UTC
     #[arg(short = 'r', value_name = "rrule_expression")]
     pub rule: Option<String>,
-    /// Print the decision, CONFIRMED or DENIED, or UNCONFIRMED while no node is known; the number
-    /// of seconds has no effect
+    /// Print the decision, CONFIRMED or DENIED; or UNCONFIRMED if no node is available now and the
+    /// reservation begins later. The number of seconds has no effect
     #[arg(short = 'I', value_name = "seconds", allow_hyphen_values = true)]
     pub wait: Option<i64>,
     /// Mail points: n, or letters of a b e c; stored and shown, but no mail is sent
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decision_is_printed_only_with_option_i() {
+    fn option_i_prints_the_decision() {
         let args = |wait| PbsRsubArgs {
             wait,
             ..PbsRsubArgs::default()

@@ -72,8 +72,8 @@ pub struct PbsnodesArgs {
     /// Set the comment of nodes; an empty text deletes the comment
     #[arg(short = 'C', value_name = "COMMENT")]
     comment: Option<String>,
-    /// Declare hosts lost that do not respond: requeue the jobs on them, or end jobs that are not
-    /// rerunnable (managers only)
+    /// Declare that hosts which do not respond are lost: requeue the jobs on them, or end jobs that
+    /// are not rerunnable (managers only)
     #[arg(long)]
     gone: bool,
     /// Do not print error messages about nodes
@@ -298,7 +298,7 @@ impl PbsnodesArgs {
         out
     }
 
-    /// A cell of a summary, cut to the width of the column unless `-L` is given.
+    /// A cell of a summary. Without `-L`, left-aligned text is cut to the width of its column.
     fn cell<'a>(&self, text: &'a str, column: FixedColumn) -> Cow<'a, str> {
         match column {
             FixedColumn::Left(width) if !self.long => cut(text, width),

@@ -22,7 +22,7 @@ pub struct QalterArgs {
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
     /// System priority, 0 to 1000000, or none to remove it (operators only). The job precedes all
-    /// jobs with a lower one or without one
+    /// jobs with a lower system priority or without a system priority
     #[arg(long, value_name = "number", require_equals = true)]
     pub system_priority: Option<OsString>,
     /// Run failed or deleted jobs again: each job returns to its queue and keeps its id. For an
@@ -30,7 +30,7 @@ pub struct QalterArgs {
     /// subjobs. Cannot be combined with other options
     #[arg(long)]
     pub retry: bool,
-    /// Consider the jobs now: a job that waits after a failed start, or for its retry_delay, may
+    /// Consider the jobs now: a job that waits after a failed start, or for its retry_delay, can
     /// start at once. Holds and begin times still apply. Changes by other options are made first
     #[arg(long)]
     pub shove: bool,

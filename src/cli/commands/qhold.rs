@@ -8,8 +8,8 @@ use clap::Parser;
 use std::ffi::OsString;
 
 /// Hold jobs, so that they do not start. A running job continues, unless the site can checkpoint
-/// the job (checkpoint in [launch] of lanai.toml): then the job is checkpointed, ended and held.
-/// Running subjobs always continue.
+/// the job (key checkpoint of [launch] in lanai.toml): then the job is checkpointed, ended and
+/// held. Running subjobs always continue.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qhold")]
 pub struct QholdArgs {

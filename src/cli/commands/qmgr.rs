@@ -104,10 +104,10 @@ struct Session<'a> {
     /// The active objects, to which commands without names apply.
     active: BTreeMap<ObjectKind, Vec<String>>,
     history: Vec<String>,
-    /// The objects and the limit that the previous command set with `=`; None if it set none, or if
-    /// `is_read` is false.
+    /// The objects and the limit that the previous command set with `=`; None if it set no limit,
+    /// or if `is_read` is false.
     last_limit: Option<(Vec<QmgrObject>, AttributeKey)>,
-    /// True if commands are read from standard input and this is no terminal.
+    /// True if commands are read from standard input, and standard input is not a terminal.
     is_read: bool,
 }
 
@@ -254,8 +254,8 @@ impl<'a> Session<'a> {
     }
 
     /// The names of the objects to which a command applies: the names in the command, otherwise the
-    /// names of the active objects. A name such as `@default` stands for all objects of `view`. The
-    /// server and the scheduler are always the only ones.
+    /// names of the active objects. A name such as `@default` stands for all objects of the kind in
+    /// `view`. There is only one server and one scheduler, so names given for them are ignored.
     fn names(
         &self,
         command: &Command,
@@ -341,7 +341,7 @@ impl<'a> Session<'a> {
         Ok(u8::from(!failures.is_empty()))
     }
 
-    /// Appends the named objects to `out`. Returns the unknown names.
+    /// Appends the named objects to `out`. Returns the unknown names, with refusals.
     fn push_objects(
         &self,
         view: &ConfiguredObjects,

@@ -6,7 +6,7 @@ use crate::wire::batch::Act;
 use clap::Parser;
 use std::ffi::OsString;
 
-/// Stop running jobs and requeue them, to start again from the beginning (operators only).
+/// Stop running jobs and requeue them; they start again from the beginning (operators only).
 ///
 /// With --failed, rerun the failed subjobs of job arrays, even of finished arrays. Subjobs that
 /// succeeded or were deleted do not run again. Owners may use --failed.

@@ -31,7 +31,7 @@ pub struct QselectArgs {
     /// Account of the job
     #[arg(short = 'A', value_name = "ACCOUNT")]
     account: Option<String>,
-    /// Checkpoint attribute: n, s, c, w or u
+    /// Checkpoint attribute: n, s, c, w, u, or an interval such as c=5
     #[arg(short = 'c', value_name = "[OP]CHECKPOINT")]
     checkpoint: Option<String>,
     /// Exactly these holds: letters of u o s p, or n
@@ -113,7 +113,7 @@ impl QselectArgs {
             conditions.extend(conditions::resources(text, &server.resources)?);
         }
         let filter = self.filter(&server, &mut query::whole(feed))?;
-        // Letters of states that only PBS has select no jobs.
+        // If `-s` has only letters of PBS states that Lanai does not have, no job is selected.
         if self.states.is_some() && filter.states.is_empty() {
             return Ok(());
         }
@@ -135,8 +135,8 @@ impl QselectArgs {
         })
     }
 
-    /// The conditions that can be parsed without the server. Also fails if `-s` is invalid,
-    /// although the server selects jobs by state.
+    /// The conditions that can be parsed without the server. `-s` is checked, but gives no
+    /// condition: it is a part of the filter that the server applies.
     fn conditions(&self, now: Wall) -> Result<Vec<JobCondition>, Failure> {
         let mut conditions = Vec::new();
         self.states.as_deref().map(conditions::states).transpose()?;

@@ -61,7 +61,7 @@ const OBJECTS: &str = "Queues and server";
     args_override_self = true
 )]
 pub struct QstatArgs {
-    /// Jobs of these users (HOST is the submission host), in the list of -a; with -f, with all
+    /// Jobs of these users (HOST is the submission host), in the format of -a, or with -f with all
     /// attributes
     #[arg(short = 'u', value_name = "USER[@HOST],...", help_heading = JOBS)]
     users: Option<String>,
@@ -92,7 +92,7 @@ pub struct QstatArgs {
     /// Show all attributes of each job, queue or server
     #[arg(short = 'f', help_heading = OUTPUT)]
     full: bool,
-    /// Output format: json or dsv; with -f or a report
+    /// Output format: json or dsv with -f, json with a scheduler report
     #[arg(short = 'F', value_name = "FORMAT", help_heading = OUTPUT)]
     format: Option<String>,
     /// Delimiter between values, with -F dsv
@@ -113,8 +113,8 @@ pub struct QstatArgs {
     /// Show the planned start instead of the elapsed time
     #[arg(short = 'T', help_heading = OUTPUT)]
     starts: bool,
-    /// Show the used percentage of the requested processor time or walltime, instead of the used
-    /// processor time
+    /// Show the used percentage of the requested processor time or walltime, whichever is higher,
+    /// instead of the used processor time
     #[arg(short = 'p', help_heading = OUTPUT)]
     percent: bool,
     /// Show memory in gigabytes
@@ -140,7 +140,7 @@ pub struct QstatArgs {
     #[command(flatten)]
     reports: report::ReportOptions,
     /// Compare used and requested resources of the given jobs, and suggest what to request next
-    /// time. Without job ids: of your own jobs that ended in the last week
+    /// time. Without job ids: the same for your own jobs that ended in the last seven days
     #[arg(long = "eff", help_heading = report::HEADING)]
     efficiency: bool,
     /// Refused, as in PBS
@@ -298,7 +298,8 @@ impl QstatArgs {
         }
     }
 
-    /// The whole output at once; an error if the server does not answer.
+    /// The whole output at once. Fails if [`query::feed`] fails; later failures are part of the
+    /// output.
     fn whole_output(&self, format: &AttributeFormat) -> Result<CommandOutput, Failure> {
         let mut feed = query::feed(no_server)?;
         let mut out = Vec::new();
@@ -357,8 +358,8 @@ impl QstatArgs {
         failures
     }
 
-    /// Queries the priorities before the jobs, because schedd may not answer while qstat still
-    /// reads jobs.
+    /// Queries the priorities before the jobs, because schedd might be unable to answer while qstat
+    /// still reads jobs.
     fn scores(&self, feed: &mut Feed) -> Scores {
         if !self.full || self.is_alternate() {
             return Scores::default();
@@ -395,7 +396,7 @@ impl QstatArgs {
         let history = if self.finished {
             History::Finished
         } else if self.history || !self.watched_jobs().is_empty() {
-            // --watch shows the end of a job.
+            // --watch still shows a job when the job has ended.
             History::All
         } else {
             History::Live

@@ -49,11 +49,13 @@ pub struct QsubArgs {
     /// most M subjobs run at once (0: no limit). See ARRAYS
     #[arg(short = 'J', value_name = "X-Y[:Z][%M]", help_heading = job_options::COMMON)]
     pub array: Option<OsString>,
-    /// Interactive job: a shell on this terminal, on the allocated nodes. Only the directives of a
-    /// script are used. ~. at the start of a line ends the session, ~^Z suspends qsub
+    /// Interactive job: a shell on this terminal, on the allocated nodes. If a script is given,
+    /// only its directives are used; its commands are not run. ~. at the start of a line ends the
+    /// session, ~^Z suspends qsub
     #[arg(short = 'I', help_heading = job_options::COMMON)]
     pub interactive: bool,
-    /// Variables of the job: NAME,NAME=VALUE,...; write a comma in a value as \, or quote the value
+    /// Variables of the job: NAME,NAME=VALUE,...; precede a comma in a value by a backslash, or
+    /// quote the value
     #[arg(short = 'v', value_name = "variable_list", help_heading = job_options::COMMON)]
     pub variables: Option<OsString>,
     /// Export all environment variables to the job
@@ -84,7 +86,8 @@ pub struct QsubArgs {
     /// Arguments of the script, quoted as one word; the same as words after the script
     #[arg(short = 'F', value_name = "arguments", help_heading = job_options::EXECUTION)]
     pub arguments: Option<OsString>,
-    /// Prefix of directives in the script (default #PBS); empty for none
+    /// Prefix of directives in the script (default #PBS); with an empty prefix there are no
+    /// directives
     #[arg(short = 'C', value_name = "directive_prefix", help_heading = job_options::EXECUTION)]
     pub prefix: Option<OsString>,
     /// Do not print the job id
@@ -152,7 +155,7 @@ fn run() -> Result<u8, Failure> {
     }
 }
 
-/// The attribute of `-I`.
+/// The attribute that `-I` sets.
 const INTERACTIVE: &str = "interactive";
 
 /// The attribute settings of a command line without a script, for callers other than a shell

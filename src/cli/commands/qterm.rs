@@ -17,16 +17,15 @@ const USAGE: u8 = 1;
 /// The exit status of all other failures.
 const FAILED: u8 = 2;
 
-/// The number of checks whether schedd has exited.
+/// The maximum number of checks whether schedd has exited.
 const CHECKS: usize = 1000;
 /// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Shut down schedd (operators only).
 ///
-/// No job is lost: -t selects whether running jobs continue or are requeued, and waiting jobs stay
-/// in the spool. In a personal installation, the next command that needs a running schedd starts
-/// schedd again.
+/// Waiting jobs stay in the spool. -t selects what happens to running jobs. In a personal
+/// installation, the next command that needs a running schedd starts schedd again.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qterm")]
 pub struct QtermArgs {

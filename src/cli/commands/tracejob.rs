@@ -50,7 +50,7 @@ pub struct TracejobArgs {
     /// Omit accounting records: resources requested, allocated and used
     #[arg(short = 'a')]
     accounting: bool,
-    /// Omit events of the server: requests, start times reached, and the end of the job
+    /// Omit events of the server: requests, begin times reached, and the end of the job
     #[arg(short = 's')]
     server: bool,
     /// Omit events of the scheduler: decisions
@@ -62,7 +62,7 @@ pub struct TracejobArgs {
     /// Accepted for compatibility; has no effect
     #[arg(short = 'v')]
     verbose: bool,
-    /// Show repeated messages beyond the count of -c
+    /// Show all repeated messages, without the limit of -c
     #[arg(short = 'z')]
     excessive: bool,
     /// Maximum number of times that a repeated message is shown
@@ -266,8 +266,8 @@ fn stamp(at: Time, server: &ServerFacts) -> String {
     })
 }
 
-/// The text, broken between words into lines of at most `width` columns with the margin. Longer
-/// words are not broken.
+/// The text, broken between words into lines of at most `width` columns, including the margin. A
+/// longer word is not broken.
 fn wrapped(text: &str, width: usize) -> String {
     let (mut out, mut column) = (String::new(), MARGIN);
     for word in text.split(' ') {

@@ -31,7 +31,7 @@ pub enum MemoryUnit {
     Own,
     /// `-G`: gigabytes.
     Gigabytes,
-    /// `-M`: millions of words of eight bytes.
+    /// `-M`: megawords (2^20 words of eight bytes).
     Megawords,
 }
 
@@ -196,7 +196,7 @@ fn row(
     push_line(out, columns, cells);
 }
 
-/// The requested amount of a resource; ` -- ` if zero or not requested.
+/// The requested amount of a resource; ` -- ` if it is 0 or not requested.
 fn count(requested: &ResourceList, name: &str) -> String {
     match long(requested, name) {
         Some(number) if number > 0 => number.to_string(),
@@ -341,8 +341,8 @@ fn wrapped_hosts(out: &mut String, text: &str) {
     }
 }
 
-/// Writes the comment of a job (`-s`): on the line of the job with `-1` and without hosts, else
-/// below.
+/// Writes the comment of a job (`-s`). With `-1` and without `-n`, it is on the job's line,
+/// otherwise on the next line.
 fn comment_line(out: &mut String, record: &JobRecord, server: &ServerFacts, style: AlternateStyle) {
     if !style.comment {
         return;

@@ -64,7 +64,7 @@ impl Operator {
 }
 
 /// A condition that qselect itself checks on each job. The query to schedd or the spool already
-/// filters by owner name, state, queue and history.
+/// filters by owner name, state, queue, history, and arrays and subjobs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobCondition {
     /// `-u`: owners.

@@ -4,8 +4,8 @@ use super::full;
 use crate::shown::attributes::Attributes;
 use std::fmt::Write;
 
-/// Writes one object: `Job Id: 12.head|Job_Name=STDIN|...`. In values, `\` is put before the
-/// delimiter and `\`, and control characters are displayed as by [`full::printable`].
+/// Writes one object: `Job Id: 12.head|Job_Name=STDIN|...`. In values, each delimiter and each `\`
+/// is preceded by `\`, and control characters are displayed as by [`full::printable`].
 pub fn write(out: &mut String, heading: &str, id: &str, attributes: &Attributes, delimiter: &str) {
     let _ = write!(out, "{heading}{id}");
     for attribute in &attributes.0 {

@@ -47,7 +47,7 @@ impl LogSource {
 pub struct EventLine {
     /// The time on schedd's clock.
     pub at: Time,
-    /// The log that the line is attributed to.
+    /// The PBS log to which the line belongs.
     pub source: LogSource,
     /// PBS's type of log entry, for `tracejob -f`: `job`, `admin`, `sched`, `error`, `job_usage`.
     pub sort: &'static str,
@@ -162,7 +162,7 @@ impl EventWriter<'_> {
                 Server,
                 "sched",
                 "due",
-                "Earliest start time reached: job may start",
+                "Earliest start time reached: the job can start",
             ),
             Event::Altered { by, attributes } => self.altered(by, attributes),
             Event::Moved { by, from, to } => {

@@ -108,8 +108,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Wraps a value after a comma if the next piece would reach column 78. A piece that is too long
-/// for one line is wrapped after column 79.
+/// Wraps a value. The value consists of pieces that end at commas: a piece that would reach column
+/// 78 begins a new line, unless it is the first. A piece that is too long for one line is broken
+/// after column 79.
 fn wrap(out: &mut String, value: &str, mut column: usize) {
     for (place, piece) in value.split(',').enumerate() {
         if place > 0 {
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_continues_after_column_79() {
+    fn a_value_without_commas_is_broken_after_column_79() {
         let comment = "Job run at Fri Nov 20 at 10:20 on (head:ncpus=2:mem=524288kb) and terminated by alice@head";
         let expected = "    comment = Job run at Fri Nov 20 at 10:20 on (head:ncpus=2:mem=524288kb) and\n\t terminated by alice@head";
         assert_eq!(shown("comment", comment), expected);

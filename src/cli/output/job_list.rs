@@ -116,7 +116,8 @@ fn row(out: &mut String, line: &JobLine, widths: &ListWidths) {
     let queue: String = line.queue.chars().take(text).collect();
     let cells: [&str; 6] = [
         &line.id,
-        // PBS cuts a job name that exactly fits its column, but not such a user name.
+        // PBS cuts a job name that is as long as its column is wide, but a user name only if it is
+        // longer.
         &cut_from(line.name, text, text),
         &cut(line.owner, text),
         &line.used,
@@ -155,9 +156,9 @@ pub fn time_used(cput: Option<Span>, state: JobState) -> String {
     }
 }
 
-/// `% done`: the used percentage of the requested processor time or walltime, whichever is higher,
-/// but at most 100; `--` unless the job is running, suspended or finished, or is an array that has
-/// begun. `spent` contains pairs of requested and used time.
+/// `% done`: the highest percentage of a requested time that is used, at most 100; 0 if no time is
+/// requested. `--` unless the job is running, suspended or finished, or is an array that has begun.
+/// `spent` contains the requested and the used time, for processor time and for walltime.
 pub fn percent_done(spent: &[(Option<Span>, Span)], state: JobState) -> String {
     let known = spent.iter().filter_map(|(requested, used)| {
         Some((requested.filter(|requested| requested.0 > 0)?, used))

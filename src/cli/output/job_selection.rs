@@ -83,16 +83,17 @@ pub enum FoundJobs {
 pub trait Show {
     /// Receives the server facts; called first.
     fn server(&mut self, server: &ServerFacts);
-    /// Receives the length of the longest id that follows, without the server name. Not called if
-    /// the length is unknown, or if operands select no subjobs.
+    /// Receives the length of the longest id among the jobs that follow, without the server name.
+    /// Not called if the length is unknown, or if there are operands and none displays subjobs.
     fn longest(&mut self, characters: usize);
     /// Receives the next jobs.
     fn found(&mut self, batch: FoundJobs) -> Result<(), Failure>;
 }
 
 /// Finds the jobs and passes them to `show`. Returns a failure for each operand whose jobs cannot
-/// be displayed: for an unknown job or queue, another server, a finished job without `-x` or
-/// `-H`, or if the server keeps no history.
+/// be displayed: its job or queue is unknown or of another server, or its job has finished and
+/// neither `-x` nor `-H` is given. If finished jobs are requested and the server keeps no history,
+/// returns a failure for every operand, or one failure without operands.
 pub fn find(
     wanted: &JobQuery,
     operands: &[OsString],

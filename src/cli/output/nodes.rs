@@ -91,7 +91,8 @@ impl<'a> NodeGroup<'a> {
             .fold(0, i64::saturating_add)
     }
 
-    /// The number of GPUs that are used by processes outside the queue and assigned to no job.
+    /// The number of GPUs that are assigned to no job, but used by processes outside the queue
+    /// (processes that belong to no job).
     fn gpus_outside(&self) -> i64 {
         let mut count = 0;
         for record in &self.0 {
@@ -331,8 +332,8 @@ fn assigned_resources<'a>(
         .filter(|(_, d)| d.consumable && d.host_level)
     {
         let sum = sums.get(name).copied().unwrap_or(0);
-        // As in PBS, built-in resources other than ngpus are listed on every node, all other
-        // resources only on nodes that have them.
+        // As in PBS, text and DSV list an amount of 0 on every node for built-in resources other
+        // than ngpus, and for all other resources on the nodes that have them.
         let expected = Resources::builtin().get(name).is_some() && name != "ngpus";
         let listed = expected || record.node.facts.available.contains_key(name);
         if sum != 0 || (listed && format != NodeFormat::Json) {

@@ -67,7 +67,8 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// An attribute from its configured values: a limit has one value for each user or group.
+/// An attribute from its configured values. Only a limit can have several values: one for each
+/// user, group or project.
 fn attribute<'a>(lines: &'a [AttributeValue], resources: &Resources) -> ShownAttribute<'a> {
     let (line, value) = (&lines[0], joined_values(lines));
     let shown = match &line.resource {

@@ -47,7 +47,7 @@ impl StateCounts {
             JobState::Queued => &mut self.queued,
             JobState::Held => &mut self.held,
             JobState::Waiting => &mut self.waiting,
-            // As in PBS, suspended jobs are not counted separately.
+            // As in PBS, suspended jobs count as running.
             JobState::Running | JobState::Suspended => &mut self.running,
             JobState::Begun => &mut self.begun,
             JobState::Finished | JobState::Expired => &mut self.finished,

@@ -1,5 +1,5 @@
-//! `qstat --cycles`: the last scheduling cycles and their triggers (Q1, X2). The spool may lack the
-//! latest cycles; therefore it is read only if no running schedd answers.
+//! `qstat --cycles`: the last scheduling cycles and their triggers (Q1, X2). The spool can lack the
+//! latest cycles; therefore the spool is read only if no running schedd answers.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::client::source::{Answers, QuerySource};

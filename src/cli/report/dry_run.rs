@@ -11,7 +11,7 @@ use crate::wire::client::Client;
 use crate::wire::message::{NewJob, ServerFacts};
 use std::fmt::Write as _;
 
-/// Requests the prediction of schedd and prints it. Fails if the submission would be refused.
+/// Requests a prediction from schedd and prints it. Fails if schedd would refuse the submission.
 pub fn run(submission: NewJob, home: &Home) -> Result<u8, Failure> {
     let mut client = Client::connect(home)?;
     let (server, answers) = ask(&mut client, ForecastQuery::Trial(Box::new(submission)))?;

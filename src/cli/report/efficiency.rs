@@ -72,7 +72,7 @@ impl JobEfficiency {
         })
     }
 
-    /// The processor time available to the job: cores times walltime.
+    /// The processor time that was available to the job: allocated cores times used walltime.
     fn held(&self) -> Span {
         Span(self.used.walltime.0.saturating_mul(self.cores.into()))
     }
@@ -101,7 +101,8 @@ impl JobEfficiency {
 #[derive(Debug)]
 enum EfficiencyReport {
     One(Box<JobEfficiency>),
-    /// The description of the jobs, and the distributions of the fractions that they used.
+    /// The description of the jobs, and the distributions of the fractions of their requests that
+    /// they used.
     Many(String, Box<Distributions>),
 }
 
@@ -208,7 +209,8 @@ fn no_usage(full: &str) -> Failure {
     )
 }
 
-/// Calls `visit` with the last attempt of each job in the accounting records.
+/// Calls `visit` with the last attempt of each job in the accounting records that `filter` and
+/// `jobs` select.
 fn for_each_last_attempt(
     filter: AccountingFilter,
     jobs: Vec<JobId>,
@@ -312,7 +314,7 @@ fn line(out: &mut String, what: &str, used: &str, requested: &str, part: Option<
 fn advice_of(report: &EfficiencyReport) -> Option<String> {
     match report {
         EfficiencyReport::One(used) if used.has_finished() => advice(&Peak::of(used)),
-        // An unfinished job may still need all that it requested.
+        // An unfinished job can still need all that it requested.
         EfficiencyReport::One(_) => None,
         EfficiencyReport::Many(_, distributions) => distributions.advice(),
     }

@@ -46,7 +46,7 @@ pub fn report(
     Ok(text.into_bytes())
 }
 
-/// The end of a window of this duration; None if the duration is unlimited.
+/// The end of a window that begins now; None if its duration is unlimited.
 fn end(duration: Option<Span>, now: Wall) -> Option<Wall> {
     duration.map(|duration| Wall(now.0.saturating_add(duration.as_seconds())))
 }

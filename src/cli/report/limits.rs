@@ -13,10 +13,11 @@ use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
 
-/// Maximum number of jobs named in a row. JSON lists all jobs that schedd reports.
+/// Maximum number of jobs named in a table row. JSON lists all jobs that schedd reports.
 const NAMED: usize = 4;
 
-/// All limits, or the limits that apply to `users` (`-u`).
+/// All limits. With `users` (`-u`), limits of other single users are omitted; limits of groups,
+/// accounts and all jobs remain.
 pub fn report(
     context: &mut ReportContext,
     users: Option<&str>,
@@ -89,7 +90,7 @@ fn rank(limit_use: &LimitUse, first: &[&str]) -> u8 {
 /// order of the configuration.
 fn nearest_first(a: &LimitUse, b: &LimitUse) -> Ordering {
     let (limit_a, limit_b) = (tightest(a), tightest(b));
-    // The fractions are multiplied out, because a limit may be zero. Zero limits come first.
+    // Products are compared instead of quotients, because a limit can be 0. Limits of 0 come first.
     let left = i128::from(a.used.amount).saturating_mul(limit_b);
     let right = i128::from(b.used.amount).saturating_mul(limit_a);
     let zero_first = (limit_b == 0).cmp(&(limit_a == 0));
@@ -135,7 +136,7 @@ const HEADS: [ColumnHead; 8] = [
 impl LimitTable<'_> {
     fn text(&self) -> String {
         if self.uses.is_empty() {
-            return "No limit is active.\n".to_string();
+            return "There are no active limits to show.\n".to_string();
         }
         let rows: Vec<[String; 8]> = self
             .uses
@@ -366,7 +367,7 @@ user ann in queue night running jobs        2   --    4       2 1,2,3,4 and 5 mo
             uses: Vec::new(),
             ..table
         };
-        assert_eq!(nothing.text(), "No limit is active.\n");
+        assert_eq!(nothing.text(), "There are no active limits to show.\n");
     }
 
     #[test]

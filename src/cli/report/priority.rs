@@ -122,7 +122,7 @@ pub fn report(
 
 struct PriorityView<'a> {
     context: &'a ReportContext,
-    /// The number of jobs in the queue.
+    /// The number of waiting jobs in all queues.
     all: u64,
     /// The formula that orders the queue; None if the order has no formula.
     formula: Option<String>,
@@ -186,7 +186,7 @@ impl PriorityView<'_> {
         )
     }
 
-    /// The text for a job that is not in the queue.
+    /// The text for a job that is not waiting to be scheduled.
     fn other(&self, record: &JobRecord) -> String {
         let job = &record.job;
         let comment = comment::of(record, &self.context.server);

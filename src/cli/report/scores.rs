@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Maximum number of jobs that a query names. With more operands, all jobs are queried.
+/// Maximum number of job ids in a query. With more operands, the query has no ids, which means all
+/// jobs.
 const MOST_NAMED: usize = 1000;
 
 /// The timeout for schedd, after which qstat shows jobs without priorities.
@@ -56,8 +57,8 @@ impl Scores {
         )
     }
 
-    /// Adds the priorities to the records of waiting jobs and of arrays that have begun. A subjob
-    /// has the priority of its array.
+    /// Adds the priorities to the records of queued jobs and of arrays that have begun. A queued
+    /// subjob without an entry gets the priority of its array.
     pub fn add_to(&self, jobs: &mut [JobRecord]) {
         let waiting = jobs
             .iter_mut()

@@ -12,8 +12,8 @@ use crate::model::time::Time;
 use crate::wire::ahead::{ForecastAnswer, ForecastQuery};
 use serde_json::{Value, json};
 
-/// The fair-share tree, and the fair shares of pools and operations if starvation leads to
-/// preemption, as text or JSON.
+/// The fair-share tree, as text or JSON. With the preemption trigger `starvation`, the report also
+/// has the fair shares of pools and operations.
 pub fn report(context: &mut ReportContext, json: bool) -> Result<Vec<u8>, Failure> {
     let (mut table, mut all): (Option<ShareDisplay>, Vec<FairShareReport>) = (None, Vec::new());
     for answer in context.ask(ForecastQuery::Shares)? {

@@ -160,9 +160,9 @@ impl TaskSet {
         })
     }
 
-    /// Starts a task for each line of the node file in `slots`. Waits until all tasks have ended,
-    /// or, with `leave`, until all tasks have started. Returns false if pbsdsh was interrupted; the
-    /// caller must then not start further tasks.
+    /// Starts a task for each number in `slots`; the number selects a line of the node file. Waits
+    /// until all tasks have ended, or, with the option `leave`, until all tasks have started.
+    /// Returns false if pbsdsh was interrupted; the caller must then not start further tasks.
     pub fn run(&mut self, slots: &[u32]) -> Result<bool, Failure> {
         let before = self.members.len();
         for &slot in slots {
@@ -260,8 +260,9 @@ impl TaskSet {
         }
     }
 
-    /// Sends the next request (start, status, or end with status) for tasks that need a request.
-    /// While another request has no reply, sends nothing for up to `REPEAT_AFTER`.
+    /// Sends the next request for tasks that need a request: to start tasks or to report their
+    /// states, or after an interruption, to end tasks and report their states. While an earlier
+    /// request has no reply, sends nothing for up to `REPEAT_AFTER`.
     fn send_next_request(&mut self) {
         if self.connection.repeat_at <= clock::monotonic() {
             let unanswered = self.connection.awaits_reply;
@@ -317,8 +318,8 @@ impl TaskSet {
         self.connection.connect_at = self.connection.disconnected_since + RECONNECT_PAUSE;
     }
 
-    /// Notifies noded that pbsdsh needs no more news of the tasks from index `from`. The message
-    /// may be lost without harm.
+    /// Notifies noded that pbsdsh needs no more news of the tasks with index `from` or higher. A
+    /// loss of the message does no harm.
     fn release(&mut self, from: usize) {
         // A second signal may have removed members, so that fewer than `from` remain.
         let tokens = self

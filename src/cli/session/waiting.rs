@@ -289,8 +289,8 @@ impl<'a> WaitingQsub<'a> {
         Ok(None)
     }
 
-    /// Deletes the job, then prints a message. Ignores errors of the message, because the terminal
-    /// may be closed.
+    /// Deletes the job, then prints a message. Ignores errors of printing, because the terminal can
+    /// be closed.
     fn delete(&mut self) -> Result<(), Failure> {
         self.line.clear();
         let reply = block::delete(self.home, self.job)?;

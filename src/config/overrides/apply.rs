@@ -36,14 +36,14 @@ impl Config {
     /// The configuration with these overrides, and the overrides that were ignored.
     pub fn with_overrides(&self, overrides: &QmgrOverrides) -> (Config, Vec<Conflict>) {
         let mut conflicts = Vec::new();
-        // Lists the default queue, so that it remains a queue if another queue becomes the default.
+        // Adds the default queue, so that it remains a queue if another queue becomes the default.
         let mut config = Config {
             queues: self.configured_queues(),
             ..self.clone()
         };
         let mut all: Vec<&(QmgrObject, QmgrOverride)> = overrides.all.iter().collect();
-        // Applies the overrides of resources first, because queues refer to resources; then all
-        // others in the order of the objects' first commands.
+        // Applies the overrides of resources first, because queues refer to resources. The sort
+        // keeps the order of all other overrides.
         all.sort_by_key(|(target, _)| {
             std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE)
         });
@@ -125,8 +125,9 @@ fn apply_override(
     }
 }
 
-/// The values to apply: first the unset attributes, then the set attributes. Within both groups,
-/// switches such as `job_history_enable` come last, and all others are in display order.
+/// The values to apply: first the attributes that qmgr unset, then the attributes that it set.
+/// Within both groups, switches such as `job_history_enable` come last, and all others are in
+/// display order.
 fn in_order<'a>(
     target: &QmgrObject,
     change: &'a QmgrOverride,

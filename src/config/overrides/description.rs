@@ -20,7 +20,7 @@ pub struct AttributeValue {
 pub struct Described {
     /// The object.
     pub target: QmgrObject,
-    /// The attributes that are set.
+    /// The displayed attributes.
     pub lines: Vec<AttributeValue>,
 }
 
@@ -117,8 +117,8 @@ fn is_of_a_new_queue(overrides: &QmgrOverrides, target: &QmgrObject, attribute: 
 const OF_A_NEW_QUEUE: [&str; 3] = ["queue_type", "enabled", "started"];
 
 /// Whether the attribute is the server's `job_history_duration` or `backfill_depth`, and has its
-/// default value. As in PBS, it is then displayed only if qmgr set it. Otherwise a site that
-/// executes the displayed settings as commands would fix the default.
+/// default value. As in PBS, these defaults are displayed only if qmgr set them: if a site executes
+/// the displayed settings as commands, defaults must not become settings.
 fn is_default(config: &Config, target: &QmgrObject, attribute: &str) -> bool {
     match (target, attribute) {
         (QmgrObject::Server, "job_history_duration") => {

@@ -18,12 +18,12 @@ type Get<T> = fn(&T) -> Option<String>;
 /// Returns false for an invalid text.
 type Put<T> = fn(&mut T, Option<&str>) -> bool;
 
-/// Where a configuration stores an attribute, or how else qmgr treats the attribute.
+/// How qmgr reads and sets an attribute, and where the configuration stores the value.
 #[derive(Clone, Copy)]
 pub(super) enum AttributeForm {
-    /// The key of `lanai.toml` that lists this attribute.
+    /// A key of `lanai.toml` stores the value. The key's row lists the attribute (`Entry::pbs`).
     Key,
-    /// The key of `lanai.toml` that lists this attribute and has a list of resources as its value.
+    /// As `Key`; the value is a list of resources.
     Amounts,
     /// A part of the configuration, accessed by these functions.
     Server(Get<Config>, Put<Config>),

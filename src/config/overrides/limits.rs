@@ -91,8 +91,8 @@ pub(super) fn is_old_style(config: &Config, target: &QmgrObject) -> bool {
 /// The name in `Config::kept` that marks an object with limits in the old style.
 const OLD_STYLE: &str = "old style limits";
 
-/// The entries of a limit attribute, each with its resource. Empty if the object uses the other
-/// style of limits.
+/// The entries of a limit attribute, each with its resource. Empty if the limits of the object and
+/// the attribute differ in style.
 pub(super) fn read(
     config: &Config,
     target: &QmgrObject,

@@ -78,8 +78,9 @@ pub static ACCOUNT: Table<Account> = Table::new(
             .text("The parent account in the fair-share tree.")
             .default("none")
             .example("\"science\""),
-        &key("shares", SHARES, |a| &mut a.shares)
-            .text("The account's shares; with \"parent\" its members share one level higher."),
+        &key("shares", SHARES, |a| &mut a.shares).text(
+            "The account's shares; with \"parent\", members compete with the account's siblings.",
+        ),
         &key("target", Optional(TARGET), |a| &mut a.target)
             .text("The target for method = \"target\": percent of all usage, such as \"25+\".")
             .default("the part that the account's shares give it")
@@ -114,31 +115,31 @@ pub static ACCOUNT: Table<Account> = Table::new(
         &key("tolerance", Optional(FROM_0_TO_1), |a| {
             &mut a.pool.starvation.tolerance
         })
-        .text("The tolerance of [preemption.starvation] for this part of the tree.")
+        .text("Overrides tolerance of [preemption.starvation] in the account's subtree.")
         .default(INHERITED)
         .example("0.8"),
         &key("starvation_timeout", Optional(TIME), |a| {
             &mut a.pool.starvation.timeout
         })
-        .text("The timeout of [preemption.starvation] for this part of the tree.")
+        .text("Overrides timeout of [preemption.starvation] in the account's subtree.")
         .default(INHERITED)
         .example("\"30s\""),
         &key("aggressive_starvation_timeout", Optional(TIME), |a| {
             &mut a.pool.starvation.aggressive_timeout
         })
-        .text("The aggressive_timeout of [preemption.starvation] for this part of the tree.")
+        .text("Overrides aggressive_timeout of [preemption.starvation] in the account's subtree.")
         .default(INHERITED)
         .example("\"2m\""),
         &key("enable_aggressive_starvation", Optional(BOOLEAN), |a| {
             &mut a.pool.starvation.enable_aggressive
         })
-        .text("The enable_aggressive of [preemption.starvation] for this part of the tree.")
+        .text("Overrides enable_aggressive of [preemption.starvation] in the account's subtree.")
         .default(INHERITED)
         .example("false"),
         &key("allow_aggressive_preemption", Optional(BOOLEAN), |a| {
             &mut a.pool.starvation.allow_aggressive
         })
-        .text("The allow_aggressive of [preemption.starvation] for this part of the tree.")
+        .text("Overrides allow_aggressive of [preemption.starvation] in the account's subtree.")
         .default(INHERITED)
         .example("true"),
         &key(
@@ -146,19 +147,19 @@ pub static ACCOUNT: Table<Account> = Table::new(
             Optional(THRESHOLD),
             |a| &mut a.pool.starvation.aggressive_threshold,
         )
-        .text("The aggressive_threshold of [preemption.starvation] for this part of the tree.")
+        .text("Overrides aggressive_threshold of [preemption.starvation] in the account's subtree.")
         .default(INHERITED)
         .example("0.2"),
         &key("preemption_threshold", Optional(THRESHOLD), |a| {
             &mut a.pool.starvation.preemption_threshold
         })
-        .text("The preemption_threshold of [preemption.starvation] for this part of the tree.")
+        .text("Overrides preemption_threshold of [preemption.starvation] in the account's subtree.")
         .default(INHERITED)
         .example("1.0"),
         &key("non_preemptible_threshold", AmountTable, |a| {
             &mut a.pool.non_preemptible_threshold
         })
-        .text("The non_preemptible_threshold of [preemption.starvation] for this subtree.")
+        .text("Overrides non_preemptible_threshold of [preemption.starvation] in this subtree.")
         .default(INHERITED)
         .example("{ ncpus = 4 }"),
     ],

@@ -49,7 +49,9 @@ pub static BACKFILL: Table<Config> = Table::new(
         &key("depth", DEPTH, |c| &mut c.policy.backfill.depth)
             .pbs(&["backfill_depth"])
             .unset("1")
-            .text("The number of blocked jobs with a planned start, at least 0, or \"all\"."),
+            .text(
+                "The largest number of blocked jobs with planned starts, or \"all\" for no limit.",
+            ),
         &key("keep", OneOf(BookingRetention::ALL), |c| {
             &mut c.policy.backfill.keep
         })
@@ -62,7 +64,7 @@ pub static BACKFILL: Table<Config> = Table::new(
             |c| c.policy.backfill.chunk.map(|chunk| chunk.size),
             |c, size| chunk(c).size = size,
         )
-        .text("The processors of the smallest blocked job for which freed resources are kept.")
+        .text("The smallest size (processors) of a blocked job for which freed resources are kept.")
         .default("none")
         .example("8"),
         &computed(
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn unset_keys_have_the_values_of_the_preset() {
+    fn keys_that_the_file_omits_have_the_values_of_the_preset() {
         let policy = |text: &str| Config::parse(text).unwrap().effective_policy();
         assert_eq!(policy("preset = \"qube\"").backfill.policy, Filling::Skip);
         assert_eq!(

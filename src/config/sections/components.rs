@@ -84,7 +84,7 @@ static CREDENTIAL: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut component_total(c, ComponentKind::Credential).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The maximum of the sum of the component's parts, before the weight is applied.")
         .default("none")
         .example("1000"),
         &key("user", WEIGHT, |c| {
@@ -141,7 +141,9 @@ static CREDENTIAL_PRIORITIES: Table<Config> = Table::new(
         &key("queue", PRIORITIES, |c| {
             &mut c.policy.precedence.components.priorities.queue
         })
-        .text("The priorities of queues; without an entry or \"*\", that of the [[queue]] counts.")
+        .text(
+            "The priorities of queues; without an entry and \"*\", the [[queue]] priority counts.",
+        )
         .example("{ express = 2880 }"),
     ],
 );
@@ -156,17 +158,17 @@ static FAIR_SHARE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut component_total(c, ComponentKind::FairShare).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The maximum of the sum of the component's parts, before the weight is applied.")
         .default("none")
         .example("1000"),
         &key("user", WEIGHT, |c| {
             component_part(c, ComponentKind::FairShare, "user")
         })
-        .text("The weight of the distance of the user's usage from the user's target."),
+        .text("The weight of how far the user's usage is below the target; negative if above it."),
         &key("account", WEIGHT, |c| {
             component_part(c, ComponentKind::FairShare, "account")
         })
-        .text("The weight of the distance of the account's usage from the target in [[account]]."),
+        .text("The weight of how far the account's usage is below its target; negative if above."),
         &key("users", USERS, |c| {
             &mut c.policy.precedence.components.users
         })
@@ -187,7 +189,7 @@ static RESOURCE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut component_total(c, ComponentKind::Resource).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The maximum of the sum of the component's parts, before the weight is applied.")
         .default("none")
         .example("1000"),
         &key("nodes", WEIGHT, |c| {
@@ -235,7 +237,7 @@ static SERVICE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut component_total(c, ComponentKind::Service).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The maximum of the sum of the component's parts, before the weight is applied.")
         .default("none")
         .example("1000"),
         &key("queue_time", WEIGHT, |c| {
@@ -246,7 +248,7 @@ static SERVICE: Table<Config> = Table::new(
         &key("xfactor", WEIGHT, |c| {
             component_part(c, ComponentKind::Service, "xfactor")
         })
-        .text("The weight of the expansion factor: 1 + waiting time / walltime."),
+        .text("The weight of the expansion factor: 1 + eligible time / walltime."),
         &key("bypass", WEIGHT, |c| {
             component_part(c, ComponentKind::Service, "bypass")
         })
@@ -264,7 +266,7 @@ static TARGETS: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut component_total(c, ComponentKind::Target).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The maximum of the sum of the component's parts, before the weight is applied.")
         .default("none")
         .example("1000"),
         &key("queue_time", WEIGHT, |c| {
@@ -305,7 +307,7 @@ static USAGE: Table<Config> = Table::new(
         &key("cap", Optional(NUMBER), |c| {
             &mut component_total(c, ComponentKind::Usage).cap
         })
-        .text("The largest sum of the component's parts that counts.")
+        .text("The maximum of the sum of the component's parts, before the weight is applied.")
         .default("none")
         .example("1000"),
         &key("consumed", WEIGHT, |c| {

@@ -64,7 +64,8 @@ pub fn check(expression: &Expression, resources: &Resources) -> Result<(), Strin
         if !is_host_name && !known.contains(&name) {
             let near = nearest(name, &known).unwrap_or_default();
             return Err(format!(
-                "unknown name `{name}`; the nearest known name is `{near}`; put text in quotes"
+                "unknown name `{name}`; the nearest known name is `{near}`; \
+                 if it is text, put it in quotes"
             ));
         }
     }

@@ -33,7 +33,7 @@ named! {
         Pack = "pack",
         /// Assign one task to each node in turn.
         RoundRobin = "roundrobin",
-        /// Divide the tasks equally among as few nodes as possible.
+        /// Divide the tasks equally among the nodes that `Pack` would use.
         Balanced = "balanced",
     }
 }

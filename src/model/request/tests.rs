@@ -470,7 +470,7 @@ fn invalid_selects_give_the_errors_of_pbs() {
 }
 
 #[test]
-fn invalid_places_and_mixtures_give_the_errors_of_pbs() {
+fn invalid_places_and_combinations_of_options_give_the_errors_of_pbs() {
     refused(&[
         (
             "select=1:place=free",
@@ -593,7 +593,7 @@ fn altering_replaces_options_of_the_same_name() {
 }
 
 #[test]
-fn the_parts_of_a_place_may_have_any_order() {
+fn the_parts_of_a_place_can_have_any_order() {
     use super::select::{Arrangement, Sharing};
     let place = |text: &str| parse(&format!("select=1 | place={text}")).unwrap().place;
     assert_eq!(place("scatter:excl").arrangement, Arrangement::Scatter);

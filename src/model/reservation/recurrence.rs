@@ -12,7 +12,7 @@ pub trait Zone {
     /// saving) gives the first occurrence; a civil time that is skipped gives the time one hour
     /// later.
     fn wall(&self, civil: NaiveDateTime) -> Wall;
-    /// Converts wall-clock time to civil time; None outside the range of calendars.
+    /// Converts wall-clock time to civil time; None if the calendar cannot represent the time.
     fn civil(&self, wall: Wall) -> Option<NaiveDateTime>;
 }
 
@@ -217,7 +217,8 @@ pub fn weekday(text: &str) -> Option<Weekday> {
     Weekday::try_from(u8::try_from(found).ok()?).ok()
 }
 
-/// Parses `20261231T235900`, with or without `Z`, or `20261231`, which means the end of that day.
+/// Parses `20261231T235900` or `20261231`, which means the end of that day. A final `Z` is ignored:
+/// the time is in the time zone of the rule, not in UTC.
 fn moment(text: &str) -> Option<NaiveDateTime> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     if let Ok(moment) = NaiveDateTime::parse_from_str(text, "%Y%m%dT%H%M%S") {
@@ -269,7 +270,8 @@ pub struct Instance {
 }
 
 impl RecurringWindow {
-    /// Returns the open and the next instances at `now`, at most `depth`.
+    /// Returns the instances that are open at `now` and the next instances, up to `depth` in all. A
+    /// window without end has a single instance.
     pub fn instances(&self, now: NaiveDateTime) -> Vec<Instance> {
         let (first, step) = match self.period {
             WindowPeriod::Infinity => {
@@ -448,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn m40_windows_may_span_midnight_recur_weekly_or_never_end() {
+    fn m40_windows_can_span_midnight_recur_weekly_or_never_end() {
         let night = RecurringWindow {
             start: Span::seconds(20 * 3600),
             end: Span::seconds(6 * 3600),

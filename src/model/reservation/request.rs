@@ -38,7 +38,7 @@ pub struct ReservationRequest {
     pub rule: Option<String>,
     /// `PBS_TZID`: time zone of the rule.
     pub zone: Option<String>,
-    /// `--job`: reserves the nodes of this running job until the end of the job's walltime.
+    /// `--job`: reserves the resources of this running job until the end of the job's walltime.
     pub job: Option<JobId>,
     /// Other attributes by PBS name: `Mail_Points`, `Mail_Users`.
     pub other: BTreeMap<String, String>,
@@ -100,7 +100,8 @@ impl ReservationRequest {
     }
 
     /// Returns start and end of a new reservation. Two of start, end and duration are required; if
-    /// all three are given, they must agree. Refuses a start in the past.
+    /// all three are given, they must agree. Refuses a start more than a minute ago, and an end in
+    /// the past.
     pub fn times(&self, now: Wall) -> Result<(Wall, Wall), Refusal> {
         let length = self.length()?;
         let (from, to) = match (self.from, self.to, length) {
@@ -115,7 +116,8 @@ impl ReservationRequest {
 
     /// Returns start and end after a change. `was` is the present period; `begun` is true if the
     /// reservation has started. A new start keeps the duration; a new end or duration keeps the
-    /// start. If two or three of them are given, they define the period as in a new reservation.
+    /// start. If two or three of start, end and duration are given, they define the period as in a
+    /// new reservation.
     pub fn changed_period(
         &self,
         was: (Wall, Wall),

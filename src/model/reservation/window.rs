@@ -11,8 +11,8 @@ use crate::model::job::NodeShare;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// As a requested reservation: any window to which the job has access. In a list of names: all
-/// names.
+/// A job that requests this name as its reservation may use any window to which it has access. In a
+/// list of names, this name matches all names.
 pub const ANY: &str = "*";
 
 /// Resources of nodes set aside for a period.
@@ -65,8 +65,9 @@ pub struct WindowAccess {
 pub struct TimeLimit {
     /// Maximum overlap.
     pub most: Span,
-    /// True if the limit restricts jobs to which another entry grants access. False if the limit
-    /// instead grants all other jobs access up to this overlap.
+    /// If true, jobs to which another entry grants access have it only up to this overlap, and all
+    /// other jobs have none. If false, they have full access, and all other jobs have access up to
+    /// this overlap.
     pub binds_all: bool,
 }
 

@@ -151,7 +151,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Q22: on a host with 6 of 8 free.
+    /// Q22: the host has 8 processors; a job uses 2, and 6 are free.
     #[test]
     fn the_allocated_amount_is_the_free_amount_up_to_the_maximum() {
         let taken = ["1+", "1*", "all", "4-8", "7+", "6", "7", "1-3", "7-9"]

@@ -57,8 +57,8 @@ impl Attempts {
             .for_each(|(name, why)| self.set_ended(name, AttemptOutcome::new(How::NodeFault(why))));
     }
 
-    /// Replaces a spawner that has ended. The launches that were sent to it remain in doubt until
-    /// every shepherd that it forked has created its attempt's directory or ended.
+    /// Replaces a spawner that has ended. The launches that were sent to the old spawner remain in
+    /// doubt until each of its shepherds has created its attempt's directory or ended.
     pub fn spawner_ended(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.read_messages(poller);
         let Runner::Spawner(spawner, launch_lock) = &mut self.runner else {
@@ -103,9 +103,9 @@ impl Attempts {
     }
 
     /// Resolves the launches of a spawner that has ended. Call this once none of them is in
-    /// progress. A launch without a directory never began and is sent again. If it were sent
-    /// earlier, the attempt could run twice: it could end, be confirmed and be removed before a
-    /// second shepherd looks for the attempt's directory.
+    /// progress. A launch without a directory never began and is sent again. If it were sent while
+    /// the first launch is in progress, the attempt could run twice: the first run could end, be
+    /// confirmed and be removed before the second shepherd looks for the attempt's directory.
     pub fn resolve_doubtful_launches(&mut self, number: u64, poller: &mut Poller) {
         poller.forget(PollSource::OldLaunches(number));
         self.read_old_messages(PollSource::OldSpawner(number), poller);

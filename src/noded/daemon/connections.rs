@@ -51,7 +51,7 @@ impl Daemon {
         let peer = peer::of(&stream)?;
         anyhow::ensure!(
             self.schedd_uids.contains(&peer.uid()),
-            "schedd may not run with uid {}; see --schedd-uid",
+            "uid {} is not allowed to give orders; see --schedd-uid",
             peer.uid()
         );
         anyhow::ensure!(self.connections.len() <= MAX_OTHERS, "too many connections");

@@ -1,4 +1,5 @@
-//! Files of a job: stage-in before the job runs; delivery of its output and stage-out afterwards.
+//! Files of a job: stage-in before the job runs; delivery of its output and stage-out after the job
+//! has ended.
 
 use super::super::child::UMASK;
 use super::super::delivery::{self, Stream};
@@ -95,8 +96,8 @@ impl PreparedJob<'_> {
         })
     }
 
-    /// Delivers the output, unless the job runs again. If the job ran, also stages files out and
-    /// removes unwanted output files. Adds a note about failures to the outcome.
+    /// Delivers the output, unless the job runs again. If the job ran, also stages files out. If it
+    /// succeeded, also removes unwanted output files. Adds a note about failures to the outcome.
     pub(super) fn deliver_and_stage_out(
         &self,
         noded: &OwnedFd,
@@ -143,7 +144,7 @@ impl PreparedJob<'_> {
                 ]),
                 Ok(StagingResult::Late) => {
                     let late = format!(
-                        "stage-out took longer than {} s, so some files may not have been copied",
+                        "stage-out took longer than {} s, so some files are possibly not copied",
                         limit.as_seconds()
                     );
                     join_failures([self.deliver_as_owner(&streams), Err(late)])

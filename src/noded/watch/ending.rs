@@ -79,7 +79,7 @@ impl JobWatch<'_> {
     }
 
     /// Ends the job because of an order. After several orders, the last order decides whether the
-    /// job runs again. A forced order also ends the grace time of an earlier order. If the script
+    /// job runs again. A forced order also ends a grace time that has already begun. If the script
     /// has ended on its own, an order has no effect.
     pub(super) fn cancel(&mut self, cgroup: Option<&Cgroup>, cancel: Cancel) {
         // The script may have ended while the order was pending.
@@ -101,8 +101,8 @@ impl JobWatch<'_> {
         self.end_by(cgroup, SIGTERM, grace, reason);
     }
 
-    /// Ends the job without SIGTERM and grace time. Otherwise, if memory is short, a process that
-    /// still runs could use the memory that another process has freed.
+    /// Ends the job without SIGTERM and grace time. If memory is short, a process that runs during
+    /// a grace time could use the memory that another process has freed.
     pub(super) fn end_at_once(&mut self, excess: How) {
         self.ending = Some(Ending {
             kill_at: clock::monotonic(),
@@ -150,7 +150,8 @@ impl JobWatch<'_> {
 
     /// The exit status of the first process, which has just been killed. Waits only briefly,
     /// because a process that cannot be reaped (traced, or stuck in the kernel) must not delay the
-    /// end of the other processes. If there is no status by then, returns a death by SIGKILL.
+    /// end of the other processes. If there is no status within `STATUS_TIMEOUT`, returns a death
+    /// by SIGKILL.
     pub(super) fn last_status(&self) -> ProcessEnd {
         let until = Span(clock::monotonic().0 + STATUS_TIMEOUT.0);
         loop {
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(
             again(cancel(Some(10), false)),
             again(EndKind::Done),
-            "deleted"
+            "the job is deleted with a signal"
         );
         assert_eq!(again(cancel(None, true)), [true; 5]);
         assert_eq!(

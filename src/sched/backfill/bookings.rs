@@ -1,5 +1,5 @@
-//! Planned starts: each of the first blocked jobs in queue order gets a planned start. The
-//! reservation depth of the policy is the maximum number of planned starts.
+//! Planned starts: each of the first blocked jobs in queue order gets a planned start. The key
+//! `depth` of `[backfill]` is the maximum number of planned starts.
 //!
 //! Example with a depth of one: at 0:00, 8 of 16 CPUs are in use until 1:00. Job 2 requests 16 CPUs
 //! and gets a planned start at 1:00 (the *shadow time*). Job 3 requests 4 CPUs for 30 minutes and
@@ -57,9 +57,9 @@ pub struct BookingBudget<'s> {
 }
 
 impl<'s> BookingBudget<'s> {
-    /// The budget at the beginning of a cycle. Renews the planned starts of earlier cycles that the
-    /// policy keeps, or for which resources of preempted jobs are held, except those of classes for
-    /// which `may_run` is false.
+    /// The budget at the beginning of a cycle. Renews a planned start of an earlier cycle if the
+    /// policy keeps it, or if resources of preempted jobs are held for it. Does not renew it if
+    /// `may_run` is false for the class of the job.
     pub fn open(
         policy: &'s Backfill,
         (state, resolved): (&'s ClusterState, &'s Resolved),
@@ -151,8 +151,8 @@ impl<'s> BookingBudget<'s> {
     }
 
     /// Whether a job must wait for its planned start `at`. A job may start earlier if resources
-    /// have become free unexpectedly (compression). A start at `now + OVERDUE` waits for jobs past
-    /// their walltime and is tried in each cycle.
+    /// have become free unexpectedly (compression). A job with a planned start at `now + OVERDUE`
+    /// waits for jobs past their walltime, and each cycle tries to start it.
     pub fn must_wait(&self, at: Time, now: Time) -> bool {
         at > now + OVERDUE && !self.has_freed_resources
     }
@@ -225,7 +225,8 @@ impl<'s> BookingBudget<'s> {
         self.blocked.is_some() && self.left.last() == Some(&0)
     }
 
-    /// The pool of a class: by its QOS (M33), else by its queue (I18), else the default.
+    /// The index in `left` of the pool of a class: the pool of its QOS (M33), else that of its
+    /// queue (I18), else the default pool.
     fn pool(&self, class: &ClassKey) -> usize {
         let groups = &self.policy.groups;
         let qos = class.who.qos.as_ref();
@@ -241,8 +242,8 @@ impl<'s> BookingBudget<'s> {
     }
 }
 
-/// The booking of a job. If its planned start has moved, the booking contains the old time and,
-/// after a delay, the cause.
+/// The booking of a job. If its planned start has moved, the booking contains the old time. If the
+/// planned start has become later, the booking also contains the cause, if one is known.
 pub fn booking(
     plan: &Plan,
     windows: &Windows,
@@ -266,8 +267,8 @@ pub fn booking(
     }
 }
 
-/// Why a planned start became later. None for a preemptor that waits for its victims to end:
-/// its planned start moves with the clock.
+/// Why a planned start became later. None for a preemptor that waits for its victims to end,
+/// because its planned start moves with the clock.
 fn cause(
     state: &ClusterState,
     plan: &Plan,

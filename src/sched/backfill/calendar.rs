@@ -6,8 +6,8 @@
 //! it is conservative backfill.
 //!
 //! There are two representations. If all nodes are interchangeable, the calendar only counts
-//! amounts ([`FreeTimeline`]); otherwise it assigns planned starts to nodes ([`Pins`]). Where both
-//! are possible, both give the same times.
+//! amounts ([`FreeTimeline`]); otherwise it assigns planned starts to nodes ([`Pins`]). If
+//! both representations are possible, they give the same times.
 
 use super::measure::ResourceMeasure;
 use super::pins::{Pins, SearchTerms, Slot};
@@ -29,8 +29,8 @@ use std::sync::Arc;
 /// The greatest job id.
 const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 
-/// The maximum number of planned starts if amounts are counted. The reservation depth may be
-/// higher, and an array may have a million subjobs.
+/// The maximum number of planned starts if amounts are counted. It is needed because the key
+/// `depth` of `[backfill]` may be higher, and an array may have a million subjobs.
 const MAX_COUNTED: usize = 20_000;
 
 /// The maximum number of planned starts if they are assigned to nodes. The number is low, because
@@ -52,7 +52,7 @@ pub struct Calendar<'s> {
 pub struct CalendarEntry<'s> {
     /// The start time.
     pub at: Time,
-    /// How long the job may run.
+    /// The duration for which the resources are planned.
     pub span: Span,
     /// The request.
     pub shape: &'s Shape,
@@ -106,9 +106,9 @@ impl<'s> Calendar<'s> {
     }
 
     /// The planned start (job and time) that a refused job running until `until` would delay. If
-    /// planned starts are assigned to nodes, this is the first planned start, although the job may
-    /// delay another one. None if there are no planned starts. Use the result only if the job does
-    /// not fit without delay.
+    /// planned starts are assigned to nodes, returns the first planned start, even if the job would
+    /// delay only a later one. None if there are no planned starts. Use the result only if the job
+    /// does not fit without delay.
     pub fn delayed_booking(&self, shape: &Shape, until: Time) -> Option<(JobId, Time)> {
         let short = match &self.kind {
             CalendarKind::Counted(measure, tally, _) => {
@@ -148,7 +148,7 @@ impl<'s> Calendar<'s> {
     }
 
     /// Like [`fit_without_delay`](Self::fit_without_delay), but only on `left`, the resources that
-    /// reservations leave.
+    /// reservations leave to the job.
     pub fn fit_within(
         &mut self,
         left: &AvailabilityMap<'s>,
@@ -475,7 +475,8 @@ impl Forecast<'_> {
         self.shape.instances - self.nodes.len() as u64
     }
 
-    /// Adds a node once for each chunk that fits into the amounts `free`.
+    /// Adds a node once for each missing chunk that fits into the amounts `free`. The only node of
+    /// a cluster is added for all missing chunks.
     fn put(&mut self, ix: NodeIx, free: &[i64]) {
         let is_only = self.cluster.slots() == 1;
         let times = if is_only {

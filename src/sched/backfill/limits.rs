@@ -1,5 +1,5 @@
 //! Limits of backfill: how many jobs behind a blocked job are considered, and whether freed
-//! resources are held for wide jobs (jobs with many CPUs).
+//! resources are held for wide jobs (jobs that request many CPUs).
 
 use crate::model::policy::{Backfill, Filling};
 use crate::model::reason::Reason;
@@ -48,7 +48,7 @@ impl BackfillLimits {
     }
 
     /// M35: refuses a job that requests `processors` CPUs and is not wide, if recently freed
-    /// resources are held for a wide job.
+    /// resources are held for a wide job. Applies only to first-fit backfill.
     pub fn check_set_aside(
         &self,
         policy: &Backfill,

@@ -4,7 +4,7 @@
 //! The *least free* resources of a node in a period are, for each resource, the minimum of the free
 //! amount during that period. A job that starts now and ends at `until` must fit into the resources
 //! that are free now; on nodes with planned starts, only the least free resources until `until`
-//! count. The rule for a planned start is the same, with the resources that will be free at its
+//! count. For a planned start, the same rule applies to the resources that will be free at its
 //! time.
 //!
 //! A planned start prefers resources that are in use now to free resources, so that as many
@@ -156,7 +156,7 @@ impl<'s> Pins<'s> {
     }
 
     /// Like [`fit_without_delay`](Self::fit_without_delay), but only on `left`, the resources that
-    /// reservations leave.
+    /// reservations leave to the job.
     pub fn fit_within(
         &self,
         left: &AvailabilityMap<'s>,

@@ -1,11 +1,11 @@
 //! Determines which jobs may use reserved resources (M37 to M42). A [`Window`] is one occurrence of
 //! a reservation.
 //!
-//! A reservation does not restrict the jobs with access to it. All other jobs may use on the nodes
-//! of the reservation only resources that stay unreserved until the end of the job. This takes into
-//! account that running jobs end and reservations begin. If nodes are reserved as a whole, these
-//! jobs may not use them at all. A job that requests a reservation may use only the resources of
-//! this reservation.
+//! A reservation restricts neither the jobs with access to it nor the jobs that end by the time it
+//! begins. On the nodes of the reservation, all other jobs may use only resources that stay
+//! unreserved until the job ends. The ends of running jobs and the beginnings of reservations until
+//! then are taken into account. If nodes are reserved as a whole, the restricted jobs may not use
+//! them at all. A job that requests a reservation may use only the resources of this reservation.
 //!
 //! Jobs that are excluded by the same reservations may use the same resources. The map of these
 //! resources is computed once in a cycle and updated at each start.
@@ -117,8 +117,9 @@ impl<'s> Windows<'s> {
         self.left_maps = left_maps;
     }
 
-    /// The end of a job: `end`, or the end of the open requested reservation if it is earlier and
-    /// the jobs of the reservation are ended with it ([`Window::ends_jobs`]).
+    /// The time at which a job ends that would end at `end` without reservations. The result is
+    /// earlier if the job requests an open reservation that ends before and then ends its jobs
+    /// ([`Window::ends_jobs`]).
     pub fn end_of(&self, class: &ClassKey, end: Time) -> Time {
         let Some(name) = class.reservation.as_deref() else {
             return end;

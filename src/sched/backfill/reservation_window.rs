@@ -216,7 +216,7 @@ mod tests {
     use crate::sched::fixture::{TestCluster, cluster};
 
     /// The nodes of a reservation from `from` to `to` (in seconds) that replaces R9. The error is
-    /// the reason's code. Job 8 runs inside a reservation.
+    /// the reason's code. Job 8 counts as a job inside a reservation.
     fn placed(fixture: &TestCluster, text: &str, from: i64, to: i64) -> Result<String, String> {
         let job = fixture.job(99, text);
         let at = |seconds| Time(0) + Span::seconds(seconds);

@@ -80,7 +80,8 @@ impl FreeTimeline {
         place
     }
 
-    /// The first time between `from` and `until` at which these amounts are not free.
+    /// The first time between `from` and `until` at which these amounts are not free; None if they
+    /// are free all the time.
     pub fn shortage(&self, amounts: &[i64], from: Time, until: Time) -> Option<Time> {
         let first = self.begins.partition_point(|begin| *begin <= from).max(1) - 1;
         let steps = (first..self.begins.len())

@@ -39,11 +39,11 @@ pub struct Timeline<'s> {
     ends: Vec<(Time, JobId)>,
     /// The ends of jobs started in this cycle that are not in `ends` yet.
     unsorted_ends: Vec<(Time, JobId)>,
-    /// For each resource that subjobs share on a host, if this cycle started the subjob that ends
-    /// last: the end of this subjob, and the subjob. The resource is in use until that end.
+    /// For each resource that subjobs share on a host: the end of the subjob that uses the resource
+    /// last, and this subjob. Contains only subjobs that this cycle has started.
     last_users: BTreeMap<SharedPlace, (Time, JobId)>,
     /// The amounts that a job releases on a node at its end, if they differ from the amounts that
-    /// it uses. They differ because of shared resources.
+    /// it uses. They differ because of resources that subjobs share.
     inherited: BTreeMap<(JobId, NodeIx), Amounts>,
 }
 

@@ -1,10 +1,10 @@
 //! Eligibility: which waiting jobs a cycle considers, if the number of idle jobs is limited (M24).
 //!
 //! Each cycle makes a list of eligible jobs once, in order of priority. Of the jobs to which a
-//! limit on idle jobs applies, the cycle considers only those on the list; the others wait for the
-//! list of a later cycle. A job takes no place on the list if it cannot start anyway: its request
-//! could never run, its priority is too low, it is deferred, its queue is stopped, or site times do
-//! not allow it.
+//! limit on idle jobs applies, the cycle considers only those on the list; the unlisted jobs wait
+//! for the list of a later cycle. A job takes no place on the list if it cannot start anyway: its
+//! request could never run, its priority is too low, it is deferred, its queue is stopped, or site
+//! times do not allow it.
 
 use super::limits::LimitCounters;
 use super::state::CycleState;
@@ -77,9 +77,10 @@ pub(in crate::sched) fn list_with_counters<'s>(
     Some((eligible, counters))
 }
 
-/// Sets the verdicts of classes (of equal jobs) that have jobs not on the list. The class gets the
-/// reason why these jobs wait. Each waiting job on the list gets the previous verdict of the class
-/// or shape as its own verdict. `names` returns the verdict names of a class.
+/// Sets the verdict of each class (of equal jobs) of which some jobs are not on the list. The class
+/// gets the reason why its unlisted jobs wait. Each listed job that waits gets a verdict of its
+/// own: the one that the class or its shape had before. `names` returns the verdict names of a
+/// class.
 pub(super) fn set_verdicts(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 2]>) {
     if plan.eligible.0.is_empty() {
         return;

@@ -1,15 +1,15 @@
-//! An array may limit the number of its running subjobs. With `expand`, it may exceed this limit if
-//! resources would otherwise be idle (Q15).
+//! Over-limit subjobs. An array can have a limit on the number of its running subjobs. With
+//! `expand`, it may exceed this limit if resources would otherwise be idle (Q15).
 //!
-//! Example: on 8 CPUs, an array of 100 subjobs runs 2 subjobs at once and may expand to 5. A job of
-//! another user waits behind the array. Two subjobs start, then the other job, then three more
-//! subjobs. The remaining CPUs stay idle.
+//! Example: on 8 CPUs, an array of 100 subjobs has a limit of 2 running subjobs and may expand to 5
+//! subjobs. A job of another user waits behind the array. Two subjobs start, then the job of the
+//! other user, then three more subjobs. The remaining CPUs stay idle.
 //!
-//! This is the last pass that starts jobs in a cycle. All waiting jobs have been considered and all
-//! starts are planned, therefore no over-limit subjob delays another job. Arrays that request a
-//! reservation come first, then the others in queue order. Each array starts as many over-limit
-//! subjobs as it may before the next array. Over-limit subjobs are marked
-//! ([`crate::sched::view::plan::Start::beyond`]), because they are preempted first.
+//! Expansion is the last pass that starts jobs in a cycle. All waiting jobs have been considered
+//! and all starts are planned, therefore no over-limit subjob delays another job. Arrays that
+//! request a reservation come first, then the others in queue order. Each array starts as many
+//! over-limit subjobs as it may and as fit, before the next array starts any. Over-limit subjobs
+//! are marked ([`crate::sched::view::plan::Start::beyond`]), because they are preempted first.
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -43,8 +43,8 @@ pub fn start_over_limit<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) 
     }
 }
 
-/// An array that may exceed its limit on running subjobs, or a class of subjobs of such arrays that
-/// have started before and were requeued.
+/// An array that may exceed its limit on running subjobs, or a class of requeued subjobs of such
+/// arrays.
 struct ExpandingClass<'s> {
     /// The position of the first waiting subjob.
     head: QueuePosition,
@@ -70,8 +70,8 @@ impl<'s> ExpandingClass<'s> {
         }
     }
 
-    /// Starts subjobs until a subjob is refused. Starts no subjob of an array below its limit,
-    /// because an earlier pass refused the array for another reason.
+    /// Starts subjobs until a subjob is refused. If the array runs fewer subjobs than its limit
+    /// allows, starts none, because then an earlier pass has refused the array for another reason.
     fn start(&self, cycle: &mut CycleState<'s>) {
         for job in self.waiting() {
             let candidate = Candidate::element(job, self.key, self.class.begun());
@@ -135,7 +135,7 @@ mod tests {
         let fixture = cluster("1 x ncpus=8")
             .queued(1, "array=1-100%2 expand=5")
             .begun(1, 0, 4);
-        assert_eq!(starts(&fixture).0, 0, "five run");
+        assert_eq!(starts(&fixture).0, 0, "five subjobs already run");
     }
 
     #[test]
@@ -245,9 +245,9 @@ mod tests {
         assert_eq!(code(fixture(4, 1)).as_deref(), Some("array_limit"));
     }
 
-    /// M36: the backfill depth also bounds over-limit subjobs.
+    /// M36: the key `consider` of `[backfill]` also limits the number of over-limit subjobs.
     #[test]
-    fn over_limit_subjobs_count_toward_the_backfill_depth() {
+    fn over_limit_subjobs_count_as_considered_jobs() {
         let starts = |consider| {
             let fixture = cluster("1 x ncpus=4").queued(1, "array=1-9%1 expand=9 walltime=60");
             let mut fixture = fixture

@@ -1,6 +1,6 @@
 //! Forced start by an operator (`qrun`): starts one job now. Holds, priority, limits, stopped
 //! queues, reservations and planned starts of other jobs do not prevent the start. The job gets
-//! free resources only.
+//! only resources that are free now; no job is preempted for it.
 
 use super::matching::Match;
 use super::state::CycleState;

@@ -17,16 +17,16 @@ use std::sync::Arc;
 /// The maximum number of combinations tried.
 const MAX_COMBINATIONS: u64 = 10_000;
 
-/// The maximum of the number of combinations tried, multiplied by the number of node classes. The
-/// time to try a combination grows with the number of node classes.
+/// The maximum product of the number of combinations tried and the number of node classes. The time
+/// to try one combination grows with the number of node classes.
 const MAX_CLASS_TRIALS: u64 = 2_000_000;
 
 /// The maximum number of jobs of one class in the search.
 const MAX_JOBS_OF_A_CLASS: usize = 100;
 
-/// Returns the number of jobs to start of each class. They are the combination with the highest
-/// total value that the bounded search finds. Of several combinations with this value, the first in
-/// queue order is chosen.
+/// Returns, for each class, the number of jobs to start. These jobs are the combination with the
+/// highest total value that the bounded search finds. Of several combinations with this value, the
+/// first in queue order is chosen.
 pub fn choose(ranking: &mut Ranking, cycle: &mut CycleState) -> BTreeMap<ClassId, usize> {
     let mut options = Vec::new();
     for (class, jobs) in ranking.rest(MAX_JOBS_OF_A_CLASS) {

@@ -1,5 +1,5 @@
 //! Launch: turns an allocation into a start and assigns CPU and GPU numbers on each node. schedd
-//! writes the plan to disk and then sends the start to the nodes.
+//! writes the plan to disk and then sends the launch orders.
 
 use super::matching::Match;
 use super::state::{CycleState, Pass};

@@ -69,7 +69,8 @@ pub(in crate::sched) struct LimitCounter<'s> {
     holdings: Vec<&'s Holding>,
     /// The jobs that the cycle has added to the counter, up to a maximum number.
     added_jobs: Vec<JobId>,
-    /// The number of other jobs that the cycle has added to the counter.
+    /// The number of further jobs that the cycle has added to the counter, whose ids are not
+    /// stored.
     unnamed: u64,
 }
 
@@ -82,8 +83,8 @@ impl<'s> LimitCounter<'s> {
             .chain(self.added_jobs.iter().copied())
     }
 
-    /// Adds to the jobs that count: the jobs `jobs`, and a number `more` of jobs that are not
-    /// named.
+    /// Records that the jobs `jobs`, and a number of further jobs (`more`) whose ids are not given,
+    /// count towards this limit.
     fn add_jobs(&mut self, jobs: &[JobId], more: u64) {
         let named = jobs
             .len()

@@ -3,8 +3,8 @@
 //!
 //! There are three exceptions. A job may use resources that were freed by preempting other jobs for
 //! this job ([`Privileges`]). A job may use resources of a planned start if it can be preempted
-//! when that start is due ([`Privileges`]). A job that requests a reservation uses its resources
-//! regardless of planned starts.
+//! when that start is due ([`Privileges`]). A job that requests a reservation uses the resources
+//! of the reservation regardless of planned starts.
 
 use super::state::{CycleState, Pass};
 use crate::model::policy::Filling;
@@ -106,8 +106,8 @@ impl<'s> CycleState<'s> {
         }
     }
 
-    /// Whether backfilled jobs may use resources of planned starts. The policy must be `Preempt`.
-    /// This cycle must have preempted no jobs, and no preemptor may wait for its resources (G8).
+    /// Whether backfilled jobs may use resources of planned starts: the policy is `Preempt`, this
+    /// cycle has preempted no jobs, and no preemptor waits for its resources (G8).
     fn may_backfill_planned_resources(&self) -> bool {
         self.backfill().policy == Filling::Preempt
             && self.plan.preempts.is_empty()

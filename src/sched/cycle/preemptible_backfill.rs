@@ -19,7 +19,7 @@ pub struct PreemptibleBackfill<'s> {
     space: AvailabilityMap<'s>,
     /// The backfilled jobs that may still be preempted, in order of their starts.
     left: Vec<JobId>,
-    /// The preempted jobs, which `space` does not contain.
+    /// The preempted jobs, whose resources are free in `space`.
     gone: BTreeSet<JobId>,
 }
 
@@ -295,9 +295,8 @@ mod tests {
         )
     }
 
-    /// Q21: the search for victims considers the subjobs that share a license. If it does not
-    /// preempt them, they still use the license. This also holds if the search finds no victims at
-    /// all.
+    /// Q21: the search for victims considers the subjobs that share a license. Subjobs that it does
+    /// not preempt still use the license, even if the search finds no victims at all.
     #[test]
     fn a_spared_job_still_uses_its_license() {
         let large = "select=1:ncpus=4 site_lic=1 walltime=100";

@@ -1,5 +1,5 @@
-//! Preemption: once all jobs that fit have started, running jobs may have to release their
-//! resources to waiting jobs.
+//! Preemption: after the cycle has started all jobs that fit, it can preempt running jobs to free
+//! resources for waiting jobs.
 //!
 //! One engine with four parts (X12): the trigger ([`PreemptTrigger`]), the running jobs that may be
 //! preempted (`candidates`), their order (`victims`) and the action ([`Actions`]). No job is
@@ -8,10 +8,10 @@
 //! ahead of all other bookings, until that job starts or a time limit expires (G8,
 //! `Booking::held_until`).
 //!
-//! Example: on 4 CPUs, job 1 uses 2 CPUs, job 2 uses 1 and job 3 uses 1. Job 4 has a higher
-//! priority than these jobs and requests 2 CPUs. The newest jobs are tried first, therefore jobs 3
-//! and 2 are preempted. Preempting job 1 alone would also suffice, but job 1 has run for the
-//! longest time.
+//! Example: on 4 CPUs, job 1 uses 2 CPUs, job 2 uses 1 and job 3 uses 1. Job 1 started first and
+//! job 3 last. Job 4 has a higher priority than these jobs and requests 2 CPUs. The newest jobs are
+//! tried first, therefore jobs 3 and 2 are preempted. Preempting job 1 alone would also suffice,
+//! but job 1 has run for the longest time.
 //!
 //! [`PreemptTrigger`]: crate::model::policy::preemption::PreemptTrigger
 //! [`Actions`]: crate::model::policy::preemption::Actions
@@ -43,12 +43,12 @@ use crate::sched::view::snapshot::ClusterState;
 use candidates::VictimSelection;
 use eviction::FreedResources;
 
-/// The maximum number of waiting jobs that a trigger tries in each pass. Most later jobs need the
-/// same nodes as the tried jobs.
+/// The maximum number of waiting jobs that a trigger tries in each pass. Trying more would help
+/// little, because most later jobs need the same nodes as the tried jobs.
 const MAX_TRIED_JOBS: usize = 100;
 
 /// Runs repair, if configured, and then each trigger of the policy in the configured order. If
-/// starvation is a trigger, first records which parties are below their fair share.
+/// starvation is a trigger, first records which parties and pools are below their fair share.
 pub fn run<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) {
     let rule = cycle.preemption();
     let mut watched = rule

@@ -66,7 +66,7 @@ mod tests {
     }
 
     /// G5, X17: the verdict is added only for classes without a verdict of their own, and only if
-    /// their shape was refused for now.
+    /// the verdict of their shape is not that the request can never run.
     #[test]
     fn a_low_priority_is_reported_before_lack_of_resources() {
         let mut fixture = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1");

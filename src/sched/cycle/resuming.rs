@@ -78,8 +78,8 @@ impl ResumeOrder {
     }
 }
 
-/// The position of a suspended job with the sort key `own` among the waiting jobs. It is after the
-/// job's preemptor if the preemptor waits.
+/// The position of a suspended job with the sort key `own` among the waiting jobs. If the job's
+/// preemptor waits, the position is not before the preemptor.
 fn position(state: &ClusterState, job: &Suspended, own: SortKey) -> ResumePosition {
     let own = (own, false, job.place);
     match job.made_way_for.and_then(|other| state.waiting(other)) {
@@ -149,8 +149,8 @@ impl CycleState<'_> {
         }
     }
 
-    /// The resources that a suspended job had released and needs to resume, by node; None if one of
-    /// its nodes was removed.
+    /// The resources that a suspended job released and must get back to resume, by node; None if
+    /// one of its nodes was removed.
     fn needed_resources(&self, job: &Suspended) -> Option<JobAmounts> {
         let cluster = &self.state.cluster;
         let own = cluster.find(&job.shares.first()?.node)?;
@@ -199,8 +199,8 @@ impl CycleState<'_> {
         }
     }
 
-    /// Holds the free part of the resources `need` for the job. Plans all of them from the time at
-    /// which they will be free, if that time is known.
+    /// Holds the free part of the resources `need` for the job from now on. If the time is known at
+    /// which all of `need` will be free, plans all of `need` for the job from this time on.
     fn hold_and_plan(&mut self, id: JobId, need: JobAmounts, until: Time) {
         let kept = JobAmounts {
             holds: self.free_of(&need),
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(starts(61), ("2 on n1".to_string(), String::new()));
     }
 
-    /// G9: if it did, the suspended job and its preemptor (job 99) would preempt each other
+    /// G9: if job 1 resumed before its preemptor (job 99), the two jobs would preempt each other
     /// forever.
     #[test]
     fn a_suspended_job_does_not_resume_before_its_preemptor() {

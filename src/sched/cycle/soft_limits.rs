@@ -5,12 +5,13 @@
 //! a submits six jobs of one CPU, then user b submits three. Two jobs of each user start; the last
 //! CPU goes to a third job of user a.
 //!
-//! The pass first plans a start for every job within its soft limits that waits for resources,
-//! regardless of the policy's reservation depth. If the policy plans no starts, or if there are too
-//! many such jobs, no job over a soft limit starts while a job within its soft limits waits for
-//! resources. A job without a computable start, for example because it waits for a node that is
-//! down, delays no other job. If the backfill depth is limited (M36), jobs over a soft limit are
-//! the last jobs that count towards it.
+//! The pass first plans a start for every job within its soft limits that waits for resources, even
+//! beyond the maximum number of planned starts (the key `depth` of `[backfill]`). If the policy
+//! plans no starts, or if too many jobs would need a planned start, no job over a soft limit starts
+//! while a job within its soft limits waits for resources. A job without a computable start, for
+//! example because it waits for a node that is down, delays no other job. If the key `consider` of
+//! `[backfill]` limits the number of considered jobs (M36), jobs over a soft limit are considered
+//! last, as long as the limit is not reached.
 
 use super::launch;
 use super::state::{CycleState, Pass};
@@ -70,8 +71,8 @@ fn could_start<'s>(
 }
 
 /// Plans a start for all jobs within soft limits that wait for resources, and starts such jobs if
-/// they fit now. Returns false if another start is needed but must not be planned. A job without a
-/// computable start is skipped.
+/// they fit now. Returns false if a job needs a planned start that the policy, the calendar or
+/// `MAX_PLANNED_STARTS` does not allow. A job without a computable start is skipped.
 fn plan_all_starts<'s>(resolved: &'s Resolved, cycle: &mut CycleState<'s>) -> bool {
     cycle.begin_again();
     let mut booked: BTreeSet<JobId> = cycle.booked_jobs().collect();

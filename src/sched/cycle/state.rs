@@ -40,8 +40,9 @@ use std::sync::Arc;
 pub enum Pass {
     /// Start jobs in order of priority.
     Order,
-    /// Plan the starts of jobs within their soft limits before other jobs start. These jobs were
-    /// considered before, so they do not count towards the backfill depth (M23).
+    /// Plan the starts of jobs within their soft limits before jobs over a soft limit start (M23).
+    /// An earlier pass has considered these jobs, so they do not count towards the key `consider`
+    /// of `[backfill]` again.
     SoftLimitPlans,
     /// Start jobs that exceed a soft limit but no hard limit (M23).
     OverSoftLimits,
@@ -336,7 +337,8 @@ impl<'s> CycleState<'s> {
         refused
     }
 
-    /// Schedules a cycle for the time at which this reason may no longer hold even if no job ends.
+    /// Schedules a cycle for the time, if known, at which this reason can cease to hold although no
+    /// job ends.
     pub fn schedule_cycle_for(&mut self, reason: &Reason) {
         if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
             self.plan.request_cycle(until);
@@ -435,8 +437,8 @@ impl<'s> CycleState<'s> {
         Some(at)
     }
 
-    /// Plans the job's earliest start regardless of the policy's reservation depth (the number of
-    /// planned starts); None if the start cannot be computed.
+    /// Plans the job's earliest start, even beyond the maximum number of planned starts (the key
+    /// `depth` of `[backfill]`); None if the start cannot be computed.
     pub fn plan_start_beyond_depth(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
         if self.calendar.entry(job).is_none() {
@@ -477,8 +479,8 @@ impl<'s> CycleState<'s> {
     }
 }
 
-/// The nodes of future reservations, each with the time at which the reservation begins. M8b
-/// treats this time as a planned start.
+/// The nodes of future reservations, each with the time at which the reservation begins. In M8b,
+/// this time counts like a planned start on the node.
 fn windows_ahead(state: &ClusterState, now: Time) -> impl Iterator<Item = (NodeIx, Time)> + '_ {
     let ahead = state
         .windows

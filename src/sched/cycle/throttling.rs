@@ -14,7 +14,7 @@ use crate::sched::view::snapshot::ClusterState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A check that may refuse a job for now.
+/// A check of one reason to refuse a job for now; None if the reason does not apply.
 type Check = fn(Candidate, Pass, &CycleState) -> Option<Reason>;
 
 /// The checks that do not depend on free resources or site limits. The first refusal is reported.
@@ -107,9 +107,9 @@ fn awaited(job: Candidate, _: Pass, cycle: &CycleState) -> Option<Reason> {
         .then_some(Reason::AwaitsChoice)
 }
 
-/// Adds the verdict "queue stopped" (or a similar one) for classes in stopped queues if all jobs
-/// with the same request were refused for lack of resources. Queues are checked before resources,
-/// so the queue is the reason to report (G5).
+/// Adds a verdict for classes in queues that start no jobs, if all jobs with the same request were
+/// refused for lack of resources: the reason why the queue starts no jobs. Queues are checked
+/// before resources, so the queue is the reason to report (G5).
 pub fn add_stopped_queue_verdicts(state: &ClusterState, plan: &mut Plan) {
     let groups = state.alike.groups().map(|(_, members)| members);
     let with_stopped_queue: Vec<&Members> = groups

@@ -147,7 +147,7 @@ struct ForecastRun {
     starts: Vec<JobForecast>,
     looks: usize,
     /// The jobs that were backfilled on resources of planned starts, each with its rank, its class
-    /// key, and since when it had waited.
+    /// key, and the time at which it began to wait.
     backfilled: BTreeMap<JobId, (u64, ClassKey, Time)>,
     /// The jobs that the forecast has suspended. When such a job resumes, this does not count as a
     /// start.
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deferred_job_starts_after_its_time() {
+    fn a_deferred_job_starts_after_its_deferral() {
         let fixture = cluster("1 x ncpus=1")
             .queued(1, "not_before=60 walltime=10")
             .queued(2, "walltime=100");
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forecast_ends_with_its_budget_and_reports_it() {
+    fn a_forecast_is_incomplete_if_its_budget_is_used_up() {
         let mut fixture = cluster("1 x ncpus=1").queued(99, "select=1:ncpus=2");
         for job in 1..=9 {
             fixture = fixture.queued(job, "walltime=10");

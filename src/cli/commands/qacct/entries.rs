@@ -1,4 +1,4 @@
-//! Accounting entries one by one, written as they arrive.
+//! Writes accounting entries one by one, as they arrive.
 
 use super::AccountFormat;
 use crate::cli::client::exit::Failure;
@@ -41,7 +41,7 @@ enum EntryForm {
 }
 
 impl<'a> EntryWriter<'a> {
-    /// Begins the output. `all` is false if only the entries of named jobs are written.
+    /// Begins the output. `all` is false if only the entries of the jobs of `-j` are written.
     pub fn begin(
         format: AccountFormat,
         all: bool,
@@ -160,7 +160,7 @@ fn paragraph(text: &mut String, entry: &AccountingEntry, server: &str, is_first:
         text.push('\n');
     }
     for (name, cell) in fields(entry, server) {
-        // The displayed values have units.
+        // The displayed values have units, so their names need none.
         let name = name.trim_end_matches("_seconds").trim_end_matches("_kb");
         let _ = writeln!(text, "{name:18} {}", cell.shown());
     }
@@ -174,7 +174,7 @@ fn csv(text: &mut String, entry: &AccountingEntry, server: &str, is_first: bool)
     text.push_str(&field::csv_line(&fields));
 }
 
-/// Adds an entry. The key contains job id and attempt number, because a job may have several
+/// Adds an entry. The key contains job id and attempt number, because a job can have several
 /// attempts.
 fn add_to(document: &mut Document, entry: &AccountingEntry, server: &str) {
     let mut attributes = Attributes::default();

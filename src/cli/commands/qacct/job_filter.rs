@@ -73,7 +73,7 @@ mod tests {
     use std::ffi::OsStr;
 
     #[test]
-    fn an_array_matches_all_its_subjobs_and_a_range_some() {
+    fn an_array_matches_all_its_subjobs_and_a_range_those_within() {
         let operands = ["7", "8[]", "9[2-5]", "9[7]", "10"]
             .map(|text| Operand::parse(OsStr::new(text)).unwrap());
         let mut wanted = JobFilter::new(operands.to_vec());

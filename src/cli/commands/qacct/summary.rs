@@ -13,7 +13,7 @@ use std::io::{self, Write};
 /// Start (inclusive) and end (exclusive) of the period, if given.
 pub type TimeSpan = (Option<Wall>, Option<Wall>);
 
-/// The headings of the columns with figures.
+/// The headings of the columns with numbers.
 const HEADS: [&str; 8] = [
     "Jobs",
     "Failed",

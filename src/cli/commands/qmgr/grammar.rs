@@ -62,7 +62,7 @@ const OBJECTS: [(&str, ObjectKind); 7] = [
 ];
 
 impl ObjectKind {
-    /// The name in commands. Lists begin the name with a capital letter.
+    /// The name in commands. The output of `list` shows it with a capital first letter.
     pub fn name(self) -> &'static str {
         OBJECTS
             .iter()
@@ -92,7 +92,8 @@ pub struct Command {
     pub object: Option<ObjectKind>,
     /// The names of the objects; empty for the active objects.
     pub names: Vec<String>,
-    /// Attributes to set with values, or to display or unset.
+    /// The attributes to set, with their values. For other verbs, the attributes to display or to
+    /// unset, with empty values.
     pub edits: Vec<Edit>,
     /// The topic of `help`; for `import` and `export` the text after the name.
     pub rest: String,
@@ -103,11 +104,11 @@ pub struct Command {
 pub enum GrammarError {
     /// The character position of the error.
     Syntax(usize),
-    /// There is no such verb.
+    /// The verb, which is unknown.
     Operation(String),
-    /// The object is missing.
+    /// The kind of object is missing.
     NoObject,
-    /// There is no such kind of object.
+    /// The kind of object, which is unknown.
     Object(String),
 }
 
@@ -220,7 +221,8 @@ impl<'t> CommandParser<'t> {
         }
     }
 
-    /// Parses the names of objects, unless the next word is an attribute.
+    /// Parses the names of objects. Returns no names if an operator follows the next word (in `set`
+    /// and `create`), or if the next word is an attribute of the server or the scheduler.
     fn names(
         &mut self,
         verb: CommandWord,
@@ -391,7 +393,8 @@ impl<'t> CommandParser<'t> {
 }
 
 /// Detects errors that PBS's `qmgr` reports without the server: unknown attributes of the server,
-/// and malformed limits. The error is an offset in `text`, the value as written in the command.
+/// and malformed limits. The error is an offset in `text`, which is the rest of the command from
+/// the value on.
 fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Result<(), usize> {
     let known = known(&object.target(""), &key.attribute);
     let is_unknown = object == ObjectKind::Server && known.is_none();
@@ -399,7 +402,7 @@ fn check(object: ObjectKind, key: &AttributeKey, value: &str, text: &str) -> Res
     if !is_unknown && (!is_limit || pbs::parse(value).is_some()) {
         return Ok(());
     }
-    // PBS reports another offset for a malformed limit that begins with an overall entry.
+    // PBS reports offset 5 instead of 0 if the value begins with an overall entry (`[o:`).
     let is_owner = text.trim_start_matches(['"', '\'']).starts_with("[o:");
     Err(if is_owner { 5 } else { 0 })
 }

@@ -25,7 +25,7 @@ values                 type help or ? <values>.
 
 ";
 
-/// The topics, selected by any prefix.
+/// The help texts by topic. Any prefix of a name selects the first topic with this prefix.
 const TOPICS: &[(&str, &str)] = &[
     (
         "active",
@@ -35,7 +35,7 @@ const TOPICS: &[(&str, &str)] = &[
     (
         "create",
         "create object name [attribute OP value[,...]]\n\
-        Objects: queue, resource, hook; node with socket = PATH.\n",
+        Objects: queue, resource, hook, node. A node needs socket = PATH.\n",
     ),
     (
         "delete",
@@ -64,7 +64,7 @@ const TOPICS: &[(&str, &str)] = &[
     (
         "import",
         "import hook name application/x-executable default file\n\
-        The hook runs a copy of this program.\n",
+        The hook runs a copy of the program in the file.\n",
     ),
     (
         "export",

@@ -1,4 +1,5 @@
-//! `import hook` and `export hook`: the program of a hook, as a file.
+//! `import hook` makes a copy of a file the program of a hook; `export hook` prints the program or
+//! writes it to a file.
 
 use super::grammar::{Command, CommandWord};
 use super::{Session, exit};
@@ -17,7 +18,7 @@ const KIND: &str = "application/x-executable";
 const ENCODING: &str = "default";
 
 /// The error message for PBS's Python hooks.
-const NO_PYTHON: &str = "hooks of Lanai are programs in any language that read and write JSON: \
+const NO_PYTHON: &str = "hooks of Lanai are programs, in any language, that read and write JSON: \
                          see [[hook]] in lanai.toml(5), and import them as application/x-executable";
 
 /// The exit status for errors that qmgr itself detects.

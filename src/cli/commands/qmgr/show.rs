@@ -43,7 +43,7 @@ const READ_ONLY_OF_NODE: [&str; 9] = [
     "resources_utilized",
 ];
 
-/// Attributes of all objects that qmgr cannot set.
+/// Attributes that qmgr cannot set, for any kind of object except the scheduler and hooks.
 const READ_ONLY: [&str; 9] = [
     "jobs",
     "total_jobs",
@@ -173,7 +173,7 @@ impl ConfiguredObjects {
                     .unwrap_or_default()
             }
             QmgrObject::Sched => {
-                // schedd answers questions only between cycles.
+                // schedd answers questions only between cycles, so the scheduler is idle.
                 let values = [
                     ("sched_host", &*server.host),
                     ("pbs_version", &*server.version),
@@ -230,7 +230,8 @@ fn with_names(mut lines: Vec<AttributeValue>, names: &[&str]) -> Vec<AttributeVa
 }
 
 impl ObjectAttributes {
-    /// Keeps only the attributes `keys`. As in PBS, the last of `keys` comes first.
+    /// Keeps only the attributes `keys`, or all attributes if `keys` is empty. As in PBS, the last
+    /// of `keys` comes first.
     pub fn keep_only(&mut self, keys: &[AttributeKey]) {
         if keys.is_empty() {
             return;

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// Run scenarios and compare the scheduler's decisions with the expected decisions.
 ///
-/// A scenario is a file that describes a cluster, events and the expected decisions; the format is
-/// described below. qsim check needs no installation.
+/// A scenario is a file that describes a cluster, events and the expected decisions; qsim(1)
+/// describes the format. qsim check needs no installation.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CheckArgs {
     /// Scenario files, or directories: all *.toml files in them and in their subdirectories

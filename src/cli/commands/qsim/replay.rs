@@ -196,7 +196,8 @@ fn bar(jobs: usize) -> ProgressBar {
     ProgressBar::new(jobs as u64).with_style(style)
 }
 
-/// Updates the bar in steps of 256 jobs, because an update costs more than scheduling a job.
+/// Updates the bar in steps of at least 256 jobs, because an update costs more than scheduling a
+/// job.
 fn show(bar: &ProgressBar, started: usize) {
     if started as u64 >= bar.position() + 256 {
         bar.set_position(started as u64);

@@ -1,4 +1,4 @@
-//! Prints jobs as they are found, so that a list of a million jobs is never in memory.
+//! Prints jobs as they are found, so that a list of a million jobs need not be in memory.
 
 use crate::cli::client::exit::Failure;
 use crate::cli::output::alternate_list;
@@ -40,7 +40,7 @@ pub struct Display<'a> {
     printing: Option<Printing>,
 }
 
-/// The writer of the format that is being printed.
+/// The writer of the chosen format, from the first output on.
 enum Printing {
     Plain(job_list::JobList),
     Alternate(alternate_list::AlternateList),

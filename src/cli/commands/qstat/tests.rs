@@ -289,7 +289,7 @@ fn queues_and_the_server_are_shown_in_every_format() {
 }
 
 #[test]
-fn percentages_refer_to_the_walltime() {
+fn percentages_refer_to_the_requested_walltime() {
     assert!(
         shown(&system(), "-p 1")
             .0

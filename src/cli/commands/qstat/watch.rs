@@ -27,15 +27,15 @@ use std::os::fd::AsFd;
 pub struct WatchedView {
     /// The jobs for which changes are reported.
     pub of: WatchedJobs,
-    /// The watch ends when these jobs have finished. If empty, the watch does not end.
+    /// The watch ends when these jobs have finished. If empty, no end of a job ends the watch.
     pub until: BTreeSet<JobId>,
     /// True for JSON output.
     pub json: bool,
 }
 
 impl WatchedView {
-    /// Prints the output after each change, until all jobs in `until` have finished. `produce`
-    /// returns the output.
+    /// Prints the output, which `produce` returns, after each change. Ends when all jobs in `until`
+    /// have finished, when there are only failures, or when the reader closes the output.
     pub fn run(
         &self,
         command: fn() -> clap::Command,
@@ -58,7 +58,7 @@ impl WatchedView {
                 continue;
             };
             let content = (without_time(&output.out), output.failures.clone());
-            // Nothing was found: no change can make the output appear.
+            // The watch ends if there are only failures, such as unknown ids.
             let is_refused = output.out.is_empty() && !output.failures.is_empty();
             let mut code = output.failures.last().map_or(0, |failure| failure.code);
             if shown.as_ref() != Some(&content) {
@@ -71,8 +71,8 @@ impl WatchedView {
         }
     }
 
-    /// Returns true if all jobs in `until` have finished, and the output. Fails if the server does
-    /// not answer.
+    /// Returns whether all jobs in `until` have finished (false if `until` is empty), and the
+    /// output. Fails if the server does not answer.
     fn query(
         &self,
         home: &Home,

@@ -1,8 +1,8 @@
 //! Translates command lines and directives of Grid Engine and TORQUE to PBS's options.
 //!
 //! A word is translated if PBS would refuse or misread it. In a line with options of Grid Engine, a
-//! word is also translated if it has another meaning in Grid Engine ([`grid_engine`]). Words after
-//! the script, which PBS refuses, become the arguments of the script.
+//! word is also translated if it has another meaning in Grid Engine than in PBS ([`grid_engine`]).
+//! PBS refuses words after the script; here they become the arguments of the script.
 
 use crate::cli::arguments::getopt;
 use crate::cli::client::exit::Failure;
@@ -23,7 +23,7 @@ pub struct TranslatedLine {
     pub words: Vec<OsString>,
     /// The arguments of the script.
     pub arguments: Vec<OsString>,
-    /// True if the line contains options of Grid Engine.
+    /// True if the line contains options that only Grid Engine has, or is a directive with `#$`.
     pub is_grid_engine: bool,
     /// Warnings about options that have no effect, or another effect than in Grid Engine.
     pub remarks: Vec<String>,
@@ -48,7 +48,7 @@ pub fn translate_line(
 ) -> Result<TranslatedLine, Failure> {
     let is_grid_engine = origin == LineOrigin::GridEngineDirective;
     let line = translate_words(command, words, origin, is_grid_engine)?;
-    // If one word is an option of Grid Engine, all words are read as in Grid Engine.
+    // If one word is an option that only Grid Engine has, all words are read as in Grid Engine.
     if line.is_grid_engine && !is_grid_engine {
         translate_words(command, words, origin, true)
     } else {

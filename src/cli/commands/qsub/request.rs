@@ -89,8 +89,9 @@ pub(super) struct SubmissionPlan {
     pub(super) remarks: Vec<String>,
 }
 
-/// The job that qsub would submit for this command line if the script file or standard input
-/// contained `script`. Returns the failure that qsub would report.
+/// The job that qsub would submit for this command line, or the failure that qsub would report, if
+/// the script file or standard input contained `script`. The server's default options are not
+/// applied.
 pub fn submission_of(
     words: Vec<OsString>,
     script: &[u8],
@@ -139,7 +140,8 @@ impl SubmissionRequest {
         if on_terminal {
             interactive::require_terminal()?;
         }
-        // Without a script file, an interactive job has no script: standard input is the terminal.
+        // Without a script file, an interactive job has no script, because standard input is the
+        // terminal.
         let script = if on_terminal && source == ScriptSource::Stdin {
             Vec::new()
         } else {
@@ -201,7 +203,7 @@ impl SubmissionRequest {
         })
     }
 
-    /// The plan, with one queue if several queues are requested.
+    /// The plan. If several queues are requested, [`choose_queue`] chooses one.
     pub(super) fn plan_with_queue(
         &self,
         defaults: &str,
@@ -260,8 +262,9 @@ fn choose_queue(plan: &mut SubmissionPlan, home: &Home) -> Result<(), Failure> {
         return Ok(());
     };
     let requested = setting.value.lossy().into_owned();
-    // The server itself reports a queue of another server. It also reports an unknown queue, unless
-    // several queues are requested or an option of Grid Engine is used.
+    // qsub checks the queue only if several queues are requested or an option of Grid Engine is
+    // used. Otherwise the server refuses an unknown queue. It always refuses a queue of another
+    // server.
     if requested.contains('@') || !is_grid_engine && !requested.contains(',') {
         return Ok(());
     }

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 /// The options of one source, or of several sources combined.
 #[derive(Clone, Debug, Default)]
 pub struct SubmissionOptions {
-    /// Attribute settings. An attribute may occur twice until the settings are merged.
+    /// Attribute settings. An attribute can occur several times until [`Self::override_with`] or
+    /// [`Self::append`] merges the settings.
     pub settings: Vec<AttributeSetting>,
     /// The other options.
     pub words: QsubOptions,
@@ -33,7 +34,7 @@ pub struct QsubOptions {
     pub base: Option<OsString>,
     /// The arguments of the script.
     pub arguments: Option<Vec<OsString>>,
-    /// True if options of Grid Engine were used.
+    /// True if a line is for Grid Engine ([`TranslatedLine::is_grid_engine`]).
     pub is_grid_engine: bool,
     /// Warnings about options that have no effect, or another effect than in Grid Engine or TORQUE.
     pub remarks: Vec<String>,
@@ -75,7 +76,7 @@ impl SubmissionOptions {
     }
 
     /// Merges the options of the next directive. As in PBS, the last setting of an attribute
-    /// counts, but the first setting of a resource; dependencies are added.
+    /// counts, and the first setting of a resource. All dependencies count.
     pub fn append(&mut self, next: SubmissionOptions) {
         for setting in next.settings {
             let again =
@@ -112,7 +113,7 @@ impl QsubOptions {
             .or(self.arguments.take());
     }
 
-    /// The directory of `-w`, which replaces the working directory of qsub.
+    /// The directory of `-w`; without `-w`, the working directory of qsub.
     pub fn base(&self, workdir: &Path) -> PathBuf {
         self.base
             .as_ref()

@@ -268,7 +268,7 @@ fn qsub_itself_handles_quiet_and_block() {
 }
 
 #[test]
-fn grid_engine_directives_apply_without_pbs_directives() {
+fn grid_engine_directives_apply_only_without_pbs_directives() {
     let script = "#!/bin/bash\n#$ -N ge -cwd\n#$ -pe smp 4 -l h_rt=1:0:0\n#$ -t 2-8:3 -tc 2 -j y\n";
     let expected = [
         "Job_Name=ge",

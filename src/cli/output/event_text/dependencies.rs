@@ -29,7 +29,7 @@ impl EventWriter<'_> {
                     label: label.clone(),
                 };
                 let text = format!(
-                    "Dependency met: {awaited}, by {}",
+                    "Dependency met: {awaited}, by job {}",
                     by.full(&self.server.name)
                 );
                 self.push(Server, "job", "label_met", text);
@@ -42,14 +42,14 @@ impl EventWriter<'_> {
             }
             Event::RivalBegan { job } => {
                 let text = format!(
-                    "Held: job {} of the same runone set has started",
+                    "Held: job {} of this job's runone set has started",
                     job.full(&self.server.name)
                 );
                 self.push(Server, "job", "rival_began", text);
             }
             Event::RivalReturned { job } => {
                 let text = format!(
-                    "Released: job {} of the same runone set is queued again",
+                    "Released: job {} of this job's runone set is queued again",
                     job.full(&self.server.name)
                 );
                 self.push(Server, "job", "rival_returned", text);

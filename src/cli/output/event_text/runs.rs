@@ -121,7 +121,10 @@ impl EventWriter<'_> {
                 let action = match manner {
                     SuspendMode::UntilTold { .. } => "Job to be suspended".to_string(),
                     SuspendMode::For { job, .. } => {
-                        format!("Job to be suspended for {}", job.full(&self.server.name))
+                        format!(
+                            "Job to be suspended for job {}",
+                            job.full(&self.server.name)
+                        )
                     }
                     SuspendMode::Maintenance => {
                         "Job to be suspended for maintenance of its nodes".to_string()

@@ -21,8 +21,8 @@ const EXHAUSTED: f64 = 0.98;
 /// The highest requested and the highest used amounts of one or several jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Peak {
-    /// Processors: allocated, and busy on average. Zero allocated processors prevent advice on
-    /// processors.
+    /// Processors: allocated, and busy on average. If the number of allocated processors is 0,
+    /// there is no advice on processors.
     pub cores: (u32, f64),
     /// Memory in kilobytes: requested and used.
     pub mem: Option<(u64, u64)>,

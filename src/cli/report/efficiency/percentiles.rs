@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Larger fractions are counted as this fraction, in thousandths of the request.
+/// The largest fraction that is counted, in thousandths of the request. Larger fractions count as
+/// this fraction.
 const MOST: f64 = 10_000.0;
 /// Jobs with different requests get advice if half of them use less than this fraction.
 const WASTEFUL: f64 = 0.5;
@@ -34,7 +35,8 @@ impl Percentiles {
         self.all += 1;
     }
 
-    /// The fraction that `percent` of the jobs did not exceed; None without jobs.
+    /// The smallest fraction that at least `percent` percent of the jobs did not exceed; None
+    /// without jobs.
     fn percentile(&self, percent: u64) -> Option<f64> {
         let rank = (self.all * percent).div_ceil(100).max(1);
         let mut below = 0;

@@ -84,7 +84,7 @@ impl JobView<'_> {
                 .iter()
                 .any(|obstacle| ["begin_time", "stage_in"].contains(&&*obstacle.code));
             let others = explanation.objections.iter().filter(|reason| {
-                // The scheduler reports the same wait as a deferral.
+                // The scheduler reports a wait for the begin time or for files as a deferral.
                 !(has_pause && matches!(reason, Reason::Deferred { .. }))
             });
             obstacles.extend(others.map(|reason| self.obstacle(reason, explanation)));
@@ -278,9 +278,10 @@ impl JobView<'_> {
         )
     }
 
-    /// The running jobs that must end before this job starts, if all of them are known and the last
-    /// one ends no earlier than the predicted start; otherwise the number of jobs that start
-    /// earlier. None without a predicted start, or if that number is 0.
+    /// The events for which the job waits until its predicted start, as a remedy that needs no
+    /// action of the user; None without a predicted start. If all running jobs on the nodes of the
+    /// start are known, and the last one ends no earlier than the start, the text names these jobs.
+    /// Otherwise it has the number of jobs ahead; None if this number is 0.
     fn awaited_jobs(&self, explanation: &Explanation) -> Option<String> {
         let Prospect::Starts { at, .. } = explanation.prospect else {
             return None;
@@ -297,7 +298,7 @@ impl JobView<'_> {
                     "start"
                 };
                 return Some(format!(
-                    "the {ahead} ahead of it {start} (expected at {})",
+                    "the {ahead} ahead of it {start}; it is then expected to start at {}",
                     self.moment(at)
                 ));
             }

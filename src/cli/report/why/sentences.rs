@@ -39,8 +39,8 @@ pub fn rejected(rejection: &Rejection) -> String {
     };
     let kind = if rejection.never { "in total" } else { "free" };
     let outside = match rejection.code.as_str() {
-        "used_outside" => ", more in use outside the queue",
-        "in_use" => ", more in use beyond what is allocated to jobs",
+        "used_outside" => ", some in use by processes outside the queue",
+        "in_use" => ", some in use beyond what is allocated to jobs",
         _ => "",
     };
     format!("{resource}: {requested} requested, {range} {kind}{outside}")

@@ -16,7 +16,8 @@ use crate::model::time::Time;
 pub enum StageVerdict {
     Passed,
     Failed,
-    /// An earlier stage failed.
+    /// An earlier stage failed, or the scheduler has not considered the job yet. The launch stage
+    /// always has this verdict, unless it is the stage of the first obstacle.
     NotReached,
     /// The stage is not configured or does not apply.
     Off,
@@ -50,7 +51,7 @@ pub struct StageStep {
     pub verdict: StageVerdict,
     /// The stable code of the reason; None if the stage has no reason.
     pub code: Option<String>,
-    /// The reason, or the fact that lets the job pass the stage, for users. May be empty if the
+    /// The reason, or the fact that lets the job pass the stage, for users. Usually empty if the
     /// stage is not reached.
     pub text: String,
 }
@@ -123,7 +124,8 @@ impl JobView<'_> {
             }
             (CycleStage::Allocate, _) => text = "unreserved resources are free".to_string(),
             (CycleStage::Backfill, _) => {
-                text = "the job may start before jobs that wait for resources".to_string();
+                text =
+                    "the job is allowed to start before jobs that wait for resources".to_string();
             }
         }
         StageStep {
@@ -170,8 +172,8 @@ impl JobView<'_> {
             } => {
                 let all = counted(candidates + protected, "running job");
                 format!(
-                    "{all} of lower precedence, {protected} exempted by the owner: no job is \
-                     preempted"
+                    "no job is preempted: {all} of lower precedence, {protected} of them exempted \
+                     by their owners"
                 )
             }
         };
@@ -179,7 +181,7 @@ impl JobView<'_> {
     }
 
     /// The fair share and usage of the job's operation (the job, or its array with all subjobs);
-    /// None unless starvation leads to preemption.
+    /// None if schedd reports none, as without the preemption trigger `starvation`.
     fn fair_share(&self) -> Option<String> {
         Some(fair_share::sentence(
             self.found.explanation.as_ref()?.fair_share.as_ref()?,

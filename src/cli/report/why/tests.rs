@@ -108,7 +108,7 @@ fn stages_after_the_failed_stage_are_not_reached() {
         "  Sooner if:  job 7.head ends, at the latest at ",
         "  match      FAILED       amount.ncpus\n  allocate   not reached\n",
         "  priority   passed       2 of 5 waiting jobs are ahead of it\n",
-        "  Waits for:  job 7.head on n1, which ends by ",
+        "  Waits for:  job 7.head on n1 (the job ends by ",
     ] {
         assert!(text_of_job.contains(part), "{part}: {text_of_job}");
     }
@@ -286,7 +286,7 @@ fn the_remedy_counts_the_jobs_that_start_earlier() {
         view.obstacles()[0].help[0].clone()
     });
     assert!(
-        help.starts_with("the 3 jobs ahead of it start (expected at "),
+        help.starts_with("the 3 jobs ahead of it start; it is then expected to start at "),
         "{help}"
     );
 }

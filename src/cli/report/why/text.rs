@@ -233,7 +233,7 @@ impl JobView<'_> {
             let (id, names) = (self.id(*job), nodes(names));
             let _ = writeln!(
                 out,
-                "  Waits for:  job {id} on {names}, which ends by {}",
+                "  Waits for:  job {id} on {names} (the job ends by {})",
                 self.moment(*end)
             );
         }
@@ -337,7 +337,8 @@ impl JobView<'_> {
         }
     }
 
-    /// The sentence about a job that was submitted after this job and started before it (I9).
+    /// The sentence about a job that started before this job, although it is behind this job in the
+    /// queue order (I9).
     fn overtaken_by(&self, overtaker: &Overtaker) -> String {
         let end = clock_of(self.wall(overtaker.end), self.now);
         let id = self.id(overtaker.job);

@@ -27,7 +27,7 @@ pub(super) const HOOK: &[QmgrAttribute] = &[
     attribute("order", AttributeForm::Key),
     attribute("debug", AttributeForm::Always("false")),
     attribute("fail_action", AttributeForm::Key),
-    // PBS has no such attribute, because its hooks contain their programs.
+    // PBS has no attribute `command`, because the hooks of PBS contain their programs.
     attribute(
         "command",
         AttributeForm::Hook(
@@ -41,8 +41,8 @@ fn is_periodic(hook: &Hook) -> bool {
     hook.occasions.contains(&HookEvent::ExechostPeriodic)
 }
 
-/// Sets a program without arguments, or unsets the program. Returns false unless the path is
-/// absolute.
+/// Sets a program without arguments, or unsets the program if `text` is None. Returns false if the
+/// path is not absolute.
 fn set_command(hook: &mut Hook, text: Option<&str>) -> bool {
     hook.command = text.map(str::to_string).into_iter().collect();
     text.is_none_or(|text| Path::new(text).is_absolute())

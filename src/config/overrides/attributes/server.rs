@@ -146,7 +146,8 @@ pub(super) const SCHED_TAIL: &[QmgrAttribute] = &[
     attribute("server_dyn_res_alarm", AttributeForm::Missing),
 ];
 
-/// How long finished jobs are kept after qmgr enables the disabled history, or unsets its duration.
+/// The duration of the job history after qmgr enables the disabled history, or unsets the attribute
+/// `job_history_duration`.
 const HISTORY: Span = Span::seconds(90 * 24 * 3600);
 
 fn history(before: Span, is_on: bool) -> Span {
@@ -167,8 +168,8 @@ fn formula(config: &Config) -> Option<String> {
     Some(rule.formula.as_ref()?.text().to_string())
 }
 
-/// Sets the formula, and orders jobs by this formula. Without a text, restores the order and the
-/// formula of the preset.
+/// Sets the formula, and orders jobs by this formula. If `text` is None, restores the order and the
+/// formula of the preset. Returns false for an invalid formula.
 fn set_formula(config: &mut Config, text: Option<&str>) -> bool {
     let Some(text) = text else {
         let preset = config.preset.policy().precedence;

@@ -27,7 +27,7 @@ pub(in crate::config::overrides) fn split_names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Parses a boolean; a missing text gives `unset`. None if invalid.
+/// Parses a boolean; None if invalid. If `text` is None, returns the value `unset`.
 pub(super) fn parse_boolean(text: Option<&str>, unset: bool) -> Option<bool> {
     let Some(text) = text else { return Some(unset) };
     match ResourceValue::parse(ResourceType::Boolean, text)? {
@@ -40,8 +40,8 @@ pub(super) fn seconds(span: Option<Span>) -> Option<String> {
     span.map(|span| span.as_seconds().to_string())
 }
 
-/// Parses a duration; None if invalid. The result for a missing text, or for a duration of less
-/// than a second such as PBS's 0, is `Some(None)`: no duration.
+/// Parses a duration; None if invalid. Returns `Some(None)`, which means no duration, if `text` is
+/// None, or if the duration is less than a second, such as PBS's 0.
 pub(super) fn parse_span(text: Option<&str>) -> Option<Option<Span>> {
     let Some(text) = text else { return Some(None) };
     Span::parse(text).map(|span| Some(span).filter(|span| *span >= Span::seconds(1)))

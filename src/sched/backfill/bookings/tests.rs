@@ -675,7 +675,7 @@ fn m35_freed_resources_are_held_for_wide_jobs_for_a_while() {
 }
 
 #[test]
-fn m36_the_backfill_depth_bounds_the_considered_jobs() {
+fn m36_the_key_consider_limits_the_considered_jobs() {
     let fixture = |consider| {
         let fixture = ten()
             .queued(3, "select=1:ncpus=5 walltime=60")
@@ -692,11 +692,10 @@ fn m36_the_backfill_depth_bounds_the_considered_jobs() {
     assert_eq!(fixture(0).starts(), "5 on n1");
 }
 
-/// With a backfill depth of 1, the first cycle considers only job 3 behind the blocked job 2. In
-/// the next cycle, job 3 has a kept planned start and still counts, so jobs 4 and 5 are not
-/// considered.
+/// With `consider = 1`, the first cycle considers only job 3 behind the blocked job 2. In the next
+/// cycle, job 3 has a kept planned start and still counts, so jobs 4 and 5 are not considered.
 #[test]
-fn m36_a_job_with_a_booking_counts_toward_the_backfill_depth() {
+fn m36_a_job_with_a_booking_counts_as_a_considered_job() {
     let fixture = ten()
         .queued(3, "select=1:ncpus=5 walltime=60")
         .queued(4, "select=1:ncpus=5 walltime=60");

@@ -38,8 +38,8 @@ fn a_counted_booking_contains_a_node_for_each_chunk() {
     assert_eq!(fixture.plan().bookings[0].nodes.join(","), "n1,n1,n1");
 }
 
-/// Job 1 is being preempted. Its CPU is expected to be free 1 ms after now (50), whether or not job
-/// 1 has exceeded its walltime. Job 2 uses the other CPU until 200.
+/// The time is 50. Job 1 is being preempted, so its CPU is expected to be free 1 ms later, whether
+/// or not job 1 has exceeded its walltime. Job 2 uses the other CPU until 200.
 #[test]
 fn resources_of_a_victim_are_counted_once() {
     for ends in [49, 50, 51, 100] {

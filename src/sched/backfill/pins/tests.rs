@@ -325,7 +325,7 @@ fn all_booked(fixture: TestCluster) -> TestCluster {
     fixture
 }
 
-/// M31: the resources that one started job releases are divided among two planned starts.
+/// M31: this cycle starts job 2. Two planned starts share the resources that job 2 will release.
 #[test]
 fn bookings_use_resources_of_jobs_started_in_this_cycle() {
     let fixture = all_booked(cluster("1 x ncpus=4")).queued(2, "select=1:ncpus=4 walltime=50");

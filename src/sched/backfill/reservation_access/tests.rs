@@ -383,7 +383,8 @@ fn a_job_uses_only_the_reservation_that_it_requests() {
     );
 }
 
-/// Each reservation has a queue of its name. Therefore its jobs are ended when it ends.
+/// Each of the two reservations has a queue with its own name. The jobs of such a reservation are
+/// ended when the reservation ends.
 #[test]
 fn a_job_ends_with_the_reservation_that_it_requests() {
     let fixture = cluster("2 x ncpus=4");
@@ -413,8 +414,8 @@ fn a_job_ends_with_the_reservation_that_it_requests() {
     assert_eq!(until("b"), [("n2".to_string(), at(2 * HOUR))]);
 }
 
-/// M2: if a reservation has excluded a job, the next cycle is due when a reservation begins or
-/// ends, even if it is another one.
+/// M2: if a reservation has excluded a job, the next cycle is due as soon as any reservation begins
+/// or ends.
 #[test]
 fn a_cycle_is_due_when_a_reservation_begins_or_ends() {
     let fixture = cluster("1 x ncpus=4");
@@ -489,8 +490,8 @@ fn jobs_that_would_run_into_a_later_reservation_do_not_use_its_resources() {
     assert_eq!([2, 3].map(starts), ["2 on n1", ""]);
 }
 
-/// M38: job 9 uses the 2 reserved CPUs. When it ends, they are reserved for bob again, so a job of
-/// carl with 3 CPUs can start only at the end of the reservation.
+/// M38: job 9 uses the 2 reserved CPUs. When job 9 ends, these CPUs are reserved for bob again. So
+/// a job of carl that requests 3 CPUs can start only at the end of the reservation.
 #[test]
 fn resources_of_a_job_inside_are_reserved_again_after_its_end() {
     let fixture = cluster("1 x ncpus=4").running(8, "select=1:ncpus=2", "n1", HOUR / 2);

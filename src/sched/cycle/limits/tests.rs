@@ -69,7 +69,8 @@ fn a_limit_blocks_no_other_user_with_the_same_request() {
     );
 }
 
-/// G5: the limit is reported although all jobs with the same request are refused for resources.
+/// G5: job 6 is refused because of ann's limit, although jobs 4 and 5 of bob, which have the same
+/// request, are refused for lack of resources.
 #[test]
 fn a_limit_is_reported_before_lack_of_resources() {
     let fixture = limited("1 x ncpus=4", &[TWO]).running(1, "select=1:ncpus=2", "n1", 60);
@@ -162,8 +163,9 @@ fn system_wide_and_multi_chunk_resources_may_be_limited() {
     );
 }
 
-/// M21: no cycle is scheduled for a job that would exceed the limit even if no job ran, or if the
-/// used amount does not decrease with time.
+/// M21: a cycle is scheduled for the time at which job 2 no longer exceeds the limit (`late`). No
+/// cycle is scheduled if job 2 alone exceeds the limit (`never`), or if the used amount does not
+/// decrease with time (`counted`).
 #[test]
 fn processor_seconds_of_a_job_started_in_the_same_cycle_decrease() {
     let limit = "running = { procseconds = 1000 }";
@@ -188,7 +190,7 @@ fn processor_seconds_of_a_job_started_in_the_same_cycle_decrease() {
     );
 }
 
-/// M21: the remaining time of a job without a walltime is unknown and counts as unlimited.
+/// M21: if the default walltime is unlimited, so is the remaining time of a job without a walltime.
 #[test]
 fn a_job_without_walltime_exceeds_a_limit_on_walltimes() {
     let mut fixture = limited("1 x ncpus=9", &["running = { seconds = 99999999 }"]);
@@ -290,8 +292,9 @@ fn the_forecast_starts_jobs_when_limits_allow() {
 
 const SOFT: &str = "user = \"*\"\nrunning_soft = { jobs = 1 }\nrunning = { jobs = 3 }";
 
-/// M23, G3: before jobs over a soft limit start, starts beyond the reservation depth are planned
-/// for all other jobs, but only if a job over a soft limit would fit.
+/// M23, G3: if a job over a soft limit would fit now, the cycle first plans a start for every other
+/// job that waits for resources, even beyond the maximum number of planned starts (the key `depth`
+/// of `[backfill]`).
 #[test]
 fn no_extra_starts_are_planned_if_no_job_over_a_soft_limit_fits() {
     let full = limited("1 x ncpus=4", &[SOFT])

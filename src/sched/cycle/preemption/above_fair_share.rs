@@ -2,8 +2,9 @@
 //! operation is a job, or an array with all its subjobs. Operations that starve (stay below their
 //! fair share for too long) may preempt these jobs.
 //!
-//! Most operations use too little to lose any job; comparing two numbers rules these out. For the
-//! other operations, jobs are examined from the newest on, until a job is within the fair share.
+//! Most operations use too little to lose any job; [`Thresholds::could_lose`] finds them with one
+//! comparison. For the other operations, jobs are examined from the newest on, until a job is
+//! within the fair share.
 
 use crate::model::job::preemption::PreemptAction;
 use crate::model::job_id::JobId;
@@ -45,7 +46,8 @@ pub struct AboveFairShare {
     spares: Vec<Spare>,
     /// For each pool: the pools that may preempt its jobs.
     pub to: Vec<Exposure>,
-    /// The earliest time at which the exemption of another job ends; None if there is none.
+    /// The earliest time at which a further job may be preempted, because its exemption ends; None
+    /// if no job is exempt for a limited time.
     pub later: Option<Time>,
 }
 
@@ -89,8 +91,8 @@ impl AboveFairShare {
         above_share
     }
 
-    /// Adds a job with each of its nodes, if an action can preempt the job. If the job may only be
-    /// preempted later, notes that time instead.
+    /// Adds a job with each of its nodes, if an action can preempt the job. If the job is still
+    /// exempt from preemption, notes the end of its exemption instead.
     fn add(
         &mut self,
         assessor: &Assessor,
@@ -214,8 +216,9 @@ impl<'a> Assessor<'a> {
     }
 
     /// The time from which a job may be preempted. After each start, the job is exempt from
-    /// preemption for some time. The exemption doubles with each earlier preemption, so that the
-    /// job eventually finishes.
+    /// preemption for some time. If the job has been preempted before, the exemption lasts at least
+    /// for the timeout of its pool, doubled for each earlier preemption, so that the job eventually
+    /// finishes.
     fn preemptible_from(&self, row: &OperationShare, running: &RunningJob) -> Time {
         let Some(candidate) = running.candidate.as_deref() else {
             return Time::NEVER;

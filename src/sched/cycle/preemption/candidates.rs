@@ -45,8 +45,8 @@ struct Preemptor {
 }
 
 impl<'s> VictimSelection<'s> {
-    /// The running jobs that may be preempted at the moment; None if the trigger cannot preempt any
-    /// job, or selects its victims elsewhere (starvation).
+    /// The running jobs that may be preempted at the moment. None if the trigger cannot preempt any
+    /// job, or is starvation, for which the module `starving` selects the victims.
     pub fn open(
         trigger: PreemptTrigger,
         cycle: &mut CycleState<'s>,
@@ -179,8 +179,8 @@ impl<'s> VictimSelection<'s> {
         below.count() as u64
     }
 
-    /// The index of a running job's preemption level, or 0 for other triggers; None if the
-    /// preemptor may not preempt the running job.
+    /// With the trigger `Levels`, the index of a running job's preemption level; with other
+    /// triggers, 0. None if the preemptor may not preempt the running job.
     fn rank_below(&mut self, victim: &PossibleVictim, preemptor: &Preemptor) -> Option<usize> {
         let holder = victim.running.holder.as_ref().map(|holder| &holder.who);
         match self.trigger {
@@ -210,9 +210,10 @@ impl<'s> VictimSelection<'s> {
         preemptor.preempts && self.policy.qualities.flags(qos).contains(&Flag::Preemptee)
     }
 
-    /// Q8: whether a running job has a lower priority than a waiting job. If the order of the
-    /// policy is by cluster, the waiting job must be nearer to each node of the running job, or
-    /// equally near with a higher priority. Equal jobs never preempt each other.
+    /// Q8: whether a running job has a lower priority than a waiting job. If the policy orders jobs
+    /// by cluster: whether each node of the running job is nearer to the waiting job's cluster than
+    /// to the running job's cluster, or equally near to both while the waiting job has a higher
+    /// priority. Equal jobs never preempt each other.
     fn sorts_behind(&self, victim: &PossibleVictim, preemptor: &Preemptor) -> bool {
         let has_lower_score = victim
             .candidate
@@ -266,7 +267,7 @@ impl<'s> VictimSelection<'s> {
 }
 
 /// Whether `preempt_targets` includes a running job: the job is in a named queue, or it requests
-/// the given value of a named resource. The value `None` includes no job.
+/// the given value of a named resource. `preempt_targets=None` includes no job.
 fn is_target(victim: &PossibleVictim, targets: &str, catalog: &Catalog) -> bool {
     targets
         .split(',')

@@ -20,8 +20,8 @@ use crate::sched::view::plan::{Booking, Preemption};
 use crate::sched::view::snapshot::ClusterState;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of candidates that all searches of a cycle may remove. The next cycle
-/// continues.
+/// The maximum number of candidates that all searches of a cycle together may remove. Later
+/// searches find no victims; the next cycle tries again.
 const MAX_REMOVALS: usize = 50_000;
 
 /// Above this number of removed candidates, all candidates on nodes that the job would not use are
@@ -219,7 +219,7 @@ impl<'s> FreedResources<'s> {
         EvictionOutcome::Preempted
     }
 
-    /// Whether a node could fit a chunk of a job if all candidates ended. If not, a search for
+    /// Whether a chunk of a job could fit on a node if all candidates ended. If not, a search for
     /// victims on this node would be useless.
     pub fn could_hold(
         &self,
@@ -279,9 +279,9 @@ impl<'s> FreedResources<'s> {
         }
     }
 
-    /// Finds victims without which a waiting job fits, and delays no planned start of a job ahead
-    /// of it. None if the job fits without victims, if it does not fit even when all candidates are
-    /// removed, or if the searches of this cycle have removed too many candidates.
+    /// Finds victims without which a waiting job fits and does not delay the planned start of a job
+    /// ahead of it. None if the job fits without victims, if it does not fit even when all
+    /// candidates are removed, or if the searches of this cycle have removed too many candidates.
     fn search(
         &mut self,
         job: Candidate<'s>,
@@ -475,8 +475,8 @@ impl<'s> Trial<'_, 's> {
     }
 
     /// Of the first `count` candidates, returns the jobs on nodes that the waiting job would use,
-    /// and puts back the others together. If the waiting job then no longer fits, removes them
-    /// again and returns all.
+    /// and puts back the others together. If the waiting job then no longer fits, removes the
+    /// others again and returns all `count` candidates.
     fn on_used_nodes(&mut self, count: usize) -> Vec<(JobId, PreemptAction)> {
         let used = self.place().map(|placement| {
             placement

@@ -93,7 +93,7 @@ fn by_fair_share(possible_victims: &mut [PossibleVictim], cycle: &CycleState) {
     possible_victims.sort_by_key(|victim| places.get(&victim.job).copied().unwrap_or(usize::MAX));
 }
 
-/// Preempts jobs of each pool above its limit.
+/// Preempts jobs of each pool that exceeds a hard limit on running jobs.
 fn shrink_pools<'s>(freed: &mut FreedResources<'s>, cycle: &mut CycleState<'s>) {
     let limits = &cycle.policy().limits.all;
     let counters = cycle
@@ -120,7 +120,7 @@ fn shrink_pools<'s>(freed: &mut FreedResources<'s>, cycle: &mut CycleState<'s>) 
 }
 
 /// Preempts subjobs of each array with more running subjobs than its limit allows. With `expand`,
-/// the higher limit counts. Suspended subjobs do not count.
+/// the limit that includes over-limit subjobs counts. Suspended subjobs do not count.
 fn shrink_arrays<'s>(freed: &mut FreedResources<'s>, cycle: &mut CycleState<'s>) {
     let state = cycle.state;
     for (&array, limit) in &state.subjob_limits {

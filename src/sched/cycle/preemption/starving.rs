@@ -6,8 +6,8 @@
 //! preempts *aggressively preemptible* jobs, for aggressively starving parties.
 //!
 //! Each step starts from the free resources and frees more of them for one job, with victims of one
-//! node. Afterwards, no jobs are preempted on that node for a while (`backoff`), so that no more
-//! jobs are preempted than needed.
+//! node. After the step, no further jobs are preempted on that node for a time (the key `backoff`),
+//! so that no more jobs are preempted than needed.
 
 use super::above_fair_share::{AboveFairShare, Assessor};
 use super::eviction::{EvictionOutcome, FreedResources};
@@ -27,8 +27,8 @@ use crate::sched::view::operations::{Age, operation_of};
 use crate::sched::view::starvation::{ShareParty, StarvationSubject, Starving};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of waiting jobs that a stage tries in a cycle. Most later jobs need the same
-/// nodes as the tried jobs.
+/// The maximum number of waiting jobs that a stage tries in a cycle. Trying more would help little,
+/// because most later jobs need the same nodes as the tried jobs.
 const MAX_TRIED_JOBS: usize = 32;
 
 /// A stage of preemption (Y9).
@@ -64,8 +64,8 @@ impl StarvationStage {
     }
 }
 
-/// Computes the current fair shares. Records which parties are below their fair share, and since
-/// when, and schedules a cycle for the next change of a starvation status.
+/// Computes the current fair shares. Records which parties and pools are below their fair share,
+/// and since when, and schedules a cycle for the next change of a starvation status.
 pub fn watch(cycle: &mut CycleState) -> FairShares {
     let shares = shares(cycle);
     let (before, now) = (&cycle.state.starvation, cycle.now);
@@ -150,7 +150,7 @@ struct StarvationRun<'s> {
     resolved: &'s Resolved,
     /// The nodes on which this run has preempted jobs or waits for the hooks' decision.
     visited: BTreeSet<NodeIx>,
-    /// The earliest time at which another job may be preempted, or another party starves.
+    /// The earliest time at which a further job may be preempted, or a further party starves.
     later: Option<Time>,
 }
 
@@ -237,8 +237,8 @@ impl<'s> StarvationRun<'s> {
             .collect()
     }
 
-    /// Whether the party of a waiting job starves enough for this stage. If it does not, and it is
-    /// a job of a group of similar jobs, notes the time at which its status changes.
+    /// Whether the party of a waiting job starves enough for this stage. If it does not, and the
+    /// job is one of a group of similar jobs, notes the time at which the job's status changes.
     fn starves(
         &mut self,
         party: ShareParty,

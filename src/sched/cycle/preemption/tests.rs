@@ -198,8 +198,8 @@ fn freed_resources_are_held_for_the_preemptor() {
     }
 }
 
-/// Resources freed for a preemptor are held for 60 s. They are released at once if the preemptor no
-/// longer waits for resources.
+/// Resources freed for a preemptor are held for at most 60 s after its last victim has ended. They
+/// are released at once if the preemptor no longer waits for resources.
 #[test]
 fn held_resources_are_released_after_a_while() {
     let fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
@@ -229,7 +229,8 @@ fn held_resources_are_released_after_a_while() {
     assert_eq!(later(61).starts(), "3 on n1");
 }
 
-/// Jobs 2 and 3 fit without job 1, but the plan contains job 1 only once, for job 2.
+/// Both job 2 and job 3 fit if job 1 is preempted, but the plan preempts job 1 only once, for job
+/// 2.
 #[test]
 fn a_victim_is_preempted_for_only_one_job() {
     let fixture = fixture("1 x ncpus=2", PreemptTrigger::Qube);
@@ -500,9 +501,10 @@ fn the_policy_orders_the_victims() {
     assert_eq!(fixture(Victims::Cheapest, 4), "1 for 3");
 }
 
-/// G9: a preemptor that has just started is exempt, so its victim does not preempt it at once.
+/// G9: a preemptor that has just started is exempt from preemption, so its victim does not preempt
+/// it at once.
 #[test]
-fn a_job_that_has_just_started_is_exempt() {
+fn a_job_that_has_just_started_is_exempt_from_preemption() {
     let mut fixture = fixture("1 x ncpus=1", PreemptTrigger::Qube);
     fixture.policy.preemption.exempt = Span::seconds(60);
     let fixture =

@@ -58,7 +58,8 @@ impl<'s> CycleState<'s> {
         self.backfill().plans_starts() && !self.calendar.is_full()
     }
 
-    /// Whether the backfill depth allows another job behind a blocked job (M36).
+    /// Whether the key `consider` of `[backfill]` allows the cycle to consider another job behind a
+    /// blocked job (M36).
     pub fn has_depth_left(&self) -> bool {
         self.backfill_limits.has_depth_left(self.backfill())
     }

@@ -250,7 +250,7 @@ impl<'s> CycleState<'s> {
         self.plan.starving = Some(starving);
     }
 
-    /// Exempts a node from further preemption until the time `until`.
+    /// Lets starving parties preempt no further jobs on a node until the time `until`.
     pub fn exempt_from_preemption(&mut self, ix: NodeIx, until: Time) {
         let name = self.state.cluster.node(ix).name.clone();
         if let Some(starving) = &mut self.plan.starving {

@@ -4,8 +4,8 @@
 //! request that does not fit will not fit later in the cycle. A job that delays a planned start
 //! would also delay this start with a longer walltime. Therefore a refusal for lack of resources
 //! holds for all jobs of the shape as soon as none of these jobs can get a planned start. A refusal
-//! because of a planned start holds for all of them if even the job with the shortest walltime
-//! would delay that start.
+//! because of a planned start holds for all jobs of the shape if even the job with the shortest
+//! walltime would delay that start.
 
 use super::CycleState;
 use crate::model::policy::Filling;
@@ -37,7 +37,7 @@ impl CycleState<'_> {
     }
 
     /// Refuses all jobs with the same request if the request does not fit now. Returns false if
-    /// the request fits, or if other reasons than resources may refuse some of the jobs.
+    /// the request fits, or if some of the jobs can be refused for other reasons than resources.
     pub fn refuse_together(&mut self, members: &Members, cache: &mut CycleCache) -> bool {
         let shape = &members.shape;
         if !members.wait_only_for_resources() {

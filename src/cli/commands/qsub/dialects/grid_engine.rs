@@ -1,4 +1,4 @@
-//! Translation of Grid Engine's options to PBS's.
+//! Translates Grid Engine's options to PBS's options.
 
 use super::super::submission::SubmissionOptions;
 use super::{TranslatedLine, text};
@@ -12,17 +12,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// The state of the translation of a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TranslationState {
-    /// True if the line contains options of Grid Engine, or is a directive with `#$`.
+    /// True if the line contains options that only Grid Engine has, or is a directive with `#$`.
     pub is_grid_engine: bool,
     /// `-b y`: the operands are a command.
     is_binary: bool,
     /// `-shell n`: run the command without a shell.
     is_without_shell: bool,
-    /// True after `-soft`, until `-hard`: requests are ignored.
+    /// True after `-soft`, until `-hard`: `-l` and `-q` are ignored.
     is_soft: bool,
 }
 
-/// An option in a line that is translated.
+/// An option that must be translated.
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignOption {
     name: &'static str,
@@ -85,7 +85,8 @@ const OPTIONS: &[(&str, OptionAction)] = &[
 /// Options that TORQUE has too. They are no evidence that a line is for Grid Engine.
 const SHARED: [&str; 1] = ["-b"];
 
-/// Options of PBS with values that only Grid Engine accepts: option, values, translation.
+/// Options of PBS with values that only Grid Engine accepts: option, values, translation. If the
+/// translation is empty, the option and its value have no effect.
 const VALUES: &[(&str, &[&str], &[&str])] = &[
     ("-j", &["y", "yes"], &["-j", "oe"]),
     ("-j", &["no"], &["-j", "n"]),
@@ -332,7 +333,7 @@ fn hold_each(
     Ok(1)
 }
 
-/// Skips `-binding [env|pe|set] STRATEGY`: processors are never shared by jobs.
+/// Skips `-binding [env|pe|set] STRATEGY`, which has no effect.
 fn binding(
     words: &[OsString],
     _: &mut TranslationState,
@@ -461,7 +462,7 @@ fn path(
     line: &mut TranslatedLine,
 ) -> Result<usize, Failure> {
     let mut path = words[1].as_bytes().to_vec();
-    // The host name before the colon may be empty.
+    // The path can begin with a colon, after an empty host name.
     if path.first() == Some(&b':') {
         path.remove(0);
     }
@@ -489,7 +490,7 @@ fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     done
 }
 
-/// Appends the default file name to output paths that end with `/`.
+/// Appends Grid Engine's default file name to output paths that end with `/`.
 pub fn name_files(wanted: &mut SubmissionOptions) {
     let each = if wanted.sets("array_indices_submitted") {
         ".^array_index^"

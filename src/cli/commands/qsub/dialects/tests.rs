@@ -10,7 +10,8 @@ fn translated(line: &str, place: LineOrigin) -> Result<TranslatedLine, Failure> 
     translate_line(&super::super::command(), &words(line), place)
 }
 
-/// PBS's words; after a `|` the script's arguments, after a `!` the number of remarks.
+/// The words for PBS's parser; after a `|`, the script's arguments; after a `!`, the number of
+/// remarks.
 fn shown(line: &str, place: LineOrigin) -> String {
     let line = translated(line, place).unwrap_or_else(|failure| panic!("{line}: {}", failure.text));
     let joined = |words: &[OsString]| {
