@@ -1,5 +1,5 @@
-//! The settings in effect: every key with its value and origin. Written as a `lanai.toml`, the
-//! settings have the same meaning under any preset.
+//! The settings in effect: every key with its value and origin. If the settings are written as a
+//! `lanai.toml`, this file has the same effect under any preset.
 
 mod objects;
 
@@ -17,7 +17,7 @@ use toml::de::{DeTable, DeValue};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingOrigin {
-    /// The preset, or the common default.
+    /// The preset, or the default of all presets.
     Preset,
     /// This line of the file, counted from 1.
     Line(usize),
@@ -52,7 +52,8 @@ impl KeySetting {
     }
 }
 
-/// All settings of `config`, which is the file with this `text`, changed by these `overrides`.
+/// All settings of `config`. `text` is the file from which `config` was read; `overrides` are the
+/// settings of qmgr that `config` already contains.
 pub fn effective(config: &Config, text: &str, overrides: &QmgrOverrides) -> Vec<KeySetting> {
     let table = DeTable::parse(text).ok();
     let source = Source {

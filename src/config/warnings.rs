@@ -10,7 +10,7 @@ use crate::model::queue::Queue;
 use std::collections::BTreeSet;
 
 /// The smallest difference above 0 between two queue priorities that gives no warning. In IT4I's
-/// formula, fair share can add as much as a difference of 1, and the waiting time adds more.
+/// formula, fair share and waiting time together can add more than a difference of 1 adds.
 const SMALLEST_DIFFERENCE: i32 = 2;
 
 /// Returns one sentence per warning. `settings` are those of `config`.
@@ -43,8 +43,8 @@ fn unused_priorities(config: &Config) -> Vec<String> {
 }
 
 /// One sentence for each setting of the file that has no effect because another setting is missing.
-/// A setting with the preset's value is not reported. Of several keys of a section that lack the
-/// same setting, only the first is reported.
+/// A setting with the preset's value is not reported. If several keys of a section require the same
+/// missing setting, only the first key is reported.
 fn ineffective(config: &Config, settings: &[KeySetting]) -> Vec<String> {
     let preset = Config::with_preset(config.preset);
     let preset = effective(&preset, "", &QmgrOverrides::default());
@@ -105,8 +105,8 @@ fn unmet_requirement(config: &Config, setting: &KeySetting) -> Option<&'static s
     missing.then_some(need)
 }
 
-/// One sentence for each pair of queues with priorities so close that a job of the queue with the
-/// lower priority can come first (I2b).
+/// One sentence for each pair of queues, adjacent in order of priority, with priorities so close
+/// that a job of the queue with the lower priority can come first (I2b).
 fn near_queues(mut queues: Vec<Queue>, is_it4i: bool) -> Vec<String> {
     queues.sort_by(|one, other| (one.priority, &one.name).cmp(&(other.priority, &other.name)));
     let is_near = |low: &Queue, high: &Queue| {

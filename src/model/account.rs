@@ -25,7 +25,7 @@ pub const ROOT_NAME: &str = "root";
 /// `[[account]]`: an account of the fair-share tree.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// Unique name, given by jobs with `-A`.
+    /// Unique name, by which jobs request the account (`-A`).
     pub name: String,
     /// Parent account; None if the parent is the root, and for the root itself.
     #[serde(default)]

@@ -36,7 +36,7 @@ pub struct QueueAdmission<'a> {
     pub qualities: &'a Qualities,
     /// User and host that submit the job.
     pub visitor: Visitor<'a>,
-    /// Checks the limits on jobs in the queue to which the job goes; returns warnings for the user
+    /// Checks the limits on jobs in the queue that accepts the job; returns warnings for the user
     /// (I19).
     pub room: &'a dyn Fn(&Spec) -> Result<Vec<String>, Refusal>,
 }

@@ -245,8 +245,9 @@ fn check_array_options(spec: &Spec) -> Result<(), Refusal> {
     }
 }
 
-/// Creates the changed draft of a job. The whole request is refused if one setting is invalid, or
-/// may not be altered at all, by this user, or while the job runs.
+/// Creates the changed draft of a job. The whole request is refused if a value is invalid or an
+/// attribute cannot be altered. Some attributes can never be altered, some only by operators, and
+/// some not while the job runs.
 pub fn alter(
     old: &Draft,
     settings: &[AttributeSetting],
@@ -283,7 +284,7 @@ pub fn alter(
     Ok(draft)
 }
 
-/// Interactive jobs cannot be rerun, because the user's terminal is gone by then.
+/// Makes an interactive job not rerunnable, because its terminal is gone after the first attempt.
 fn forbid_rerun_if_interactive(spec: &mut Spec) {
     spec.rerunnable &= !spec.interactive;
 }

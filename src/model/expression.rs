@@ -85,13 +85,14 @@ impl Expression {
     }
 
     /// Tests whether the expression is true. This test is faster than [`Expression::verdict`],
-    /// because it gives no explanation and allocates no memory.
+    /// because it gives no explanation.
     pub fn holds(&self, scope: &dyn NameScope) -> bool {
         matches!(evaluation::truth(&self.root, scope), Ok(Some(true)))
     }
 
-    /// Returns whether the expression is true. If it is false or undefined, also returns the first
-    /// part with the same result, with the values of its names (Q3).
+    /// Returns whether the expression is true. If it is not, also returns the first part joined by
+    /// `and` that has the same result as the whole (or the whole, if `and` joins no parts), with
+    /// the values of the names in this part (Q3).
     pub fn verdict(&self, scope: &dyn NameScope) -> RequirementVerdict {
         verdict::judge(&self.root, scope)
     }

@@ -1,6 +1,6 @@
-//! `[[hook]]`: programs of the site that run at certain events, some of which they may reject or
-//! modify. PBS has these and other events (`spec`: hooks). Lanai passes an event as JSON to a
-//! program, whereas PBS runs Python code in the daemon.
+//! `[[hook]]`: programs of the site that run at certain events. At some events, a hook can reject
+//! the event or change the job. PBS has these and other events (`spec`: hooks). Lanai runs a
+//! program and passes it the event as JSON; PBS runs Python code in the daemon.
 
 mod answer;
 
@@ -72,7 +72,8 @@ impl HookEvent {
     }
 }
 
-/// User under which a hook runs on a node.
+/// User that runs a hook on a node. Hooks for [`HookEvent::ExechostPeriodic`] always run as the
+/// user of the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunsAs {
     /// User of the daemon: root in a shared installation.
@@ -95,7 +96,7 @@ pub enum FailAction {
     /// No action.
     #[default]
     None,
-    /// schedd sets the nodes of the host offline, with the failure as their comment.
+    /// schedd sets all nodes of the host offline, with the failure as their comment.
     OfflineVnodes,
 }
 
@@ -119,7 +120,7 @@ pub struct Hook {
     pub occasions: BTreeSet<HookEvent>,
     /// Absolute path of the program, then its arguments. The program reads the event as JSON.
     pub command: Vec<String>,
-    /// False for a hook that never runs.
+    /// False if the hook is disabled and therefore never runs.
     pub is_enabled: bool,
     /// Position: hooks with lower values run first, hooks with equal values in configuration order.
     pub order: u16,
@@ -127,7 +128,7 @@ pub struct Hook {
     pub alarm: Span,
     /// Interval of [`HookEvent::ExechostPeriodic`].
     pub every: Span,
-    /// User under which the hook runs on a node.
+    /// User that runs the hook on a node.
     pub runs_as: RunsAs,
     /// Additional action after a failure.
     pub on_failure: FailAction,

@@ -83,7 +83,7 @@ pub struct Job {
     pub id: JobId,
     /// User who submitted the job.
     pub owner: Owner,
-    /// Options and requests of the job. Commands such as `qalter` and `qmove` change them, events
+    /// Options and requests of the job. Commands such as `qalter` and `qmove` change them; events
     /// of the job do not.
     pub spec: Arc<Spec>,
     /// State, history and latest attempt.
@@ -287,7 +287,7 @@ fn one() -> f64 {
 }
 
 impl Spec {
-    /// Creates a job with all options at their defaults.
+    /// Creates the options of a job, all with their defaults.
     pub fn new(program: JobProgram, environ: Digest, workdir: Text) -> Spec {
         Spec {
             name: "STDIN".to_string(),
@@ -404,19 +404,19 @@ pub struct Life {
     pub run_count: u32,
     /// Number of the latest attempt; 0 before the first.
     pub attempt: Attempt,
-    /// Number of consecutive starts that failed or were lost. Some failures on other hosts are not
-    /// counted (M10).
+    /// Number of consecutive starts that failed or were lost. After a counted failure, failures on
+    /// the next few other hosts are not counted (M10).
     pub failed_starts: u32,
     /// Number of reruns after failures (`-W retry=`).
     #[serde(default)]
     pub retries: u32,
-    /// Latest attempt, kept after it has ended.
+    /// Latest attempt, even if it has ended.
     pub run: Option<Run>,
     /// Pending request to end the running job, such as a deletion or a requeue.
     pub want: Want,
     /// Resource usage: updated while the job runs, final afterwards.
     pub used: Usage,
-    /// Exit status; None before the end, and for a job that was moved to another instance.
+    /// Exit status; None before the end, and for a job that was moved to a nested installation.
     pub exit: Option<Exit>,
     /// Comment set by an operator or schedd. If None, commands display the scheduler's latest
     /// reason.
@@ -436,8 +436,8 @@ pub struct Life {
     /// reset, and by `qalter --shove`.
     #[serde(default)]
     pub failed_hosts: BTreeSet<String>,
-    /// Number of other hosts that may fail before `not_before` applies to all hosts; 0 if
-    /// `not_before` applies to all hosts already.
+    /// Number of further hosts on which a start may fail before `not_before` applies to all hosts;
+    /// 0 if `not_before` applies to all hosts already.
     #[serde(default)]
     pub hosts_to_try: u32,
     /// End time.

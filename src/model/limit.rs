@@ -3,7 +3,7 @@
 //! A limit states which jobs count together ([`LimitScope`]), in which state jobs count
 //! ([`LimitStage`]), what is counted ([`Quantity`]), and a soft and a hard value. A limit for a
 //! named user replaces the per-user limit; likewise for queues, groups, projects, accounts and
-//! qualities of service. A job must satisfy all other limits that apply to it.
+//! qualities of service. A job must satisfy all limits that apply to it and are not replaced.
 
 pub mod excess;
 
@@ -86,7 +86,8 @@ pub enum Quantity {
     Jobs,
     /// Number of chunks, as PBS counts nodes (`nodect`).
     Nodes,
-    /// Processor equivalents.
+    /// Processor equivalents: the largest fraction of any resource of the cluster that a job
+    /// requests, times the number of processors of the cluster.
     Equivalents,
     /// Processors times remaining walltime, in seconds (M21).
     ProcessorSeconds,
@@ -193,9 +194,9 @@ impl Limit {
         }
     }
 
-    /// Tests whether this limit replaces `other` for the jobs to which both apply: stage, quantity
-    /// and selectors are equal, except for at least one selector that is `Named` in this limit and
-    /// `Each` in the other.
+    /// Tests whether this limit replaces `other` for the jobs to which both apply. It does if both
+    /// have the same stage and quantity, at least one selector is `Named` in this limit and `Each`
+    /// in `other`, and all remaining selectors are equal.
     fn outranks(&self, other: &Limit) -> bool {
         if !self.has_same_stage_and_quantity(other) {
             return false;
@@ -244,7 +245,7 @@ impl LimitScope {
 }
 
 /// Values of a job's credentials, in the order of [`LimitScope::selectors`]. Each credential has
-/// one value, except the account: its values are the job's own account and all accounts above that.
+/// one value, except the account: its values are the job's own account and all accounts above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LimitSubject {
     /// Values of the credential that each selector tests.
@@ -371,7 +372,7 @@ impl Limits {
 /// not match the scope.
 fn keys(scope: &LimitScope, subject: &LimitSubject) -> Vec<LimitKey> {
     let selectors = scope.selectors().into_iter().zip(&subject.names);
-    // Cheap check first: most limits name another user, group or queue.
+    // Do the cheap check first, because most limits name another user, group or queue.
     for (selector, names) in selectors.clone() {
         if matches!(selector, Selector::Named(name) if !names.contains(name)) {
             return Vec::new();

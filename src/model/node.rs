@@ -27,11 +27,13 @@ pub struct NodeFacts {
     /// GPUs that processes other than jobs use now. No job gets these GPUs.
     #[serde(default)]
     pub gpus_outside: Vec<u16>,
-    /// Measured use of `ncpus`, `mem` and `swap` by all processes of the host (M6). The use of
-    /// `ncpus` is the load in whole processors, rounded up. Empty without measurement.
+    /// Measured use of `ncpus`, `mem` and `swap` by all processes of the host, divided equally
+    /// among the nodes of the host (M6). The use of `ncpus` is `load` in whole processors, rounded
+    /// up. Empty without measurement.
     #[serde(default)]
     pub utilized: ResourceList,
-    /// One-minute load average in thousandths: a load of 1000 keeps one processor busy.
+    /// One-minute load average of the host, in thousandths, divided equally among the nodes of the
+    /// host. A load of 1000 keeps one processor busy.
     #[serde(default)]
     pub load: u32,
     /// Administrator's settings for the node.
@@ -122,13 +124,13 @@ impl NodeFacts {
 }
 
 impl Node {
-    /// Adds or removes a job that was suspended for maintenance of the node.
+    /// Adds (`is_wanted`) or removes a job that is suspended for maintenance of the node.
     pub fn maintain(&mut self, job: JobId, is_wanted: bool) {
         self.maintenance.retain(|known| *known != job);
         self.maintenance.extend(is_wanted.then_some(job));
     }
 
-    /// Tests whether the node may get jobs: the node responds and is neither offline nor under
+    /// Tests whether the node can get jobs. It must respond, and must be neither offline nor under
     /// maintenance.
     pub fn is_usable(&self) -> bool {
         self.up && !self.offline && self.maintenance.is_empty()
@@ -140,7 +142,7 @@ impl Node {
 pub struct Node {
     /// Facts reported by noded, with the administrator's values applied.
     pub facts: NodeFacts,
-    /// The administrator or a failed hook has set the node offline: it accepts no new jobs.
+    /// The administrator or a failed hook has set the node offline, so that it accepts no new jobs.
     pub offline: bool,
     /// True while noded responds.
     pub up: bool,

@@ -132,7 +132,7 @@ pub struct Backfill {
     pub keep: BookingRetention,
     /// Maximum number of jobs considered behind the first blocked job; 0 for all.
     pub consider: u32,
-    /// Rule that keeps freed resources for wide jobs for some time; None without such a rule.
+    /// Rule that keeps freed resources for wide jobs for some time; None if resources are not kept.
     pub chunk: Option<SetAside>,
     /// Separate depths for jobs of some qualities of service. `depth` applies to all other jobs
     /// together, except in queues with a depth of their own.
@@ -188,11 +188,14 @@ named! {
         None = "none",
         /// Every job that fits starts; there are no bookings (Qube, YTsaurus).
         Skip = "skip",
-        /// The first job in order that delays no booking.
+        /// Each job starts that fits and delays no booking. Jobs are tried in the order of
+        /// [`FillOrder`].
         FirstFit = "firstfit",
-        /// The jobs with the largest metric first.
+        /// Each job starts that fits and delays no booking. Jobs with a larger metric are tried
+        /// first.
         BestFit = "bestfit",
-        /// The combination with the largest metric, within a bounded search.
+        /// The combination of jobs with the largest total metric starts first. The search is
+        /// bounded.
         Greedy = "greedy",
         /// Every job that fits starts, and is preempted when a booking is due (M34).
         Preempt = "preempt",
@@ -200,7 +203,7 @@ named! {
 }
 
 named! {
-    /// Order in which backfill candidates are tried.
+    /// Order in which backfill candidates are tried, except with `bestfit` and `greedy`.
     FillOrder {
         /// Queue order.
         Priority = "priority",
@@ -218,7 +221,8 @@ named! {
         ProcSeconds = "procseconds",
         /// Walltime.
         Seconds = "seconds",
-        /// Processor equivalents: the job's largest share of any resource, times all processors.
+        /// Processor equivalents: the largest fraction of any resource of the cluster that the job
+        /// requests, times the number of processors of the cluster.
         Pe = "pe",
         /// Processor equivalents times walltime.
         PeSeconds = "peseconds",
@@ -298,7 +302,7 @@ named! {
     Availability {
         /// Amount allocated to jobs.
         Dedicated = "dedicated",
-        /// Amount that is in use by measurement.
+        /// Measured amount in use.
         Utilized = "utilized",
         /// The larger of the allocated and the measured amount.
         Combined = "combined",

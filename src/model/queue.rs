@@ -145,7 +145,7 @@ impl Queue {
     pub const PRIORITY_SCALE: f64 = 1024.0;
 
     /// Tests whether jobs may start from this queue. Jobs of a routing queue start from another
-    /// queue, jobs of a nested queue in another instance.
+    /// queue, and jobs of a nested queue start in nested installations.
     pub fn runs_jobs(&self) -> bool {
         self.started && self.route.is_none() && !self.nested
     }

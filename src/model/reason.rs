@@ -62,7 +62,8 @@ pub fn own_reason_key(job: JobId) -> u64 {
 /// Reason why a job does not start now or can never start. Its text is the `comment` in `qstat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
-    /// The job can never start, even on an empty cluster: the cluster has too little of a resource.
+    /// The job can never start, even on an empty cluster, because the cluster has too little of a
+    /// resource.
     NeverEnough {
         /// Resource name.
         resource: String,
@@ -75,7 +76,7 @@ pub enum Reason {
         /// Total amount in the cluster.
         total: String,
     },
-    /// The job can never start: no node has the requested value of a resource.
+    /// The job can never start, because no node has the requested value of a resource.
     NeverMatches {
         /// Resource name.
         resource: String,
@@ -84,7 +85,8 @@ pub enum Reason {
         /// Value that a node has instead, as displayed; `unset` if the node has no value.
         found: String,
     },
-    /// The job can never start: too few of its chunks fit on the nodes, even if all are empty.
+    /// The job can never start, because too few of its chunks fit on the nodes, even if all nodes
+    /// are empty.
     NeverNodes {
         /// Number of chunks requested.
         requested: u64,
@@ -110,8 +112,8 @@ pub enum Reason {
     ArrayLimit {
         /// Maximum number of running subjobs.
         limit: u32,
-        /// Maximum number of running subjobs while resources are otherwise idle, if the array has
-        /// such a maximum (Q15); `u32::MAX` for no limit.
+        /// Maximum number of running subjobs while resources are otherwise idle; `u32::MAX` for no
+        /// limit; None if the array requests no expansion (Q15).
         #[serde(default)]
         expand: Option<u32>,
     },
@@ -270,14 +272,15 @@ pub struct OutsideUse {
     pub total: String,
     /// Amount in use beyond the jobs' allocations.
     pub in_use: String,
-    /// Node with the highest load among the nodes with such use or with a load at their maximum.
+    /// Node with the highest load among the nodes with use beyond the allocations or with a load at
+    /// their maximum.
     pub node: String,
     /// One-minute load average of `node`, as displayed.
     pub load: String,
 }
 
 impl Reason {
-    /// Tests whether the job waits for resources. Such a job may get a booking (planned start).
+    /// Tests whether the job waits for resources. Such a job can get a booking (planned start).
     pub fn is_blocked(&self) -> bool {
         match self {
             Reason::Busy { .. }
@@ -292,14 +295,14 @@ impl Reason {
         }
     }
 
-    /// Tests whether the reason is a limit on idle jobs. This limit may apply to only some jobs of
+    /// Tests whether the reason is a limit on idle jobs. This limit can apply to only some jobs of
     /// a class; the reasons of the other jobs of the class are stored by [`own_reason_key`] (M24).
     pub fn is_idle_limit(&self) -> bool {
         matches!(self, Reason::Limited(excess) if excess.stage == limit::LimitStage::Idle)
     }
 
     /// Returns the reason as the spool stores it. The jobs that use a limit are omitted, because
-    /// they change constantly; they are computed when a command displays the reason.
+    /// they change constantly. They are determined anew when a command displays the reason.
     pub fn kept(&self) -> Reason {
         match self {
             Reason::Limited(excess) => Reason::Limited(Box::new(LimitExcess {

@@ -21,11 +21,11 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The job was moved to another instance.
+    /// The job was moved to another installation; `to` is its full id there.
     pub fn moved(to: &str) -> Refusal {
         Refusal::new(
             Refusal::finished().code,
-            format!("Job was moved to {to}: use its id in that instance"),
+            format!("Job was moved to {to} in another installation: use this id there"),
         )
     }
 
@@ -38,8 +38,9 @@ impl Refusal {
         Refusal::new(Refusal::invalid_request().code, why)
     }
 
-    /// Tests whether the cause is a temporary condition of the server. The identical request may
-    /// succeed later. Not for refusals of pbs_release_nodes, some of which have the same number.
+    /// Tests whether the cause is a temporary condition of the server. The identical request can
+    /// succeed later. Must not be used for refusals of pbs_release_nodes, because some of them have
+    /// the same number.
     pub fn is_temporary(&self) -> bool {
         [Refusal::spool("").code, Refusal::shutting_down().code].contains(&self.code)
     }
@@ -149,7 +150,7 @@ refusals! {
         "\"min_walltime\" and \"max_walltime\" are not valid resources for a job array";
     /// `queue@server` names another server.
     other_server = 15008, "Access from host not allowed, or unknown host";
-    /// Job history is off: `[server] history` is zero.
+    /// Job history is off, because `[server] history` is 0.
     no_history = 15140, "PBS is not configured to maintain job history";
     /// The queue's access list excludes the host.
     host_denied = 15008, "Access from host not allowed, or unknown host";
@@ -234,7 +235,7 @@ impl Refusal {
         Refusal::new(15046, text)
     }
 
-    /// The number of processors is unknown: no node has registered yet.
+    /// The number of processors is unknown, because no node has registered yet.
     pub fn no_processors_yet() -> Refusal {
         Refusal::new(
             15046,
@@ -419,7 +420,7 @@ impl Refusal {
     }
 
     /// Tests whether the cause is a disabled queue, or a limit on queued jobs or their resources.
-    /// The identical request may succeed after the queue is enabled or other jobs end.
+    /// The identical request can succeed after the queue is enabled or other jobs end.
     pub fn may_pass(&self) -> bool {
         [15021, 15142, 15143].contains(&self.code)
     }

@@ -74,7 +74,7 @@ impl Request {
 
     /// Returns the request with changed `-l` options. A new `select` or `nodes` replaces all
     /// options that defined the chunks before. A new `select` keeps the place unless the changes
-    /// contain one.
+    /// contain one, and a new `place` alone keeps the chunks.
     pub fn alter(
         &self,
         changes: &[(String, String)],
@@ -109,7 +109,8 @@ fn shapes_chunks(name: &str, resources: &Resources) -> bool {
         || resources.get(name).is_some_and(|d| d.host_level)
 }
 
-/// Returns the definition of `name` with its canonical spelling. Names match in any case.
+/// Returns the definition of `name` with its canonical spelling. Upper and lower case are not
+/// distinguished.
 fn find<'a>(name: &str, resources: &'a Resources) -> Option<(&'a str, &'a Definition)> {
     let exact = resources.iter().find(|(known, _)| *known == name);
     exact.or_else(|| {
@@ -199,8 +200,8 @@ fn is_name(name: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-/// Tests whether a value is in the range 0 to [`MAX_AMOUNT`]; `nice` may be negative, and a
-/// floating-point number may be larger.
+/// Tests whether a value is in the range 0 to [`MAX_AMOUNT`]; `nice` can be negative, and a
+/// floating-point number can be larger.
 fn in_range(name: &str, value: &ResourceValue) -> bool {
     match value {
         ResourceValue::Long(number) if name == "nice" => {

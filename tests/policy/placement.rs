@@ -56,7 +56,7 @@ fn an_invalid_placement_preference_is_refused_with_position_and_hint() {
         (
             "requirements=host.memory.total >= ",
             166,
-            "requirements: column 22: expected a name, a number or a text in quotes at the end",
+            "requirements: column 22: expected a name, a number or a text in quotes, found the end",
         ),
         (
             "requirements=host.memroy.total >= 32",

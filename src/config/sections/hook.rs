@@ -78,7 +78,9 @@ pub static HOOK: Table<Hook> = Table::new(
         &key("order", ORDER, |h| &mut h.order)
             .pbs(&["order"])
             .unset("1")
-            .text("The hook's place among the hooks of an event, 1 to 1000, the lowest first."),
+            .text(
+                "The hook's place among the hooks of an event, 1 to 1000; the lowest runs first.",
+            ),
         &key("alarm", A_SECOND_OR_MORE, |h| &mut h.alarm)
             .pbs(&["alarm"])
             .unset("30")
@@ -91,12 +93,16 @@ pub static HOOK: Table<Hook> = Table::new(
             .pbs(&["user"])
             .unset("pbsadmin")
             .text(
-                "The user of the hook on nodes: \"pbsadmin\" (noded's) or \"pbsuser\" (the owner).",
+                "The user that runs a hook on nodes: \"pbsadmin\" (noded's user) or \"pbsuser\" \
+                 (the job's owner); hooks for exechost_periodic always run as noded's user.",
             ),
         &key("fail_action", OneOf(FailAction::ALL), |h| &mut h.on_failure)
             .pbs(&["fail_action"])
             .unset("none")
-            .text("What happens to the node of a failed hook: \"none\" or \"offline_vnodes\"."),
+            .text(
+                "What happens after a hook that noded runs has failed: \"none\", or \
+                 \"offline_vnodes\" to set all nodes of the host offline.",
+            ),
     ],
 );
 

@@ -27,8 +27,9 @@ const FOLDER: Scalar<PathBuf> = scalar("the absolute path of a directory", |path
 const RETRY: Scalar<Span> = above_zero("a time above zero, such as \"60s\"");
 const LIMITS: Custom<Responses> = custom(
     || {
-        "a table of actions for jobs over mem, pmem, vmem or cput: \"cancel\" or \"requeue\", \
-         optionally \"after\" a time, such as { mem = \"cancel after 5m\", cput = \"requeue\" }"
+        "a table of actions for jobs that exceed mem, pmem, vmem or cput: \"cancel\" or \
+         \"requeue\", optionally \"after\" a time, such as { mem = \"cancel after 5m\", \
+         cput = \"requeue\" }"
             .to_string()
     },
     read_limits,
@@ -90,7 +91,9 @@ pub static LAUNCH: Table<Config> = Table::new(
         &key("stage_in_retry", RETRY, |c| {
             &mut c.launch.rules.stage_in.retry
         })
-        .text("The time until a missing file to stage in is checked for again."),
+        .text(
+            "With stage_in = \"wait\", the delay before a job with a missing file is tried again.",
+        ),
         &key("gpu_tool", GPU_TOOL, |c| &mut c.launch.gpu_tool)
             .text("The program that lists GPU processes: a path, a name in PATH, or \"none\"."),
         &key("gpu_look", A_SECOND_OR_MORE, |c| &mut c.launch.gpu_look)

@@ -16,7 +16,8 @@ use toml::de::DeValue;
 
 type Quantities = BTreeMap<String, resource::ResourceValue>;
 
-/// A section `[[limit]]`, which defines a limit for each quantity at each stage.
+/// A section `[[limit]]`. It defines limits with the same scope, one for each stage and quantity
+/// that the section sets.
 #[derive(Default)]
 pub struct LimitConfig {
     scope: LimitScope,
@@ -77,7 +78,8 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             .example("\"wave\""),
         &key("account", SELECTOR, |l| &mut l.scope.account)
             .text(
-                "The account of the counted jobs, with accounts below: a name, or \"*\" for each.",
+                "The account of the counted jobs, including accounts below it: a name, or \"*\" \
+                 for each account separately.",
             )
             .default("all")
             .example("\"physics\""),
@@ -86,31 +88,35 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             .default("all")
             .example("\"expedite\""),
         &key("running", QUANTITIES, |l| &mut l.running)
-            .text("The amounts that may run, such as { jobs = 4, ncpus = 128, mem = \"1tb\" }.")
+            .text("The largest amounts of running jobs, such as { jobs = 4, mem = \"1tb\" }.")
             .default("no limit")
             .example("{ jobs = 8, ncpus = 128 }"),
         &key("running_soft", QUANTITIES, |l| &mut l.running_soft)
-            .text("The amounts above which jobs are considered only after all jobs within them.")
+            .text(
+                "The amounts above which jobs are considered only after all jobs within soft limits.",
+            )
             .default("no limit")
             .example("{ jobs = 2 }"),
         &key("idle", QUANTITIES, |l| &mut l.idle)
-            .text("The waiting jobs, or the amounts of their requests, that a cycle considers.")
+            .text(
+                "The largest amounts of waiting jobs that a cycle considers, such as { jobs = 10 }.",
+            )
             .default("no limit")
             .example("{ jobs = 10 }"),
         &key("queued", QUANTITIES, |l| &mut l.queued)
-            .text("The amounts that may wait or run; further submissions are refused.")
+            .text("The largest amounts of unfinished jobs; a submission above them is refused.")
             .default("no limit")
             .example("{ jobs = 1000 }"),
         &key("queued_soft", QUANTITIES, |l| &mut l.queued_soft)
-            .text("The amounts waiting or running above which a submission gets a warning.")
+            .text("The amounts of unfinished jobs above which a submission gets a warning.")
             .default("no limit")
             .example("{ jobs = 500 }"),
         &key("waiting", QUANTITIES, |l| &mut l.waiting)
-            .text("The amounts that may wait in state Q; further submissions are refused.")
+            .text("The largest amounts of jobs in state Q; a submission above them is refused.")
             .default("no limit")
             .example("{ jobs = 100 }"),
         &key("waiting_soft", QUANTITIES, |l| &mut l.waiting_soft)
-            .text("The amounts in state Q above which a submission gets a warning.")
+            .text("The amounts of jobs in state Q above which a submission gets a warning.")
             .default("no limit")
             .example("{ jobs = 50 }"),
         &Key::<LimitConfig, _>::computed(
@@ -119,7 +125,10 @@ pub static LIMIT: Table<LimitConfig> = Table::new(
             |l| l.overrides.then_some(true),
             |l, overrides| l.overrides = overrides,
         )
-        .text("Whether the limit replaces limits of the same key and quantity that omit qos.")
+        .text(
+            "Whether, for jobs of this QoS, the limit replaces the limits that omit qos and have \
+             the same quantity and stage (running, idle, queued or waiting).",
+        )
         .default("false")
         .example("true"),
     ],

@@ -104,7 +104,7 @@ pub static NODE: Table<NodeConfig> = Table::new(
             .default("none")
             .example("7.5"),
         &key("adjust", OneOf(Adjust::ALL), |n| &mut n.terms.adjust)
-            .text("How max_load limits new jobs."),
+            .text("How the key max_load limits new jobs."),
         &key("cluster", CLUSTER, |n| &mut n.terms.cluster)
             .text("The node's position in the tree of clusters, such as \"/film/shot3\".")
             .default("\"/\"")
@@ -123,7 +123,7 @@ pub static NODE: Table<NodeConfig> = Table::new(
             .pbs(&["Priority"])
             .unset("0")
             .hidden_by_default()
-            .text("The value of PRIORITY in the key rank of [placement]; a whole number."),
+            .text("The value of the variable PRIORITY in [placement] rank; a whole number."),
     ],
 )
 .open()

@@ -37,7 +37,7 @@ pub static ORDER: Table<Config> = Table::new(
             |c| &mut c.policy.precedence.formula,
         )
         .pbs(&["job_sort_formula"])
-        .text("The expression that computes the priority of a job with by = \"formula\".")
+        .text("With by = \"formula\", the expression that computes the priority of each job.")
         .default("none")
         .example("\"queue_priority * 1000 + eligible_time / 3600\""),
         &key("formula_threshold", Optional(NUMBER), |c| {
@@ -52,7 +52,7 @@ pub static ORDER: Table<Config> = Table::new(
         &key("update_period", time("a time, such as \"60s\""), |c| {
             &mut c.policy.precedence.update_period
         })
-        .text("How long a computed priority is kept; with 0, each cycle computes priorities."),
+        .text("How long computed priorities are kept, 0 for one cycle; longer for very many jobs."),
         &key("lexicographic", BOOLEAN, |c| {
             &mut c.policy.precedence.lexicographic
         })
@@ -66,13 +66,13 @@ pub static ORDER: Table<Config> = Table::new(
             Optional(above_zero("a time above 0, such as \"24h\"")),
             |c| &mut c.policy.precedence.tiers.max_starve,
         )
-        .text("The eligible time, above 0, beyond which a job precedes jobs that have waited less.")
+        .text("Jobs with more eligible time than this, which must be above 0, precede all other jobs.")
         .default("none")
         .example("\"24h\""),
         &Nested::new(
             "weights",
             &WEIGHTS,
-            "The weights of the factors with by = \"multifactor\"; see [order.weights].",
+            "With by = \"multifactor\", the weights of the factors; see [order.weights].",
         ),
         &key("user_priority", OneOf(UserPriority::ALL), |c| {
             &mut c.policy.precedence.own_say.user_priority
@@ -81,13 +81,15 @@ pub static ORDER: Table<Config> = Table::new(
         &key("highest_user_priority", Optional(PRIORITY), |c| {
             &mut c.policy.precedence.own_say.highest_user_priority
         })
-        .text("The best priority that users may set with user_priority = \"clamp\".")
+        .text("With user_priority = \"clamp\", the best priority that users may set.")
         .default("none")
         .example("100"),
         &key("lowest_is_best", BOOLEAN, |c| {
             &mut c.policy.precedence.own_say.lowest_is_best
         })
-        .text("Whether priorities are those of Qube: 1 is the best, 9999 the worst and default."),
+        .text(
+            "Whether priorities are those of Qube: 1 is the best, 9999 the worst and the default.",
+        ),
         &key("user_factor_ratchet", BOOLEAN, |c| {
             &mut c.policy.precedence.own_say.user_factor_ratchet
         })
@@ -95,7 +97,7 @@ pub static ORDER: Table<Config> = Table::new(
         &Nested::new(
             "components",
             &COMPONENTS,
-            "The components of the priority with by = \"components\"; see [order.components].",
+            "With by = \"components\", the components of the priority; see [order.components].",
         ),
     ],
 )
@@ -118,15 +120,15 @@ static WEIGHT_KEYS: [&dyn KeyRow<Config>; FACTORS.len() + 3] = {
 static MAX_WAIT: Key<Config, Scalar<Span>> = key("max_wait", A_SECOND_OR_MORE, |c| {
     &mut c.policy.precedence.max_wait
 })
-.text("The waiting time, at least a second, from which the factor wait_time is 1.");
+.text("The eligible time, at least a second, at which the factor wait_time reaches 1.");
 static FAVOR: Key<Config, OneOf<Favor>> = key("favor", OneOf(Favor::ALL), |c| {
     &mut c.policy.precedence.favor
 })
-.text("Which jobs have a high factor job_size: \"large\" or \"small\".");
+.text("Which jobs get a high value of the factor job_size: \"large\" or \"small\".");
 static SLOWDOWN_CAP: Key<Config, Scalar<f64>> = key("slowdown_cap", ABOVE_ONE, |c| {
     &mut c.policy.precedence.slowdown_cap
 })
-.text("The slowdown, above 1, from which the factor slowdown is 1.");
+.text("The slowdown, above 1, at which the factor slowdown reaches 1.");
 
 static FACTOR_WEIGHTS: [FactorWeight; FACTORS.len()] = {
     let mut weights = [FactorWeight::for_factor(&FACTORS[0]); FACTORS.len()];
@@ -196,7 +198,8 @@ fn finish(
 }
 
 /// Checks that `highest_user_priority` is a valid priority, and is set if `user_priority` is
-/// `"clamp"`. The value of the preset does not apply if the file changes `lowest_is_best`.
+/// `"clamp"`. If the file sets `lowest_is_best` to another value than the preset, the
+/// `highest_user_priority` of the preset does not apply.
 fn check_user_priority(config: &mut Config, section: &Section) -> Result<(), ConfigError> {
     let preset = config.preset.policy().precedence.own_say;
     let own_say = &mut config.policy.precedence.own_say;

@@ -71,19 +71,22 @@ pub static PLACEMENT: Table<Config> = Table::new(
             Formula("an expression over attributes of a node"),
             |c| &mut c.policy.placement.rank,
         )
-        .text("The expression by which allocation \"priority\" ranks nodes, the highest first.")
+        .text("With allocation = \"priority\", the expression that ranks nodes, the highest first.")
         .default("none")
         .example("\"SPEED - 10 * JOBCOUNT\""),
         &key("program", Optional(PROGRAM), |c| {
             &mut c.policy.placement.program
         })
-        .text("The program that ranks nodes for allocation \"local\": a path, or a name in PATH.")
+        .text(
+            "With allocation = \"local\", the program that selects nodes: a path, or a name in \
+             PATH.",
+        )
         .default("none")
         .example("\"/usr/local/lib/lanai/choose-nodes\""),
         &key("program_timeout", Optional(A_SECOND_OR_MORE), |c| {
             &mut c.policy.placement.program_timeout
         })
-        .text("The longest run time of the program that ranks nodes, at least a second.")
+        .text("The longest run time of the program that selects nodes, at least a second.")
         .default("\"5s\"")
         .example("\"5s\""),
         &key("distribution", OneOf(Distribution::ALL), |c| {
@@ -95,7 +98,10 @@ pub static PLACEMENT: Table<Config> = Table::new(
         })
         .text("Which jobs may share a node with a job that was submitted without -W naccess."),
         &key("sets", Optional(SETS), |c| &mut c.policy.placement.sets)
-            .text("The sets of nodes; a job runs within one of the sets.")
+            .text(
+                "The sets of nodes; a job runs within one of them, unless it has waited for \
+                 the time in the key delay.",
+            )
             .default("none")
             .example(
                 "{ choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], delay = \"10m\" }",
@@ -105,7 +111,10 @@ pub static PLACEMENT: Table<Config> = Table::new(
             Formula("an expression over attributes of a node and a job"),
             |c| &mut c.policy.placement.veto,
         )
-        .text("The expression over host.* and job.* that excludes a node from a job if true.")
+        .text(
+            "An expression over host.* and job.*; if it is true, the job gets nothing on the \
+             node.",
+        )
         .default("none")
         .example("\"job.user == 'guest' && host.name == 'n1'\""),
     ],

@@ -70,13 +70,13 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("mode", OneOf(PreemptMode::ALL), |c| {
             &mut c.policy.preemption.mode
         })
-        .text("The time at which jobs end that the trigger \"qube\" preempts."),
+        .text("The time at which a job that the trigger \"qube\" preempts gives up its resources."),
         &key("no_agenda", OneOf(NoAgenda::ALL), |c| {
             &mut c.policy.preemption.no_agenda
         })
         .text(
-            "With mode \"passive\" or \"mixed\": a preempted job that is no subjob ends \"now\" or \
-             runs on (\"wait\").",
+            "With mode \"passive\" or \"mixed\", the time at which a preempted job that is no \
+             subjob gives up its resources: \"now\", or at its end (\"wait\").",
         ),
         &key("victims", VICTIMS, |c| &mut c.policy.preemption.victims)
             .pbs(&["preempt_sort"])
@@ -95,7 +95,7 @@ pub static PREEMPTION: Table<Config> = Table::new(
         &key("interruption", time("a time, such as \"10s\""), |c| {
             &mut c.policy.preemption.interruption
         })
-        .text("How long a preempted job with a signal (qsub -W interrupt=) may take to end."),
+        .text("The time to end for a preempted job that requested a signal (qsub -W interrupt=)."),
         &key("exempt", time("a time, such as \"60s\""), |c| {
             &mut c.policy.preemption.exempt
         })
@@ -124,7 +124,7 @@ pub static PREEMPTION: Table<Config> = Table::new(
 )
 .finish(finish);
 
-/// Checks that `releases` lists only consumable resources, and each at most once.
+/// Checks that the key `releases` contains only consumable resources, and each at most once.
 fn finish(
     config: &mut Config,
     section: &Section,

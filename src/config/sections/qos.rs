@@ -64,8 +64,10 @@ pub static QOS: Table<Quality> = Table::new(
             .required()
             .text("The name of the quality of service (QoS), without blanks.")
             .example("\"expedite\""),
-        &key("factor", FROM_0_TO_1, |q| &mut q.factor)
-            .text("The factor of jobs, from 0 to 1, for the weight qos in [order.weights]."),
+        &key("factor", FROM_0_TO_1, |q| &mut q.factor).text(
+            "The value of the factor qos for jobs with this QoS, from 0 to 1; see \
+             [order.weights].",
+        ),
         &names_key(
             "users",
             |q| Some(listed_owners(q)?.users.clone()),
@@ -101,8 +103,9 @@ pub static QOS: Table<Quality> = Table::new(
         &key("exempt", BOOLEAN, |q| &mut q.exempt).text(
             "Whether jobs of the QoS are exempt from resources_min and resources_max of queues.",
         ),
-        &key("priority", PRIORITY, |q| &mut q.priority)
-            .text("The priority of jobs of the QoS in [order.components.credential]."),
+        &key("priority", PRIORITY, |q| &mut q.priority).text(
+            "The priority of the QoS, weighted by the key qos in [order.components.credential].",
+        ),
         &key("flags", FLAGS, |q| &mut q.flags)
             .text("The special rules for jobs of the QoS, such as [\"NOBF\", \"IGNMAXJOB\"].")
             .default("none")
@@ -112,7 +115,7 @@ pub static QOS: Table<Quality> = Table::new(
             .default("none")
             .example("{ queues = [\"night\"] }"),
         &key("charge", CHARGE, |q| &mut q.charge).text(
-            "The factor for usage charged to owners of jobs: a number, true (1) or false (0).",
+            "The factor by which usage is charged to job owners: a number, true (1) or false (0).",
         ),
     ],
 );

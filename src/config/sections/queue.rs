@@ -119,14 +119,17 @@ pub static QUEUE: Table<QueueConfig> = Table::new(
             &mut q.queue.backfill_depth
         })
         .pbs(&["backfill_depth"])
-        .text("The number of the queue's blocked jobs with a planned start, or \"all\".")
+        .text("The largest number of the queue's jobs with a planned start, or \"all\".")
         .default("none")
         .example("1"),
         &key("charge", CHARGE, |q| &mut q.queue.charge).text(
-            "The factor for usage charged to owners of jobs: a number, true (1) or false (0).",
+            "The factor by which usage is charged to job owners: a number, true (1) or false (0).",
         ),
         &key("factor", Optional(FROM_0_TO_1), |q| &mut q.factor)
-            .text("The factor of the queue with by = \"multifactor\", from 0 to 1.")
+            .text(
+                "The value of the factor queue for jobs of the queue, from 0 to 1; see \
+                 [order.weights].",
+            )
             .default("the queue's priority divided by 1024")
             .example("0"),
         &computed(

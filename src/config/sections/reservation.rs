@@ -21,7 +21,7 @@ const A_DAY: Span = Span::seconds(86_400);
 const A_WEEK: Span = Span::seconds(7 * 86_400);
 
 const NAME: Scalar<String> = scalar(
-    "a name of at most 64 letters, digits, `-` and `_` (ids, such as R12, are reserved)",
+    "a name of at most 64 letters, digits, `-` and `_` (not an id, such as R12)",
     |name| is_window_name(name),
 );
 const NAMES: List<Scalar<String>> = list_if_any(TEXT, "a list of names");
@@ -110,7 +110,10 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
             .default("\"0:00:00\"")
             .example("\"8:00:00\""),
         &key("end", Optional(TIME_IN_PERIOD), |r| &mut r.end)
-            .text("The end, counted like the start; an end up to the start is in the next period.")
+            .text(
+                "The end, counted like the start; an end not after the start is in the next \
+                 period.",
+            )
             .default("the end of the period")
             .example("\"17:00:00\""),
         &Key::<ReservationRow, _>::computed(
@@ -169,7 +172,10 @@ pub static RESERVATION: Table<ReservationRow> = Table::new(
         .default("\"others\"")
         .example("\"others\""),
         &key("flags", NAMES, |r| &mut r.flags)
-            .text("The flags: \"byname\" (only if requested), \"ownerpreempt\" (jobs may preempt).")
+            .text(
+                "The flags: \"byname\" (a job must request the reservation to use it), \
+                 \"ownerpreempt\" (jobs with access may preempt other jobs in the reservation).",
+            )
             .default("none")
             .example("[\"byname\"]"),
     ],

@@ -103,7 +103,9 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
             .text("Whether running jobs take amounts of the resource, as they take ncpus.")
             .example("true"),
         &key("host_level", BOOLEAN, |r| &mut r.definition.host_level)
-            .text("Whether nodes have the resource and chunks request it; if not, jobs request it.")
+            .text(
+                "Whether nodes have the resource and chunks request it; if not, it is system-wide.",
+            )
             .example("false"),
         &Key::<ResourceConfig, _>::computed(
             "total",
@@ -146,7 +148,7 @@ pub static RESOURCE: Table<ResourceConfig> = Table::new(
 )
 .finish(finish);
 
-/// A resource with the defaults of a section.
+/// A section for the resource `name` in which all other keys have their defaults.
 pub fn blank(name: &str) -> ResourceConfig {
     ResourceConfig {
         name: name.to_string(),

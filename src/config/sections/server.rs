@@ -133,7 +133,7 @@ pub static SERVER: Table<Config> = Table::new(
         })
         .pbs(&["resv_max_share"])
         .unset("0.5")
-        .text("The largest part of all processors, 0 to 1, that one user may have reserved."),
+        .text("The largest part of all processors, 0 to 1, that one user may reserve at once."),
         &key("refuse_impossible", BOOLEAN, |c| {
             &mut c.server.refuse_impossible
         })

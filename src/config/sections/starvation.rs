@@ -39,15 +39,20 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("allow_aggressive", BOOLEAN, |c| {
             &mut c.policy.starvation.patience.allow_aggressive
         })
-        .text("Whether aggressively starving operations may preempt between the two thresholds."),
+        .text(
+            "Whether aggressively starving operations may preempt allocations between \
+             aggressive_threshold and preemption_threshold.",
+        ),
         &key("aggressive_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.aggressive_threshold
         })
-        .text("The part of a fair share up to which allocations are never preempted."),
+        .text("The part of its fair share up to which an operation is never preempted."),
         &key("preemption_threshold", THRESHOLD, |c| {
             &mut c.policy.starvation.preemption_threshold
         })
-        .text("The part of a fair share beyond which allocations may be preempted."),
+        .text(
+            "The part of its fair share beyond which allocations of an operation may be preempted.",
+        ),
         &key("boundary", OneOf(Boundary::ALL), |c| {
             &mut c.policy.starvation.boundary
         })
@@ -57,7 +62,7 @@ pub static STARVATION: Table<Config> = Table::new(
         &key("non_preemptible_threshold", AmountTable, |c| {
             &mut c.policy.starvation.non_preemptible_threshold
         })
-        .text("The amounts of resources below which an operation is not preempted.")
+        .text("An operation that uses less than each of these amounts is not preempted.")
         .default("none")
         .example("{ ncpus = 4 }"),
         &key("backoff", TIME, |c| &mut c.policy.starvation.backoff)
@@ -120,8 +125,8 @@ fn first_set_key<'k>(section: &Section, keys: [&'k str; 2]) -> &'k str {
     found.unwrap_or(keys[0])
 }
 
-/// Checks the thresholds and the timeouts of each account that sets at least one of a pair. The
-/// account may inherit the other value.
+/// Checks the pair of thresholds and the pair of timeouts of each account that sets at least one
+/// value of the pair. The account can inherit the other value.
 pub fn check_accounts(
     root: &Section,
     rule: &Starvation,

@@ -1,4 +1,4 @@
-//! `[usage]`: which usage counts for fair share, and how old usage loses weight.
+//! `[usage]`: which usage counts for fair share, and how usage loses weight with age.
 
 use crate::config::Config;
 use crate::config::document::{ConfigError, Section};
@@ -43,9 +43,12 @@ pub static USAGE: Table<Config> = Table::new(
             |c| Some(fading(c.policy.usage.decay)),
             |c, fading| c.policy.usage.decay = decay(fading),
         )
-        .text("How old usage loses weight."),
+        .text("How usage loses weight with age."),
         &computed("half_life", A_SECOND_OR_MORE, half_life, set_half_life)
-            .text("The time after which usage counts half, at least a second.")
+            .text(
+                "With decay = \"continuous\" or \"step\", the time after which usage counts half, \
+                 at least a second.",
+            )
             .default("\"7d\"")
             .example("\"7d\""),
         &computed(
@@ -58,7 +61,7 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The length of a window with decay = \"window\", at least a second.")
+        .text("With decay = \"window\", the length of a window, at least a second.")
         .default("\"24h\"")
         .example("\"24h\""),
         &computed(
@@ -71,7 +74,7 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The number of windows that count with decay = \"window\", at most 1000.")
+        .text("With decay = \"window\", the number of windows that count, at most 1000.")
         .default("7")
         .example("7"),
         &computed(
@@ -84,13 +87,15 @@ pub static USAGE: Table<Config> = Table::new(
                 }
             },
         )
-        .text("The weight of a window, from 0 to 1, relative to the next younger window.")
+        .text("The weight, 0 to 1, of a window relative to the next younger window.")
         .default("1")
         .example("1.0"),
         &key("reset", RESET, |c| &mut c.policy.usage.reset)
             .text("The period at the end of which earlier usage is discarded, or \"never\"."),
-        &key("weights", WEIGHTS, |c| &mut c.policy.usage.weights)
-            .text("The weight of one second of each resource, such as { cores = 1, gpus = 10 }."),
+        &key("weights", WEIGHTS, |c| &mut c.policy.usage.weights).text(
+            "The weight of each resource per second (sizes: per GiB), such as { cores = 1, \
+             gpus = 10 }.",
+        ),
     ],
 );
 

@@ -217,8 +217,8 @@ fn collect_unchangeable(config: &Config, source: &Source, all: &mut Vec<KeySetti
     }
 }
 
-/// Adds each limit separately. A section of the file may define several limits: `limits_of_file`
-/// contains the limits of all sections, in the order of the sections.
+/// Adds each limit as an object of its own, even if one section of the file defines several limits.
+/// `limits_of_file` contains the limits of all sections, in the order of the sections.
 fn limits(config: &Config, source: &Source, all: &mut Vec<KeySetting>) {
     let mut of_file: Vec<(usize, &Limit)> = Vec::new();
     for (place, section) in source.tables("limit").into_iter().enumerate() {

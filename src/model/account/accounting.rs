@@ -68,8 +68,9 @@ pub struct AttemptCredentials {
 pub struct AttemptTimes {
     /// Submission of the job.
     pub submitted: i64,
-    /// Time since which no hold, dependency or begin time prevented a start (`etime`). A requeue
-    /// does not change it. None if one of these still prevents it.
+    /// Time at which the job became eligible (`etime`): since then, no hold, dependency or begin
+    /// time has prevented a start. A requeue does not change this time. None if the job is not
+    /// eligible.
     pub eligible: Option<i64>,
     /// Start of the attempt; None without a start.
     pub began: Option<i64>,
@@ -159,9 +160,9 @@ pub enum GroupKey {
     Queue,
     /// Quality of service.
     Qos,
-    /// Quarter of an hour in which the attempt ended, as the first second of the quarter since the
-    /// epoch. Days and months begin with a quarter in every time zone; clients add up the quarters
-    /// of their time zone.
+    /// Quarter of an hour in which the attempt ended, as the Unix time of its first second. Days
+    /// and months begin with a quarter in every time zone; clients add up the quarters of their
+    /// time zone.
     Quarter,
 }
 
@@ -195,7 +196,7 @@ pub struct UsageTotals {
     pub walltime_ms: i64,
     /// Maximum memory times run time, in kilobyte-seconds, for attempts that requested memory.
     pub mem_used: f64,
-    /// Requested memory times run time of the attempts in `mem_used`, in kilobyte-seconds.
+    /// Requested memory times run time of the attempts counted in `mem_used`, in kilobyte-seconds.
     pub mem_asked: f64,
     /// Waiting time before the starts of attempts, in milliseconds.
     pub wait_ms: i64,

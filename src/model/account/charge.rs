@@ -41,8 +41,7 @@ pub struct Charge {
     pub member: Member,
     /// Start of the attempt, or end of its last suspension.
     pub from: Time,
-    /// Time at which the attempt ended, was suspended, or released the resources; None while it
-    /// runs.
+    /// Time at which the attempt ended, was suspended, or released the resources; None until then.
     pub to: Option<Time>,
     /// Allocated nodes, processors, GPUs and memory.
     pub held: Held,
@@ -121,7 +120,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// Names of the weights that are not resource names.
+    /// Names of the weights that have a field of their own.
     pub const NAMES: [&str; 4] = ["cores", "gpus", "mem", "nodes"];
 
     /// Tests whether [`Held`] contains a resource: `ncpus` as cores, `ngpus` as gpus, or `mem`.
@@ -149,8 +148,8 @@ impl Weights {
 pub struct UsageRules {
     /// Decay of usage.
     pub decay: Decay,
-    /// Period between resets. Usage before the last reset does not count. None for no reset.
-    /// Periods count from schedd's time 0.
+    /// Period between resets. Usage before the last reset does not count. The first period begins
+    /// at [`Time`] 0, the Unix epoch on schedd's clock. None for no reset.
     pub reset: Option<Span>,
     /// Weights of resources.
     pub weights: Weights,
@@ -178,7 +177,7 @@ impl UsageRules {
             .left(self.counted(self.stretch(charge, now), now), now)
     }
 
-    /// Returns the part of an interval since the last reset.
+    /// Returns the part of an interval after the last reset before `now`.
     pub fn counted(&self, interval: UsageInterval, now: Time) -> UsageInterval {
         UsageInterval {
             from: interval.from.max(self.since(now)),

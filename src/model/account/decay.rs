@@ -1,8 +1,8 @@
 //! Decay of usage over time.
 //!
 //! The decayed usage is computed from raw usage intervals. With steps and windows, intervals are
-//! split at the boundaries of periods (half-lives or windows). Periods count from schedd's time 0;
-//! a restart does not move them.
+//! split at the boundaries of periods (half-lives or windows). The first period begins at [`Time`]
+//! 0, the Unix epoch on schedd's clock; a restart does not move the boundaries.
 
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub enum Decay {
     None,
     /// Halving at the end of every period.
     Step {
-        /// Length of a period, above zero.
+        /// Half-life and length of a period, above zero.
         half_life: Span,
     },
     /// Continuous exponential decay.
@@ -157,8 +157,9 @@ impl Decay {
         }
     }
 
-    /// Returns the decayed usage at `now` divided by the decayed usage at `then`, without new
-    /// usage. None with windows: the quotient then depends on the times of the usage.
+    /// Returns the decayed usage at `now` divided by the decayed usage at `then`, if no usage is
+    /// added in between. None with windows, because this quotient depends on when the usage
+    /// occurred.
     pub fn part(self, then: Time, now: Time) -> Option<f64> {
         match self {
             Decay::None => Some(1.0),

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// Account tree, for lookups by job.
 #[derive(Clone, Debug, Default)]
 pub struct Lineages<'a> {
-    /// Parent of every account.
+    /// Parent by account; None if the parent is the root.
     parents: BTreeMap<&'a str, Option<&'a str>>,
-    /// First account that lists each user.
+    /// By user, the first account that lists the user.
     homes: BTreeMap<&'a str, &'a str>,
 }
 

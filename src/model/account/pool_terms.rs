@@ -22,7 +22,8 @@ pub struct PoolTerms {
     /// Starvation settings for the pool, and for all pools below that do not set them (Y29).
     pub starvation: Overrides,
     /// An operation that uses less than these amounts of all listed resources is not preempted
-    /// (Y16). Applies to the pool, and to pools below with an empty list; empty if not set.
+    /// (Y16). Also applies to the pools below that have an empty list. If the list is empty, the
+    /// list of the nearest pool above applies.
     pub non_preemptible_threshold: ResourceList,
 }
 

@@ -1,7 +1,7 @@
 //! `[preemption.starvation]` (Y1 to Y19, Y29): an operation (a job, or an array with all its
-//! subjobs) that stays below its fair share for too long starves. Jobs of other operations may then
-//! be preempted for it if these operations use more than a fraction of their fair shares. Accounts
-//! are the pools of operations.
+//! subjobs) that stays below its fair share for too long starves. The scheduler may then preempt
+//! jobs of other operations that use more than a given fraction of their fair shares. Accounts are
+//! the pools of operations.
 
 use crate::model::account::pool_terms::Overrides;
 use crate::model::account::{Account, DEEPEST, ROOT_NAME};
@@ -21,7 +21,7 @@ pub struct Starvation {
     /// operations. Allocations between `aggressive_threshold` and this fraction may be preempted
     /// only for aggressively starving operations.
     pub preemption_threshold: f64,
-    /// Treatment of the allocation that crosses a threshold.
+    /// Whether an allocation that crosses a threshold counts as above or below the threshold.
     pub boundary: Boundary,
     /// An operation that uses less than these amounts of all listed resources is not preempted
     /// (Y16).
@@ -115,7 +115,7 @@ fn find<'a>(name: &str, accounts: &'a [Account]) -> Option<&'a Account> {
 }
 
 named! {
-    /// Treatment of the allocation that crosses a threshold (Y6).
+    /// Whether an allocation that crosses a threshold counts as above or below the threshold (Y6).
     Boundary {
         /// The allocation counts as above the threshold, because the operation is above it with
         /// this allocation.

@@ -45,8 +45,8 @@ fn out_of_bounds(queue: &Queue, fault: &str, remedy: &str) -> Refusal {
     ))
 }
 
-/// Returns the requested value. For `walltime`, a job that requests `min_walltime` instead has the
-/// value of `min_walltime`.
+/// Returns the requested value. If a job requests `min_walltime` but no `walltime`, the value of
+/// `min_walltime` counts as its `walltime`.
 fn requested_value<'a>(request: &'a Request, name: &str) -> Option<&'a ResourceValue> {
     let requested = request.list.get(name);
     if requested.is_none() && name == "walltime" {

@@ -9,7 +9,8 @@ use crate::model::request::placement_policy::NodeAccess;
 
 impl QueueAdmission<'_> {
     /// Assigns the default quality to a job that requests none. The flags DEDICATED and USERESERVED
-    /// of the job's quality set the node access and the reservation of a job that requests none.
+    /// of the job's quality set the node access and the reservation of a job that requests none
+    /// itself.
     pub(super) fn assign_quality(&self, spec: &mut Spec) {
         if spec.qos.is_none() {
             let asker = QosRequester {
@@ -32,8 +33,8 @@ impl QueueAdmission<'_> {
     }
 
     /// Refuses a queue in which the job may not have its present quality of service. If the owner
-    /// may not request it in the present queue either, an operator assigned it. Such a quality is
-    /// kept in all queues.
+    /// may not request this quality even in the present queue, an operator assigned it. The job
+    /// then keeps the quality in all queues.
     pub fn keep_quality(&self, spec: &Spec, queue: &str) -> Result<(), Refusal> {
         let qos = spec.qos.as_deref();
         let in_present_queue = self.qualities.check(qos, &self.asker(spec, &spec.queue));

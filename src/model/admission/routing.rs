@@ -7,7 +7,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Outcome of an attempt to route a job.
+/// Decision about a job in a routing queue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteOutcome {
     /// The job moves to a destination, with these options.

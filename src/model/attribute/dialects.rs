@@ -64,7 +64,7 @@ fn is_warning(setting: &AttributeSetting) -> bool {
     setting.attribute == Warning::ATTRIBUTE
 }
 
-/// Settings read so far.
+/// Settings read so far, and requests that are converted after the last setting.
 #[derive(Default)]
 struct DialectReader {
     /// Settings with PBS's names.
@@ -133,8 +133,8 @@ impl DialectReader {
         Some(())
     }
 
-    /// Sets the walltime to `h_rt`, else to `s_rt` plus [`GRACE`]. Requests a warning signal at
-    /// `s_rt`, unless the job requests one itself or `s_rt` is not below the walltime.
+    /// Sets the walltime to `h_rt`, else to `s_rt` plus [`GRACE`]. If `s_rt` is below the walltime,
+    /// and the job requests no warning signal itself, requests a warning signal at `s_rt`.
     fn set_walltime(&mut self) {
         let after_soft = self.soft.map(|soft| soft.saturating_add(GRACE));
         let Some(walltime) = self.hard.or(after_soft) else {

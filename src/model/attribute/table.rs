@@ -428,7 +428,7 @@ fn join(spec: &mut Spec, text: &str) -> Option<()> {
 }
 
 /// Sets the priority. For users who are not operators, limits the priority to what the site allows
-/// (X22). Adds a warning if the priority is limited, and if it has no effect.
+/// (X22). Adds a warning if the priority is limited, and another if job priorities have no effect.
 fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
     let rule = context.policy.precedence.own_say;
     let requested =
@@ -508,9 +508,9 @@ fn umask(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Sets the indices from `X-Y[:Z]`, or from several ranges and indices separated by commas. `%M`
-/// after these limits the running subjobs. Indices that are too large give the error for too large
-/// arrays.
+/// Sets the indices from `X-Y[:Z]`, or from several ranges and indices separated by commas. A `%M`
+/// after the indices sets the maximum number of running subjobs. An index that is too large gives
+/// the error for an array that is too large.
 fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     let (indices, most) = match text.split_once('%') {
         Some((indices, most)) => (indices, Some(most)),

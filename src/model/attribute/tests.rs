@@ -430,7 +430,7 @@ fn submitted_under(policy: &Policy, text: &str, rights: Rights) -> Result<Draft,
 
 /// X22.
 #[test]
-fn a_priority_is_limited_to_what_the_owner_may_set_with_a_warning() {
+fn a_priority_above_what_the_owner_may_set_is_lowered_with_a_warning() {
     let draft = submitted("Priority=5").unwrap();
     assert_eq!(draft.spec.priority, 0);
     let [note] = draft.notes.as_slice() else {
@@ -562,8 +562,8 @@ fn a_quality_of_service_is_checked_when_requested() {
         Some("expedite")
     );
     assert!(altered("", "qos=expedite", OWNER).is_err());
-    // A quality assigned by an operator stays when the owner alters the name, but is checked when
-    // the owner alters the account.
+    // A quality assigned by an operator stays when the owner alters the job's name, but is checked
+    // when the owner alters the job's account.
     let given = submitted_under(&Policy::default(), "qos=expedite", OPERATOR).unwrap();
     let renamed = with_rights(OWNER, |context| {
         alter(&given, &settings("Job_Name=b"), context)

@@ -285,7 +285,7 @@ impl<'t> Parser<'t> {
 
 fn unexpected(found: &Placed, wanted: &str) -> Syntax {
     let message = match found.token {
-        ExpressionToken::End => format!("expected {wanted} at the end"),
+        ExpressionToken::End => format!("expected {wanted}, found the end"),
         _ => format!("expected {wanted}, found `{}`", found.text),
     };
     Syntax {

@@ -89,9 +89,9 @@ fn operators_give_the_results_of_qube() {
     ]);
 }
 
-/// Q20: the examples of the rule, and other names of a host.
+/// Q20: the examples of the rule, and other properties of a host.
 #[test]
-fn host_names_cover_groups_flags_amounts_and_duties() {
+fn host_properties_include_groups_flags_amounts_and_duties() {
     assert_values(&[
         ("\"gpu\" in host.groups", "true"),
         ("gpu in host.groups", "true"),
@@ -328,12 +328,12 @@ fn syntax_errors_have_column_and_cause() {
         (
             "",
             1,
-            "expected a name, a number or a text in quotes at the end",
+            "expected a name, a number or a text in quotes, found the end",
         ),
         (
             "host.memory.total >=",
             21,
-            "expected a name, a number or a text in quotes at the end",
+            "expected a name, a number or a text in quotes, found the end",
         ),
         (
             "1 + * 2",
@@ -341,7 +341,7 @@ fn syntax_errors_have_column_and_cause() {
             "expected a name, a number or a text in quotes, found `*`",
         ),
         ("ä == 1 1", 8, "expected an operator or the end, found `1`"),
-        ("(1 + 2", 7, "expected `)` at the end"),
+        ("(1 + 2", 7, "expected `)`, found the end"),
         (
             "1 < 2 < 3",
             7,
@@ -371,11 +371,15 @@ fn syntax_errors_have_column_and_cause() {
             "a quoted part of a name must not be empty or contain dots",
         ),
         ("a ; b", 3, "unexpected character `;`; put text in quotes"),
-        ("1 ? 2", 6, "expected `:` and the other value at the end"),
+        (
+            "1 ? 2",
+            6,
+            "expected `:` and the other value, found the end",
+        ),
         (
             "1 if 2",
             7,
-            "expected `else` and the other value at the end",
+            "expected `else` and the other value, found the end",
         ),
         ("pow(1)", 1, "`pow` takes 2 arguments"),
         ("abs(1, 2)", 1, "`abs` takes 1 argument"),

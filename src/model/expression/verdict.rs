@@ -72,8 +72,8 @@ impl UnmetRequirement {
         }
     }
 
-    /// Formats the fault, or the values of the names, in parentheses. For a single name, only its
-    /// value is shown, or nothing if the part is undefined.
+    /// Formats the fault, or the values of the names, in parentheses. For a single name, formats
+    /// only its value, or nothing if the part is undefined.
     fn show_found(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if let UnmetKind::Faulty(fault) = &self.answer {
             return write!(f, " ({})", fault.wrong);
@@ -145,8 +145,8 @@ fn answer(node: &ExpressionNode, scope: &dyn NameScope) -> Option<UnmetKind> {
     }
 }
 
-/// Returns the first of the parts joined by `and` that has the same result as the whole; the whole
-/// if the node is not joined by `and`.
+/// If the node joins parts by `and`, returns the first part that has the same result as the node;
+/// otherwise returns the node.
 fn clause<'n>(
     node: &'n ExpressionNode,
     whole: UnmetKind,

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of runs in a list of several ranges. There is a maximum, because each run needs
-/// memory.
+/// Maximum number of runs (of consecutive indices) in a list of several ranges. It is limited,
+/// because each run needs memory.
 const MOST_RUNS: u32 = 100_000;
 
 /// List of index ranges. The range of an array with such a list is [`IndexList::enclosing`], from
@@ -58,8 +58,8 @@ impl IndexList {
         positions
     }
 
-    /// Returns the maximum number of runs, which is exact if no ranges overlap or are adjacent.
-    /// None if the number overflows.
+    /// Returns an upper bound for the number of runs; it is exact if no ranges overlap or are
+    /// adjacent. None if the number overflows.
     fn run_count(&self) -> Option<u32> {
         self.0
             .iter()

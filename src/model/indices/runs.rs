@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Number of consecutive first numbers that share a page.
+/// A page contains the runs that begin at this many consecutive numbers.
 const WIDTH: u32 = 2048;
 
 /// Last number by first number.

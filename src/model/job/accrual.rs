@@ -34,7 +34,7 @@ impl OwnLimit {
 }
 
 impl Accrual {
-    /// Tests whether time spent waiting for this cause counts as eligible time.
+    /// Tests whether the time that a job waits because of this cause counts as eligible time.
     fn counts(self, wait_cause: WaitCause) -> bool {
         match (self, wait_cause) {
             (_, WaitCause::NothingLeft) => false,
@@ -63,8 +63,8 @@ impl Job {
     }
 
     /// Returns the eligibility after a scheduling cycle. `limit` is the limit within the owner's
-    /// control that prevented the start in the cycle, if any. None if the eligibility does not
-    /// change, or if the job is not queued.
+    /// control that prevented the start in the cycle, if any. Returns None if the stored
+    /// eligibility already has this limit, or if the job is not queued.
     pub fn judged(&self, limit: Option<OwnLimit>, moment: EventContext) -> Option<Eligibility> {
         let limit = limit.filter(|limit| !moment.accrual.counts(limit.wait_cause()));
         if self.is_queued() && self.life.eligibility.limit != limit {

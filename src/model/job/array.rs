@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 /// State of a subjob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SubjobState {
-    /// The subjob has never started, or is to be rerun after its end. It has no record of its own.
+    /// The subjob has never started, or is to be rerun after its end. A record of an earlier
+    /// attempt is ignored.
     Waiting,
     /// The subjob has started and not finished. It has a record like any job.
     Begun,

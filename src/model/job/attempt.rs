@@ -24,9 +24,9 @@ pub struct NodeShare {
     /// Amounts of system-wide resources. Only one share of a job has such amounts.
     #[serde(default)]
     pub pooled: Vec<(String, ResourceValue)>,
-    /// The host's numbers of the processors to which the job is bound; empty without binding.
+    /// Processors to which the job is bound, by their numbers on the host; empty without binding.
     pub cpus: Vec<u16>,
-    /// The host's numbers of the assigned GPUs.
+    /// Assigned GPUs, by their numbers on the host.
     pub gpus: Vec<u16>,
     /// Number of lines for this share in the node file (`PBS_NODEFILE`): the requested `mpiprocs`;
     /// without such a request 1, or 0 for a share without processors.

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_without_permission_or_with_a_signal_are_not_checkpointed() {
+    fn the_site_does_not_checkpoint_jobs_without_permission_or_with_a_signal() {
         let mut job = running();
         with(&mut job, |spec| {
             drop(spec.other.insert("Checkpoint".into(), "n".into()))

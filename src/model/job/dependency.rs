@@ -154,7 +154,7 @@ pub struct UnmetDependencies {
     pub on: u32,
     /// Job of the `runone` set that has started and not finished.
     pub rival: Option<JobId>,
-    /// The job, or the waiting subjobs of the array, ended because a condition can never be
+    /// True if the job, or the waiting subjobs of the array, ended because a condition can never be
     /// satisfied.
     pub broken: bool,
 }

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_kept_in_json_and_in_messages() {
+    fn a_digest_can_be_read_back_from_json_and_binary_formats() {
         let digest = Digest(std::array::from_fn(|n| n as u8 * 7 + 3));
         let text = serde_json::to_string(&digest).unwrap();
         assert_eq!(text.len(), 66);

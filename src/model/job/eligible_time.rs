@@ -3,8 +3,8 @@
 //!
 //! At each moment, a job accrues one kind of time. The kind depends on the state of the job, on the
 //! policy, and on the limit that prevented the start in the last cycle. The eligible time is stored
-//! only when the kind changes or when the time is set. A waiting job continues to accrue eligible
-//! time while schedd is down.
+//! only when the kind changes or when a user or manager sets the time. A waiting job continues to
+//! accrue eligible time while schedd is down.
 
 use crate::model::limit::LimitStage;
 use crate::model::limit::excess::LimitExcess;
@@ -13,12 +13,12 @@ use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 named! {
-    /// Policy that decides which waiting counts as eligible time. Time in which an eligible job
-    /// waits for resources or for its place in the order of jobs always counts.
+    /// Policy that decides which waiting counts as eligible time. Time in which a queued job waits
+    /// for resources or for its place in the order of jobs always counts.
     Accrual {
         /// Time under a hold by an operator or the system counts, too.
         Pbs = "pbs",
-        /// All waiting counts.
+        /// All waiting counts, and suspension on request counts, too.
         Always = "always",
         /// Time in which a limit on running jobs prevents the start counts, too.
         QueuePolicy = "queue_policy",

@@ -25,11 +25,12 @@ pub enum Event {
         /// Requester, `user@host`.
         by: String,
     },
-    /// The job was moved to another instance (nested or parent), and is finished in this instance.
+    /// The job was moved to another installation (nested or parent), and is finished in this
+    /// installation.
     Taken {
         /// Requester, `user@host`.
         by: String,
-        /// Full id of the job in that instance.
+        /// Full id of the job in the other installation.
         to: String,
     },
     /// Holds were released.
@@ -271,7 +272,7 @@ pub enum Event {
         /// Number of the attempt.
         attempt: Attempt,
         /// Resources of the job from now on. Compared with the earlier resources, only the host's
-        /// numbers of the processors and GPUs may differ.
+        /// numbers of the processors and GPUs can differ.
         shares: Vec<NodeShare>,
     },
     /// A signal was sent to the job.

@@ -1,5 +1,5 @@
-//! Failed starts (M10): a job is first tried on other hosts without a pause, and then on all hosts
-//! after a pause.
+//! Failed starts (M10). After a failed start, a job is first tried on other hosts without a pause,
+//! and then on any host after a pause.
 
 use super::life::EventContext;
 use super::state::Holds;
@@ -25,7 +25,7 @@ impl Life {
         self.failed_hosts.clear();
     }
 
-    /// Ends the pause before the next start. The job may then start on all hosts at once.
+    /// Ends the pause before the next start. The job may then start immediately, on any host.
     pub(super) fn end_start_pause(&mut self) {
         self.not_before = None;
         self.failed_hosts.clear();
@@ -56,8 +56,9 @@ impl Job {
         self.life.hosts_to_try = HOSTS_TO_TRY;
     }
 
-    /// Counts a failed start and requeues the job with an increasing pause; the last failure
-    /// allowed by the rules holds the job (M10). The first `free` failures cause no pause.
+    /// Counts a failed start and requeues the job (M10). The pause before the next start increases
+    /// with each failure; the first `free` failures cause none. At the maximum number of
+    /// consecutive failures, the job is held instead.
     pub(super) fn requeue_after_failure(&mut self, free: u32, moment: EventContext) {
         self.count_failed_start(free, moment.rules.retries.most, moment);
     }
@@ -76,9 +77,9 @@ impl Job {
         self.requeue(moment);
     }
 
-    /// Defers the start on all hosts by `wait`; a `wait` of 0 ends a deferral. The end is rounded
-    /// up, so that jobs deferred at about the same time become eligible at the same time. Such jobs
-    /// form one class for the scheduler. Rounding adds at most a sixty-fourth of `wait`.
+    /// Defers the start by `wait`, whatever the host; a `wait` of 0 ends a deferral. The end is
+    /// rounded up, so that jobs deferred at about the same time become eligible at the same time.
+    /// Such jobs form one class for the scheduler. Rounding adds at most a sixty-fourth of `wait`.
     pub(super) fn defer_start(&mut self, wait: Span, moment: EventContext) {
         self.life.hosts_to_try = 0;
         let step = (wait.0 / 64).max(1);

@@ -2,7 +2,7 @@
 //!
 //! [`Job::apply`] accepts every event in every state and does no I/O. The caller has already
 //! checked whether a request is allowed. schedd derives the resulting actions (orders to nodes,
-//! answers to clients) from the new state and may repeat them. After a restart it therefore loads
+//! answers to clients) from the new state and can repeat them. After a restart it therefore loads
 //! the state, derives the actions and continues.
 
 use super::attempt::{Attempt, AttemptOutcome, CheckpointProgress, Exit, How, NodeShare, Want};
@@ -112,8 +112,8 @@ impl Run {
 }
 
 impl Job {
-    /// Applies an event. Except for `Started`, an event with an attempt number changes only `mtime`
-    /// if the script of that attempt has ended.
+    /// Applies an event. An event with an attempt number, except `Started`, changes only `mtime` if
+    /// another attempt is the latest or the script of the attempt has ended.
     pub fn apply(&mut self, event: &Event, moment: EventContext) {
         self.life.mtime = moment.now;
         match event {
@@ -247,8 +247,8 @@ impl Job {
             .filter(|run| run.has_script() && run.attempt == attempt)
     }
 
-    /// Records a preemption and requests its action. An attempt that is already to end is not
-    /// preempted.
+    /// Records a preemption and requests its action. Does nothing if the script has ended or if the
+    /// end of the attempt has already been requested.
     fn record_preemption(
         &mut self,
         attempt: Attempt,
@@ -331,9 +331,9 @@ impl Job {
         }
     }
 
-    /// Sets the state and `etime` of an unfinished job without an allocation. The state is held,
-    /// otherwise waiting for the start time, otherwise queued (begun for an array with a started
-    /// subjob).
+    /// Sets the state and `etime` of an unfinished job without an allocation. The new state is the
+    /// first that applies: held, waiting for the start time, begun (an array with a started
+    /// subjob), or queued.
     pub(super) fn update_waiting_state(&mut self, moment: EventContext) {
         if self.life.state.is_under_way() || self.life.state == JobState::Finished {
             return;
@@ -397,7 +397,7 @@ impl Job {
             (How::ShepherdLost, _) => self.requeue_lost(moment),
             (How::Cancelled, _) => self.requeue_after_failed_start(moment),
             // The cancellation of the start ended the script. Only a rerunnable job is requeued,
-            // because the script may already have done some work.
+            // because the script can already have done some work.
             (How::Signaled(_), Want::Anew) if self.spec.rerunnable => {
                 self.requeue_after_failed_start(moment)
             }
@@ -432,8 +432,8 @@ impl Job {
     }
 
     /// Reruns a job with a positive exit status if it has retries left; finishes all other jobs. A
-    /// job that exceeded a limit usually has a negative status. It is not rerun, because it would
-    /// exceed the limit again.
+    /// job that exceeded a limit usually has a negative status, and is then not rerun, because it
+    /// would exceed the limit again.
     fn retry_or_finish(&mut self, status: i32, moment: EventContext) {
         if status <= 0 || self.life.retries >= self.spec.retry {
             return self.finish(status, false, moment);
@@ -475,7 +475,7 @@ impl Job {
         }
     }
 
-    /// Requeues a lost job. After the first failure, the retry is immediate, because the loss may
+    /// Requeues a lost job. After the first failure, the retry is immediate, because the cause can
     /// be accidental.
     fn requeue_lost(&mut self, moment: EventContext) {
         self.requeue_after_failure(1, moment);
@@ -512,8 +512,8 @@ impl Job {
         self.update_waiting_state(moment);
     }
 
-    /// Finishes the job in this instance, without an exit status, because it was moved to another
-    /// instance under the id `to`.
+    /// Finishes the job in this installation, without an exit status, because it was moved to
+    /// another installation under the id `to`.
     fn move_away(&mut self, to: &str, moment: EventContext) {
         self.life.state = JobState::Finished;
         self.life.moved_to = Some(to.to_string());

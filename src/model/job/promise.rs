@@ -5,7 +5,7 @@ use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Planned start of a waiting job. It assumes that each running job uses its whole walltime. It may
+/// Planned start of a waiting job. It assumes that each running job uses its whole walltime. It can
 /// move to an earlier time, or to a later time ([`SlipCause`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromisedStart {
@@ -21,7 +21,7 @@ pub struct PromisedStart {
     pub held_until: Option<Time>,
 }
 
-/// Cause of a later planned start.
+/// Why a planned start moved to a later time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SlipCause {
     /// A planned node no longer accepts jobs.

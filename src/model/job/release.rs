@@ -40,7 +40,7 @@ pub struct Division {
 
 impl Run {
     /// Divides the resources of the attempt into kept and released resources. `requested` is the
-    /// parsed select of [`KeptNodes::Select`]; `facts` returns the facts of a node. As in PBS, a
+    /// parsed select of [`KeptNodes::Select`]; `facts` looks up a node by its name. As in PBS, a
     /// request that releases no resources is refused.
     pub fn divide<'f>(
         &self,
@@ -90,8 +90,8 @@ impl Run {
         }
     }
 
-    /// Returns which shares are kept: those on the script's host and on the first `count` other
-    /// hosts.
+    /// Returns for each share whether it is kept. The job keeps the shares on the script's host and
+    /// on the first `count` other hosts.
     fn keep_on_hosts(&self, count: u32, on_script_host: &[bool]) -> Vec<bool> {
         let mut others: BTreeSet<&str> = BTreeSet::new();
         let mut kept = Vec::new();
@@ -104,9 +104,9 @@ impl Run {
         kept
     }
 
-    /// Returns which shares are kept: those on the script's host, and for each requested chunk the
-    /// first share that satisfies the chunk and is not used for another chunk. Fails if a chunk
-    /// remains without a share.
+    /// Returns for each share whether it is kept. The job keeps the shares on the script's host,
+    /// and for each requested chunk the first share that satisfies the chunk and is not used for
+    /// another chunk. Fails if a chunk remains without a share.
     fn keep_for_select<'f>(
         &self,
         requested: &Select,

@@ -76,7 +76,7 @@ impl Run {
 
     /// Returns the numbers of the remaining lines, in the order of the node file. A released share
     /// loses its lines in the file, but the numbers of all other lines stay the same. None if no
-    /// share was released: the lines then have consecutive numbers from 0.
+    /// share was released, in which case the lines have consecutive numbers from 0.
     pub fn places(&self) -> Option<Vec<u32>> {
         if self.released.is_empty() {
             return None;
@@ -115,9 +115,10 @@ impl Job {
             .map(|share| share.node.as_str())
     }
 
-    /// Returns the shares that the job occupies. While the job runs or is suspended: all its
-    /// shares. Afterwards: the shares on nodes where the script or a task has not ended. A released
-    /// share counts while a task runs on it.
+    /// Returns the shares that the job occupies. A job that runs or is suspended occupies all its
+    /// shares. A job in another state occupies, while its attempt is open, the shares on nodes
+    /// where the script or a task has not ended. A released share is occupied while a task runs on
+    /// it.
     pub fn held(&self) -> Vec<NodeShare> {
         let Some(run) = self.life.open_run() else {
             return Vec::new();

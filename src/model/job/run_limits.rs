@@ -41,7 +41,7 @@ impl RunLimits {
     }
 }
 
-/// Time limits of a job, which may change while the job runs.
+/// Time limits of a job, which `qalter` can change while the job runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeLimits {
     /// Elapsed time without suspensions.

@@ -1,5 +1,5 @@
-//! File staging (`-W stagein`, `stageout`, `sandbox`) and output files of a job: their removal
-//! (`-R`), and writing them at their final place (`-k`).
+//! File staging of a job (`-W stagein`, `stageout`, `sandbox`), removal of its output files (`-R`),
+//! and output files that are written directly at their final place (`-k`).
 
 use super::placeholder;
 use crate::model::job_id::JobId;
@@ -46,7 +46,7 @@ pub struct Files {
     pub awaited: bool,
     /// Files staged out.
     pub after: Vec<Transfer>,
-    /// The job runs in a private directory that is removed afterwards.
+    /// The job runs in a private directory that is removed when the job has ended.
     pub private: bool,
     /// The output file is removed if the job ends with status 0.
     pub remove_output: bool,
@@ -99,7 +99,8 @@ impl Files {
         self.private || !self.before.is_empty()
     }
 
-    /// Tests whether there may be operations after the job.
+    /// Tests whether operations after the job are requested. Whether files are removed depends on
+    /// the job's exit status.
     pub fn has_work_after(&self) -> bool {
         self.private || !self.after.is_empty() || self.remove_output || self.remove_error
     }
@@ -114,7 +115,8 @@ pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
 
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Position of the last star in the pattern, and the end of the bytes of `name` that it matches.
+    // Position of the latest star reached in the pattern, and the end of the bytes of `name` that
+    // the star matches.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         if pattern.get(p) == Some(&b'*') {

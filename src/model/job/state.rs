@@ -51,7 +51,7 @@ impl JobState {
         }
     }
 
-    /// Tests whether the job is neither held nor finished.
+    /// Tests whether the job is neither held (`H`) nor finished (`F`, `X`).
     pub fn is_live(self) -> bool {
         matches!(
             self,

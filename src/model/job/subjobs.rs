@@ -27,7 +27,7 @@ impl Job {
     pub fn subjob_without_record(&self, index: u32) -> Option<Job> {
         let state = self.subjob_state(index)?;
         // After a rerun of the array, `attempt` is the highest attempt number of its subjobs. This
-        // subjob may have started that often.
+        // subjob can have started up to that number of times.
         let run_count = self.life.run_count.max(self.life.attempt);
         let mut life = Life {
             comment: None,

@@ -105,8 +105,8 @@ impl Run {
         let Some(suspension) = self.suspension.take() else {
             return;
         };
-        // The script and all open tasks get the order to continue. A task that was not reported as
-        // stopped may have received the order to stop.
+        // The script and all open tasks get the order to continue, even those not reported as
+        // stopped, because they can have received the order to stop.
         let tasks = self.tasks().open().map(|(number, _)| number);
         let waking = tasks.chain([0]).collect();
         let pauses = self.pauses.get_or_insert_default();

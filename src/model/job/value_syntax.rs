@@ -100,7 +100,7 @@ fn host_of(entry: &str) -> Option<&str> {
     }
 }
 
-/// Tests whether a text may be the name of a user or host.
+/// Tests whether a text can be the name of a user or host.
 fn is_account_word(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@')
 }
@@ -159,8 +159,8 @@ pub fn for_host<'a>(list: &'a [u8], host: &str) -> Option<&'a [u8]> {
     default
 }
 
-/// Accepts values of `-c`: `n`, `s`, `c`, `w`, `c=MINUTES` or `w=MINUTES`. Only the server refuses
-/// 0 minutes.
+/// Accepts values of `-c`: `n`, `s`, `c`, `w`, `c=MINUTES` or `w=MINUTES`. 0 minutes are accepted
+/// here; the server refuses them ([`checkpoint_never`]).
 pub fn checkpoint(text: &str) -> bool {
     let minutes = text.strip_prefix("c=").or_else(|| text.strip_prefix("w="));
     match minutes {
@@ -204,7 +204,7 @@ pub fn expand(text: &str) -> Option<u32> {
     }
 }
 
-/// Parses `y` or `n`, `True` or `False`, `t` or `f`, `1` or `0`, in any case.
+/// Parses `y` or `n`, `True` or `False`, `t` or `f`, `1` or `0`, in upper or lower case.
 pub fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "y" | "true" | "t" | "1" => Some(true),
@@ -223,7 +223,8 @@ pub fn sandbox(text: &str) -> bool {
     ["PRIVATE", "HOME", "O_WORKDIR"].contains(&text)
 }
 
-/// Accepts the absolute path of a program, or an empty text.
+/// Accepts the absolute path of a program, of at most 4096 bytes without control characters, or an
+/// empty text.
 pub fn program(text: &str) -> bool {
     text.is_empty()
         || (text.starts_with('/') && text.len() <= 4096 && !text.contains(char::is_control))

@@ -37,8 +37,8 @@ impl Directory {
         directory
     }
 
-    /// Returns the limits that may apply to a subject, in order. The selectors that are not indexed
-    /// may still exclude the subject.
+    /// Returns the limits that can apply to a subject, in configuration order. The caller must
+    /// still check the selectors that are not indexed.
     pub(super) fn of(&self, subject: &LimitSubject) -> Vec<usize> {
         let mut found = self.open.clone();
         for (places, names) in self.named.iter().zip(&subject.names) {

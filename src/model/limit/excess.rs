@@ -1,6 +1,6 @@
 //! Limit that a job would exceed: the amounts, and the text for users.
 //!
-//! If PBS has such a limit, the text is PBS's, because tools depend on the text. PBS limits the
+//! For a limit that PBS also has, the text is PBS's, because tools depend on it. PBS limits the
 //! running jobs of a user, a group, a project or all users, in a queue or on the server.
 
 use super::{LimitKey, LimitScope, LimitStage, Quantity, Selector};
@@ -63,7 +63,8 @@ pub struct LimitExcess {
     pub used: String,
     /// Value of the limit, as displayed.
     pub most: String,
-    /// True for a soft limit: jobs above the limit start after all jobs within the limit (M23).
+    /// True for a soft limit. Jobs above a soft limit start after all jobs within their soft limits
+    /// (M23).
     pub soft: bool,
     /// Jobs that count toward the limit, at most [`LimitExcess::MOST`].
     pub by: Vec<JobId>,

@@ -47,8 +47,8 @@ impl LimitOwners {
         }
     }
 
-    /// Returns the PBS form of a scope. None if PBS has no such form: for several credentials, an
-    /// account, a quality of service, or a name with quotes or control characters.
+    /// Returns the PBS form of a scope. None if PBS cannot express the scope: for several
+    /// credentials, an account, a quality of service, or a name with quotes or control characters.
     pub fn of(scope: &LimitScope) -> Option<LimitOwners> {
         let LimitScope {
             user,

@@ -125,7 +125,7 @@ fn a_limit_for_a_named_user_replaces_the_generic_limit() {
 
 /// M25.
 #[test]
-fn a_limit_may_apply_to_each_user_in_a_queue() {
+fn a_limit_can_apply_to_each_user_in_a_queue() {
     let scope = |queue: Selector| LimitScope {
         queue,
         user: Selector::Each,
@@ -144,7 +144,7 @@ fn a_limit_may_apply_to_each_user_in_a_queue() {
 
 /// M26.
 #[test]
-fn the_limit_of_a_quality_may_override_all_other_limits() {
+fn a_limit_of_a_quality_can_override_limits_of_all_qualities() {
     let steve = jobs(
         LimitScope {
             user: named("steve"),

@@ -30,7 +30,8 @@ impl WeightAndCap {
         self.cap.map_or(value, |cap| value.min(cap))
     }
 
-    /// Returns the contribution to the sum; 0 without a weight, whatever the value.
+    /// Returns the contribution to the sum. If the weight is 0, the contribution is 0 for every
+    /// value.
     pub fn product(self, value: f64) -> f64 {
         if self.weight == 0.0 {
             0.0
@@ -139,12 +140,13 @@ pub struct Priorities {
     pub qos: BTreeMap<String, f64>,
     /// Priorities of queues. For a queue without an entry, the queue's attribute `Priority` counts.
     pub queue: BTreeMap<String, f64>,
-    /// Names of the groups in `group`, by group id; without groups that the system lacks.
+    /// Names of the groups in `group`, by group id. Groups that do not exist on the system are
+    /// omitted.
     pub groups: BTreeMap<u32, String>,
 }
 
 impl Priorities {
-    /// Name of the entry for all names without an entry.
+    /// Key of the entry that applies to all names without an entry of their own.
     pub const OTHERS: &str = "*";
 
     /// Returns the priority of a name in a table, or the priority of [`Priorities::OTHERS`] for a
@@ -180,7 +182,7 @@ pub struct Components {
     pub goals: BTreeMap<String, Goal>,
     /// Minimum walltime in the computation of expansion factors (M16).
     pub min_walltime: Span,
-    /// True if priorities may be below [`Components::LEAST`].
+    /// True if priorities can be below [`Components::LEAST`].
     pub enable_negative: bool,
 }
 
@@ -242,7 +244,7 @@ impl Components {
         } else {
             Components::LEAST
         };
-        // Infinite weights may give NaN.
+        // Infinite weights can give NaN.
         if sum.is_nan() {
             least
         } else {
@@ -250,8 +252,8 @@ impl Components {
         }
     }
 
-    /// Fills [`Priorities::groups`]: jobs store their group as an id. `number` returns the id of a
-    /// group name.
+    /// Fills [`Priorities::groups`], because jobs store only the id of their group. `number`
+    /// returns the id of a group name.
     pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
         let names = self.priorities.group.keys();
         self.priorities.groups = names

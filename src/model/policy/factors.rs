@@ -9,7 +9,7 @@ use std::ops::{Index, IndexMut};
 /// Factor of a job's priority, usually from 0 to 1. The discriminant is the index in [`FACTORS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
-    /// Waiting time as a fraction of `max_wait` (F2).
+    /// Eligible time as a fraction of `max_wait`, at most 1 (F2).
     WaitTime,
     /// Fair-share factor (F3); with method `classic`, 0.5 if the usage equals the fair share.
     FairShare,
@@ -22,7 +22,7 @@ pub enum Factor {
     JobSize,
     /// Factor set by the owner with `--user-factor` (F7).
     User,
-    /// Waiting time divided by walltime, as a fraction of `slowdown_cap - 1`.
+    /// Eligible time divided by walltime, as a fraction of `slowdown_cap - 1`, at most 1.
     Slowdown,
 }
 
@@ -55,14 +55,14 @@ const fn row(
 /// All factors, in the order of display.
 ///
 /// With the weights of `hybrid`, only wait_time, fair_share and slowdown distinguish jobs of the
-/// same queue, quality of service and user factor. Quality `expedite`, or a queue factor of 1,
-/// raises the priority by 10000, as much as the highest slowdown.
+/// same queue, quality of service and user factor. Quality `expedite` instead of `normal`, or a
+/// queue factor of 1 instead of 0, raises the priority by 10000, as much as the highest slowdown.
 pub const FACTORS: &[FactorRow] = &[
     row(
         Factor::WaitTime,
         "wait_time",
         [1000.0, 5000.0],
-        "The time that the job has been waiting, as a fraction of max_wait.",
+        "The eligible time of the job, as a fraction of max_wait, at most 1.",
     ),
     row(
         Factor::FairShare,
@@ -80,8 +80,8 @@ pub const FACTORS: &[FactorRow] = &[
         Factor::Queue,
         "queue",
         [500.0, 10000.0],
-        "The factor of the job's queue. A queue without a factor has its priority divided by 1024, \
-         from -1 to 1.",
+        "The factor of the job's queue. If none is configured, it is the queue's priority divided \
+         by 1024, from -1 to 1.",
     ),
     row(
         Factor::JobSize,
@@ -101,7 +101,8 @@ pub const FACTORS: &[FactorRow] = &[
         Factor::Slowdown,
         "slowdown",
         [0.0, 10000.0],
-        "Waiting time divided by walltime, as a fraction of slowdown_cap - 1.",
+        "The eligible time of the job divided by its walltime, as a fraction of slowdown_cap - 1, \
+         at most 1.",
     ),
 ];
 
@@ -170,7 +171,7 @@ impl Serialize for Factors {
     }
 }
 
-/// A missing factor counts as 0: recordings of older versions lack newer factors.
+/// A missing factor counts as 0, because recordings of older versions lack newer factors.
 impl<'de> Deserialize<'de> for Factors {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Factors, D::Error> {
         let numbers: BTreeMap<String, f64> = BTreeMap::deserialize(deserializer)?;

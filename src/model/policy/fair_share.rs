@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct FairShare {
     /// Method of computing the factor from shares and usage.
     pub method: Method,
-    /// Entity of a job. Its usage determines the fair-share factor of the job.
+    /// Whether the usage of the user or of the account determines the fair-share factor of a job.
     pub subject: UsageSubject,
     /// Rule for ties in `fairtree`.
     #[serde(rename = "ties")]
@@ -51,7 +51,7 @@ named! {
     Method {
         /// 2^(-effective usage / shares): 0.5 at the fair share (F11, I16).
         Classic = "classic",
-        /// 1 minus the fraction of all usage; shares have no effect (I3).
+        /// 1 minus the subject's fraction of all usage; shares have no effect (I3).
         Linear = "linear",
         /// Rank in a traversal of the tree, the least served first (F12).
         Tree = "fairtree",
@@ -63,7 +63,8 @@ named! {
 }
 
 named! {
-    /// Entity of a job (X5). Its usage determines the fair-share factor of the job.
+    /// Whether the usage of the user or of the account determines the fair-share factor of a job
+    /// (X5).
     UsageSubject {
         /// User within the account.
         Member = "user@account",
@@ -79,8 +80,8 @@ named! {
 named! {
     /// Rule for ties in `fairtree` (F12).
     TieRule {
-        /// Exact comparison of levels; a user tied with an account shares the rank of the
-        /// account's first user.
+        /// Exact comparison of fair-share levels; a user tied with an account shares the rank of
+        /// the account's first user.
         Slurm = "slurm",
         /// Comparison up to rounding; a user tied with an account precedes the account.
         Flux = "flux",

@@ -1,4 +1,4 @@
-//! Names that formulas may use besides resource names (I15). The names are those of PBS.
+//! Names that formulas can use besides resource names (I15). The names are those of PBS.
 
 use crate::model::expression::Expression;
 

@@ -16,11 +16,12 @@ named! {
     PriorityOrder {
         /// First come, first served.
         Fcfs = "fcfs",
-        /// On each node, jobs of the nearest cluster first, then the highest `-p` first (Q5, Q17).
+        /// On each node, jobs of the nearest cluster first, and within a cluster the best `-p`
+        /// first (Q5, Q17).
         Cluster = "cluster",
         /// Jobs of the least served pool first (X10).
         Pool = "pool",
-        /// Highest `-p` first.
+        /// Best `-p` first; [`OwnerPriorityRule`] defines which is the best.
         Priority = "priority",
         /// Highest value of a formula first (I15).
         Formula = "formula",
@@ -79,17 +80,18 @@ pub struct Precedence {
     pub tiers: Tiers,
     /// Weights of the factors for [`PriorityOrder::Multifactor`].
     pub weights: Factors,
-    /// Waiting time at which the wait factor reaches 1 (F2); above zero.
+    /// Eligible time at which the wait factor reaches 1 (F2); must be above 0.
     pub max_wait: Span,
     /// Job sizes with a high size factor (F6).
     pub favor: Favor,
-    /// Slowdown at which the slowdown factor reaches 1; above 1.
+    /// Slowdown at which the slowdown factor reaches 1; must be above 1.
     pub slowdown_cap: f64,
     /// Factors of qualities of service (F4). An unknown quality has the factor of `normal`.
     pub qos: BTreeMap<String, f64>,
     /// Priorities that owners may set.
     pub own_say: OwnerPriorityRule,
-    /// Factors of queues (F5). A queue without an entry has its priority divided by 1024.
+    /// Factors of queues (F5). For a queue without an entry, the factor is the queue's priority
+    /// divided by 1024.
     pub queues: BTreeMap<String, f64>,
     /// Components for [`PriorityOrder::Components`].
     pub components: Box<Components>,
@@ -182,7 +184,7 @@ impl Precedence {
             .is_some_and(|formula| formula::uses_name(formula, |used| used == name))
     }
 
-    /// Tests whether the order may change with time alone.
+    /// Tests whether the order can change with time alone.
     pub fn moves(&self) -> bool {
         if self.tiers.max_starve.is_some() || self.takes_turns() {
             return true;

@@ -116,7 +116,7 @@ mod tests {
 
     /// X22: lowering a priority set by an operator is allowed.
     #[test]
-    fn a_job_may_keep_its_priority() {
+    fn an_owner_can_keep_a_priority_above_the_maximum() {
         assert_eq!(
             [700, 500, 300].map(|requested| OwnerPriorityRule::default().granted(requested, 500)),
             [500, 500, 300]

@@ -66,7 +66,8 @@ named! {
         Express = "express_queue",
         /// The job has waited, or had waited before its start, for longer than `max_starve` (I21).
         Starving = "starving_jobs",
-        /// The owner's usage exceeds the fair share; usually listed after `normal_jobs`.
+        /// The owner's usage exceeds the fair share. Sites usually list this condition after
+        /// `normal_jobs`, so that these jobs have a lower level.
         FairShare = "fairshare",
         /// The job exceeds a soft limit of its queue.
         QueueSoftLimits = "queue_softlimits",
@@ -83,7 +84,7 @@ named! {
 pub struct PreemptionPolicy {
     /// Triggers in the order of evaluation.
     pub triggers: Vec<PreemptTrigger>,
-    /// True if running jobs are also preempted when a node has less resources than its jobs use,
+    /// True if running jobs are also preempted when a node has fewer resources than its jobs use,
     /// or when a limit is lowered below the usage.
     pub repair: bool,
     /// Time at which a job preempted by the trigger `qube` releases its resources.
@@ -99,9 +100,10 @@ pub struct PreemptionPolicy {
     pub checkpoints: bool,
     /// Names of the resources that a suspended job releases until it resumes.
     pub releases: Vec<String>,
-    /// Time between SIGTERM and SIGKILL for a preempted job; None for the time of other jobs.
+    /// Time between SIGTERM and SIGKILL for a preempted job; None if it is the same as for jobs
+    /// that end for other reasons.
     pub grace: Option<Span>,
-    /// Time to end for a preempted job that requested an interrupt signal (Y17).
+    /// Time that a preempted job has to end after the interrupt signal that it requested (Y17).
     pub interruption: Span,
     /// Time after the start of a job during which the job is not preempted.
     pub exempt: Span,
@@ -216,8 +218,8 @@ fn codes(actions: &[PreemptAction]) -> String {
 /// percentages between the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "letters of {}, such as \"SCR\", and between such words falling percentages of the remaining \
-     walltime, such as \"SCR 80 SC 50 S\"",
+    "letters of {}, such as \"SCR\"; several words of letters are separated by falling percentages \
+     of the remaining walltime, such as \"SCR 80 SC 50 S\"",
     PreemptAction::order_characters()
 )]
 pub struct NoActions;

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 const IT4I: &str = "1000 * queue_priority + fairshare / 1000 + eligible_time / 864000";
 
 named! {
-    /// Name of a preset. Except for `hybrid`, it is the name of the scheduler that it reproduces.
+    /// Name of a preset. Except for `hybrid`, it names the scheduler or site whose behavior the
+    /// preset reproduces.
     Preset {
         /// Lanai's own preset: favors short jobs that have waited long, and users below their fair
         /// share.
@@ -71,7 +72,7 @@ impl Preset {
     }
 
     /// Returns the starvation settings. YTsaurus protects the allocation that crosses a threshold
-    /// (Y6): a preempted operation then keeps its fair share and does not starve itself.
+    /// (Y6): a preempted operation then keeps its fair share and does not become starving.
     fn starvation(self) -> Starvation {
         let boundary = if self == Preset::Ytsaurus {
             Boundary::Keep
@@ -135,7 +136,7 @@ impl Preset {
     }
 
     /// Returns the policy for eligible time (M17, X9). Preset `maui` has Maui's default; preset
-    /// `flux` counts from submission.
+    /// `flux` counts all waiting.
     fn accrual(self) -> Accrual {
         match self {
             Preset::Maui => Accrual::QueuePolicy,

@@ -26,7 +26,7 @@ pub struct Quality {
     pub grant: QosGrant,
     /// True if jobs are exempt from the minimum and maximum requests of queues.
     pub exempt: bool,
-    /// Credential priority; the highest first.
+    /// Priority of jobs with this quality in the credential component (M14).
     pub priority: i64,
     /// Special treatment of the jobs.
     #[serde(default)]
@@ -234,7 +234,7 @@ impl Qualities {
 
     /// Returns the fraction of usage that is charged: the product of the fractions of the quality
     /// (None for `normal`) and the queue (I5, X24). For the queue of a reservation, `queue` is
-    /// None: its fraction is 1.
+    /// None, because its fraction is 1.
     pub fn charge(&self, name: Option<&str>, queue: Option<&Queue>) -> f64 {
         let quality = self.find(name.unwrap_or(Qualities::NORMAL));
         quality.map_or(1.0, |quality| quality.charge) * queue.map_or(1.0, |queue| queue.charge)
@@ -421,7 +421,7 @@ mod tests {
                 charge(Some("low"), 0.0)
             ],
             [0.25, 0.5, 0.0],
-            "X24"
+            "the fractions of the quality and the queue are multiplied (X24)"
         );
         assert_eq!(
             [
@@ -446,7 +446,7 @@ mod tests {
 
     /// M27: QDEF and QLIST.
     #[test]
-    fn a_quality_may_be_the_default_and_restricted_to_a_queue() {
+    fn a_quality_can_be_the_default_of_a_queue_or_restricted_to_a_queue() {
         let queues = |name: &str| JobCriteria {
             queues: vec![name.to_string()],
             ..JobCriteria::default()

@@ -70,7 +70,7 @@ impl SiteTime {
     }
 
     /// Returns the next start or end of dedicated or prime time. A job that the calendar blocks now
-    /// cannot start earlier.
+    /// cannot start before that time.
     pub fn next_change(&self, now: Time) -> Option<Time> {
         let dedicated = self
             .dedicated
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn i23_prime_time_restricts_queues_and_may_be_a_boundary() {
+    fn i23_prime_time_restricts_queues_and_jobs_that_would_cross_its_boundary() {
         let prime = |is_on, may_cross| SiteTime {
             prime: Some(Prime {
                 is_on,

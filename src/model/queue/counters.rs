@@ -2,7 +2,7 @@
 //! (I19, F21, Y24).
 //!
 //! Counters are updated job by job. The cost of a submission therefore does not depend on the
-//! number of waiting jobs. If no such limit is configured, nothing is counted.
+//! number of waiting jobs. If no limit on queued jobs is configured, nothing is counted.
 
 pub mod uses;
 
@@ -185,7 +185,7 @@ impl JobCounters {
         if job.life.state == JobState::Finished {
             return self.forget(job.id);
         }
-        // Look up the credentials before removing the job: removal may drop their entry.
+        // Look up the credentials before removing the job, because removal can drop their entry.
         let (group, times) = (self.credential_group(job, subject), JobCount::of(job));
         self.forget(job.id);
         let mut amounts = Vec::new();
@@ -320,8 +320,8 @@ impl JobCounters {
             if added <= 0 {
                 continue;
             }
-            // The other job leaves this queue. This frees nothing if the job already counts under
-            // this key, because the same jobs then count before and after the swap.
+            // The other job leaves this queue. This frees nothing if the entering job already
+            // counts under this key, because the same jobs then count before and after the swap.
             let left = match leaving {
                 Some(leaving) if before == 0 => leaving.amount(&place),
                 _ => 0,

@@ -143,12 +143,12 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Throttle,
         "active_limit.hard",
-        "the job would exceed a hard limit on what may run",
+        "the job would exceed a hard limit on running jobs or on their resources",
     ),
     code(
         CycleStage::Throttle,
         "licence_wait",
-        "not enough of a resource of the whole system, such as licenses, is free",
+        "too little of a system-wide resource, such as licenses, is free",
     ),
     code(
         CycleStage::Throttle,
@@ -179,7 +179,8 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         "failed_start",
-        "a start of the job failed because of this host; the host is tried again after a pause",
+        "an earlier start of the job failed because of the node's host; the host is tried again \
+         after a pause",
     ),
     code(
         CycleStage::Match,
@@ -189,7 +190,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         "node_limit",
-        "the node runs as many jobs as it may, in total or of this user",
+        "the node already runs its maximum number of jobs, in total or of the owner of the job",
     ),
     code(
         CycleStage::Match,
@@ -199,7 +200,7 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         AMOUNT,
-        "not enough of this resource is free",
+        "too little of the resource RESOURCE is free",
     ),
     code(
         CycleStage::Match,
@@ -215,7 +216,8 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Match,
         "window_acl",
-        "the resources are reserved, and the job has no access to the reservation",
+        "the resources are reserved for other jobs, or do not belong to the reservation that the \
+         job requests",
     ),
     code(
         CycleStage::Allocate,
@@ -240,7 +242,8 @@ pub const CODES: &[Code] = &[
     code(
         CycleStage::Allocate,
         "would_delay_booking",
-        "the job would delay the planned start of another job",
+        "the job would delay the planned start of another job, or no job may start before a \
+         blocked job",
     ),
     code(
         CycleStage::Backfill,

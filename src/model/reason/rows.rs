@@ -19,7 +19,7 @@ struct ReasonRow<'r> {
     /// Sentence for users without scheduler knowledge. For a job that can never start, only the end
     /// of the sentence, without a full stop.
     sentence: fmt::Arguments<'r>,
-    /// Change after which the job may start.
+    /// Change after which the job can start.
     remedy: &'static str,
 }
 
@@ -37,7 +37,7 @@ fn row<'r>(
     }
 }
 
-/// Data for sentences that are not part of the reason.
+/// Data that the sentences need besides the reason.
 pub struct SentenceContext<'a> {
     /// Queue of the job.
     pub queue: &'a str,
@@ -67,7 +67,7 @@ impl Reason {
         self.with_row(NO_CONTEXT, |row| row.code)
     }
 
-    /// Returns the change after which the job may start.
+    /// Returns the change after which the job can start.
     pub fn remedy(&self) -> &'static str {
         self.with_row(NO_CONTEXT, |row| row.remedy)
     }
@@ -313,12 +313,12 @@ impl Reason {
             } => take(row(
                 "array_limit",
                 format_args!(
-                    "Number of concurrent running subjobs limit reached (L: {limit}), \
-                     more on resources that no other job uses"
+                    "Number of concurrent running subjobs limit reached (L: {limit}); \
+                     further subjobs run only on resources that would otherwise be idle"
                 ),
                 format_args!(
-                    "The array already runs {limit} subjob{}, the limit of the array. More run \
-                     only on resources that would otherwise be idle.",
+                    "The array already runs {limit} subjob{}, the limit of the array. Further \
+                     subjobs run only on resources that would otherwise be idle.",
                     s(*limit)
                 ),
                 "a running subjob ends, or the limit is raised (qalter -W max_run_subjobs)",
@@ -329,12 +329,12 @@ impl Reason {
             } => take(row(
                 "array_limit",
                 format_args!(
-                    "Number of concurrent running subjobs limit reached (L: {limit}), \
-                     up to {most} on resources that no other job uses"
+                    "Number of concurrent running subjobs limit reached (L: {limit}); \
+                     up to {most} run if resources would otherwise be idle"
                 ),
                 format_args!(
-                    "The array already runs {limit} subjob{}, the limit of the array. Up to \
-                     {most} run only on resources that would otherwise be idle.",
+                    "The array already runs {limit} subjob{}, the limit of the array. It runs up \
+                     to {most} if resources would otherwise be idle.",
                     s(*limit)
                 ),
                 "a running subjob ends, or the limit is raised (qalter -W max_run_subjobs)",
@@ -478,8 +478,8 @@ impl Reason {
             )),
             R::Nowhere { code, said, nodes } => take(row(
                 Code::find(code).map_or("fragmented", |code| code.name),
-                format_args!("Not enough free nodes available ({nodes} are: {said})"),
-                format_args!("No suitable node is available ({nodes}): {said}."),
+                format_args!("Not enough free nodes available (suitable nodes: {nodes}): {said}"),
+                format_args!("None of the suitable nodes ({nodes}) is available: {said}."),
                 "a suitable node becomes available (see pbsnodes -l and pbsnodes -a)",
             )),
             R::Scattered { fitting, needed } => take(row(
@@ -515,7 +515,7 @@ impl Reason {
                 at: Time::NEVER,
             } => take(row(
                 "would_delay_booking",
-                format_args!("Job would conflict with the planned start of job {holder}"),
+                format_args!("No job starts before job {holder}, which waits for resources"),
                 format_args!(
                     "Resources are free, but no job starts before job {}, which is waiting.",
                     (job.jobs)(&[*holder], 0)
@@ -593,7 +593,7 @@ fn s(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// Tests whether a displayed amount is zero, such as `0` or `0kb`.
+/// Tests whether a displayed amount is 0, with or without a unit, as in `0kb`.
 fn is_none(amount: &str) -> bool {
     amount.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0"
 }

@@ -11,7 +11,7 @@ pub enum CycleStage {
     State,
     /// Admission: whether the job can ever run, and whether its queue starts jobs at present.
     Admission,
-    /// Priority: order of the jobs.
+    /// Priority: order of the jobs, and the threshold that their priorities must exceed.
     Priority,
     /// Throttling: limits, for example of users and arrays.
     Throttle,
@@ -21,7 +21,7 @@ pub enum CycleStage {
     Allocate,
     /// Backfill: whether the job may start ahead of blocked jobs.
     Backfill,
-    /// Preemption: whether preempting running jobs would free enough.
+    /// Preemption: whether preempting running jobs would free enough resources.
     Preempt,
     /// Launch: start by noded.
     Launch,

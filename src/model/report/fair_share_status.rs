@@ -19,9 +19,9 @@ pub enum ShareHolder {
 named! {
     /// Status of a pool or operation relative to its fair share.
     FairShareStatus {
-        /// Usage is not below the fair share, within the tolerance.
+        /// Usage is at least the fair share multiplied by the tolerance (Y1).
         Normal = "normal",
-        /// Usage is below the fair share.
+        /// Usage is less than the fair share multiplied by the tolerance.
         Below = "below_fair_share",
         /// Usage has been below the fair share for long enough to preempt other jobs.
         Starving = "starving",

@@ -44,8 +44,9 @@ pub struct Horizon {
     pub until: Time,
     /// Number of simulated cycles.
     pub cycles: u64,
-    /// True if the simulation ended because nothing changes later, false if it ended because its
-    /// time or its number of cycles was used up.
+    /// True if the simulation ended by itself, because all jobs or the job in question had started,
+    /// or because nothing changes later. False if its budget, such as the number of cycles, was
+    /// used up.
     pub is_whole: bool,
 }
 
@@ -60,7 +61,7 @@ pub struct FreeWindow {
     pub lasts: Option<Span>,
 }
 
-/// Running job that must end before a waiting job starts on its nodes.
+/// Running job that ends by the forecast start of a waiting job and shares nodes with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
     /// Id of the running job.
@@ -125,7 +126,8 @@ impl Survey {
 /// Limit that blocks a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockingLimit {
-    /// Name of the setting: `max_run_subjobs`, or the name of a resource.
+    /// `max_run_subjobs`, the name of a system-wide resource, or a description of the limit, such
+    /// as `limit on running jobs of user ann`.
     pub limit: String,
     /// Value of the limit.
     pub value: String,
@@ -142,7 +144,7 @@ pub struct BlockingLimit {
 /// Position of a job among the waiting jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRank {
-    /// Number of jobs ahead; None if too many to count.
+    /// Number of jobs ahead; None if there are too many jobs to count.
     pub before: Option<u64>,
     /// Number of waiting jobs, including the job itself.
     pub waiting: u64,
@@ -177,8 +179,8 @@ pub struct Explanation {
     /// Number of starts in the forecast before the start of this job; all starts if this job does
     /// not start.
     pub ahead: u64,
-    /// Running jobs that end by the forecast start of this job, on the nodes of this start; soonest
-    /// end first, at most [`Explanation::MOST`].
+    /// Running jobs that use nodes on which this job is forecast to start, and that end by then;
+    /// soonest end first, at most [`Explanation::MOST`].
     pub occupants: Vec<Occupant>,
     /// Number of further jobs beyond `occupants`.
     pub more: u64,
@@ -197,7 +199,7 @@ pub struct Explanation {
 pub enum PreemptionOutlook {
     /// These jobs are being preempted.
     Made(Vec<JobId>),
-    /// No job is preempted: no job may be preempted, or preemption would not help.
+    /// No job is preempted, because none may be, or because preemption would not help.
     Barred {
         /// Number of running jobs with lower precedence that may be preempted.
         candidates: u64,

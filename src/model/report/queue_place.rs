@@ -17,8 +17,8 @@ pub struct QueueTurn {
     /// True if the job requests a reservation. Such jobs come first, because they use no resources
     /// of other jobs (M1).
     pub is_reserved: bool,
-    /// Cluster of the job, if jobs precede all jobs of other clusters on the nodes of their own
-    /// cluster.
+    /// Cluster of the job, if the order depends on clusters. On the nodes of that cluster, the job
+    /// precedes the jobs of all other clusters.
     #[serde(default)]
     pub cluster: Option<String>,
     /// Sort keys before the score, as displayed; empty for none.

@@ -20,8 +20,8 @@ impl Defaults {
         Defaults { list, chunk }
     }
 
-    /// Adds the queue's maximum times, such as its maximum walltime, as defaults unless the queue
-    /// has other defaults. Skips names that end with `_walltime`.
+    /// Adds the queue's maximum times, such as its maximum walltime, as defaults, unless the queue
+    /// has defaults for these times. Skips names that end with `_walltime`.
     pub fn bounded(mut self, most: &ResourceList) -> Defaults {
         let times = most.iter().filter(|(name, value)| {
             matches!(value, ResourceValue::Time(_)) && !name.ends_with("_walltime")
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_and_place_may_be_defaults() {
+    fn a_queue_can_have_default_chunks_and_a_default_place() {
         let defaults = Defaults::new(
             list(&[("select", "2:ncpus=2"), ("place", "scatter")]),
             list(&[("ncpus", "3")]),

@@ -7,7 +7,7 @@ use crate::model::resource::amount::{Amount, split_chunks};
 use crate::model::resource::{Resources, Size};
 use crate::model::text::{Text, whole_number};
 
-/// Requests for nodes with names that PBS does not have.
+/// Requests under names that PBS does not have, which determine the chunks of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Slots {
     /// `-pe`: number of slots; true if the slots may be on different hosts.
@@ -114,9 +114,9 @@ fn in_chunks(
     Ok(plain)
 }
 
-/// Adds GPUs and properties of a job without slots to each chunk of the job's select or nodes;
-/// without these, adds them as separate resources. Adds the memory as `mem`, multiplied by the
-/// requested ncpus.
+/// Adds GPUs and properties of a job without slots to each chunk of the job's select or nodes; if
+/// the job has neither, adds them as resources of the whole job. Adds the memory as `mem`,
+/// multiplied by the requested ncpus.
 fn without_slots(
     mut rest: Vec<AttributeSetting>,
     slots: &Slots,

@@ -304,7 +304,7 @@ fn a_job_stored_without_eligibility_starts_to_accrue_at_the_next_event() {
 }
 
 /// I13: a limit on the running jobs of all users together, or of all users of a queue, is outside
-/// the owner's control. Each limit on waiting jobs is within it (M24).
+/// the owner's control. Every limit on waiting jobs is within the owner's control (M24).
 #[test]
 fn own_limits_stop_accrual_and_general_limits_do_not() {
     use crate::model::limit::excess::tests::of_user;

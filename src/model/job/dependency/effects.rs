@@ -1,9 +1,10 @@
 //! Effects of job events on dependent jobs. The server implements [`JobStore`], on which these
 //! functions work.
 //!
-//! The store reports each state change of a job to [`DependencyGraph::observe`], which queues the
-//! changes of jobs with dependencies. [`pass_on`] then evaluates the dependent jobs. Their own
-//! state changes join the queue; a chain of any length therefore takes linear time.
+//! The store reports each state change of a job to [`DependencyGraph::observe`]. If the job has
+//! dependencies, or other jobs depend on it, its start, requeue or end is added to a list of
+//! changes. [`pass_on`] then evaluates the dependent jobs, and adds their own changes to the list.
+//! A chain of any length therefore takes linear time.
 
 use super::graph::{DependencyEvent, DependencyGraph};
 use super::label::Mark;
@@ -59,7 +60,7 @@ pub struct JobDependencies {
 }
 
 impl JobDependencies {
-    /// Returns the unsatisfied dependencies of a new job.
+    /// Counts these dependencies, none of which is satisfied yet.
     pub fn bars(&self) -> UnmetDependencies {
         UnmetDependencies {
             unmet: (self.conditions.len() + self.labels.len()) as u32,

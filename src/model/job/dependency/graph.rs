@@ -26,7 +26,7 @@ pub struct DependencyGraph {
     dependents: BTreeSet<(JobId, JobId, DependencyCondition)>,
     /// Dependencies as (waiting job, other job, condition).
     conditions: BTreeSet<(JobId, JobId, DependencyCondition)>,
-    /// The `runone` set of each member.
+    /// The `runone` set of each member. The id of one job identifies a set.
     sets: BTreeMap<JobId, JobId>,
     /// Members of `runone` sets as (set, member).
     members: BTreeSet<(JobId, JobId)>,

@@ -1,11 +1,11 @@
-//! Labels (Q29): names of jobs within a process group of one owner. Other jobs can wait for a
-//! label before a job with that label exists. All jobs of an owner without a process group form
-//! one group.
+//! Labels (Q29): names of jobs within a process group, which, as in Qube!, is a named group of jobs
+//! of one owner. Other jobs can wait for a label before a job with that label exists. The jobs of
+//! an owner that name no process group together form one group.
 //!
 //! A job that waits for a label may start as soon as any job with that label satisfies the
 //! condition. If a job with the label ends without satisfying the condition, the waiting job
-//! continues to wait, because another job with the label may be submitted, or the ended job may
-//! be rerun.
+//! continues to wait, because another job with the label can still be submitted, and the ended job
+//! can be rerun.
 
 pub mod circle;
 

@@ -10,7 +10,7 @@ use crate::model::job::{Job, Life};
 pub enum DependencyProgress {
     /// The job has never started.
     Unbegun,
-    /// The job has started at least once; it may be queued again.
+    /// The job has started at least once, and has not finished. It can be back in its queue.
     Begun,
     /// The job has finished.
     Ended {

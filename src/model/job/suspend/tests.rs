@@ -267,7 +267,7 @@ fn a_suspended_job_that_ends_or_is_lost_leaves_no_suspension_behind() {
     }
 }
 
-/// All processes must have stopped, and each receives the order to continue.
+/// All processes must have stopped. When the job resumes, each receives the order to continue.
 #[test]
 fn a_job_is_stopped_when_its_last_process_has_stopped_or_ended() {
     let mut job = running();

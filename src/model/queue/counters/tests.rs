@@ -253,7 +253,7 @@ fn a_job_from_another_queue_is_not_counted_twice() {
     assert_eq!(moved("night").unwrap_err().code, 15142);
 }
 
-/// I19: for jobs that swap places, only the difference counts.
+/// I19: if two jobs swap places, limits are checked for the difference of their amounts.
 #[test]
 fn swapped_jobs_are_counted_by_the_difference() {
     let limits = "[[limit]]\nqueue = \"night\"\nqueued = { ncpus = 4 }\n[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n";

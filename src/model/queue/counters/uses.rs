@@ -34,7 +34,7 @@ struct LimitUsers {
 }
 
 impl Counted {
-    /// Formats the amounts. `waiting` and `barred` are 0; the caller may set `waiting`.
+    /// Formats the amounts. `waiting` and `barred` are 0; the caller can set `waiting`.
     pub fn with_texts(&self, limit: &Limit, resources: &Resources) -> LimitUse {
         let quantity = &limit.quantity;
         let LimitValues { soft, hard } = self.bounds;
@@ -74,7 +74,7 @@ impl LimitUsers {
 }
 
 impl JobCounters {
-    /// Returns the usage of each limit on queued jobs that is in use.
+    /// Returns the usage of the limits on queued jobs, except limits with a usage of 0.
     pub fn uses(&self) -> Vec<Counted> {
         let users = self.users();
         let mut all = Vec::new();
@@ -110,7 +110,7 @@ impl JobCounters {
             }
         }
         let mut all: BTreeMap<(usize, &LimitKey), LimitUsers> = BTreeMap::new();
-        // Iterates in the order of credentials: the order of pointers is not reproducible.
+        // Iterates in the order of credentials, because the order of pointers is not reproducible.
         for group in self.credential_groups.values() {
             let users = credential_groups
                 .get(&Arc::as_ptr(group))

@@ -2,12 +2,12 @@
 //!
 //! A job can finish if all jobs for which it waits can finish, and all labels for which it waits
 //! can be satisfied. A label can be satisfied if an unfinished job with the label can finish. It
-//! can also be satisfied if no unfinished job has the label, because such a job may be submitted.
-//! All other jobs and labels are in a cycle or wait for a cycle.
+//! can also be satisfied if no unfinished job has the label, because a job with the label can still
+//! be submitted. All other jobs and labels are in a cycle or wait for a cycle.
 //!
 //! Example: job 1 has label `sim` and waits for `@comp`, job 2 has label `comp` and waits for
 //! `@sim`. These jobs form a cycle. If a job 3 has label `sim` and waits for nothing, there is no
-//! cycle: job 2 may start after job 3.
+//! cycle, because job 2 can start after job 3.
 
 use super::Mark;
 use crate::model::job::dependency::effects::JobDependencies;
@@ -36,8 +36,8 @@ pub struct CheckedJob {
 }
 
 impl CheckedJob {
-    /// Combines the existing dependencies of a job (`before`, None for a new job) with its new
-    /// dependencies.
+    /// Combines new dependencies with those that the job already has. `before` is the existing job;
+    /// None for a new job.
     pub fn of(
         graph: &DependencyGraph,
         before: Option<&Job>,
@@ -139,7 +139,7 @@ fn explored(graph: &DependencyGraph, new: &CheckedJob) -> Option<(Edges, Vec<Cyc
     Some((edges, found))
 }
 
-/// Returns the jobs and labels for which a member waits; for a label, at most `most` + 1.
+/// Returns the jobs and labels for which a member waits; for a label, at most `most` + 1 jobs.
 fn waited_for(
     graph: &DependencyGraph,
     new: &CheckedJob,
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_may_include_job_numbers() {
+    fn a_cycle_can_include_dependencies_on_job_ids() {
         let mut mixed = graph(&[job(1, Some("sim"), &["comp"]), job(2, Some("x"), &[])]);
         let kind = DependencyKind::After(DependencyCondition::Ended);
         mixed.load(vec![Tie {
