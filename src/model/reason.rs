@@ -302,7 +302,7 @@ impl Reason {
     }
 
     /// Returns the reason as the spool stores it. The jobs that use a limit are omitted, because
-    /// they change constantly. They are determined anew when a command displays the reason.
+    /// they change constantly. They are determined again when a command displays the reason.
     pub fn kept(&self) -> Reason {
         match self {
             Reason::Limited(excess) => Reason::Limited(Box::new(LimitExcess {
